@@ -13,6 +13,13 @@ import msgspec
 from beehive import Clock, Group, Message, ModuleName
 from beehive.resource import NULL_NAMESPACE
 
+FOLLOW: Final = "follow"
+"""Operation of the message, to the module metaserver, with a `Target` that the cloud is to watch for this node."""
+FOLLOWED: Final = "followed"
+"""Operation of the broadcast to the group mesh with a `Target` that the cloud has begun to watch."""
+FOLLOW_RESOURCE: Final = "metaserver/watches"
+"""Resource of both messages, which never leave the node."""
+
 _CORE: Final = "core"
 _KEY_PARTS: Final = 6
 _LEAST_PARTS: Final = 4

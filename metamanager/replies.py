@@ -26,6 +26,11 @@ def unstored(message: Message) -> Reply:
     return to_edged(message.with_route(source=ModuleName.METAMANAGER))
 
 
+def to_mesh(message: Message) -> Reply:
+    """Forward a message to edgemesh."""
+    return Reply(DeliveryMode.BROADCAST, Group.MESH, message)
+
+
 def to_twin(message: Message) -> Reply:
     """Forward a message to devicetwin, with the source and group of KubeEdge's metamanager."""
     return Reply(DeliveryMode.SEND, ModuleName.DEVICETWIN, message.with_route(source=Source.META, group=Group.TWIN))

@@ -44,6 +44,8 @@ class Step(Enum):
     """Step after the change is durable, in the order of the plan."""
 
     TO_EDGED = auto()
+    TO_MESH = auto()
+    """Forward to edgemesh, if the node has it."""
     TO_TWIN = auto()
     """Forward with source `meta` and group `twin`, as devicetwin expects."""
     TO_CLOUD = auto()
@@ -76,7 +78,7 @@ class Step(Enum):
     UNSUPPORTED = auto()
 
 
-HANDED_ON = frozenset({Step.TO_EDGED, Step.TO_TWIN, Step.TO_CLOUD, Step.REPORT_TO_CLOUD})
+HANDED_ON = frozenset({Step.TO_EDGED, Step.TO_MESH, Step.TO_TWIN, Step.TO_CLOUD, Step.REPORT_TO_CLOUD})
 """Steps omitted for a message with an older state than the stored one."""
 
 
@@ -130,6 +132,13 @@ VOLUME_OPERATIONS = (
 )
 
 _OF_DEVICES = frozenset({ResourceType.DEVICE, ResourceType.DEVICE_MODEL})
+_OF_MESH = frozenset(
+    {
+        ResourceType.SERVICE, ResourceType.SERVICELIST, ResourceType.ENDPOINTS, ResourceType.ENDPOINTSLIST,
+        ResourceType.ENDPOINTSLICE, ResourceType.PODLIST, ResourceType.NODE,
+    }
+)  # fmt: skip
+"""Types that edgemesh receives from the cloud."""
 _CLOUD_CHANGES = frozenset({Operation.INSERT, Operation.UPDATE, Operation.DELETE})
 
 _NOTHING = Plan(Change.NONE, (Step.UNSUPPORTED,))
@@ -158,13 +167,13 @@ def plan(operation: str, kind: str, source: str, *, named: bool, connected: bool
         return _PASS_ON
     match operation:
         case Operation.INSERT:
-            return _insert(source, connected=connected)
+            return _for_mesh(kind, _insert(source, connected=connected))
         case Operation.UPDATE:
-            return _update(kind, source, connected=connected)
+            return _for_mesh(kind, _update(kind, source, connected=connected))
         case Operation.PATCH:
             return Plan(Change.PUT, (Step.TO_CLOUD if connected else Step.REFUSE_PATCH,), even_if_lost=True)
         case Operation.DELETE:
-            return _delete(source, connected=connected)
+            return _for_mesh(kind, _delete(source, connected=connected))
         case Operation.QUERY:
             return Plan(Change.NONE, (_query(origin_of(kind, named=named), connected=connected),))
         case Operation.RESPONSE:
@@ -189,6 +198,14 @@ def is_kept(kind: str) -> bool:
     patch, because its row holds the patch. Not a token, which belongs to a request and not to a name.
     """
     return kind not in _NOT_KEPT
+
+
+def _for_mesh(kind: str, planned: Plan) -> Plan:
+    """Add edgemesh to the receivers of what edged receives from the cloud."""
+    if kind not in _OF_MESH or Step.TO_EDGED not in planned.steps:
+        return planned
+    after = planned.steps.index(Step.TO_EDGED) + 1
+    return planned._replace(steps=(*planned.steps[:after], Step.TO_MESH, *planned.steps[after:]))
 
 
 def _of_the_store_itself(operation: str, source: str) -> Plan:

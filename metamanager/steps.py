@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from beehive import Message, Module, ModuleName, Operation, ResourceType
+from beehive import Group, Message, Module, ModuleName, Operation, ResourceType
 from beehive.errors import BeehiveError
 from metamanager import replies
 from metamanager.answers import CONNECTION_LOST, NOT_CONNECTED
@@ -110,6 +110,10 @@ class Steps:
         self._module.request(ModuleName.EDGED, message, VOLUME_SECONDS, done)
         return []
 
+    def to_mesh(self, message: Message) -> list[Reply]:
+        """Forward a message to edgemesh, if the node has it."""
+        return [replies.to_mesh(message)] if self._module.hive.members(Group.MESH) else []
+
     def unsupported(self, message: Message) -> list[Reply]:
         """Log a message that no rule supports; answer with an error if the sender waits."""
         route = message.route
@@ -119,6 +123,7 @@ class Steps:
 
 STEPS: dict[Step, Callable[[Steps, Message], list[Reply]]] = {
     Step.TO_EDGED: lambda _, message: [replies.to_edged(message)],
+    Step.TO_MESH: Steps.to_mesh,
     Step.TO_TWIN: lambda _, message: [replies.to_twin(message)],
     Step.TO_CLOUD: lambda _, message: [replies.to_cloud(message)],
     Step.REPORT_TO_CLOUD: lambda _, message: [replies.to_cloud(message.with_header(sync=False))],

@@ -45,6 +45,10 @@ class NodeConnection(msgspec.Struct, frozen=True):
     last_error_seconds: float = 0.0
     connection: str = ""
     """The connection's id, unique over all cloudcores."""
+    address: str = ""
+    """From where the node has connected."""
+    certificate_ends: float = 0.0
+    """When its certificate ends, in seconds since 1970; 0 without TLS."""
 
 
 CLOUDCORES: Final = "cloudcores"
@@ -106,6 +110,52 @@ class ConnectEvent(msgspec.Struct, frozen=True):
     client_id: str
     connection: str = ""
     """The connection's id, unique over all cloudcores."""
+    reason: str = ""
+    """Why it has ended."""
+    address: str = ""
+    """From where the node has connected."""
+    certificate_ends: float = 0.0
+    """When the node's certificate ends, in seconds since 1970; 0 without TLS."""
+
+
+JOURNAL: Final = "journal"
+"""The module that keeps the link journal, and its group."""
+
+LINKS: Final = "links"
+"""Operation: `control` asks the journal for connections (`LinkQuery`); the reply is a list of `LinkSession`."""
+
+JOURNAL_RESOURCE: Final = "journal/links"
+
+
+class LinkQuery(msgspec.Struct, frozen=True):
+    """Which connections of the link journal are wanted."""
+
+    node: str = ""
+    """"": of all nodes."""
+    since: float = 0.0
+    """Only those that lasted at this time or later, in seconds since 1970."""
+    newest_only: bool = False
+    """Only the newest of each node."""
+
+
+class LinkSession(msgspec.Struct, frozen=True):
+    """A connection of a node in the link journal. Times are seconds since 1970."""
+
+    node: str
+    connection: str
+    """Unique over all cloudcores."""
+    cloudcore: str
+    began: float
+    ended: float = 0.0
+    """0 while it lasts, as far as is known."""
+    reason: str = ""
+    """Why it has ended."""
+    address: str = ""
+    """From where the node had connected."""
+    certificate_ends: float = 0.0
+    """When the certificate ends with which the node had connected; 0 without TLS."""
+    seen: float = 0.0
+    """When the cloudcore of a connection that lasts has left its last sign of life; it leaves one every 30 s."""
 
 
 class SessionTakenOver(msgspec.Struct, frozen=True):

@@ -11,6 +11,7 @@ import compileall
 import os
 import sys
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -143,7 +144,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _say(f"medians of {rounds} rounds\n\n{heads()}")
     claimed = list(dict.fromkeys(claim.section for claim in claims.CLAIMS))
     wanted = chosen.only or (claimed if chosen.claims else usual)
-    measured = {section.name: _run(section, rounds) for section in SECTIONS if section.name in wanted}
+    run = _run_or_report if chosen.claims else _run
+    measured = {section.name: run(section, rounds) for section in SECTIONS if section.name in wanted}
     status = _check_claims(measured) if chosen.claims else 0
     _say(f"\n{time.monotonic() - begin:.0f} s; load average now {_load()}")
     return status
@@ -181,6 +183,15 @@ def _run(section: Section, rounds: int) -> list[Row] | None:
         rows.append(row)
     _say(f"({time.monotonic() - begin:.0f} s)")
     return rows
+
+
+def _run_or_report(section: Section, rounds: int) -> list[Row] | None:
+    """Run a section of many: if it fails, its claims are not measured, and the others are."""
+    try:
+        return _run(section, rounds)
+    except Exception:  # noqa: BLE001 - whatever one bench raises
+        _say(f"{section.name} failed:\n{traceback.format_exc()}")
+        return []
 
 
 def _machine() -> str:

@@ -56,6 +56,25 @@ def test_a_rate_holds_when_it_is_not_lower_and_anything_else_when_it_is_not_high
     assert [holds(1000, now, Unit.PER_SECOND) for now in (9000, 810, 790)] == [True, True, False]
 
 
+def test_a_bench_that_fails_does_not_keep_the_others_from_their_claims(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(_rounds: int) -> list[Row]:
+        raise OSError("no such device")
+
+    relist = next(each for each in CLAIMS if each.section == "relist")
+    good = Row(relist.what, 0.001, Unit.SECONDS)
+    monkeypatch.setattr(bench, "_compile", lambda: None)
+    monkeypatch.setattr(
+        bench, "SECTIONS", (bench.Section("bus", "bus", broken), bench.Section("relist", "relist", lambda _: [good]))
+    )
+    assert bench.main(["--claims"]) == 1
+    printed = capsys.readouterr().out
+    assert "no such device" in printed
+    assert printed.count("| not measured | no |") == sum(each.section == "bus" for each in CLAIMS)
+    assert f"| relist: {relist.row} |" in printed
+
+
 def test_the_table_says_what_does_not_hold() -> None:
     claim = next(each for each in CLAIMS if each.section == "cloud" and each.row.startswith("start with 10,000"))
     then = stated(claim, (ROOT / claim.page).read_text())

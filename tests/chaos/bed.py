@@ -237,7 +237,7 @@ def bed(
 def cloud(directory: Path) -> Iterator[tuple[Stub, "queue.Queue[Message]"]]:
     """Start the cloud stub; yield it with the uploads of the nodes."""
     got: queue.Queue[Message] = queue.Queue()
-    stub = Stub(directory, node_limit=100)
+    stub = Stub(directory, node_limit=100, database="")
     stub.core.hive.add(TaskManager, got)
     with stub:
         yield stub, got

@@ -39,6 +39,8 @@ from tests.support.ports import free_port
 from tests.support.spread import spread
 
 NODE: Final = "edge-1"
+_CLOUDCORE: Final = "modules.processes.cloudcore"
+_PRELOADS: Final = ("modules.processes.cloudcore.cli", "modules.processes.cloudcore.process")
 _replace = msgspec.structs.replace
 
 
@@ -46,7 +48,7 @@ class Cloud:
     """`cloudcore run`; keeps its objects and its address over restarts."""
 
     def __init__(self, directory: Path) -> None:
-        self.module = "modules.processes.cloudcore"
+        self.module = _CLOUDCORE
         """What is run; another is a cloudcore with other manners."""
         self.socket = directory / "cloud.sock"
         self.client = ControlClient(self.socket)
@@ -95,7 +97,8 @@ class Cloud:
             directory = str(self._directory / "cloud-tls")
             arguments += ["--tls", "--tls-dir", directory, "--https-listen", self._certificates, *self.tls_options]
         arguments += self.options
-        process = Process(self.module, arguments, self._log)
+        preloads = _PRELOADS if self.module == _CLOUDCORE else ()
+        process = Process(self.module, arguments, self._log, preloads=preloads)
         self._process = process
         wait_until(lambda: ready.exists() or not process.runs, "cloudcore is ready")
         assert process.runs, process.tail()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from beehive.clock import RealClock
+from tests.support.preloaded import PreloadedProcess, preloaded
 
 REPOSITORY: Final = Path(__file__).parents[2]
 
@@ -42,7 +43,16 @@ def comes_true(true: Callable[[], bool], seconds: float) -> bool:
 
 
 class Process:
-    """`python -m MODULE ARGUMENTS` with the code of a tree, in a session of its own."""
+    """`python -m MODULE ARGUMENTS` with the code of a tree, in a session of its own.
+
+    Args:
+        module: what is run.
+        arguments: its arguments.
+        log: the file to which its output is appended.
+        environment: variables besides those of this process.
+        tree: with the code; the working directory.
+        preloads: modules that are imported once for all processes that name the same ones; none: a new interpreter.
+    """
 
     def __init__(
         self,
@@ -51,9 +61,15 @@ class Process:
         log: Path,
         environment: Mapping[str, str] | None = None,
         tree: Path = REPOSITORY,
+        preloads: Sequence[str] = (),
     ) -> None:
         self.log = log
+        self._process: subprocess.Popen[bytes] | PreloadedProcess
         with log.open("ab") as output:
+            if preloads:
+                server = preloaded(tuple(preloads), tree)
+                self._process = server.start(module, arguments, output.fileno(), {**os.environ, **(environment or {})})
+                return
             self._process = subprocess.Popen(
                 [sys.executable, "-X", "faulthandler", "-m", module, *arguments],
                 cwd=tree,

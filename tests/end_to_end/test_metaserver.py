@@ -126,12 +126,16 @@ def test_services_come_from_the_cloud_when_a_client_watches_them(stopped_machine
     machine = stopped_machine
     kubectl = started(machine)
     machine.cloud.apply(service("first"))
+    namespaces = "/api/v1/namespaces"
+    wait_until(lambda: "default" in {row[0] for row in kubectl.rows(namespaces)}, "namespaces come")
+    assert kubectl.ask("/apis/networking.istio.io/v1alpha3/destinationrules?limit=500").body["items"] == []
     with kubectl.watch(f"{SERVICES}?watch=true", TABLE) as events:
         rows_until(events, lambda kind, row: (kind, row[0]) == ("ADDED", "first"))
         machine.cloud.apply(service("second"))
         rows_until(events, lambda kind, row: (kind, row[0]) == ("ADDED", "second"))
         machine.cloud.kill()
         assert {row[0] for row in kubectl.rows(SERVICES)} == {"first", "second"}
+        assert "default" in {row[0] for row in kubectl.rows(namespaces)}
         machine.cloud.start()
         machine.cloud.delete("service", "first")
         machine.cloud.apply(service("third"))

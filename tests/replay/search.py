@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+from beehive.trace import Direction
 from modules.lab.replay.outputs import NODE
 from modules.lab.replay.run import replay
 from modules.lab.simulate.draw import FaultProfile, draw_plan
@@ -32,6 +33,8 @@ class Replayed(NamedTuple):
     differences: list[str]
     fed: int
     """Number of messages and frames that went in."""
+    frames: int
+    """Number of frames of the cloud in the recording: a node that was killed soon has few."""
 
 
 def replay_seed(seed: int, profile: FaultProfile, directory: Path) -> Replayed:
@@ -39,8 +42,10 @@ def replay_seed(seed: int, profile: FaultProfile, directory: Path) -> Replayed:
     traces, root = directory / "traces", directory / "root"
     traces.mkdir()
     root.mkdir()
-    result = replay(record(draw_plan(seed, seconds=SECONDS, profile=profile), traces), root, NODE)
-    return Replayed(seed, profile, [one.render() for one in result.differences], result.fed)
+    run = record(draw_plan(seed, seconds=SECONDS, profile=profile), traces)
+    result = replay(run, root, NODE)
+    frames = sum(one.direction is Direction.IN for one in run.frames())
+    return Replayed(seed, profile, [one.render() for one in result.differences], result.fed, frames)
 
 
 def main() -> int:

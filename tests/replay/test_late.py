@@ -3,7 +3,7 @@
 The node is stopped and started, killed, and rebooted; each of its processes is one run of the trace.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 from unittest import mock
@@ -12,11 +12,16 @@ import pytest
 from msgspec.structs import replace
 
 from beehive import Message, ModuleName
+from beehive.hive import Hive
+from beehive.trace.entries import AnyEntry, RecorderNote
+from beehive.trace.flight_recorder import FlightRecorder
+from beehive.trace.format import NoteKind
 from metamanager.local_query import LocalQuery
 from modules.lab.replay.outputs import NODE
 from modules.lab.replay.recorded import Recorded, load_runs
 from modules.lab.replay.run import MODULES, replay
 from modules.lab.simulate.plan import DeviceAction, DeviceStep, Fault, FaultKind, Plan, Shape, WorkloadStep
+from modules.lab.simulate.recording import ProcessRecorder
 from modules.lab.simulate.run import run_plan
 
 PLAN: Final = Plan(
@@ -109,3 +114,43 @@ def _differences(run: Recorded, module: str, root: Path) -> list[str]:
     result = replay(run, root, module)
     assert result.fed > 0
     return [one.render() for one in result.differences]
+
+
+class _Flight(list[AnyEntry]):
+    """The entries of a process, kept by its flight recorder."""
+
+    def __init__(self, recorder: FlightRecorder) -> None:
+        super().__init__()
+        self._recorder = recorder
+
+    def append(self, entry: AnyEntry) -> None:
+        self._recorder.add(entry)
+
+    def __iter__(self) -> Iterator[AnyEntry]:
+        return iter(self._recorder.entries())
+
+
+class _FlightRecorded(ProcessRecorder):
+    """Writes what the flight recorder of a process has, as a signal makes edgecore do."""
+
+    def __init__(self, hive: Hive, node: str, seed: int, configuration: dict[str, Any]) -> None:
+        super().__init__(hive, node, seed, configuration)
+        flight = FlightRecorder(hive.clock, seconds=2 * PLAN.seconds)  # it is written at the end of the run
+        self._entries = _Flight(flight)
+        self._entries.append(RecorderNote(hive.clock.monotonic(), NoteKind.BEGUN, "the process has begun"))
+        self.delivered = flight.delivered
+        self._header = replace(self._header, why="signal")
+
+
+@pytest.mark.parametrize("module", [NODE, ModuleName.EDGED])
+def test_what_a_flight_recorder_has_of_a_young_process_happens_again(module: str, tmp_path: Path) -> None:
+    """A process so young that all of its life is in there; the second one begins on a store with pods and devices."""
+    steps = tuple(step for step in PLAN.steps if step.shape != Shape.STATIC)
+    (tmp_path / "traces").mkdir()
+    with mock.patch("modules.lab.simulate.node.ProcessRecorder", _FlightRecorded):
+        runs = _runs(replace(PLAN, steps=steps, faults=PLAN.faults[:2]), tmp_path / "traces")
+    for run in runs[:2]:
+        assert run.header.why == "signal"
+        assert run.has_beginning
+        assert _differences(run, module, tmp_path / str(run.number)) == [], f"run {run.number}"
+    assert len(runs[1].records) > 200

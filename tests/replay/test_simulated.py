@@ -44,7 +44,7 @@ def test_whole_nodes_repeat_their_runs(profile: FaultProfile, seed: int, tmp_pat
     """`python -m tests.replay.search` does this with many more seeds."""
     result = replay_seed(seed, profile, tmp_path)
     assert result.differences == []
-    assert result.fed > 20
+    assert result.fed >= result.frames > 0
 
 
 def test_a_jump_of_the_wall_clock_is_in_the_trace(tmp_path: Path) -> None:

@@ -76,6 +76,11 @@ class Browser:
         actions = [move, {"type": "pointerDown", "button": 0}, {"type": "pointerUp", "button": 0}]
         self._post("actions", {"actions": [{"type": "pointer", "id": "mouse", "actions": actions}]})
 
+    def resize(self, width: int, height: int) -> None:
+        """Give the page another size, also one that is narrower than a window may be."""
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self._post("goog/cdp/execute", {"cmd": "Emulation.setDeviceMetricsOverride", "params": metrics})
+
     def picture(self, path: Path) -> None:
         """Save a screenshot of the window as PNG."""
         path.write_bytes(base64.b64decode(self._get("screenshot")))

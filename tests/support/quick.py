@@ -2,6 +2,8 @@
 
 Tests are chosen by imports: those of the fewest steps from a changed file come first, and of these the ones beside its
 own tests. A plugin of pytest begins no test after the time is over, so nobody has to know how long tests take.
+
+After them come, without a limit, the slow tests that alone find what a small change breaks in some areas (`SLOW`).
 """
 
 from __future__ import annotations
@@ -25,6 +27,17 @@ _NO_UNITS: Final = (
     "replay", "simulation",
 )  # fmt: skip
 """Directories of tests that start processes or take long."""
+SLOW: Final[Mapping[str, tuple[str, ...]]] = {
+    "modules/runtimes/engine": ("tests/modules/runtimes/oci/test_survival.py",),
+    "modules/runtimes/oci": ("tests/modules/runtimes/oci/test_survival.py",),
+    "modules/runtimes/shim": ("tests/modules/runtimes/oci/test_shim.py",),
+    "modules/runtimes/docker": ("tests/modules/runtimes/docker/test_survival.py",),
+    "modules/lab/replay": ("tests/replay/test_simulated.py",),
+    "modules/lab/simulate": ("tests/simulation/test_found.py",),
+}
+"""Files of tests that are slow, by the directory whose changes they are for: a kill at each step of
+a container's life, the plans that find planted bugs, and replays of whole nodes.
+"""
 
 
 def changed() -> list[str]:
@@ -81,6 +94,13 @@ def chosen(paths: Sequence[str], importers: Mapping[str, Iterable[str]], tests: 
     return sorted(reached, key=rank)
 
 
+def slow_of(paths: Iterable[str]) -> list[str]:
+    """Return the files of slow tests for changed files."""
+    changed_paths = [PurePath(path) for path in paths]
+    found = (files for area, files in SLOW.items() if any(path.is_relative_to(area) for path in changed_paths))
+    return list(dict.fromkeys(file for files in found for file in files))
+
+
 def _in_common(one: Sequence[str], other: Sequence[str]) -> int:
     return next((place for place, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), len(other))
 
@@ -105,12 +125,20 @@ def main() -> int:
     tests = [str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py")]
     found = chosen(paths, _importers() if python else {}, tests)
     sys.stdout.write(f"{len(paths)} files have changed, {len(found)} files of unit tests reach them\n")
-    if not found:
+    until = ["-p", __spec__.name, "--until", str(began + SECONDS)]
+    slow = slow_of(paths)
+    if slow:
+        sys.stdout.write(f"after them the slow tests of these areas: {', '.join(slow)}\n")
+    return _pytest(["-m", "not slow", *until], found[:MOST_FILES]) or _pytest(["-m", "slow"], slow)
+
+
+def _pytest(options: Sequence[str], files: Sequence[str]) -> int:
+    """Run tests, if there are any, and return pytest's status; 0 if none was chosen."""
+    if not files:
         return 0
     sys.stdout.flush()
-    options = ["-m", "not slow", "-p", "no:randomly", "-p", __spec__.name, "--until", str(began + SECONDS)]
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "logical", *options, *sys.argv[1:], *found[:MOST_FILES]]
-    status = subprocess.run(command, cwd=ROOT, check=False).returncode
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "logical", "-p", "no:randomly", *options]
+    status = subprocess.run([*command, *sys.argv[1:], *files], cwd=ROOT, check=False).returncode
     return 0 if status == pytest.ExitCode.NO_TESTS_COLLECTED else status
 
 

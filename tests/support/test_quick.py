@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.quick import chosen, module_of, steps
+from tests.support.quick import ROOT, SLOW, chosen, module_of, slow_of, steps
 
 IMPORTERS = {
     "edged.volumes.empty": {"edged.volumes.all", "tests.edged.volumes.test_empty"},
@@ -45,3 +45,15 @@ def test_steps_also_of_circles() -> None:
 def test_the_nearest_first(paths: list[str], expected: list[str]) -> None:
     """What reaches no changed file is not there."""
     assert chosen(paths, IMPORTERS, TESTS) == [f"tests/edged/{name}.py" for name in expected]
+
+
+def test_slow_tests_of_an_area_run_when_it_has_changed() -> None:
+    survival = "tests/modules/runtimes/oci/test_survival.py"
+    paths = ["modules/runtimes/engine/state.py", "modules/runtimes/oci/processes.py", "modules/runtimes/oci_notes.py"]
+    assert slow_of(paths) == [survival]
+    assert slow_of(["edged/pods/model.py", "docs/oci.md"]) == []
+
+
+@pytest.mark.parametrize("path", sorted({*SLOW, *(file for files in SLOW.values() for file in files)}))
+def test_the_areas_and_their_slow_tests_are_there(path: str) -> None:
+    assert (ROOT / path).exists()

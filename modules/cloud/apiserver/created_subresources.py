@@ -1,13 +1,21 @@
 """The subresources that are created: a pod's binding to a node, its eviction, and a service account's token."""
 
 from modules.apimachinery.api_errors import BadRequestError, ConflictError, InvalidError
-from modules.apimachinery.kinds import JsonObject, ObjectKey, key_for, kind_named
+from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_for, kind_named
 from modules.apimachinery.times import format_rfc3339
 from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.disruption_budgets import charged_budget
 from modules.cloud.apiserver.pod_scheduled import is_gated, with_node
 from modules.cloud.apiserver.write_options import propagation_policy
 
-_POD, _ACCOUNT = kind_named("Pod"), kind_named("ServiceAccount")
+_POD, _ACCOUNT, _NODE = kind_named("Pod"), kind_named("ServiceAccount"), kind_named("Node")
+_BUDGET = kind_named("PodDisruptionBudget")
+_TARGET = {
+    "type": "DisruptionTarget",
+    "status": "True",
+    "reason": "EvictionByEvictionAPI",
+    "message": "Eviction API: evicting",
+}
 _LEAST_SECONDS = 600
 _MOST_SECONDS = 1 << 32
 
@@ -37,22 +45,49 @@ def bind_pod(cluster: Cluster, namespace: str, name: str, binding: JsonObject) -
 
 
 def evict_pod(cluster: Cluster, namespace: str, name: str, eviction: JsonObject) -> JsonObject:
-    """Delete a pod, as `kubectl drain` asks, and return the Status of a success (Kubernetes' EvictionREST). No
-    PodDisruptionBudget forbids it: there are none here.
+    """Delete a pod, as `kubectl drain` asks, if its PodDisruptionBudget allows it, and return the Status of a success
+    (Kubernetes' EvictionREST).
 
     Raises:
         NotFoundError: there is no such pod.
         ConflictError: the pod has another uid than the options name.
         BadRequestError: the options cannot be read.
+        TooManyRequestsError, ForbiddenError, InternalError: its budget does not allow it; see `charged_budget`.
     """
     options = eviction.get("deleteOptions") or {}
     grace = options.get("gracePeriodSeconds") if isinstance(options, dict) else ""
     if grace is not None and type(grace) is not int:
         raise BadRequestError("an Eviction with deleteOptions and a number of gracePeriodSeconds is wanted")
-    preconditions = options.get("preconditions")
-    uid = preconditions.get("uid") if isinstance(preconditions, dict) else None
-    cluster.delete(key_for(_POD, namespace, name), grace, str(uid or ""), propagation_policy(options))
+    preconditions, policy = options.get("preconditions"), propagation_policy(options)
+    uid = str((preconditions.get("uid") if isinstance(preconditions, dict) else None) or "")
+    key = key_for(_POD, namespace, name)
+    pod, now = cluster.storage.get(key, uid), format_rfc3339(cluster.clock.now())
+    budgets = cluster.storage.list(_BUDGET, namespace)
+    charged = charged_budget(pod, budgets, now, is_healthy=_is_healthy(cluster, pod))
+    if charged is not None:
+        cluster.replace(charged)
+    if not is_being_deleted(pod):
+        cluster.replace(_as_target(pod, now))
+    cluster.delete(key, grace, uid, policy)
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+
+
+def _is_healthy(cluster: Cluster, pod: JsonObject) -> bool:
+    """Return whether a pod is ready, and its node answers."""
+    node = cluster.find(key_for(_NODE, "", str(pod["spec"].get("nodeName") or "")))
+    return _ready(pod) == "True" and (node is None or _ready(node) != "Unknown")
+
+
+def _ready(obj: JsonObject) -> object:
+    conditions = (obj.get("status") or {}).get("conditions") or ()
+    return next((one.get("status") for one in conditions if one.get("type") == "Ready"), None)
+
+
+def _as_target(pod: JsonObject, now: str) -> JsonObject:
+    """Return a pod with the condition that says why it goes."""
+    status = pod.get("status") or {}
+    others = [one for one in status.get("conditions") or () if one.get("type") != _TARGET["type"]]
+    return {**pod, "status": {**status, "conditions": [*others, {**_TARGET, "lastTransitionTime": now}]}}
 
 
 def request_token(cluster: Cluster, namespace: str, name: str, request: JsonObject) -> JsonObject:

@@ -23,7 +23,4 @@ def workload_warnings(plural: str, obj: JsonObject) -> tuple[str, ...]:
     fields = [path for path in _FIELDS.get(plural, ()) if value_at(obj, path) is not None]
     if plural == "statefulsets" and "Delete" in map_at(obj, _RETENTION).values():
         fields.append(_RETENTION)
-    found = [f"{path}: cloudcore's controllers do not follow it; kube-controller-manager does" for path in fields]
-    if plural == "poddisruptionbudgets":
-        found.append("evictions do not ask PodDisruptionBudgets yet")
-    return tuple(found)
+    return tuple(f"{path}: cloudcore's controllers do not follow it; kube-controller-manager does" for path in fields)

@@ -65,5 +65,6 @@ RULES: Final[dict[tuple[str, str], dict[str, Scope]]] = {
     ("", "services"): READ_ALL,
     ("", "endpoints"): READ_ALL,
     ("discovery.k8s.io", "endpointslices"): READ_ALL,
+    ("", "namespaces"): READ_ALL,
 }
 """By API group and resource, and by verb; a watch is allowed where a list is."""

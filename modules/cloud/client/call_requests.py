@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -14,6 +14,7 @@ from modules.cloud.client.calls import DOCUMENT, ApiCall, ApiResult, JsonObject
 from modules.cloud.client.transport import ApiRequest, ApiResponse
 
 _METHODS: Final = {
+    DOCUMENT: "GET",
     "get": "GET",
     "list": "GET",
     "create": "POST",
@@ -23,76 +24,70 @@ _METHODS: Final = {
     "delete": "DELETE",
     "deletecollection": "DELETE",
 }
+_NODE_USER: Final = "system:node:"
+_NODE_GROUPS: Final = (("Impersonate-Group", "system:nodes"), ("Impersonate-Group", "system:authenticated"))
 _OF_COLLECTION: Final = ("list", "create", "deletecollection")
 _NOT_SENT: Final = ("kind", "apiVersion", "watch")
 """Options that are no part of the query: a watch has no end for which a call could wait."""
 _JSON: Final = "application/json"
 _LONGEST_MESSAGE: Final = 1000
 _UNRESERVED: Final = re.compile("[A-Za-z0-9_.~-]+").fullmatch
-_WITH_CALL: Final = ("get", "list", "create", "update", "updatestatus", "patch", "delete")
-"""Verbs of calls that need no text within a process."""
 _LARGE_PARTS: Final = ("spec", "status")
 _PARTS: Final = json_decoder(dict[str, msgspec.Raw])
-_ABOUT_USERS: Final = ("authentication.k8s.io", "authorization.k8s.io")
-"""Groups that have no objects: a server finds the user and its rights only when it reads the request's text."""
 
 
 class CallError(ValueError):
     """A call has no form as a request."""
 
 
-def request_of(call: ApiCall) -> ApiRequest:
-    """Return the HTTP request of a call. A call for a collection has no name. A call for one object needs a name,
+def size_of(call: ApiCall) -> int:
+    """Return the bytes of a call's body. A call for a collection has no name. A call for one object needs a name,
     because without it it would be a call for the whole collection.
 
     Raises:
         CallError: the verb is unknown, a name is missing or cannot be part of a path, or the body is no JSON.
     """
-    if call.verb == DOCUMENT:
-        return ApiRequest(method="GET", path=_document_path(call.name), headers=(("Accept", _JSON),), body=b"")
-    method = _METHODS.get(call.verb)
-    if method is None:
-        raise CallError(f"the verb {call.verb[:40]!r} is none of the Kubernetes API")
-    is_delete = method == "DELETE"
-    query = "" if is_delete or not call.options else _query_text(call.options)
-    path = collection_path(call.api_version, call.plural, call.namespace) + "".join(_of_one(call))
-    body: Any = {**call.options, "kind": "DeleteOptions", "apiVersion": "v1"} if is_delete else call.body
-    body = None if method == "GET" else body
+    _path_of(call)
+    return len(_body_of(call))
+
+
+def request_of(call: ApiCall) -> ApiRequest:
+    """Return the HTTP request of a call; one with a node impersonates the node.
+
+    Raises:
+        CallError: as in `size_of`.
+    """
+    path, body, method = _path_of(call), _body_of(call), _METHODS[call.verb]
+    query = "" if method == "DELETE" or not call.options else _query_text(call.options)
     headers = [("Accept", _JSON)]
-    if body is not None:
+    if body:
         headers.append(("Content-Type", call.patch_type if method == "PATCH" else _JSON))
+    if call.node:
+        headers += [("Impersonate-User", f"{_NODE_USER}{call.node}"), *_NODE_GROUPS]
+    return ApiRequest(method=method, path=f"{path}?{query}" if query else path, headers=tuple(headers), body=body)
+
+
+def _path_of(call: ApiCall) -> str:
+    if call.verb == DOCUMENT:
+        return _document_path(call.name)
+    if call.verb not in _METHODS:
+        raise CallError(f"the verb {call.verb[:40]!r} is none of the Kubernetes API")
+    return collection_path(call.api_version, call.plural, call.namespace) + "".join(_of_one(call))
+
+
+def _body_of(call: ApiCall) -> bytes:
+    method = _METHODS[call.verb]
+    body = {**call.options, "kind": "DeleteOptions", "apiVersion": "v1"} if method == "DELETE" else call.body
+    if body is None or method == "GET":
+        return b""
     try:
-        encoded = b"" if body is None else msgspec.json.encode(body)
+        return msgspec.json.encode(body)
     except (TypeError, ValueError, RecursionError) as error:
         raise CallError(f"the body has no JSON form: {error}") from error
-    path = f"{path}?{query}" if query else path
-    return ApiRequest(method=method, path=path, headers=tuple(headers), body=encoded, call=_without_text(call))
-
-
-def _without_text(call: ApiCall) -> ApiCall | None:
-    """Return the call for a server in the same process, in the client's own name; None if it has to read the request's
-    text.
-    """
-    if call.verb not in _WITH_CALL or call.api_version.partition("/")[0] in _ABOUT_USERS:
-        return None
-    if call.verb == "patch" and not call.duplicates and not call.node:
-        return call
-    is_status = call.verb == "updatestatus"
-    has_name = call.verb not in _OF_COLLECTION or bool(call.subresource)
-    return msgspec.structs.replace(
-        call,
-        verb="update" if is_status else call.verb,
-        name=call.name if has_name else "",
-        subresource=call.subresource or ("status" if is_status else ""),
-        duplicates=(),
-        node="",
-    )
 
 
 def result_of(response: ApiResponse, *, is_passed_on: bool = False) -> ApiResult:
     """Return the result in a response; one that is no JSON object is a refusal. `is_passed_on` as in `ApiCall`."""
-    if response.head.result is not None:
-        return response.head.result
     status = response.head.status
     is_success = HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES
     try:

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from modules.cloud.client.transport import ApiRequest, ApiResponse
+from modules.cloud.client.calls import ApiCall, ApiResult
 
 
 class RequestLane(IntEnum):
@@ -68,12 +68,14 @@ and two more for leases and nodes; pods leave three to queries and events."""
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """A request that is to be sent when it is its turn."""
+    """An API call that is to be made when it is its turn."""
 
     number: int
     """Given by the caller; no two calls have the same."""
     lane: RequestLane
-    request: ApiRequest
+    call: ApiCall
+    size: int = 0
+    """Bytes of its body, for the bounds of the lane."""
     key: str = ""
     """Key of the object: calls of a lane with one key are sent in turn, in order. "" for a call on its own."""
     idempotent: bool = False
@@ -81,23 +83,17 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SendCall(msgspec.Struct, frozen=True):
-    """Send a request, and hand in its response, or the error, with the call's number."""
+    """Make a call, and hand in its response, or the error, with the number."""
 
     number: int
-    request: ApiRequest
-
-
-class CancelCall(msgspec.Struct, frozen=True, gc=False):
-    """End a request that was sent; its response is of no interest any more."""
-
-    number: int
+    call: ApiCall
 
 
 class CallAnswered(msgspec.Struct, frozen=True):
     """The server has answered: it has carried out the call, or refuses it (4xx)."""
 
     number: int
-    response: ApiResponse
+    result: ApiResult
 
 
 class CallFailed(msgspec.Struct, frozen=True, gc=False):
@@ -127,4 +123,4 @@ class WakeLanesAt(msgspec.Struct, frozen=True, gc=False):
     time: float
 
 
-LaneEffect = SendCall | CancelCall | CallAnswered | CallFailed | CallSuperseded | LaneFull | WakeLanesAt
+LaneEffect = SendCall | CallAnswered | CallFailed | CallSuperseded | LaneFull | WakeLanesAt

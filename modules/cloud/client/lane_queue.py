@@ -85,7 +85,7 @@ class LaneQueue:
     def has_room(self, call: Call) -> bool:
         """Return whether a call can be put."""
         replaces = self.limits.newest_only and call.key in self._keys and bool(self._keys[call.key].waiting)
-        fits = self._bytes + len(call.request.body) <= self.limits.waiting_bytes
+        fits = self._bytes + call.size <= self.limits.waiting_bytes
         return fits and (replaces or self._size < self.limits.waiting)
 
     def is_ready(self, now: float) -> bool:
@@ -181,4 +181,4 @@ class LaneQueue:
 
     def _count(self, waiting: WaitingCall, sign: int) -> None:
         self._size += sign
-        self._bytes += sign * len(waiting.call.request.body)
+        self._bytes += sign * waiting.call.size

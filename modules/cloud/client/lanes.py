@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from beehive.printable import clipped
+from modules.cloud.client.kube_api import CallResponse
 from modules.cloud.client.lane_calls import (
     DEFAULT_LIMITS,
     Call,
     CallAnswered,
     CallFailed,
     CallSuperseded,
-    CancelCall,
     LaneEffect,
     LaneFull,
     LaneLimits,
@@ -21,8 +21,6 @@ from modules.cloud.client.lane_calls import (
     WakeLanesAt,
 )
 from modules.cloud.client.lane_queue import LaneQueue, WaitingCall
-from modules.cloud.client.retry import retry_after
-from modules.cloud.client.transport import ApiResponse
 
 MAX_ATTEMPTS: Final = 5
 """How often an idempotent call is sent before it fails."""
@@ -36,9 +34,9 @@ class RequestLanes:
     """The calls that wait and those in flight.
 
     Each method takes an event, with the time where it matters, and returns the resulting actions, in order. A call ends
-    with `CallAnswered`, `CallFailed`, `CallSuperseded` or `LaneFull`, exactly one of them, unless it is cancelled. The
-    first lane with a call that may be sent is served first; limits keep places for the upper lanes, so that no number
-    of events keeps a lease waiting.
+    with `CallAnswered`, `CallFailed`, `CallSuperseded` or `LaneFull`, exactly one of them. The first lane with a call
+    that may be sent is served first; limits keep places for the upper lanes, so that no number of events keeps a lease
+    waiting.
 
     After a 429 its lane waits, and the call is sent again: the server has not carried it out. After other errors of the
     server or the connection an idempotent call is sent again, up to `MAX_ATTEMPTS` times; later calls with its key
@@ -84,20 +82,8 @@ class RequestLanes:
         replaced = queue.put(waiting)
         return [*self._superseded(replaced), *self._proceed(now)]
 
-    def cancel(self, number: int, now: float) -> list[LaneEffect]:
-        """Forget a call whose end is not needed any more."""
-        waiting = self._calls.pop(number, None)
-        if waiting is None:
-            return []
-        queue = self._queues[waiting.call.lane]
-        if not waiting.is_in_flight:
-            queue.remove(waiting)
-            return []
-        queue.finish(waiting)
-        return [CancelCall(number), *self._proceed(now)]
-
-    def on_response(self, number: int, response: ApiResponse, now: float) -> list[LaneEffect]:
-        """Take the whole response to a call."""
+    def on_response(self, number: int, response: CallResponse, now: float) -> list[LaneEffect]:
+        """Take the response to a call."""
         waiting = self._flying(number)
         if waiting is None:
             return []
@@ -119,16 +105,16 @@ class RequestLanes:
         waiting = self._calls.get(number)
         return waiting if waiting is not None and waiting.is_in_flight else None
 
-    def _responded(self, waiting: WaitingCall, response: ApiResponse, now: float) -> Iterator[LaneEffect]:
-        status = response.head.status
+    def _responded(self, waiting: WaitingCall, response: CallResponse, now: float) -> Iterator[LaneEffect]:
+        status = response.status
         if status == _TOO_MANY_REQUESTS:
-            yield from self._pause(waiting, retry_after(response.head), now)
+            yield from self._pause(waiting, response.retry_after, now)
         elif status >= 500:
             why = f"the API server answered {status}"
-            yield from self._failed(waiting, why, status, retry_after(response.head), now)
+            yield from self._failed(waiting, why, status, response.retry_after, now)
         else:
             self._end(waiting)
-            yield CallAnswered(waiting.call.number, response)
+            yield CallAnswered(waiting.call.number, response.result)
 
     def _pause(self, waiting: WaitingCall, seconds: float, now: float) -> Iterator[LaneEffect]:
         queue = self._queues[waiting.call.lane]
@@ -174,7 +160,7 @@ class RequestLanes:
         for lane, queue in self._queues.items():
             while queue.ready and now >= queue.paused_until and self._has_place(lane):
                 waiting = queue.take()
-                yield SendCall(waiting.call.number, waiting.call.request)
+                yield SendCall(waiting.call.number, waiting.call.call)
         if is_due or self._is_time_new:
             self._is_time_new = False
             yield from self._wake(now)

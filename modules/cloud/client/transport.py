@@ -1,10 +1,8 @@
-"""The contract between clients of an API server and transports, which carry requests over a connection."""
+"""The contract between `HttpKubeApi` and transports, which carry requests over a connection."""
 
 from typing import Protocol
 
 import msgspec
-
-from modules.cloud.client.calls import ApiCall, ApiResult
 
 
 class ApiRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,8 +20,6 @@ class ApiRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the body of the response comes piece by piece, without an end in time: a watch."""
     silence: float = 0.0
     """Seconds without a byte after which a stream counts as broken; 0: never."""
-    call: ApiCall | None = None
-    """The call, for an API server in the same process; None if the server must read the text."""
 
 
 class ResponseHead(msgspec.Struct, frozen=True):
@@ -32,8 +28,6 @@ class ResponseHead(msgspec.Struct, frozen=True):
     status: int
     headers: tuple[tuple[str, str], ...] = ()
     """Names in lower case."""
-    result: ApiResult | None = None
-    """The whole result of a request with a call, from an API server in the same process; the body is empty then."""
 
     def header(self, name: str) -> str:
         """Return the first header of a name in lower case, "" for none."""

@@ -39,6 +39,7 @@ from modules.cloud.messages import (
     ACKNOWLEDGED_RESOURCE,
     DRAIN,
     HANDLED,
+    JOURNAL,
     NODES,
     Acknowledged,
     ConnectEvent,
@@ -166,8 +167,8 @@ class CloudHub(Module):
     def on_receive(self, message: Any) -> None:
         """Handle a link event."""
         match message:
-            case LinkOpened(node=node, link=link):
-                self._opened(node, link)
+            case LinkOpened():
+                self._opened(message)
             case LinkClosed(node=node, link=link):
                 self._closed(node, link)
             case FrameReceived(node=node, link=link, message=received, size=size, error=error):
@@ -240,12 +241,13 @@ class CloudHub(Module):
         if transport is not None:
             transport.stop()
 
-    def _opened(self, node: str, link: Link) -> None:
+    def _opened(self, opened: LinkOpened) -> None:
+        node = opened.node
         if node in self._connections and self._replaced.note(node, self.clock.monotonic()):
             _log.warning(TWO_MACHINES, node)
         self._disconnect(node, "the node has connected again", replaced)
         now = self.clock.monotonic()
-        connection = Connection(link, now, self.clock.new_id(), opened_at=now)
+        connection = Connection(opened.link, now, self.clock.new_id(), now, opened.address, opened.certificate_ends)
         if self._replaced.are_two(node, now):
             connection.note_error(TWO_MACHINES % node, now)
         self._connections[node] = connection
@@ -265,7 +267,7 @@ class CloudHub(Module):
         close(connection.link)
         del self._sessions[node]
         self._report_acknowledged()
-        self._send_connect_event(node, connection, Operation.DISCONNECTED)
+        self._send_connect_event(node, connection, Operation.DISCONNECTED, reason)
 
     def _is_current(self, node: str, link: Link) -> bool:
         connection = self._connections.get(node)
@@ -402,10 +404,13 @@ class CloudHub(Module):
     def _end_silent(self, node: str) -> None:
         self._disconnect(node, f"no keepalive for {self._settings.keepalive_interval:g} s")
 
-    def _send_connect_event(self, node: str, connection: Connection, operation: Operation) -> None:
-        content = ConnectEvent(operation.value, int(self.clock.now()), node, connection.id)
+    def _send_connect_event(self, node: str, connection: Connection, operation: Operation, reason: str = "") -> None:
+        content = ConnectEvent(
+            operation.value, int(self.clock.now()), node, connection.id,
+            reason, connection.address, connection.certificate_ends,
+        )  # fmt: skip
         event = self.message(f"node/{node}", operation, content, group=Group.RESOURCE)
-        for group in (Group.EDGECONTROLLER, Group.DEVICECONTROLLER, Group.ROUTER):
+        for group in (Group.EDGECONTROLLER, Group.DEVICECONTROLLER, Group.ROUTER, JOURNAL):
             if group == Group.EDGECONTROLLER or self.hive.members(group):
                 self.broadcast(group, event)
 

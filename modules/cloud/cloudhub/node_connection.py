@@ -17,6 +17,10 @@ class Connection(msgspec.Struct):
     id: str
     opened_at: float
     """Monotonic seconds of its beginning."""
+    address: str = ""
+    """From where the node has connected."""
+    certificate_ends: float = 0.0
+    """When its certificate ends, in seconds since 1970; 0 without TLS."""
     last_error: str = ""
     error_at: float = 0.0
     """Monotonic seconds of the last error."""
@@ -39,4 +43,6 @@ class Connection(msgspec.Struct):
             last_error=self.last_error,
             last_error_seconds=now - self.error_at if self.last_error else 0.0,
             connection=self.id,
+            address=self.address,
+            certificate_ends=self.certificate_ends,
         )

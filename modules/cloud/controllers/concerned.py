@@ -8,6 +8,7 @@ from typing import Final
 from modules.apimachinery.api_errors import UnknownKindError
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of, kind_named
 from modules.apimachinery.workload_selectors import matcher_of
+from modules.cloud.apiserver.disruption_budgets import covers
 from modules.cloud.controllers.endpoint_slices import SERVICE_NAME
 from modules.cloud.controllers.pods import has_ended, is_ready
 from modules.cloud.controllers.service_pods import selects
@@ -16,6 +17,8 @@ from modules.cloud.controllers.view import View, controller_of, node_of
 ADOPTERS: Final = {"Pod": ("ReplicaSet", "DaemonSet", "StatefulSet", "Job"), "ReplicaSet": ("Deployment",)}
 """The kinds that adopt objects of a kind."""
 _NODE: Final = "Node"
+_BUDGET: Final = "PodDisruptionBudget"
+_SCALED: Final = ("Deployment", "ReplicaSet", "StatefulSet")
 _OF_SERVICES: Final = ("EndpointSlice", "Endpoints")
 
 
@@ -31,11 +34,13 @@ def concerned_by(view: View, new: JsonObject, old: JsonObject | None, kinds: fro
     key = key_of(new)
     if key.kind in kinds:
         yield key
+    if key.kind in _SCALED and (old is None or _replicas(old) != _replicas(new)):
+        yield from (key_of(budget) for budget in view.in_namespace(_BUDGET, key.namespace))
     if key.kind == _NODE:
         if old is None or _of_node(old) != _of_node(new):
             yield from view.keys("DaemonSet")
             for pod in view.pods_on(key.name):
-                yield from _services(view, pod, None)
+                yield from _observers(view, pod, None)
         return
     if key.kind in _OF_SERVICES:
         yield from _service_of(new)
@@ -47,20 +52,24 @@ def concerned_by(view: View, new: JsonObject, old: JsonObject | None, kinds: fro
     for obj in (new,) if old is None else (new, old):
         yield from _owners(view, obj, kinds)
     if key.kind == "Pod":
-        yield from _services(view, new, old)
+        yield from _observers(view, new, old)
     node = ObjectKey(_NODE, "", node_of(new))
     if node.name and view.find(node) is None:
         yield node
 
 
-def _services(view: View, pod: JsonObject, old: JsonObject | None) -> Iterator[ObjectKey]:
-    """Yield the Services for which a change of a pod may be one of their endpoints."""
+def _observers(view: View, pod: JsonObject, old: JsonObject | None) -> Iterator[ObjectKey]:
+    """Yield the Services and budgets to whose pods a pod belongs, or did, if it has changed for them."""
     states = (pod,) if old is None else (pod, old)
     if old is not None and view.find(key_of(pod)) is not None and _of_endpoint(old) == _of_endpoint(pod):
         return
-    for service in view.in_namespace("Service", pod["metadata"]["namespace"]):
+    namespace = pod["metadata"]["namespace"]
+    for service in view.in_namespace("Service", namespace):
         if any(selects(service, state["metadata"].get("labels")) for state in states):
             yield key_of(service)
+    for budget in view.in_namespace(_BUDGET, namespace):
+        if any(covers(budget, state) for state in states):
+            yield key_of(budget)
 
 
 def _service_of(obj: JsonObject) -> Iterator[ObjectKey]:
@@ -69,6 +78,10 @@ def _service_of(obj: JsonObject) -> Iterator[ObjectKey]:
     name = metadata["name"] if obj["kind"] == "Endpoints" else (metadata.get("labels") or {}).get(SERVICE_NAME)
     if name:
         yield ObjectKey("Service", metadata["namespace"], str(name))
+
+
+def _replicas(workload: JsonObject) -> object:
+    return (workload.get("spec") or {}).get("replicas")
 
 
 def _of_endpoint(pod: JsonObject) -> tuple[object, ...]:

@@ -10,6 +10,7 @@ from modules.cloud.controllers import (
     cron_job,
     daemon_set,
     deployment,
+    disruption,
     gone_nodes,
     job,
     replica_set,
@@ -27,6 +28,7 @@ CONTROLLERS: Final[Mapping[str, Reconcile]] = MappingProxyType(
         "Job": job.reconcile,
         "CronJob": cron_job.reconcile,
         "Service": service.reconcile,
+        "PodDisruptionBudget": disruption.reconcile,
     }
 )
 ALL: Final[Mapping[str, Reconcile]] = MappingProxyType({**CONTROLLERS, "Node": gone_nodes.reconcile})

@@ -38,8 +38,8 @@ FAILED_CREATE: Final = "FailedCreate"
 FAILED_DELETE: Final = "FailedDelete"
 MOST_WRITES: Final = 500
 """Pods that one look makes or deletes (KCM's burst)."""
-_KEPT_REJECTED: Final = 5
-"""Pods kept that their nodes have refused; they say why."""
+_KEPT_ENDED: Final = 5
+"""Pods kept that their nodes have ended; they say why."""
 _LONGEST_PAUSE: Final = 300.0
 _PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}
 _COST: Final = "controller.kubernetes.io/pod-deletion-cost"
@@ -55,17 +55,17 @@ def reconcile(view: View, key: ObjectKey, now: float) -> ReconcilePlan:
     if claims.writes:
         return ReconcilePlan(claims.writes)
     active = [pod for pod in claims.owned if is_active(pod)]
-    rejected = [pod for pod in claims.owned if is_rejected(pod)]
+    ended = [pod for pod in claims.owned if is_ended(pod)]
     writes: tuple[PlannedWrite, ...] = ()
     again_at: float | None = None
     if not is_being_deleted(replica_set):
-        waits_until = rejection_pause_ends(rejected)
+        waits_until = pause_ends(ended)
         wanted = int(replica_set["spec"].get("replicas", 1))
         if len(active) < wanted and now < waits_until:
             again_at = waits_until
         else:
             writes = _difference(view, replica_set, active, wanted, now)
-        writes = (*writes, *surplus_rejected(rejected))
+        writes = (*writes, *surplus_ended(ended))
     status = _status(view, replica_set, active, now)
     min_ready = int(replica_set["spec"].get("minReadySeconds") or 0)
     moments = [moment for pod in active if now < (moment := available_from(pod, min_ready, now)) < math.inf]
@@ -101,17 +101,18 @@ def deletion(pod: JsonObject) -> PlannedWrite:
     )
 
 
-def is_rejected(pod: JsonObject) -> bool:
-    """Return whether a node has refused a pod: it has failed without a container that ever ran."""
-    status = pod.get("status") or {}
-    return phase_of(pod) == "Failed" and bool(status.get("reason")) and not status.get("containerStatuses")
+def is_ended(pod: JsonObject) -> bool:
+    """Return whether a node has ended a pod, or refused it: containers of a ReplicaSet are restarted for ever, so that
+    its pods end by their nodes' decision only.
+    """
+    return phase_of(pod) in ("Failed", "Succeeded")
 
 
-def rejection_pause_ends(rejected: Sequence[JsonObject]) -> float:
-    """Return the time before which no pod is made in place of those that nodes have refused: twice as long after each,
+def pause_ends(ended: Sequence[JsonObject]) -> float:
+    """Return the time before which no pod is made in place of those that nodes have ended: twice as long after each,
     1 s to 5 min; longer ago than that, it begins anew. KCM makes others at once, thirty a second.
     """
-    times = sorted(map(created_at, rejected))
+    times = sorted(map(created_at, ended))
     if not times:
         return 0.0
     between = times[-1] - times[-2] if len(times) > 1 else 0.0
@@ -119,9 +120,9 @@ def rejection_pause_ends(rejected: Sequence[JsonObject]) -> float:
     return times[-1] + pause
 
 
-def surplus_rejected(rejected: Sequence[JsonObject]) -> tuple[PlannedWrite, ...]:
-    """Return the deletions of the oldest pods that nodes have refused, beyond those that are kept."""
-    gone = sorted((pod for pod in rejected if not is_being_deleted(pod)), key=created_at)[:-_KEPT_REJECTED]
+def surplus_ended(ended: Sequence[JsonObject]) -> tuple[PlannedWrite, ...]:
+    """Return the deletions of the oldest pods that nodes have ended, beyond those that are kept."""
+    gone = sorted((pod for pod in ended if not is_being_deleted(pod)), key=created_at)[:-_KEPT_ENDED]
     return tuple(delete(pod) for pod in gone)
 
 

@@ -18,7 +18,7 @@ from modules.apimachinery.kinds import (
 from modules.cloud.devices import KEY_NAMES as DEVICES
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 
-SENT_BY_WATCH: Final = ("Service", "Endpoints", "EndpointSlice")
+SENT_BY_WATCH: Final = ("Service", "Endpoints", "EndpointSlice", "Namespace")
 """Kinds that a node gets only when it watches them, and so it is with a cluster's other kinds. Without a watch it gets
 its pods, its Node, CSIDrivers, devices, and the objects to which its pods refer.
 """

@@ -6,7 +6,7 @@ import msgspec
 
 from beehive.runtime import Runtime
 from modules.cloud.client.counters import ApiCounters
-from modules.cloud.client.transport import KubeTransport
+from modules.cloud.client.kube_api import KubeApi
 from modules.cloud.coordination.lease_settings import NAMESPACE
 from modules.cloud.edgecontroller.state.node_states import NodeStateCounters
 
@@ -22,8 +22,8 @@ def _no_labels(_: str) -> Mapping[str, str]:
 class RemoteCluster(msgspec.Struct, frozen=True):
     """A cluster that is reached by requests: over HTTP, or in the same process."""
 
-    connect: Callable[[Runtime], KubeTransport]
-    """Returns a transport to the API server, at each start of edgecontroller."""
+    connect: Callable[[Runtime], KubeApi]
+    """Returns a client of the API server, at each start of edgecontroller."""
     keeps_state: bool = False
     """Whether the versions that nodes have acknowledged are stored in the cluster."""
     state_namespace: str = NAMESPACE

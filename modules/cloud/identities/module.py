@@ -6,7 +6,6 @@ from typing import Any, ClassVar, Final, TypeVar
 
 import msgspec
 
-from beehive.decoding import decode_json
 from beehive.errors import BeehiveError
 from beehive.handlers import handles
 from beehive.message import Message
@@ -14,12 +13,12 @@ from beehive.module import Module
 from beehive.printable import printable
 from beehive.resource import Side
 from beehive.runtime import Runtime
-from modules.cloud.client.call_requests import collection_path
-from modules.cloud.client.calls import JsonObject
+from modules.apimachinery.kinds import kind_named
+from modules.cloud.client.kube_api import KubeApi
 from modules.cloud.client.kube_client import KubeClient, News
 from modules.cloud.client.reflector.effects import Added, Deleted, EpochChanged, Modified, Refused, Synced
+from modules.cloud.client.reflector.observations import ObservedObject
 from modules.cloud.client.reflector.selection import Selection
-from modules.cloud.client.transport import KubeTransport
 from modules.cloud.coordination.lease_settings import NAMESPACE
 from modules.cloud.identities import rules
 from modules.cloud.identities.known import KnownIdentities
@@ -39,9 +38,7 @@ from modules.cloud.identities.messages import (
 )
 from modules.cloud.identities.peer import CertifiedPeer
 from modules.cloud.identities.records import (
-    API_VERSION,
     LABEL,
-    PLURAL,
     JoinToken,
     Key,
     NodeIdentity,
@@ -55,7 +52,7 @@ from modules.cloud.identities.records import (
 from modules.cloud.identities.store import IdentityStore, RecordChange, version_of
 
 _log = logging.getLogger(__name__)
-Connect = Callable[[Runtime], KubeTransport]
+Connect = Callable[[Runtime], KubeApi]
 
 MOST_RECORDS: Final = 20_000
 """Records of identities, each of less than a kilobyte: more nodes than this, tokens included, cannot join."""
@@ -74,7 +71,7 @@ class IdentitiesModule(Module):
 
     Args:
         known: what the servers ask; this module keeps it up to date.
-        connect: returns a transport to the API server.
+        connect: returns a client of the API server.
         namespace: of the ConfigMaps.
     """
 
@@ -100,8 +97,8 @@ class IdentitiesModule(Module):
         """Begins to watch."""
         self._known.note_use = lambda peer: self.hive.send(NAME, self.message(NAME, USED, peer))
         self._client = KubeClient(self._connect(self.runtime), self, self.clock.random)
-        path = collection_path(API_VERSION, PLURAL, self._namespace)
-        self._client.watch(Selection(path=path, label_selector=LABEL), self._told)
+        selection = Selection(kind=kind_named("ConfigMap"), namespace=self._namespace, label_selector=LABEL)
+        self._client.watch(selection, self._told)
         self.every(_PERIOD, self._remove_expired)
 
     def on_stop(self) -> None:
@@ -276,7 +273,7 @@ class IdentitiesModule(Module):
     def _told(self, news: News) -> None:
         match news:
             case Added() | Modified():
-                self._observe(news.object.name, news.object.body)
+                self._observe(news.object)
             case Deleted():
                 key = self._names.pop(news.object.name, None)
                 if key is not None:
@@ -293,9 +290,10 @@ class IdentitiesModule(Module):
                     text = "no node can connect, as it cannot be read which are revoked: configmaps of %s: %d: %s"
                     _log.error(text, self._namespace, news.status, news.message)
 
-    def _observe(self, name: str, body: bytes) -> None:
+    def _observe(self, observed: ObservedObject) -> None:
+        name = observed.name
         try:
-            obj = decode_json(body, JsonObject)
+            obj = observed.read()
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             obj = {}
         record = record_in({**obj, "metadata": {**(obj.get("metadata") or {}), "name": name}})

@@ -24,6 +24,8 @@ class CertifiedPeer(msgspec.Struct, frozen=True):
     """The common name."""
     key: str = ""
     """The SHA-256 of the public key (SubjectPublicKeyInfo), in hexadecimal digits."""
+    ends: float = 0.0
+    """Seconds since the epoch until which it is valid."""
 
 
 def read_peer(certificate: Mapping[str, Any] | None) -> CertifiedPeer | None:
@@ -35,13 +37,14 @@ def read_peer(certificate: Mapping[str, Any] | None) -> CertifiedPeer | None:
     if not certificate:
         return None
     names = [str(value) for pairs in certificate.get("subject", ()) for key, value in pairs if key == "commonName"]
-    begins = certificate.get("notBefore")
+    begins, ends = certificate.get("notBefore"), certificate.get("notAfter")
     return CertifiedPeer(
         normal_serial(str(certificate.get("serialNumber", ""))),
         ssl.cert_time_to_seconds(str(begins)) if begins else 0.0,
         node_in(certificate),
         names[0] if len(names) == 1 else "",
         _key_of(certificate.get(DER)),
+        ssl.cert_time_to_seconds(str(ends)) if ends else 0.0,
     )
 
 

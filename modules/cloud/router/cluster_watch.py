@@ -7,22 +7,21 @@ from typing import Final
 
 import msgspec
 
-from beehive.decoding import decode_json
 from beehive.module import Module
 from beehive.runtime import Runtime
 from modules.apimachinery.kinds import JsonObject, Kind
-from modules.cloud.client.call_requests import collection_path
+from modules.cloud.client.kube_api import KubeApi
 from modules.cloud.client.kube_client import KubeClient, News
-from modules.cloud.client.reflector.effects import Added, Deleted, Modified, ObservedObject, Refused, Synced
+from modules.cloud.client.reflector.effects import Added, Deleted, Modified, Refused, Synced
+from modules.cloud.client.reflector.observations import ObservedObject
 from modules.cloud.client.reflector.selection import Selection
-from modules.cloud.client.transport import KubeTransport
 from modules.cloud.rules import RULE, RULE_ENDPOINT
 from modules.cloud.storage.object_storage import EventType
 from modules.cloud.storage.watch_history import ObjectChanged
 
 _log = logging.getLogger(__name__)
 
-Connect = Callable[[Runtime], KubeTransport]
+Connect = Callable[[Runtime], KubeApi]
 _KINDS: Final = (RULE_ENDPOINT, RULE)
 
 
@@ -34,7 +33,7 @@ class ClusterRuleWatch:
         module: the router.
         take: takes each object that there is, and each change.
         done: called when all were taken.
-        connect: returns a transport to the API server.
+        connect: returns a client of the API server.
     """
 
     def __init__(
@@ -53,8 +52,7 @@ class ClusterRuleWatch:
         """Begin."""
         self._client = KubeClient(self._connect(self._module.runtime), self._module, self._module.clock.random)
         for kind in _KINDS:
-            selection = Selection(path=collection_path(kind.api_version, kind.plural))
-            self._client.watch(selection, partial(self._told, kind))
+            self._client.watch(Selection(kind=kind), partial(self._told, kind))
 
     def stop(self) -> None:
         """End all requests."""
@@ -85,7 +83,7 @@ class ClusterRuleWatch:
 
     def _observe(self, kind: Kind, observed: ObservedObject) -> None:
         try:
-            obj = decode_json(observed.body, JsonObject)
+            obj = observed.read()
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             _log.warning("%s %s/%s cannot be read", kind.name, observed.namespace[:253], observed.name[:253])
             return

@@ -86,6 +86,10 @@ class LinkOpened(msgspec.Struct, frozen=True):
 
     node: str
     link: Link
+    address: str = ""
+    """From where."""
+    certificate_ends: float = 0.0
+    """When its certificate ends, in seconds since 1970; 0 without TLS."""
 
 
 class LinkClosed(msgspec.Struct, frozen=True):

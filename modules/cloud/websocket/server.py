@@ -424,7 +424,8 @@ class WebsocketServer:
         self._refused[_TLS] += 1
 
     def _opened(self, connection: WebsocketConnection) -> None:
-        self._deliver(LinkOpened(connection.node, connection.link))
+        ends = connection.certified.ends if connection.certified is not None else 0.0
+        self._deliver(LinkOpened(connection.node, connection.link, connection.peer, ends))
 
     def _deliver_frame(self, connection: WebsocketConnection, frame: bytes) -> None:
         """Decode a message and delivers it to cloudhub."""

@@ -11,7 +11,7 @@ from beehive.http.browser_guard import is_from_page
 from beehive.http.errors import HttpStatusError
 from beehive.http.request import Request
 from beehive.http.responses import Handler, Reply, Response, json, text
-from metamanager.application import Target, Verb
+from metamanager.application import FOLLOW, FOLLOW_RESOURCE, Target, Verb
 from modules.apimachinery.discovery import Discovery
 from modules.apimachinery.errors import ApiStatusError, no_such_path, not_found
 from modules.apimachinery.openapi import OpenApi
@@ -21,7 +21,7 @@ from modules.apimachinery.resources import Resource
 from modules.edge.metaserver.application_agent import ApplicationAgent
 from modules.edge.metaserver.reading import Reader
 from modules.edge.metaserver.resources import RESOURCES, find
-from modules.edge.metaserver.watch_agent import FOLLOW, FOLLOW_RESOURCE, FROM_WATCHES
+from modules.edge.metaserver.watch_agent import FROM_WATCHES
 from modules.edge.metaserver.watch_cache import CacheKey, WatchCache
 from modules.edge.metaserver.watching import FOLLOWED, Watcher, WatchSource
 from modules.edge.metaserver.writing import METHODS, write

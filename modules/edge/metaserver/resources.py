@@ -6,11 +6,13 @@ from beehive import ResourceType
 from modules.apimachinery.resources import Resource
 
 _STORAGE: Final = "storage.k8s.io"
+_ISTIO: Final = "networking.istio.io"
 
 RESOURCES: Final = (
     Resource("ConfigMap", "configmaps", ResourceType.CONFIGMAP, short_names=("cm",)),
     Resource("Endpoints", "endpoints", ResourceType.ENDPOINTS, short_names=("ep",)),
     Resource("Event", "events", ResourceType.EVENT, short_names=("ev",)),
+    Resource("Namespace", "namespaces", ResourceType.NAMESPACE, namespaced=False, short_names=("ns",)),
     Resource("Node", "nodes", ResourceType.NODE, namespaced=False, short_names=("no",), subresources=("status",)),
     Resource("PersistentVolumeClaim", "persistentvolumeclaims", ResourceType.PERSISTENT_VOLUME_CLAIM,
              short_names=("pvc",), subresources=("status",)),
@@ -25,6 +27,9 @@ RESOURCES: Final = (
     Resource("CSIDriver", "csidrivers", ResourceType.CSI_DRIVER, group=_STORAGE, namespaced=False),
     Resource("VolumeAttachment", "volumeattachments", ResourceType.VOLUME_ATTACHMENT, group=_STORAGE, namespaced=False,
              subresources=("status",)),
+    Resource("DestinationRule", "destinationrules", ResourceType.DESTINATION_RULE, group=_ISTIO, version="v1alpha3"),
+    Resource("Gateway", "gateways", ResourceType.GATEWAY, group=_ISTIO, version="v1alpha3"),
+    Resource("VirtualService", "virtualservices", ResourceType.VIRTUAL_SERVICE, group=_ISTIO, version="v1alpha3"),
 )  # fmt: skip
 
 TOKENS: Final = frozenset(resource.token for resource in RESOURCES)

@@ -7,15 +7,29 @@ import msgspec
 
 from beehive import BeehiveError, Group, Message, Module, ModuleName, Operation, ResourceType, handles
 from beehive.names import CLOUD_CONNECTED
-from metamanager.application import Application, Progress, Target, Verb, application, message_of
+from metamanager.application import (
+    FOLLOW,
+    FOLLOW_RESOURCE,
+    FOLLOWED,
+    Application,
+    Progress,
+    Target,
+    Verb,
+    application,
+    message_of,
+    target_of,
+)
+from modules.edge.metaserver.resources import find
 
 _log = logging.getLogger(__name__)
 
-FROM_WATCHES: Final = frozenset({ResourceType.SERVICE, ResourceType.ENDPOINTS, ResourceType.ENDPOINTSLICE})
+OPTIONAL: Final = frozenset({ResourceType.DESTINATION_RULE, ResourceType.GATEWAY, ResourceType.VIRTUAL_SERVICE})
+"""Kinds that a cloud need not have; without them their collections are empty. KubeEdge's edgemesh-agent waits until it
+has listed them."""
+FROM_WATCHES: Final = OPTIONAL | {
+    ResourceType.SERVICE, ResourceType.ENDPOINTS, ResourceType.ENDPOINTSLICE, ResourceType.NAMESPACE,
+}  # fmt: skip
 """The kinds that a cloud sends only to nodes that watch them."""
-FOLLOW: Final = "follow"
-"""Operation of the message with a `Target` to watch."""
-FOLLOW_RESOURCE: Final = "metaserver/watches"
 MOST: Final = 64
 """Watches that a cloud takes from one node."""
 SYNC: Final = "watchapp/sync"
@@ -67,10 +81,30 @@ class WatchAgent(Module):
 
     def _repeated(self, answer: Message | BeehiveError) -> None:
         if isinstance(answer, Message) and answer.route.operation == Operation.APPLICATION_RESPONSE:
-            for app in answer.content_as(dict[str, Application]).values():
+            refused = answer.content_as(dict[str, Application])
+            for app in refused.values():
                 self._take(msgspec.structs.replace(app, status=Progress.REJECTED))
+            for name, app in self._watches.items():
+                if name not in refused:
+                    self._say_followed(app)
 
     def _take(self, app: Application) -> None:
         if app.status != Progress.APPROVED:
             why = app.reason or app.refusal.get("message") or "it did not say why"
-            _log.warning("the cloud refuses the watch of %s: %s", app.key[:200], str(why)[:200])
+            level = logging.INFO if is_optional(app) else logging.WARNING
+            _log.log(level, "the cloud refuses the watch of %s: %s", app.key[:200], str(why)[:200])
+        else:
+            self._say_followed(app)
+
+    def _say_followed(self, app: Application) -> None:
+        """Let edgemesh know that the cloud sends a collection: what is not in it does not exist."""
+        target = target_of(app)
+        if target is not None and self.hive.members(Group.MESH):
+            self.broadcast(Group.MESH, self.message(FOLLOW_RESOURCE, FOLLOWED, target))
+
+
+def is_optional(app: Application) -> bool:
+    """Return whether a cloud need not have the kind that is watched."""
+    target = target_of(app)
+    resource = find(target.group, target.version, target.plural) if target is not None else None
+    return resource is not None and resource.token in OPTIONAL

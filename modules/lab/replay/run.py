@@ -54,6 +54,7 @@ OTHERS: Final = frozenset(
     {
         ModuleName.EVENTBUS,
         ModuleName.SERVICEBUS,
+        ModuleName.EDGEMESH,
         ModuleName.DMI,
         ModuleName.EDGESTREAM,
         ModuleName.TASKMANAGER,

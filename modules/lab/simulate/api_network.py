@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from beehive.runtime import Runtime
-from modules.cloud.client.in_process import InProcessExchange
+from modules.cloud.client.http.kube_api import HttpKubeApi
 from modules.cloud.client.transport import ApiRequest, ResponseHead, ResponseListener
 from modules.cloud.client.transport_errors import KubeConnectError, KubeCutError, KubeTransportError
+from modules.lab.simulate.http_exchange import SimulatedExchange
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,9 +57,9 @@ class ApiNetwork:
         self.open: list[ApiConnection] = []
         server.stopped.append(self._server_stopped)
 
-    def connect(self, process: Runtime) -> "SimulatedTransport":
-        """Return a transport for a process of cloudcore."""
-        return SimulatedTransport(self, process)
+    def connect(self, process: Runtime) -> HttpKubeApi:
+        """Return a client for a process of cloudcore."""
+        return HttpKubeApi(SimulatedTransport(self, process))
 
     def delay(self) -> float:
         """Draw the seconds of one way."""
@@ -89,9 +90,9 @@ class SimulatedTransport:
     def __init__(self, network: ApiNetwork, process: Runtime) -> None:
         self._network = network
         self._process = process
-        self._started: list[InProcessExchange] = []
+        self._started: list[SimulatedExchange] = []
 
-    def start(self, request: ApiRequest, listener: ResponseListener) -> InProcessExchange:
+    def start(self, request: ApiRequest, listener: ResponseListener) -> SimulatedExchange:
         """Send a request."""
         connection = ApiConnection(self._network, self._process, request, listener)
         self._started = [each for each in self._started if not each.is_done]
@@ -117,10 +118,10 @@ class ApiConnection:
     """
 
     def __init__(self, network: ApiNetwork, process: Runtime, request: ApiRequest, listener: ResponseListener) -> None:
-        self.exchange = InProcessExchange(request, listener, process, _SERVER, self._ended)
+        self.exchange = SimulatedExchange(request, listener, process, _SERVER, self._ended)
         self._network = network
         self._world = network.world
-        self._server_end: InProcessExchange | None = None
+        self._server_end: SimulatedExchange | None = None
         self._began = self._free_at = network.world.now()
         self._is_dead = False
         """Whether nothing arrives at the client any more."""
@@ -216,7 +217,7 @@ class ApiConnection:
         process = network.server.process
         assert process is not None  # noqa: S101 - seen by the caller
         self._note("<-")
-        self._server_end = InProcessExchange(served, self, process, _SERVER)
+        self._server_end = SimulatedExchange(served, self, process, _SERVER)
         network.server.serve(self._server_end)
 
     def _answer(self, status: int, message: str, headers: tuple[tuple[str, str], ...] = _JSON) -> None:
@@ -238,7 +239,7 @@ class ApiConnection:
         due = self._free_at = max(self._free_at, self._world.now() + self._network.delay())
         self._world.at(due, tell)
 
-    def _ended(self, _exchange: InProcessExchange) -> None:
+    def _ended(self, _exchange: SimulatedExchange) -> None:
         if self in self._network.open:
             self._network.open.remove(self)
         server_end = self._server_end

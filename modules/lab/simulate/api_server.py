@@ -6,13 +6,13 @@ from typing import NamedTuple
 from modules.apimachinery.kinds import JsonObject, kind_named
 from modules.cloud.apiserver import api_calls
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.endpoints.in_process import Serving
 from modules.cloud.apiserver.endpoints.service import ApiService
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
 from modules.cloud.client.calls import ApiCall, ApiResult
-from modules.cloud.client.in_process import InProcessExchange
 from modules.cloud.storage.watch_history import WatchHistory, WatchQuery, WatchStart
 from modules.lab.simulate.cloud_store import Changed, ObservedStore
+from modules.lab.simulate.http_exchange import SimulatedExchange
+from modules.lab.simulate.http_service import Serving
 from modules.lab.simulate.world import Process, WallClock, World
 
 _BACKUP_SECONDS = 5.0
@@ -102,7 +102,7 @@ class SimulatedApiServer:
             self.cluster.storage.forget_past()
             self._subscriptions.end_all()
 
-    def serve(self, exchange: InProcessExchange) -> None:
+    def serve(self, exchange: SimulatedExchange) -> None:
         """Answer a request, on a thread of the process."""
         process = self.process
         if process is not None:

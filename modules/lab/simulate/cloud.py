@@ -14,9 +14,9 @@ from beehive.message import Message
 from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, kind_named
 from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb
-from modules.cloud.apiserver.access.in_process import InProcessAccess
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.completeness import Completeness
+from modules.cloud.apiserver.embedded_kube_api import EmbeddedKubeApi
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
 from modules.cloud.apiserver.module import ApiServer
 from modules.cloud.client.calls import APPLY, ApiCall, ApiResult
@@ -43,7 +43,6 @@ from modules.lab.simulate.plan import Write, Writer
 from modules.lab.simulate.status_watch import StatusWatch
 from modules.lab.simulate.world import Process, WallClock, World
 from modules.lab.simulate.writers import OF_NODES, OF_STATUS, call_of
-from modules.processes.common.version import KUBELET_VERSION
 
 Key = tuple[str, str]
 """Kind and name; all objects are in namespace `default`."""
@@ -159,12 +158,12 @@ class SimulatedCloud:
         storage = ObservedStore(clock, self._next_version(clock), self._statuses.stored)
         self.cluster = Cluster(clock, storage=storage)
         database = self._open_database(stores_objects=True)
-        access = InProcessAccess(hive, clock, KUBELET_VERSION)
-        self._subscriptions = access.subscriptions
+        api = EmbeddedKubeApi(hive, clock)
+        self._subscriptions = api.subscriptions
         completeness = Completeness(database, None)
         kinds = definitions() if self.has_devices else []
-        hive.add(ApiServer, self.cluster, database, None, kinds, Refusals(clock), access.subscriptions)
-        return RemoteCluster(access.connect, knows_all=lambda: completeness.knows_all)
+        hive.add(ApiServer, self.cluster, database, None, kinds, Refusals(clock), api.subscriptions)
+        return RemoteCluster(api.connect, knows_all=lambda: completeness.knows_all)
 
     def _open_database(self, *, stores_objects: bool) -> Database:
         database = FailingDatabase(

@@ -16,6 +16,7 @@ from modules.processes.cloudcore import (
     doctor_command,
     kubeconfig_command,
     nodes_command,
+    page_command,
     revocation_commands,
     run_command,
     token_command,
@@ -80,6 +81,7 @@ def command_line(words: Collection[str] | None = None) -> tuple[VerbParser, argp
     revocation_commands.add(commands)
     own_commands.add(commands)
     nodes_command.add(commands)
+    page_command.add(commands)
     doctor_command.add(commands)
     backup_commands.add(commands)
     unit_command.add(commands)

@@ -49,7 +49,7 @@ _RULES: Final[_Rules] = (
     ("", ("events",), ("get", "create", "update", "patch")),
     ("", ("serviceaccounts/token",), ("create",)),
     ("", ("serviceaccounts",), ("get",)),
-    ("", ("services", "endpoints"), _MIRRORED),
+    ("", ("services", "endpoints", "namespaces"), _MIRRORED),
     ("discovery.k8s.io", ("endpointslices",), _MIRRORED),
 )
 _LEASES: Final = "coordination.k8s.io"

@@ -28,12 +28,25 @@ from modules.cloud.apiserver.endpoints.service import ApiCaller, ApiService
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.identities.known import KnownIdentities
-from modules.cloud.messages import CLOUDCORES, CLOUDCORES_RESOURCE, NODES, NODES_RESOURCE, Cloudcores, NodeConnection
+from modules.cloud.messages import (
+    CLOUDCORES,
+    CLOUDCORES_RESOURCE,
+    JOURNAL,
+    JOURNAL_RESOURCE,
+    LINKS,
+    NODES,
+    NODES_RESOURCE,
+    Cloudcores,
+    LinkQuery,
+    LinkSession,
+    NodeConnection,
+)
 from modules.cloud.storage.watch_history import ObjectChanges, WatchQuery, WatchStart
 from modules.processes.cloudcore.api_listeners import ApiListener, SecureListener
 from modules.processes.cloudcore.control_service import (
     ApiPorts,
     ControlService,
+    LinksResponseBody,
     NodesResponseBody,
     RefusedConnection,
 )
@@ -122,7 +135,9 @@ class Control(Module):
         """Return the service behind the socket; tests serve it on a port."""
         api = self._api(self, self._node_servers)
         metrics = lambda: exposition(self.hive, self._counters)  # noqa: E731 - a thunk for the service
-        return ControlService(api, IdentityService(self._ask), metrics, self._nodes, self._cloudcores, self._api_ports)
+        return ControlService(
+            api, IdentityService(self._ask), metrics, self._nodes, self._cloudcores, self._api_ports, self._links
+        )
 
     def _api(self, caller: ApiCaller, nodes: NodeServer | None = None) -> ApiService:
         return ApiService(caller, self._subscriptions, KUBELET_VERSION, self.clock, self._unready, self.call, nodes)
@@ -191,6 +206,16 @@ class Control(Module):
             raise ApiStatusError(504, f"edgecontroller did not answer: {error}") from error
         found: Cloudcores = answer.content_as(Cloudcores)
         return found
+
+    def _links(self, query: LinkQuery) -> LinksResponseBody:
+        """Return connections of the link journal."""
+        try:
+            answer = self.hive.request(JOURNAL, self.message(JOURNAL_RESOURCE, LINKS, query), _REPLY_SECONDS).get()
+        except BeehiveError as error:
+            raise ApiStatusError(504, f"the link journal cannot be read: {error}") from error
+        if answer.route.operation == Operation.ERROR:
+            raise ApiStatusError(503, f"the link journal cannot be read: {answer.content_as(str)}")
+        return LinksResponseBody(answer.content_as(list[LinkSession]))
 
     def _api_ports(self) -> ApiPorts:
         """Return where the Kubernetes API is served over TCP."""

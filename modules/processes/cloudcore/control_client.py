@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import msgspec
 
@@ -23,8 +23,8 @@ from modules.cloud.apiserver.manifests import items_of
 from modules.cloud.client.calls import APPLY
 from modules.cloud.identities.messages import Identities
 from modules.cloud.identities.records import Record
-from modules.cloud.messages import Cloudcores, NodeConnection
-from modules.processes.cloudcore.control_service import ApiPorts, NodesResponseBody
+from modules.cloud.messages import Cloudcores, LinkQuery, LinkSession, NodeConnection
+from modules.processes.cloudcore.control_service import ApiPorts, LinksResponseBody, NodesResponseBody
 from modules.processes.cloudcore.errors import ControlError
 from modules.processes.cloudcore.identity_service import RevocationOutcome, TokenResponseBody
 
@@ -197,6 +197,12 @@ class ControlClient:
         if status not in _OK:
             raise ControlError("cannot read which cloudcores are alive", _message_in(body))
         return decode_json(body, Cloudcores)
+
+    def links(self, query: LinkQuery) -> list[LinkSession]:
+        """Return connections of the link journal. Raises ControlError."""
+        asked = {"node": query.node, "since": query.since or "", "newest": "1" if query.newest_only else ""}
+        path = f"links?{urlencode({key: value for key, value in asked.items() if value})}"
+        return decode_json(self._own("GET", path, None, "cannot read the link journal"), LinksResponseBody).links
 
     def api_ports(self) -> ApiPorts:
         """Return where the Kubernetes API is served over TCP. Raises ControlError."""

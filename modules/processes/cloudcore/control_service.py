@@ -10,7 +10,7 @@ from beehive.http.request import Request
 from beehive.http.responses import Reply, Response, json
 from beehive.http.router import HttpService
 from modules.apimachinery.errors import ApiStatusError
-from modules.cloud.messages import Cloudcores, NodeConnection
+from modules.cloud.messages import Cloudcores, LinkQuery, LinkSession, NodeConnection
 from modules.processes.cloudcore.identity_service import IdentityService
 
 NODES: Final = ("cloudcore", "nodes")
@@ -19,6 +19,8 @@ API_PORTS: Final = ("cloudcore", "apiports")
 """Parts of the path of the addresses of the Kubernetes API."""
 CLOUDCORES: Final = ("cloudcore", "cloudcores")
 """Parts of the path of the cloudcores that are alive."""
+LINKS: Final = ("cloudcore", "links")
+"""Parts of the path of the link journal."""
 METRICS: Final = ("metrics",)
 
 
@@ -45,6 +47,12 @@ class ApiPorts(msgspec.Struct, frozen=True):
     """URL of the secure port for clients on this machine; empty without one."""
 
 
+class LinksResponseBody(msgspec.Struct, frozen=True):
+    """The response to `GET /cloudcore/links`."""
+
+    links: list[LinkSession]
+
+
 class ControlService:
     """Serves the control socket (`HttpService`).
 
@@ -55,6 +63,7 @@ class ControlService:
         nodes: returns the nodes' connections to this cloudcore, and those it refused; raises ApiStatusError.
         cloudcores: returns the cloudcores that are alive; raises ApiStatusError.
         api_ports: returns where the Kubernetes API is served over TCP.
+        links: reads the link journal; raises ApiStatusError.
     """
 
     def __init__(
@@ -65,7 +74,9 @@ class ControlService:
         nodes: Callable[[], NodesResponseBody],
         cloudcores: Callable[[], Cloudcores],
         api_ports: Callable[[], ApiPorts] = ApiPorts,
+        links: Callable[[LinkQuery], LinksResponseBody] = lambda _: LinksResponseBody([]),
     ) -> None:
+        self._links = links
         self._api_ports = api_ports
         self._api = api
         self._nodes = nodes
@@ -84,6 +95,8 @@ class ControlService:
                 return self._serve_own(request, self._cloudcores)
             if request.parts == API_PORTS:
                 return self._serve_own(request, self._api_ports)
+            if request.parts == LINKS:
+                return self._serve_own(request, lambda: self._links(_link_query(request)))
             if request.parts[:1] == NODES[:1]:
                 return self._identities.serve(request)
         except ApiStatusError as error:
@@ -99,3 +112,12 @@ class ControlService:
         if request.method not in ("GET", "HEAD"):
             raise ApiStatusError(405, "only GET is served here")
         return Response(HTTPStatus.OK, "text/plain; version=0.0.4; charset=utf-8", self._metrics().encode())
+
+
+def _link_query(request: Request) -> LinkQuery:
+    """Return the query of a request for the link journal. Raises ApiStatusError."""
+    try:
+        since = float(request.first("since") or 0.0)
+    except ValueError as error:
+        raise ApiStatusError(400, "`since` is a number of seconds since 1970") from error
+    return LinkQuery(request.first("node"), since, newest_only=request.flag("newest"))

@@ -3,9 +3,9 @@
 from beehive.clock import Clock
 from beehive.hive import Hive
 from modules.cloud import api_messages
-from modules.cloud.apiserver.access.in_process import InProcessAccess
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.completeness import Completeness
+from modules.cloud.apiserver.embedded_kube_api import EmbeddedKubeApi
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.module import ApiServer
 from modules.cloud.apiserver.service_addresses import service_ranges
@@ -20,7 +20,6 @@ from modules.cloud.storage.database.room import Room
 from modules.cloud.storage.database.turns import Turns
 from modules.processes.cloudcore.config import CloudCoreConfig
 from modules.processes.cloudcore.counters import Counters
-from modules.processes.common.version import KUBELET_VERSION
 
 
 class EmbeddedApiServer:
@@ -66,12 +65,12 @@ class EmbeddedApiServer:
         )
         manifests = ManifestDirectory(config.manifests_dir, cluster) if config.manifests_dir else None
         completeness = Completeness(self.database, manifests)
-        access = InProcessAccess(hive, clock, KUBELET_VERSION)
-        self.cluster = RemoteCluster(access.connect, knows_all=lambda: completeness.knows_all, counters=counters.api)
+        api = EmbeddedKubeApi(hive, clock)
+        self.cluster = RemoteCluster(api.connect, knows_all=lambda: completeness.knows_all, counters=counters.api)
         """It, as its clients in this process reach it."""
         definitions = [*device_definitions(), *rule_definitions()]
-        parts = cluster, self.database, manifests, definitions, counters.refusals, access.subscriptions
+        parts = cluster, self.database, manifests, definitions, counters.refusals, api.subscriptions
         has_controllers = config.controllers == "embedded"
         hive.add(ApiServer, *parts, collects=has_controllers)
         if has_controllers:
-            hive.add(Controllers, access.subscriptions, known, may_be_several=self.database.shared)
+            hive.add(Controllers, api.subscriptions, known, may_be_several=self.database.shared)

@@ -1,14 +1,19 @@
 """The command `cloudcore nodes`: the nodes, and the state of their connections to this cloudcore. For a node that is
-connected to another cloudcore, it names that cloudcore.
+connected to another cloudcore, it names that cloudcore; for one that is away, since when. With `--history`, the link
+journal: when nodes were connected, and why a connection ended.
 """
 
 from __future__ import annotations
 
+import time
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from beehive.printable import printable
 from modules.processes.cloudcore.paths import add_socket_options
 from modules.processes.common.exit_codes import ExitCode
+from modules.tools.fleet.facts import facts_of
+from modules.tools.fleet.states import AWAY, NEVER, state_of
 from modules.tools.printing.ages import human_duration
 from modules.tools.printing.columns import node_ready
 from modules.tools.printing.fields import text_at
@@ -20,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from modules.apimachinery.kinds import JsonObject
-    from modules.cloud.messages import NodeConnection
+    from modules.cloud.messages import LinkSession, NodeConnection
     from modules.processes.cloudcore.control_service import RefusedConnection
 
 _HEADINGS: Final = (
@@ -29,11 +34,16 @@ _HEADINGS: Final = (
 _VERSION: Final = "status.nodeInfo.kubeletVersion"
 _NONE: Final = "<none>"
 _LONGEST_ERROR: Final = 80
+_HISTORY: Final = ("NODE", "FROM", "UNTIL", "LASTED", "ADDRESS", "CLOUDCORE", "END")
 
 
 def add(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
     parser = commands.add_parser("nodes", help="print the nodes and their connections: lag, what waits, last error")
+    parser.add_argument("name", nargs="?", default="", metavar="NODE", help="only this node (with --history)")
+    parser.add_argument(
+        "--history", action="store_true", help="print the connections of the last seven days, and why each ended"
+    )
     parser.add_argument("-o", "--output", choices=("json",), help="print everything that is known of the connections")
     add_socket_options(parser)
     parser.set_defaults(command=f"{__name__}:run")
@@ -41,19 +51,47 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Run `cloudcore nodes`."""
-    import msgspec  # noqa: PLC0415 - the command line is quick
-
+    from modules.cloud.messages import LinkQuery  # noqa: PLC0415 - the command line is quick
     from modules.processes.cloudcore.control_client import ControlClient, Get  # noqa: PLC0415
 
     client = ControlClient(chosen.socket)
+    if chosen.history:
+        sessions = client.links(LinkQuery(chosen.name))
+        _print_json(sessions) if chosen.output == "json" else print_lines(history(sessions, time.time()))
+        return ExitCode.OK
     found = client.connections()
-    connections = found.nodes
     if chosen.output == "json":
-        print_lines(msgspec.json.format(msgspec.json.encode(connections), indent=2).decode().splitlines())
+        _print_json(found.nodes)
         return ExitCode.OK
     nodes = [item.object for item in client.run(Get("Node")) if item.object is not None]
-    print_lines(table(nodes, connections, client.cloudcores().elsewhere(), found.refused))
+    newest = client.links(LinkQuery(newest_only=True))
+    print_lines(table(nodes, found.nodes, client.cloudcores().elsewhere(), found.refused, newest, time.time()))
     return ExitCode.OK
+
+
+def history(sessions: Sequence[LinkSession], now: float) -> list[str]:
+    """Return the lines of the table of connections."""
+    if not sessions:
+        return ["No connections: the link journal keeps those of the last seven days."]
+    rows = [
+        (
+            each.node, _moment(each.began), _moment(each.ended) if each.ended else _NONE,
+            human_duration(int(max(0.0, (each.ended or now) - each.began))), each.address or _NONE,
+            each.cloudcore, each.reason or _NONE,
+        )
+        for each in sessions
+    ]  # fmt: skip
+    return aligned([_HISTORY, *([printable(cell) for cell in row] for row in rows)])
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _print_json(content: object) -> None:
+    import msgspec  # noqa: PLC0415 - the command line is quick
+
+    print_lines(msgspec.json.format(msgspec.json.encode(content), indent=2).decode().splitlines())
 
 
 def table(
@@ -61,6 +99,8 @@ def table(
     connections: Sequence[NodeConnection],
     elsewhere: Mapping[str, str],
     refused: Sequence[RefusedConnection] = (),
+    newest: Sequence[LinkSession] = (),
+    now: float = 0.0,
 ) -> list[str]:
     """Return the lines of the table: a line for each Node, and for each connected node without one.
 
@@ -69,27 +109,33 @@ def table(
         connections: to this cloudcore.
         elsewhere: by node, another cloudcore to which it has connected since.
         refused: nodes whose connections were refused by this cloudcore.
+        newest: the newest connection of each node in the link journal.
+        now: seconds since 1970.
     """
     found = {str(node["metadata"]["name"]): node for node in nodes}
     connected = {one.node: one for one in connections}
+    last = {each.node: each for each in newest}
     turned_away = {one.node: _ago(one.seconds, one.why) for one in refused}
     names = sorted(found.keys() | connected.keys() | turned_away.keys())
     if not names:
         return ["No nodes: none has registered, and none is connected."]
     rows = [
-        _row(name, found.get(name), connected.get(name), elsewhere.get(name, ""), turned_away.get(name, _NONE))
+        _row(
+            name, found.get(name), connected.get(name), turned_away.get(name, _NONE),
+            _absence(found.get(name), elsewhere.get(name, ""), last.get(name), now),
+        )
         for name in names
-    ]
+    ]  # fmt: skip
     return aligned([_HEADINGS, *([printable(cell) for cell in row] for row in rows)])
 
 
 def _row(
-    name: str, node: JsonObject | None, connection: NodeConnection | None, holder: str, refusal: str
+    name: str, node: JsonObject | None, connection: NodeConnection | None, refusal: str, absence: str
 ) -> tuple[str, ...]:
     status = "Unregistered" if node is None else node_ready(node)
     version = (text_at(node, _VERSION) if node is not None else "") or _NONE
     if connection is None:
-        return (name, status, f"at {holder}" if holder else "no", _NONE, _NONE, _NONE, _NONE, version, refusal)
+        return (name, status, absence, _NONE, _NONE, _NONE, _NONE, version, refusal)
     oldest = human_duration(int(connection.oldest_seconds)) if connection.unacknowledged else _NONE
     return (
         name,
@@ -102,6 +148,16 @@ def _row(
         version,
         _error(connection),
     )
+
+
+def _absence(node: JsonObject | None, holder: str, newest: LinkSession | None, now: float) -> str:
+    """Return what the column CONNECTED has for a node without a connection to this cloudcore."""
+    if holder:
+        return f"at {holder}"
+    state = state_of(facts_of(node, newest=newest), now)
+    if state.word == AWAY:
+        return f"away {human_duration(int(now - state.since))}"
+    return state.word if state.word == NEVER else "no"
 
 
 def _error(connection: NodeConnection) -> str:

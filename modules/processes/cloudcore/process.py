@@ -36,6 +36,8 @@ from modules.cloud.edgecontroller.module import EdgeController
 from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
 from modules.cloud.identities.known import NOT_YET, KnownIdentities
 from modules.cloud.identities.module import IdentitiesModule
+from modules.cloud.journal.module import Journal
+from modules.cloud.journal.store import LinkStore
 from modules.cloud.messages import CLOUDCORES_RESOURCE, DRAIN, DRAIN_RESOURCE, RELEASE_LEASE, Drain
 from modules.cloud.refusals import Refusals
 from modules.cloud.router.module import REST_SECONDS, CloudRouter
@@ -170,14 +172,12 @@ class CloudCore:
         self._authority: Authority | None = None
         ca_pem = self._add_registrar(config.tls) if config.tls else ""
         self._callers: RestListener | None = None
-        settings = CloudHubSettings(
-            keepalive_interval=config.keepalive_interval, ack_resend_interval=config.ack_resend_interval, ca_pem=ca_pem
-        )
         may_be_several = selected is not None or database.shared
         self.hive.add(IdentitiesModule, self._identities, cluster.connect, config.lease.namespace)
         labelled = msgspec.structs.replace(cluster, labels_of=self._identities.labels_of)
         self.hive.add(EdgeController, labelled, database, refusals, config.lease if may_be_several else None, known)
-        self.hive.add(CloudHub, settings, self._make_server, counters.cloudhub.sessions, refusals, counters.cloudhub)
+        self.hive.add(Journal, lambda: LinkStore(config.database_url, name, turn), lambda: room.is_short)
+        self._add_cloudhub(ca_pem, refusals)
         self.hive.add(DynamicController)
         self.hive.add(DeviceController, refusals, known, deletes=selected is None)
         if selected is None or config.router is not None:
@@ -311,6 +311,13 @@ class CloudCore:
         )
         return authority.pem
 
+    def _add_cloudhub(self, ca_pem: str, refusals: Refusals) -> None:
+        config, counters = self._config, self._counters.cloudhub
+        settings = CloudHubSettings(
+            keepalive_interval=config.keepalive_interval, ack_resend_interval=config.ack_resend_interval, ca_pem=ca_pem
+        )
+        self.hive.add(CloudHub, settings, self._make_server, counters.sessions, refusals, counters)
+
     def _add_streams(self) -> NodeStreams:
         """Add the module of stream tunnels, if it is wanted, and return the access to the servers of nodes."""
         nodes = NodeStreams(self._tunnels, self._clock)
@@ -379,10 +386,11 @@ def _selected(config: CloudCoreConfig) -> "Selected | None":
 
 def _remote(selected: "Selected", config: CloudCoreConfig, counters: Counters) -> RemoteCluster:
     from modules.cloud.client.http.factory import http_transport  # noqa: PLC0415 - for clusters only
+    from modules.cloud.client.http.kube_api import HttpKubeApi  # noqa: PLC0415 - as above
 
     agent, connections = f"cloudcore/{VERSION}", _API_CONNECTIONS
     return RemoteCluster(
-        lambda runtime: http_transport(selected, runtime, agent, connections),
+        lambda runtime: HttpKubeApi(http_transport(selected, runtime, agent, connections)),
         keeps_state=config.state == "cluster",
         state_namespace=config.lease.namespace,
         counters=counters.api,

@@ -203,6 +203,11 @@ def _add_modules(
     if feed is not None:
         hive.add(DeviceTwin, twin_settings(config), feed)
     add_optional_modules(hive, config, registry)
+    if modules.edge_mesh.enable and modules.meta_manager.enable:
+        # imported only here, as `optional_modules` does
+        from modules.processes.edgecore.edge_mesh import add_edge_mesh  # noqa: PLC0415
+
+        add_edge_mesh(hive, config, registry, snapshots)
     if modules.edged.enable:
         _add_edged(hive, config, snapshots, tracing, local)
     if not modules.edge_hub.enable:

@@ -60,12 +60,19 @@ def edged_settings(config: EdgeCoreConfig) -> EdgedSettings:
         cpu_quota_period=kubelet.cpu_cfs_quota_period,
         seccomp_default=kubelet.seccomp_default,
         allowed_unsafe_sysctls=kubelet.allowed_unsafe_sysctls,
-        cluster_dns=kubelet.cluster_dns,
+        cluster_dns=kubelet.cluster_dns or _own_name_server(config),
         cluster_domain=kubelet.cluster_domain,
         resolv_conf=kubelet.resolv_conf,
         server_address=kubelet.address,
         server_port=kubelet.read_only_port,
     )
+
+
+def _own_name_server(config: EdgeCoreConfig) -> tuple[str, ...]:
+    """Return the address of edgemesh's name server, whether or not it runs yet; empty without one."""
+    mesh = config.modules.edge_mesh
+    has_names = mesh.enable and mesh.dns and config.modules.meta_manager.enable
+    return (mesh.dns_address,) if has_names else ()
 
 
 def _pull_limits(kubelet: TailoredKubeletConfig) -> PullLimits:

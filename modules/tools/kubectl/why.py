@@ -39,7 +39,7 @@ def run(session: Session, chosen: Any) -> int:
     from modules.tools.why.pods import explain  # noqa: PLC0415 - `add` imports nothing heavy
 
     namespace, name = _named(session, chosen.words)
-    facts = _facts(session, namespace, name)
+    facts = pod_facts(session, namespace, name, time.time())
     answer = explain(facts)
     if chosen.output == "json":
         print_json(answer, indent=2)
@@ -57,8 +57,18 @@ def _named(session: Session, words: list[str]) -> tuple[str, str]:
     return (session.namespace, parts[1]) if len(parts) == 2 else (parts[1], parts[2])
 
 
-def _facts(session: Session, namespace: str, name: str) -> PodFacts:
-    """Ask the server for the pod, its node, the objects that it needs, and its events."""
+def pod_facts(session: Session, namespace: str, name: str, now: float) -> PodFacts:
+    """Ask the server for the pod, its node, the objects that it needs, and its events.
+
+    Args:
+        session: has the server; of its lists, only those of this pod are read.
+        namespace: of the pod.
+        name: of the pod.
+        now: seconds since 1970.
+
+    Raises:
+        KubectlError: there is no such pod, or no server answers.
+    """
     from modules.tools.kubectl.describers.common import events_about  # noqa: PLC0415 - as in `run`
     from modules.tools.why.pods import PodFacts  # noqa: PLC0415
     from modules.tools.why.references import MAX_REFERENCES, SENT_TO_NODES, references_of  # noqa: PLC0415
@@ -77,7 +87,7 @@ def _facts(session: Session, namespace: str, name: str) -> PodFacts:
     node, is_there = _get(session, "nodes", "", bound, unread) if bound else (None, True)
     return PodFacts(
         pod=pod,
-        now=time.time(),
+        now=now,
         program=session.program,
         node=node,
         is_node_missing=not is_there,

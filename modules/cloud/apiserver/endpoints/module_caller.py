@@ -47,7 +47,21 @@ class ModuleCaller:
             else:
                 then(answer.content_as(ApiResult))
 
-        self._hive.request_then(self._module, self._message(Verb.CALL, call), _REPLY_SECONDS, done)
+        self._begin(Verb.CALL, call, done)
+
+    def begin_watch(self, query: WatchQuery, then: Callable[[WatchStart], None]) -> None:
+        """Ask for the beginning of a watch without waiting; as `begin`."""
+
+        def done(answer: Message | BeehiveError) -> None:
+            if isinstance(answer, BeehiveError):
+                then(WatchStart(refusal=_unanswered(answer).status()))
+            else:
+                then(answer.content_as(WatchStart))
+
+        self._begin(Verb.WATCH, query, done)
+
+    def _begin(self, verb: Verb, content: ApiCall | WatchQuery, done: Callable[[Message | BeehiveError], None]) -> None:
+        self._hive.request_then(self._module, self._message(verb, content), _REPLY_SECONDS, done)
 
     def start_watch(self, query: WatchQuery) -> WatchStart:
         """Return the beginning of a watch.

@@ -5,7 +5,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from modules.cloud.storage.watch_history import ObjectChanged
 
@@ -89,24 +89,49 @@ class Subscription:
             os.eventfd_write(self._descriptor, 1)
 
 
+class Subscriber(Protocol):
+    """Gets the changes of one kind, on the publisher's thread: its methods must not wait."""
+
+    @property
+    def kind(self) -> str:
+        """The kind as in keys of objects."""
+
+    def put(self, changed: ObjectChanged) -> None:
+        """Take a change."""
+
+    def end(self) -> None:
+        """Take that no more changes come."""
+
+    def close(self) -> None:
+        """Release what it holds; may be called twice."""
+
+
 class Subscriptions:
-    """All subscriptions. One thread publishes, others subscribe."""
+    """The subscribers to changes of objects. One thread publishes, others subscribe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._all: dict[Subscription, None] = {}
+        self._all: dict[Subscriber, None] = {}
 
     def subscribe(self, kind: str) -> Subscription:
         """Return a new subscription to the changes of a kind."""
         subscription = Subscription(kind)
-        with self._lock:
-            self._all[subscription] = None
+        self.add(subscription)
         return subscription
 
-    def unsubscribe(self, subscription: Subscription) -> None:
-        """Close a subscription."""
+    def add(self, subscriber: Subscriber) -> None:
+        """Publish to a subscriber from now on."""
         with self._lock:
-            self._all.pop(subscription, None)
+            self._all[subscriber] = None
+
+    def remove(self, subscriber: Subscriber) -> None:
+        """Publish to a subscriber no longer."""
+        with self._lock:
+            self._all.pop(subscriber, None)
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        """Remove a subscription, and close it."""
+        self.remove(subscription)
         subscription.close()
 
     def publish(self, changed: ObjectChanged) -> None:

@@ -2,20 +2,8 @@
 
 import msgspec
 
-from modules.cloud.client.transport import ApiRequest
-
-
-class ObservedObject(msgspec.Struct, frozen=True, gc=False):
-    """An object as the server sent it."""
-
-    namespace: str
-    """"" for objects without a namespace."""
-    name: str
-    uid: str
-    resource_version: str
-    """Opaque: versions are compared by equality."""
-    body: bytes = b""
-    """Its JSON with all fields, also unknown ones; empty for an object that was found to be gone."""
+from modules.cloud.client.reflector.observations import ObservedObject
+from modules.cloud.client.reflector.selection import ListRequest, WatchRequest
 
 
 class Added(msgspec.Struct, frozen=True, gc=False):
@@ -58,10 +46,10 @@ class EpochChanged(msgspec.Struct, frozen=True, gc=False):
 
 
 class StartRequest(msgspec.Struct, frozen=True):
-    """Send a request, and hand its response to the reflector with this number."""
+    """Send a request, and hand its observations to the reflector with this number."""
 
     number: int
-    request: ApiRequest
+    request: ListRequest | WatchRequest
 
 
 class CancelRequest(msgspec.Struct, frozen=True, gc=False):

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from modules.cloud.client.reflector.effects import Added, Change, Deleted, Modified, ObservedObject
+from modules.cloud.client.reflector.effects import Added, Change, Deleted, Modified
+from modules.cloud.client.reflector.observations import ObservedObject
 from modules.cloud.client.reflector.request_state import is_lower
 
 

@@ -4,18 +4,6 @@ import random
 from collections.abc import Iterator
 from typing import Final
 
-from beehive.printable import clipped
-from modules.cloud.client.reflector.bodies import MAX_REFUSAL
-from modules.cloud.client.reflector.decoding import (
-    ListPage,
-    MalformedError,
-    WatchedEvent,
-    event_of,
-    object_of,
-    page_of,
-    refusal_of,
-    version_of,
-)
 from modules.cloud.client.reflector.effects import (
     CancelRequest,
     EpochChanged,
@@ -27,16 +15,28 @@ from modules.cloud.client.reflector.effects import (
     WakeReflectorAt,
 )
 from modules.cloud.client.reflector.known_objects import KnownObjects
+from modules.cloud.client.reflector.observations import (
+    Bookmark,
+    ListPage,
+    Observation,
+    ReadFailed,
+    Refusal,
+    WatchEnded,
+    WatchError,
+    WatchEvent,
+)
 from modules.cloud.client.reflector.request_state import RunningRequest, Step, is_lower
-from modules.cloud.client.reflector.selection import Selection
+from modules.cloud.client.reflector.selection import ListRequest, Selection, WatchRequest
 from modules.cloud.client.reflector.silence import Silence
-from modules.cloud.client.retry import RetryDelays, retry_after
-from modules.cloud.client.transport import ResponseHead
+from modules.cloud.client.retry import RetryDelays
 
 REFUSED_SECONDS: Final = (30.0, 60.0)
 """Between these a refused list is asked for again."""
 MAX_PAGES: Final = 4000
 """Pages that a list has at most."""
+_SHORTEST_TIMEOUT: Final = 300
+_LONGEST_TIMEOUT: Final = 600
+"""Seconds after which a server ends a watch (client-go: 5 to 10 minutes)."""
 _SHORTEST_WATCH: Final = 1.0
 """Seconds; a watch that ends sooner counts as failed (client-go's VeryShortWatchError)."""
 _WATCH_AGAIN: Final = frozenset({429, 502, 503, 504})
@@ -47,8 +47,9 @@ _GONE: Final = 410
 class Reflector:
     """Keeps the knowledge of the objects of a selection up to date.
 
-    Each method takes an event, with the time where it matters, and returns the resulting effects, in order. Responses
-    carry the number of their `StartRequest`; those of an earlier request are ignored. At most one request is under way.
+    Each method takes an event, with the time where it matters, and returns the resulting effects, in order.
+    Observations carry the number of their `StartRequest`; those of an earlier request are ignored. At most one request
+    is under way.
     Changes of one object come in order, none twice with the same version while versions do not go back.
 
     A watch goes on after the last version that was seen. The objects are listed again when the server does not have
@@ -96,36 +97,12 @@ class Reflector:
         self._next = Step.NOTHING
         return list(self._cancelled())
 
-    def on_head(self, number: int, head: ResponseHead) -> None:
-        """Take the beginning of a response."""
-        request = self._request
-        if request is not None and request.number == number:
-            request.head = head
-
-    def on_data(self, number: int, data: bytes, now: float) -> list[ReflectorEffect]:
-        """Take a piece of a response's body, wherever it is cut."""
+    def on_observation(self, number: int, observation: Observation, now: float) -> list[ReflectorEffect]:
+        """Take something that the server has sent for a request, or the reason why no more comes."""
         request = self._request
         if request is None or request.number != number:
             return []
-        return list(self._read(request, data, now))
-
-    def on_end(self, number: int, now: float) -> list[ReflectorEffect]:
-        """Take the end of a complete response."""
-        request = self._finished(number)
-        if request is None:
-            return []
-        if not request.is_accepted:
-            return list(self._refused(request, now))
-        return list(self._watch_ended(request, now) if request.is_watch else self._page_ended(request, now))
-
-    def on_error(self, number: int, error: Exception, now: float) -> list[ReflectorEffect]:
-        """Take the reason why a response is not complete."""
-        request = self._finished(number)
-        if request is None:
-            return []
-        if request.is_refused:
-            return list(self._refused(request, now))
-        return list(self._retry(clipped(str(error)), Step.WATCH if request.is_watch else Step.LIST, now))
+        return list(self._observed(request, observation, now))
 
     def on_wake(self, now: float) -> list[ReflectorEffect]:
         """Take that a time of `WakeReflectorAt` has come; earlier ones do no harm."""
@@ -147,13 +124,29 @@ class Reflector:
         else:
             yield from self._watch(now) if self._next is Step.WATCH else self._list(now)
 
-    def _finished(self, number: int) -> RunningRequest | None:
-        """Return the request with a number if it is the one under way, which it is no more."""
-        request = self._request
-        if request is None or request.number != number:
-            return None
-        self._request = None
-        return request
+    def _observed(self, request: RunningRequest, observation: Observation, now: float) -> Iterator[ReflectorEffect]:
+        match observation:
+            case WatchEvent():
+                yield from self._changed(observation, now)
+            case Bookmark():
+                self._advance(observation.resource_version, now)
+            case ListPage():
+                self._request = None
+                yield from self._page_ended(request, observation, now)
+            case WatchEnded():
+                self._request = None
+                yield from self._watch_ended(request, now)
+            case WatchError():
+                step = Step.LIST if observation.code == _GONE else Step.WATCH
+                yield from self._retry(f"the watch ended with {observation.code}: {observation.message}", step, now)
+            case Refusal():
+                self._request = None
+                yield from self._refused(request, observation, now)
+            case ReadFailed():
+                if not observation.is_malformed:
+                    self._request = None
+                again = request.is_watch and not observation.is_malformed
+                yield from self._retry(observation.why, Step.WATCH if again else Step.LIST, now)
 
     def _cancelled(self) -> Iterator[ReflectorEffect]:
         if self._request is not None:
@@ -171,15 +164,11 @@ class Reflector:
         self._number += 1
         self._pages += 1
         self._request = RunningRequest(self._number, is_watch=False, started=now, token=token, paged=paged)
-        yield StartRequest(self._number, self._selection.list_request(token, paged=paged))
+        yield StartRequest(self._number, ListRequest(self._selection, token, paged=paged))
 
-    def _page_ended(self, request: RunningRequest, now: float) -> Iterator[ReflectorEffect]:
-        try:
-            page = page_of(request.body.joined())
-            if page.token and self._pages >= MAX_PAGES:
-                raise MalformedError("a list", f"it has more than {MAX_PAGES} pages")
-        except MalformedError as error:
-            yield from self._retry(str(error), Step.LIST, now)
+    def _page_ended(self, request: RunningRequest, page: ListPage, now: float) -> Iterator[ReflectorEffect]:
+        if page.token and self._pages >= MAX_PAGES:
+            yield from self._retry(f"the list has more than {MAX_PAGES} pages", Step.LIST, now)
             return
         seen = (self._version, self._list_version)
         previous = next((each for each in seen if is_lower(page.resource_version, each)), "")
@@ -190,7 +179,7 @@ class Reflector:
             return
         if page.token:  # the server makes the next page while the objects of this one are taken over
             yield from self._page(page.token, now, paged=request.paged)
-        yield from self._observed(request, page)
+        yield from self._page_observed(request, page)
         if not page.token:
             yield from self._list_ended(now)
 
@@ -199,7 +188,7 @@ class Reflector:
         self._known.forget_versions()
         yield EpochChanged(previous, current)
 
-    def _observed(self, request: RunningRequest, page: ListPage) -> Iterator[ReflectorEffect]:
+    def _page_observed(self, request: RunningRequest, page: ListPage) -> Iterator[ReflectorEffect]:
         if not request.token:
             self._list_version = page.resource_version
         self.dropped += page.dropped
@@ -221,35 +210,12 @@ class Reflector:
             return
         self._number += 1
         self._request = RunningRequest(self._number, is_watch=True, started=now)
-        yield StartRequest(self._number, self._selection.watch_request(self._version, self._source))
+        seconds = self._source.randint(_SHORTEST_TIMEOUT, _LONGEST_TIMEOUT)
+        yield StartRequest(self._number, WatchRequest(self._selection, self._version, seconds))
         yield WakeReflectorAt(self._silence.ends_at)
 
-    def _read(self, request: RunningRequest, data: bytes, now: float) -> Iterator[ReflectorEffect]:
-        try:
-            if not request.is_accepted:
-                request.body.add_within(data, MAX_REFUSAL)
-            elif not request.is_watch:
-                request.body.add(data)
-            else:
-                for line in request.lines.add(data):
-                    yield from self._event(event_of(line), now)
-                    if self._request is not request:
-                        return
-        except MalformedError as error:
-            yield from self._retry(str(error), Step.LIST, now)
-
-    def _event(self, event: WatchedEvent, now: float) -> Iterator[ReflectorEffect]:
-        if event.type == "ERROR":
-            refusal = refusal_of(event.body)
-            step = Step.LIST if refusal.code == _GONE else Step.WATCH
-            yield from self._retry(f"the watch ended with {refusal.code}: {refusal.message}", step, now)
-        elif event.type == "BOOKMARK":
-            self._advance(version_of(event.body), now)
-        else:
-            yield from self._changed(event, now)
-
-    def _changed(self, event: WatchedEvent, now: float) -> Iterator[ReflectorEffect]:
-        observed = object_of(event.body)
+    def _changed(self, event: WatchEvent, now: float) -> Iterator[ReflectorEffect]:
+        observed = event.object
         if observed is None or event.type not in {"ADDED", "MODIFIED", "DELETED"}:
             self.dropped += 1
             return
@@ -266,9 +232,7 @@ class Reflector:
         self._delays.reset()
 
     def _watch_ended(self, request: RunningRequest, now: float) -> Iterator[ReflectorEffect]:
-        if request.lines.is_cut:
-            yield from self._retry("the watch ended within an event", Step.WATCH, now)
-        elif now - request.started >= _SHORTEST_WATCH:
+        if now - request.started >= _SHORTEST_WATCH:
             self._delays.reset()
             yield from self._watch(now)
         else:
@@ -276,19 +240,18 @@ class Reflector:
 
     # Failures
 
-    def _refused(self, request: RunningRequest, now: float) -> Iterator[ReflectorEffect]:
-        head = request.head or ResponseHead(0)
-        message = refusal_of(request.body.joined()).message
-        if head.status == _GONE and request.token:
+    def _refused(self, request: RunningRequest, refusal: Refusal, now: float) -> Iterator[ReflectorEffect]:
+        status = refusal.status
+        if status == _GONE and request.token:
             yield from self._list(now, paged=False)
-        elif 400 <= head.status < 500 and head.status not in {_GONE, 429}:
+        elif 400 <= status < 500 and status not in {_GONE, 429}:
             self._wait(Step.LIST, now + self._source.uniform(*REFUSED_SECONDS))
-            yield Refused(head.status, message)
+            yield Refused(status, refusal.message)
             yield WakeReflectorAt(self._wake_at)
         else:
-            again = request.is_watch and head.status in _WATCH_AGAIN
-            why = f"the API server answered {head.status}: {message}"
-            yield from self._retry(why, Step.WATCH if again else Step.LIST, now, retry_after(head))
+            again = request.is_watch and status in _WATCH_AGAIN
+            why = f"the API server answered {status}: {refusal.message}"
+            yield from self._retry(why, Step.WATCH if again else Step.LIST, now, refusal.retry_after)
 
     def _retry(self, why: str, step: Step, now: float, at_least: float = 0.0) -> Iterator[ReflectorEffect]:
         yield from self._cancelled()

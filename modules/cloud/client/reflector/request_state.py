@@ -3,8 +3,7 @@
 from enum import Enum
 from typing import Final
 
-from modules.cloud.client.reflector.bodies import CollectedBody, Lines
-from modules.cloud.client.transport import ResponseHead
+import msgspec
 
 _DIGITS: Final = 20
 """Digits of the largest version that is compared: 64 bits."""
@@ -18,36 +17,19 @@ class Step(Enum):
     WATCH = "watch"
 
 
-class RunningRequest:
-    """A request that was sent, and the received part of its response.
+class RunningRequest(msgspec.Struct, frozen=True):
+    """A request that was sent."""
 
-    Args:
-        number: tells its response from those of requests before.
-        is_watch: whether it is a watch, or else a page of a list.
-        started: when it was sent.
-        token: the continue token of the requested page; "" for the first page.
-        paged: whether the list comes in pages.
-    """
-
-    def __init__(self, number: int, *, is_watch: bool, started: float, token: str = "", paged: bool = True) -> None:
-        self.number = number
-        self.is_watch = is_watch
-        self.started = started
-        self.token = token
-        self.paged = paged
-        self.head: ResponseHead | None = None
-        self.body = CollectedBody()
-        self.lines = Lines()
-
-    @property
-    def is_accepted(self) -> bool:
-        """Whether the server has answered with 200."""
-        return self.head is not None and self.head.status == 200
-
-    @property
-    def is_refused(self) -> bool:
-        """Whether the server has answered with another status than 200."""
-        return self.head is not None and self.head.status != 200
+    number: int
+    """Tells its response from those of requests before."""
+    is_watch: bool
+    """Whether it is a watch, or else a page of a list."""
+    started: float
+    """When it was sent."""
+    token: str = ""
+    """The continue token of the requested page; "" for the first page."""
+    paged: bool = True
+    """Whether the list comes in pages."""
 
 
 def is_lower(version: str, than: str) -> bool:

@@ -7,10 +7,10 @@ from typing import Any, Final
 import msgspec
 
 from modules.apimachinery.kinds import Kind
-from modules.cloud.client.call_requests import CallError, collection_path, result_of
+from modules.cloud.client.call_requests import CallError
+from modules.cloud.client.calls import DOCUMENT, ApiCall
 from modules.cloud.client.kube_client import CallEnd, KubeClient
 from modules.cloud.client.lane_calls import CallAnswered, RequestLane
-from modules.cloud.client.transport import ApiRequest
 
 _MOST_VERSIONS: Final = 64
 """Versions of groups that are remembered; the one that was asked for longest ago is forgotten."""
@@ -65,18 +65,16 @@ class ClusterResources:
         def answered(end: CallEnd) -> None:
             found(*self._take(api_version, plural, end))
 
+        call = ApiCall(verb=DOCUMENT, api_version="", plural="", name=f"apis/{api_version}")
         try:
-            path = collection_path(api_version, plural).rpartition("/")[0]
+            client.call(RequestLane.QUERY, call, answered, key=f"discovery {api_version}", idempotent=True)
         except CallError as error:
             found(None, str(error))
-            return
-        request = ApiRequest(method="GET", path=path, headers=(("Accept", "application/json"),))
-        client.call(RequestLane.QUERY, request, answered, key=f"discovery {api_version}", idempotent=True)
 
     def _take(self, api_version: str, plural: str, end: CallEnd) -> tuple[Kind | None, str]:
         if not isinstance(end, CallAnswered):
             return None, "the API server does not answer"
-        result = result_of(end.response)
+        result = end.result
         if result.object is None and (result.refusal or {}).get("code") != HTTPStatus.NOT_FOUND:
             return None, str((result.refusal or {}).get("message"))
         self._versions.pop(api_version, None)

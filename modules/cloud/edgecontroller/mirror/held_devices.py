@@ -7,7 +7,7 @@ from typing import Final
 from beehive.clock import Timer
 from beehive.module import Module
 from modules.apimachinery.kinds import ObjectKey
-from modules.cloud.client.reflector.effects import ObservedObject
+from modules.cloud.client.reflector.observations import ObservedObject
 from modules.cloud.devices import DEVICE
 from modules.cloud.edgecontroller.devices.placements import placement_of
 from modules.cloud.edgecontroller.mirror.mirror import Mirror, compact
@@ -79,7 +79,7 @@ class HeldDevices:
         """Return the model for which a Device has to wait, if it has to."""
         if self._mirror.revision_of(key) is not None or len(self._held) >= _MOST:
             return None
-        read = compact(DEVICE, observed.body)
+        read = compact(DEVICE, observed)
         model = placement_of(read[0]).model if read is not None else None
         return model if model is not None and self._mirror.revision_of(model) is None else None
 

@@ -6,15 +6,12 @@ from typing import Final
 
 import msgspec
 
-from beehive.decoding import decode_json
-from modules.cloud.client.call_requests import collection_path
-from modules.cloud.client.calls import JsonObject
+from modules.apimachinery.kinds import kind_named
 from modules.cloud.client.kube_client import KubeClient, News
 from modules.cloud.client.reflector.effects import Added, Deleted, Modified, Refused, Synced
 from modules.cloud.client.reflector.selection import Selection
 from modules.cloud.coordination.lease_keeper import LeaseListener
 from modules.cloud.coordination.lease_settings import LeaseSettings
-from modules.cloud.coordination.leases import API_VERSION, PLURAL
 
 _log = logging.getLogger(__name__)
 _LEASE: Final = "Lease"
@@ -23,7 +20,8 @@ _LEASE: Final = "Lease"
 def watch_leases(client: KubeClient, settings: LeaseSettings, listener: LeaseListener) -> None:
     """Tell of the Leases of cloudcores, and of their changes, until the client is closed."""
     selection = Selection(
-        path=collection_path(API_VERSION, PLURAL, settings.namespace),
+        kind=kind_named(_LEASE),
+        namespace=settings.namespace,
         label_selector=",".join(f"{key}={value}" for key, value in sorted(settings.labels.items())),
     )
     client.watch(selection, partial(_told, listener), _LEASE)
@@ -33,7 +31,7 @@ def _told(listener: LeaseListener, news: News) -> None:
     match news:
         case Added() | Modified():
             try:
-                listener.told(news.object.name, decode_json(news.object.body, JsonObject))
+                listener.told(news.object.name, news.object.read())
             except (msgspec.DecodeError, UnicodeError, RecursionError):
                 listener.gone(news.object.name)
         case Deleted():

@@ -10,7 +10,7 @@ import msgspec
 from beehive.decoding import json_decoder
 from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey
 from modules.apimachinery.lister import Revision
-from modules.cloud.client.reflector.effects import ObservedObject
+from modules.cloud.client.reflector.observations import ObservedObject
 from modules.cloud.edgecontroller.mirror.partial_objects import HAVE_PARTS, partial_object
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 from modules.cloud.storage.stored_changes import StoredChange
@@ -108,7 +108,7 @@ class Mirror:
         a line in the log. An object that was here in part, and comes with its body now, is added with the part as its
         earlier state.
         """
-        read = compact(kind, observed.body)
+        read = compact(kind, observed)
         if read is None:
             return
         obj, body = read
@@ -137,7 +137,7 @@ class Mirror:
         known = self._objects[key.kind].get(key)
         if known is None or known.is_whole or (known.uid, known.version) != (observed.uid, observed.resource_version):
             return False
-        read = compact(kind, observed.body)
+        read = compact(kind, observed)
         if read is not None:
             self._set(key, _Mirrored(known.uid, known.version, read[1]))
         return read is not None
@@ -222,8 +222,13 @@ class Mirror:
         self._decoded[key] = obj
 
 
-def compact(kind: Kind, body: bytes) -> tuple[JsonObject, bytes] | None:
+def compact(kind: Kind, observed: ObservedObject) -> tuple[JsonObject, bytes] | None:
     """Return an object without its `managedFields`, decoded and as JSON; None if it is not an object."""
+    if observed.shared is not None:
+        metadata = {name: value for name, value in observed.shared["metadata"].items() if name != "managedFields"}
+        own = {**observed.shared, "metadata": metadata, "kind": kind.name, "apiVersion": kind.api_version}
+        return own, msgspec.json.encode(own)
+    body = observed.body
     try:
         if _MANAGED in body:
             body = _without_managed_fields(body)

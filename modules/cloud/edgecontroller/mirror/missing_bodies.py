@@ -5,12 +5,10 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
-import msgspec
-
 from beehive.module import Module
 from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, kind_named, uid_of, version_of
 from modules.cloud.client.calls import Answered, ApiCall, ApiResult
-from modules.cloud.client.reflector.effects import ObservedObject
+from modules.cloud.client.reflector.observations import ObservedObject
 from modules.cloud.edgecontroller.downstream.controller import DownstreamController
 from modules.cloud.edgecontroller.mirror.mirror import Mirror
 
@@ -159,4 +157,4 @@ def _observed_in(items: Any) -> Iterator[ObservedObject]:
         metadata = each.get("metadata") if isinstance(each, dict) else None
         if isinstance(metadata, dict) and isinstance(metadata.get("name"), str):
             place = str(metadata.get("namespace") or "")
-            yield ObservedObject(place, metadata["name"], uid_of(each), version_of(each), msgspec.json.encode(each))
+            yield ObservedObject(place, metadata["name"], uid_of(each), version_of(each), shared=each)

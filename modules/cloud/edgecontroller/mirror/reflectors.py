@@ -7,9 +7,9 @@ from typing import Final
 
 from beehive.module import Module
 from modules.apimachinery.kinds import Kind, ObjectKey, kind_named
-from modules.cloud.client.call_requests import collection_path
 from modules.cloud.client.kube_client import KubeClient, News
-from modules.cloud.client.reflector.effects import Deleted, EpochChanged, ObservedObject, Refused, Synced
+from modules.cloud.client.reflector.effects import Deleted, EpochChanged, Refused, Synced
+from modules.cloud.client.reflector.observations import ObservedObject
 from modules.cloud.client.reflector.selection import Selection
 from modules.cloud.devices import DEVICE, DEVICE_MODEL, KEY_NAMES
 from modules.cloud.edgecontroller.downstream.controller import DownstreamController
@@ -166,8 +166,7 @@ class Reflectors:
 
     def _watch(self, client: KubeClient, kind: Kind) -> None:
         selector = _ASSIGNED if kind.name == _POD else ""
-        path = collection_path(kind.api_version, kind.plural)
-        client.watch(Selection(path=path, field_selector=selector), partial(self._told, kind), kind.key_name)
+        client.watch(Selection(kind=kind, field_selector=selector), partial(self._told, kind), kind.key_name)
 
     def _told(self, kind: Kind, news: News) -> None:
         self._end_turn()

@@ -7,13 +7,9 @@ node's user, may read. (A watch begins with a review in the node's name; see `cl
 
 from typing import Final
 
-import msgspec
-
 from modules.cloud.authorization import access_reviews
-from modules.cloud.authorization.attributes import user_of
 from modules.cloud.authorization.rules import RULES
 from modules.cloud.client.calls import WATCH, ApiCall
-from modules.cloud.client.transport import ApiRequest
 
 _READS: Final = ("get", "list", WATCH)
 _SIGNING_REQUESTS: Final = "certificatesigningrequests"
@@ -34,13 +30,6 @@ def is_decided(call: ApiCall) -> bool:
 def is_sent(call: ApiCall) -> bool:
     """Return whether a call of a node is made in its name. The API server notes who asks for a certificate."""
     return is_decided(call) or (call.plural == _SIGNING_REQUESTS and call.verb == "create")
-
-
-def impersonating(request: ApiRequest, node: str) -> ApiRequest:
-    """Return a request in the name of a node."""
-    groups = (("Impersonate-Group", "system:nodes"), ("Impersonate-Group", "system:authenticated"))
-    headers = (*request.headers, ("Impersonate-User", user_of(node)), *groups)
-    return msgspec.structs.replace(request, headers=headers, call=None)
 
 
 def _has_no_rule(verb: str, group: str, resource: str) -> bool:

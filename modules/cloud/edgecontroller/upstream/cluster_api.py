@@ -5,10 +5,12 @@ from functools import partial
 from http import HTTPStatus
 from typing import Final
 
+import msgspec
+
 from beehive.module import Module
 from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.authorization.access_control import AccessControl
-from modules.cloud.client.call_requests import CallError, failure, request_of, result_of
+from modules.cloud.client.call_requests import CallError, failure
 from modules.cloud.client.calls import DOCUMENT, JSON_PATCH, Answered, ApiCall, ApiResult
 from modules.cloud.client.kube_client import CallEnd, KubeClient
 from modules.cloud.client.lane_calls import CallAnswered, CallSuperseded, RequestLane
@@ -232,30 +234,29 @@ class ClusterApi:
         if self._client is None:
             answered(failure(HTTPStatus.SERVICE_UNAVAILABLE, "edgecontroller has not started"))
             return
-        try:
-            request = request_of(call)
-        except CallError as error:
-            answered(failure(HTTPStatus.BAD_REQUEST, str(error)))
-            return
-        if node and as_the_node.is_sent(call):
-            request = as_the_node.impersonating(request, node)
+        sender = node if node and as_the_node.is_sent(call) else ""
+        if call.node != sender:
+            call = msgspec.structs.replace(call, node=sender)
         key = f"{call.verb} {call.namespace}/{call.name}" if is_write(call) and call.name else ""
         is_repeatable = call.verb in _REPEATABLE and call.patch_type != JSON_PATCH
         lane = _LANES.get(call.plural, RequestLane.QUERY)
         self._is_sending = True
-        ended = partial(self._ended, answered, call.is_passed_on)
-        self._client.call(lane, request, ended, key=key, idempotent=is_repeatable)
+        try:
+            self._client.call(lane, call, partial(self._ended, answered), key=key, idempotent=is_repeatable)
+        except CallError as error:
+            self._is_sending = False
+            answered(failure(HTTPStatus.BAD_REQUEST, str(error)))
         self._is_sending = False
 
-    def _ended(self, answered: Answered, is_passed_on: bool, end: CallEnd) -> None:
+    def _ended(self, answered: Answered, end: CallEnd) -> None:
         """Take the end of a call: later when another message is at work, whose new call has taken this one's place."""
         if self._is_sending:
-            self._module.call_soon(lambda: self._answered(answered, is_passed_on, end))
+            self._module.call_soon(lambda: self._answered(answered, end))
         else:
-            self._answered(answered, is_passed_on, end)
+            self._answered(answered, end)
 
-    def _answered(self, answered: Answered, is_passed_on: bool, end: CallEnd) -> None:
-        answered(_result(end, is_passed_on))
+    def _answered(self, answered: Answered, end: CallEnd) -> None:
+        answered(_result(end))
         self._end_turn()
 
     def _write_soon(self) -> None:
@@ -302,9 +303,9 @@ class ClusterApi:
             self._loaded()
 
 
-def _result(end: CallEnd, is_passed_on: bool) -> ApiResult:
+def _result(end: CallEnd) -> ApiResult:
     if isinstance(end, CallAnswered):
-        return result_of(end.response, is_passed_on=is_passed_on)
+        return end.result
     if isinstance(end, CallSuperseded):
         return failure(HTTPStatus.SERVICE_UNAVAILABLE, "a newer request for the object has taken its place")
     why = getattr(end, "why", "too many requests wait for the API server")

@@ -14,6 +14,7 @@ from typing import Annotated, Final
 from msgspec import field
 
 from modules.processes.edgecore.config.devices import DeviceTwins, EventBusOptions
+from modules.processes.edgecore.config.edge_mesh import EdgeMeshOptions
 from modules.processes.edgecore.config.edge_stream import EdgeStreamOptions
 from modules.processes.edgecore.config.edged import Edged
 from modules.processes.edgecore.config.edgehub import EdgeHub, WebSocket
@@ -147,6 +148,9 @@ class Modules(Section, frozen=True, kw_only=True):
 
     edge_hub: EdgeHub = EdgeHub()
     """The link to the cloud."""
+
+    edge_mesh: EdgeMeshOptions = EdgeMeshOptions()
+    """Addresses and names of Services."""
 
     edge_stream: EdgeStreamOptions = EdgeStreamOptions()
     """The tunnel for `kubectl logs`, `exec` and `attach`."""

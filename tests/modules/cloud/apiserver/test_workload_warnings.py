@@ -9,6 +9,7 @@ from modules.cloud.apiserver.api_calls import serve
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.workload_warnings import workload_warnings
 from modules.cloud.client.calls import ApiCall
+from tests.modules.cloud.controllers.site import workload
 
 UNFOLLOWED = "cloudcore's controllers do not follow it; kube-controller-manager does"
 
@@ -40,15 +41,8 @@ def test_a_field_that_is_not_followed(plural: str, spec: Any, warnings: list[str
 
 def test_the_warning_comes_with_the_answer() -> None:
     cluster = Cluster(Simulation(1).clock)
-    budget = {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": {"name": "web", "namespace": "default"},
-        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
-    }
-    call = ApiCall(
-        verb="create", api_version="policy/v1", plural="poddisruptionbudgets", namespace="default", body=budget
-    )
+    stateful_set = workload("StatefulSet", persistentVolumeClaimRetentionPolicy={"whenDeleted": "Delete"})
+    call = ApiCall(verb="create", api_version="apps/v1", plural="statefulsets", namespace="default", body=stateful_set)
     result = serve(cluster, call)
     assert result.refusal is None
-    assert result.warnings == ("evictions do not ask PodDisruptionBudgets yet",)
+    assert result.warnings == (f"spec.persistentVolumeClaimRetentionPolicy: {UNFOLLOWED}",)

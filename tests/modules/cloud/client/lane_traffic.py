@@ -4,13 +4,14 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 
+from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.client.kube_api import CallResponse
 from modules.cloud.client.lane_calls import (
     DEFAULT_LIMITS,
     Call,
     CallAnswered,
     CallFailed,
     CallSuperseded,
-    CancelCall,
     LaneEffect,
     LaneFull,
     LaneLimits,
@@ -19,7 +20,6 @@ from modules.cloud.client.lane_calls import (
     WakeLanesAt,
 )
 from modules.cloud.client.lanes import RequestLanes
-from modules.cloud.client.transport import ApiRequest, ApiResponse, ResponseHead
 
 
 class LaneTraffic:
@@ -41,36 +41,29 @@ class LaneTraffic:
         self.ends: dict[int, LaneEffect] = {}
         """By number, how calls ended."""
         self.wake_at: float | None = None
-        self.cancelled: set[int] = set()
         self.failures: Counter[int] = Counter()
         """By number, how often the server or the connection failed."""
 
-    def submit(self, lane: RequestLane, key: str = "", *, idempotent: bool = True, body: bytes = b"") -> int:
+    def submit(self, lane: RequestLane, key: str = "", *, idempotent: bool = True, size: int = 0) -> int:
         """Submit a call and return its number."""
         number = len(self.calls) + 1
-        request = ApiRequest(method="PATCH", path=f"/{lane.name}/{key}", body=body)
-        call = Call(number=number, lane=lane, request=request, key=key, idempotent=idempotent)
+        api_call = ApiCall(verb="patch", api_version="v1", plural=lane.name, name=key)
+        call = Call(number=number, lane=lane, call=api_call, size=size, key=key, idempotent=idempotent)
         self.calls[number] = call
         self.take(self.lanes.submit(call, self.now))
         return number
 
-    def answer(self, number: int, status: int = 200, **headers: str) -> None:
+    def answer(self, number: int, status: int = 200, retry_after: float = 0.0) -> None:
         """Answer a call in flight."""
         self.flying.remove(number)
         self.failures[number] += status >= 500
-        fields = tuple((name.replace("_", "-"), value) for name, value in headers.items())
-        self.take(self.lanes.on_response(number, ApiResponse(ResponseHead(status, fields)), self.now))
+        self.take(self.lanes.on_response(number, CallResponse(status, ApiResult({}), retry_after), self.now))
 
     def error(self, number: int) -> None:
         """Lose a call in flight."""
         self.flying.remove(number)
         self.failures[number] += 1
         self.take(self.lanes.on_error(number, OSError("the connection was closed"), self.now))
-
-    def cancel(self, number: int) -> None:
-        """Cancel a call."""
-        self.cancelled.add(number)
-        self.take(self.lanes.cancel(number, self.now))
 
     def pass_time(self, seconds: float) -> None:
         """Advance the clock, and wake the lanes when it is time to."""
@@ -89,14 +82,12 @@ class LaneTraffic:
         for effect in effects:
             if isinstance(effect, SendCall):
                 assert effect.number not in self.ends
-                assert effect.request is self.calls[effect.number].request
+                assert effect.call is self.calls[effect.number].call
                 self.flying.append(effect.number)
                 self.sent.append(effect.number)
             elif isinstance(effect, WakeLanesAt):
                 assert effect.time > self.now
                 self.wake_at = effect.time
-            elif isinstance(effect, CancelCall):
-                self.flying.remove(effect.number)
             elif isinstance(effect, CallAnswered | CallFailed | CallSuperseded | LaneFull):
                 assert effect.number not in self.ends
                 self.ends[effect.number] = effect

@@ -1,10 +1,13 @@
-"""A reflector under test, with the responses written as bytes, and an index built from its changes."""
+"""A reflector under test behind the decoder of HTTP responses, and an index built from its changes."""
 
 import json
 import random
 from collections.abc import Iterable
 from typing import Any
 
+from modules.apimachinery.kinds import kind_named
+from modules.cloud.client.http.collection_requests import collection_request
+from modules.cloud.client.http.collection_response import CollectionResponse
 from modules.cloud.client.reflector.effects import (
     Added,
     Change,
@@ -15,8 +18,9 @@ from modules.cloud.client.reflector.effects import (
     StartRequest,
     WakeReflectorAt,
 )
+from modules.cloud.client.reflector.observations import Observation
 from modules.cloud.client.reflector.reflector import Reflector
-from modules.cloud.client.reflector.selection import Selection
+from modules.cloud.client.reflector.selection import Selection, WatchRequest
 from modules.cloud.client.transport import ResponseHead
 
 Row = tuple[str, ...]
@@ -101,7 +105,7 @@ class Reflection:
 
     def __init__(self, selection: Selection | None = None, seed: int = 0) -> None:
         self.now = 1000.0
-        self.reflector = Reflector(selection or Selection(path="/api/v1/pods"), random.Random(seed))  # noqa: S311
+        self.reflector = Reflector(selection or Selection(kind=kind_named("Pod")), random.Random(seed))  # noqa: S311
         self.index = Index()
         self.number = 0
         self.path = ""
@@ -117,29 +121,34 @@ class Reflection:
         self.index.take(effects)
         for effect in effects:
             if isinstance(effect, StartRequest):
-                self.number, self.path = effect.number, effect.request.path
+                self.number, self.path = effect.number, collection_request(effect.request).path
+                self._response = CollectionResponse(is_watch=isinstance(effect.request, WatchRequest))
             elif isinstance(effect, WakeReflectorAt):
                 self.wake_at = effect.time
 
     def head(self, status_: int = 200, **headers: str) -> None:
         """Hand in the beginning of a response."""
         fields = tuple((name.replace("_", "-"), value) for name, value in headers.items())
-        self.reflector.on_head(self.number, ResponseHead(status_, fields))
+        self._response.on_head(ResponseHead(status_, fields))
 
     def data(self, *pieces: bytes) -> None:
         """Hand in pieces of the response's body."""
-        found: list[ReflectorEffect] = []
-        for piece in pieces:
-            found += self.reflector.on_data(self.number, piece, self.now)
-        self.take(found)
+        response = self._response
+        self._observe(observation for piece in pieces for observation in response.on_data(piece))
 
     def end(self) -> None:
         """Hand in the response's end."""
-        self.take(self.reflector.on_end(self.number, self.now))
+        self._observe(self._response.on_end())
 
     def error(self, why: str = "the connection was closed") -> None:
         """Hand in an error of the transport."""
-        self.take(self.reflector.on_error(self.number, OSError(why), self.now))
+        self._observe(self._response.on_error(OSError(why)))
+
+    def _observe(self, observations: Iterable[Observation]) -> None:
+        number, found = self.number, list[ReflectorEffect]()
+        for observation in observations:
+            found += self.reflector.on_observation(number, observation, self.now)
+        self.take(found)
 
     def wake(self, after: float | None = None) -> None:
         """Let time pass, until the time to wake or for some seconds, and say so."""

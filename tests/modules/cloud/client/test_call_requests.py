@@ -69,6 +69,13 @@ def test_other_characters_of_a_name_are_encoded() -> None:
     assert request_of(ApiCall(verb="get", **{**POD, "name": "a?b=c#é"})).path == f"{PLACE}/a%3Fb%3Dc%23%C3%A9"
 
 
+def test_a_call_with_a_node_is_made_in_its_name() -> None:
+    """By impersonation: the cluster's RBAC decides."""
+    headers = request_of(ApiCall(verb="get", api_version="v1", plural="pods", name="web", node="n1")).headers
+    groups = [("Impersonate-Group", "system:nodes"), ("Impersonate-Group", "system:authenticated")]
+    assert headers == (("Accept", "application/json"), ("Impersonate-User", "system:node:n1"), *groups)
+
+
 def test_an_unknown_verb_has_no_request() -> None:
     with pytest.raises(CallError, match="proxy"):
         request_of(ApiCall(verb="proxy", **POD))

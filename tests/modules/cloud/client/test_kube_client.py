@@ -8,7 +8,10 @@ import msgspec
 
 from beehive.clock import Clock, Timer
 from beehive.simulation import Simulation
+from modules.apimachinery.kinds import kind_named
+from modules.cloud.client.calls import ApiCall
 from modules.cloud.client.counters import NO_RESPONSE, ApiCounters
+from modules.cloud.client.http.kube_api import HttpKubeApi
 from modules.cloud.client.kube_client import CallEnd, KubeClient, News
 from modules.cloud.client.lane_calls import RequestLane
 from modules.cloud.client.reflector.effects import Added, Synced
@@ -64,19 +67,21 @@ class Transport:
 
 
 def test_a_page_is_handed_over_when_it_is_complete_and_an_event_as_it_comes() -> None:
-    """A page in a hundred pieces wakes the module for its head and its end; an event of a watch does, unless the module
-    has not come to the one before.
+    """A page in a hundred pieces wakes the module at its end. An event of a watch does, unless the module has not come
+    to the one before.
     """
     thread, transport = Thread(), Transport()
     told: list[News] = []
-    KubeClient(transport, thread, thread.clock.random).watch(Selection(path="/api/v1/pods"), told.append)
+    KubeClient(HttpKubeApi(transport), thread, thread.clock.random).watch(
+        Selection(kind=kind_named("Pod")), told.append
+    )
     _, page = transport.started[-1]
     page.on_head(ResponseHead(200))
     for at in range(0, len(PAGE), 2):
         page.on_data(PAGE[at : at + 2])
-    assert thread.run() == 1, "the head"
+    assert thread.run() == 0
     page.on_end()
-    assert thread.run() == 1, "its body and its end together"
+    assert thread.run() == 1, "head, body and end together"
     assert [type(each) for each in told] == [Added, Synced]
     request, watch = transport.started[-1]
     assert request.stream
@@ -91,7 +96,9 @@ def test_a_refusal_is_handed_over_with_its_words() -> None:
     """What the server says of a list that it refuses is not lost."""
     thread, transport = Thread(), Transport()
     told: list[News] = []
-    KubeClient(transport, thread, thread.clock.random).watch(Selection(path="/api/v1/pods"), told.append)
+    KubeClient(HttpKubeApi(transport), thread, thread.clock.random).watch(
+        Selection(kind=kind_named("Pod")), told.append
+    )
     _, page = transport.started[-1]
     page.on_head(ResponseHead(403))
     page.on_data(b'{"kind":"Status","code":403,')
@@ -106,8 +113,10 @@ def test_each_attempt_of_a_request_is_counted_with_its_status_and_duration() -> 
     simulation = Simulation(1)
     thread, transport, counters = Thread(simulation.clock), Transport(), ApiCounters()
     ends: list[CallEnd] = []
-    client = KubeClient(transport, thread, thread.clock.random, counters)
-    client.call(RequestLane.NODE, ApiRequest(method="GET", path="/api/v1/nodes/n1"), ends.append, idempotent=True)
+    client = KubeClient(HttpKubeApi(transport), thread, thread.clock.random, counters)
+    client.call(
+        RequestLane.NODE, ApiCall(verb="get", api_version="v1", plural="nodes", name="n1"), ends.append, idempotent=True
+    )
     assert counters.depth(RequestLane.NODE) == (0, 1)
     transport.started[-1][1].on_error(OSError("cut"))
     thread.run()
@@ -131,8 +140,8 @@ def test_lists_and_failures_of_a_watch_are_counted_and_when_the_server_was_heard
     simulation = Simulation(1)
     thread, transport, counters = Thread(simulation.clock), Transport(), ApiCounters()
     simulation.run_for(5.0)
-    client = KubeClient(transport, thread, thread.clock.random, counters)
-    client.watch(Selection(path="/api/v1/pods"), lambda _news: None, "Pod")
+    client = KubeClient(HttpKubeApi(transport), thread, thread.clock.random, counters)
+    client.watch(Selection(kind=kind_named("Pod")), lambda _news: None, "Pod")
     watch = counters.watches["Pod"]
     assert (watch.lists, watch.failures, watch.heard_at()) == (0, 0, 0.0)
     _, page = transport.started[-1]

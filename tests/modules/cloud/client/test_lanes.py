@@ -55,10 +55,10 @@ def test_a_full_lane_of_events_delays_no_lease() -> None:
 def test_bodies_that_wait_are_bounded() -> None:
     """By their bytes as well as by their number."""
     traffic = LaneTraffic(NARROW)
-    numbers = [traffic.submit(QUERY, body=b"x" * 60) for _ in range(3)]
+    numbers = [traffic.submit(QUERY, size=60) for _ in range(3)]
     assert [_ended(traffic, number) for number in numbers] == [type(None), type(None), LaneFull]
     traffic.answer(numbers[0])
-    assert _ended(traffic, traffic.submit(QUERY, body=b"x" * 60)) is type(None)
+    assert _ended(traffic, traffic.submit(QUERY, size=60)) is type(None)
 
 
 def test_calls_with_one_key_go_one_after_the_other() -> None:
@@ -111,7 +111,7 @@ def test_after_429_the_lane_waits() -> None:
     traffic = LaneTraffic(NARROW)
     first = traffic.submit(QUERY, idempotent=False)
     traffic.submit(QUERY)
-    traffic.answer(first, 429, retry_after="7")
+    traffic.answer(first, 429, retry_after=7)
     lease = traffic.submit(LEASE)
     assert traffic.sent == [first, lease]
     assert traffic.wake_at == 1007
@@ -155,7 +155,7 @@ def test_a_retry_waits_as_long_as_the_server_asks() -> None:
     """503 with Retry-After delays the call alone."""
     traffic = LaneTraffic()
     number = traffic.submit(NODE)
-    traffic.answer(number, 503, retry_after="20")
+    traffic.answer(number, 503, retry_after=20)
     assert traffic.wake_at == 1020
     other = traffic.submit(NODE)
     assert traffic.sent == [number, other]
@@ -199,23 +199,6 @@ def test_a_call_that_waits_too_long_fails() -> None:
     traffic.error(flying)
     assert traffic.ends[flying] == CallFailed(flying, "the connection was closed")
     assert (traffic.flying, traffic.lanes.waiting(QUERY)) == ([], 0)
-
-
-def test_cancelled_calls_end_without_a_word() -> None:
-    """One that waits, one that waits for a retry, and one in flight, whose successor is sent."""
-    traffic = LaneTraffic()
-    first, second, third, retried = (traffic.submit(QUERY, key) for key in "aaab")
-    traffic.error(retried)
-    for number in (second, retried, first, 99):
-        traffic.cancel(number)
-    assert (traffic.ends, traffic.flying) == ({}, [third])
-    again = traffic.submit(QUERY, "b")
-    assert traffic.flying == [third, again]
-    traffic.take(traffic.lanes.on_error(first, OSError(), traffic.now))
-    traffic.answer(third)
-    traffic.answer(again)
-    traffic.pass_time(100)
-    assert (set(traffic.ends), traffic.lanes._queues[QUERY]._keys) == ({third, again}, {})
 
 
 def test_a_429_is_no_attempt() -> None:

@@ -4,6 +4,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from modules.apimachinery.kinds import kind_named
 from modules.cloud.client.reflector.effects import (
     Added,
     CancelRequest,
@@ -15,7 +16,15 @@ from modules.cloud.client.reflector.effects import (
     Synced,
     WakeReflectorAt,
 )
-from modules.cloud.client.reflector.selection import Selection
+from modules.cloud.client.reflector.observations import (
+    Bookmark,
+    ObservedObject,
+    ReadFailed,
+    Refusal,
+    WatchEnded,
+    WatchEvent,
+)
+from modules.cloud.client.reflector.selection import Selection, WatchRequest
 from modules.cloud.client.reflector.silence import LONGEST_SILENCE, SILENCE
 from tests.modules.cloud.client.reflections import Reflection, bookmark, error_event, event, page, status
 
@@ -32,7 +41,9 @@ def _delay(reflection: Reflection) -> float:
 
 def test_a_list_in_pages_is_followed_by_a_watch_from_its_version() -> None:
     """The objects come with each page; the list's end is told once, before the watch."""
-    reflection = Reflection(Selection(path="/api/v1/pods", field_selector="spec.nodeName!=", label_selector="a in (b)"))
+    reflection = Reflection(
+        Selection(kind=kind_named("Pod"), field_selector="spec.nodeName!=", label_selector="a in (b)")
+    )
     assert reflection.path == "/api/v1/pods?limit=500&fieldSelector=spec.nodeName%21%3D&labelSelector=a+in+%28b%29"
     reflection.answer(page("7", A1, following="t/=1"))
     assert (reflection.index.log, reflection.of(Synced)) == (["Added a ua 1"], [])
@@ -43,7 +54,7 @@ def test_a_list_in_pages_is_followed_by_a_watch_from_its_version() -> None:
     assert 300 <= int(query.pop("timeoutSeconds")) <= 600
     selectors = {"fieldSelector": "spec.nodeName!=", "labelSelector": "a in (b)"}
     assert query == {"watch": "true", "resourceVersion": "7", "allowWatchBookmarks": "true", **selectors}
-    assert reflection.of(StartRequest)[0].request.stream
+    assert isinstance(reflection.of(StartRequest)[0].request, WatchRequest)
 
 
 def test_the_next_page_is_asked_for_before_the_objects_of_this_one_are_told() -> None:
@@ -51,15 +62,6 @@ def test_the_next_page_is_asked_for_before_the_objects_of_this_one_are_told() ->
     reflection = Reflection()
     reflection.answer(page("7", A1, B1, following="t"))
     assert [type(effect) for effect in reflection.effects] == [StartRequest, Added, Added]
-
-
-def test_metadata_alone_is_asked_for_by_the_accept_header() -> None:
-    """A list and a watch name the form that their response has."""
-    reflection = Reflection(Selection(path="/api/v1/secrets", metadata_only=True))
-    accept = "application/json;as=PartialObjectMetadata{};v=v1;g=meta.k8s.io"
-    assert reflection.of(StartRequest)[0].request.headers == (("Accept", accept.format("List")),)
-    reflection.answer(page("7"))
-    assert reflection.of(StartRequest)[0].request.headers == (("Accept", accept.format("")),)
 
 
 def test_events_become_changes_and_advance_the_version() -> None:
@@ -325,9 +327,9 @@ def test_responses_of_earlier_requests_are_ignored() -> None:
     reflection = Reflection().synced("1", A1)
     old = reflection.number
     reflection.data(error_event(410))
-    assert reflection.reflector.on_data(old, event("MODIFIED", A2), reflection.now) == []
-    assert reflection.reflector.on_end(old, reflection.now) == []
-    assert reflection.reflector.on_error(old, OSError("x"), reflection.now) == []
+    late = WatchEvent("MODIFIED", ObservedObject("default", *A2))
+    for observation in (late, Bookmark("9"), WatchEnded(), ReadFailed("x"), Refusal(403, "no")):
+        assert reflection.reflector.on_observation(old, observation, reflection.now) == []
     assert reflection.reflector.on_wake(reflection.now) == [WakeReflectorAt(reflection.wake_at)]
     reflection.wake()
     assert reflection.reflector.on_wake(reflection.now) == []

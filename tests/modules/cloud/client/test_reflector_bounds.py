@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from modules.cloud.client.reflector import bodies, reflector
+from modules.cloud.client.http import collection_response
+from modules.cloud.client.reflector import reflector
 from modules.cloud.client.reflector.effects import CancelRequest, Refused, Retrying, Synced
 from tests.modules.cloud.client.reflections import Reflection, event, page
 
@@ -64,8 +65,8 @@ def test_entries_without_a_name_are_dropped_and_counted() -> None:
 
 def test_pages_and_lines_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is larger is cancelled while it comes, and listed after a delay."""
-    monkeypatch.setattr(bodies, "MAX_PAGE", 1000)
-    monkeypatch.setattr(bodies, "MAX_LINE", 1000)
+    monkeypatch.setattr(collection_response, "MAX_PAGE", 1000)
+    monkeypatch.setattr(collection_response, "MAX_LINE", 1000)
     reflection = Reflection()
     reflection.head()
     reflection.data(b" " * 900)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from modules.apimachinery.kinds import kind_named
 from modules.cloud.client.reflector.effects import Refused, Retrying, StartRequest, Synced
 from modules.cloud.client.reflector.selection import Selection
 from modules.cloud.client.reflector.silence import SILENCE
@@ -54,7 +55,7 @@ def _begun(version: str) -> Reflection:
 
 def test_pages_and_an_expired_token() -> None:
     """The first page's pods are told once, although the list begins anew; the watch begins at the list's version."""
-    reflection = Reflection(Selection(path="/api/v1/namespaces/default/pods"))
+    reflection = Reflection(Selection(kind=kind_named("Pod"), namespace="default"))
     _response(reflection, PAGE_ONE)
     assert "continue=eyJ2" in reflection.path
     assert _log(reflection) == ["Added p1 225", "Added q0 216"]

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from modules.cloud.client.http.collection_requests import collection_request
 from modules.cloud.client.reflector.effects import Added, CancelRequest, EpochChanged, Modified, StartRequest, Synced
 from modules.cloud.client.reflector.silence import LONGEST_SILENCE
 from modules.cloud.client.transport import ApiRequest
@@ -43,7 +44,7 @@ class World:
             if isinstance(effect, StartRequest):
                 assert self.request is None
                 assert self.watch is None
-                self.request = effect.request
+                self.request = collection_request(effect.request)
             elif isinstance(effect, CancelRequest):
                 self._closed()
             elif isinstance(effect, Synced):

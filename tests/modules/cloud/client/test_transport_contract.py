@@ -1,4 +1,4 @@
-"""The contract of `KubeTransport`, kept over HTTP and within a process: the same service behind both."""
+"""The contract of `KubeTransport`, kept over HTTP and by the simulated network: the same service behind both."""
 
 from __future__ import annotations
 
@@ -10,20 +10,16 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import msgspec
 import pytest
 
 from beehive.http.http_server import HttpServer
 from beehive.http.request import Request
 from beehive.http.responses import Peer, Reply, Response, Stream
-from beehive.runtime import Threads
-from modules.cloud.apiserver.endpoints.in_process import InProcessTransport
+from beehive.runtime import Runtime, Threads
 from modules.cloud.apiserver.endpoints.subscriptions import Subscription, Subscriptions
-from modules.cloud.client.call_requests import request_of, result_of
-from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.client.http.factory import http_transport
 from modules.cloud.client.kubeconfig.model import ClusterEntry, Selected, UserEntry
-from modules.cloud.client.transport import ApiRequest, ApiResponse, KubeTransport, ResponseHead
+from modules.cloud.client.transport import ApiRequest, KubeTransport, ResponseListener
 from modules.cloud.client.transport_errors import (
     KubeCutError,
     KubeDeadlineError,
@@ -31,6 +27,8 @@ from modules.cloud.client.transport_errors import (
     KubeTransportError,
 )
 from modules.cloud.storage.watch_history import ObjectChanged
+from modules.lab.simulate.http_exchange import SimulatedExchange
+from modules.lab.simulate.http_service import Serving
 from tests.modules.cloud.client.servers import TIMEOUT, Heard, ManualClock
 
 _OBJECT = ObjectChanged("ADDED", {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a", "namespace": "n"}})
@@ -62,12 +60,6 @@ class Service:
         text = f"{request.method} {request.path} {request.first('limit')} {request.header('accept')}".encode()
         return Response(status, "application/json", text + b" " + request.body, headers=(("Warning", "w"),))
 
-    def make(self, call: ApiCall, then: Callable[[ApiResult], None]) -> None:
-        """Answer a call within the process, by its name."""
-        self.begun.put(call.name)
-        refusal = {"code": 404, "message": "missing"} if call.name == "missing" else None
-        then(ApiResult(None if refusal else {"body": call.body}, refusal, created=call.verb == "create"))
-
     def _pieces(self, peer: Peer, subscription: Subscription) -> Generator[bytes, None, None]:
         for step in self._steps(subscription, lambda: None):
             if isinstance(step, bytes):
@@ -87,6 +79,31 @@ class Service:
     def _done(self, subscription: Subscription) -> None:
         self.subscriptions.unsubscribe(subscription)
         self.ended.put("watch")
+
+
+class Simulated:
+    """A transport whose requests cross no socket (`KubeTransport`)."""
+
+    def __init__(self, service: Service, runtime: Runtime) -> None:
+        self._service = service
+        self._runtime = runtime
+        self._started: list[SimulatedExchange] = []
+        self._is_closed = False
+
+    def start(self, request: ApiRequest, listener: ResponseListener) -> SimulatedExchange:
+        exchange = SimulatedExchange(request, listener, self._runtime, "the server")
+        self._started.append(exchange)
+        if self._is_closed:
+            self.close()
+        else:
+            self._runtime.call(Serving(self._service, self._runtime, exchange).run, name="server")
+        return exchange
+
+    def close(self) -> None:
+        self._is_closed = True
+        for each in self._started:
+            if not each.is_done:
+                each.fail(KubeCutError("no response of the API server", "the server", "the client was closed"))
 
 
 class Api:
@@ -124,10 +141,10 @@ def _over_http() -> Iterator[Api]:
 
 
 @contextmanager
-def _in_process() -> Iterator[Api]:
+def _simulated() -> Iterator[Api]:
     service, clock = Service(), ManualClock()
     runtime = Threads(clock)
-    transport = InProcessTransport(service, service.make, runtime)
+    transport = Simulated(service, runtime)
     try:
         yield Api(transport, service, clock)
     finally:
@@ -136,7 +153,7 @@ def _in_process() -> Iterator[Api]:
         runtime.close()
 
 
-@pytest.fixture(params=[_over_http, _in_process], ids=["http", "in-process"])
+@pytest.fixture(params=[_over_http, _simulated], ids=["http", "simulated"])
 def api(request: pytest.FixtureRequest) -> Iterator[Api]:
     """Each transport."""
     make: Callable[[], Any] = request.param
@@ -257,9 +274,9 @@ def test_closing_ends_everything(api: Api) -> None:
     assert [error.is_unanswered for error in errors] == [True, False, False]
 
 
-def test_a_paused_response_in_a_process_waits_for_its_reader() -> None:
+def test_a_paused_response_of_the_simulation_waits_for_its_reader() -> None:
     """The server's end does not go on while the client does not read."""
-    with _in_process() as api:
+    with _simulated() as api:
         heard = Heard()
         exchange = api.transport.start(ApiRequest(method="GET", path="/watch", stream=True), heard)
         assert heard.next().status == 200
@@ -269,32 +286,6 @@ def test_a_paused_response_in_a_process_waits_for_its_reader() -> None:
         assert heard.is_silent
         exchange.resume()
         assert [heard.next() for _ in range(5)] == [b"ADDED\n"] * 5
-
-
-def test_a_call_in_a_process_needs_no_text() -> None:
-    """Its result comes as it is, with the status; in another user's name the text counts."""
-    with _in_process() as api:
-        call = ApiCall(verb="create", api_version="v1", plural="pods", namespace="n", name="ignored", body={"a": 1})
-        head, body = _answer(api, request_of(call))
-        assert (head.status, result_of(ApiResponse(head, body))) == (201, ApiResult({"body": {"a": 1}}, created=True))
-        missing = request_of(ApiCall(verb="get", api_version="v1", plural="pods", namespace="n", name="missing"))
-        head, body = _answer(api, missing)
-        assert (head.status, result_of(ApiResponse(head, body)).refusal) == (404, {"code": 404, "message": "missing"})
-        other = msgspec.structs.replace(missing, headers=(("Impersonate-User", "n1"),))
-        head, body = _answer(api, other)
-        assert (head.status, body) == (200, b"GET /api/v1/namespaces/n/pods/missing   ")
-        begun = [api.service.begun.get_nowait() for _ in range(3)]
-        assert begun == ["", "missing", "/api/v1/namespaces/n/pods/missing"]
-
-
-def _answer(api: Api, request: ApiRequest) -> tuple[ResponseHead, bytes]:
-    heard = Heard()
-    api.transport.start(request, heard)
-    head, body = heard.next(), b""
-    assert isinstance(head, ResponseHead), head
-    while (event := heard.next()) != "end":
-        body += event
-    return head, body
 
 
 def test_subscriptions_are_closed_with_their_server() -> None:

@@ -231,19 +231,29 @@ def test_an_orphan_that_matches_is_adopted() -> None:
     assert any(pod["metadata"]["name"] == "lone" for pod in site.pods("web"))
 
 
-def test_pods_that_nodes_refuse_are_not_made_at_once_again() -> None:
+@pytest.mark.parametrize(
+    ("phase", "status"),
+    [
+        ("Failed", {"reason": "OutOfcpu"}),
+        ("Failed", {"containerStatuses": [{"name": "main"}]}),
+        ("Succeeded", {}),
+    ],
+    ids=["refused", "failed", "succeeded"],
+)
+def test_pods_that_nodes_end_are_not_made_at_once_again(phase: str, status: dict[str, Any]) -> None:
+    """Nor kept without end: a node that ends each pod of a ReplicaSet cannot fill the database."""
     site = Site()
     site.ready_after = lambda _: None
     site.apply(workload("ReplicaSet", replicas=1))
     made = 0
     for _ in range(600):
         for pod in site.pods("web"):
-            if pod["status"]["phase"] != "Failed":
+            if pod["status"]["phase"] != phase:
                 made += 1
-                site.report(pod, "Failed", reason="OutOfcpu")
+                site.report(pod, phase, **status)
         site.run_for(1)
     assert made < 15
-    assert sum(pod["status"]["phase"] == "Failed" for pod in site.all("Pod")) <= 6
+    assert sum(pod["status"]["phase"] == phase for pod in site.all("Pod")) <= 6
 
 
 def test_a_refused_creation_is_said_once_and_tried_again() -> None:

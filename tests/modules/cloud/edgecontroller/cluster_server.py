@@ -12,6 +12,7 @@ from modules.apimachinery.kinds import JsonObject, Kind, kind_called, version_of
 from modules.cloud.apiserver import api_calls
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.client.calls import APPLY, ApiCall, ApiResult
+from modules.cloud.client.http.kube_api import HttpKubeApi
 from modules.cloud.client.transport import ApiRequest, ResponseHead, ResponseListener
 from modules.cloud.coordination.lease_settings import NAMESPACE, LeaseSettings
 from modules.cloud.edgecontroller.module import EdgeController
@@ -133,9 +134,9 @@ class ClusterServer:
         self._watches: list[FakeExchange] = []
         self._log: list[tuple[str, JsonObject]] = []
 
-    def connect(self, _: Runtime) -> "ClusterServer":
-        """Returns the transport."""
-        return self
+    def connect(self, _: Runtime) -> HttpKubeApi:
+        """Return a client."""
+        return HttpKubeApi(self)
 
     def start(self, request: ApiRequest, listener: ResponseListener) -> FakeExchange:
         """Takes a request, and answers it soon."""

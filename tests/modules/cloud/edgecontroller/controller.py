@@ -6,9 +6,9 @@ from typing import Any
 from beehive.message import Message
 from beehive.testing import Harness
 from modules.apimachinery.kinds import ObjectKey, kind_called
-from modules.cloud.apiserver.access.in_process import InProcessAccess
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.completeness import Completeness
+from modules.cloud.apiserver.embedded_kube_api import EmbeddedKubeApi
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.module import ApiServer
 from modules.cloud.client.calls import APPLY, ApiCall, ApiResult
@@ -48,10 +48,10 @@ def add_api_server(
     directory = ManifestDirectory(manifests, cluster) if manifests else None
     database = database or in_memory()
     completeness = Completeness(database, directory)
-    access = InProcessAccess(bee.hive, bee.clock, "v1.32.10")
+    api = EmbeddedKubeApi(bee.hive, bee.clock)
     kinds = [*device_definitions(), *rule_definitions()]
-    bee.add(ApiServer, cluster, database, directory, kinds, Refusals(bee.clock), access.subscriptions)
-    return RemoteCluster(access.connect, knows_all=lambda: completeness.knows_all)
+    bee.add(ApiServer, cluster, database, directory, kinds, Refusals(bee.clock), api.subscriptions)
+    return RemoteCluster(api.connect, knows_all=lambda: completeness.knows_all)
 
 
 class Controller:

@@ -7,7 +7,7 @@ import pytest
 
 from beehive.testing import Harness
 from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, kind_named
-from modules.cloud.client.reflector.effects import ObservedObject
+from modules.cloud.client.reflector.observations import ObservedObject
 from modules.cloud.edgecontroller.downstream.controller import DownstreamController
 from modules.cloud.edgecontroller.mirror.kept_bodies import KeptBodies
 from modules.cloud.edgecontroller.mirror.mirror import Mirror

@@ -170,11 +170,11 @@ def test_after_a_database_failure_the_module_begins_anew(core: ClusterController
     core.bee.settle()
     core.server.hold("pods")
     core.asks("default/podpatch/web", "patch", RUNNING)
-    (held,) = core.server.held
+    assert len(core.server.held) == 1
     core.database_fails()
     core.acknowledged("unknown", 1)
     core.bee.run_for(5.0)
-    assert (core.server.closed, held.is_cancelled) == (1, True)
+    assert core.server.closed == 1
     core.down()
     core.server.release()
     core.bee.run_for(4.0)

@@ -5,12 +5,13 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from beehive.simulation import Simulation
 from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named
 from modules.apimachinery.lister import Revision
-from modules.cloud.client.reflector.effects import ObservedObject
+from modules.cloud.client.reflector.observations import ObservedObject
 from modules.cloud.edgecontroller.mirror.mirror import Mirror, compact
 from modules.cloud.storage.object_storage import Storage
 from modules.cloud.storage.object_store import ObjectStore
@@ -148,11 +149,22 @@ def test_managed_fields_are_not_kept() -> None:
     body = (
         b'{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"c","managedFields":[{"a":1}],"uid":"u"},"data":{}}'
     )
-    read = compact(_MAP, body)
+    read = compact(_MAP, ObservedObject("", "c", "u", "1", body))
     assert read is not None
     obj, kept = read
     assert json.loads(kept) == obj
     assert obj == {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "c", "uid": "u"}, "data": {}}
+
+
+def test_an_object_of_the_same_process_stays_as_it_is() -> None:
+    """The API server has it, too; the mirror keeps it without `managedFields`."""
+    metadata = {"name": "c", "uid": "u", "managedFields": msgspec.Raw(b"[{}]")}
+    shared: dict[str, Any] = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata, "data": {"a": "1"}}
+    read = compact(_MAP, ObservedObject("", "c", "u", "1", shared=shared))
+    assert read is not None
+    assert read[0] == json.loads(read[1]) == {**shared, "metadata": {"name": "c", "uid": "u"}}
+    assert shared["metadata"] is metadata
+    assert "managedFields" in metadata
 
 
 def test_what_only_looks_like_managed_fields_is_kept() -> None:
@@ -160,14 +172,14 @@ def test_what_only_looks_like_managed_fields_is_kept() -> None:
     body = (
         b'{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"c"},"data":{"managedFields":"\\"managedFields\\""}}'
     )
-    read = compact(_MAP, body)
+    read = compact(_MAP, ObservedObject("", "c", "u", "1", body))
     assert read is not None
     assert read[0] == json.loads(body) == json.loads(read[1])
 
 
 def test_an_object_gets_the_kind_that_was_asked_for() -> None:
     """Whatever the server calls it: edgecontroller finds it by its kind."""
-    read = compact(_MAP, b'{"apiVersion":"v2","metadata":{"name":"c"}}')
+    read = compact(_MAP, ObservedObject("", "c", "u", "1", b'{"apiVersion":"v2","metadata":{"name":"c"}}'))
     assert read is not None
     assert json.loads(read[1]) == {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
 

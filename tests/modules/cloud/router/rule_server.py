@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from beehive.runtime import Runtime
+from modules.cloud.client.http.kube_api import HttpKubeApi
 from modules.cloud.client.transport import ApiRequest, ResponseHead, ResponseListener
 from modules.cloud.rules import RULE, RULE_ENDPOINT
 
@@ -35,9 +36,9 @@ class RuleServer:
         self._version = 1
         self._watches: list[tuple[str, ResponseListener]] = []
 
-    def connect(self, _: Runtime) -> "RuleServer":
-        """Return the transport."""
-        return self
+    def connect(self, _: Runtime) -> HttpKubeApi:
+        """Return a client."""
+        return HttpKubeApi(self)
 
     def start(self, request: ApiRequest, listener: ResponseListener) -> Exchange:
         """Answer a request."""

@@ -172,6 +172,31 @@ def test_watch_begins_where_the_list_ended(served: Served) -> None:
         assert next(events)["type"] == "ADDED"
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/v1/services", "/api/v1/endpoints", "/api/v1/namespaces",
+        "/apis/discovery.k8s.io/v1/endpointslices",
+        "/apis/networking.istio.io/v1alpha3/destinationrules", "/apis/networking.istio.io/v1alpha3/gateways",
+        "/apis/networking.istio.io/v1alpha3/virtualservices",
+    ],
+)  # fmt: skip
+def test_an_edgemesh_agent_lists_and_watches_what_it_reads(served: Served, path: str) -> None:
+    """The requests of KubeEdge's edgemesh-agent v1.17 and of CoreDNS in it, offline: it waits for each of the lists."""
+    selector = (
+        "labelSelector=%21service.kubernetes.io%2Fheadless%2C%21service.edgemesh.kubeedge.io%2Fservice-proxy-name"
+    )
+    status, listed = served.kubectl.ask(f"{path}?{selector}&limit=500&resourceVersion=0")
+    assert (status, listed["items"]) == (200, [])
+    revision = listed["metadata"]["resourceVersion"]
+    options = f"allowWatchBookmarks=true&resourceVersion={revision}&timeoutSeconds=300&watch=true"
+    kind = listed["kind"].removesuffix("List")
+    made = obj("one", "" if kind == "Namespace" else "default", kind, labels={"app": "x"})
+    with served.kubectl.watch(f"{path}?{selector}&{options}") as events:
+        served.has(made)
+        assert wait_for(events, type="ADDED")["object"]["metadata"]["name"] == "one"
+
+
 def test_watch_with_what_is_there_first(served: Served) -> None:
     """`resourceVersion=0`, and of one object by its path; deletions carry the last state."""
     with served.kubectl.watch(f"{PODS}/web?watch=true&resourceVersion=0") as events:

@@ -1,15 +1,16 @@
 """The module alone on the bus: what clients read is watched in the cloud."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
+import msgspec
 import pytest
 
-from beehive import Message, ModuleName
+from beehive import Message, Module, ModuleName, handles
 from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED, CONNECTION_RESOURCE
 from beehive.testing import Harness
-from metamanager.application import Application, Progress, Target, target_of
-from modules.edge.metaserver.watch_agent import FOLLOW, FOLLOW_RESOURCE, MOST, WatchAgent
+from metamanager.application import FOLLOW, FOLLOW_RESOURCE, FOLLOWED, Application, Progress, Target, target_of
+from modules.edge.metaserver.watch_agent import MOST, WatchAgent
 
 SERVICES = Target("", "v1", "services")
 SLICES = Target("discovery.k8s.io", "v1", "endpointslices", "shop")
@@ -107,3 +108,45 @@ def test_without_an_answer_nothing_is_lost(bee: Harness) -> None:
     bee.forget()
     link_is(bee, CLOUD_CONNECTED)
     assert len(asked(bee)) == 1
+
+
+class _Mesh(Module):
+    """edgemesh, as far as it is told."""
+
+    name = "edgemesh"
+    group = "mesh"
+    followed: ClassVar[list[str]] = []
+
+    @handles(None, FOLLOWED)
+    def take(self, message: Message) -> None:
+        """Keep what the cloud sends."""
+        self.followed.append(message.content_as(Target).plural)
+
+
+def test_edgemesh_learns_which_collections_the_cloud_sends(caplog: pytest.LogCaptureFixture) -> None:
+    """Once it has agreed, and again after each connection. Istio's kinds may be missing, without a warning."""
+    _Mesh.followed.clear()
+    rules = Target("networking.istio.io", "v1alpha3", "destinationrules")
+    with Harness() as bee:
+        bee.add(WatchAgent, "n1")
+        bee.add(_Mesh)
+        bee.answer(ModuleName.EDGEHUB, lambda request: _answer(bee, request))
+        bee.start()
+        follow(bee, SERVICES)
+        follow(bee, rules)
+        assert _Mesh.followed == ["services"]
+        assert not [each for each in caplog.records if each.levelname == "WARNING"]
+        link_is(bee, CLOUD_CONNECTED)
+        assert _Mesh.followed == ["services", "services"]
+
+
+def _answer(bee: Harness, request: Message) -> Message:
+    """A cloud without Istio."""
+    if request.route.resource == "watchapp/sync":
+        apps = request.content_as(dict[str, Application])
+        content: Any = {name: app for name, app in apps.items() if "istio" in app.key}
+    else:
+        app = request.content_as(Application)
+        status = Progress.REJECTED if "istio" in app.key else Progress.APPROVED
+        content = msgspec.structs.replace(app, status=status)
+    return request.reply(bee.clock, content).with_route(operation="applicationResponse")

@@ -12,6 +12,7 @@ from websockets.sync.client import ClientConnection, connect
 from beehive.clock import RealClock
 from beehive.codec import decode, encode
 from beehive.message import Message
+from modules.cloud.storage.database import IN_MEMORY
 from modules.cloud.storage.database.engine import make_engine, url_of
 from modules.cloud.storage.database.tables import object_syncs
 from modules.processes.cloudcore.config import CloudCoreConfig
@@ -76,12 +77,13 @@ def acknowledged(url: str, node_name: str) -> int:
 
 
 class Stub:
-    """A running stub."""
+    """A running stub. Its objects are in memory unless it is given a database, `""` for the default one, a file."""
 
     def __init__(self, directory: Path, **options: Any) -> None:
         self.directory = directory
         intervals = {"keepalive_interval": 600.0, "ack_resend_interval": 600.0}  # its edges say nothing by themselves
-        options = {"control_socket": directory / "control", "listen_port": 0, **intervals, **options}
+        given = {"control_socket": directory / "control", "listen_port": 0, "database": IN_MEMORY}
+        options = {**given, **intervals, **options}
         self.config = CloudCoreConfig(**options)
         self.core = CloudCore(self.config)
         self.client = ControlClient(self.config.control_socket)

@@ -29,11 +29,11 @@ def take(edge: Edge, count: int) -> list[str]:
 
 
 def test_what_a_node_has_acknowledged_it_does_not_get_again_from_a_restarted_cloud(tmp_path: Path) -> None:
-    with Stub(tmp_path) as stub:
+    with Stub(tmp_path, database="") as stub:
         stub.client.run(Apply([configmap(a="1"), pod(**USES)]))
         with stub.edge() as edge:
             assert take(edge, 2) == ["insert default/configmap/settings", "insert default/pod/web"]
-    with Stub(tmp_path) as stub:
+    with Stub(tmp_path, database="") as stub:
         stub.client.run(Apply([configmap(a="2")]))
         with stub.edge() as edge:
             assert take(edge, 1) == ["update default/configmap/settings"]
@@ -42,22 +42,22 @@ def test_what_a_node_has_acknowledged_it_does_not_get_again_from_a_restarted_clo
 
 def test_a_deletion_that_was_not_delivered_is_so_after_a_restart(tmp_path: Path) -> None:
     """The node was away when the objects went; their cloud ended before it came back."""
-    with Stub(tmp_path) as stub:
+    with Stub(tmp_path, database="") as stub:
         stub.client.run(Apply([configmap(), pod(**USES)]))
         with stub.edge() as edge:
             take(edge, 2)
         stub.client.run(Delete("pod", "web", grace=0))
         stub.client.run(Delete("configmap", "settings"))
     for _ in range(2):
-        with Stub(tmp_path) as stub, stub.edge() as edge:
+        with Stub(tmp_path, database="") as stub, stub.edge() as edge:
             deletions = [edge.next() for _ in range(2)]
             assert sorted(f"{m.route.operation} {m.route.resource}" for m in deletions) == [
                 "delete default/configmap/settings",
                 "delete default/pod/web",
             ]
-    with Stub(tmp_path) as stub, stub.edge() as edge:
+    with Stub(tmp_path, database="") as stub, stub.edge() as edge:
         take(edge, 2)
-    with Stub(tmp_path) as stub, stub.edge() as edge:
+    with Stub(tmp_path, database="") as stub, stub.edge() as edge:
         edge.ask("default/lease/none", "query")
         assert edge.unasked == [], "it is over when it was acknowledged"
 
@@ -66,33 +66,33 @@ def test_a_manifest_that_went_while_the_cloud_was_down_takes_its_pod_along(tmp_p
     manifests = tmp_path / "manifests"
     manifests.mkdir()
     (manifests / "web.json").write_text(json.dumps(pod(terminationGracePeriodSeconds=0)))
-    with Stub(tmp_path, manifests_dir=manifests) as stub, stub.edge() as edge:
+    with Stub(tmp_path, manifests_dir=manifests, database="") as stub, stub.edge() as edge:
         take(edge, 1)
     (manifests / "web.json").unlink()
-    with Stub(tmp_path, manifests_dir=manifests) as stub, stub.edge() as edge:
+    with Stub(tmp_path, manifests_dir=manifests, database="") as stub, stub.edge() as edge:
         assert take(edge, 1) == ["delete default/pod/web"]
         assert stub.client.run(Get("pods")) == []
 
 
 def test_a_successor_of_the_same_name_is_not_deleted(tmp_path: Path) -> None:
-    with Stub(tmp_path) as stub:
+    with Stub(tmp_path, database="") as stub:
         stub.client.run(Apply([configmap(a="1"), pod(**USES)]))
         with stub.edge() as edge:
             take(edge, 2)
         stub.client.run(Delete("configmap", "settings"))
         stub.client.run(Apply([configmap(a="2")]))
-    with Stub(tmp_path) as stub, stub.edge() as edge:
+    with Stub(tmp_path, database="") as stub, stub.edge() as edge:
         assert take(edge, 1) == ["insert default/configmap/settings"]
 
 
 def test_a_new_database_says_nothing_of_what_nodes_run(tmp_path: Path) -> None:
     """Perhaps the old one was lost; from its second life on, what the cloud does not know is not wanted."""
     unknown = json.dumps({"metadata": {"uid": "unheard-of"}, "status": {"phase": "Running"}})
-    with Stub(tmp_path) as stub, stub.edge() as edge:
+    with Stub(tmp_path, database="") as stub, stub.edge() as edge:
         edge.ask("default/podpatch/web", "patch", unknown)
         edge.ask("default/lease/none", "query")
         assert edge.unasked == []
-    with Stub(tmp_path) as stub, stub.edge() as edge:
+    with Stub(tmp_path, database="") as stub, stub.edge() as edge:
         edge.ask("default/podpatch/web", "patch", unknown)
         assert edge.next().route.operation == "delete"
 

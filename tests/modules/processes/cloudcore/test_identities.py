@@ -33,7 +33,7 @@ from tests.modules.processes.cloudcore.test_tls import Joining
 def started(directory: Path) -> Stub:
     tls = TlsConfig(directory=directory / "tls", https_port=0)
     ports = {"router": RouterConfig(port=0), "cloud_stream": CloudStreamConfig(tunnel_port=0)}
-    return Stub(directory, tls=tls, secure_port=0, **ports)
+    return Stub(directory, tls=tls, secure_port=0, database="", **ports)
 
 
 @pytest.fixture

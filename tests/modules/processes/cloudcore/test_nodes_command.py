@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from modules.cloud.messages import Cloudcores, NodeConnection
+from modules.cloud.messages import Cloudcores, LinkSession, NodeConnection
 from modules.processes.cloudcore.cli import main
-from modules.processes.cloudcore.nodes_command import table
+from modules.processes.cloudcore.nodes_command import history, table
 from modules.processes.common.exit_codes import ExitCode
 from tests.modules.processes.cloudcore.stubs import Stub
 
@@ -30,15 +30,32 @@ def test_a_connected_node_shows_lag_what_waits_and_its_last_error() -> None:
     assert cells(line) == ["n1", "Ready", "61m", "7s", "3 (slow)", "2", "12s", "v1.32.10", "60s ago: bad"]
 
 
-def test_a_node_without_a_connection_here_says_no() -> None:
+def test_a_node_that_no_cloudcore_has_had_says_never() -> None:
     _, line = table([node("n1", "Unknown")], [], {})
-    assert cells(line)[:3] == ["n1", "NotReady", "no"]
+    assert cells(line)[:3] == ["n1", "NotReady", "never"]
 
 
 def test_a_node_that_is_connected_to_another_cloudcore_says_to_which() -> None:
     known = Cloudcores("a", ("a", "b"), {"n1": "b", "n2": "dead", "n3": "a"})
     lines = table([node(name) for name in ("n1", "n2", "n3")], [], known.elsewhere())[1:]
-    assert [cells(line)[2] for line in lines] == ["at b", "no", "no"]
+    assert [cells(line)[2] for line in lines] == ["at b", "never", "never"]
+
+
+def test_a_node_that_is_away_says_since_when_and_one_that_never_came_says_so() -> None:
+    gone = LinkSession("n1", "c1", "a", 500.0, 1000.0, "no keepalive for 30 s")
+    lines = table([node("n1", "Unknown"), node("n2", "Unknown")], [], {}, newest=[gone], now=8200.0)[1:]
+    assert [cells(line)[2] for line in lines] == ["away 120m", "never"]
+
+
+def test_the_history_has_a_line_for_each_connection() -> None:
+    sessions = [
+        LinkSession("n1", "c2", "a", 1100.0),
+        LinkSession("n1", "c1", "a", 500.0, 1000.0, "odd \x1b[2J", "192.0.2.7"),
+    ]
+    _, lasts, ended = history(sessions, 1200.0)
+    assert cells(lasts) == ["n1", "1970-01-01T00:18:20Z", "<none>", "100s", "<none>", "a", "<none>"]
+    assert cells(ended)[2:] == ["1970-01-01T00:16:40Z", "8m20s", "192.0.2.7", "a", "odd \\x1b[2J"]
+    assert history([], 0.0) == ["No connections: the link journal keeps those of the last seven days."]
 
 
 def test_a_connected_node_that_has_not_registered_is_listed() -> None:
@@ -69,7 +86,13 @@ def test_the_command_shows_the_connections_of_a_running_cloudcore(
         assert cells(line)[:2] == ["n1", "Unregistered"]
         assert main(["nodes", "--socket", socket, "-o", "json"]) == ExitCode.OK
         (one,) = json.loads(capsys.readouterr().out)
-    assert (one["node"], one["last_error"]) == ("n1", "")
+        assert (one["node"], one["last_error"], one["address"]) == ("n1", "", "127.0.0.1")
+        assert main(["nodes", "--socket", socket, "--history", "n1"]) == ExitCode.OK
+        _, lasts = capsys.readouterr().out.splitlines()
+        assert (cells(lasts)[0], cells(lasts)[2], cells(lasts)[4]) == ("n1", "<none>", "127.0.0.1")
+        assert main(["nodes", "--socket", socket, "--history", "-o", "json"]) == ExitCode.OK
+        (session,) = json.loads(capsys.readouterr().out)
+    assert (session["node"], session["connection"]) == ("n1", one["connection"])
 
 
 def test_other_methods_are_refused(tmp_path: Path) -> None:

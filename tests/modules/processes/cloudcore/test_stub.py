@@ -22,7 +22,7 @@ from tests.modules.traces import recordings, steps_of
 
 @pytest.fixture
 def stub(tmp_path: Path) -> Iterator[Stub]:
-    with Stub(tmp_path) as running:
+    with Stub(tmp_path, database="") as running:
         yield running
 
 
@@ -107,9 +107,9 @@ def test_a_real_edge_gets_as_far_as_it_got_with_the_real_cloud(stub: Stub, path:
 
 def test_a_restarted_stub_has_the_same_objects(tmp_path: Path) -> None:
     """An edge notices nothing of the restart: the uid of its pod is the same."""
-    with Stub(tmp_path) as first:
+    with Stub(tmp_path, database="") as first:
         (before,) = first.client.run(Apply([pod()]))
-    with Stub(tmp_path) as second:
+    with Stub(tmp_path, database="") as second:
         assert second.client.run(Get("pod", "web"))[0].object == before.object
         assert before.object is not None
         del before.object["metadata"]["managedFields"]  # a node is not sent them

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 
 from edged.api import Taint
+from modules.processes.edgecore.config.edge_mesh import Cidr
 from modules.processes.edgecore.config.kubelet import EFFECTS, DurationMap, PodCidrs, PriorityPeriods, Taints
 from modules.processes.edgecore.config.names import LABEL_KEY, LABEL_VALUE
 from modules.processes.edgecore.config.section import Section, keys_of
@@ -67,6 +68,8 @@ def _special(kind: ValueKind[Any]) -> st.SearchStrategy[Any]:
     """Of a kind that one key has."""
     if isinstance(kind, PodCidrs):
         return st.sampled_from([(), ("10.86.0.0/16",), ("fd00:86::/64",), ("10.0.0.0/8", "fd00:86::/126")])
+    if isinstance(kind, Cidr):
+        return st.sampled_from(["10.96.0.0/16", "fd00:96::/112", "10.0.0.0/8"])
     if not isinstance(kind, Taints):
         raise NotImplementedError(f"no strategy for {kind}")
     taint = st.builds(

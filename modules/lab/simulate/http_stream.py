@@ -1,12 +1,12 @@
-"""A watch of a client in the same process: the thread that brings a change passes it on."""
+"""A watch that crosses no socket: the thread that brings a change passes it on."""
 
 import logging
 import threading
 from collections.abc import Callable, Iterator
 
 from beehive.clock import Clock, Timer
-from modules.cloud.client.in_process import InProcessExchange
 from modules.cloud.client.transport import ResponseHead
+from modules.lab.simulate.http_exchange import SimulatedExchange
 
 _log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ class Streaming:
         content_type: str,
         steps: Callable[[Callable[[], None]], Iterator[bytes | float]],
         done: Callable[[], object],
-        exchange: InProcessExchange,
+        exchange: SimulatedExchange,
         clock: Clock,
     ) -> None:
         self._content_type = content_type

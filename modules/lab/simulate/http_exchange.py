@@ -23,7 +23,7 @@ def _nothing(_exchange: object) -> None:
     pass
 
 
-class InProcessExchange:
+class SimulatedExchange:
     """A request that was started (`Exchange`). The server's end calls `head`, `data`, `end` and `fail`.
 
     It keeps the bounds of the request: deadline, silence and length.
@@ -42,7 +42,7 @@ class InProcessExchange:
         listener: ResponseListener,
         runtime: Runtime,
         server: str,
-        ended: Callable[["InProcessExchange"], None] = _nothing,
+        ended: Callable[["SimulatedExchange"], None] = _nothing,
     ) -> None:
         self.request = request
         self.is_done = False

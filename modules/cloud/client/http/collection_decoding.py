@@ -1,4 +1,4 @@
-"""Decodes an API server's responses to a reflector: pages of lists, events of watches, refusals."""
+"""Decodes the JSON of lists, of the events of watches and of refusals."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -8,7 +8,13 @@ import msgspec
 from beehive.decoding import json_decoder
 from beehive.errors import BeehiveError
 from beehive.printable import clipped
-from modules.cloud.client.reflector.effects import ObservedObject
+from modules.cloud.client.reflector.observations import (
+    Bookmark,
+    ListPage,
+    ObservedObject,
+    WatchError,
+    WatchEvent,
+)
 
 _LONGEST_TOKEN: Final = 16 * 1024
 """Characters of a continue token; those of API servers have some hundred."""
@@ -57,33 +63,6 @@ class _Status(msgspec.Struct):
     code: int | None = None
 
 
-class ListPage(msgspec.Struct, frozen=True):
-    """A page of a list."""
-
-    resource_version: str
-    """The resourceVersion of the whole list."""
-    token: str
-    """The continue token of the next page; "" for the last page."""
-    objects: list[ObservedObject]
-    dropped: int
-    """Entries that are no objects with a name."""
-
-
-class WatchedEvent(msgspec.Struct, frozen=True):
-    """An event of a watch."""
-
-    type: str
-    """ADDED, MODIFIED, DELETED, BOOKMARK, ERROR; others may come."""
-    body: bytes
-
-
-class FailureStatus(msgspec.Struct, frozen=True):
-    """The code and the words of a Status."""
-
-    code: int
-    message: str
-
-
 _OBJECT: Final = json_decoder(_Object)
 _PAGE: Final = json_decoder(_Page)
 _EVENT: Final = json_decoder(_Event)
@@ -95,7 +74,8 @@ def page_of(body: bytes) -> ListPage:
 
     The entries of a typed list have no kind; they get that of their list, as in client-go's UnstructuredList.
 
-    Raises MalformedError for a body that is no list with a version.
+    Raises:
+        MalformedError: it is no list with a version.
     """
     page = _decoded(_PAGE, body, "a list")
     version, token = page.metadata.resource_version, page.metadata.continue_ or ""
@@ -109,31 +89,29 @@ def page_of(body: bytes) -> ListPage:
     return ListPage(version, token, objects, len(items) - len(objects))
 
 
-def event_of(line: bytes) -> WatchedEvent:
-    """Return the event of a line of a watch. Raises MalformedError for a line that is none."""
+def event_of(line: bytes) -> WatchEvent | Bookmark | WatchError:
+    """Return the event of a line of a watch.
+
+    Raises:
+        MalformedError: it is no event.
+    """
     event = _decoded(_EVENT, line, "an event of a watch")
-    return WatchedEvent(event.type, bytes(event.object))
-
-
-def object_of(body: bytes) -> ObservedObject | None:
-    """Return the object of an event, None for one without a name."""
+    body = bytes(event.object)
+    if event.type == "ERROR":
+        return WatchError(*status_of(body))
     decoded = _object_or_none(body)
-    return None if decoded is None else _observed(decoded.metadata, body)
+    if event.type == "BOOKMARK":
+        return Bookmark("" if decoded is None else decoded.metadata.resource_version or "")
+    return WatchEvent(event.type, None if decoded is None else _observed(decoded.metadata, body))
 
 
-def version_of(body: bytes) -> str:
-    """Return the version of a bookmark, "" for none."""
-    decoded = _object_or_none(body)
-    return "" if decoded is None else decoded.metadata.resource_version or ""
-
-
-def refusal_of(body: bytes) -> FailureStatus:
+def status_of(body: bytes) -> tuple[int, str]:
     """Return the code and message of a Status; any other text becomes the message (`404 page not found`)."""
     try:
         status = _STATUS.decode(body)
     except _DECODE_ERRORS:
-        return FailureStatus(0, clipped(body.decode(errors="replace").strip()))
-    return FailureStatus(status.code or 0, clipped(status.message or "no reason was given"))
+        return 0, clipped(body.decode(errors="replace").strip())
+    return status.code or 0, clipped(status.message or "no reason was given")
 
 
 def _observed_items(items: list[msgspec.Raw], kind: str, api_version: str) -> Iterator[ObservedObject]:

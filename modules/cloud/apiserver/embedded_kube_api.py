@@ -1,0 +1,244 @@
+"""The embedded API server, as the other modules of cloudcore reach it."""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from http import HTTPStatus
+
+import msgspec
+
+from beehive.clock import Clock, Timer
+from beehive.hive import Hive
+from beehive.printable import clipped
+from beehive.runtime import Runtime
+from modules.apimachinery.kinds import JsonObject, metadata_of, uid_of, version_of
+from modules.apimachinery.selectors import parse_selector
+from modules.apimachinery.served_resources import resource_of
+from modules.cloud.apiextensions.objects import in_version
+from modules.cloud.apiserver.endpoints.module_caller import ModuleCaller
+from modules.cloud.apiserver.endpoints.subscriptions import WAITING, Subscriptions
+from modules.cloud.apiserver.endpoints.watching import BOOKMARK_SECONDS, event_type, sent_object
+from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.client.kube_api import CallResponse, Reading
+from modules.cloud.client.reflector.observations import (
+    Bookmark,
+    ListPage,
+    Observation,
+    ObservedObject,
+    Refusal,
+    WatchEnded,
+    WatchEvent,
+)
+from modules.cloud.client.reflector.selection import PAGE_OBJECTS, ListRequest, WatchRequest
+from modules.cloud.storage.watch_history import ObjectChanged, WatchQuery, WatchStart
+
+
+class EmbeddedKubeApi:
+    """Calls, lists and watches of the module apiserver in the same process (`KubeApi`). Objects are handed over as they
+    are, without JSON. The modules are administrators; a call with a node has the node's rights.
+
+    Args:
+        hive: has the module.
+        clock: for the bookmarks of watches.
+    """
+
+    def __init__(self, hive: Hive, clock: Clock) -> None:
+        self.subscriptions = Subscriptions()
+        """The watches of the process; the module publishes in them."""
+        self._caller = ModuleCaller(hive, clock)
+        self._clock = clock
+
+    def connect(self, _runtime: Runtime) -> "EmbeddedKubeApi":
+        """Return the client for a module."""
+        return self
+
+    def call(self, call: ApiCall, ended: Callable[[CallResponse | Exception], None]) -> None:
+        """Make a call; see `KubeApi`."""
+        self._caller.begin(_as_served(call), lambda result: ended(_response_of(result)))
+
+    def read(self, request: ListRequest | WatchRequest, woken: Callable[[], None]) -> Reading:
+        """Ask for a page of a list, or begin a watch; see `KubeApi`."""
+        if isinstance(request, ListRequest):
+            page = _Page(woken)
+            self._caller.begin(_call_for_page(request), page.answered)
+            return page
+        watch = _Watch(request, self.subscriptions, self._clock, woken)
+        query = WatchQuery(request.selection.kind.key_name, int(request.version))
+        self._caller.begin_watch(query, watch.started)
+        return watch
+
+    def close(self) -> None:
+        """Do nothing: a client cancels what it reads, and ignores the results of its calls."""
+
+
+class _Page:
+    """A page of a list (`Reading`)."""
+
+    def __init__(self, woken: Callable[[], None]) -> None:
+        self._woken = woken
+        self._found: Observation | None = None
+
+    def answered(self, result: ApiResult) -> None:
+        """Take the result of the call."""
+        self._found = _refusal(result.refusal or {}) if result.object is None else _page_of(result.object)
+        self._woken()
+
+    def take(self) -> Sequence[Observation]:
+        """Return the page, once."""
+        found, self._found = self._found, None
+        return () if found is None else (found,)
+
+    def cancel(self) -> None:
+        """Forget the page."""
+        self._found = None
+
+
+class _Watch:
+    """A watch (`Reading`, `Subscriber`). What is published waits here until the module takes it."""
+
+    def __init__(
+        self, request: WatchRequest, subscriptions: Subscriptions, clock: Clock, woken: Callable[[], None]
+    ) -> None:
+        selection = request.selection
+        self.kind = selection.kind.key_name
+        self._selection = selection
+        self._selector = parse_selector(resource_of(selection.kind), selection.label_selector, selection.field_selector)
+        self._subscriptions = subscriptions
+        self._clock = clock
+        self._woken = woken
+        self._lock = threading.RLock()
+        self._waiting: deque[ObjectChanged | Observation] = deque()
+        self._before: list[ObjectChanged] | None = []
+        """Changes that were published before the watch has begun; None from then on."""
+        self._version = 0
+        """The version up to which changes have come."""
+        self._timer: Timer | None = None
+        self._is_over = False
+        """Whether nothing more is added."""
+        subscriptions.add(self)
+
+    def started(self, start: WatchStart) -> None:
+        """Take the beginning of the watch: the changes until a version, after which the published ones count."""
+        with self._lock:
+            published, self._before = self._before or [], None
+            if start.refusal is not None:
+                self._add(_refusal(start.refusal), is_last=True)
+                return
+            self._version = start.version
+            for changed in (*start.changes, *(each for each in published if each.version > start.version)):
+                self.put(changed)
+            self._mark_later()
+
+    def put(self, changed: ObjectChanged) -> None:
+        """Take a change, or end the watch when too many wait."""
+        with self._lock:
+            if self._before is not None:
+                self._before.append(changed)
+            elif len(self._waiting) >= WAITING:
+                self.end()
+            else:
+                self._version = max(self._version, changed.version)
+                self._add(changed)
+
+    def end(self) -> None:
+        """End the watch, as the API server does when it stops."""
+        with self._lock:
+            self._add(WatchEnded(), is_last=True)
+
+    def close(self) -> None:
+        """End the watch."""
+        self.end()
+
+    def take(self) -> Sequence[Observation]:
+        """Return what one change or bookmark tells."""
+        try:
+            found = self._waiting.popleft()
+        except IndexError:
+            return ()
+        return tuple(self._seen(found)) if isinstance(found, ObjectChanged) else (found,)
+
+    def cancel(self) -> None:
+        """End the watch; nothing more is taken."""
+        self._is_over = True
+        self._stop()
+        self._waiting.clear()
+
+    def _add(self, found: ObjectChanged | Observation, *, is_last: bool = False) -> None:
+        if self._is_over:
+            return
+        self._waiting.append(found)
+        if is_last:
+            self._is_over = True
+            self._stop()
+        self._woken()
+
+    def _stop(self) -> None:
+        self._subscriptions.remove(self)
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _mark_later(self) -> None:
+        if not self._is_over:
+            self._timer = self._clock.after(BOOKMARK_SECONDS, self._mark)
+
+    def _mark(self) -> None:
+        """Report the version, as an API server does once a minute: the watch is alive."""
+        with self._lock:
+            self._add(Bookmark(str(self._version)))
+            self._mark_later()
+
+    def _seen(self, changed: ObjectChanged) -> Iterator[Observation]:
+        type_, namespace = event_type(changed, self._selector), self._selection.namespace
+        if type_ and namespace in ("", changed.object["metadata"].get("namespace")):
+            obj = in_version(sent_object(changed, type_), self._selection.kind.api_version)
+            yield WatchEvent(type_, _observed(obj))
+
+
+def _as_served(call: ApiCall) -> ApiCall:
+    """Return a call as an API server reads it from a request."""
+    if call.verb != "updatestatus" and not call.duplicates:
+        return call
+    subresource = call.subresource or ("status" if call.verb == "updatestatus" else "")
+    verb = "update" if call.verb == "updatestatus" else call.verb
+    return msgspec.structs.replace(call, verb=verb, subresource=subresource, duplicates=())
+
+
+def _call_for_page(request: ListRequest) -> ApiCall:
+    selection = request.selection
+    options: JsonObject = {
+        "limit": PAGE_OBJECTS if request.paged else 0,
+        "continue": request.token,
+        "labelSelector": selection.label_selector,
+        "fieldSelector": selection.field_selector,
+    }
+    return ApiCall(
+        verb="list",
+        api_version=selection.kind.api_version,
+        plural=selection.kind.plural,
+        namespace=selection.namespace,
+        options=options,
+    )
+
+
+def _response_of(result: ApiResult) -> CallResponse:
+    if result.refusal is None:
+        return CallResponse(HTTPStatus.CREATED if result.created else HTTPStatus.OK, result)
+    return CallResponse(int(result.refusal["code"]), result, _retry_after(result.refusal))
+
+
+def _page_of(found: JsonObject) -> ListPage:
+    metadata, items = found["metadata"], found["items"]
+    return ListPage(metadata["resourceVersion"], metadata.get("continue") or "", [_observed(each) for each in items])
+
+
+def _observed(obj: JsonObject) -> ObservedObject:
+    metadata = metadata_of(obj)
+    return ObservedObject(metadata.get("namespace") or "", metadata["name"], uid_of(obj), version_of(obj), shared=obj)
+
+
+def _refusal(status: JsonObject) -> Refusal:
+    return Refusal(int(status.get("code") or 0), clipped(str(status.get("message") or "")), _retry_after(status))
+
+
+def _retry_after(status: JsonObject) -> float:
+    return float((status.get("details") or {}).get("retryAfterSeconds") or 0)

@@ -1,0 +1,120 @@
+"""The controller of PodDisruptionBudgets: how many pods may go (KCM 1.32, `pkg/controller/disruption`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted
+from modules.apimachinery.times import format_rfc3339, parse_rfc3339
+from modules.cloud.apiserver.disruption_budgets import SYNC_FAILED, covers, with_condition, with_disruption_allowed
+from modules.cloud.controllers.deployment_sets import scaled_value
+from modules.cloud.controllers.plan import NOTHING, WARNING, EventNote, ReconcilePlan, update_status
+from modules.cloud.controllers.pods import is_ready
+from modules.cloud.controllers.replica_set import is_unreachable
+from modules.cloud.controllers.view import View, controller_of, node_of
+
+_DELETION_SECONDS: Final = 120.0
+"""Seconds in which an evicted pod is to be deleted; after that, it counts again."""
+_SCALED: Final = ("ReplicaSet", "StatefulSet", "Deployment")
+_FAILED: Final = "CalculateExpectedPodCountFailed"
+
+
+class _NoScaleError(Exception):
+    """A pod's controller has no number of replicas."""
+
+
+def reconcile(view: View, key: ObjectKey, now: float) -> ReconcilePlan:
+    """Return the status of a budget. A pod counts as healthy if it is ready, and its node answers."""
+    budget = view.find(key)
+    if budget is None or is_being_deleted(budget):
+        return NOTHING
+    pods = [pod for pod in view.in_namespace("Pod", key.namespace) if covers(budget, pod)]
+    old = budget.get("status") or {}
+    moment = format_rfc3339(now)
+    try:
+        expected, desired = _counts(view, budget, pods)
+    except _NoScaleError as error:
+        note = f"Failed to calculate the number of expected pods: {error}"
+        failed = with_condition({**old, "disruptionsAllowed": 0}, "False", SYNC_FAILED, str(error), moment)
+        write = update_status(budget, failed)
+        return ReconcilePlan(status=write, events=(EventNote(WARNING, _FAILED, note),) if write else ())
+    disrupted = _disrupted(old, pods, now)
+    left_out = disrupted.keys()
+    healthy = sum(
+        not is_being_deleted(pod)
+        and pod["metadata"]["name"] not in left_out
+        and is_ready(pod)
+        and not is_unreachable(view, node_of(pod))
+        for pod in pods
+    )
+    status = {
+        "currentHealthy": healthy,
+        "desiredHealthy": desired,
+        "disruptionsAllowed": max(0, healthy - desired) if expected > 0 else 0,
+        "expectedPods": expected,
+        "observedGeneration": budget["metadata"].get("generation", 0),
+        **({"disruptedPods": disrupted} if disrupted else {}),
+        **({"conditions": old["conditions"]} if old.get("conditions") else {}),
+    }
+    times = [(parse_rfc3339(text) or 0.0) + _DELETION_SECONDS for text in disrupted.values()]
+    write = update_status(budget, with_disruption_allowed(status, moment))
+    return ReconcilePlan(status=write, again_at=min(times, default=None))
+
+
+def _counts(view: View, budget: JsonObject, pods: Sequence[JsonObject]) -> tuple[int, int]:
+    """Return how many pods are expected, and how many of them are to stay healthy."""
+    spec = budget.get("spec") or {}
+    most, least = spec.get("maxUnavailable"), spec.get("minAvailable")
+    if most is not None:
+        expected = _scale(view, pods)
+        return expected, max(0, expected - scaled_value(most, expected, up=True))
+    if isinstance(least, str):
+        expected = _scale(view, pods)
+        return expected, scaled_value(least, expected, up=True)
+    return len(pods), int(least or 0)
+
+
+def _scale(view: View, pods: Sequence[JsonObject]) -> int:
+    """Return the replicas that the pods' controllers want, together; pods without a controller count for nothing.
+
+    Raises:
+        _NoScaleError: a controller is of another kind, or gone.
+    """
+    found: dict[str, int] = {}
+    for pod in pods:
+        reference = controller_of(pod)
+        if reference is None or str(reference.get("uid")) in found:
+            continue
+        owner = _top(view, pod)
+        if owner is None or owner["kind"] not in _SCALED:
+            raise _NoScaleError(f'found no controllers for pod "{pod["metadata"]["name"]}"')
+        replicas = int((owner.get("spec") or {}).get("replicas", 1))
+        found[str(reference.get("uid"))] = replicas if owner["kind"] != "Deployment" else 0
+        if owner["kind"] == "Deployment":
+            found[str(owner["metadata"].get("uid"))] = replicas
+    return sum(found.values())
+
+
+def _top(view: View, pod: JsonObject) -> JsonObject | None:
+    """Return a pod's controller, or its Deployment."""
+    owner: JsonObject | None = pod
+    for _ in range(2):
+        reference = controller_of(owner) if owner is not None else None
+        if owner is None or reference is None:
+            break
+        found = view.find(ObjectKey(str(reference.get("kind")), pod["metadata"]["namespace"], str(reference["name"])))
+        is_same = found is not None and found["metadata"].get("uid") == reference.get("uid")
+        owner = found if is_same else None
+    return owner
+
+
+def _disrupted(old: JsonObject, pods: Sequence[JsonObject], now: float) -> dict[str, str]:
+    """Return the evicted pods that are still to be deleted, with the times of their evictions."""
+    living = {pod["metadata"]["name"] for pod in pods if not is_being_deleted(pod)}
+    known = (old.get("disruptedPods") or {}).items()
+    return {
+        name: text
+        for name, text in known
+        if name in living and now < (parse_rfc3339(str(text)) or 0.0) + _DELETION_SECONDS
+    }

@@ -1,0 +1,238 @@
+"""The link journal in the database: a row for each connection of a node, also of those that have ended."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final, TypeVar
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Float,
+    Index,
+    MetaData,
+    RowMapping,
+    String,
+    Table,
+    and_,
+    bindparam,
+    case,
+    delete,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.exc import SQLAlchemyError
+
+from modules.cloud.messages import LinkQuery, LinkSession
+from modules.cloud.storage.database.engine import make_engine, shown, url_of
+from modules.cloud.storage.database.errors import DatabaseError
+from modules.cloud.storage.database.turns import Turns
+
+DAYS: Final = 7
+"""Days for which a connection that has ended is kept."""
+MOST_OF_NODE: Final = 200
+"""Connections of one node; its older ones are deleted."""
+MOST_ROWS: Final = 50_000
+"""Connections of all nodes; the oldest are deleted."""
+LOST_AFTER: Final = 100.0
+"""Seconds without a mark after which a cloudcore is taken for dead: it leaves one every `MARK_PERIOD` seconds."""
+MARK_PERIOD: Final = 30.0
+_TURN_SECONDS: Final = 30.0
+_LONGEST_REASON: Final = 500
+UNTOLD_END: Final = "cloudcore ended without closing it"
+REPLACED: Final = "the node has connected again"
+
+tables: Final = MetaData()
+links: Final = Table(
+    "cluster_links",
+    tables,
+    Column("connection", String(64), primary_key=True),
+    Column("node", String(253), nullable=False),
+    Column("cloudcore", String(64), nullable=False),
+    Column("began", Float(53), nullable=False),
+    Column("ended", Float(53), nullable=False),
+    Column("reason", String(_LONGEST_REASON), nullable=False),
+    Column("address", String(64), nullable=False),
+    Column("certificate_ends", BigInteger, nullable=False),
+    Index("cluster_links_of_node", "node", "began"),
+    Index("cluster_links_by_time", "began"),
+)
+marks: Final = Table(
+    "cluster_link_marks",
+    tables,
+    Column("cloudcore", String(64), primary_key=True),
+    Column("alive_at", Float(53), nullable=False),
+)
+"""When each cloudcore was alive last: the connections of one that was killed ended then."""
+
+T = TypeVar("T")
+
+
+class LinkStore:
+    """Reads and writes the link journal. For one thread.
+
+    Args:
+        url: the database of cloudcore; several cloudcores may share it.
+        cloudcore: identifies this process among them.
+        turn: held during each transaction by all users of the database in this process.
+
+    Raises:
+        DatabaseError: the database cannot be opened, or the tables cannot be made.
+    """
+
+    def __init__(self, url: str, cloudcore: str, turn: Turns) -> None:
+        self._cloudcore = cloudcore
+        self._turn = turn
+        parsed = url_of(url)
+        self._where = shown(parsed)
+        self._engine = make_engine(parsed)
+        with suppress(DatabaseError):  # another cloudcore may be making the tables
+            self._run("make the tables of the link journal", tables.create_all)
+            return
+        self._run("make the tables of the link journal", tables.create_all)
+
+    def close(self) -> None:
+        """Close all connections to the database."""
+        self._engine.dispose()
+
+    def write(self, began: Sequence[LinkSession], ended: Sequence[LinkSession], now: float) -> None:
+        """Store connections that have begun, and the ends of connections, in one transaction.
+
+        An older connection of a node whose end is missing has ended when the next one began, at the latest.
+
+        Raises:
+            DatabaseError: nothing was stored.
+        """
+        self._run("write the link journal", lambda connection: self._write(connection, began, ended, now))
+
+    def mark(self, now: float) -> None:
+        """Store that this cloudcore is alive; end the connections of those that are not, and delete what is too old.
+
+        Raises:
+            DatabaseError: nothing was stored.
+        """
+
+        def work(connection: Connection) -> None:
+            self._mark(connection, now)
+            _end_lost(connection, now)
+            _forget(connection, now)
+
+        self._run("write the link journal", work)
+
+    def read(self, query: LinkQuery) -> list[LinkSession]:
+        """Return connections, by node and the newest first.
+
+        Where two of a node began in the same second, only the one that lasts, or ended later, is its newest.
+
+        Raises:
+            DatabaseError: they cannot be read.
+        """
+        columns = links.c
+        wanted = select(links, marks.c.alive_at).outerjoin(marks, marks.c.cloudcore == columns.cloudcore)
+        if query.node:
+            wanted = wanted.where(columns.node == query.node)
+        if query.since:
+            wanted = wanted.where(or_(columns.ended >= query.since, columns.ended == 0.0))
+        if query.newest_only:
+            newest = select(columns.node, func.max(columns.began).label("began")).group_by(columns.node).subquery()
+            wanted = wanted.join(newest, and_(newest.c.node == columns.node, newest.c.began == columns.began))
+        wanted = wanted.order_by(
+            columns.node, columns.began.desc(), case((columns.ended == 0.0, 0), else_=1), columns.ended.desc()
+        )
+        rows = self._run("read the link journal", lambda connection: connection.execute(wanted).mappings().all())
+        found = [_session(row) for row in rows]
+        if query.newest_only:
+            found = list({each.node: each for each in reversed(found)}.values())[::-1]
+        return found
+
+    def _write(
+        self, connection: Connection, began: Sequence[LinkSession], ended: Sequence[LinkSession], now: float
+    ) -> None:
+        columns = links.c
+        if began:
+            _end_lost(connection, now)
+            earlier = update(links).where(columns.node == bindparam("of"), columns.ended == 0.0)
+            connection.execute(
+                earlier.values(ended=bindparam("at"), reason=REPLACED),
+                [{"of": each.node, "at": each.began} for each in began],
+            )
+            connection.execute(insert(links), [_row(each, self._cloudcore) for each in began])
+            _trim(connection, {each.node for each in began})
+            self._mark(connection, now)
+        if ended:
+            end = update(links).where(columns.connection == bindparam("id"), columns.node == bindparam("of"))
+            connection.execute(
+                end.values(ended=bindparam("at"), reason=bindparam("why")),
+                [
+                    {"id": each.connection, "of": each.node, "at": each.ended, "why": each.reason[:_LONGEST_REASON]}
+                    for each in ended
+                ],
+            )
+
+    def _mark(self, connection: Connection, now: float) -> None:
+        own = marks.c.cloudcore == self._cloudcore
+        if not connection.execute(update(marks).where(own).values(alive_at=now)).rowcount:
+            connection.execute(insert(marks).values(cloudcore=self._cloudcore, alive_at=now))
+
+    def _run(self, attempt: str, work: Callable[[Connection], T]) -> T:
+        if not self._turn.acquire(timeout=_TURN_SECONDS):
+            raise DatabaseError(attempt, self._where, "another module's transaction does not end")
+        try:
+            with self._engine.begin() as connection:
+                return work(connection)
+        except SQLAlchemyError as error:
+            reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
+            raise DatabaseError(attempt, self._where, reason) from error
+        finally:
+            self._turn.release()
+
+
+def _session(row: RowMapping) -> LinkSession:
+    return LinkSession(
+        node=row["node"], connection=row["connection"], cloudcore=row["cloudcore"], began=row["began"],
+        ended=row["ended"], reason=row["reason"], address=row["address"],
+        certificate_ends=float(row["certificate_ends"]),
+        seen=0.0 if row["ended"] else row["alive_at"] or 0.0,
+    )  # fmt: skip
+
+
+def _row(session: LinkSession, cloudcore: str) -> dict[str, object]:
+    return {
+        "connection": session.connection, "node": session.node, "cloudcore": cloudcore, "began": session.began,
+        "ended": session.ended, "reason": session.reason[:_LONGEST_REASON], "address": session.address[:64],
+        "certificate_ends": int(session.certificate_ends),
+    }  # fmt: skip
+
+
+def _trim(connection: Connection, nodes: set[str]) -> None:
+    """Delete the oldest connections of nodes that have too many, and of all if there are too many."""
+    columns = links.c
+    counted = select(columns.node, func.count()).where(columns.node.in_(sorted(nodes))).group_by(columns.node)
+    for node, count in connection.execute(counted).all():
+        if count > MOST_OF_NODE:
+            newest = select(columns.began).where(columns.node == node).order_by(columns.began.desc())
+            oldest_kept = newest.offset(MOST_OF_NODE - 1).limit(1).scalar_subquery()
+            connection.execute(delete(links).where(columns.node == node, columns.began < oldest_kept))
+
+
+def _forget(connection: Connection, now: float) -> None:
+    columns = links.c
+    connection.execute(delete(links).where(columns.ended > 0.0, columns.ended < now - DAYS * 86_400.0))
+    connection.execute(delete(marks).where(marks.c.alive_at < now - DAYS * 86_400.0))
+    surplus = int(connection.execute(select(func.count()).select_from(links)).scalar_one()) - MOST_ROWS
+    if surplus > 0:
+        oldest = select(columns.connection).order_by(columns.began).limit(surplus).scalar_subquery()
+        connection.execute(delete(links).where(columns.connection.in_(oldest)))
+
+
+def _end_lost(connection: Connection, now: float) -> None:
+    """End the connections of cloudcores that are no longer alive, at their last mark."""
+    columns = links.c
+    dead = select(marks.c.cloudcore, marks.c.alive_at).where(marks.c.alive_at < now - LOST_AFTER)
+    for cloudcore, alive_at in connection.execute(dead).all():
+        lost = update(links).where(columns.cloudcore == cloudcore, columns.ended == 0.0)
+        until = case((columns.began > alive_at, columns.began), else_=alive_at)
+        connection.execute(lost.values(ended=until, reason=UNTOLD_END))

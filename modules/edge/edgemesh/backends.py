@@ -1,0 +1,221 @@
+"""The endpoints of a Service, from the cloud's slices and from the node's own pods. Pure."""
+
+import ipaddress
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from edged.api import Container, Pod
+from modules.edge.edgemesh.objects import EndpointPort, Endpoints, EndpointSlice, Service, ServicePort, SliceEndpoint
+
+MOST_BACKENDS: Final = 10_000
+"""Endpoints of one Service that are used; more are left out."""
+
+_PROTOCOLS: Final = frozenset({"TCP", "UDP"})
+_LARGEST_PORT: Final = 65535
+_ENDED: Final = ("Succeeded", "Failed")
+
+
+class BackendPort(NamedTuple):
+    """A port of a backend."""
+
+    name: str
+    protocol: str
+    number: int
+
+
+class Backend(NamedTuple):
+    """An endpoint with one address.
+
+    Unlike an EndpointSlice's it has its ports, because pods with one name of a port may have different numbers.
+    """
+
+    address: str
+    """In the canonical form of its family."""
+    ports: tuple[BackendPort, ...]
+    node: str = ""
+    """Name of its node; empty when it is not on one, or nobody knows."""
+    hostname: str = ""
+    ready: bool = True
+    serving: bool = True
+    terminating: bool = False
+    zone: str = ""
+    zones: tuple[str, ...] = ()
+    """Zones that should use it, by a hint; empty without one."""
+    nodes: tuple[str, ...] = ()
+    """Nodes that should use it, by a hint."""
+    pod: str = ""
+    """Name of its pod."""
+    is_filtered: bool = False
+    """Whether the cloud sends it only to nodes that should use it, as KubeEdge's does with Endpoints."""
+
+    @property
+    def is_ipv6(self) -> bool:
+        """Whether the address is one of IPv6."""
+        return ":" in self.address
+
+    def port_for(self, port: ServicePort) -> int:
+        """Return the number of the port that serves a Service's port; 0 without one."""
+        for each in self.ports:
+            if each.name == port.name and each.protocol == port.protocol:
+                return each.number
+        return 0
+
+
+def backends_of_slices(slices: Iterable[EndpointSlice]) -> Iterator[Backend]:
+    """Yield the endpoints of slices. Addresses that are none, and names instead of addresses, are left out."""
+    for each in slices:
+        if each.address_type not in ("IPv4", "IPv6"):
+            continue
+        ports = _ports(each.ports)
+        for endpoint in each.endpoints:
+            address = canonical(endpoint.addresses[0]) if endpoint.addresses else ""
+            if address and (":" in address) == (each.address_type == "IPv6"):
+                yield _of_slice(endpoint, address, ports)
+
+
+def _of_slice(endpoint: SliceEndpoint, address: str, ports: tuple[BackendPort, ...]) -> Backend:
+    conditions, hints, target = endpoint.conditions, endpoint.hints, endpoint.target_ref
+    ready = conditions.ready is not False
+    return Backend(
+        address=address,
+        ports=ports,
+        node=endpoint.node_name or "",
+        hostname=endpoint.hostname or "",
+        ready=ready,
+        serving=ready if conditions.serving is None else conditions.serving,
+        terminating=conditions.terminating is True,
+        zone=endpoint.zone or "",
+        zones=tuple(each.name for each in hints.for_zones) if hints else (),
+        nodes=tuple(each.name for each in hints.for_nodes) if hints else (),
+        pod=target.name if target is not None and target.kind == "Pod" else "",
+    )
+
+
+def backends_of_endpoints(endpoints: Endpoints) -> Iterator[Backend]:
+    """Yield the addresses of Endpoints."""
+    for subset in endpoints.subsets:
+        ports = _ports(subset.ports)
+        for addresses, ready in ((subset.addresses, True), (subset.not_ready_addresses, False)):
+            for each in addresses:
+                if address := canonical(each.ip):
+                    pod = each.target_ref.name if each.target_ref is not None else ""
+                    node = each.node_name or ""
+                    yield Backend(
+                        address, ports, node, each.hostname, ready=ready, serving=ready, pod=pod, is_filtered=True
+                    )
+
+
+def backends_of_pods(service: Service, pods: Iterable[Pod], *, node: str, zone: str = "") -> Iterator[Backend]:
+    """Yield the pods of this node that a Service selects, as the cloud's EndpointSlice controller would.
+
+    Args:
+        service: with a selector.
+        pods: of this node, with the statuses that edged last computed.
+        node: name of the node.
+        zone: of the node.
+    """
+    for pod in pods:
+        if not selects(service, pod) or pod.status.phase in _ENDED:
+            continue
+        serving = any(each.type == "Ready" and each.status == "True" for each in pod.status.conditions)
+        terminating = pod.metadata.deletion_timestamp is not None
+        ready = service.spec.publish_not_ready_addresses or (serving and not terminating)
+        ports = ports_of_pod(service, pod)
+        hostname = pod.spec.hostname if pod.spec.hostname and pod.spec.subdomain == service.metadata.name else ""
+        for text in addresses_of_pod(pod):
+            if address := canonical(text):
+                yield Backend(address, ports, node, hostname, ready, serving, terminating, zone, pod=pod.metadata.name)
+
+
+def backends_of_other_nodes(service: Service, pods: Iterable[Pod], node: str) -> Iterator[Backend]:
+    """Yield the pods of other nodes that a cloud of 2019 lists for a Service: at the address of their node, if they are
+    on its network or have a port of it.
+    """
+    for pod in pods:
+        address = canonical(pod.status.host_ip)
+        if pod.spec.node_name == node or not address or pod.status.phase in _ENDED:
+            continue
+        bound = {
+            (each.container_port, each.protocol or "TCP"): each.host_port
+            for container in pod.spec.containers
+            for each in container.ports
+            if each.host_port
+        }
+        ports = ports_of_pod(service, pod)
+        if not pod.spec.host_network:
+            ports = tuple(
+                each._replace(number=bound[each.number, each.protocol])
+                for each in ports
+                if (each.number, each.protocol) in bound
+            )
+        serving = any(each.type == "Ready" and each.status == "True" for each in pod.status.conditions)
+        terminating = pod.metadata.deletion_timestamp is not None
+        if ports:
+            yield Backend(
+                address, ports, pod.spec.node_name, "", serving and not terminating, serving, terminating,
+                pod=pod.metadata.name,
+            )  # fmt: skip
+
+
+def selects(service: Service, pod: Pod) -> bool:
+    """Return whether a Service selects a pod: one with a selector, in its namespace, with all its labels."""
+    selector, labels = service.spec.selector, pod.metadata.labels
+    return (
+        bool(selector)
+        and pod.metadata.namespace == service.metadata.namespace
+        and all(labels.get(key) == value for key, value in selector.items())
+    )
+
+
+def ports_of_pod(service: Service, pod: Pod) -> tuple[BackendPort, ...]:
+    """Return the ports of a pod that serve those of a Service; a named one may have another number in each pod."""
+    found = ((each, _target(each, pod)) for each in service.spec.ports if each.protocol in _PROTOCOLS)
+    return tuple(BackendPort(each.name, each.protocol, number) for each, number in found if number)
+
+
+def addresses_of_pod(pod: Pod) -> Sequence[str]:
+    """Return the addresses of a pod, those of the node for one on its network."""
+    return [each.ip for each in pod.status.pod_ips] or ([pod.status.pod_ip] if pod.status.pod_ip else [])
+
+
+def canonical(text: str) -> str:
+    """Return an address in the canonical form; empty for a text that is none, and for one that is no pod's (loopback,
+    link-local, multicast, unspecified), which the API server refuses too.
+    """
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return ""
+    if address.is_loopback or address.is_link_local or address.is_multicast or address.is_unspecified:
+        return ""
+    return str(address) if "%" not in text else ""
+
+
+def _target(port: ServicePort, pod: Pod) -> int:
+    target = port.target_port
+    if target is None or target in (0, ""):
+        return _number(port.port)
+    if isinstance(target, int):
+        return _number(target)
+    for container in (*pod.spec.containers, *_sidecars(pod)):
+        for each in container.ports:
+            if each.name == target and (each.protocol or "TCP") == port.protocol:
+                return _number(each.container_port)
+    return 0
+
+
+def _sidecars(pod: Pod) -> Iterator[Container]:
+    return (each for each in pod.spec.init_containers if each.restart_policy == "Always")
+
+
+def _ports(ports: Iterable[EndpointPort]) -> tuple[BackendPort, ...]:
+    known = (
+        BackendPort(each.name or "", each.protocol or "TCP", _number(each.port or 0))
+        for each in ports
+        if (each.protocol or "TCP") in _PROTOCOLS
+    )
+    return tuple(each for each in known if each.number)
+
+
+def _number(port: int) -> int:
+    return port if 0 < port <= _LARGEST_PORT else 0

@@ -1,0 +1,68 @@
+"""The figures of edgemesh."""
+
+from collections.abc import Callable
+
+from beehive.exposition import Collector, CounterFamily, GaugeFamily, MetricFamily
+
+
+class MeshCounters:
+    """Counts since the process started. They outlive the module's restarts."""
+
+    def __init__(self) -> None:
+        self.applied = 0
+        """Changes of the data plane."""
+        self.failed = 0
+        """Changes that were refused."""
+        self.restored = 0
+        """Times that another program had deleted the rules."""
+        self.unread = 0
+        """Objects of the cloud that could not be read."""
+        self.plane = ""
+        """What carries connections; empty while nothing does."""
+        self.services: Callable[[], int] = lambda: 0
+        """Returns the number of Services."""
+        self.answers: dict[str, int] = {}
+        """Answers of the name server, by their response code."""
+        self.dropped = 0
+        """Queries without an answer: of clients that ask too much, and of those that may not ask."""
+        self.mismatches = 0
+        """Answers of name servers that nobody has asked for, which may be forged."""
+        self.stale = 0
+        """Answers from the cache whose time was over, while no name server answered."""
+
+
+class MeshCollector(Collector):
+    """Publishes the counters.
+
+    Args:
+        counters: of the module.
+    """
+
+    def __init__(self, counters: MeshCounters) -> None:
+        self._counters = counters
+
+    def collect(self) -> list[MetricFamily]:
+        """Return the present values."""
+        counters = self._counters
+        services = GaugeFamily("edgemesh_services", "Services that the node knows.")
+        services.add_metric([], counters.services())
+        plane = GaugeFamily("edgemesh_data_plane", "What carries connections to Services; 1.", labels=["kind"])
+        if counters.plane:
+            plane.add_metric([counters.plane], 1)
+        changes = CounterFamily("edgemesh_changes", "Changes of rules or listeners.", labels=["result"])
+        changes.add_metric(["applied"], counters.applied)
+        changes.add_metric(["refused"], counters.failed)
+        restored = CounterFamily("edgemesh_rules_restored", "Times that another program had deleted the rules.")
+        restored.add_metric([], counters.restored)
+        unread = CounterFamily("edgemesh_unread_objects", "Objects of the cloud that could not be read.")
+        unread.add_metric([], counters.unread)
+        answers = CounterFamily("edgemesh_dns_answers", "Answers of the name server.", labels=["code"])
+        for code, number in sorted(counters.answers.items()):
+            answers.add_metric([code], number)
+        dropped = CounterFamily("edgemesh_dns_dropped", "Queries that were not answered.")
+        dropped.add_metric([], counters.dropped)
+        mismatches = CounterFamily("edgemesh_dns_mismatches", "Answers of name servers that nobody asked for.")
+        mismatches.add_metric([], counters.mismatches)
+        stale = CounterFamily("edgemesh_dns_stale", "Answers whose time was over, as no name server answered.")
+        stale.add_metric([], counters.stale)
+        return [services, plane, changes, restored, unread, answers, dropped, mismatches, stale]

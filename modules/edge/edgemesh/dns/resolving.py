@@ -1,0 +1,124 @@
+"""What is answered to a query: the cluster's names from the zone, the host's own server list for all others."""
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from edged.api import Pod
+from modules.edge.edgemesh.backends import Backend, addresses_of_pod, canonical
+from modules.edge.edgemesh.dns.upstream import Resolver
+from modules.edge.edgemesh.dns.wire import (
+    CLASS_IN,
+    Answer,
+    Code,
+    Question,
+    Record,
+    Type,
+    name_data,
+    read_question,
+    refusal,
+    target_of,
+    write,
+)
+from modules.edge.edgemesh.dns.zone import TTL, Zone
+from modules.edge.edgemesh.objects import Service, ServiceKey
+
+_MINIMAL: Final = b"\x07RFC8482\x00"
+"""Data of the HINFO record that answers a query for all types (RFC 8482)."""
+
+
+class Names:
+    """The zone and the other servers behind one lock; the module changes it, and the server's threads ask.
+
+    Args:
+        zone: of the cluster.
+        resolver: for all other names.
+    """
+
+    def __init__(self, zone: Zone, resolver: Resolver) -> None:
+        self._zone = zone
+        self._resolver = resolver
+        self._lock = threading.Lock()
+        self.pod_addresses: frozenset[str] = frozenset()
+        """Of the node's pods."""
+
+    def known(self) -> None:
+        """Note that the cloud has sent its Services."""
+        with self._lock:
+            self._zone.is_known = True
+
+    def put(self, key: ServiceKey, service: Service | None, backends: Sequence[Backend]) -> None:
+        """Take a Service, or None for one that is gone."""
+        with self._lock:
+            self._zone.put(key, service, backends)
+
+    def pods_changed(self, pods: tuple[Pod, ...]) -> None:
+        """Take the node's pods."""
+        found = frozenset(
+            (pod.metadata.namespace, address)
+            for pod in pods
+            for text in addresses_of_pod(pod)
+            if (address := canonical(text))
+        )
+        with self._lock:
+            self._zone.set_pods(found)
+        self.pod_addresses = frozenset(address for _, address in found)
+
+    def at_once(self, question: Question) -> Answer | None:
+        """Return the answer if it needs no other server. Does not block for long."""
+        if question.has_edns and question.edns_version:
+            return Answer(Code.BADVERS)
+        if question.opcode:
+            return Answer(Code.NOTIMP, is_ours=False)
+        if question.class_ != CLASS_IN or question.type == Type.AXFR:
+            return Answer(Code.REFUSED, is_ours=False)
+        if question.type == Type.ANY:
+            return Answer(Code.NOERROR, (Record(question.name, Type.HINFO, TTL, _MINIMAL),))
+        with self._lock:
+            if self._zone.is_below(question.name):
+                found = self._zone.answer(question.name, question.type)
+                return found if self._ends_here(found, question) else None
+            if question.type == Type.PTR and (named := self._zone.reverse(question.name)) is not None:
+                return named
+        return self._resolver.remembered(question.name, question.type)
+
+    def by_others(self, question: Question) -> Answer:
+        """Return the answer of other servers: of the whole name, or of the name behind an ExternalName. Blocks."""
+        with self._lock:
+            own = self._zone.answer(question.name, question.type) if self._zone.is_below(question.name) else None
+        if own is None:
+            return self._resolver.resolve(question)
+        target = _alias_of(own)
+        found = self._resolver.resolve(question_about(question, target))
+        return found._replace(answers=(*own.answers, *found.answers))
+
+    def _ends_here(self, found: Answer, question: Question) -> bool:
+        target = _alias_of(found)
+        return not target or question.type == Type.CNAME or self._zone.is_below(target)
+
+
+def answer_to(data: bytes, names: Names, count: Callable[[Code], None], *, udp: bool) -> bytes | Question | None:
+    """Return the message that answers a query, the question if other servers must be asked, and None for no answer."""
+    question = read_question(data)
+    if question is None:
+        return None
+    if isinstance(question, Code):
+        count(question)
+        return refusal(data, question)
+    found = names.at_once(question)
+    if found is None:
+        return question
+    count(found.code)
+    return write(question, found, udp=udp)
+
+
+def question_about(question: Question, name: str) -> Question:
+    """Return the same question about another name."""
+    raw = name_data(name) + question.raw[-4:]
+    return question._replace(raw=raw, name=name)
+
+
+def _alias_of(answer: Answer) -> str:
+    """Return the name at the end of a chain of aliases; empty where the answer has none, or has the addresses too."""
+    last = answer.answers[-1] if answer.answers else None
+    return target_of(last) if last is not None and last.type == Type.CNAME else ""

@@ -1,0 +1,310 @@
+"""The sockets of the name server: one thread answers what the node knows, a few more ask other servers."""
+
+import logging
+import os
+import select
+import socket
+import struct
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+from beehive import Clock
+from edged.api import Pod
+from modules.edge.edgemesh.backends import Backend
+from modules.edge.edgemesh.counters import MeshCounters
+from modules.edge.edgemesh.dns.resolving import Names, answer_to
+from modules.edge.edgemesh.dns.wire import LARGEST, Answer, Code, Question, write
+from modules.edge.edgemesh.objects import Service, ServiceKey
+
+_log = logging.getLogger(__name__)
+
+A_TURN: Final = 64
+"""Datagrams that are answered before the thread looks at anything else."""
+MOST_CONNECTIONS: Final = 64
+IDLE_SECONDS: Final = 30.0
+MOST_ASKING: Final = 256
+"""Questions to other servers at a time."""
+THREADS: Final = 32
+RATE: Final = 1000.0
+"""Queries of one client in a second; it may save up `BURST`."""
+BURST: Final = 2000.0
+MOST_CLIENTS: Final = 4096
+AGAIN_SECONDS: Final = 5.0
+
+_LENGTH = struct.Struct("!H")
+_MOST_UNSENT: Final = 256 * 1024
+
+OpenSockets = Callable[[], "tuple[socket.socket, socket.socket]"]
+"""Returns the UDP socket and the listening TCP socket; raises OSError."""
+
+
+class Limiter:
+    """How much each client may ask. Only the server's thread uses it.
+
+    Args:
+        clock: for times.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._clients: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def allows(self, client: str) -> bool:
+        """Count a query; return whether it is answered."""
+        now = self._clock.monotonic()
+        saved, at = self._clients.pop(client, (BURST, now))
+        saved = min(BURST, saved + (now - at) * RATE)
+        self._clients[client] = (max(0.0, saved - 1.0), now)
+        if len(self._clients) > MOST_CLIENTS:
+            self._clients.popitem(last=False)
+        return saved >= 1.0
+
+
+class NameServer:
+    """The server. Its thread begins with `start`, and opens the sockets, again and again if it cannot.
+
+    Args:
+        names: what is answered.
+        open_sockets: opens the sockets.
+        may_ask: returns whether an address may ask; others get no answer.
+        clock: for times.
+        counters: of the module.
+    """
+
+    def __init__(
+        self,
+        names: Names,
+        open_sockets: OpenSockets,
+        may_ask: Callable[[str], bool],
+        clock: Clock,
+        counters: MeshCounters,
+    ) -> None:
+        self._names = names
+        self._open = open_sockets
+        self._may_ask = may_ask
+        self._clock = clock
+        self._counters = counters
+        self._limiter = Limiter(clock)
+        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="edgemesh/dns", daemon=True)
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="edgemesh/dns-ask")
+        self._asking = 0
+        self._lock = threading.Lock()
+        self._done: deque[Callable[[], None]] = deque()
+        self._connections: dict[int, _Connection] = {}
+
+    def start(self) -> None:
+        """Begin to answer."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End, with the threads."""
+        self._stopping.set()
+        os.eventfd_write(self._bell, 1)
+        self._thread.join()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        os.close(self._bell)
+
+    def known(self) -> None:
+        """See `Names.known`."""
+        self._names.known()
+
+    def put(self, key: ServiceKey, service: Service | None, backends: Sequence[Backend]) -> None:
+        """See `Names.put`."""
+        self._names.put(key, service, backends)
+
+    def pods_changed(self, pods: tuple[Pod, ...]) -> None:
+        """See `Names.pods_changed`."""
+        self._names.pods_changed(pods)
+
+    def _run(self) -> None:
+        complaint = ""
+        while not self._stopping.is_set():
+            try:
+                udp, tcp = self._open()
+            except OSError as error:
+                if str(error) != complaint:
+                    complaint = str(error)
+                    _log.error("the name server cannot listen, and tries again each %g s: %s", AGAIN_SECONDS, error)
+                self._stopping.wait(AGAIN_SECONDS)
+                continue
+            complaint = ""
+            _log.info("the name server listens at %s", udp.getsockname()[0])
+            with udp, tcp:
+                self._serve(udp, tcp)
+            for connection in self._connections.values():
+                connection.close()
+            self._connections.clear()
+
+    def _serve(self, udp: socket.socket, tcp: socket.socket) -> None:
+        udp.settimeout(0)
+        tcp.settimeout(0)
+        poll = select.poll()
+        for each in (udp.fileno(), tcp.fileno(), self._bell):
+            poll.register(each, select.POLLIN)
+        while not self._stopping.is_set():
+            for descriptor, events in poll.poll(IDLE_SECONDS * 1000 if self._connections else None):
+                if descriptor == udp.fileno():
+                    self._take_datagrams(udp)
+                elif descriptor == tcp.fileno():
+                    self._accept(tcp, poll)
+                elif descriptor == self._bell:
+                    self._send_answers()
+                elif (connection := self._connections.get(descriptor)) is not None:
+                    self._take_bytes(connection, events)
+            self._tidy(poll)
+
+    def _take_datagrams(self, udp: socket.socket) -> None:
+        for _ in range(A_TURN):
+            try:
+                data, source = udp.recvfrom(LARGEST)
+            except OSError:  # none is left, or an earlier answer could not be delivered
+                return
+            if not self._may_ask(source[0]) or not self._limiter.allows(source[0]):
+                self._counters.dropped += 1
+                continue
+            found = answer_to(data, self._names, self._count, udp=True)
+            if isinstance(found, bytes):
+                with suppress(OSError):
+                    udp.sendto(found, source)
+            elif found is not None:
+                self._ask(found, partial(_send_to, udp, source), udp=True)
+
+    def _accept(self, tcp: socket.socket, poll: "select.poll") -> None:
+        with suppress(OSError):
+            accepted, source = tcp.accept()
+            if len(self._connections) >= MOST_CONNECTIONS or not self._may_ask(source[0]):
+                self._counters.dropped += 1
+                accepted.close()
+                return
+            accepted.settimeout(0)
+            self._connections[accepted.fileno()] = _Connection(accepted, source[0], self._clock.monotonic())
+            poll.register(accepted, select.POLLIN)
+
+    def _take_bytes(self, connection: "_Connection", events: int) -> None:
+        if events & select.POLLOUT:
+            connection.send()
+        if events & (select.POLLIN | select.POLLHUP | select.POLLERR):
+            for data in connection.read(self._clock.monotonic()):
+                if not self._limiter.allows(connection.source):
+                    self._counters.dropped += 1
+                    connection.is_open = False
+                    return
+                found = answer_to(data, self._names, self._count, udp=False)
+                if isinstance(found, bytes):
+                    connection.queue(found)
+                elif found is not None:
+                    self._ask(found, connection.queue, udp=False)
+
+    def _tidy(self, poll: "select.poll") -> None:
+        """Close connections that ended or idle, and wait for room where there is something to send."""
+        now = self._clock.monotonic()
+        for descriptor, connection in list(self._connections.items()):
+            if not connection.is_open or now - connection.at > IDLE_SECONDS:
+                poll.unregister(descriptor)
+                connection.close()
+                del self._connections[descriptor]
+            else:
+                poll.modify(descriptor, select.POLLIN | (select.POLLOUT if connection.unsent else 0))
+
+    def _ask(self, question: Question, send: Callable[[bytes], None], *, udp: bool) -> None:
+        """Ask other servers on another thread; the answer is sent on this one."""
+        with self._lock:
+            has_room = self._asking < MOST_ASKING
+            self._asking += has_room
+        if not has_room:
+            self._count(Code.SERVFAIL)
+            send(write(question, Answer(Code.SERVFAIL, is_ours=False), udp=udp))
+            return
+
+        def run() -> None:
+            answer = Answer(Code.SERVFAIL, is_ours=False)
+            try:
+                answer = self._names.by_others(question)
+            finally:
+                with self._lock:
+                    self._asking -= 1
+                    self._done.append(lambda: self._answered(question, answer, send, udp=udp))
+                os.eventfd_write(self._bell, 1)
+
+        self._pool.submit(run)
+
+    def _answered(self, question: Question, answer: Answer, send: Callable[[bytes], None], *, udp: bool) -> None:
+        self._count(answer.code)
+        send(write(question, answer, udp=udp))
+
+    def _send_answers(self) -> None:
+        with suppress(BlockingIOError):
+            os.eventfd_read(self._bell)
+        while self._done:
+            self._done.popleft()()
+
+    def _count(self, code: Code) -> None:
+        self._counters.answers[code.name] = self._counters.answers.get(code.name, 0) + 1
+
+
+class _Connection:
+    """A TCP connection of a client: messages with their length before them, several in a row."""
+
+    def __init__(self, channel: socket.socket, source: str, at: float) -> None:
+        self._channel = channel
+        self.source = source
+        self.at = at
+        self.is_open = True
+        self.unsent = b""
+        self._read = b""
+
+    def read(self, now: float) -> list[bytes]:
+        """Return the whole messages that have come."""
+        try:
+            data = self._channel.recv(LARGEST)
+        except BlockingIOError:
+            return []
+        except OSError:
+            data = b""
+        if not data:
+            self.is_open = False
+            return []
+        self.at = now
+        self._read += data
+        found = []
+        while len(self._read) >= _LENGTH.size:
+            (size,) = _LENGTH.unpack_from(self._read)
+            if len(self._read) < _LENGTH.size + size:
+                break
+            found.append(self._read[_LENGTH.size : _LENGTH.size + size])
+            self._read = self._read[_LENGTH.size + size :]
+        return found
+
+    def queue(self, message: bytes) -> None:
+        """Send a message as soon as there is room."""
+        if self.is_open and len(self.unsent) < _MOST_UNSENT:
+            self.unsent += _LENGTH.pack(len(message)) + message
+            self.send()
+
+    def send(self) -> None:
+        """Send what there is room for."""
+        try:
+            sent = self._channel.send(self.unsent)
+        except BlockingIOError:
+            return
+        except OSError:
+            self.is_open = False
+            return
+        self.unsent = self.unsent[sent:]
+
+    def close(self) -> None:
+        """Close it."""
+        self.is_open = False
+        self._channel.close()
+
+
+def _send_to(udp: socket.socket, source: object, message: bytes) -> None:
+    with suppress(OSError):
+        udp.sendto(message, source)  # type: ignore[call-overload]

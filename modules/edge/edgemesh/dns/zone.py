@@ -1,0 +1,262 @@
+"""The names of the cluster: Kubernetes' DNS specification 1.1.0, from Services and their endpoints. Pure."""
+
+import ipaddress
+import random
+from collections.abc import Sequence
+from typing import Final
+
+from modules.edge.edgemesh.backends import Backend
+from modules.edge.edgemesh.dns.wire import (
+    Answer,
+    Code,
+    Record,
+    Type,
+    WireError,
+    address_data,
+    name_data,
+    soa_data,
+    srv_data,
+    text_data,
+)
+from modules.edge.edgemesh.objects import Service, ServiceKey
+from modules.edge.edgemesh.tables import cluster_ips, is_headless
+
+TTL: Final = 5
+"""Seconds for which a name may be remembered: for so long a client believes in the address of a dead pod."""
+VERSION: Final = "1.1.0"
+"""Of the specification."""
+MOST_ALIASES: Final = 8
+"""ExternalNames of the cluster that point to each other."""
+
+_ADDRESS_TYPES: Final = {Type.A: False, Type.AAAA: True}
+
+
+Found = tuple[list[Record], str, tuple[Record, ...]]
+"""Records of a name, its alias (empty without one), and additional records."""
+
+
+class Zone:
+    """The names below the cluster's domain. The lock of the server guards it.
+
+    Args:
+        domain: such as `cluster.local`.
+        choice: shuffles the addresses of headless Services.
+    """
+
+    def __init__(self, domain: str, choice: random.Random) -> None:
+        self.domain = domain.lower()
+        self._choice = choice
+        self._suffix = f".{self.domain}"
+        self.is_known = False
+        """Whether the cloud has sent its Services: before that no name is known not to exist."""
+        self._serial = 1
+        self._services: dict[ServiceKey, tuple[Service, tuple[Backend, ...]]] = {}
+        self._namespaces: dict[str, int] = {}
+        self._by_address: dict[str, ServiceKey] = {}
+        self._pods: frozenset[tuple[str, str]] = frozenset()
+
+    def put(self, key: ServiceKey, service: Service | None, backends: Sequence[Backend]) -> None:
+        """Take a Service, or None for one that is gone."""
+        self._serial += 1
+        before = self._services.pop(key, None)
+        if before is not None:
+            for address in _addresses(*before):
+                if self._by_address.get(address) == key:
+                    del self._by_address[address]
+            self._namespaces[key.namespace] -= 1
+            if not self._namespaces[key.namespace]:
+                del self._namespaces[key.namespace]
+        if service is None:
+            return
+        published = tuple(each for each in backends if each.ready)
+        self._services[key] = (service, published if is_headless(service) else ())
+        self._namespaces[key.namespace] = self._namespaces.get(key.namespace, 0) + 1
+        for address in _addresses(*self._services[key]):
+            self._by_address.setdefault(address, key)
+
+    def set_pods(self, pods: frozenset[tuple[str, str]]) -> None:
+        """Take the namespaces and addresses of the node's pods."""
+        self._pods = pods
+
+    def is_below(self, name: str) -> bool:
+        """Return whether a name belongs to the cluster; nobody else is ever asked for it."""
+        return name == self.domain or name.endswith(self._suffix)
+
+    def reverse(self, name: str) -> Answer | None:
+        """Return the name of an address of a Service or of a headless endpoint; None for one of others."""
+        address = _reversed(name)
+        key = self._by_address.get(address) if address else None
+        if key is None:
+            return None
+        owner = self._name_of(key)
+        for each in self._services[key][1]:
+            if each.address == address:
+                owner = f"{host_of(each)}.{owner}"
+        return Answer(Code.NOERROR, (Record(name, Type.PTR, TTL, name_data(owner)),))
+
+    def answer(self, name: str, type_: int) -> Answer:
+        """Return what is said about a name of the cluster; `type_` is a number of the protocol's."""
+        answers: list[Record] = []
+        owner, seen = name, 0
+        while True:
+            found = self._records(owner, type_)
+            if found is None:
+                return self._none(Code.NXDOMAIN, answers) if self.is_known else Answer(Code.SERVFAIL)
+            records, alias, additional = found
+            answers += records
+            if not alias:
+                return Answer(Code.NOERROR, tuple(answers), (), additional) if answers else self._none(Code.NOERROR)
+            seen += 1
+            if seen > MOST_ALIASES:
+                return Answer(Code.SERVFAIL)
+            if not self.is_below(alias) or type_ == Type.CNAME:
+                return Answer(Code.NOERROR, tuple(answers))
+            owner = alias
+
+    def _none(self, code: Code, answers: Sequence[Record] = ()) -> Answer:
+        soa = Record(self.domain, Type.SOA, TTL, soa_data(self.domain, self._serial, TTL))
+        return Answer(code, tuple(answers), (soa,))
+
+    def _records(self, name: str, type_: int) -> Found | None:
+        """Return the records of a name, its alias and additional ones; None for a name that does not exist."""
+        if name == self.domain:
+            return self._apex(type_), "", ()
+        labels = name[: -len(self._suffix)].split(".")
+        if labels == ["dns-version"]:
+            text = [Record(name, Type.TXT, TTL, text_data(VERSION))] if type_ == Type.TXT else []
+            return text, "", ()
+        match labels:
+            case ["svc"] | ["pod"]:
+                return [], "", ()
+            case [namespace, "svc" | "pod"]:
+                return ([], "", ()) if namespace in self._namespaces else None
+            case [pod, namespace, "pod"]:
+                return self._pod(name, pod, namespace, type_)
+            case [*rest, service, namespace, "svc"]:
+                return self._service(name, rest, ServiceKey(namespace, service), type_)
+        return None
+
+    def _apex(self, type_: int) -> list[Record]:
+        if type_ == Type.SOA:
+            return [Record(self.domain, Type.SOA, TTL, soa_data(self.domain, self._serial, TTL))]
+        if type_ == Type.NS:
+            return [Record(self.domain, Type.NS, TTL, name_data(f"ns.dns.{self.domain}"))]
+        return []
+
+    def _pod(self, name: str, pod: str, namespace: str, type_: int) -> Found | None:
+        address = _dashed(pod)
+        if not address or (namespace, address) not in self._pods:
+            return None
+        return _of_addresses(name, [address], type_), "", ()
+
+    def _service(self, name: str, rest: Sequence[str], key: ServiceKey, type_: int) -> Found | None:
+        found = self._services.get(key)
+        if found is None:
+            return None
+        service, backends = found
+        if service.spec.type == "ExternalName":
+            return None if rest else self._alias(name, service)
+        addresses = list(cluster_ips(service))
+        if is_headless(service):
+            addresses = list(dict.fromkeys(each.address for each in backends))
+            self._choice.shuffle(addresses)
+        if not addresses:
+            return None
+        match rest:
+            case []:
+                if type_ == Type.SRV:
+                    return self._srv(name, key, service, backends, "", "")
+                return _of_addresses(name, addresses, type_), "", ()
+            case [port, protocol] if port.startswith("_") and protocol.startswith("_"):
+                return self._srv(name, key, service, backends, port[1:], protocol[1:], wanted=type_)
+            case [host] if is_headless(service):
+                mine = [each.address for each in backends if host_of(each) == host]
+                return (_of_addresses(name, mine, type_), "", ()) if mine else None
+        return None
+
+    def _alias(self, name: str, service: Service) -> Found | None:
+        target = service.spec.external_name.lower().rstrip(".")
+        try:
+            record = Record(name, Type.CNAME, TTL, name_data(target))
+        except WireError:
+            return None
+        return ([record], target, ()) if target else None
+
+    def _srv(
+        self,
+        name: str,
+        key: ServiceKey,
+        service: Service,
+        backends: Sequence[Backend],
+        port: str,
+        protocol: str,
+        *,
+        wanted: int = Type.SRV,
+    ) -> Found | None:
+        """Return SRV records: of one named port, or of all."""
+        records: list[Record] = []
+        extra: dict[tuple[str, str], Record] = {}
+        owner = self._name_of(key)
+        for each in service.spec.ports:
+            if not each.name or (port and (each.name, each.protocol.lower()) != (port, protocol)):
+                continue
+            if not is_headless(service):
+                records.append(Record(name, Type.SRV, TTL, srv_data(each.port, owner)))
+                for address in cluster_ips(service):
+                    extra[owner, address] = _of_address(owner, address)
+                continue
+            for backend in backends:
+                if number := backend.port_for(each):
+                    target = f"{host_of(backend)}.{owner}"
+                    records.append(Record(name, Type.SRV, TTL, srv_data(number, target)))
+                    extra[target, backend.address] = _of_address(target, backend.address)
+        if not records and port:
+            return None
+        if wanted != Type.SRV:
+            return [], "", ()
+        return records, "", tuple(extra.values())
+
+    def _name_of(self, key: ServiceKey) -> str:
+        return f"{key.name}.{key.namespace}.svc{self._suffix}"
+
+
+def host_of(backend: Backend) -> str:
+    """Return the label of an endpoint: its host name, or its address with dashes."""
+    return backend.hostname.lower() or backend.address.replace(".", "-").replace(":", "-")
+
+
+def _of_addresses(name: str, addresses: Sequence[str], type_: int) -> list[Record]:
+    version = _ADDRESS_TYPES.get(Type(type_)) if type_ in _ADDRESS_TYPES else None
+    return [_of_address(name, each) for each in addresses if (":" in each) is version]
+
+
+def _of_address(name: str, address: str) -> Record:
+    return Record(name, Type.AAAA if ":" in address else Type.A, TTL, address_data(address))
+
+
+def _addresses(service: Service, backends: Sequence[Backend]) -> list[str]:
+    return [*cluster_ips(service), *(each.address for each in backends)]
+
+
+def _dashed(label: str) -> str:
+    """Return the address that a pod's label stands for; empty for another label."""
+    for text in (label.replace("-", "."), label.replace("-", ":")):
+        try:
+            return str(ipaddress.ip_address(text))
+        except ValueError:
+            continue
+    return ""
+
+
+def _reversed(name: str) -> str:
+    """Return the address whose name is asked for; empty for another name."""
+    labels = name.split(".")
+    try:
+        match labels[-2:]:
+            case ["in-addr", "arpa"] if len(labels) == 6:
+                return str(ipaddress.IPv4Address(".".join(reversed(labels[:4]))))
+            case ["ip6", "arpa"] if len(labels) == 34 and all(len(each) == 1 for each in labels[:32]):
+                return str(ipaddress.IPv6Address(int("".join(reversed(labels[:32])), 16)))
+    except ValueError:
+        pass
+    return ""

@@ -1,0 +1,369 @@
+"""The module edgemesh: Services of the node's pods."""
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Final, Protocol, TypeVar
+
+from msgspec import MsgspecError, Raw, Struct
+
+from beehive import Group, Message, Module, ModuleName, Operation, ResourceType, handles
+from beehive.decoding import decode_json
+from beehive.errors import ContentError
+from beehive.names import CLOUD_CONNECTED
+from edged.api import DecodeError, Node, Pod, decode
+from metamanager.application import FOLLOW, FOLLOW_RESOURCE, FOLLOWED, Target
+from metamanager.client import AsyncMetaClient, CallError
+from metamanager.rows import parse
+from modules.edge.edgemesh.applier import Applier
+from modules.edge.edgemesh.backends import Backend
+from modules.edge.edgemesh.counters import MeshCounters
+from modules.edge.edgemesh.objects import (
+    NODE_GROUP_LABEL,
+    ZONE_LABEL,
+    Endpoints,
+    EndpointSlice,
+    Service,
+    ServiceKey,
+)
+from modules.edge.edgemesh.plane import DataPlane
+from modules.edge.edgemesh.selection import Here, Prefer, Selector
+from modules.edge.edgemesh.state import MeshState, own_addresses
+from modules.edge.edgemesh.tables import PortTable, port_tables
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+SETTLE_SECONDS: Final = 10.0
+"""After the start, the time until edged knows its pods; the cloud's endpoints on this node count until then."""
+AGAIN_SECONDS: Final = 5.0
+MOST_LISTED: Final = 20_000
+"""Objects of a list that are read."""
+
+FOLLOWED_COLLECTIONS: Final = (
+    Target("", "v1", "services"),
+    Target("discovery.k8s.io", "v1", "endpointslices"),
+    Target("", "v1", "endpoints"),
+)
+"""What the cloud sends from the module's first start on."""
+
+
+class MeshSettings(Struct, frozen=True):
+    """Settings of edgemesh."""
+
+    node: str
+    prefer: Prefer = Prefer.NODE
+    own_ranges: tuple[str, ...] = ()
+    """Ranges of the addresses of this node's pods."""
+    routed: tuple[str, ...] = ()
+    """Ranges of pods' addresses that reach other nodes."""
+
+
+class PodSource(Protocol):
+    """The node's pods."""
+
+    def pods(self) -> tuple[Pod, ...]:
+        """Return them with the statuses that edged last computed. Any thread."""
+
+    def listen(self, changed: Callable[[], None]) -> None:
+        """Call a function, which does not block, after each change."""
+
+
+class Names(Protocol):
+    """The name server, as the module sees it. The module's thread calls it."""
+
+    def start(self) -> None:
+        """Begin to answer."""
+
+    def stop(self) -> None:
+        """End."""
+
+    def known(self) -> None:
+        """Note that the cloud has sent its Services: a name without one does not exist."""
+
+    def put(self, key: ServiceKey, service: Service | None, backends: Sequence[Backend]) -> None:
+        """Take a Service, with the endpoints that this node reaches, or None for one that is gone."""
+
+    def pods_changed(self, pods: tuple[Pod, ...]) -> None:
+        """Take the node's pods."""
+
+
+class EdgeMesh(Module):
+    """Keeps the tables of Services, from metamanager's store, the cloud's messages and edged's pods.
+
+    Args:
+        settings: of edgemesh.
+        pods: the node's; None where edged does not run.
+        planes: what may carry connections, the best first.
+        counters: of the module.
+        names: makes the name server; None without one.
+    """
+
+    name = ModuleName.EDGEMESH
+    group = Group.MESH
+
+    def __init__(
+        self,
+        settings: MeshSettings,
+        pods: PodSource | None,
+        planes: Iterable[DataPlane],
+        counters: MeshCounters,
+        names: Callable[[], Names] | None = None,
+    ) -> None:
+        super().__init__()
+        self._settings = settings
+        self._pods = pods
+        self._counters = counters
+        self._names = names() if names is not None else None
+        self._meta = AsyncMetaClient(self)
+        self._state = MeshState(settings.node)
+        self._here = Here(settings.node, own_ranges=settings.own_ranges, routed=settings.routed, prefer=settings.prefer)
+        self._selector = Selector(self._here)
+        self._tables: dict[ServiceKey, tuple[PortTable, ...]] = {}
+        self._changed: set[ServiceKey] = set()
+        self._is_read = self._is_computing = self._has_news_of_pods = False
+        self._applier = Applier(self, planes, counters, self._report)
+
+    def on_start(self) -> None:
+        """Read the store, and have the cloud send its Services."""
+        self._counters.services = lambda: len(self._state.services)
+        self._applier.start()
+        if self._names is not None:
+            self._names.start()
+        self._read_store()
+        self._follow()
+        if self._pods is not None:
+            self._pods.listen(self._hear_of_pods)
+            self._take_pods()
+            self.after(SETTLE_SECONDS, self._settle)
+
+    def on_stop(self) -> None:
+        """End; rules of the kernel stay."""
+        self._applier.stop()
+        if self._names is not None:
+            self._names.stop()
+
+    def on_failure(self, *_error: object) -> None:
+        """End as `on_stop`; the restarted module goes on."""
+        self.on_stop()
+
+    @handles(ResourceType.SERVICE)
+    def take_service(self, message: Message) -> None:
+        """Take a Service, or its deletion."""
+        if message.route.operation == Operation.DELETE:
+            self._note(self._state.delete_service(_key(message)))
+        elif (service := self._decoded(Service, message)) is not None:
+            self._note(self._state.put_service(service))
+
+    @handles(ResourceType.ENDPOINTSLICE)
+    def take_slice(self, message: Message) -> None:
+        """Take an EndpointSlice, or its deletion."""
+        if message.route.operation == Operation.DELETE:
+            key = _key(message)
+            self._note(self._state.delete_slice(key.namespace, key.name))
+        elif (slice_ := self._decoded(EndpointSlice, message)) is not None:
+            self._note(self._state.put_slice(slice_))
+
+    @handles(ResourceType.ENDPOINTS)
+    def take_endpoints(self, message: Message) -> None:
+        """Take Endpoints, or their deletion."""
+        if message.route.operation == Operation.DELETE:
+            self._note(self._state.delete_endpoints(_key(message)))
+        elif (endpoints := self._decoded(Endpoints, message)) is not None:
+            self._note(self._state.put_endpoints(endpoints))
+
+    @handles(ResourceType.SERVICELIST)
+    def take_service_list(self, message: Message) -> None:
+        """Take all Services, as a cloud of 2019 sends them."""
+        services, is_whole = self._items(message, Service)
+        self._note(self._state.put_service_list(services, is_whole=is_whole))
+
+    @handles(ResourceType.ENDPOINTSLIST)
+    def take_endpoints_list(self, message: Message) -> None:
+        """Take all Endpoints, as a cloud of 2019 sends them."""
+        endpoints, is_whole = self._items(message, Endpoints)
+        self._note(self._state.put_endpoints_list(endpoints, is_whole=is_whole))
+
+    @handles(ResourceType.PODLIST)
+    def take_pod_list(self, message: Message) -> None:
+        """Take the pods behind a Service, as a cloud of 2019 sends them."""
+        pods, is_whole = self._items(message, Pod)
+        if is_whole:
+            self._note(self._state.put_pod_list(_key(message), tuple(pods)))
+
+    @handles(ResourceType.NODE)
+    def take_node(self, message: Message) -> None:
+        """Take the labels of a node."""
+        if message.route.operation != Operation.DELETE and (node := self._decoded(Node, message)) is not None:
+            self._take_nodes([node])
+
+    @handles(ResourceType.CONNECTION, Operation.CONNECT)
+    def connection_changed(self, message: Message) -> None:
+        """Read the store again after each connection, should a message have been lost."""
+        if message.content_bytes() == CLOUD_CONNECTED.encode():
+            self._read_store()
+
+    @handles(None, FOLLOWED)
+    def collection_is_followed(self, message: Message) -> None:
+        """Note that the cloud has begun to send a collection."""
+        if message.content_as(Target).plural == "services":
+            self._state.is_known = True
+            self._note(())
+
+    @handles()
+    def ignore(self, message: Message) -> None:
+        """Ignore other messages of the group."""
+        _log.debug("not for edgemesh: %s %s", message.route.operation, message.route.resource[:200])
+
+    def _follow(self) -> None:
+        for target in FOLLOWED_COLLECTIONS:
+            self.send(ModuleName.METASERVER, self.message(FOLLOW_RESOURCE, FOLLOW, target))
+
+    def _read_store(self) -> None:
+        found: dict[str, list[bytes]] = {}
+        kinds = (
+            ResourceType.SERVICE, ResourceType.ENDPOINTSLICE, ResourceType.ENDPOINTS, ResourceType.NODE,
+            ResourceType.SERVICELIST, ResourceType.ENDPOINTSLIST,
+        )  # fmt: skip
+
+        def read(kind: str, result: list[bytes] | CallError) -> None:
+            if isinstance(result, CallError):
+                _log.error("%s are not read from the store, and are asked for again: %s", kind, result)
+                if not self._is_read:
+                    self.after(AGAIN_SECONDS, self._read_store)
+                return
+            found[kind] = result
+            if len(found) == len(kinds):
+                self._take_store(found)
+
+        for kind in kinds:
+            self._meta.list_all(kind, then=partial(read, kind))
+
+    def _take_store(self, found: dict[str, list[bytes]]) -> None:
+        self._is_read = True
+        self._take_nodes(self._decoded_all(Node, found[ResourceType.NODE]))
+        listed = [*_listed(found[ResourceType.SERVICELIST]), *found[ResourceType.SERVICE]]
+        of_names = [*_listed(found[ResourceType.ENDPOINTSLIST]), *found[ResourceType.ENDPOINTS]]
+        changed = self._state.replace(
+            self._decoded_all(Service, listed),
+            self._decoded_all(EndpointSlice, found[ResourceType.ENDPOINTSLICE]),
+            self._decoded_all(Endpoints, of_names),
+        )
+        self._note(changed)
+
+    def _take_nodes(self, nodes: Sequence[Node]) -> None:
+        groups = dict(self._here.groups)
+        zone = self._here.zone
+        for node in nodes:
+            labels = node.metadata.labels
+            groups[node.metadata.name] = labels.get(NODE_GROUP_LABEL, "")
+            if node.metadata.name == self._settings.node:
+                zone = labels.get(ZONE_LABEL, "")
+        here = Here(
+            self._here.node, groups.get(self._here.node, ""), zone, groups, self._here.own_ranges, self._here.routed,
+            self._here.prefer,
+        )  # fmt: skip
+        if here != self._here:
+            self._here, self._selector, self._state.zone = here, Selector(here), zone
+            self._note(self._state.services)
+
+    def _hear_of_pods(self) -> None:
+        """Note a change, on edged's thread; many changes are one."""
+        if not self._has_news_of_pods:
+            self._has_news_of_pods = True
+            self.call_soon(self._take_pods)
+
+    def _take_pods(self) -> None:
+        self._has_news_of_pods = False
+        if self._pods is None:
+            return
+        before = own_addresses(self._state.pods)
+        changed = self._state.set_pods(self._pods.pods())
+        if self._names is not None:
+            self._names.pods_changed(self._state.pods)
+        if changed or own_addresses(self._state.pods) != before:
+            self._note(changed)
+
+    def _settle(self) -> None:
+        self._state.is_settled = True
+        self._note(self._state.services)
+
+    def _note(self, changed: Iterable[ServiceKey]) -> None:
+        """Compute the tables of Services soon: a burst of messages is computed once."""
+        self._changed.update(changed)
+        if self._is_read and not self._is_computing:
+            self._is_computing = True
+            self.after(0.0, self._compute)
+
+    def _compute(self) -> None:
+        self._is_computing = False
+        changed, self._changed = self._changed, set()
+        for key in changed:
+            service = self._state.services.get(key)
+            backends = self._state.backends(key)
+            if self._names is not None:
+                near = [each for each in backends if service and self._selector.excluded(service, each) is None]
+                self._names.put(key, service, near)
+            if service is None:
+                self._tables.pop(key, None)
+            else:
+                self._tables[key] = tuple(port_tables(service, backends, self._selector))
+        if self._names is not None and self._state.is_known:
+            self._names.known()
+        tables = {port.key: port for ports in self._tables.values() for port in ports}
+        self._applier.apply(tables, own_addresses(self._state.pods))
+
+    def _report(self, reason: str) -> None:
+        """Say in the node's readiness why Services are not carried."""
+        if reason:
+            self.announce_not_ready(reason)
+        else:
+            self.announce_ready()
+
+    def _decoded(self, kind: type[T], message: Message) -> T | None:
+        try:
+            return decode(kind, message.content_bytes())
+        except (DecodeError, ContentError) as error:
+            self._counters.unread += 1
+            _log.warning("%s cannot be read: %s", message.route.resource[:200], error)
+            return None
+
+    def _decoded_all(self, kind: type[T], texts: Iterable[bytes]) -> list[T]:
+        found: list[T] = []
+        for text in texts:
+            try:
+                found.append(decode(kind, text))
+            except DecodeError as error:
+                self._counters.unread += 1
+                _log.warning("a stored %s cannot be read: %s", kind.__name__, error)
+        return found
+
+    def _items(self, message: Message, kind: type[T]) -> tuple[list[T], bool]:
+        """Return the objects of a list, which a cloud of 2019 encodes without the List object around it, and whether
+        all of them could be read.
+        """
+        try:
+            texts = decode_json(message.content_bytes(), list[Raw] | None) or []
+        except (ContentError, MsgspecError, UnicodeError, RecursionError) as error:
+            self._counters.unread += 1
+            _log.warning("%s cannot be read: %s", message.route.resource[:200], error)
+            return [], False
+        found = self._decoded_all(kind, (bytes(text) for text in texts[:MOST_LISTED]))
+        return found, len(found) == len(texts)
+
+
+def _listed(rows: Iterable[bytes]) -> list[bytes]:
+    """Return the objects of the lists that a cloud of 2019 has sent; the rows of single objects are newer."""
+    found: list[bytes] = []
+    for row in rows:
+        try:
+            found.extend(bytes(text) for text in decode_json(row, list[Raw])[:MOST_LISTED])
+        except (MsgspecError, UnicodeError, RecursionError) as error:
+            _log.warning("a stored list cannot be read: %s", error)
+    return found
+
+
+def _key(message: Message) -> ServiceKey:
+    resource = parse(message.route.resource)
+    return ServiceKey(resource.namespace, resource.name)

@@ -1,0 +1,111 @@
+"""The tables of the node in the kernel: one transaction for each change."""
+
+import logging
+from collections.abc import Collection, Iterable
+from typing import Final, Protocol
+
+from modules.edge.edgemesh.nft import ruleset
+from modules.edge.edgemesh.nft.program import NftError
+from modules.edge.edgemesh.nft.ruleset import FAMILIES, Family, Ruleset
+from modules.edge.edgemesh.tables import PortTable
+
+_log = logging.getLogger(__name__)
+
+_NOTHING: Final = Ruleset({}, {}, {})
+
+
+class Program(Protocol):
+    """Changes and reads the kernel's rules; `nft.program.Nft` implements it. All functions raise NftError."""
+
+    def apply(self, transaction: str) -> None:
+        """Apply a transaction: all of it or nothing."""
+
+    def check(self, transaction: str) -> None:
+        """Ask whether the kernel would take a transaction."""
+
+    def names(self, family: str) -> list[str]:
+        """Return the names of the chains and sets of the table."""
+
+
+class KernelRules:
+    """The rules in the kernel, as this process has made them. Blocks; one thread at a time uses it.
+
+    Args:
+        nft: the program.
+    """
+
+    def __init__(self, nft: Program) -> None:
+        self._nft = nft
+        self._families: tuple[Family, ...] = FAMILIES
+        self._known: dict[Family, Ruleset] = {}
+        """What the kernel has; nothing before the first transaction, and after one that failed."""
+        self._gone: dict[Family, set[str]] = {}
+        """Chains and sets that are used no more and are still there."""
+
+    def check(self) -> None:
+        """Ask the kernel whether it takes such tables. Without IPv6 in the kernel only IPv4 is used.
+
+        Raises:
+            NftError: it takes none, this user may not change rules, or `nft` is not installed.
+        """
+        self._nft.check(ruleset.whole(ruleset.IPV4, _NOTHING))
+        try:
+            self._nft.check(ruleset.whole(ruleset.IPV6, _NOTHING))
+        except NftError as error:
+            _log.info("the kernel has no NAT of IPv6, and Services are served by IPv4 only: %s", error)
+            self._families = (ruleset.IPV4,)
+
+    def apply(self, ports: Collection[PortTable], pods: Iterable[str]) -> None:
+        """Bring the rules to the tables, whatever the kernel has.
+
+        Raises:
+            NftError: the kernel refuses them, and keeps what it has.
+        """
+        addresses = sorted(pods)
+        wanted = {family: ruleset.ruleset(family, ports, addresses) for family in self._families}
+        lines: list[str] = []
+        for family, rules in wanted.items():
+            known = self._known.get(family)
+            if known is None:
+                lines.append(ruleset.whole(family, rules))
+                continue
+            lines.extend(ruleset.changes(family, known, rules))
+        if not lines:
+            return
+        try:
+            self._nft.apply("\n".join(lines) + "\n")
+        except NftError:
+            self._known.clear()
+            raise
+        for family, rules in wanted.items():
+            before = ruleset.names(self._known[family]) if family in self._known else frozenset()
+            self._gone.setdefault(family, set()).update(before - ruleset.names(rules))
+        self._known = wanted
+
+    def forget(self) -> None:
+        """Make the whole tables with the next change: somebody else has changed them."""
+        self._known.clear()
+
+    @property
+    def has_unused(self) -> bool:
+        """Whether there are chains or sets to delete."""
+        return any(self._gone.values())
+
+    def look_for_unused(self) -> None:
+        """Find the chains and sets that an earlier process has left. Raises NftError."""
+        for family, rules in self._known.items():
+            left = {name for name in self._nft.names(family.name) if ruleset.is_temporary(name)}
+            self._gone[family] = left - ruleset.names(rules)
+
+    def delete_unused(self) -> None:
+        """Delete the chains and sets that are used no more, at least a second after they were. Raises NftError."""
+        lines: list[str] = []
+        for family, rules in self._known.items():
+            lines.extend(ruleset.unused(family, self._gone.get(family, ()), rules))
+        self._gone.clear()
+        if lines:
+            self._nft.apply("\n".join(lines) + "\n")
+
+    def is_whole(self) -> bool:
+        """Return whether the kernel still has the tables. Raises NftError."""
+        return all("dispatch" in self._nft.names(family.name) for family in self._families)

@@ -1,0 +1,141 @@
+"""What carries connections to endpoints: the kernel's NAT, or a proxy of this process."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Protocol
+
+from modules.edge.edgemesh.nft.addresses import AddressError, HostAddresses
+from modules.edge.edgemesh.nft.conntrack import changed_udp, delete_stale
+from modules.edge.edgemesh.nft.kernel import KernelRules
+from modules.edge.edgemesh.nft.program import NftError
+from modules.edge.edgemesh.nft.watch import NftWatch, RulesWatch
+from modules.edge.edgemesh.tables import Address, PortTable
+
+Tables = Mapping[str, PortTable]
+"""The tables of a node, by their keys."""
+
+DeleteFlows = Callable[[Mapping[Address, frozenset[Address]]], int]
+"""Deletes tracked flows to endpoints that are gone; raises OSError."""
+
+
+class PlaneError(Exception):
+    """Connections cannot be carried as they are to be; the text has the reason."""
+
+
+class DataPlane(Protocol):
+    """Carries connections. Its functions block; one thread at a time calls them."""
+
+    @property
+    def kind(self) -> str:
+        """Its name in the configuration."""
+
+    def prepare(self) -> None:
+        """Find out whether it can work here. Raises PlaneError."""
+
+    def apply(self, tables: Tables, pods: Iterable[str]) -> None:
+        """Carry new connections as tables say; `pods` has the addresses of the node's own. Raises PlaneError."""
+
+    def clean(self) -> None:
+        """Remove what is used no more, at least a second after the last change. Raises PlaneError."""
+
+    def watch(self) -> RulesWatch | None:
+        """Return a watch that reports when somebody else has removed what `apply` made; None without one."""
+
+    def restore(self) -> None:
+        """Make everything with the next `apply`, whatever there still is."""
+
+    def is_whole(self) -> bool:
+        """Return whether everything is still there. Raises PlaneError."""
+
+    def close(self) -> None:
+        """End; what the kernel does goes on."""
+
+
+class NftPlane:
+    """A `DataPlane` of nftables rules, a route and the connections that the kernel tracks.
+
+    Args:
+        rules: the rules.
+        addresses: of the machine.
+        service_cidrs: ranges of Services' addresses.
+        delete_flows: deletes tracked flows.
+        watch: opens the watch; raises OSError.
+    """
+
+    kind: Final = "nft"
+
+    def __init__(
+        self,
+        rules: KernelRules,
+        addresses: HostAddresses,
+        service_cidrs: Iterable[str],
+        delete_flows: DeleteFlows = delete_stale,
+        watch: Callable[[], RulesWatch] = NftWatch,
+    ) -> None:
+        self._rules = rules
+        self._addresses = addresses
+        self._cidrs = tuple(service_cidrs)
+        self._delete_flows = delete_flows
+        self._watch = watch
+        self._tables: Tables | None = None
+        self._is_searched = False
+
+    def prepare(self) -> None:
+        """See `DataPlane`."""
+        try:
+            self._rules.check()
+            for cidr in self._cidrs:
+                self._addresses.add_route(cidr)
+        except (NftError, AddressError) as error:
+            raise PlaneError(str(error)) from error
+
+    def apply(self, tables: Tables, pods: Iterable[str]) -> None:
+        """See `DataPlane`."""
+        try:
+            self._rules.apply(tuple(tables.values()), pods)
+        except NftError as error:
+            raise PlaneError(f"the kernel refuses the rules: {error}") from error
+        before, self._tables = self._tables, dict(tables)
+        if before is not None:
+            self._end_flows(before, tables)
+
+    def clean(self) -> None:
+        """See `DataPlane`. The first time it also finds what an earlier process has left."""
+        try:
+            if not self._is_searched:
+                self._rules.look_for_unused()
+                self._is_searched = True
+            self._rules.delete_unused()
+        except NftError as error:
+            raise PlaneError(str(error)) from error
+
+    def watch(self) -> RulesWatch | None:
+        """See `DataPlane`."""
+        try:
+            return self._watch()
+        except OSError:
+            return None
+
+    def restore(self) -> None:
+        """See `DataPlane`."""
+        self._rules.forget()
+
+    def is_whole(self) -> bool:
+        """See `DataPlane`."""
+        try:
+            return self._rules.is_whole()
+        except NftError as error:
+            raise PlaneError(str(error)) from error
+
+    def close(self) -> None:
+        """See `DataPlane`. Rules and route stay, so that connections survive a restart."""
+
+    def _end_flows(self, before: Tables, after: Tables) -> None:
+        changed = changed_udp(before, after)
+        if not changed:
+            return
+        try:
+            if any(each.node_port and each.protocol == "udp" for each in (*before.values(), *after.values())):
+                changed = changed_udp(before, after, self._addresses.of_node())
+            self._delete_flows(changed)
+        except (OSError, AddressError) as error:
+            raise PlaneError(f"tracked UDP flows cannot be ended: {error}") from error

@@ -1,0 +1,212 @@
+"""What the node knows of Services: the cloud's objects and its own pods. Pure; it finds the Services that change."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from edged.api import Pod
+from modules.edge.edgemesh.backends import (
+    MOST_BACKENDS,
+    Backend,
+    addresses_of_pod,
+    backends_of_endpoints,
+    backends_of_other_nodes,
+    backends_of_pods,
+    backends_of_slices,
+    canonical,
+    selects,
+)
+from modules.edge.edgemesh.objects import Endpoints, EndpointSlice, Service, ServiceKey
+
+MOST_SERVICES: Final = 10_000
+"""Services that are served; more are left out."""
+MOST_SLICES: Final = 20_000
+
+
+class MeshState:
+    """Services, their endpoints from the cloud, and the node's own pods.
+
+    Args:
+        node: name of the node.
+    """
+
+    def __init__(self, node: str) -> None:
+        self._node = node
+        self.zone = ""
+        """Zone of the node."""
+        self.services: dict[ServiceKey, Service] = {}
+        self.pods: tuple[Pod, ...] = ()
+        self.is_settled = False
+        """Whether edged knows its pods. Until then the cloud's endpoints on this node count too."""
+        self.is_known = False
+        """Whether the cloud has sent Services at all: before that nobody can say that there is none."""
+        self._slices: dict[ServiceKey, dict[str, EndpointSlice]] = {}
+        self._slice_of: dict[tuple[str, str], ServiceKey] = {}
+        self._endpoints: dict[ServiceKey, Endpoints] = {}
+        self._listed: dict[ServiceKey, tuple[Pod, ...]] = {}
+        self._looks: dict[str, tuple[Pod, object]] = {}
+
+    def put_service(self, service: Service) -> set[ServiceKey]:
+        """Add or replace a Service; return the changed ones."""
+        key = ServiceKey(service.metadata.namespace, service.metadata.name)
+        self.is_known = True
+        if self.services.get(key) == service or (key not in self.services and len(self.services) >= MOST_SERVICES):
+            return set()
+        self.services[key] = service
+        return {key}
+
+    def delete_service(self, key: ServiceKey) -> set[ServiceKey]:
+        """Remove a Service."""
+        return {key} if self.services.pop(key, None) is not None else set()
+
+    def put_slice(self, slice_: EndpointSlice) -> set[ServiceKey]:
+        """Add or replace a slice."""
+        name = (slice_.metadata.namespace, slice_.metadata.name)
+        changed: set[ServiceKey] = set()
+        key = ServiceKey(slice_.metadata.namespace, slice_.service)
+        before = self._slice_of.get(name)
+        if before is not None and before != key:
+            changed |= self.delete_slice(*name)
+        slices = self._slices.get(key, {})
+        if slices.get(name[1]) == slice_ or not slice_.service or len(self._slice_of) >= MOST_SLICES:
+            return changed
+        self._slices.setdefault(key, slices)[name[1]] = slice_
+        self._slice_of[name] = key
+        return changed | {key}
+
+    def delete_slice(self, namespace: str, name: str) -> set[ServiceKey]:
+        """Remove a slice."""
+        key = self._slice_of.pop((namespace, name), None)
+        if key is None:
+            return set()
+        slices = self._slices[key]
+        del slices[name]
+        if not slices:
+            del self._slices[key]
+        return {key}
+
+    def put_endpoints(self, endpoints: Endpoints) -> set[ServiceKey]:
+        """Add or replace Endpoints. They count where there are no slices."""
+        key = ServiceKey(endpoints.metadata.namespace, endpoints.metadata.name)
+        if self._endpoints.get(key) == endpoints or len(self._endpoints) > MOST_SLICES:
+            return set()
+        self._endpoints[key] = endpoints
+        return {key}
+
+    def delete_endpoints(self, key: ServiceKey) -> set[ServiceKey]:
+        """Remove Endpoints."""
+        return {key} if self._endpoints.pop(key, None) is not None else set()
+
+    def put_service_list(self, services: Iterable[Service], *, is_whole: bool = True) -> set[ServiceKey]:
+        """Take all Services; one that is not in the list is gone, if it is whole."""
+        known = {ServiceKey(each.metadata.namespace, each.metadata.name): each for each in services}
+        self.is_known = True
+        changed: set[ServiceKey] = set()
+        for key in self.services.keys() - known.keys() if is_whole else ():
+            changed |= self.delete_service(key)
+        for service in known.values():
+            changed |= self.put_service(service)
+        return changed
+
+    def put_endpoints_list(self, endpoints: Iterable[Endpoints], *, is_whole: bool = True) -> set[ServiceKey]:
+        """Take all Endpoints; one that is not in the list is gone, if it is whole."""
+        known = {ServiceKey(each.metadata.namespace, each.metadata.name): each for each in endpoints}
+        changed: set[ServiceKey] = set()
+        for key in self._endpoints.keys() - known.keys() if is_whole else ():
+            changed |= self.delete_endpoints(key)
+        for each in known.values():
+            changed |= self.put_endpoints(each)
+        return changed
+
+    def put_pod_list(self, key: ServiceKey, pods: tuple[Pod, ...]) -> set[ServiceKey]:
+        """Take the pods that a cloud of 2019 lists for a Service."""
+        self._listed[key] = pods[:MOST_BACKENDS]
+        return {key}
+
+    def replace(
+        self, services: Iterable[Service], slices: Iterable[EndpointSlice], endpoints: Iterable[Endpoints]
+    ) -> set[ServiceKey]:
+        """Take all of the node's store; return the Services that differ."""
+        is_known = self.is_known
+        changed = self.put_service_list(services) | self.put_endpoints_list(endpoints)
+        self.is_known = is_known or bool(self.services)
+        known = {(each.metadata.namespace, each.metadata.name): each for each in slices}
+        for name in self._slice_of.keys() - known.keys():
+            changed |= self.delete_slice(*name)
+        for slice_ in known.values():
+            changed |= self.put_slice(slice_)
+        return changed
+
+    def set_pods(self, pods: tuple[Pod, ...]) -> set[ServiceKey]:
+        """Take the node's pods; return the Services of those that look different to a Service."""
+        self.pods = pods
+        known, self._looks = self._looks, {}
+        changed: list[Pod] = []
+        for pod in pods:
+            uid = pod.metadata.uid
+            before = known.pop(uid, None)
+            if before is not None and before[0] is pod:
+                self._looks[uid] = before
+                continue
+            look = (pod, _look(pod))
+            self._looks[uid] = look
+            if before is None or before[1] != look[1]:
+                changed.extend([pod] if before is None else [before[0], pod])
+        changed.extend(pod for pod, _ in known.values())
+        return self._selecting(changed)
+
+    def backends(self, key: ServiceKey) -> list[Backend]:
+        """Return the endpoints of a Service: the cloud's, but the node's own pods as they are now."""
+        service = self.services.get(key)
+        if service is None:
+            return []
+        given = self._given(key, service)
+        if service.spec.selector:
+            own = list(backends_of_pods(service, self.pods, node=self._node, zone=self.zone))
+            if self.is_settled or any(each.ready for each in own):
+                given = [each for each in given if each.node != self._node]
+            given = [*own, *given]
+        return _without_strangers(given, self._node)[:MOST_BACKENDS]
+
+    def _given(self, key: ServiceKey, service: Service) -> list[Backend]:
+        if slices := self._slices.get(key):
+            return list(backends_of_slices(slices.values()))
+        if key in self._listed:
+            return list(backends_of_other_nodes(service, self._listed[key], self._node))
+        endpoints = self._endpoints.get(key)
+        return list(backends_of_endpoints(endpoints)) if endpoints is not None else []
+
+    def _selecting(self, pods: Sequence[Pod]) -> set[ServiceKey]:
+        by_namespace: dict[str, list[Pod]] = defaultdict(list)
+        for pod in pods:
+            by_namespace[pod.metadata.namespace].append(pod)
+        return {
+            key
+            for key, service in self.services.items()
+            if key.namespace in by_namespace and any(selects(service, pod) for pod in by_namespace[key.namespace])
+        }
+
+
+def own_addresses(pods: Iterable[Pod]) -> frozenset[str]:
+    """Return the addresses of the pods that are not on the node's network."""
+    return frozenset(
+        address
+        for pod in pods
+        if not pod.spec.host_network
+        for text in addresses_of_pod(pod)
+        if (address := canonical(text))
+    )
+
+
+def _without_strangers(backends: list[Backend], node: str) -> list[Backend]:
+    """Leave out endpoints of other nodes with the address of an own one: packets would reach the own one."""
+    own = {each.address for each in backends if each.node == node}
+    return [each for each in backends if each.node == node or each.address not in own]
+
+
+def _look(pod: Pod) -> object:
+    """Return what Services see of a pod."""
+    status, metadata = pod.status, pod.metadata
+    ready = [each.status for each in status.conditions if each.type == "Ready"]
+    is_deleted = metadata.deletion_timestamp is not None
+    return metadata.labels, status.phase, ready, is_deleted, tuple(addresses_of_pod(pod)), pod.spec

@@ -1,0 +1,165 @@
+"""The tables of a node: for each port of a Service, where connections go. Pure.
+
+The kernel's rules and the proxy's listeners are made from them, so that both do the same.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from modules.edge.edgemesh.backends import Backend, canonical
+from modules.edge.edgemesh.objects import PROXY_NAME_LABELS, Service, ServicePort
+from modules.edge.edgemesh.selection import LOCAL, Selection, Selector
+
+NO_ADDRESS: Final = "None"
+"""`clusterIP` of a headless Service."""
+
+_CLIENT_IP: Final = "ClientIP"
+_AFFINITY_SECONDS: Final = 10_800
+_MOST_AFFINITY: Final = 86_400
+_MOST_PORTS: Final = 100
+_MOST_ADDRESSES: Final = 32
+_LARGEST_PORT: Final = 65535
+
+Address = tuple[str, int]
+"""An IP address and a port."""
+
+
+class Target(NamedTuple):
+    """Where new connections go."""
+
+    endpoints: tuple[Address, ...] = ()
+    drops: bool = False
+    """Whether, without endpoints, packets are dropped instead of refused: others have endpoints."""
+
+
+class PortTable(NamedTuple):
+    """A port of a Service, in one IP version."""
+
+    namespace: str
+    service: str
+    name: str
+    """Name of the port; empty where it is the only one."""
+    protocol: str
+    """`tcp` or `udp`."""
+    port: int
+    is_ipv6: bool
+    addresses: tuple[str, ...]
+    """ClusterIPs; with the type ClusterIP there is one for each IP version."""
+    external: tuple[str, ...]
+    """External addresses and those of load balancers."""
+    node_port: int
+    """0 without one."""
+    affinity: int
+    """Seconds for which a client keeps its endpoint; 0 for none."""
+    inside: Target
+    """For connections to the ClusterIPs."""
+    outside: Target
+    """For connections to the node port and the external addresses."""
+    keeps_source: bool
+    """Whether connections from outside keep their source address (externalTrafficPolicy Local)."""
+    serving: frozenset[Address]
+    """Endpoints that connections may still have, ready or not."""
+
+    @property
+    def key(self) -> str:
+        """What identifies it among all of the node."""
+        return f"{self.namespace}/{self.service}/{self.port}/{self.protocol}/{6 if self.is_ipv6 else 4}"
+
+
+def port_tables(service: Service, backends: Sequence[Backend], selector: Selector) -> Iterator[PortTable]:
+    """Yield the tables of a Service: none without a ClusterIP, or where another proxy serves it."""
+    if not is_served(service):
+        return
+    spec = service.spec
+    clusters = cluster_ips(service)
+    given = (*spec.external_ips[:_MOST_ADDRESSES], *(each.ip for each in service.status.load_balancer.ingress))
+    external = [found for text in given[: 2 * _MOST_ADDRESSES] if (found := canonical(text))]
+    for version in (False, True):
+        addresses = tuple(each for each in clusters if (":" in each) == version)
+        if not addresses:
+            continue
+        outer = tuple(dict.fromkeys(each for each in external if (":" in each) == version))
+        family = [each for each in backends if each.is_ipv6 == version]
+        for port in _ports(service):
+            yield _table(service, port, addresses, outer, family, selector)
+
+
+def is_served(service: Service) -> bool:
+    """Return whether a Service has an address and is this proxy's."""
+    labels = service.metadata.labels
+    return (
+        service.spec.type != "ExternalName"
+        and service.spec.cluster_ip not in ("", NO_ADDRESS)
+        and not any(label in labels for label in PROXY_NAME_LABELS)
+    )
+
+
+def cluster_ips(service: Service) -> tuple[str, ...]:
+    """Return the ClusterIPs of a Service, one for each IP version at most; none for a headless one."""
+    spec = service.spec
+    if spec.type == "ExternalName":
+        return ()
+    found: dict[bool, str] = {}
+    for text in spec.cluster_ips[:2] or (spec.cluster_ip,):
+        if address := canonical(text):
+            found.setdefault(":" in address, address)
+    return tuple(found.values())
+
+
+def is_headless(service: Service) -> bool:
+    """Return whether a Service has no ClusterIP, and its names are those of its endpoints."""
+    return service.spec.cluster_ip == NO_ADDRESS and service.spec.type != "ExternalName"
+
+
+def _ports(service: Service) -> Iterable[ServicePort]:
+    ports = {(each.port, each.protocol): each for each in service.spec.ports[:_MOST_PORTS]}
+    return (
+        each
+        for each in ports.values()
+        if each.protocol in ("TCP", "UDP") and 0 < each.port <= _LARGEST_PORT and 0 <= each.node_port <= _LARGEST_PORT
+    )
+
+
+def _table(
+    service: Service,
+    port: ServicePort,
+    addresses: tuple[str, ...],
+    external: tuple[str, ...],
+    backends: Sequence[Backend],
+    selector: Selector,
+) -> PortTable:
+    spec = service.spec
+    having = [each for each in backends if each.port_for(port)]
+    inside = selector.select(service, spec.internal_traffic_policy, having)
+    keeps_source = spec.external_traffic_policy == LOCAL
+    is_outside = bool(external or port.node_port)
+    outside = selector.select(service, spec.external_traffic_policy, having) if is_outside else Selection(())
+    return PortTable(
+        namespace=service.metadata.namespace,
+        service=service.metadata.name,
+        name=port.name,
+        protocol=port.protocol.lower(),
+        port=port.port,
+        is_ipv6=":" in addresses[0],
+        addresses=addresses,
+        external=external,
+        node_port=port.node_port if spec.type in ("NodePort", "LoadBalancer") else 0,
+        affinity=_affinity(service),
+        inside=_target(inside, port),
+        outside=_target(outside, port),
+        keeps_source=keeps_source,
+        serving=frozenset((each.address, each.port_for(port)) for each in having if each.serving),
+    )
+
+
+def _target(selection: Selection, port: ServicePort) -> Target:
+    endpoints = sorted({(each.address, each.port_for(port)) for each in selection.backends})
+    return Target(tuple(endpoints), selection.drops)
+
+
+def _affinity(service: Service) -> int:
+    if service.spec.session_affinity != _CLIENT_IP:
+        return 0
+    config = service.spec.session_affinity_config
+    seconds = config.client_ip.timeout_seconds if config is not None and config.client_ip is not None else None
+    return min(max(seconds or _AFFINITY_SECONDS, 1), _MOST_AFFINITY)

@@ -1,0 +1,155 @@
+"""The feeds of a picture: two watches and a poll, which run while a browser looks."""
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, Protocol
+
+from beehive.clock import Clock
+from beehive.errors import BeehiveError
+from modules.cloud.messages import LinkSession
+from modules.page.picture import Links, Picture
+from modules.tools.kubectl.rest import decoded
+
+LOOKED_SECONDS: Final = 60.0
+"""Seconds after the last request of a browser for which the feeds go on."""
+NAMES: Final = ("nodes", "pods", "links")
+_PART: Final = 500
+"""Objects of a part of a list."""
+_WATCH_SECONDS: Final = 120
+_AGAIN: Final = 2.0
+"""Seconds after which a feed that has failed, or whose watch the server has ended, begins again."""
+_POLL: Final = 2.0
+_JOURNAL_POLLS: Final = 15
+"""Polls after which the journal is read again, unless a connection has changed."""
+_DAY: Final = 86_400.0
+
+
+class ApiClient(Protocol):
+    """The Kubernetes API (`RestClient`)."""
+
+    def get(self, path: str, query: Any = ()) -> dict[str, Any]:
+        """Return an object or a list."""
+
+    def lines(self, path: str, query: Any = ()) -> Iterator[bytes]:
+        """Yield the lines of a watch."""
+
+
+class LinkSource(Protocol):
+    """What cloudcore knows of links, beside the Kubernetes API."""
+
+    def links(self) -> Links:
+        """Return the present connections."""
+
+    def sessions(self, since: float) -> list[LinkSession]:
+        """Return the link journal from a time on, with the newest connection of each node."""
+
+
+class Feeds:
+    """Keeps a picture up to date while somebody looks.
+
+    The first request starts a thread for the Nodes, one for the pods and one for the links; they end when no request
+    has come for `LOOKED_SECONDS`. So a page that nobody looks at costs cloudcore nothing.
+
+    Args:
+        picture: gets what the feeds read.
+        client: the Kubernetes API.
+        source: the links.
+        clock: for waiting.
+    """
+
+    def __init__(self, picture: Picture, client: ApiClient, source: LinkSource, clock: Clock) -> None:
+        self._picture = picture
+        self._client = client
+        self._source = source
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._looked_at = 0.0
+        self._running: set[str] = set()
+        self._ended = threading.Event()
+
+    def look(self) -> None:
+        """Note that a browser looks, and start the feeds that do not run."""
+        runs: Mapping[str, Callable[[], None]] = {
+            "nodes": lambda: self._watch("nodes", self._picture.put_nodes, self._picture.change_node),
+            "pods": lambda: self._watch("pods", self._picture.put_pods, self._picture.change_pod),
+            "links": self._poll,
+        }
+        with self._lock:
+            self._looked_at = self._clock.monotonic()
+            for name in NAMES:
+                if name not in self._running:
+                    self._running.add(name)
+                    run = runs[name]
+                    threading.Thread(target=self._run, args=(name, run), name=f"page-{name}", daemon=True).start()
+
+    def stop(self) -> None:
+        """Let the feeds end; one that waits for a watch ends with the process."""
+        self._ended.set()
+
+    def _run(self, name: str, run: Callable[[], None]) -> None:
+        """Run a feed again and again, until nobody looks."""
+        try:
+            while self._goes_on():
+                try:
+                    run()
+                except BeehiveError as error:
+                    self._picture.answered(name, str(error))
+                self._ended.wait(_AGAIN)
+        finally:
+            with self._lock:
+                self._running.discard(name)
+
+    def _goes_on(self) -> bool:
+        return not self._ended.is_set() and self._clock.monotonic() - self._looked_at < LOOKED_SECONDS
+
+    def _watch(
+        self,
+        plural: str,
+        put: Callable[[Iterable[dict[str, Any]]], None],
+        change: Callable[[str, dict[str, Any]], None],
+    ) -> None:
+        """List objects and follow their changes, until the server ends the watch or nobody looks."""
+        path = f"/api/v1/{plural}"
+        items, version = self._list(path)
+        put(items)
+        self._picture.answered(plural)
+        query = (
+            ("watch", "true"), ("resourceVersion", version), ("allowWatchBookmarks", "true"),
+            ("timeoutSeconds", str(_WATCH_SECONDS)),
+        )  # fmt: skip
+        with contextlib.closing(self._client.lines(path, query)) as lines:  # type: ignore[type-var]  # a generator
+            for line in lines:
+                event = decoded(line)
+                kind, obj = str(event.get("type")), event.get("object")
+                if kind == "ERROR" or not isinstance(obj, dict):
+                    return
+                if kind != "BOOKMARK":
+                    change(kind, obj)
+                if not self._goes_on():
+                    return
+
+    def _list(self, path: str) -> tuple[list[dict[str, Any]], str]:
+        items: list[dict[str, Any]] = []
+        query: list[tuple[str, str]] = [("limit", str(_PART))]
+        while True:
+            part = self._client.get(path, query)
+            items += [each for each in part.get("items") or () if isinstance(each, dict)]
+            metadata = part.get("metadata") or {}
+            if not metadata.get("continue"):
+                return items, str(metadata.get("resourceVersion") or "")
+            query = [("limit", str(_PART)), ("continue", str(metadata["continue"]))]
+
+    def _poll(self) -> None:
+        """Read the links every two seconds, and the journal when a connection has changed, or now and then."""
+        known: frozenset[str] | None = None
+        polls = 0
+        while self._goes_on():
+            links = self._source.links()
+            present = frozenset(each.connection for each in links.connections.values())
+            self._picture.put_links(links)
+            if present != known or polls % _JOURNAL_POLLS == 0:
+                self._picture.put_sessions(self._source.sessions(self._clock.now() - _DAY))
+            self._picture.answered("links")
+            known, polls = present, polls + 1
+            self._ended.wait(_POLL)

@@ -1,0 +1,65 @@
+// The session, and requests to this page's server. The key is kept for this tab and sent as a header; there is no cookie.
+
+const KEY = "edgecore-page-key";
+let key = sessionStorage.getItem(KEY) || "";
+const channel = new BroadcastChannel("edgecore-page");
+channel.onmessage = ({ data }) => {
+  if (data === "key?" && key) channel.postMessage({ key });
+};
+
+export class Refused extends Error {
+  constructor(status, text) { super(text); this.status = status; }
+}
+
+/** Take the token out of the address, "" if it has none. */
+export function tokenOfAddress() {
+  const token = location.hash.slice(1);
+  if (!/^[-\w]{43}$/.test(token)) return "";
+  history.replaceState(null, "", location.pathname + location.search);
+  return token;
+}
+
+/** Exchange a token for a key, or take the key of another tab; tell whether there is one. */
+export async function signIn(token) {
+  if (token) {
+    const headers = { "X-Edgecore-Page": "1", "Content-Type": "application/json" };
+    const answer = await fetch("/page/v1/session", { method: "POST", headers, body: JSON.stringify({ token }) });
+    if (!answer.ok) throw new Refused(answer.status, await answer.text());
+    keep((await answer.json()).key);
+  }
+  if (!key) keep(await keyOfAnotherTab());
+  return Boolean(key);
+}
+
+function keep(value) {
+  key = value;
+  if (key) sessionStorage.setItem(KEY, key);
+}
+
+function keyOfAnotherTab() {
+  return new Promise((resolve) => {
+    const other = new BroadcastChannel("edgecore-page");
+    const done = (value) => { other.close(); resolve(value); };
+    other.onmessage = ({ data }) => { if (data && typeof data.key === "string") done(data.key); };
+    channel.postMessage("key?");
+    setTimeout(() => done(""), 300);
+  });
+}
+
+async function asked(path, signal) {
+  const answer = await fetch(`/page/v1/${path}`, { headers: { Authorization: `Bearer ${key}` }, signal });
+  if (!answer.ok) {
+    if (answer.status === 401) { key = ""; sessionStorage.removeItem(KEY); }
+    throw new Refused(answer.status, (await answer.text()).trim());
+  }
+  return answer;
+}
+
+/** Ask for JSON. */
+export async function ask(path, signal) { return (await asked(path, signal)).json(); }
+
+/** Ask for a text. */
+export async function askText(path, signal) { return (await asked(path, signal)).text(); }
+
+/** A path of this page, each part encoded. */
+export function path(...parts) { return `/page/${parts.map(encodeURIComponent).join("/")}`; }

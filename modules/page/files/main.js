@@ -1,0 +1,158 @@
+// The page's paths, its clock, and the state that the pages share.
+
+import { ask, Refused, signIn, tokenOfAddress } from "./api.js";
+import { h, render } from "./dom.js";
+import { fleet } from "./fleet.js";
+import { node } from "./node.js";
+import { command } from "./parts.js";
+import { pod } from "./pod.js";
+import { pods } from "./pods.js";
+import { duration, now, plain, setNow } from "./words.js";
+
+const PERIOD = 1000;
+const SLOW = 3000;
+const TABS = [["Fleet", "/page/"], ["Pods", "/page/pods"]];
+const content = document.getElementById("content");
+const state = { rows: new Map(), head: {}, version: 0, isRead: false, query: "", trouble: "", asOf: 0, failed: 0, story: null, logs: new Map(), paint, about: {} };
+let timer = 0, turn = 0, said = "";
+
+function parts() { return location.pathname.split("/").filter(Boolean).slice(1).map(decodeURIComponent); }
+
+/** Change the search of this page; it is in the address, so that a link can be sent. */
+function search(query) {
+  state.query = query;
+  history.replaceState(null, "", query ? `${location.pathname}?q=${encodeURIComponent(query)}` : location.pathname);
+  if (parts()[0]) poll(); else paint();
+}
+
+function view() {
+  const [page, ...rest] = parts();
+  if (state.wrong) return h("div", { class: "lead" }, h("h1", { id: "sentence" }, plain(state.wrong)), h("p", {}, h("a", { href: "/page/" }, "Fleet")));
+  if (!page) return fleet(state, search);
+  if (!state.story) return h("p", { class: "quiet lead" }, "reading");
+  if (page === "nodes") return node(state.story);
+  if (page === "pods" && rest.length) return pod(state.story, state.logs, paint);
+  return pods(state.story, state.query, search);
+}
+
+function paint() {
+  render(content, [view()].flat(Infinity).filter(Boolean));
+  const page = parts()[0];
+  render(document.getElementById("nav"), TABS.map(([label, href]) => h("a", { href, "aria-current": (page === "pods") === (href === "/page/pods") ? "page" : null }, label)));
+  const late = state.failed ? `no answer for ${duration(now() - state.failed)}, trying again` : state.trouble ? `${plain(state.trouble)}${state.asOf ? ` · as of ${duration(now() - state.asOf)} ago` : ""}` : "live";
+  render(document.getElementById("live"), [h("i", { class: late === "live" ? "" : "late" }), late]);
+  document.body.classList.toggle("stale", late !== "live");
+  const sentence = document.getElementById("sentence")?.textContent || "";
+  document.title = sentence ? `${sentence} · edgecore` : "edgecore";
+  const first = (state.head.findings || [])[0]?.sentence || "";
+  if (!page && first !== said) { said = first; document.getElementById("announce").textContent = plain(first); }
+}
+
+async function readFleet() {
+  const changes = await ask(`changes?since=${state.version}`);
+  setNow(changes.now);
+  if (changes.is_full) state.rows.clear();
+  for (const row of changes.set || []) state.rows.set(row.name, row);
+  for (const name of changes.gone || []) state.rows.delete(name);
+  Object.assign(state, { version: changes.version, isRead: state.isRead || changes.is_read, trouble: changes.trouble || "", asOf: changes.as_of || 0 });
+  if (changes.head) state.head = changes.head;
+}
+
+async function readStory() {
+  const [page, ...rest] = parts(), encoded = rest.map(encodeURIComponent).join("/");
+  const asked = page === "nodes" ? `nodes/${encoded}` : rest.length ? `explain/${encoded}` : `pods?q=${encodeURIComponent(state.query)}`;
+  const at = turn, story = await ask(asked);
+  if (at === turn) {
+    if (story.now) setNow(story.now);
+    state.story = story;
+  }
+}
+
+/** Ask once, paint, and ask again a little later; a hidden tab waits until it is looked at. */
+async function poll() {
+  clearTimeout(timer);
+  const page = parts()[0];
+  try {
+    await (page ? readStory() : readFleet());
+    Object.assign(state, { failed: 0, wrong: "" });
+  } catch (error) {
+    if (error instanceof Refused && error.status === 401) return ended(error.message);
+    if (error instanceof Refused && error.status < 500) state.wrong = error.message;
+    else state.failed = state.failed || now();
+  }
+  paint();
+  if (!document.hidden) timer = setTimeout(poll, page || state.failed ? SLOW : PERIOD);
+}
+
+function go(href) {
+  const target = new URL(href, location.origin);
+  if (target.href !== location.href) history.pushState(null, "", target);
+  turned();
+  content.focus({ preventScroll: true });
+  scrollTo(0, 0);
+}
+
+function turned() {
+  turn += 1;
+  Object.assign(state, { query: new URLSearchParams(location.search).get("q") || "", story: null, wrong: "", scrolled: 0, logs: new Map() });
+  paint();
+  poll();
+}
+
+function ended(why) {
+  render(content, [h("div", { class: "lead" }, h("h1", { id: "sentence" }, "This page has no session."), h("p", {}, plain(why)), command("cloudcore page"))]);
+  render(document.getElementById("live"), ["signed out"]);
+}
+
+const KEYS = { f: "/page/", p: "/page/pods" };
+let before = "";
+
+function pressed(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || /INPUT|TEXTAREA/.test(event.target.tagName)) {
+    if (event.key === "Escape" && event.target.id === "q") { event.target.value = ""; search(""); event.target.blur(); }
+    return;
+  }
+  if (event.key === "/") { event.preventDefault(); document.getElementById("q")?.focus(); }
+  if (before === "g" && KEYS[event.key]) go(KEYS[event.key]);
+  before = event.key;
+}
+
+function isDark() {
+  const chosen = document.documentElement.style.colorScheme;
+  return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+/** Do something until the server answers; a refusal is an answer. */
+async function insist(work) {
+  for (;;) {
+    try {
+      return await work();
+    } catch (error) {
+      if (error instanceof Refused) throw error;
+      render(document.getElementById("live"), [h("i", { class: "late" }), "no answer, trying again"]);
+      await new Promise((resolve) => setTimeout(resolve, PERIOD));
+    }
+  }
+}
+
+async function begin() {
+  document.getElementById("theme").onclick = () => { document.documentElement.style.colorScheme = isDark() ? "light" : "dark"; };
+  document.addEventListener("keydown", pressed);
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest?.("a[href^='/page/']");
+    if (link && !event.ctrlKey && !event.metaKey && !event.shiftKey && event.button === 0) { event.preventDefault(); go(link.getAttribute("href")); }
+  });
+  document.addEventListener("visibilitychange", () => { if (!document.hidden) poll(); });
+  addEventListener("popstate", turned);
+  const token = tokenOfAddress();
+  try {
+    if (!await insist(() => signIn(token))) return ended("Open the address that the command prints.");
+    state.about = await insist(() => ask("me"));
+  } catch (error) {
+    return ended(error.message);
+  }
+  render(document.getElementById("brand"), [plain(state.about.program), h("span", {}, plain(state.about.server))]);
+  turned();
+}
+
+begin();

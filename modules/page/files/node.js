@@ -1,0 +1,47 @@
+// The page of a node: how is it, and what waits for it?
+
+import { h } from "./dom.js";
+import { certificate, command, mark, panel, stateWords, strip, time } from "./parts.js";
+import { podTable } from "./pods.js";
+import { count, duration, now, plain, seconds, since } from "./words.js";
+
+function said(row) {
+  const pods = row.pods ? `${row.ready || 0} of ${count(row.pods, "pod")} ${row.pods === 1 ? "runs" : "run"}` : "no pod is bound to it";
+  if (row.state === "away") return `${row.name} has been away for ${since(row.since)}; when it was last heard of, ${pods}.`;
+  if (row.state === "never") return `${row.name} has never been connected.`;
+  if (row.state === "behind") return `${row.name} is behind: ${row.reason || "its state is not known"}; ${pods}.`;
+  return `${row.name} is connected${row.since ? ` for ${since(row.since)}` : ""}, and ${pods}.`;
+}
+
+/** Return the page of a node. */
+export function node(story) {
+  const { row } = story, [ends, colour] = certificate(row.certificate_ends);
+  const facts = [
+    ["state", h("span", {}, mark(row.state), " ", stateWords(row), row.reason ? h("span", { class: "quiet" }, ` · ${plain(row.reason)}`) : null)],
+    ["waits for it", row.waiting ? `${count(row.waiting, "message")}, the oldest for ${since(row.oldest || now())}` : "nothing"],
+    ["certificate", h("span", { class: colour }, ends === "–" ? "none: the link has no TLS" : row.certificate_ends ? ["ends ", ends, " · ", time(row.certificate_ends)] : ends)],
+    ["address", plain(row.address || "–")],
+    ["cloudcore", plain(row.cloudcore || "–")],
+    ["last word of it", plain(row.last_word || "–")],
+    ...Object.entries(story.facts).map(([name, value]) => [plain(name), plain(value)]),
+  ];
+  return [
+    h("div", { class: "lead" }, h("h1", { id: "sentence" }, plain(said(row))), h("p", { class: "quiet" }, "The last 24 hours: "), h("div", { class: "wide" }, strip(row))),
+    h("div", { class: "cols even" },
+      panel("The node", "", h("table", {}, h("tbody", {}, facts.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, value)))))),
+      panel("Connections", "seven days", history(story.sessions))),
+    panel(`Pods on ${plain(row.name)}`, row.state === "away" ? "as it reported last" : "", story.pods.length ? podTable(story.pods) : h("p", { class: "empty quiet" }, "No pod is bound to this node.")),
+    panel("Conditions", "", h("table", {}, h("thead", {}, h("tr", {}, ["condition", "status", "reason", "since"].map((each) => h("th", { scope: "col" }, each)))),
+      h("tbody", {}, story.conditions.map((each) => h("tr", {}, h("td", {}, plain(each.type)), h("td", {}, plain(each.status)), h("td", { title: plain(each.message) }, plain(each.reason)), h("td", {}, time(seconds(each.lastTransitionTime)))))))),
+    h("div", { class: "same" }, h("span", { class: "quiet" }, "The same in a terminal: "), command(`cloudcore nodes --history ${row.name}`)),
+  ];
+}
+
+function history(sessions) {
+  if (!sessions.length) return h("p", { class: "empty quiet" }, "The link journal knows no connection of it.");
+  return h("table", {}, h("thead", {}, h("tr", {}, ["from", "lasted", "address", "why it ended"].map((each) => h("th", { scope: "col" }, each)))),
+    h("tbody", {}, sessions.slice(0, 50).map((each) => h("tr", {}, h("td", {}, time(each.began)),
+      h("td", { class: "num" }, each.ended ? duration(each.ended - each.began) : `${since(each.began)}, until now`),
+      h("td", {}, plain(each.address || "–")), h("td", { class: "quiet" }, plain(each.ended ? each.reason : "–"))))));
+}
+

@@ -1,0 +1,74 @@
+// What several pages are made of.
+
+import { h } from "./dom.js";
+import { duration, iso, moment, now, plain, since } from "./words.js";
+
+const SHAPES = {
+  connected: ["circle", { cx: 6, cy: 6, r: 5, fill: "var(--good)" }],
+  away: ["circle", { cx: 6, cy: 6, r: 4.2, fill: "none", stroke: "var(--bad)", "stroke-width": 1.8, "stroke-dasharray": "2.6 1.8" }],
+  behind: ["path", { d: "M6 1 11.4 10.6H.6Z", fill: "var(--warn)" }],
+  never: ["path", { d: "M2 2h8v8h-8z", fill: "none", stroke: "var(--quiet)", "stroke-width": 1.8 }],
+  bad: ["path", { d: "M6 .4 11.6 6 6 11.6.4 6Z", fill: "var(--bad)" }],
+  warn: ["path", { d: "M6 1 11.4 10.6H.6Z", fill: "var(--warn)" }],
+  good: ["path", { d: "M1.5 6.5 4.6 9.6 10.6 2.8", fill: "none", stroke: "var(--good)", "stroke-width": 1.9 }],
+};
+
+/** A mark; a word always stands beside it. */
+export function mark(name) {
+  const [tag, props] = SHAPES[name] || SHAPES.never;
+  return h("svg", { class: "g", viewBox: "0 0 12 12", "aria-hidden": "true" }, h(tag, props));
+}
+
+/** The state of a node in words. */
+export function stateWords(row) {
+  const age = row.state === "away" && row.since ? ` · ${since(row.since)}` : "";
+  return row.state + age + (row.is_cordoned ? " · cordoned" : "") + (row.marks || []).map((each) => ` · ${plain(each)}`).join("");
+}
+
+/** The link of the last 24 hours: where it is hatched, there was no connection. */
+export function strip(row) {
+  const end = now(), begin = end - 86400, kids = [];
+  const first = Math.max(begin, row.first_seen || end);
+  let at = begin;
+  const add = (until, kind) => {
+    const width = (Math.min(until, end) - at) / 864;
+    if (width > 0.05) kids.push(h("i", { class: kind, css: { width: `${width.toFixed(2)}%` } }));
+    at = Math.max(at, until);
+  };
+  add(first, "u");
+  for (const [from, until] of row.gaps || []) {
+    add(Math.max(begin, from), "");
+    add(until || end, "x");
+  }
+  add(end, row.first_seen ? "" : "u");
+  const gaps = (row.gaps || []).length;
+  return h("span", { class: "strip", role: "img", "aria-label": gaps ? `${gaps} ${gaps === 1 ? "gap" : "gaps"} in 24 hours` : "no gap in 24 hours" }, kids);
+}
+
+/** The sentence of a page: parts, some of which are links. */
+export function sentence(parts, link) {
+  return (parts || []).map((part) => (part.query ? h("a", { href: link(part.query) }, plain(part.text)) : plain(part.text)));
+}
+
+/** A command with a button that copies it. */
+export function command(text) {
+  const copy = (event) => {
+    navigator.clipboard?.writeText(text);
+    event.target.textContent = "Copied";
+    setTimeout(() => { event.target.textContent = "Copy"; }, 1500);
+  };
+  return h("div", { class: "cmd" }, h("code", {}, plain(text)), h("button", { type: "button", onclick: copy }, "Copy"));
+}
+
+export function time(at) { return at ? h("time", { datetime: iso(at), title: iso(at) }, moment(at)) : "–"; }
+
+export function panel(title, end, ...kids) {
+  return h("section", { class: "panel", "aria-label": title }, h("header", {}, h("h2", {}, title), end ? h("span", { class: "end quiet" }, end) : null), ...kids);
+}
+
+export function certificate(ends) {
+  if (!ends) return ["–", "quiet"];
+  const days = Math.floor((ends - now()) / 86400);
+  if (ends <= now()) return ["has ended", "bad"];
+  return days < 60 ? [`in ${days < 1 ? duration(ends - now()) : `${days} days`}`, days < 14 ? "bad" : "quiet"] : [`${Math.round(days / 30)} months`, "quiet"];
+}

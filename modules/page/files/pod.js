@@ -1,0 +1,53 @@
+// The page of a pod: why does it not run, or how has it come to run?
+
+import { askText, path } from "./api.js";
+import { h } from "./dom.js";
+import { command, mark, panel, time } from "./parts.js";
+import { plain, seconds, since } from "./words.js";
+
+const MARKS = { runs: "good", ended: "good", fails: "bad", waits: "warn", ending: "warn", unknown: "never" };
+
+function step(each) {
+  return h("li", { class: each.is_cause ? "cause" : "" }, time(seconds(each.at)), h("span", { class: "who" }, plain(each.who)),
+    h("span", {}, plain(each.text), each.is_cause ? h("b", { class: "bad" }, "  ◆ the cause") : null));
+}
+
+/** Return the page of a pod. `logs` has the logs that were asked for, by container. */
+export function pod(story, logs, paint) {
+  const { row, answer } = story;
+  return [
+    h("div", { class: "lead" }, h("h1", { id: "sentence" }, mark(MARKS[answer.state]), " ", `${plain(answer.sentence)}.`),
+      h("p", { class: "quiet" }, row.node ? ["on ", h("a", { href: path("nodes", row.node) }, plain(row.node))] : "without a node",
+        row.owner ? ` · ${plain(row.owner)}` : "", ` · ${plain(row.status)}, ${plain(row.ready)} ready`, row.created ? ` · ${since(seconds(row.created) || 0)} old` : ""),
+      answer.notes.map((each) => h("p", { class: "warn" }, plain(each)))),
+    answer.remedy.length ? panel("To do", "", h("ul", { class: "remedy" }, answer.remedy.map((each) => h("li", {}, plain(each))))) : null,
+    panel("How it came to this", answer.left_out ? `${answer.left_out} earlier steps are left out` : "",
+      answer.steps.length ? h("ol", { class: "chain" }, answer.steps.map(step)) : h("p", { class: "empty quiet" }, "No step is known.")),
+    panel("Containers", "", h("table", {}, h("thead", {}, h("tr", {}, ["container", "state", "restarts", "image", "log"].map((each) => h("th", { scope: "col" }, each)))),
+      h("tbody", {}, story.containers.map((each) => h("tr", {},
+        h("td", {}, mark(each.is_ready || (each.is_init && each.state === "Completed") ? "good" : "bad"), " ", plain(each.name), each.is_init ? h("span", { class: "quiet" }, " (init)") : null),
+        h("td", { title: plain(each.message) }, plain(each.state), each.message ? h("div", { class: "quiet" }, plain(each.message)) : null),
+        h("td", { class: "num" }, String(each.restarts)), h("td", { class: "mono" }, plain(each.image)),
+        h("td", {}, h("button", { type: "button", onclick: () => readLog(row, each.name, logs, paint) }, logs.has(each.name) ? "Read again" : "Read"))))))),
+    [...logs].map(([name, text]) => panel(`Log of ${plain(name)}`, "the last 500 lines", h("pre", { class: "log", tabindex: "0" }, log(text)), command(`cloudcore logs ${row.namespace}/${row.name} -c ${name}`))),
+    panel("Events", "", story.events.length ? h("table", {}, h("tbody", {}, story.events.slice().reverse().map((each) => h("tr", {}, h("td", {}, time(seconds(each.at))),
+      h("td", { class: each.type === "Warning" ? "warn" : "" }, plain(each.reason), each.count > 1 ? ` ×${each.count}` : ""), h("td", {}, plain(each.message)), h("td", { class: "quiet" }, plain(each.who)))))) : h("p", { class: "empty quiet" }, "No event is kept of this pod: events are kept for an hour.")),
+    panel("Conditions", "", h("table", {}, h("tbody", {}, story.conditions.map((each) => h("tr", {}, h("td", {}, plain(each.type)), h("td", {}, plain(each.status)), h("td", {}, plain(each.reason)), h("td", { class: "quiet" }, plain(each.message)), h("td", {}, time(seconds(each.lastTransitionTime)))))))),
+    h("div", { class: "same" }, h("span", { class: "quiet" }, "The same in a terminal: "), command(`cloudcore why pod ${row.namespace}/${row.name}`)),
+  ];
+}
+
+async function readLog(row, container, logs, paint) {
+  try {
+    logs.set(container, await askText(["log", row.namespace, row.name, container].map(encodeURIComponent).join("/")));
+  } catch (error) {
+    logs.set(container, `The log cannot be read: ${error.message}`);
+  }
+  paint();
+}
+
+// Of escape sequences nothing remains but the text: colours of a log would be one more way to hide something.
+function log(text) {
+  if (!text) return h("span", { class: "quiet" }, "The log is empty.");
+  return text.replace(/\u001b\[[0-9;]*m/g, "").split("\n").map(plain).join("\n");
+}

@@ -1,0 +1,31 @@
+// The page of the pods: which do not run?
+
+import { path } from "./api.js";
+import { h } from "./dom.js";
+import { command, mark, panel } from "./parts.js";
+import { count, plain, seconds, since } from "./words.js";
+
+/** Return a table of pods. */
+export function podTable(pods) {
+  return h("table", {}, h("thead", {}, h("tr", {}, ["pod", "status", "ready", "restarts", "age", "node"].map((each) => h("th", { scope: "col" }, each)))),
+    h("tbody", {}, pods.map((each) => h("tr", { key: `${each.namespace}/${each.name}` },
+      h("td", {}, h("a", { class: "name", href: path("pods", each.namespace, each.name) }, mark(each.is_troubled ? "bad" : "good"), `${plain(each.namespace)}/${plain(each.name)}`)),
+      h("td", { class: each.is_troubled ? "bad" : "" }, plain(each.status)), h("td", { class: "num" }, plain(each.ready)),
+      h("td", { class: "num" }, String(each.restarts || 0)), h("td", { class: "num" }, each.created ? since(seconds(each.created) || 0) : "–"),
+      h("td", {}, each.node ? h("a", { href: path("nodes", each.node) }, plain(each.node)) : h("span", { class: "quiet" }, "no node"))))));
+}
+
+/** Return the page of the pods; `go` changes the query. */
+export function pods(answer, query, go) {
+  const field = h("input", { id: "q", type: "search", placeholder: "Search all pods  ( / )", "aria-label": "Search pods: name, namespace, node, status, image", value: query, oninput: (event) => go(event.target.value) });
+  const groups = answer.groups.map((each) => panel(`${plain(each.owner)}: ${plain(each.status)}`, count(each.pods.length, "pod"), podTable(each.pods)));
+  const found = answer.found.length ? panel("Found", answer.more ? `${answer.more} more: search for more words` : count(answer.found.length, "pod"), podTable(answer.found))
+    : h("p", { class: "empty quiet" }, "No pod has all of these words in its name, node, status, owner or image.");
+  return [
+    h("div", { class: "lead" }, h("h1", { id: "sentence" }, plain(answer.sentence)), h("p", { class: "quiet" }, "Those that do not run are below; all others by search.")),
+    h("div", { class: "tools plain" }, field),
+    query ? found : groups.length ? groups : h("p", { class: "empty" }, mark("good"), " Every pod runs."),
+    answer.more && !query ? h("p", { class: "empty quiet" }, `${count(answer.more, "more pod")} that ${answer.more === 1 ? "does" : "do"} not run`) : null,
+    h("div", { class: "same" }, h("span", { class: "quiet" }, "The same in a terminal: "), command("cloudcore get pods -A")),
+  ];
+}

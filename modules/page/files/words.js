@@ -1,0 +1,55 @@
+// Ages, times and counts in words. Ages are counted from the server's clock; the browser's may be wrong by a day.
+
+let offset = 0;
+
+/** Take over the server's time, in seconds since 1970. */
+export function setNow(seconds) { offset = seconds - Date.now() / 1000; }
+
+export function now() { return Date.now() / 1000 + offset; }
+
+/** A duration as kubectl prints it: 45s, 12m, 3h20m, 5d. */
+export function duration(seconds) {
+  const whole = Math.max(0, Math.floor(seconds)), minutes = Math.floor(whole / 60), hours = Math.floor(whole / 3600);
+  if (whole < 120) return `${whole}s`;
+  if (minutes < 10) return whole % 60 ? `${minutes}m${whole % 60}s` : `${minutes}m`;
+  if (hours < 3) return `${minutes}m`;
+  if (hours < 8) return minutes % 60 ? `${hours}h${minutes % 60}m` : `${hours}h`;
+  return hours < 48 ? `${hours}h` : `${Math.floor(hours / 24)}d`;
+}
+
+/** The time since a moment in seconds since 1970. */
+export function since(seconds) { return duration(now() - seconds); }
+
+/** Seconds since 1970 of a time in RFC 3339; null for anything else. */
+export function seconds(text) {
+  const parsed = Date.parse(text);
+  return Number.isNaN(parsed) ? null : parsed / 1000;
+}
+
+const CLOCK = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
+const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
+
+/** A moment: the time of today, else with the day. */
+export function moment(at) {
+  const date = new Date(at * 1000);
+  return (now() - at < 43200 ? CLOCK : DAY).format(date);
+}
+
+export function iso(at) { return new Date(at * 1000).toISOString().replace(".000Z", "Z"); }
+
+const plurals = new Intl.PluralRules("en");
+
+export function count(number, noun) { return `${number.toLocaleString("en")} ${noun}${plurals.select(number) === "one" ? "" : "s"}`; }
+
+// What beehive.printable escapes in commands: control characters, and those that reorder or hide text.
+const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
+
+/** A text of others, with unprintable characters as their escapes. Anything that is no text is none. */
+export function plain(value) {
+  if (typeof value === "number" || typeof value === "boolean") return String(value);
+  if (typeof value !== "string") return "";
+  return value.replace(UNPRINTABLE, (found) => {
+    const code = found.charCodeAt(0);
+    return code < 256 ? `\\x${code.toString(16).padStart(2, "0")}` : `\\u${code.toString(16).padStart(4, "0")}`;
+  });
+}

@@ -1,0 +1,127 @@
+"""The story of a pod: why it does not run, or how it came to run, and the log of a container."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from modules.tools.fleet.rows import PodRow, pod_row
+from modules.tools.kubectl.rest import RestClient, path_of
+from modules.tools.kubectl.session import Session
+from modules.tools.kubectl.why import pod_facts
+from modules.tools.printing.fields import JsonObject, map_at, objects_at, text_at
+from modules.tools.why.pods import Answer, explain
+
+_LOG_LINES: Final = 500
+_LOG_BYTES: Final = 256 * 1024
+_STATES: Final = ("waiting", "running", "terminated")
+_CONDITION: Final = ("type", "status", "reason", "message", "lastTransitionTime")
+_MOST_EVENTS: Final = 100
+
+
+class ContainerRow(msgspec.Struct, frozen=True):
+    """A container of a pod."""
+
+    name: str
+    image: str
+    state: str
+    """`running`, or the reason of another state."""
+    message: str
+    is_ready: bool
+    restarts: int
+    is_init: bool
+
+
+class EventRow(msgspec.Struct, frozen=True):
+    """An Event about a pod."""
+
+    at: str
+    type: str
+    reason: str
+    message: str
+    who: str
+    count: int
+
+
+class PodStory(msgspec.Struct, frozen=True):
+    """The answer of `GET /page/v1/explain/NAMESPACE/POD`."""
+
+    row: PodRow
+    answer: Answer
+    containers: Sequence[ContainerRow]
+    conditions: Sequence[Mapping[str, str]]
+    events: Sequence[EventRow]
+    now: float
+
+
+class PodStories:
+    """Says why pods do not run, as the command `why` does, and reads their logs.
+
+    Args:
+        program: the command that remedies name.
+        client: the Kubernetes API.
+    """
+
+    def __init__(self, program: str, client: RestClient) -> None:
+        self._program = program
+        self._client = client
+
+    def story(self, namespace: str, name: str, now: float) -> PodStory:
+        """Return the story of a pod.
+
+        Raises:
+            KubectlError: there is no such pod, or no server answers.
+        """
+        facts = pod_facts(Session(self._program, self._client, namespace), namespace, name, now)
+        conditions = objects_at(facts.pod, "status.conditions")
+        return PodStory(
+            row=pod_row(facts.pod),
+            answer=explain(facts),
+            containers=[*_containers(facts.pod, "initContainers"), *_containers(facts.pod, "containers")],
+            conditions=[{key: text_at(each, key) for key in _CONDITION} for each in conditions],
+            events=[_event(each) for each in facts.events[-_MOST_EVENTS:]],
+            now=now,
+        )
+
+    def log(self, namespace: str, name: str, container: str) -> str:
+        """Return the last lines of a container's log, bytes that are no UTF-8 as `\\xNN`.
+
+        Raises:
+            KubectlError: the node is away, or refuses.
+        """
+        path = path_of("api", "v1", "namespaces", namespace, "pods", name, "log")
+        query = (("container", container), ("tailLines", str(_LOG_LINES)), ("limitBytes", str(_LOG_BYTES)))
+        return self._client.raw("GET", path, query)[-_LOG_BYTES:].decode("utf-8", "backslashreplace")
+
+
+def _containers(pod: JsonObject, field: str) -> list[ContainerRow]:
+    statuses = {text_at(each, "name"): each for each in objects_at(pod, f"status.{field.removesuffix('s')}Statuses")}
+    rows = []
+    for container in objects_at(pod, f"spec.{field}"):
+        status = statuses.get(text_at(container, "name"), {})
+        word = next((each for each in _STATES if map_at(status, f"state.{each}")), "")
+        restarts = status.get("restartCount")
+        rows.append(
+            ContainerRow(
+                name=text_at(container, "name"),
+                image=text_at(container, "image"),
+                state=text_at(status, f"state.{word}.reason") or word or "not begun",
+                message=text_at(status, f"state.{word}.message"),
+                is_ready=status.get("ready") is True,
+                restarts=restarts if isinstance(restarts, int) else 0,
+                is_init=field == "initContainers",
+            )
+        )
+    return rows
+
+
+def _event(event: JsonObject) -> EventRow:
+    count = event.get("count")
+    return EventRow(
+        at=text_at(event, "lastTimestamp") or text_at(event, "eventTime") or text_at(event, "firstTimestamp"),
+        type=text_at(event, "type"),
+        reason=text_at(event, "reason"),
+        message=text_at(event, "message"),
+        who=text_at(event, "source.host") or text_at(event, "source.component") or text_at(event, "reportingComponent"),
+        count=count if isinstance(count, int) else 1,
+    )

@@ -1,0 +1,129 @@
+"""The HTTP service of the page: its files and its sessions; the API is `FleetApi`'s."""
+
+import hashlib
+from collections.abc import Sequence
+from http import HTTPStatus
+from importlib import resources
+from typing import Final
+
+import msgspec
+
+from beehive.decoding import decode_json
+from beehive.errors import BeehiveError
+from beehive.http.errors import HttpStatusError
+from beehive.http.request import Request
+from beehive.http.responses import Response, json, text
+from modules.page.api import FleetApi
+from modules.page.guard import Guard, guarded
+from modules.page.sessions import Sessions
+from modules.tools.kubectl.errors import KubectlError, StatusError
+
+_TYPES: Final = {"css": "text/css", "js": "text/javascript", "html": "text/html", "svg": "image/svg+xml"}
+_DOCUMENT: Final = "page.html"
+_BEARER: Final = "Bearer "
+_GET: Final = ("GET", "HEAD")
+
+
+class Token(msgspec.Struct, frozen=True):
+    """The body of `POST /page/v1/session`."""
+
+    token: str
+
+
+class Key(msgspec.Struct, frozen=True):
+    """The answer to it."""
+
+    key: str
+
+
+class PageService:
+    """Serves the page (`HttpService`).
+
+    Everything below `/page/v1` needs the key of a session, in a header that no other site can make a browser send; the
+    files say nothing of the fleet, so they need none.
+
+    Args:
+        sessions: tokens and keys.
+        hosts: the server's own names with its port.
+        api: answers the questions of the page.
+    """
+
+    def __init__(self, sessions: Sessions, hosts: Sequence[str], api: FleetApi) -> None:
+        self._sessions = sessions
+        self._guard = Guard(hosts)
+        self._api = api
+        self._files = _files()
+
+    def serve(self, request: Request) -> Response:
+        """Return the response, an error's too, with the headers of the page."""
+        try:
+            return guarded(self._serve(request))
+        except HttpStatusError as refusal:
+            return guarded(text(refusal.status, f"{refusal}\n"))
+        except StatusError as refusal:
+            return guarded(text(refusal.code, f"{refusal.message}\n"))
+        except (KubectlError, BeehiveError) as error:
+            return guarded(text(HTTPStatus.BAD_GATEWAY, f"{error}\n"))
+
+    def _serve(self, request: Request) -> Response:
+        self._guard.check(request)
+        match request.parts:
+            case ("page", "v1", *rest):
+                return self._serve_api(request, tuple(rest))
+            case ("page", "files", name):
+                return self._file(request, name)
+            case () | ("page", *_):
+                _only(request, _GET)
+                return self._files[_DOCUMENT][1]
+        raise HttpStatusError(404, "nothing is served here; the page is at /page/")
+
+    def _file(self, request: Request, name: str) -> Response:
+        _only(request, _GET)
+        found = self._files.get(name)
+        if found is None or name == _DOCUMENT:
+            raise HttpStatusError(404, "the page has no such file")
+        tag, response = found
+        return Response(304, response.content_type, b"") if request.header("if-none-match") == tag else response
+
+    def _serve_api(self, request: Request, parts: tuple[str, ...]) -> Response:
+        if parts == ("session",):
+            return self._session(request)
+        credentials = request.header("authorization")
+        if not credentials.startswith(_BEARER) or not self._sessions.is_valid(credentials.removeprefix(_BEARER)):
+            raise HttpStatusError(401, "the session has ended", hint="`cloudcore page` prints a new address")
+        _only(request, _GET)
+        return self._api.serve(request, parts)
+
+    def _session(self, request: Request) -> Response:
+        """Exchange a one-time token for a key, or end a session."""
+        self._guard.check_page(request)
+        if request.method == "DELETE":
+            self._sessions.end(request.header("authorization").removeprefix(_BEARER))
+            return text(HTTPStatus.OK, "signed out\n")
+        _only(request, ("POST",))
+        try:
+            token = decode_json(request.body, Token).token
+        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+            raise HttpStatusError(400, "the body is not a token") from error
+        key = self._sessions.exchange(token)
+        if not key:
+            hint = "`cloudcore page` prints a new address; each can be opened once, within a minute"
+            raise HttpStatusError(401, "the address was used, or is too old", hint=hint)
+        return json(msgspec.json.encode(Key(key)))
+
+
+def _files() -> dict[str, tuple[str, Response]]:
+    """Return the files of the page, each with its entity tag; they are small and read once."""
+    found = {}
+    for each in resources.files("modules.page").joinpath("files").iterdir():
+        kind = _TYPES.get(each.name.rpartition(".")[2])
+        if kind is not None:
+            body = each.read_bytes()
+            tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+            found[each.name] = (tag, Response(200, f"{kind}; charset=utf-8", body, headers=(("ETag", tag),)))
+    return found
+
+
+def _only(request: Request, methods: Sequence[str]) -> None:
+    if request.method not in methods:
+        raise HttpStatusError(405, f"only {', '.join(methods)} is served here")

@@ -1,0 +1,92 @@
+"""Adds edgemesh to the hive, with what carries connections on this machine."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from beehive import Hive
+from beehive.exposition import CollectorRegistry
+from edged.api import Pod
+from edged.server.snapshots import Snapshots
+from modules.edge.edgemesh.counters import MeshCollector, MeshCounters
+from modules.edge.edgemesh.dns.host import Clients, HostServers, open_sockets
+from modules.edge.edgemesh.dns.resolving import Names
+from modules.edge.edgemesh.dns.server import NameServer
+from modules.edge.edgemesh.dns.upstream import Resolver
+from modules.edge.edgemesh.dns.zone import Zone
+from modules.edge.edgemesh.module import EdgeMesh, MeshSettings
+from modules.edge.edgemesh.nft.addresses import HostAddresses
+from modules.edge.edgemesh.nft.kernel import KernelRules
+from modules.edge.edgemesh.nft.program import Nft
+from modules.edge.edgemesh.plane import DataPlane, NftPlane
+from modules.edge.edgemesh.selection import Prefer
+from modules.edge.metaserver.watch_agent import WatchAgent
+from modules.processes.edgecore.config import EdgeCoreConfig
+from modules.processes.edgecore.config.edge_mesh import DataPlaneKind
+
+POD_CIDRS: Final = ("10.86.0.0/16",)
+"""Addresses of pods where none are configured."""
+
+
+def add_edge_mesh(hive: Hive, config: EdgeCoreConfig, registry: CollectorRegistry, snapshots: Snapshots) -> None:
+    """Add the module, and the one that has the cloud watch Services where the metaserver does not bring it."""
+    mesh = config.modules.edge_mesh
+    edged = config.modules.edged
+    settings = MeshSettings(
+        node=config.node_name,
+        prefer=Prefer(mesh.prefer.value),
+        own_ranges=edged.tailored_kubelet_config.pod_cidr or POD_CIDRS,
+        routed=mesh.routed_pod_cidrs,
+    )
+    counters = MeshCounters()
+    pods = SnapshotPods(snapshots) if edged.enable else None
+    if not config.modules.meta_manager.meta_server.enable:
+        hive.add(WatchAgent, config.node_name)
+    names = partial(_name_server, hive, config, counters) if mesh.dns else None
+    hive.add(EdgeMesh, settings, pods, _planes(config), counters, names)
+    registry.register(MeshCollector(counters))
+
+
+def _name_server(hive: Hive, config: EdgeCoreConfig, counters: MeshCounters) -> NameServer:
+    mesh, kubelet = config.modules.edge_mesh, config.modules.edged.tailored_kubelet_config
+    servers = HostServers(kubelet.resolv_conf, mesh.upstream, mesh.stub_domains, mesh.dns_address)
+    zone = Zone(kubelet.cluster_domain or "cluster.local", hive.clock.random)
+    names = Names(zone, Resolver(servers, hive.clock, counters, serve_stale=mesh.serve_stale))
+    ranges = (*(kubelet.pod_cidr or POD_CIDRS), *mesh.routed_pod_cidrs, mesh.dns_address, "127.0.0.0/8", "::1")
+    clients = Clients(ranges, names)
+    return NameServer(names, partial(open_sockets, mesh.dns_address, HostAddresses()), clients, hive.clock, counters)
+
+
+class SnapshotPods:
+    """The pods in edged's snapshots (`PodSource`).
+
+    Args:
+        snapshots: their listener, if there is one, is called as before.
+    """
+
+    def __init__(self, snapshots: Snapshots) -> None:
+        self._snapshots = snapshots
+        self._before = snapshots.listener
+        self._changed: Callable[[], None] = lambda: None
+        snapshots.listener = self._hear
+
+    def pods(self) -> tuple[Pod, ...]:
+        """See `PodSource`."""
+        return self._snapshots.pods
+
+    def listen(self, changed: Callable[[], None]) -> None:
+        """See `PodSource`; the function of a restarted module takes the place of the former one."""
+        self._changed = changed
+
+    def _hear(self) -> None:
+        if self._before is not None:
+            self._before()
+        self._changed()
+
+
+def _planes(config: EdgeCoreConfig) -> list[DataPlane]:
+    mesh = config.modules.edge_mesh
+    planes: list[DataPlane] = []
+    if mesh.data_plane in (DataPlaneKind.AUTO, DataPlaneKind.NFT):
+        planes.append(NftPlane(KernelRules(Nft()), HostAddresses(), mesh.service_cidrs))
+    return planes

@@ -1,0 +1,225 @@
+"""What needs somebody in a fleet, by rules: each finds one kind of trouble, and says what it means in a sentence.
+
+Nodes and pods that share a cause are one finding, so that nine nodes behind one line are not nine alarms.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from modules.tools.fleet.rows import NodeRow, PodRow
+from modules.tools.fleet.states import AWAY, BEHIND, CONNECTED, NEVER
+from modules.tools.printing.ages import human_duration, seconds_of
+
+MOST_FINDINGS: Final = 12
+TOGETHER: Final = 60.0
+"""Seconds within which nodes that went away went together."""
+CERTIFICATE_DAYS: Final = 14
+_LEAST_TOGETHER: Final = 3
+_DAY: Final = 86_400.0
+_PENDING: Final = 300.0
+"""Seconds after which a pod without a node is a finding."""
+_NAMED: Final = 3
+"""Names that a finding has before it counts the rest."""
+_STARTING: Final = ("ContainerCreating", "PodInitializing", "Pending", "Running")
+_STARTING_SECONDS: Final = 120.0
+"""Seconds that a pod has to start before that is a finding."""
+
+
+class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Something that needs somebody."""
+
+    rule: str
+    mark: str
+    """`bad` or `warn`."""
+    sentence: str
+    detail: str = ""
+    nodes: tuple[str, ...] = ()
+    """The nodes that it is about; a link of the page shows them."""
+    pods: tuple[str, ...] = ()
+    """The pods that it is about, as NAMESPACE/NAME."""
+    command: str = ""
+    """The command that shows more."""
+
+
+class Fleet(msgspec.Struct, frozen=True):
+    """What the rules read."""
+
+    nodes: Sequence[NodeRow]
+    pods: Sequence[PodRow]
+    now: float
+    """Seconds since 1970."""
+    program: str = "cloudcore"
+
+
+def findings(fleet: Fleet) -> tuple[list[Finding], int]:
+    """Return the worst findings, and the number of all."""
+    found = [each for rule in RULES for each in rule(fleet)]
+    found.sort(key=lambda each: (each.mark != "bad", -len(each.nodes)))
+    return found[:MOST_FINDINGS], len(found)
+
+
+def lost_together(nodes: Sequence[NodeRow]) -> list[list[NodeRow]]:
+    """Return groups of nodes that went away within a minute, and share zone, address or cloudcore."""
+    away = sorted((each for each in nodes if each.state == AWAY and each.since), key=lambda each: each.since)
+    groups: list[list[NodeRow]] = []
+    for node in away:
+        if (
+            groups
+            and node.since - groups[-1][-1].since <= TOGETHER / 3
+            and node.since - groups[-1][0].since <= TOGETHER
+        ):
+            groups[-1].append(node)
+        else:
+            groups.append([node])
+    return [group for group in groups if len(group) >= _LEAST_TOGETHER]
+
+
+def shared_by(nodes: Sequence[NodeRow]) -> str:
+    """Return in words what all of the nodes share, "" for nothing."""
+    first = nodes[0]
+    if first.zone and all(each.zone == first.zone for each in nodes):
+        return f"of {first.zone}"
+    if first.address and all(each.address == first.address for each in nodes):
+        return f"that came from {first.address}"
+    if first.cloudcore and all(each.cloudcore == first.cloudcore for each in nodes):
+        return f"of {first.cloudcore}"
+    return ""
+
+
+def _away(fleet: Fleet) -> Iterator[Finding]:
+    together = lost_together(fleet.nodes)
+    grouped = {node.name for group in together for node in group}
+    for group in together:
+        shared = shared_by(group)
+        pods, waiting = sum(each.pods for each in group), sum(each.waiting for each in group)
+        yield Finding(
+            "nodes-lost-together", "bad",
+            f"{len(group)} nodes{f' {shared}' if shared else ''} went away together",
+            f"{_ago(group[0].since, fleet.now)} · {_count(pods, 'pod')} were bound to them"
+            + (f" · {_count(waiting, 'message')} wait for them" if waiting else ""),
+            tuple(each.name for each in group), command=f"{fleet.program} nodes",
+        )  # fmt: skip
+    single = [each for each in fleet.nodes if each.state == AWAY and each.name not in grouped]
+    for node in single[:_NAMED]:
+        yield Finding(
+            "node-away", "bad", f"{node.name} is away",
+            f"{_ago(node.since, fleet.now)} · {_count(node.pods, 'pod')} bound to it"
+            + (f" · {node.last_word}" if node.last_word else ""),
+            (node.name,), command=f"{fleet.program} nodes --history {node.name}",
+        )  # fmt: skip
+    if len(single) > _NAMED:
+        rest = tuple(each.name for each in single[_NAMED:])
+        yield Finding("node-away", "bad", f"{_count(len(rest), 'more node')} are away", nodes=rest)
+
+
+def _behind(fleet: Fleet) -> Iterator[Finding]:
+    by_reason: defaultdict[str, list[NodeRow]] = defaultdict(list)
+    for node in fleet.nodes:
+        if node.state == BEHIND:
+            by_reason[_kind_of(node.reason)].append(node)
+    for rows in by_reason.values():
+        yield Finding(
+            "node-behind", "warn", f"{_names(rows)} {_is(rows)} connected, but behind",
+            rows[0].reason, tuple(each.name for each in rows), command=f"{fleet.program} nodes",
+        )  # fmt: skip
+
+
+def _certificates(fleet: Fleet) -> Iterator[Finding]:
+    for node in fleet.nodes:
+        left = node.certificate_ends - fleet.now
+        if not node.certificate_ends or left > CERTIFICATE_DAYS * _DAY:
+            continue
+        if left <= 0:
+            text, detail = "has ended", "it must join again: `cloudcore token --node NAME`, then `edgecore join` there"
+        elif node.state == CONNECTED:
+            if left > 3 * _DAY:
+                continue
+            text, detail = f"ends in {_days(left)}", "it is connected and has not renewed it: `edgecore doctor` there"
+        else:
+            text = f"ends in {_days(left)}, and it is {node.state}"
+            detail = "it renews by itself when it connects before; after that it must join again"
+        yield Finding("certificate-ends", "warn", f"the certificate of {node.name} {text}", detail, (node.name,))
+
+
+def _pressure(fleet: Fleet) -> Iterator[Finding]:
+    by_mark: defaultdict[tuple[str, ...], list[NodeRow]] = defaultdict(list)
+    for node in fleet.nodes:
+        if node.marks and node.state != AWAY:
+            by_mark[node.marks].append(node)
+    for marks, rows in by_mark.items():
+        names = tuple(each.name for each in rows)
+        yield Finding("node-pressure", "warn", f"{_names(rows)} {_has(rows)} {', '.join(marks)}", nodes=names)
+
+
+def _failing_pods(fleet: Fleet) -> Iterator[Finding]:
+    states = {each.name: each.state for each in fleet.nodes}
+    groups: defaultdict[tuple[str, str], list[PodRow]] = defaultdict(list)
+    for pod in fleet.pods:
+        if not pod.is_troubled or states.get(pod.node) in (AWAY, NEVER):
+            continue
+        age = fleet.now - (seconds_of(pod.created) or fleet.now)
+        if age > (_STARTING_SECONDS if pod.node else _PENDING) or pod.status not in _STARTING:
+            groups[pod.owner or f"pod {pod.key}", _word(pod)].append(pod)
+    for (owner, word), rows in groups.items():
+        where = sorted({each.node for each in rows if each.node})
+        yield Finding(
+            "pods-failing", "bad" if word not in _STARTING else "warn",
+            f"{owner}: {_count(len(rows), 'pod')} {'do' if len(rows) > 1 else 'does'} not run ({word})"
+            if rows[0].owner else f"{owner} does not run ({word})",
+            f"on {_listed(where)}" if where else "no node", pods=tuple(each.key for each in rows),
+            command=f"{fleet.program} why pod {rows[0].key}",
+        )  # fmt: skip
+
+
+RULES: Final[tuple[Callable[[Fleet], Iterator[Finding]], ...]] = (
+    _away,
+    _behind,
+    _certificates,
+    _pressure,
+    _failing_pods,
+)
+
+
+def _word(pod: PodRow) -> str:
+    if not pod.node and pod.status == "Pending":
+        return "no node yet"
+    return "not ready" if pod.status == "Running" else pod.status
+
+
+def _kind_of(reason: str) -> str:
+    """Return a reason without its figures, so that nodes behind for the same one are one finding."""
+    return "".join(each for each in reason if not each.isdigit())
+
+
+def _names(rows: Sequence[NodeRow]) -> str:
+    return _listed([each.name for each in rows])
+
+
+def _listed(names: Sequence[str]) -> str:
+    if len(names) <= _NAMED:
+        return " and ".join((", ".join(names[:-1]), names[-1])) if len(names) > 1 else names[0]
+    return f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED} more"
+
+
+def _is(rows: Sequence[NodeRow]) -> str:
+    return "are" if len(rows) > 1 else "is"
+
+
+def _has(rows: Sequence[NodeRow]) -> str:
+    return "have" if len(rows) > 1 else "has"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _days(seconds: float) -> str:
+    days = int(seconds // _DAY)
+    return _count(days, "day") if days else human_duration(int(seconds))
+
+
+def _ago(since: float, now: float) -> str:
+    return f"{human_duration(int(max(0.0, now - since)))} ago"

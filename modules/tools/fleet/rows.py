@@ -1,0 +1,186 @@
+"""Rows of nodes and pods: what a table of a fleet shows of each."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from modules.tools.fleet.states import NodeState
+from modules.tools.printing.fields import JsonObject, map_at, objects_at, text_at, value_at
+from modules.tools.printing.pods import pod_status, pod_summary
+
+ZONE: Final = "topology.kubernetes.io/zone"
+_DAY: Final = 86_400.0
+_RUNS: Final = ("Running", "Completed", "Succeeded")
+_MOST_GAPS: Final = 60
+"""Gaps of a row's strip; a link that flickers more often is drawn from its longest ones."""
+
+
+class PodRow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A pod in a table."""
+
+    namespace: str
+    name: str
+    node: str
+    status: str
+    """What kubectl prints: `Running`, `CrashLoopBackOff`, …"""
+    ready: str
+    """Ready and all containers: `1/2`."""
+    restarts: int = 0
+    owner: str = ""
+    """Kind and name of its controller, of a Deployment rather than its ReplicaSet."""
+    created: str = ""
+    image: str = ""
+    """Of its first container."""
+    is_troubled: bool = False
+    """Whether it does not run, or not all of its containers are ready."""
+
+    @property
+    def key(self) -> str:
+        """Namespace and name."""
+        return f"{self.namespace}/{self.name}"
+
+
+class NodeRow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A node in a table. Times are seconds since 1970."""
+
+    name: str
+    state: str
+    since: float = 0.0
+    reason: str = ""
+    zone: str = ""
+    ready: int = 0
+    """Pods that run, as the node has reported last."""
+    pods: int = 0
+    waiting: int = 0
+    """Messages that the node has not acknowledged, and those that wait behind them."""
+    oldest: float = 0.0
+    """When the oldest unacknowledged message was sent."""
+    version: str = ""
+    architecture: str = ""
+    certificate_ends: float = 0.0
+    """0 without TLS."""
+    address: str = ""
+    cloudcore: str = ""
+    """The cloudcore that has, or had, its newest connection."""
+    last_word: str = ""
+    """Its last error, or why its last connection ended."""
+    is_cordoned: bool = False
+    marks: tuple[str, ...] = ()
+    """Pressures, and what else stands beside the state."""
+    gaps: tuple[tuple[float, float], ...] = ()
+    """When it had no connection in the last 24 hours: beginning and end, 0 for one that lasts."""
+    first_seen: float = 0.0
+    """The beginning of its oldest connection in the last 24 hours, or of the Node; before that nothing is known."""
+
+
+class LinkRow(msgspec.Struct, frozen=True):
+    """What a row shows of a node's connection, or of the last one. Times are seconds since 1970."""
+
+    waiting: int = 0
+    oldest: float = 0.0
+    certificate_ends: float = 0.0
+    address: str = ""
+    cloudcore: str = ""
+    last_word: str = ""
+    sessions: Sequence[tuple[float, float]] = ()
+    """Beginning and end of each connection of the last 24 hours, 0 for one that lasts."""
+
+
+def pod_row(pod: JsonObject) -> PodRow:
+    """Return the row of a pod."""
+    summary, status = pod_summary(pod), pod_status(pod)
+    ended = text_at(pod, "status.phase") == "Succeeded"
+    containers = objects_at(pod, "spec.containers")
+    return PodRow(
+        namespace=text_at(pod, "metadata.namespace"),
+        name=text_at(pod, "metadata.name"),
+        node=text_at(pod, "spec.nodeName"),
+        status=status,
+        ready=f"{summary.ready}/{summary.containers}",
+        restarts=summary.restarts,
+        owner=owner_of(pod),
+        created=text_at(pod, "metadata.creationTimestamp"),
+        image=text_at(containers[0], "image") if containers else "",
+        is_troubled=not ended and (status not in _RUNS or summary.ready < summary.containers),
+    )
+
+
+def owner_of(pod: JsonObject) -> str:
+    """Return kind and name of a pod's controller; a ReplicaSet's Deployment, which its name begins with."""
+    for owner in objects_at(pod, "metadata.ownerReferences"):
+        if owner.get("controller") is True:
+            kind, name = text_at(owner, "kind"), text_at(owner, "name")
+            hashed = text_at(pod, "metadata.labels.pod-template-hash")
+            if kind == "ReplicaSet" and hashed and name.endswith(f"-{hashed}"):
+                return f"Deployment {name.removesuffix(f'-{hashed}')}"
+            return f"{kind} {name}"
+    return ""
+
+
+def marks_of(node: JsonObject) -> tuple[str, ...]:
+    """Return what stands beside a node's state: its pressures."""
+    pressed = [
+        str(each["type"])
+        for each in objects_at(node, "status.conditions")
+        if str(each.get("type", "")).endswith(("Pressure", "Unavailable")) and each.get("status") == "True"
+    ]
+    return tuple(pressed[:8])
+
+
+def gaps_of(sessions: Sequence[tuple[float, float]], now: float) -> tuple[tuple[float, float], ...]:
+    """Return when there was no connection in the last 24 hours, from the first one on; a gap may have begun before.
+
+    Args:
+        sessions: beginning and end of each connection, 0 for one that lasts; in any order.
+        now: seconds since 1970.
+    """
+    gaps: list[tuple[float, float]] = []
+    covered = 0.0
+    for began, ended in sorted(sessions):
+        if covered and began > covered and began > now - _DAY:
+            gaps.append((covered, began))
+        covered = max(covered, ended or now)
+    if covered and covered < now:
+        gaps.append((covered, 0.0))
+    if len(gaps) > _MOST_GAPS:
+        longest = sorted(gaps, key=lambda gap: (gap[1] or now) - gap[0], reverse=True)[:_MOST_GAPS]
+        gaps = sorted(longest)
+    return tuple(gaps)
+
+
+def node_row(
+    name: str, node: JsonObject | None, state: NodeState, pods: Sequence[PodRow], link: LinkRow, now: float
+) -> NodeRow:
+    """Return the row of a node.
+
+    Args:
+        name: its name.
+        node: the Node; None if it has not registered.
+        state: of its link.
+        pods: those bound to it.
+        link: its connection, or what is known of the last one.
+        now: seconds since 1970.
+    """
+    found = node or {}
+    return NodeRow(
+        name=name,
+        state=state.word,
+        since=round(state.since, 3),
+        reason=state.reason,
+        zone=str(map_at(found, "metadata.labels").get(ZONE) or ""),
+        ready=sum(not each.is_troubled for each in pods),
+        pods=len(pods),
+        version=text_at(found, "status.nodeInfo.kubeletVersion"),
+        architecture=text_at(found, "status.nodeInfo.architecture"),
+        is_cordoned=value_at(found, "spec.unschedulable") is True,
+        marks=marks_of(found),
+        waiting=link.waiting,
+        oldest=link.oldest,
+        certificate_ends=link.certificate_ends,
+        address=link.address,
+        cloudcore=link.cloudcore,
+        last_word=link.last_word,
+        gaps=gaps_of(link.sessions, now),
+        first_seen=min((began for began, _ in link.sessions), default=0.0),
+    )

@@ -1,0 +1,94 @@
+"""The state of a node's link, by one function for every command and page."""
+
+from typing import Final
+
+import msgspec
+
+from modules.tools.printing.ages import human_duration
+
+CONNECTED: Final = "connected"
+BEHIND: Final = "behind"
+AWAY: Final = "away"
+NEVER: Final = "never"
+
+AWAY_AFTER: Final = 40.0
+"""Seconds without a connection after which a node is away: the Lease of a kubelet lasts as long."""
+_UNACKNOWLEDGED: Final = 60.0
+"""Seconds after which a message that was not acknowledged counts."""
+_MARGIN: Final = 5.0
+
+
+class Link(msgspec.Struct, frozen=True):
+    """The connection that a node has. Times are seconds until now."""
+
+    connected_seconds: float
+    keepalive_seconds: float = 0.0
+    oldest_seconds: float = 0.0
+    """Since the oldest message that the node has not acknowledged was sent; 0 without one."""
+    is_slow: bool = False
+    """Whether the node reads more slowly than cloudcore sends."""
+
+
+class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a node's link. Times are seconds since 1970."""
+
+    link: Link | None = None
+    """The connection to the cloudcore that was asked."""
+    holder: str = ""
+    """Another cloudcore that is alive and has the node."""
+    ready: str = ""
+    """The status of the Node's condition Ready; "" without a Node, or without the condition."""
+    ready_reason: str = ""
+    ended: float = 0.0
+    """When its last connection has ended; 0 if the journal does not know."""
+    heartbeat: float = 0.0
+    """When the Node's status or Lease was renewed last; 0 if never."""
+    keepalive_interval: float = 30.0
+
+
+class NodeState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The state of a node's link."""
+
+    word: str
+    """`connected`, `behind`, `away` or `never`."""
+    since: float = 0.0
+    """Seconds since 1970; 0 if that is not known."""
+    reason: str = ""
+    """Why it is behind, or what its state rests on."""
+
+
+def state_of(facts: NodeFacts, now: float) -> NodeState:
+    """Return the state of a node's link.
+
+    - connected: it has a connection, its keepalives come, and it acknowledges what it is sent.
+    - behind: it has one, but something is not as it should be; the reason names it.
+    - away: it has had none for `AWAY_AFTER` seconds.
+    - never: no cloudcore has had a connection of it.
+    """
+    if facts.link is not None:
+        since = now - facts.link.connected_seconds
+        reason = _behind(facts, facts.link) or _not_ready(facts)
+        return NodeState(BEHIND if reason else CONNECTED, since, reason)
+    if facts.holder:
+        reason = _not_ready(facts)
+        return NodeState(BEHIND if reason else CONNECTED, 0.0, reason or f"at {facts.holder}")
+    since = facts.ended or facts.heartbeat
+    if not since:
+        return NodeState(NEVER, 0.0, "no cloudcore has had a connection of it")
+    if now - since < AWAY_AFTER:
+        return NodeState(BEHIND, since, f"its connection ended {human_duration(int(max(0.0, now - since)))} ago")
+    return NodeState(AWAY, since, "" if facts.ended else "since its last heartbeat; the link journal has no end")
+
+
+def _behind(facts: NodeFacts, link: Link) -> str:
+    if link.keepalive_seconds > 2 * facts.keepalive_interval + _MARGIN:
+        return f"no keepalive for {human_duration(int(link.keepalive_seconds))}"
+    if link.oldest_seconds > _UNACKNOWLEDGED:
+        return f"it has not acknowledged a message for {human_duration(int(link.oldest_seconds))}"
+    return "it reads slowly" if link.is_slow else ""
+
+
+def _not_ready(facts: NodeFacts) -> str:
+    if facts.ready in ("", "True"):
+        return ""
+    return f"not Ready{': ' + facts.ready_reason if facts.ready_reason else ''}"

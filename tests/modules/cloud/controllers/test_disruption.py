@@ -1,0 +1,171 @@
+"""PodDisruptionBudgets: their status, and evictions that ask them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of
+from modules.apimachinery.times import format_rfc3339
+from modules.cloud.apiserver import api_calls
+from modules.cloud.client.calls import ApiCall, ApiResult
+from tests.modules.cloud.controllers.site import Site, workload
+
+BUDGET = ObjectKey("PodDisruptionBudget", "default", "web")
+
+
+def budget(**spec: Any) -> JsonObject:
+    given = {"selector": {"matchLabels": {"app": "web"}}, **spec}
+    return {"kind": "PodDisruptionBudget", "apiVersion": "policy/v1", "metadata": {"name": "web"}, "spec": given}
+
+
+def status_of(site: Site) -> JsonObject:
+    status: JsonObject = site.cluster.storage.get(BUDGET)["status"]
+    return status
+
+
+def counts(site: Site) -> tuple[int, ...]:
+    status = status_of(site)
+    names = ("expectedPods", "currentHealthy", "desiredHealthy", "disruptionsAllowed")
+    return tuple(status[name] for name in names)
+
+
+def evict(site: Site, pod: JsonObject, *, settle: bool = True) -> ApiResult:
+    key = key_of(pod)
+    call = ApiCall(verb="create", api_version="v1", plural="pods", namespace=key.namespace, name=key.name,
+                   subresource="eviction", body={"kind": "Eviction"})  # fmt: skip
+    result = api_calls.serve(site.cluster, call)
+    if settle:
+        site.settle()
+    return result
+
+
+def running(replicas: int = 3, **spec: Any) -> Site:
+    site = Site()
+    site.apply(workload("Deployment", replicas=replicas))
+    site.apply(budget(**spec))
+    site.run_for(10)
+    return site
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({"minAvailable": 2}, (3, 3, 2, 1)),
+        ({"minAvailable": 3}, (3, 3, 3, 0)),
+        ({"minAvailable": "50%"}, (3, 3, 2, 1)),
+        ({"maxUnavailable": 1}, (3, 3, 2, 1)),
+        ({"maxUnavailable": "34%"}, (3, 3, 1, 2)),
+        ({"maxUnavailable": 5}, (3, 3, 0, 3)),
+    ],
+)
+def test_the_status_says_how_many_pods_may_go(spec: JsonObject, expected: tuple[int, ...]) -> None:
+    site = running(**spec)
+    assert counts(site) == expected
+    (condition,) = status_of(site)["conditions"]
+    wanted = ("True", "SufficientPods") if expected[3] else ("False", "InsufficientPods")
+    assert (condition["status"], condition["reason"]) == wanted
+    assert status_of(site)["observedGeneration"] == 1
+
+
+def test_a_drain_gets_429_for_the_second_pod_until_the_first_one_is_replaced() -> None:
+    site = running(minAvailable=2)
+    first, second, _ = site.pods()
+    assert evict(site, first, settle=False).refusal is None
+    conditions = site.cluster.storage.get(key_of(first))["status"]["conditions"]
+    assert {one["type"]: one.get("reason") for one in conditions}["DisruptionTarget"] == "EvictionByEvictionAPI"
+    refusal = evict(site, second, settle=False).refusal
+    assert refusal is not None
+    assert (refusal["code"], refusal["reason"]) == (429, "TooManyRequests")
+    assert refusal["message"] == "Cannot evict pod as it would violate the pod's disruption budget."
+    site.settle()
+    (cause,) = (evict(site, second).refusal or {})["details"]["causes"]
+    assert cause["reason"] == "DisruptionBudget"
+    assert cause["message"] == "The disruption budget web needs 2 healthy pods and has 2 currently"
+    site.run_for(10)
+    assert evict(site, second).refusal is None
+
+
+def test_a_pod_that_is_not_ready_goes_while_the_others_are_enough() -> None:
+    site = running(minAvailable=2)
+    first, second, third = site.pods()
+    site.ready_after = lambda _: None
+    site.report(first, "Running")
+    site.run_for(1)
+    assert counts(site) == (3, 2, 2, 0)
+    assert evict(site, first).refusal is None
+    site.report(second, "Running")
+    site.run_for(1)
+    refusal = evict(site, second).refusal
+    assert refusal is not None
+    site.patch(BUDGET, {"spec": {"unhealthyPodEvictionPolicy": "AlwaysAllow"}})
+    assert evict(site, second).refusal is None
+    assert evict(site, third).refusal is not None
+
+
+def test_pods_of_a_silent_node_are_not_healthy() -> None:
+    site = running(minAvailable=2)
+    node = site.cluster.storage.get(ObjectKey("Node", "", site.pods()[0]["spec"]["nodeName"]))
+    since = format_rfc3339(site.clock.now())
+    silent = [{"type": "Ready", "status": "Unknown", "lastTransitionTime": since}]
+    site.cluster.replace({**node, "status": {**node["status"], "conditions": silent}})
+    site.run_for(1)
+    assert counts(site)[1] == 2
+    assert evict(site, site.pods()[0]).refusal is None, "it is no loss"
+
+
+def test_a_budget_that_is_not_counted_yet_and_a_second_one_refuse() -> None:
+    site = running(minAvailable=1)
+    pod = site.pods()[0]
+    site.cluster.apply(budget(minAvailable=2))
+    refusal = evict(site, pod, settle=False).refusal
+    assert refusal is not None
+    assert refusal["details"]["retryAfterSeconds"] == 10
+    assert refusal["details"]["causes"][0]["message"] == (
+        "The disruption budget web is still being processed by the server."
+    )
+    other = budget(minAvailable=0)
+    site.apply({**other, "metadata": {"name": "other"}})
+    refusal = evict(site, pod).refusal
+    assert refusal is not None
+    assert (refusal["code"], refusal["message"]) == (
+        500, "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
+    )  # fmt: skip
+
+
+def test_a_pod_that_is_evicted_and_not_deleted_counts_again_after_two_minutes() -> None:
+    site = running(minAvailable=2)
+    site.cluster.replace({
+        **site.cluster.storage.get(BUDGET),
+        "status": {**status_of(site), "disruptedPods": {
+            site.pods()[0]["metadata"]["name"]: format_rfc3339(site.clock.now())}},
+    })  # fmt: skip
+    site.run_for(1)
+    assert counts(site)[3] == 0
+    site.run_for(125)
+    assert counts(site)[3] == 1
+    assert "disruptedPods" not in status_of(site)
+
+
+def test_a_job_has_no_scale() -> None:
+    site = Site()
+    job = workload("Job", parallelism=2, completions=2)
+    job["spec"]["template"]["metadata"] = {"labels": {"app": "web"}}
+    site.apply(job)
+    site.apply(budget(maxUnavailable=1))
+    site.run_for(3)
+    (condition,) = status_of(site)["conditions"]
+    assert condition["reason"] == "SyncFailed"
+    assert any(reason == "CalculateExpectedPodCountFailed" for reason, _ in site.events())
+
+
+def test_scaling_changes_the_budget_and_a_settled_one_is_not_written() -> None:
+    site = running(maxUnavailable=1)
+    site.patch(ObjectKey("Deployment", "default", "web"), {"spec": {"replicas": 5}})
+    site.run_for(10)
+    assert counts(site) == (5, 5, 4, 1)
+    site.writes.clear()
+    site.restart()
+    site.run_for(10)
+    assert site.writes == []

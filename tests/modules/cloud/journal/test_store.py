@@ -1,0 +1,116 @@
+"""The link journal in a real database."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from modules.cloud.journal import store as journal
+from modules.cloud.journal.store import DAYS, LOST_AFTER, REPLACED, UNTOLD_END, LinkStore
+from modules.cloud.messages import LinkQuery, LinkSession
+from modules.cloud.storage.database.engine import make_engine, url_of
+from modules.cloud.storage.database.errors import DatabaseError
+from modules.cloud.storage.database.turns import Turns
+from tests.support.postgresql import PrivatePostgresql, needs_postgresql
+
+NOW = 1_000_000_000.0
+
+
+@pytest.fixture(scope="module")
+def postgresql() -> Iterator[str]:
+    """Start a server."""
+    with PrivatePostgresql() as server:
+        yield server.url
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=needs_postgresql)])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Return an empty database."""
+    if request.param == "sqlite":
+        return str(tmp_path / "cloud.db")
+    found = str(request.getfixturevalue("postgresql"))
+    engine = make_engine(url_of(found))
+    journal.tables.drop_all(engine)
+    engine.dispose()
+    return found
+
+
+def opened(url: str, cloudcore: str = "a") -> LinkStore:
+    """Return the store of a cloudcore."""
+    return LinkStore(url, cloudcore, Turns())
+
+
+def began(node: str, connection: str, at: float) -> LinkSession:
+    """Return the beginning of a connection."""
+    return LinkSession(node, connection, "", at, address="192.0.2.7", certificate_ends=NOW + 5.0)
+
+
+def ended(node: str, connection: str, at: float, reason: str = "no keepalive") -> LinkSession:
+    """Return the end of a connection."""
+    return LinkSession(node, connection, "", 0.0, at, reason)
+
+
+def test_connections_are_kept_over_a_restart_the_newest_first(url: str) -> None:
+    first = opened(url)
+    first.write([began("n1", "c1", NOW), began("n2", "c2", NOW)], [], NOW)
+    first.write([began("n1", "c3", NOW + 9.0)], [ended("n1", "c1", NOW + 8.0)], NOW + 9.0)
+    first.close()
+    second = opened(url)
+    found = second.read(LinkQuery("n1"))
+    assert found == [
+        LinkSession("n1", "c3", "a", NOW + 9.0, 0.0, "", "192.0.2.7", NOW + 5.0, seen=NOW + 9.0),
+        LinkSession("n1", "c1", "a", NOW, NOW + 8.0, "no keepalive", "192.0.2.7", NOW + 5.0),
+    ]
+    assert [each.connection for each in second.read(LinkQuery(newest_only=True))] == ["c3", "c2"]
+    assert [each.connection for each in second.read(LinkQuery(since=NOW + 8.5))] == ["c3", "c2"]
+    second.close()
+
+
+def test_an_end_that_is_missing_is_the_next_beginning_or_the_last_sign_of_life(url: str) -> None:
+    killed, other = opened(url, "killed"), opened(url, "other")
+    killed.write([began("n1", "c1", NOW), began("n2", "c2", NOW)], [], NOW)
+    killed.mark(NOW + 30.0)
+    other.write([began("n1", "c3", NOW + 50.0)], [], NOW + 50.0)
+    (_, replaced) = other.read(LinkQuery("n1"))
+    assert (replaced.ended, replaced.reason) == (NOW + 50.0, REPLACED)
+    other.mark(NOW + 30.0 + LOST_AFTER)
+    assert other.read(LinkQuery("n2"))[0].ended == 0.0
+    other.mark(NOW + 31.0 + LOST_AFTER)
+    (lost,) = other.read(LinkQuery("n2"))
+    assert (lost.ended, lost.reason) == (NOW + 30.0, UNTOLD_END)
+    for store in (killed, other):
+        store.close()
+
+
+def test_a_node_that_returns_after_a_long_time_was_away_since_the_last_sign_of_life(url: str) -> None:
+    killed = opened(url, "killed")
+    killed.write([began("n1", "c1", NOW)], [], NOW)
+    killed.close()
+    next_one = opened(url, "next")
+    next_one.write([began("n1", "c2", NOW + 3600.0)], [], NOW + 3600.0)
+    assert next_one.read(LinkQuery("n1"))[1].ended == NOW
+    next_one.close()
+
+
+def test_the_journal_is_bounded_by_time_for_a_node_and_in_all(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "MOST_OF_NODE", 3)
+    monkeypatch.setattr(journal, "MOST_ROWS", 4)
+    store = opened(url)
+    for number in range(6):
+        store.write([began("n1", f"c{number}", NOW + number)], [], NOW)
+    assert [each.connection for each in store.read(LinkQuery())] == ["c5", "c4", "c3"]
+    store.write([began("n2", "d1", NOW - 1.0), began("n3", "d2", NOW + 9.0)], [], NOW)
+    store.mark(NOW)
+    assert sorted(each.connection for each in store.read(LinkQuery())) == ["c3", "c4", "c5", "d2"]
+    store.mark(NOW + (DAYS + 1) * 86_400.0)
+    assert [each.connection for each in store.read(LinkQuery())] == ["c5", "d2"], "those that last"
+    store.close()
+
+
+def test_a_failed_transaction_stores_nothing(url: str) -> None:
+    store = opened(url)
+    store.write([began("n1", "c1", NOW)], [], NOW)
+    with pytest.raises(DatabaseError):
+        store.write([began("n2", "c2", NOW), began("n1", "c1", NOW)], [], NOW)
+    assert [each.node for each in store.read(LinkQuery())] == ["n1"]
+    store.close()

@@ -1,0 +1,600 @@
+"""Names of Services: the zone, the wire format and the server, on loopback addresses."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beehive.clock import RealClock
+from beehive.testing import FakeContext
+from modules.edge.edgemesh.backends import backends_of_slices
+from modules.edge.edgemesh.counters import MeshCounters
+from modules.edge.edgemesh.dns.host import Clients, HostServers, open_sockets
+from modules.edge.edgemesh.dns.resolving import Names, answer_to
+from modules.edge.edgemesh.dns.server import BURST, Limiter, NameServer
+from modules.edge.edgemesh.dns.upstream import (
+    MOST_MISMATCHES,
+    STALE_SECONDS,
+    Cache,
+    Resolver,
+    ask,
+    trusted,
+)
+from modules.edge.edgemesh.dns.wire import (
+    HEADER,
+    Answer,
+    Code,
+    Parsed,
+    Question,
+    Record,
+    Type,
+    WireError,
+    address_data,
+    name_data,
+    read_message,
+    read_question,
+    soa_data,
+    target_of,
+    write,
+)
+from modules.edge.edgemesh.dns.zone import MOST_ALIASES, Zone
+from modules.edge.edgemesh.nft.addresses import HostAddresses
+from modules.edge.edgemesh.objects import ServiceKey
+from tests.modules.edge.edgemesh.objects import endpoint, pod, service, slice_of
+
+Z = "cluster.local"
+SECONDS = 60.0
+
+
+def question(name: str, type_: int = Type.A, *, edns: int = 0, flags: int = 0x0100, number: int = 7) -> bytes:
+    """A query; the name keeps its letters."""
+    extra = b"\0" + struct.pack("!HHIH", 41, edns, 0, 0) if edns else b""
+    raw = b"".join(bytes([len(each)]) + each.encode() for each in name.split(".") if each) + b"\0"
+    return HEADER.pack(number, flags, 1, 0, 0, bool(extra)) + raw + struct.pack("!HH", type_, 1) + extra
+
+
+def parsed(data: bytes) -> Question:
+    found = read_question(data)
+    assert isinstance(found, Question)
+    return found
+
+
+def zone(*services: Any, known: bool = True, **endpoints: Any) -> Zone:
+    """A zone of Services of the namespace default, with endpoints by the Service's name."""
+    made = Zone(Z, FakeContext().clock.random)
+    for each in services:
+        name = each.metadata.name
+        slices = [endpoints[name]] if name in endpoints else []
+        made.put(ServiceKey("default", name), each, list(backends_of_slices(slices)))
+    made.is_known = known
+    return made
+
+
+def data_of(answer: Answer) -> list[str]:
+    """The addresses and names of an answer."""
+    found = []
+    for each in answer.answers:
+        is_address = each.type in (Type.A, Type.AAAA)
+        family = socket.AF_INET if each.type == Type.A else socket.AF_INET6
+        found.append(socket.inet_ntop(family, each.data) if is_address else target_of(each))
+    return found
+
+
+HEADLESS = service(
+    "db", ip="None", ports=[{"name": "sql", "port": 5432, "targetPort": 5432}, {"name": "web", "port": 80}]
+)
+MEMBERS = slice_of(
+    endpoint("10.86.0.2", hostname="db-0"),
+    endpoint("10.86.0.3", hostname="db-1"),
+    endpoint("10.86.0.4"),
+    endpoint("10.86.0.5", hostname="db-9", ready=False),
+    name="db",
+    ports=[{"name": "sql", "port": 5432}, {"name": "web", "port": 8080}],
+)
+FULL = zone(
+    service(clusterIPs=["10.96.0.1", "fd00::1"], ports=[{"name": "http", "port": 80}]),
+    service("four", "10.96.0.4"),
+    HEADLESS,
+    service("empty", "None"),
+    service("out", "", type="ExternalName", externalName="www.example.org"),
+    service("in", "", type="ExternalName", externalName=f"web.default.svc.{Z}"),
+    service("loop", "", type="ExternalName", externalName=f"pool.default.svc.{Z}"),
+    service("pool", "", type="ExternalName", externalName=f"loop.default.svc.{Z}"),
+    db=MEMBERS,
+)
+FULL.set_pods(frozenset({("default", "10.86.0.2")}))
+OK, NX = Code.NOERROR, Code.NXDOMAIN
+
+
+@pytest.mark.parametrize(
+    ("name", "type_", "code", "expected"),
+    [
+        ("web.default.svc", Type.A, OK, ["10.96.0.1"]),
+        ("web.default.svc", Type.AAAA, OK, ["fd00::1"]),
+        ("four.default.svc", Type.AAAA, OK, []),
+        ("web.default.svc", Type.TXT, OK, []),
+        ("nothing.default.svc", Type.A, NX, []),
+        ("web.other.svc", Type.A, NX, []),
+        ("default.svc", Type.A, OK, []),
+        ("other.svc", Type.A, NX, []),
+        ("svc", Type.A, OK, []),
+        ("pod", Type.A, OK, []),
+        ("a.b.web.default.svc", Type.A, NX, []),
+        ("db-0.db.default.svc", Type.A, OK, ["10.86.0.2"]),
+        ("10-86-0-4.db.default.svc", Type.A, OK, ["10.86.0.4"]),
+        ("db-9.db.default.svc", Type.A, NX, []),
+        ("db-0.web.default.svc", Type.A, NX, []),
+        ("empty.default.svc", Type.A, NX, []),
+        ("10-86-0-2.default.pod", Type.A, OK, ["10.86.0.2"]),
+        ("10-86-0-9.default.pod", Type.A, NX, []),
+        ("x.default.pod", Type.A, NX, []),
+        ("out.default.svc", Type.A, OK, ["www.example.org"]),
+        ("in.default.svc", Type.A, OK, [f"web.default.svc.{Z}", "10.96.0.1"]),
+        ("in.default.svc", Type.CNAME, OK, [f"web.default.svc.{Z}"]),
+        ("loop.default.svc", Type.A, Code.SERVFAIL, []),
+        ("_sql._tcp.none.default.svc", Type.SRV, NX, []),
+        ("_no._tcp.db.default.svc", Type.SRV, NX, []),
+        ("_sql._udp.db.default.svc", Type.SRV, NX, []),
+        ("_sql._tcp.db.default.svc", Type.A, OK, []),
+    ],
+)
+def test_names_of_the_specification(name: str, type_: Type, code: Code, expected: list[str]) -> None:
+    """Cases 27, 28, 29, 32: a name without data has the SOA record, as one that does not exist."""
+    answer = FULL.answer(f"{name}.{Z}", type_)
+    assert (answer.code, data_of(answer)) == (code, expected)
+    assert [each.type for each in answer.authority] == ([Type.SOA] if not expected and code != Code.SERVFAIL else [])
+    assert len(answer.answers) <= MOST_ALIASES + 1
+
+
+def test_srv_records_have_each_endpoint_with_its_port_and_address() -> None:
+    """Case 30."""
+    answer = FULL.answer(f"_web._tcp.db.default.svc.{Z}", Type.SRV)
+    targets = {(struct.unpack("!HHH", each.data[:6]), each.data[6:]) for each in answer.answers}
+    owner = f"db.default.svc.{Z}"
+    hosts = ("db-0", "db-1", "10-86-0-4")
+    assert targets == {((0, 100, 8080), name_data(f"{host}.{owner}")) for host in hosts}
+    assert {each.name for each in answer.additional} == {f"{host}.{owner}" for host in hosts}
+    assert len(FULL.answer(owner, Type.SRV).answers) == 6
+    one = FULL.answer(f"_http._tcp.web.default.svc.{Z}", Type.SRV)
+    assert [each.data[6:] for each in one.answers] == [name_data(f"web.default.svc.{Z}")]
+    assert {each.type for each in one.additional} == {Type.A, Type.AAAA}
+
+
+def test_addresses_have_names_if_they_are_services() -> None:
+    """Case 31."""
+
+    def name_of(reverse: str) -> list[str] | None:
+        answer = FULL.reverse(reverse)
+        return None if answer is None else data_of(answer)
+
+    assert name_of("1.0.96.10.in-addr.arpa") == [f"web.default.svc.{Z}"]
+    assert name_of("2.0.86.10.in-addr.arpa") == [f"db-0.db.default.svc.{Z}"]
+    six = ".".join(reversed("fd000000000000000000000000000001"))
+    assert name_of(f"{six}.ip6.arpa") == [f"web.default.svc.{Z}"]
+    for other in ("8.8.8.8.in-addr.arpa", "x.8.8.8.in-addr.arpa", "8.8.in-addr.arpa", "z.ip6.arpa", "arpa"):
+        assert name_of(other) is None
+
+
+def test_before_the_cloud_has_sent_services_no_name_is_said_not_to_exist() -> None:
+    """Case 34."""
+    early = zone(service(), known=False)
+    assert early.answer(f"web.default.svc.{Z}", Type.A).code == OK
+    assert early.answer(f"other.default.svc.{Z}", Type.A).code == Code.SERVFAIL
+    early.is_known = True
+    assert early.answer(f"other.default.svc.{Z}", Type.A).code == NX
+
+
+def test_a_service_that_goes_takes_its_names_along() -> None:
+    made = zone(service(), HEADLESS, db=MEMBERS)
+    for name in ("web", "db"):
+        made.put(ServiceKey("default", name), None, ())
+        assert made.answer(f"{name}.default.svc.{Z}", Type.A).code == NX
+    assert made.reverse("2.0.86.10.in-addr.arpa") is made.reverse("1.0.96.10.in-addr.arpa") is None
+    assert made.answer(f"default.svc.{Z}", Type.A).code == NX
+
+
+def test_unready_addresses_are_published_on_request() -> None:
+    """Case 29; the node's pods have it from the Service, the cloud's slices say so themselves."""
+    made = zone(HEADLESS, db=slice_of(endpoint("10.86.0.5", hostname="db-9"), name="db"))
+    assert data_of(made.answer(f"db-9.db.default.svc.{Z}", Type.A)) == ["10.86.0.5"]
+
+
+def names_of(made: Zone, servers: Callable[[Question], Answer] | None = None) -> Names:
+    """Names, with other servers in the place of which the test answers."""
+
+    class Others(Resolver):
+        def __init__(self) -> None:
+            super().__init__(lambda _: [], FakeContext().clock, MeshCounters())
+
+        def resolve(self, question: Question) -> Answer:
+            return servers(question) if servers is not None else super().resolve(question)
+
+    return Names(made, Others())
+
+
+def reply(data: bytes, names: Names | None = None, *, udp: bool = True) -> Any:
+    """What is answered, without other servers."""
+    return answer_to(data, names or names_of(FULL), lambda _: None, udp=udp)
+
+
+@pytest.mark.parametrize("name", [f"web.default.svc.{Z}", f"WeB.default.SVC.{Z}", f"web.default.svc.{Z}."])
+def test_the_question_comes_back_unchanged(name: str) -> None:
+    """Case 27."""
+    asked = question(name)
+    data = reply(asked)
+    assert data[:2] == asked[:2]
+    assert data[12 : len(asked)] == asked[12:]
+    found = read_message(data)
+    assert [each.data for each in found.answers] == [address_data("10.96.0.1")]
+    assert found.answers[0].name == f"web.default.svc.{Z}"
+
+
+def test_long_answers_are_cut_over_udp_and_whole_over_tcp() -> None:
+    """Case 33."""
+    many = slice_of(*(endpoint(f"10.86.1.{number}") for number in range(60)), name="db")
+    names = names_of(zone(service("db", "None"), db=many))
+    owner = f"db.default.svc.{Z}"
+    short, whole = reply(question(owner), names), reply(question(owner), names, udp=False)
+    assert len(short) <= 512
+    assert read_message(short).is_cut
+    assert len(read_message(whole).answers) == 60
+    edns = reply(question(owner, edns=4096), names)
+    assert len(read_message(edns).answers) == 60
+    assert len(edns) <= 1232
+
+
+HEAD = HEADER.pack(7, 0x0100, 1, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"", None),
+        (b"abc", None),
+        (question("a.b", flags=0x8000), None),
+        (HEADER.pack(7, 0, 0, 0, 0, 0), Code.FORMERR),
+        (HEADER.pack(7, 0, 2, 0, 0, 0) + question("a.b")[12:] * 2, Code.FORMERR),
+        (HEAD + b"\xc0\x0c\0\1\0\1", Code.FORMERR),
+        (HEAD + b"\x40" + b"a" * 64 + b"\0\0\1\0\1", Code.FORMERR),
+        (HEAD + (b"\x3f" + b"a" * 63) * 4 + b"\0\0\1\0\1", Code.FORMERR),
+        (HEAD + b"\1a\0\0", Code.FORMERR),
+        (question("a.b", flags=0x2800), Code.NOTIMP),
+        (question("a.b")[:-1] + b"\3", Code.REFUSED),
+        (question("a.b", Type.AXFR), Code.REFUSED),
+        (question("a.b", Type.ANY), Code.NOERROR),
+    ],
+)
+def test_what_is_no_query_of_a_name_is_refused_or_not_answered(data: bytes, expected: Code | None) -> None:
+    """Case 39."""
+    answer = reply(data)
+    if expected is None:
+        assert answer is None
+    else:
+        assert answer[3] & 0xF == expected
+
+
+@given(st.binary(max_size=300) | st.binary(max_size=80).map(lambda data: HEAD + data))
+def test_no_query_raises(data: bytes) -> None:
+    """And no answer is longer than asked."""
+    found = reply(data)
+    assert found is None or isinstance(found, Question) or len(found) <= 1232
+
+
+@given(st.binary(max_size=300) | st.binary(max_size=200).map(lambda data: question("a.b")[:6] + b"\0\3\0\1\0\1" + data))
+def test_no_answer_of_a_server_raises_but_a_wire_error(data: bytes) -> None:
+    try:
+        found = read_message(data)
+    except WireError:
+        return
+    answer = trusted(parsed(question("a.b")), found)
+    write(parsed(question("a.b")), answer, udp=True)
+
+
+def message(asked: bytes, *records: Record, authority: tuple[Record, ...] = (), code: int = 0) -> Parsed:
+    """An answer of another server."""
+    return Parsed(7, 0x8000 | code, asked[12:], records, authority)
+
+
+def a_record(name: str, address: str = "192.0.2.1", ttl: int = 300) -> Record:
+    return Record(name, Type.A, ttl, address_data(address))
+
+
+def test_only_the_chain_from_the_question_is_believed() -> None:
+    """Case 37: a record of another name in the answer is not remembered."""
+    asked = question("www.example.org")
+    alias = Record("www.example.org", Type.CNAME, 300, name_data("web.example.net"))
+    soa = Record("bank.example", Type.SOA, 300, soa_data("bank.example", 1, 5))
+    found = trusted(
+        parsed(asked),
+        message(asked, alias, a_record("web.example.net"), a_record("bank.example"), authority=(soa,)),
+    )
+    assert [each.name for each in found.answers] == ["www.example.org", "web.example.net"]
+    assert found.authority == ()
+
+
+class Servers:
+    """Other servers, as the resolver sees them."""
+
+    def __init__(self) -> None:
+        self._time = FakeContext()
+        self.asked: list[str] = []
+        self.dead: set[str] = set()
+        self.counters = MeshCounters()
+        self.resolver = Resolver(lambda _: ["a", "b"], self._time.clock, self.counters, self._ask)
+
+    def _ask(self, server: str, raw: bytes, _seconds: float, _mismatch: Callable[[], None]) -> Parsed:
+        self.asked.append(server)
+        if server in self.dead:
+            raise TimeoutError
+        name = parsed(HEAD + raw).name
+        if name.startswith("no."):
+            soa = Record("org", Type.SOA, 300, soa_data("org", 1, 5))
+            return message(HEAD + raw, authority=(soa,), code=3)
+        return message(HEAD + raw, a_record(name))
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass."""
+        self._time.simulation.run_for(seconds)
+
+    def resolve(self, name: str = "www.example.org") -> Answer:
+        """Ask for a name."""
+        return self.resolver.resolve(parsed(question(name)))
+
+
+def test_answers_are_remembered_for_their_time_and_longer_while_no_server_answers() -> None:
+    """Case 36."""
+    servers = Servers()
+    assert servers.resolve().answers[0].ttl == 300
+    servers.wait(100)
+    assert servers.resolve().answers[0].ttl == 200
+    assert servers.asked == ["a"]
+    servers.dead = {"a", "b"}
+    servers.wait(1000)
+    assert servers.resolve().answers[0].ttl == 30
+    assert servers.counters.stale == 1
+    assert servers.resolve("never.example.org").code == Code.SERVFAIL
+    servers.wait(STALE_SECONDS + 1000)
+    assert servers.resolve().code == Code.SERVFAIL
+
+
+def test_a_server_that_does_not_answer_rests() -> None:
+    servers = Servers()
+    servers.dead = {"a"}
+    for number in range(3):
+        servers.resolve(f"{number}.example.org")
+    assert servers.asked == ["a", "b", "b", "b"]
+    servers.wait(60)
+    servers.dead = set()
+    servers.resolve("x.example.org")
+    assert servers.asked[-1] == "a"
+
+
+def test_names_that_do_not_exist_are_remembered_for_a_moment() -> None:
+    servers = Servers()
+    assert servers.resolve("no.such.org").code == NX
+    servers.resolve("no.such.org")
+    assert len(servers.asked) == 1
+    servers.wait(6)
+    servers.resolve("no.such.org")
+    assert len(servers.asked) == 2
+
+
+def test_the_memory_is_bounded() -> None:
+    cache = Cache(most=3, most_bytes=2000)
+    for number in range(10):
+        cache.put((str(number), 1), Answer(OK, (a_record(str(number)),)), 0.0)
+    assert len(cache) == 3
+    cache.put(("big", 1), Answer(OK, tuple(a_record("big", f"10.0.0.{each}") for each in range(200))), 0.0)
+    assert len(cache) == 3
+
+
+def test_equal_questions_at_a_time_are_one() -> None:
+    begun, go = threading.Event(), threading.Event()
+    asked: list[str] = []
+
+    def slow(server: str, raw: bytes, _seconds: float, _mismatch: Callable[[], None]) -> Parsed:
+        asked.append(server)
+        begun.set()
+        assert go.wait(SECONDS)
+        return message(HEAD + raw, a_record("www.example.org"))
+
+    resolver = Resolver(lambda _: ["a"], FakeContext().clock, MeshCounters(), slow)
+    found: list[Answer] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(resolver.resolve(parsed(question("www.example.org")))))
+        for _ in range(3)
+    ]
+    threads[0].start()
+    assert begun.wait(SECONDS)
+    for each in threads[1:]:
+        each.start()
+    go.set()
+    for each in threads:
+        each.join(SECONDS)
+    assert (len(found), asked) == (3, ["a"])
+
+
+def test_an_external_name_is_asked_of_other_servers() -> None:
+    names = names_of(FULL, lambda asked: Answer(OK, (a_record(asked.name),), is_ours=False))
+    asked = reply(question(f"out.default.svc.{Z}"), names)
+    assert isinstance(asked, Question)
+    answer = names.by_others(asked)
+    assert [each.name for each in answer.answers] == [f"out.default.svc.{Z}", "www.example.org"]
+    assert isinstance(reply(question("8.8.8.8.in-addr.arpa", Type.PTR), names), Question)
+
+
+def test_a_client_that_asks_too_much_is_not_answered_for_a_while() -> None:
+    """Case 38: the others are."""
+    time = FakeContext()
+    limiter = Limiter(time.clock)
+    assert sum(limiter.allows("a") for _ in range(int(BURST) * 2)) == BURST
+    assert limiter.allows("b")
+    time.simulation.run_for(1)
+    assert limiter.allows("a")
+
+
+class Upstream:
+    """Another server on UDP and TCP, whose answers a test makes."""
+
+    def __init__(self, answers: Callable[[bytes], list[bytes]], whole: Callable[[bytes], bytes] | None = None) -> None:
+        self.udp, self.tcp = open_sockets("127.0.0.1", HostAddresses(["/nowhere/program"]), 0)
+        self.port = self.udp.getsockname()[1]
+        self._answers, self._whole = answers, whole
+        self._threads = [threading.Thread(target=each, daemon=True) for each in (self._serve_udp, self._serve_tcp)]
+        for each in self._threads:
+            each.start()
+
+    def close(self) -> None:
+        """End."""
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as last:
+            last.sendto(b"", ("127.0.0.1", self.port))
+        socket.create_connection(("127.0.0.1", self.port)).close()
+        for each in self._threads:
+            each.join(SECONDS)
+        self.udp.close()
+        self.tcp.close()
+
+    def _serve_udp(self) -> None:
+        while True:
+            data, source = self.udp.recvfrom(65535)
+            if not data:
+                return
+            for each in self._answers(data):
+                self.udp.sendto(each, source)
+
+    def _serve_tcp(self) -> None:
+        while True:
+            accepted, _ = self.tcp.accept()
+            with accepted:
+                head = accepted.recv(2)
+                if not head:
+                    return
+                asked = accepted.recv(struct.unpack("!H", head)[0])
+                if self._whole is not None:
+                    data = self._whole(asked)
+                    accepted.sendall(struct.pack("!H", len(data)) + data)
+
+
+def answered(asked: bytes, address: str = "192.0.2.1", *, cut: bool = False) -> bytes:
+    """A server's answer to a query, in its letters."""
+    found = parsed(asked)
+    data = write(found, Answer(OK, (a_record(found.name, address),), is_ours=False), udp=True)
+    return data[:2] + bytes([data[2] | (2 if cut else 0)]) + data[3:]
+
+
+def test_forged_answers_are_ignored_and_many_of_them_make_it_ask_over_tcp() -> None:
+    """Case 37: a wrong id, another name, other letters."""
+
+    def forge(asked: bytes) -> list[bytes]:
+        right = answered(asked, "192.0.2.66")
+        wrong_id = bytes([right[0] ^ 1]) + right[1:]
+        other_letters = right[:13] + bytes([right[13] ^ 0x20]) + right[14:]
+        other_name = right[:13] + bytes([right[13] + 1]) + right[14:]
+        return [wrong_id, other_letters, other_name, b"junk"]
+
+    mismatches: list[int] = []
+    raw = question("WwW.example.org")[12:]
+    server = Upstream(lambda asked: [*forge(asked), answered(asked)])
+    try:
+        found = ask(f"127.0.0.1#{server.port}", raw, SECONDS, lambda: mismatches.append(1))
+    finally:
+        server.close()
+    assert (found.answers[0].data, len(mismatches)) == (address_data("192.0.2.1"), 4)
+    server = Upstream(lambda asked: forge(asked) * (MOST_MISMATCHES // 4), answered)
+    try:
+        found = ask(f"127.0.0.1#{server.port}", raw, SECONDS, lambda: None)
+    finally:
+        server.close()
+    assert found.answers[0].data == address_data("192.0.2.1")
+
+
+def test_an_answer_that_is_cut_is_asked_for_over_tcp() -> None:
+    server = Upstream(lambda asked: [answered(asked, "192.0.2.66", cut=True)], answered)
+    try:
+        found = ask(f"127.0.0.1#{server.port}", question("a.org")[12:], SECONDS, lambda: None)
+    finally:
+        server.close()
+    assert found.answers[0].data == address_data("192.0.2.1")
+
+
+@pytest.fixture
+def served() -> Iterator[tuple[str, int, MeshCounters]]:
+    """A server of FULL that asks another one for all else."""
+    clock, counters = RealClock(), MeshCounters()
+    other = Upstream(lambda asked: [answered(asked)])
+    names = Names(FULL, Resolver(lambda _: [f"127.0.0.1#{other.port}"], clock, counters))
+    ports: list[int] = []
+
+    def opened() -> tuple[socket.socket, socket.socket]:
+        udp, tcp = open_sockets("127.0.0.1", HostAddresses(["/nowhere/program"]), 0)
+        ports.append(udp.getsockname()[1])
+        ready.set()
+        return udp, tcp
+
+    ready = threading.Event()
+    server = NameServer(names, opened, Clients(["127.0.0.1/32"], names), clock, counters)
+    server.start()
+    assert ready.wait(SECONDS)
+    yield "127.0.0.1", ports[0], counters
+    server.stop()
+    other.close()
+    clock.close()
+
+
+def test_the_server_answers_over_udp_and_tcp(served: tuple[str, int, MeshCounters]) -> None:
+    """Case 40 too: an address that may not ask gets no answer, and is counted."""
+    address, port, counters = served
+    asked = question(f"web.default.svc.{Z}")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+        stranger.bind(("127.0.0.9", 0))
+        stranger.sendto(asked, (address, port))
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+            client.settimeout(SECONDS)
+            client.bind(("127.0.0.1", 0))
+            client.connect((address, port))
+            for name in (f"web.default.svc.{Z}", "www.example.org", "www.example.org"):
+                client.send(question(name))
+                assert read_message(client.recv(9999)).answers[0].name == name
+        assert counters.dropped == 1
+    with socket.create_connection((address, port), SECONDS) as stream:
+        two = b"".join(struct.pack("!H", len(each)) + each for each in (question("b.example.org"), asked))
+        stream.sendall(two)
+        names = {read_message(_frame(stream)).answers[0].name for _ in range(2)}
+    assert names == {"b.example.org", f"web.default.svc.{Z}"}
+    assert counters.answers["NOERROR"] == 5
+
+
+def _frame(stream: socket.socket) -> bytes:
+    size = struct.unpack("!H", stream.recv(2, socket.MSG_WAITALL))[0]
+    return stream.recv(size, socket.MSG_WAITALL)
+
+
+def test_pods_may_ask_and_neighbours_may_not() -> None:
+    """Case 40."""
+    names = names_of(FULL)
+    clients = Clients(["10.86.0.0/16"], names)
+    assert clients("10.86.7.7")
+    assert not clients("192.0.2.9")
+    assert not clients("fd00::9")
+    names.pods_changed((pod(ip="192.0.2.9"),))
+    assert clients("192.0.2.9")
+
+
+def test_servers_of_a_name(tmp_path: Any) -> None:
+    """The longest domain first; never this server itself."""
+    file = tmp_path / "resolv.conf"
+    file.write_text("nameserver 169.254.20.10\nnameserver 192.0.2.53\n")
+    servers = HostServers(file, (), {"example.org": "192.0.2.1", "a.example.org.": "192.0.2.2"}, "169.254.20.10")
+    assert servers("www.other.org") == ["192.0.2.53"]
+    assert servers("x.example.org") == ["192.0.2.1"]
+    assert servers("b.a.example.org") == ["192.0.2.2"]
+    assert servers("notexample.org") == ["192.0.2.53"]
+    assert HostServers(file, ("192.0.2.7",), {}, "169.254.20.10")("x") == ["192.0.2.7"]
+    assert HostServers(tmp_path / "none", (), {}, "169.254.20.10")("x") == []

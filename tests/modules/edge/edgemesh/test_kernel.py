@@ -1,0 +1,255 @@
+"""Connections of a host and of pods through real nftables rules, in network namespaces of the test's own."""
+
+from __future__ import annotations
+
+import select
+import socket
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+
+from modules.edge.edgemesh.nft.conntrack import changed_udp, delete_stale
+from modules.edge.edgemesh.nft.program import Nft, NftError
+from modules.edge.edgemesh.nft.ruleset import deletion
+from modules.edge.edgemesh.nft.watch import Loss, NftWatch
+from modules.edge.edgemesh.plane import NftPlane, PlaneError
+from modules.edge.edgemesh.tables import Address, PortTable, Target
+from tests.modules.edge.edgemesh.machine import SECONDS, Machine, Pod, connect, needs_nft, own_machine
+
+pytestmark = needs_nft
+
+WEB = "10.96.0.1"
+
+
+def table(*endpoints: Address, **changes: Any) -> PortTable:
+    """The port 80 of the Service `web`."""
+    target = Target(endpoints)
+    made = PortTable(
+        namespace="default", service="web", name="", protocol="tcp", port=80, is_ipv6=False, addresses=(WEB,),
+        external=(), node_port=0, affinity=0, inside=target, outside=target, keeps_source=False,
+        serving=frozenset(endpoints),
+    )  # fmt: skip
+    return made._replace(**changes)
+
+
+def apply(plane: NftPlane, *tables: PortTable, pods: tuple[Pod, ...] = ()) -> None:
+    """Apply tables."""
+    plane.apply({each.key: each for each in tables}, [each.address for each in pods])
+
+
+@pytest.fixture
+def machine() -> Iterator[Machine]:
+    with own_machine() as made:
+        yield made
+
+
+@pytest.fixture
+def plane(machine: Machine) -> NftPlane:
+    made = machine.plane()
+    made.prepare()
+    return made
+
+
+def reached(machine: Machine | Pod, servers: dict[str, socket.socket], number: int) -> Counter[str]:
+    """How often each server gets one of so many connections; one that comes is taken before the next begins."""
+    found: Counter[str] = Counter()
+    waiting = {server.fileno(): name for name, server in servers.items()}
+    for _ in range(number):
+        with machine.do(lambda: connect(WEB, 80)):
+            found[waiting[_first(servers.values())]] += 1
+    return found
+
+
+def _first(servers: Iterable[socket.socket]) -> int:
+    ready, _, _ = select.select(list(servers), [], [], SECONDS)
+    source_of(ready[0])
+    return ready[0].fileno()
+
+
+def source_of(server: socket.socket) -> str:
+    """The source address of the next connection of a server, which is closed."""
+    accepted, source = server.accept()
+    accepted.close()
+    return str(source[0])
+
+
+def test_connections_are_shared_among_the_endpoints(machine: Machine, plane: NftPlane) -> None:
+    """Cases 1, 4, 19: from the host and from pods, a pod to itself included, on a machine without a default route."""
+    pods = [machine.add_pod() for _ in range(2)]
+    servers = {each.address: each.listen(8080) for each in pods}
+    apply(plane, table(*((each.address, 8080) for each in pods)), pods=tuple(pods))
+    clients: list[Machine | Pod] = [machine, *pods]
+    for client in clients:
+        shares = reached(client, servers, 40)
+        assert all(4 <= shares[each.address] <= 36 for each in pods)  # 5σ
+
+
+def test_no_endpoint_is_a_refusal_and_the_policy_local_drops(machine: Machine, plane: NftPlane) -> None:
+    """Cases 6, 7, 22."""
+    pod = machine.add_pod()
+    pod.listen(8080)
+    apply(plane, table(), table((pod.address, 8080), service="db", addresses=("10.96.0.2",)), pods=(pod,))
+    for client in (machine, pod):
+        for ip, port in ((WEB, 80), ("10.96.0.2", 81)):
+            with pytest.raises(ConnectionRefusedError):
+                client.do(partial(connect, ip, port))
+        client.do(lambda: connect("10.96.0.2", 80)).close()
+    udp = socket.SOCK_DGRAM
+    sender = machine.do(lambda: socket.socket(socket.AF_INET, udp))
+    sender.settimeout(SECONDS)
+    sender.connect((WEB, 80))
+    with sender, pytest.raises((ConnectionRefusedError, PermissionError)):
+        sender.send(b"x")
+        sender.recv(1)
+    apply(plane, table(inside=Target((), drops=True)))
+    with pytest.raises(TimeoutError):
+        machine.do(lambda: connect(WEB, 80, 0.3))
+    with pytest.raises(ConnectionRefusedError):
+        machine.do(lambda: connect(WEB, 81))
+
+
+def test_node_ports_are_on_each_address_but_loopback(machine: Machine, plane: NftPlane) -> None:
+    """Case 8: and with the policy Local the source stays."""
+    pod, client = machine.add_pod(), machine.add_pod()
+    server = pod.listen(8080)
+    given = table((pod.address, 8080), node_port=30080, external=("198.51.100.1",))
+    apply(plane, given, pods=(pod, client))
+    with client.do(lambda: connect("10.86.0.1", 30080)):
+        assert source_of(server) == "10.86.0.1"
+    with client.do(lambda: connect("198.51.100.1", 80)):
+        source_of(server)
+    with pytest.raises(ConnectionRefusedError):
+        machine.do(lambda: connect("127.0.0.1", 30080))
+    apply(plane, given._replace(keeps_source=True), pods=(pod, client))
+    with client.do(lambda: connect("10.86.0.1", 30080)):
+        assert source_of(server) == client.address
+
+
+def test_a_client_keeps_its_endpoint_while_it_is_there(machine: Machine, plane: NftPlane) -> None:
+    """Cases 5, 17: also over the whole table being made again, as by a restarted agent."""
+    pods = [machine.add_pod() for _ in range(3)]
+    servers = {each.address: each.listen(8080) for each in pods}
+    ends = [(each.address, 8080) for each in pods]
+    apply(plane, table(*ends, affinity=3600))
+    shares = reached(machine, servers, 10)
+    assert len(shares) == 1
+    again = machine.plane()
+    again.prepare()
+    apply(again, table(*ends, affinity=3600))
+    assert reached(machine, servers, 10).keys() == shares.keys()
+    apply(again, table(*(each for each in ends if each[0] not in shares), affinity=3600))
+    moved = reached(machine, servers, 10)
+    assert len(moved) == 1
+    assert moved.keys() != shares.keys()
+
+
+def test_connections_live_through_changes_restarts_and_the_end_of_the_agent(machine: Machine, plane: NftPlane) -> None:
+    """Cases 13, 16, 17: bytes come back after each of many changes, and their endpoint may be out of use."""
+    pods = [machine.add_pod() for _ in range(2)]
+    server = pods[0].listen(8080)
+    apply(plane, table((pods[0].address, 8080)))
+    with machine.do(lambda: connect(WEB, 80)) as client:
+        accepted, _ = server.accept()
+        with accepted:
+            accepted.settimeout(SECONDS)
+            for number in range(30):
+                apply(plane, table((pods[number % 2].address, 8080), node_port=30000 + number))
+                if number % 10 == 9:
+                    plane = machine.plane()  # an agent that was killed, and starts again
+                    plane.prepare()
+                    apply(plane, table())
+                    plane.clean()
+                client.sendall(b"a")
+                assert accepted.recv(1) == b"a"
+                accepted.sendall(b"b")
+                assert client.recv(1) == b"b"
+
+
+def test_udp_flows_to_endpoints_that_are_gone_are_forgotten(machine: Machine, plane: NftPlane) -> None:
+    """Case 18: one socket goes on sending, over no endpoint at all, and reaches the new pod."""
+    pods = [machine.add_pod() for _ in range(2)]
+    servers = [each.listen(8080, socket.SOCK_DGRAM) for each in pods]
+    states = [table((each.address, 8080), protocol="udp") for each in pods]
+    none = table(protocol="udp")
+    apply(plane, states[0], pods=tuple(pods))
+    client = pods[1].do(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+    with client:
+        client.sendto(b"1", (WEB, 80))
+        assert servers[0].recv(9) == b"1"
+        for before, after in ((states[0], none), (none, states[1])):
+            apply(plane, after, pods=tuple(pods))
+            stale = changed_udp({before.key: before}, {after.key: after})
+            machine.do(partial(delete_stale, stale))
+        client.sendto(b"2", (WEB, 80))
+        assert servers[1].recv(9) == b"2"
+
+
+def test_a_reloaded_firewall_is_noticed(machine: Machine, plane: NftPlane) -> None:
+    """Case 15: the kernel itself says so, and what an agent does is no alarm."""
+    apply(plane, table())
+    watch = machine.do(NftWatch)
+    alarms: list[Loss] = []
+    heard = threading.Event()
+
+    def lost(loss: Loss) -> None:
+        alarms.append(loss)
+        heard.set()
+
+    thread = threading.Thread(target=watch.run, args=(lost,))
+    thread.start()
+    try:
+        pod = machine.add_pod()
+        apply(plane, table((pod.address, 8080), affinity=5))
+        apply(plane, table())
+        plane.clean()
+        assert alarms == []
+        machine.sh("nft flush ruleset")
+        assert heard.wait(SECONDS)
+        assert not plane.is_whole()
+        plane.restore()
+        apply(plane, table((pod.address, 8080)))
+        assert plane.is_whole()
+        pod.listen(8080)
+        machine.do(lambda: connect(WEB, 80)).close()
+    finally:
+        watch.close()
+        thread.join(SECONDS)
+    assert set(alarms) == {Loss.CERTAIN}
+
+
+def test_a_refused_transaction_changes_nothing(machine: Machine, plane: NftPlane) -> None:
+    """Case 21."""
+    pod = machine.add_pod()
+    pod.listen(8080)
+    good = table((pod.address, 8080))
+    apply(plane, good)
+    with pytest.raises(PlaneError, match="the kernel refuses the rules"):
+        apply(plane, good._replace(node_port=30000, port=70000))
+    machine.do(lambda: connect(WEB, 80)).close()
+    apply(plane, good._replace(node_port=30001))
+    machine.do(lambda: connect(WEB, 80)).close()
+
+
+def test_what_is_used_no_more_is_deleted_also_what_an_earlier_process_left(machine: Machine, plane: NftPlane) -> None:
+    sticky = table(("10.86.0.2", 1), ("10.86.0.3", 1), affinity=10)
+    apply(plane, sticky, table(("10.86.0.2", 1), service="db", addresses=("10.96.0.2",), node_port=30000))
+    nft = Nft(machine.prefix)
+    assert any(each.startswith("aff-") for each in nft.names("ip"))
+    again = machine.plane()
+    again.prepare()
+    apply(again, table())
+    again.clean()
+    again.clean()
+    assert not any(each.startswith(("aff-", "svc-", "ext-", "ep-")) for each in nft.names("ip"))
+    nft.apply(deletion())
+    nft.apply(deletion())
+    assert nft.names("ip") == nft.names("ip6") == []
+
+
+def test_without_the_program_the_reason_says_what_to_install() -> None:
+    with pytest.raises(NftError, match="apt-get install nftables"):
+        Nft(["/nowhere/program"]).apply("")

@@ -1,0 +1,310 @@
+"""edgemesh alone on the bus, with a data plane that keeps what it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from beehive import Message, Module, ModuleName, handles
+from beehive.exposition import CollectorRegistry
+from beehive.testing import Harness
+from edged.api import Pod, encode
+from metamanager.application import FOLLOW_RESOURCE, FOLLOWED, Target
+from modules.edge.edgemesh.applier import Applier
+from modules.edge.edgemesh.counters import MeshCollector, MeshCounters
+from modules.edge.edgemesh.module import EdgeMesh, MeshSettings
+from modules.edge.edgemesh.nft.watch import RulesWatch
+from modules.edge.edgemesh.plane import DataPlane, PlaneError, Tables
+from tests.modules.edge.edgemesh.objects import NODE, endpoint, endpoints_of, pod, service, slice_of
+
+
+class Plane:
+    """A `DataPlane` that keeps the tables."""
+
+    kind = "fake"
+
+    def __init__(self) -> None:
+        self.tables: list[dict[str, list[str]]] = []
+        self.refusals: list[str] = []
+        self.times: list[float] = []
+        self.now: Callable[[], float] = lambda: 0.0
+        self.restored = self.cleaned = 0
+        self.whole = True
+
+    def prepare(self) -> None:
+        """Work, unless told otherwise."""
+        if self.kind in self.refusals:
+            raise PlaneError("not here")
+
+    def apply(self, tables: Tables, pods: Iterable[str]) -> None:
+        """Keep the addresses of endpoints by Service."""
+        self.times.append(self.now())
+        if self.refusals:
+            raise PlaneError(self.refusals.pop())
+        found = {table.service: [address for address, _ in table.inside.endpoints] for table in tables.values()}
+        self.tables.append({**found, "pods": sorted(pods)})
+
+    def clean(self) -> None:
+        """Count."""
+        self.cleaned += 1
+
+    def watch(self) -> RulesWatch | None:
+        """Watch nothing."""
+        return None
+
+    def restore(self) -> None:
+        """Count."""
+        self.restored += 1
+
+    def is_whole(self) -> bool:
+        """Return what the test says."""
+        return self.whole
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class Pods:
+    """A `PodSource`."""
+
+    def __init__(self, *pods: Pod) -> None:
+        self.now = pods
+        self.changed: Callable[[], None] = lambda: None
+
+    def pods(self) -> tuple[Pod, ...]:
+        """The pods."""
+        return self.now
+
+    def listen(self, changed: Callable[[], None]) -> None:
+        """Keep the function."""
+        self.changed = changed
+
+    def set(self, *pods: Pod) -> None:
+        """Change the pods."""
+        self.now = pods
+        self.changed()
+
+
+class Mesh:
+    """The module, its doubles, and what a cloud sends."""
+
+    def __init__(self, bee: Harness, stored: dict[str, list[Any]] | None = None) -> None:
+        self.bee = bee
+        self.plane, self.pods, self.counters = Plane(), Pods(), MeshCounters()
+        self.plane.now = bee.clock.monotonic
+        self.stored = stored or {}
+        bee.answer(ModuleName.METAMANAGER, self._answer)
+
+    def start(self, planes: list[DataPlane] | None = None) -> Mesh:
+        """Start the module."""
+        settings = MeshSettings(NODE, own_ranges=("10.86.0.0/16",))
+        self.bee.add(EdgeMesh, settings, self.pods, [self.plane] if planes is None else planes, self.counters)
+        self.bee.start()
+        self.bee.run_for(1)
+        return self
+
+    def tell(
+        self, kind: str, operation: str, content: Any = None, name: str = "web", namespace: str = "default"
+    ) -> None:
+        """Send a message of the cloud, as metamanager forwards it."""
+        body = None if content is None else content if isinstance(content, bytes) else encode(content)
+        source = {"source": "dynamiccontroller"}
+        self.bee.send(ModuleName.EDGEMESH, self.bee.message(f"{namespace}/{kind}/{name}", operation, body, **source))
+        self.bee.run_for(1)
+
+    @property
+    def last(self) -> dict[str, list[str]]:
+        """The addresses by Service, as the data plane has them."""
+        return self.plane.tables[-1]
+
+    def _answer(self, request: Message) -> Message | None:
+        kind = request.route.resource.split("/")[1]
+        values = [encode(each).decode() for each in self.stored.get(kind, [])]
+        return request.reply(self.bee.clock, values, source="metamanager")
+
+
+@pytest.fixture
+def bee() -> Iterator[Harness]:
+    with Harness() as made:
+        yield made
+
+
+def test_services_come_from_the_store_and_from_the_cloud(bee: Harness) -> None:
+    mesh = Mesh(bee, {"service": [service()], "endpointslice": [slice_of(endpoint("192.0.2.2"))]}).start()
+    assert mesh.last == {"web": ["192.0.2.2"], "pods": []}
+    followed = [msgspec.json.decode(each.content_bytes())["plural"] for each in bee.sent_to(ModuleName.METASERVER)]
+    assert followed == ["services", "endpointslices", "endpoints"]
+    mesh.tell("endpointslice", "update", slice_of(endpoint("192.0.2.3")), "web-x")
+    assert mesh.last["web"] == ["192.0.2.3"]
+    mesh.tell("service", "insert", service("db", "10.96.0.2"), "db")
+    mesh.tell("endpoints", "insert", endpoints_of("192.0.2.9", name="db"), "db")
+    assert mesh.last["db"] == ["192.0.2.9"]
+    mesh.tell("endpointslice", "delete", None, "web-x")
+    mesh.tell("endpoints", "delete", None, "db")
+    assert mesh.last == {"web": [], "db": [], "pods": []}
+    mesh.tell("service", "delete", None, "db")
+    assert mesh.last == {"web": [], "pods": []}
+
+
+def test_own_pods_count_in_one_change(bee: Harness) -> None:
+    """Case 9, without the probe: once edged knows, the next change of the data plane has it, at once."""
+    mesh = Mesh(bee, {"service": [service()]})
+    mesh.pods.now = (pod(),)
+    mesh.start()
+    assert mesh.last == {"web": ["10.86.0.2"], "pods": ["10.86.0.2"]}
+    before, now = len(mesh.plane.tables), bee.clock.monotonic()
+    mesh.pods.set(pod(ready=False))
+    mesh.pods.set(pod(ready=False), pod("b", "10.86.0.3"))
+    bee.run_for(1)
+    assert mesh.plane.tables[before:] == [{"web": ["10.86.0.3"], "pods": ["10.86.0.2", "10.86.0.3"]}]
+    assert mesh.plane.times[-1] - now < 0.05
+
+
+def test_many_changes_are_gathered(bee: Harness) -> None:
+    mesh = Mesh(bee).start()
+    before = len(mesh.plane.tables)
+    for number in range(200):
+        given = service(f"s{number}", f"10.96.1.{number}")
+        message = bee.message(f"default/service/s{number}", "insert", encode(given), source="dynamiccontroller")
+        bee.hive.send(ModuleName.EDGEMESH, message)
+    bee.run_for(1)
+    assert len(mesh.last) == 201
+    assert len(mesh.plane.tables) - before <= 2
+
+
+def test_messages_of_a_cloud_of_2019_are_taken(bee: Harness) -> None:
+    """Lists of all Services and Endpoints, and the pods behind each Service."""
+    mesh = Mesh(bee).start()
+    lists = {"namespace": "namespace"}
+    mesh.tell("servicelist", "update", encode([service(), service("db", "10.96.0.2")]), "service", **lists)
+    mesh.tell("endpointslist", "update", encode([endpoints_of("192.0.2.9", name="db")]), "endpoints", **lists)
+    ports = [{"containerPort": 8080, "hostPort": 18080}]
+    mesh.tell("podlist", "update", encode([pod(node="n2", ports=ports, status={"hostIP": "192.0.2.2"})]))
+    assert mesh.last == {"web": ["192.0.2.2"], "db": ["192.0.2.9"], "pods": []}
+    mesh.tell("servicelist", "update", encode([service()]), "service", **lists)
+    assert mesh.last == {"web": ["192.0.2.2"], "pods": []}
+
+
+def test_lists_of_2019_are_read_from_the_store(bee: Harness) -> None:
+    stored: dict[str, list[Any]] = {"servicelist": [[service()]], "endpointslist": [[endpoints_of("192.0.2.9")]]}
+    assert Mesh(bee, stored).start().last == {"web": ["192.0.2.9"], "pods": []}
+
+
+@pytest.mark.parametrize("content", [b"[", b"{}", b'{"spec":{"ports":7}}', b"\xff", b'[{"spec":[]}]', b"null"])
+@pytest.mark.parametrize("kind", ["service", "endpoints", "endpointslice", "servicelist", "podlist", "node"])
+def test_what_cannot_be_read_changes_nothing(bee: Harness, kind: str, content: bytes) -> None:
+    mesh = Mesh(bee, {"service": [service()], "endpointslice": [slice_of(endpoint("192.0.2.2"))]}).start()
+    mesh.tell(kind, "insert", content)
+    if (kind, content) == ("servicelist", b"null"):
+        assert "web" not in mesh.last  # Go's empty list
+    else:
+        assert mesh.last["web"] == ["192.0.2.2"]
+
+
+def test_what_the_cloud_has_begun_to_send_is_known(bee: Harness) -> None:
+    """Without any Service in it: a name of the cluster then does not exist."""
+    names = _Known()
+    mesh = Mesh(bee)
+    bee.add(EdgeMesh, MeshSettings(NODE), mesh.pods, [mesh.plane], mesh.counters, lambda: names)
+    bee.start()
+    bee.run_for(1)
+    assert not names.is_known
+    bee.hive.broadcast("mesh", bee.message(FOLLOW_RESOURCE, FOLLOWED, Target("", "v1", "endpoints")))
+    bee.run_for(1)
+    assert not names.is_known
+    bee.hive.broadcast("mesh", bee.message(FOLLOW_RESOURCE, FOLLOWED, Target("", "v1", "services")))
+    bee.run_for(1)
+    assert names.is_known
+
+
+class _Known:
+    """A name server that notes whether Services are known."""
+
+    is_known = False
+
+    def start(self) -> None:
+        """Nothing listens."""
+
+    def stop(self) -> None:
+        """Nothing listens."""
+
+    def known(self) -> None:
+        """Note it."""
+        self.is_known = True
+
+    def put(self, key: Any, service: Any, backends: Any) -> None:
+        """Keep nothing."""
+
+    def pods_changed(self, pods: Any) -> None:
+        """Keep nothing."""
+
+
+def test_a_refused_change_is_tried_again(bee: Harness) -> None:
+    """Case 21."""
+    mesh = Mesh(bee, {"service": [service()]}).start()
+    mesh.plane.refusals = ["no memory", "no memory"]
+    mesh.tell("service", "insert", service("db", "10.96.0.2"), "db")
+    bee.run_for(10)
+    assert "db" in mesh.last
+    assert mesh.counters.failed == 2
+    registry = CollectorRegistry()
+    registry.register(MeshCollector(mesh.counters))
+    text = registry.text()
+    assert "edgemesh_services 2" in text
+    assert 'edgemesh_changes_total{result="refused"} 2' in text
+
+
+def test_the_first_data_plane_that_works_is_taken(bee: Harness) -> None:
+    first, second = Plane(), Plane()
+    first.refusals.append("fake")
+    mesh = Mesh(bee, {"service": [service()]}).start([first, second])
+    assert (first.tables, second.tables[-1]["web"]) == ([], [])
+    assert mesh.counters.plane == "fake"
+
+
+def test_without_a_data_plane_the_readiness_says_why(bee: Harness) -> None:
+    mesh = Mesh(bee)
+    mesh.plane.refusals.append("fake")
+    mesh.start()
+    assert "not here" in bee.hive.readiness()[ModuleName.EDGEMESH].reason
+
+
+class _Applying(Module):
+    """A module with an applier only."""
+
+    name = "applying"
+
+    def __init__(self, plane: Plane, counters: MeshCounters) -> None:
+        super().__init__()
+        self.applier = Applier(self, [plane], counters, lambda _reason: None)
+
+    def on_start(self) -> None:
+        """Start, and apply nothing twice."""
+        self.applier.start()
+        self.applier.apply({}, frozenset())
+
+    @handles()
+    def lose(self, _message: Message) -> None:
+        """Somebody else has deleted the rules."""
+        self.applier.lost()
+
+
+def test_lost_rules_are_restored_at_once_but_not_more_than_once_a_second(bee: Harness) -> None:
+    plane, counters = Plane(), MeshCounters()
+    plane.now = bee.clock.monotonic
+    bee.add(_Applying, plane, counters)
+    bee.start()
+    bee.run_for(10)
+    began, before = bee.clock.monotonic(), len(plane.times)
+    for _ in range(5):
+        bee.send("applying", bee.message("a/b/c", "update"))
+    bee.run_for(0.5)
+    assert plane.times[before] - began < 0.05
+    assert len(plane.times) == before + 1
+    bee.run_for(10)
+    assert 2 <= len(plane.times) - before <= 6
+    assert plane.restored == counters.restored == 5
+    assert plane.cleaned

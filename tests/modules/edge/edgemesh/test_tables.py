@@ -1,0 +1,239 @@
+"""Which endpoints a node uses: tables of Services, slices and pods, without a kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from edged.api import Pod
+from modules.edge.edgemesh.objects import EndpointSlice, Service, ServiceKey
+from modules.edge.edgemesh.selection import Here, Prefer, Reason, Selector
+from modules.edge.edgemesh.state import MeshState
+from modules.edge.edgemesh.tables import PortTable, port_tables
+from tests.modules.edge.edgemesh.objects import NODE, endpoint, endpoints_of, pod, service, slice_of
+
+KEY = ServiceKey("default", "web")
+GROUPED = {"apps.kubeedge.io/service-topology": "range-nodegroup"}
+
+
+def tables(
+    given: Service, *slices: EndpointSlice, pods: tuple[Pod, ...] = (), settled: bool = True, **here: Any
+) -> list[PortTable]:
+    """The tables of a Service on the node n1, whose pods have addresses of 10.86.0.0/16."""
+    state = MeshState(NODE)
+    state.put_service(given)
+    for each in slices:
+        state.put_slice(each)
+    state.set_pods(pods)
+    state.is_settled = settled
+    here.setdefault("own_ranges", ("10.86.0.0/16",))
+    return list(port_tables(given, state.backends(KEY), Selector(Here(NODE, **here))))
+
+
+def inside(*args: Any, **kwargs: Any) -> list[str]:
+    """The addresses behind the ClusterIP."""
+    (table,) = tables(*args, **kwargs)
+    return [address for address, _ in table.inside.endpoints]
+
+
+def test_named_ports_are_those_of_each_pod() -> None:
+    """Case 3; and TCP and UDP on one number have each their own (case 2)."""
+    ports = [
+        {"name": "a", "port": 53, "targetPort": "dns", "protocol": "TCP"},
+        {"name": "b", "port": 53, "targetPort": "dns", "protocol": "UDP"},
+        {"name": "c", "port": 54, "targetPort": "nothing"},
+    ]
+    one = pod("one", "10.86.0.2", ports=[{"name": "dns", "containerPort": 5300, "protocol": "TCP"}])
+    named = [{"name": "dns", "containerPort": 5301}, {"name": "dns", "containerPort": 5302, "protocol": "UDP"}]
+    two = pod("two", "10.86.0.3", ports=named)
+    tcp, udp, none = tables(service(ports=ports), pods=(one, two))
+    assert tcp.inside.endpoints == (("10.86.0.2", 5300), ("10.86.0.3", 5301))
+    assert udp.inside.endpoints == (("10.86.0.3", 5302),)
+    assert none.inside == ((), False)
+    assert (tcp.protocol, udp.protocol, tcp.port, udp.port) == ("tcp", "udp", 53, 53)
+
+
+@pytest.mark.parametrize(
+    ("pods", "expected"),
+    [
+        ((pod(), pod("b", "10.86.0.3")), ["10.86.0.2", "10.86.0.3"]),
+        ((pod(), pod("b", "10.86.0.3", ready=False)), ["10.86.0.2"]),
+        ((pod(deleted=True), pod("b", "10.86.0.3")), ["10.86.0.3"]),
+        ((pod(deleted=True), pod("b", "10.86.0.3", deleted=True, ready=False)), ["10.86.0.2"]),
+        ((pod(ready=False),), []),
+        ((pod(labels={"app": "db"}),), []),
+        ((pod(ip=""),), []),
+        ((pod(status={"phase": "Succeeded"}),), []),
+    ],
+)
+def test_own_pods_count_as_they_are_now(pods: tuple[Pod, ...], expected: list[str]) -> None:
+    """Cases 9, 10, 12: the cloud's entries for this node are old, and do not count."""
+    stale = slice_of(endpoint("10.86.0.77", NODE))
+    assert inside(service(), stale, pods=pods) == expected
+
+
+def test_the_clouds_entries_for_this_node_count_until_edged_knows_its_pods() -> None:
+    stale = slice_of(endpoint("10.86.0.77", NODE))
+    assert inside(service(), stale, settled=False) == ["10.86.0.77"]
+    assert inside(service(), stale, pods=(pod(),), settled=False) == ["10.86.0.2"]
+    assert inside(service(selector={}), stale, pods=(pod(),)) == ["10.86.0.77"]
+
+
+def test_addresses_that_may_be_strangers_here_are_never_used() -> None:
+    """Case 11."""
+    given = slice_of(endpoint("10.86.0.5"), endpoint("192.0.2.7"))
+    assert inside(service(), given) == ["192.0.2.7"]
+    assert inside(service(), given, routed=("10.86.0.0/16",)) == ["10.86.0.5", "192.0.2.7"]
+    routed = {"routed": ("10.86.0.0/16",), "prefer": Prefer.NONE}
+    assert inside(service(), slice_of(endpoint("10.86.0.2")), pods=(pod(),), **routed) == ["10.86.0.2"]
+
+
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1", "169.254.169.254", "224.0.0.1", "300.0.0.1", "x", "10.0.0.1%eth0", ""]
+)
+def test_addresses_that_no_pod_has_are_left_out(address: str) -> None:
+    assert inside(service(selector={}), slice_of(endpoint(address), endpoint("192.0.2.7"))) == ["192.0.2.7"]
+
+
+NEAR = slice_of(
+    endpoint("192.0.2.2", "n2", zone="z1"),
+    endpoint("192.0.2.3", "n3", zone="z2"),
+    endpoint("192.0.2.4", "n4", zone="z2"),
+)
+GROUPS = {"n1": "g", "n3": "g", "n4": "h"}
+
+
+@pytest.mark.parametrize(
+    ("pods", "here", "expected"),
+    [
+        ((pod(),), {}, ["10.86.0.2"]),
+        ((pod(ready=False),), {"group": "g", "groups": GROUPS, "zone": "z1"}, ["192.0.2.3"]),
+        ((), {"zone": "z2"}, ["192.0.2.3", "192.0.2.4"]),
+        ((), {}, ["192.0.2.2", "192.0.2.3", "192.0.2.4"]),
+        ((pod(),), {"prefer": Prefer.NONE}, ["10.86.0.2", "192.0.2.2", "192.0.2.3", "192.0.2.4"]),
+    ],
+)
+def test_the_nearest_that_are_ready(pods: tuple[Pod, ...], here: dict[str, Any], expected: list[str]) -> None:
+    """Case 13: node, node group, zone, all."""
+    assert inside(service(), NEAR, pods=pods, **here) == expected
+
+
+def test_distributions_and_hints() -> None:
+    hinted = slice_of(
+        endpoint("192.0.2.2", zone="z1", hints={"forZones": [{"name": "z2"}]}),
+        endpoint("192.0.2.3", zone="z2", hints={"forZones": [{"name": "z1"}]}),
+    )
+    close = {"trafficDistribution": "PreferClose"}
+    assert inside(service(**close), hinted, zone="z1") == ["192.0.2.3"]
+    assert inside(service(**close), NEAR, zone="z2") == ["192.0.2.3", "192.0.2.4"]
+    assert inside(service(**close), NEAR, zone="z9") == ["192.0.2.2", "192.0.2.3", "192.0.2.4"]
+    same = service(trafficDistribution="PreferSameNode")
+    assert inside(same, NEAR, pods=(pod(),), prefer=Prefer.NONE) == ["10.86.0.2"]
+
+
+def test_a_node_group_uses_only_its_own() -> None:
+    """Case 14, with slices, and with Endpoints, which KubeEdge's cloud filters itself."""
+    given = service(annotations=GROUPED)
+    assert inside(given, NEAR, group="g", groups=GROUPS) == ["192.0.2.3"]
+    assert inside(given, NEAR, groups=GROUPS) == []
+    state = MeshState(NODE)
+    state.put_service(given)
+    state.put_endpoints(endpoints_of("192.0.2.9"))
+    (table,) = port_tables(given, state.backends(KEY), Selector(Here(NODE, "g")))
+    assert table.inside.endpoints == (("192.0.2.9", 8080),)
+
+
+def test_the_policy_local_drops_only_where_others_have_endpoints() -> None:
+    """Case 7."""
+    local = service(internalTrafficPolicy="Local")
+    (table,) = tables(local, NEAR)
+    assert table.inside == ((), True)
+    (table,) = tables(local)
+    assert table.inside == ((), False)
+    (table,) = tables(local, NEAR, pods=(pod(),))
+    assert table.inside == ((("10.86.0.2", 8080),), False)
+
+
+def test_node_ports_and_external_addresses_have_their_own_policy() -> None:
+    """Case 8."""
+    spec: dict[str, Any] = {
+        "type": "NodePort", "externalTrafficPolicy": "Local", "externalIPs": ["198.51.100.1", "127.0.0.1"],
+        "ports": [{"port": 80, "nodePort": 30080, "targetPort": 8080}],
+    }  # fmt: skip
+    (table,) = tables(service(**spec), NEAR, prefer=Prefer.NONE)
+    assert (table.node_port, table.external, table.keeps_source) == (30080, ("198.51.100.1",), True)
+    assert len(table.inside.endpoints) == 3
+    assert table.outside == ((), True)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        service(ip="None"), service(ip=""), service(type="ExternalName", externalName="example.org"),
+        service(labels={"service.kubernetes.io/service-proxy-name": "other"}),
+        service(labels={"service.edgemesh.kubeedge.io/service-proxy-name": ""}),
+        service(ports=[{"port": 80, "protocol": "SCTP"}, {"port": 0}, {"port": 70000}]),
+    ],
+)  # fmt: skip
+def test_services_without_an_address_or_of_others_have_no_tables(given: Service) -> None:
+    assert tables(given, NEAR, pods=(pod(),)) == []
+
+
+def test_both_ip_versions_and_affinity() -> None:
+    spec: dict[str, Any] = {
+        "clusterIPs": ["10.96.0.1", "fd00::1"], "sessionAffinity": "ClientIP",
+        "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 10}},
+    }  # fmt: skip
+    both = pod(status={"podIPs": [{"ip": "10.86.0.2"}, {"ip": "fd00:86::2"}]})
+    four, six = tables(service(**spec), pods=(both,))
+    assert (four.inside.endpoints, six.inside.endpoints) == ((("10.86.0.2", 8080),), (("fd00:86::2", 8080),))
+    assert (four.affinity, six.affinity, six.is_ipv6) == (10, 10, True)
+    (table,) = tables(service(sessionAffinity="ClientIP"), pods=(pod(),))
+    assert table.affinity == 10800
+
+
+def test_pods_that_a_cloud_of_2019_lists_are_used_at_their_nodes() -> None:
+    state = MeshState(NODE)
+    state.put_service(service())
+    ports = [{"containerPort": 8080, "hostPort": 18080}]
+    state.put_pod_list(
+        KEY,
+        (
+            pod("a", "10.86.0.9", node="n2", ports=ports, status={"hostIP": "192.0.2.2"}),
+            pod("b", "10.86.0.9", node="n3", status={"hostIP": "192.0.2.3"}),
+            pod("c", "10.86.0.9", node="n4", hostNetwork=True, status={"hostIP": "192.0.2.4"}),
+            pod("d", "10.86.0.9", node=NODE, ports=ports, status={"hostIP": "192.0.2.1"}),
+        ),
+    )
+    (table,) = port_tables(service(), state.backends(KEY), Selector(Here(NODE)))
+    assert table.inside.endpoints == (("192.0.2.2", 18080), ("192.0.2.4", 8080))
+
+
+def test_each_endpoint_has_a_reason() -> None:
+    given = service(annotations=GROUPED)
+    state = MeshState(NODE)
+    state.put_service(given)
+    state.put_slice(slice_of(endpoint("192.0.2.3", "n3"), endpoint("192.0.2.4", "n4"), endpoint("10.86.0.9", "n4")))
+    state.set_pods((pod(), pod("b", "10.86.0.3", ready=False)))
+    here = Here(NODE, "g", groups=GROUPS, own_ranges=("10.86.0.0/16",))
+    assert Selector(here).reasons(given, "", state.backends(KEY)) == [
+        Reason.USED, Reason.NOT_READY, Reason.FARTHER, Reason.OTHER_GROUP, Reason.UNREACHABLE,
+    ]  # fmt: skip
+    assert Selector(here).reasons(given, "Local", state.backends(KEY))[2] is Reason.OTHER_NODE
+
+
+def test_only_services_of_changed_pods_change() -> None:
+    state = MeshState(NODE)
+    state.put_service(service())
+    state.put_service(service("db", "10.96.0.2"))
+    other = ServiceKey("default", "db")
+    assert state.set_pods((pod(),)) == {KEY}
+    assert state.set_pods((pod(),)) == set()
+    assert state.set_pods((pod(labels={"app": "db"}),)) == {KEY, other}
+    assert state.set_pods(()) == {other}
+    assert state.put_service(service()) == set()
+    assert state.put_slice(slice_of(endpoint("192.0.2.2"))) == {KEY}
+    assert state.put_slice(slice_of(endpoint("192.0.2.2"))) == set()
+    assert state.delete_slice("default", "web-x") == {KEY}
+    assert state.delete_slice("default", "web-x") == set()

@@ -1,0 +1,185 @@
+"""The page in a real browser, on a real cloudcore with planted faults: what it says, and no text becomes markup."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from beehive.clock import RealClock
+from modules.page.api import About
+from modules.page.server import PageServer
+from modules.processes.cloudcore.control_client import Apply
+from modules.processes.cloudcore.page_command import ControlLinks
+from modules.tools.kubectl.rest import RestClient
+from tests.modules.processes.cloudcore.stubs import Stub
+from tests.support.browser import Browser, browser, why_none
+
+pytestmark = pytest.mark.skipif(bool(why_none()), reason=why_none() or "-")
+
+MARKUP = "<img src=x onerror=window.broken=1><script>window.broken=1</script>"
+ODD = f"{MARKUP} javascript:alert(1) {{{{7*7}}}} \u202eevil\u2066 \x1b[31m\x1b]52;c;aGk=\x07"
+WAITING = {"waiting": {"reason": "CrashLoopBackOff", "message": ODD}}
+
+
+def manifest(kind: str, name: str, spec: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    """Return a manifest."""
+    return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, **fields}, "spec": spec}
+
+
+class Looked:
+    """A cloudcore with a page, and a browser that has opened it."""
+
+    def __init__(self, page: PageServer, window: Browser) -> None:
+        self.page = page
+        self.window = window
+
+    def open(self) -> None:
+        """Open the page of the fleet with a new session."""
+        self.window.open("about:blank")
+        self.window.open(self.page.address())
+        try:
+            self.window.wait("document.querySelectorAll('.rows .row').length === 2")
+        except AssertionError as error:
+            raise AssertionError(
+                f"{error}; the page says: {self.window.run('return document.body.innerText')}"
+            ) from None
+
+    def sentence(self, words: str) -> str:
+        """Return the sentence of the page when it has some words."""
+        said = "(document.getElementById('sentence') || {textContent: ''}).textContent"
+        self.window.wait(f"{said}.includes({words!r})")
+        return str(self.window.run(f"return {said}"))
+
+    def follow(self, text: str) -> None:
+        """Click the link with a text."""
+        link = f"[...document.querySelectorAll('a')].find((each) => each.textContent.trim() === {text!r})"
+        self.window.wait(f"Boolean({link})")
+        self.window.run(f"{link}.click()")
+
+
+@pytest.fixture(scope="module")
+def looked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Looked]:
+    """Start a cloudcore with faults, its page, and a browser."""
+    directory, clock = tmp_path_factory.mktemp("page"), RealClock()
+    with Stub(directory) as stub, stub.edge("kiel-01"):
+        plant(stub)
+        client = RestClient(stub.config.control_socket)
+        page = PageServer(client, ControlLinks(stub.client), clock, About("here", "1", "cloudcore"))
+        try:
+            with browser(1280, 900) as window:
+                yield Looked(page, window)
+        finally:
+            page.stop()
+            clock.close()
+
+
+@pytest.fixture(autouse=True)
+def opened(looked: Looked) -> None:
+    """Begin each test at the page of the fleet."""
+    looked.open()
+
+
+def plant(stub: Stub) -> None:
+    """Make nodes and pods with faults, whose texts are hostile."""
+    annotations = {"note": ODD}
+    documents = [
+        manifest("Node", "kiel-01", {}, labels={"topology.kubernetes.io/zone": "kiel"}),
+        manifest("Node", "kiel-02", {"unschedulable": True}, annotations=annotations),
+        manifest("Pod", "crasher", {"nodeName": "kiel-01", "containers": [{"name": "c", "image": "web:1"}]}),
+        manifest("Pod", "lost", {"nodeSelector": {"no": "where"}, "containers": [{"name": "c", "image": "web:1"}]}),
+    ]
+    for item in stub.client.run(Apply(documents)):
+        assert not item.error, item.error
+    client = RestClient(stub.config.control_socket)
+    statuses = [{"name": "c", "ready": False, "restartCount": 3, "image": "web:1", "imageID": "", "state": WAITING}]
+    path = "/api/v1/namespaces/default/pods/crasher/status"
+    patch = {"status": {"phase": "Running", "containerStatuses": statuses, "message": ODD}}
+    client.request("PATCH", path, body=patch, content_type="application/merge-patch+json")
+    status = {"status": {"nodeInfo": {"osImage": ODD, "kubeletVersion": "v1.32.10-edgecore-0.3.0"}}}
+    client.request("PATCH", "/api/v1/nodes/kiel-01/status", body=status, content_type="application/merge-patch+json")
+
+
+def test_each_question_is_answered_a_click_from_the_first_page(looked: Looked) -> None:
+    window = looked.window
+    looked.sentence("1 of 2 nodes is connected; 1 never connected.")
+    findings = "document.querySelector('.todo')"
+    window.wait(f"Boolean({findings}) && {findings}.textContent.includes('crasher does not run')")
+    assert window.run("return location.hash") == "", "the token is not kept in the address"
+    assert window.run("return document.querySelectorAll('.rows .row').length") == 2
+
+    looked.follow("1 never connected")
+    window.wait("document.querySelectorAll('.rows .row').length === 1")
+    assert window.run("return location.search") == "?q=is%3Anever"
+    looked.follow("Fleet")
+    window.wait("document.querySelectorAll('.rows .row').length === 2")
+
+    looked.follow("kiel-01")
+    looked.sentence("kiel-01 is")
+    window.wait("document.body.textContent.includes('127.0.0.1')")
+    looked.follow("default/crasher")
+    said = looked.sentence("default/crasher")
+    assert "restarted 3 times" in said
+    window.run("document.querySelector('td button').click()")
+    window.wait("Boolean(document.querySelector('.log'))")
+    assert "cannot be read" in str(window.run("return document.querySelector('.log').textContent"))
+
+    looked.follow("Pods")
+    looked.sentence("pods run")
+    window.keys("lost", "#q")
+    window.wait("location.search === '?q=lost' && document.querySelectorAll('td a.name').length === 1")
+    looked.follow("default/lost")
+    looked.sentence("default/lost")
+    looked.follow("Fleet")
+    looked.sentence("nodes is connected")
+
+
+def test_no_text_of_others_becomes_markup_or_leaves_the_page(looked: Looked) -> None:
+    window = looked.window
+    for path in ("/page/", "/page/nodes/kiel-01", "/page/pods", "/page/pods/default/crasher"):
+        window.run("history.pushState(null, '', arguments[0]); dispatchEvent(new PopStateEvent('popstate'))", path)
+        window.wait("Boolean(document.getElementById('sentence'))")
+        window.wait("!document.body.textContent.includes('reading')")
+    window.wait("document.body.textContent.includes('<script>')")
+    assert "\\u202e" in str(window.run("return document.body.textContent"))
+    assert window.run("return [window.broken === undefined, document.querySelectorAll('img, main script').length]") == [
+        True, 0,
+    ]  # fmt: skip
+    text = str(window.run("return document.body.textContent"))
+    assert not set("\u202e\u2066\x1b\x07") & set(text)
+    hrefs = window.run("return [...document.querySelectorAll('a')].map((each) => each.getAttribute('href'))")
+    assert all(href.startswith(("/page/", "#")) for href in hrefs)
+    origin = window.run("return location.origin")
+    assert all(url.startswith(origin) for url in window.requests())
+
+
+def test_the_search_says_what_is_wrong_with_it(looked: Looked) -> None:
+    window = looked.window
+    window.keys("color:red", "#q")
+    window.wait("document.querySelector('[role=alert]')?.textContent.includes('there is no color')")
+    window.keys("\ue00c", "#q")  # Escape
+    window.wait("document.querySelectorAll('.rows .row').length === 2")
+
+
+def test_the_narrow_and_the_dark_page_need_no_sideways_scrolling(looked: Looked) -> None:
+    window = looked.window
+    for path in ("/page/", "/page/nodes/kiel-01", "/page/pods/default/crasher"):
+        window.run("history.pushState(null, '', arguments[0]); dispatchEvent(new PopStateEvent('popstate'))", path)
+        window.wait("Boolean(document.getElementById('sentence'))")
+        for width in (390, 1280):
+            window.resize(width, 900)
+            wide = "[...document.querySelectorAll('main, .bar')].every((each) => each.scrollWidth <= innerWidth)"
+            assert window.run(f"return {wide} && document.documentElement.scrollWidth <= innerWidth")
+    before = window.run("return getComputedStyle(document.body).backgroundColor")
+    window.click("#theme")
+    assert window.run("return getComputedStyle(document.body).backgroundColor") != before
+    window.click("#theme")
+    assert [each for each in window.console() if "Content Security Policy" in each or "Uncaught" in each] == []
+
+
+def test_an_address_that_was_used_opens_nothing(looked: Looked) -> None:
+    window = looked.window
+    window.run("sessionStorage.clear()")
+    window.open("about:blank")
+    window.open(f"{looked.page.address().partition('#')[0]}#{'A' * 43}")
+    assert looked.sentence("no session") == "This page has no session."
+    assert "opened once" in str(window.run("return document.querySelector('main').textContent"))

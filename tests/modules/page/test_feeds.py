@@ -1,0 +1,78 @@
+"""The feeds of a picture: they run while somebody looks, and go on after an error."""
+
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from beehive.clock import RealClock
+from modules.cloud.messages import LinkSession, NodeConnection
+from modules.page.feeds import NAMES, Feeds
+from modules.page.picture import Links, Picture
+from modules.tools.kubectl.errors import UnreachableError
+
+PATIENCE = 60.0
+NODE = {"metadata": {"name": "n1"}}
+
+
+class Api:
+    """An API server with Nodes in two parts, whose watches a test feeds, and that is away at first."""
+
+    def __init__(self) -> None:
+        self.failures = 1
+        self.events: queue.Queue[Any] = queue.Queue()
+        self.asked: list[str] = []
+
+    def get(self, path: str, query: Any = ()) -> dict[str, Any]:
+        """Return a part of a list."""
+        self.asked.append(path)
+        if self.failures:
+            self.failures -= 1
+            raise UnreachableError("cannot reach the server")
+        if path.endswith("pods"):
+            return {"items": [], "metadata": {"resourceVersion": "7"}}
+        if dict(query).get("continue"):
+            return {"items": [{"metadata": {"name": "n2"}}], "metadata": {"resourceVersion": "7"}}
+        return {"items": [NODE, "odd"], "metadata": {"continue": "more"}}
+
+    def lines(self, path: str, query: Any = ()) -> Iterator[bytes]:
+        """Yield the events of a watch of Nodes, until one is None; a watch of pods says nothing."""
+        assert dict(query)["resourceVersion"] == "7"
+        while path.endswith("nodes") and (event := self.events.get()) is not None:
+            yield msgspec.json.encode(event)
+
+    def links(self) -> Links:
+        """Return a connection."""
+        return Links({"n1": NodeConnection("n1", 5.0, 1.0, connection="c1")})
+
+    def sessions(self, since: float) -> list[LinkSession]:
+        """Return the journal."""
+        return [LinkSession("n1", "c1", "a", since)]
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    """Wait until a condition is true."""
+    pause, deadline = threading.Event(), RealClock().monotonic() + PATIENCE
+    while not is_so():
+        assert RealClock().monotonic() < deadline
+        pause.wait(0.02)
+
+
+def test_the_feeds_follow_the_fleet() -> None:
+    clock = RealClock()
+    picture, api = Picture(clock.now), Api()
+    feeds = Feeds(picture, api, api, clock)
+    assert api.asked == [], "nobody looks"
+    feeds.look()
+    feeds.look()
+    wait_until(lambda: picture.changes(0, len(NAMES)).is_read)
+    wait_until(lambda: picture.node("n2") is not None)
+    api.events.put({"type": "MODIFIED", "object": {"metadata": {"name": "n3"}}})
+    api.events.put({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "9"}}})
+    api.events.put({"type": "DELETED", "object": {"metadata": {"name": "n2"}}})
+    wait_until(lambda: picture.node("n3") is not None and picture.node("n2") is None)
+    feeds.stop()
+    api.events.put({"type": "ERROR", "object": {"code": 410}})
+    clock.close()

@@ -1,0 +1,226 @@
+"""The HTTP service of the page: who may ask, and what every answer has."""
+
+import gzip
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import modules.page as page_package
+from beehive.http.request import Request
+from beehive.http.responses import Response
+from beehive.simulation import Simulation
+from modules.page.api import About, FleetApi
+from modules.page.feeds import Feeds
+from modules.page.guard import HEADERS, POLICY
+from modules.page.picture import Links, Picture
+from modules.page.pod_story import PodStories
+from modules.page.service import PageService
+from modules.page.sessions import Sessions
+from modules.tools.kubectl.rest import RestClient
+
+HOST = "127.0.0.1:8080"
+ORIGIN = f"http://{HOST}"
+OWN = {"host": HOST, "origin": ORIGIN, "x-edgecore-page": "1"}
+
+
+class Nothing:
+    """A source without links; its feeds do not run."""
+
+    def links(self) -> Links:
+        """See `LinkSource`."""
+        return Links()
+
+    def sessions(self, since: float) -> list[Any]:
+        """See `LinkSource`."""
+        return []
+
+
+class Page:
+    """The service with a picture that a test fills."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        clock = Simulation(1).clock
+        client = RestClient(tmp_path / "no.sock")
+        self.sessions = Sessions(clock)
+        self.picture = Picture(clock.now)
+        feeds = Feeds(self.picture, client, Nothing(), clock)
+        feeds.stop()
+        api = FleetApi(
+            self.picture,
+            feeds,
+            PodStories("cloudcore", client),
+            lambda _: [],
+            About("sock", "1", "cloudcore"),
+            clock.now,
+        )
+        self.service = PageService(self.sessions, [HOST, "localhost:8080"], api)
+
+    def ask(self, path: str, method: str = "GET", body: bytes = b"", **more: str) -> Response:
+        """Send a request with more headers, `_` for `-` in their names."""
+        return self.send(path, {name.replace("_", "-"): value for name, value in more.items()}, method, body)
+
+    def send(self, path: str, headers: dict[str, str], method: str = "GET", body: bytes = b"") -> Response:
+        """Send a request; a header `-` is left out."""
+        found = {"host": HOST} | headers
+        target, _, query = path.partition("?")
+        return self.service.serve(
+            Request(
+                method=method, target=path, parts=tuple(part for part in target.split("/") if part), body=body,
+                query=tuple(tuple(each.split("=", 1)) for each in query.split("&") if each),  # type: ignore[misc]
+                headers=tuple((name, value) for name, value in found.items() if value != "-"),
+            )
+        )  # fmt: skip
+
+    def key(self) -> str:
+        """Return the key of a new session."""
+        body = msgspec.json.encode({"token": self.sessions.new_token()})
+        answer = self.send("/page/v1/session", OWN, "POST", body)
+        assert answer.status == 200, answer.body
+        return str(msgspec.json.decode(answer.body)["key"])
+
+    def get(self, path: str) -> Any:
+        """Ask with a session."""
+        answer = self.ask(path, authorization=f"Bearer {self.key()}")
+        assert answer.status == 200, answer.body
+        return msgspec.json.decode(answer.body)
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Page:
+    """Return the service."""
+    return Page(tmp_path)
+
+
+HOSTS = (
+    "evil.example", "evil.example:8080", "127.0.0.1", "127.0.0.1:80", "127.0.0.1:80800", "127.0.0.1.evil.example:8080",
+    "localhost", "localhost:8081", "localhost.:8080", "LOCALHOST:8080", "127.1:8080", "2130706433:8080", "[::1]:8080",
+    "0.0.0.0:8080", "127.0.0.1:8080.", "127.0.0.1:8080@evil.example", "evil.example:8080, 127.0.0.1:8080", " ", "-",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("path", ["/page/", "/page/files/main.js", "/page/v1/me", "/page/v1/session"])
+def test_another_name_of_the_server_is_refused(page: Page, host: str, path: str) -> None:
+    answer = page.ask(path, host=host, authorization="Bearer x")
+    assert (answer.status, b"address that the command printed" in answer.body) == (421, True)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "http://evil.example"},
+        {"origin": "null"},
+        {"origin": f"https://{HOST}"},
+        {"origin": "http://localhost:8080"},
+        {"origin": "http://127.0.0.1:8081"},
+        {"origin": f"{ORIGIN}/"},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+        {"sec-fetch-site": "none", "sec-fetch-mode": "no-cors"},
+    ],
+)
+def test_another_site_is_refused(page: Page, headers: dict[str, str]) -> None:
+    key = page.key()
+    for path in ("/page/", "/page/v1/me", "/page/v1/changes"):
+        assert page.send(path, headers | {"authorization": f"Bearer {key}"}).status == 403
+
+
+def test_a_session_wants_the_page_itself_and_a_token(page: Page) -> None:
+    body = msgspec.json.encode({"token": page.sessions.new_token()})
+    assert page.ask("/page/v1/session", "POST", body).status == 403
+    assert page.ask("/page/v1/session", "POST", body, origin=ORIGIN).status == 403
+    for wrong in (b"", b"{}", b'{"token":1}', b"[]", b"\xff", b"[" * 3000):
+        assert page.send("/page/v1/session", OWN, "POST", wrong).status == 400
+    assert page.send("/page/v1/session", OWN, "POST", b'{"token":"no"}').status == 401
+    assert page.send("/page/v1/session", OWN).status == 405
+    assert page.send("/page/v1/session", OWN, "POST", body).status == 200
+    assert page.send("/page/v1/session", OWN, "POST", body).status == 401
+
+
+def test_a_session_can_be_ended(page: Page) -> None:
+    key = f"Bearer {page.key()}"
+    assert page.ask("/page/v1/me", authorization=key).status == 200
+    assert page.send("/page/v1/session", OWN | {"authorization": key}, "DELETE").status == 200
+    assert page.ask("/page/v1/me", authorization=key).status == 401
+
+
+@pytest.mark.parametrize("path", ["me", "changes", "nodes/n1", "pods", "explain/a/b", "log/a/b/c", "else"])
+def test_nothing_is_said_without_a_key(page: Page, path: str) -> None:
+    page.picture.put_nodes([{"metadata": {"name": "secret-node"}}])
+    for given in ("-", "Bearer ", "Bearer wrong", "Basic eDp5", page.key()):
+        answer = page.ask(f"/page/v1/{path}", authorization=given)
+        assert answer.status == 401
+        assert b"secret-node" not in answer.body
+
+
+def test_nothing_can_be_changed(page: Page) -> None:
+    key = f"Bearer {page.key()}"
+    for method in ("POST", "PUT", "PATCH", "DELETE"):
+        assert page.send("/page/v1/nodes/n1", OWN | {"authorization": key}, method).status == 405
+        assert page.ask("/page/", method).status == 405
+
+
+@pytest.mark.parametrize(
+    "path", ["/page/", "/page/nodes/n1", "/page/files/main.js", "/page/files/no.js", "/page/v1/me", "/else", "/"]
+)
+def test_every_answer_has_the_headers(page: Page, path: str) -> None:
+    answer = page.ask(path)
+    assert set(HEADERS) <= set(answer.headers)
+
+
+def test_the_policy_allows_code_and_style_of_this_server_only() -> None:
+    assert "unsafe" not in POLICY
+    assert "nonce" not in POLICY
+    assert "require-trusted-types-for 'script'" in POLICY
+
+
+def test_files_are_served_with_tags_and_nothing_beside_them(page: Page) -> None:
+    answer = page.ask("/page/files/main.js")
+    tag = dict(answer.headers)["ETag"]
+    assert (answer.status, answer.content_type) == (200, "text/javascript; charset=utf-8")
+    assert page.ask("/page/files/main.js", if_none_match=tag).status == 304
+    for name in ("page.html", "service.py", "..%2fservice.py", "main.js.map"):
+        assert page.ask(f"/page/files/{name}").status == 404
+
+
+def test_a_node_and_pods_as_the_page_asks_for_them(page: Page) -> None:
+    labels = {"topology.kubernetes.io/zone": "kiel"}
+    page.picture.put_nodes(
+        [{"metadata": {"name": "n1", "labels": labels}, "status": {"nodeInfo": {"osImage": "Debian"}}}]
+    )
+    spec = {"nodeName": "n1", "containers": [{"name": "c", "image": "web:1"}]}
+    metadata = {"namespace": "shop", "name": "web"}
+    page.picture.put_pods([{"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}])
+    story = page.get("/page/v1/nodes/n1")
+    assert (story["row"]["zone"], story["row"]["state"], story["facts"]["osImage"]) == ("kiel", "never", "Debian")
+    assert [each["name"] for each in story["pods"]] == ["web"]
+    pods = page.get("/page/v1/pods")
+    assert [(each["owner"], each["status"]) for each in pods["groups"]] == [("pod shop/web", "Pending")]
+    assert [each["name"] for each in page.get("/page/v1/pods?q=WEB")["found"]] == ["web"]
+    assert page.get("/page/v1/pods?q=else")["found"] == []
+    answer = page.ask("/page/v1/nodes/n2", authorization=f"Bearer {page.key()}")
+    assert (answer.status, b"there is no node n2" in answer.body) == (404, True)
+
+
+def test_without_a_cloudcore_the_error_says_so(page: Page) -> None:
+    answer = page.ask("/page/v1/explain/a/b", authorization=f"Bearer {page.key()}")
+    assert (answer.status, b"cannot reach the server" in answer.body) == (502, True)
+
+
+FILES = Path(page_package.__file__).parent / "files"
+FORBIDDEN = re.compile(
+    r"innerHTML|outerHTML|insertAdjacentHTML|srcdoc|document\.write|eval\(|new Function|setTimeout\(['\"]"
+    r"|https?://(?!www\.w3\.org)"
+)
+
+
+def test_the_files_make_no_markup_from_texts_and_ask_no_other_server() -> None:
+    for path in FILES.iterdir():
+        assert not FORBIDDEN.search(path.read_text()), path.name
+
+
+def test_the_files_are_small() -> None:
+    assert sum(len(gzip.compress(path.read_bytes())) for path in FILES.iterdir()) < 40_000

@@ -1,0 +1,49 @@
+"""Tokens and keys of the page, in virtual time."""
+
+from beehive.simulation import Simulation
+from modules.page.sessions import IDLE_SECONDS, LONGEST_SECONDS, MOST_SESSIONS, TOKEN_SECONDS, Sessions
+
+
+def test_a_token_is_exchanged_once() -> None:
+    sessions = Sessions(Simulation(1).clock)
+    token = sessions.new_token()
+    key = sessions.exchange(token)
+    assert len(token) == 43
+    assert key not in ("", token)
+    assert sessions.is_valid(key)
+    assert sessions.exchange(token) == ""
+    assert not sessions.is_valid(token)
+    assert not sessions.is_valid("")
+    assert sessions.exchange("") == ""
+
+
+def test_a_token_ends_after_a_minute() -> None:
+    world = Simulation(1)
+    sessions = Sessions(world.clock)
+    early, late = sessions.new_token(), sessions.new_token()
+    world.run_for(TOKEN_SECONDS - 0.1)
+    assert sessions.exchange(early)
+    world.run_for(0.2)
+    assert sessions.exchange(late) == ""
+
+
+def test_a_session_ends_when_it_is_not_used_and_in_any_case() -> None:
+    world = Simulation(1)
+    sessions = Sessions(world.clock)
+    unused, used = (sessions.exchange(sessions.new_token()) for _ in range(2))
+    for _ in range(int(LONGEST_SECONDS // (IDLE_SECONDS - 1.0))):
+        world.run_for(IDLE_SECONDS - 1.0)
+        assert sessions.is_valid(used)
+    assert not sessions.is_valid(unused)
+    world.run_for(IDLE_SECONDS - 1.0)
+    assert not sessions.is_valid(used)
+
+
+def test_sessions_are_bounded_and_can_be_ended() -> None:
+    sessions = Sessions(Simulation(1).clock)
+    keys = [sessions.exchange(sessions.new_token()) for _ in range(MOST_SESSIONS)]
+    assert all(keys)
+    assert sessions.exchange(sessions.new_token()) == ""
+    sessions.end(keys[0])
+    assert not sessions.is_valid(keys[0])
+    assert sessions.exchange(sessions.new_token())

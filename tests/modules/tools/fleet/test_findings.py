@@ -1,0 +1,134 @@
+"""What needs somebody: each rule with a planted fault, and fleets without one."""
+
+from modules.tools.fleet.findings import Fleet, findings
+from modules.tools.fleet.rows import NodeRow, PodRow, gaps_of, pod_row
+from modules.tools.fleet.sentences import Part, fleet_sentence, pods_sentence
+
+NOW = 1_000_000.0
+OLD = "1970-01-05T00:00:00Z"
+DAY = 86_400.0
+
+
+def node(name: str, state: str = "connected", **fields: object) -> NodeRow:
+    """Return a row."""
+    return NodeRow(name, state, **fields)  # type: ignore[arg-type]  # fields of the row
+
+
+def pod(name: str, status: str = "Running", ready: str = "1/1", **fields: object) -> PodRow:
+    """Return a row."""
+    values = {"node": "n1", "created": OLD, "is_troubled": status != "Running" or ready != "1/1", **fields}
+    return PodRow("shop", name, status=status, ready=ready, **values)  # type: ignore[arg-type]  # fields of the row
+
+
+def said(nodes: list[NodeRow], pods: list[PodRow] | None = None) -> list[str]:
+    """Return the sentences of the findings."""
+    return [each.sentence for each in findings(Fleet(nodes, pods or [], NOW))[0]]
+
+
+def test_a_fleet_without_trouble_has_no_finding() -> None:
+    assert said([node("n1", certificate_ends=NOW + 20 * DAY)], [pod("web")]) == []
+    assert said([], []) == []
+
+
+def test_nodes_that_went_together_are_one_finding() -> None:
+    lost = [node(f"h{each}", "away", since=NOW - 3600.0 + each, zone="hamburg", pods=2) for each in range(9)]
+    (found,), number = findings(Fleet([*lost, node("n1")], [], NOW))
+    assert (found.sentence, number) == ("9 nodes of hamburg went away together", 1)
+    assert found.detail == "60m ago · 18 pods were bound to them"
+    assert found.nodes == tuple(f"h{each}" for each in range(9))
+
+
+def test_nodes_that_went_at_different_times_are_single_and_counted_beyond_three() -> None:
+    rows = [node(f"n{each}", "away", since=NOW - 3600.0 * (each + 1), last_word="no route") for each in range(5)]
+    assert said(rows) == ["2 more nodes are away", "n0 is away", "n1 is away", "n2 is away"]
+
+
+def test_what_nodes_that_went_together_share() -> None:
+    by_address = [node(f"n{each}", "away", since=NOW - 99.0, address="192.0.2.1") for each in range(3)]
+    assert said(by_address) == ["3 nodes that came from 192.0.2.1 went away together"]
+    nothing = [node(f"n{each}", "away", since=NOW - 99.0, address=f"192.0.2.{each}") for each in range(3)]
+    assert said(nothing) == ["3 nodes went away together"]
+
+
+def test_nodes_behind_for_the_same_reason_are_one_finding() -> None:
+    reason = "it has not acknowledged a message for {}s"
+    rows = [node("n1", "behind", reason=reason.format(61)), node("n2", "behind", reason=reason.format(75))]
+    assert said(rows) == ["n1 and n2 are connected, but behind"]
+
+
+def test_certificates() -> None:
+    ends = {"away": 13.0, "connected": 2.5}
+    rows = [node(name, name, certificate_ends=NOW + days * DAY) for name, days in ends.items()]
+    rows += [node("ended", "connected", certificate_ends=NOW - 1.0), node("soon", certificate_ends=NOW + 4 * DAY)]
+    sentences = [each for each in said(rows) if each.startswith("the certificate")]
+    assert sentences == [
+        "the certificate of away ends in 13 days, and it is away",
+        "the certificate of connected ends in 2 days",
+        "the certificate of ended has ended",
+    ]
+
+
+def test_pressure_is_of_nodes_that_are_here() -> None:
+    marks = ("DiskPressure",)
+    assert said([node("n1", marks=marks), node("n2", marks=marks)]) == ["n1 and n2 have DiskPressure"]
+
+
+def test_pods_of_one_owner_that_fail_alike_are_one_finding() -> None:
+    pods = [pod(f"web-{each}", "CrashLoopBackOff", "0/1", owner="Deployment web") for each in range(4)]
+    (found,), _ = findings(Fleet([node("n1")], pods, NOW))
+    assert (found.sentence, found.detail) == ("Deployment web: 4 pods do not run (CrashLoopBackOff)", "on n1")
+    assert found.command == "cloudcore why pod shop/web-0"
+
+
+def test_pods_that_start_or_whose_node_is_away_are_not_failing() -> None:
+    young = pod("new", "ContainerCreating", "0/1", created="1970-01-12T13:46:30Z")
+    there = pod("gone", "CrashLoopBackOff", "0/1", node="n9")
+    unbound = pod("late", "Pending", "0/1", node="")
+    rows = [node("n1"), node("n9", "away", since=NOW - 99.0)]
+    assert said(rows, [young, there, unbound]) == ["n9 is away", "pod shop/late does not run (no node yet)"]
+
+
+def text(rows: list[NodeRow]) -> str:
+    """Return the sentence without its links."""
+    return "".join(part.text for part in fleet_sentence(rows))
+
+
+def test_the_sentence_of_a_fleet() -> None:
+    assert text([]) == "No node has joined yet."
+    assert text([node("n1")]) == "The node is connected."
+    assert text([node("n1"), node("n2")]) == "All 2 nodes are connected."
+    rows = [node("n1"), node("n2", "behind"), node("n3", "away"), node("n4", "away"), node("n5", "never")]
+    assert text(rows) == "2 of 5 nodes are connected; 2 are away, 1 is behind, 1 never connected."
+    assert Part("2 are away", "is:away") in fleet_sentence(rows)
+
+
+def test_the_sentence_of_pods_leaves_nodes_that_are_away_apart() -> None:
+    rows = [node("n1"), node("n2", "away")]
+    assert pods_sentence([], rows) == "There are no pods."
+    assert pods_sentence([pod("a"), pod("b", "Error", "0/1")], rows) == "1 of 2 pods run."
+    assert pods_sentence([pod("a"), pod("b", node="n2")], rows) == (
+        "The pod runs; 1 more is on nodes that are away, where their state is the last that was reported."
+    )
+
+
+def test_gaps_of_a_link() -> None:
+    sessions = [(NOW - 2 * DAY, NOW - 5000.0), (NOW - 4000.0, NOW - 3000.0), (NOW - 3000.0, 0.0)]
+    assert gaps_of(sessions, NOW) == ((NOW - 5000.0, NOW - 4000.0),)
+    assert gaps_of([(NOW - 100.0, NOW - 40.0)], NOW) == ((NOW - 40.0, 0.0),)
+    assert gaps_of([(NOW - 3 * DAY, NOW - 2 * DAY)], NOW) == ((NOW - 2 * DAY, 0.0),)
+    assert gaps_of([], NOW) == ()
+    flicker = [(NOW - 1000.0 + 2 * each, NOW - 999.0 + 2 * each) for each in range(400)]
+    assert len(gaps_of(flicker, NOW)) == 60
+
+
+def test_a_row_of_a_pod() -> None:
+    owner = {"controller": True, "kind": "ReplicaSet", "name": "web-5d9f"}
+    metadata = {
+        "namespace": "shop", "name": "web-5d9f-x", "ownerReferences": [owner], "creationTimestamp": OLD,
+        "labels": {"pod-template-hash": "5d9f"},
+    }  # fmt: skip
+    row = pod_row({"metadata": metadata, "spec": {"nodeName": "n1", "containers": [{"name": "c", "image": "web:1"}]},
+                   "status": {"phase": "Pending"}})  # fmt: skip
+    assert row == PodRow(
+        "shop", "web-5d9f-x", "n1", "Pending", "0/1", 0, "Deployment web", OLD, "web:1", is_troubled=True
+    )

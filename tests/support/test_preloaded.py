@@ -1,0 +1,48 @@
+"""Processes with imported modules end, print and are signalled as those of `python -m`."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.docs import REPOSITORY
+from tests.support.preloaded import Preloaded
+
+
+@pytest.fixture
+def server() -> Iterator[Preloaded]:
+    """A server of its own."""
+    made = Preloaded(["json.tool"], REPOSITORY)
+    yield made
+    made.close()
+
+
+def test_a_process_runs_and_ends(server: Preloaded, tmp_path: Path) -> None:
+    """With its arguments and its environment, in a session of its own; the second one knows nothing of the first."""
+    (tmp_path / "given").write_text("[1]")
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    for name, status, text in (("given", 0, "[\n    1\n]\n"), ("none", 2, "No such file")):
+        with (tmp_path / "out").open("wb") as output:
+            started = server.start("json.tool", [str(tmp_path / name)], output.fileno(), environment)
+        assert started.wait(60) == status
+        assert started.poll() == status
+        assert text in (tmp_path / "out").read_text()
+
+
+def test_a_process_is_waited_for_and_killed(server: Preloaded, tmp_path: Path) -> None:
+    """It waits for its input, a pipe in which nothing comes."""
+    os.mkfifo(tmp_path / "pipe")
+    kept = os.open(tmp_path / "pipe", os.O_RDWR)
+    with (tmp_path / "out").open("wb") as output:
+        started = server.start("json.tool", [str(tmp_path / "pipe")], output.fileno(), os.environ)
+    assert started.poll() is None
+    assert os.getsid(started.pid) == started.pid
+    with pytest.raises(subprocess.TimeoutExpired):
+        started.wait(0.01)
+    started.kill()
+    assert started.wait(60) == -signal.SIGKILL
+    started.kill()
+    os.close(kept)
