@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from beehive import ModuleContext, ResourceType
+from beehive import ModuleContext, ResourceType, Timer
 from beehive.decoding import decode_json
 from edged.api import DeleteOptions, Pod, PodStatus, Preconditions, encode
 from edged.api.versions import version_number
@@ -14,7 +14,6 @@ from edged.pods.model import PodRef, PodUid
 from edged.pods.pod_status.patch import diff_pod_status
 from edged.pods.pod_status.phase import Phase
 from edged.pods.static import is_static
-from edged.status.held import HeldStatuses
 from metamanager.client import AsyncMetaClient, CallError, NoAnswerError, NotFoundError, RejectedError
 
 _log = logging.getLogger(__name__)
@@ -24,6 +23,14 @@ CORRECTIONS: Final = 3
 link. The others are corrected in the status period."""
 CORRECTION_PERIOD: Final = 30.0
 """Seconds after which one more is corrected immediately."""
+
+PENDING_DELAY = 1.0
+"""Seconds that the phase Pending is held back while the containers wait for the usual reasons only."""
+
+PENDING_PERIOD = 0.25
+"""Seconds between the ends of two of them: when many pods start together, most run before their turn comes, and the
+link's rate limit is left to pods that run already.
+"""
 
 _CALM = frozenset({"ContainerCreating", "PodInitializing", ""})
 
@@ -60,6 +67,52 @@ class _Entry(msgspec.Struct):
         return self.mirror or self.ref.uid
 
 
+class HeldStatuses:
+    """Pods whose status is held back, in the order of their starts. Lives on the edged module's thread.
+
+    Nothing else on a pod's way from its manifest to Running waits for a timer; many pods wait for the link's rate
+    limit. The timer is no effect of the machine of a pod: it spreads the statuses of all pods of the node.
+
+    Args:
+        context: the module.
+        manager: sends the status of a pod at its turn.
+    """
+
+    def __init__(self, context: ModuleContext, manager: "StatusManager") -> None:
+        self._context = context
+        self._manager = manager
+        self._due: dict[PodUid, float] = {}
+        self._timer: Timer | None = None
+
+    def __contains__(self, uid: PodUid) -> bool:
+        return uid in self._due
+
+    def hold(self, uid: PodUid) -> None:
+        """Hold the status of a pod back, if it is not held yet."""
+        if uid not in self._due:
+            self._due[uid] = self._context.clock.monotonic() + PENDING_DELAY
+            if self._timer is None:
+                self._timer = self._context.after(PENDING_DELAY, self._next)
+
+    def drop(self, uid: PodUid) -> None:
+        """Hold the status of a pod no longer."""
+        if self._due.pop(uid, None) is not None and not self._due and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _next(self) -> None:
+        self._timer = None
+        now = self._context.clock.monotonic()
+        uid, due = next(iter(self._due.items()))
+        if due <= now:
+            del self._due[uid]
+        if self._due:
+            wait = max(PENDING_PERIOD, next(iter(self._due.values())) - now)
+            self._timer = self._context.after(wait, self._next)
+        if due <= now:
+            self._manager.send_held(uid)
+
+
 class StatusManager:
     """Sends the status of each pod until the cloud has acknowledged it, and then the deletion of pods that have ended.
 
@@ -78,7 +131,7 @@ class StatusManager:
         self._meta = meta
         self._clock = context.clock
         self._entries: dict[PodUid, _Entry] = {}
-        self._held = HeldStatuses(context, self._send_held)
+        self._held = HeldStatuses(context, self)
 
     def add_pod(self, ref: PodRef, pod: Pod) -> None:
         """Take a pod as the cloud or the store has sent it."""
@@ -187,7 +240,8 @@ class StatusManager:
         if entry.corrections.try_accept():
             self._send(entry)
 
-    def _send_held(self, uid: PodUid) -> None:
+    def send_held(self, uid: PodUid) -> None:
+        """Send the status of a pod that was held back."""
         self._send(self._entries[uid])
 
     def _send(self, entry: _Entry) -> None:

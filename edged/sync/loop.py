@@ -18,9 +18,8 @@ from edged.node.reporter import NodeReporter
 from edged.node.status import NodeReport
 from edged.pleg.messages import PlegEvent, PodInspection, Relisted, RelistFailed, WorkerInspection
 from edged.pleg.watch import RuntimeWatch
-from edged.pod_workers.job import DeliveredObject, Done, Job, ObjectKey
+from edged.pod_workers.job import DeliveredObject, Done, Job, ObjectKey, Queue, Work
 from edged.pod_workers.syncer import PodSyncer
-from edged.pod_workers.work_queue import Queue, Work
 from edged.pod_workers.workers import PodWorkers
 from edged.pods.backoff import BackOffs
 from edged.pods.deadline import DEADLINE_EXCEEDED, deadline_of

@@ -31,8 +31,7 @@ from msgspec import Struct
 from edged.api import ContainerStateWaiting, Nanoseconds, Pod
 from edged.pleg.messages import PodInspection
 from edged.pod_workers.errors import StartError
-from edged.pod_workers.job import DeliveredObject, Done, Job, ObjectKey
-from edged.pod_workers.work_queue import Queue, queue_of
+from edged.pod_workers.job import DeliveredObject, Done, Job, ObjectKey, Queue, queue_of
 from edged.pods.actions import PodActions, compute_pod_actions
 from edged.pods.backoff import BackOffs
 from edged.pods.grace_period import grace_seconds

@@ -22,7 +22,8 @@ from edged.pleg.pace import RelistPace
 from edged.pleg.pleg import Pleg
 from edged.pleg.reader import RuntimeReader
 from edged.pleg.recording import CHANGED, GONE
-from edged.pod_workers.job import Done, Syncer, Worker
+from edged.pod_workers.job import Done
+from edged.pod_workers.workers import Syncer, Worker
 from edged.pods import labels
 from edged.pods.model import PodRef
 from edged.sync_events import SyncEvents

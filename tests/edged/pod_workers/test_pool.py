@@ -7,8 +7,7 @@ import pykka
 import pytest
 
 from beehive.simulation import Simulation
-from edged.pod_workers.job import Done, Job
-from edged.pod_workers.work_queue import Queue, Work
+from edged.pod_workers.job import Done, Job, Queue, Work
 from edged.pod_workers.workers import REMOVALS, PodWorkers
 from edged.pods.model import PodRef, PodUid
 from edged.pods.state import PodState
