@@ -48,6 +48,9 @@ class Actor(pykka.Actor):
     failed: ClassVar[Callable[[BaseException], None]] = staticmethod(lambda _error: None)
     """Set by `Module.start_actor`: called with the exception that stopped the actor."""
 
+    _actor_left: ClassVar[Callable[[], None]] = staticmethod(lambda: None)
+    """Set by `Module.start_actor`: called on the actor's thread when the loop has ended."""
+
     def __init__(self, *_args: Any, **_kwargs: Any) -> None:
         super().__init__()
 
@@ -77,6 +80,7 @@ class Actor(pykka.Actor):
         """Unregister the actor, which is still registered if its stop deadline has passed, and settle `ended`."""
         pykka.ActorRegistry.unregister(self.actor_ref)
         self.ended.set()
+        type(self)._actor_left()
 
     def _actor_loop_setup(self) -> None:
         try:

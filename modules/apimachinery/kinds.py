@@ -97,6 +97,12 @@ KINDS = (
     Kind("Job", "batch/v1", "jobs", counts_generations=True),
     Kind("CronJob", "batch/v1", "cronjobs", short_names=("cj",), counts_generations=True),
     Kind("PodDisruptionBudget", "policy/v1", "poddisruptionbudgets", short_names=("pdb",), counts_generations=True),
+    Kind("PriorityClass", "scheduling.k8s.io/v1", "priorityclasses", namespaced=False, short_names=("pc",)),
+    Kind("RuntimeClass", "node.k8s.io/v1", "runtimeclasses", namespaced=False),
+    Kind("Role", "rbac.authorization.k8s.io/v1", "roles"),
+    Kind("RoleBinding", "rbac.authorization.k8s.io/v1", "rolebindings"),
+    Kind("ClusterRole", "rbac.authorization.k8s.io/v1", "clusterroles", namespaced=False),
+    Kind("ClusterRoleBinding", "rbac.authorization.k8s.io/v1", "clusterrolebindings", namespaced=False),
 )
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"

@@ -22,6 +22,8 @@ _GONE: Final = 4096
 """Rows that have gone and are remembered; a page that has not asked for longer gets all rows."""
 _PERIOD: Final = 1.0
 """Seconds for which the rows are not made again."""
+_NEAR: Final = 3.0
+"""Seconds by which a moment may differ from the one before, and be the same."""
 _LATE: Final = 10.0
 """Seconds without an answer of the server after which a page is told."""
 
@@ -85,6 +87,10 @@ class Picture:
         self._nodes: dict[str, JsonObject] = {}
         self._pods: dict[str, PodRow] = {}
         self._links = Links()
+        self._links_at = 0.0
+        """When they were read: their ages count from then."""
+        self._moments: dict[tuple[str, str], float] = {}
+        """Moments that were computed from ages, by node and what they are: an answer that takes longer is no change."""
         self._sessions: dict[str, list[LinkSession]] = {}
         self._answered: dict[str, float] = {}
         """When each feed has got its last answer."""
@@ -132,7 +138,7 @@ class Picture:
     def put_links(self, links: Links) -> None:
         """Take over the present connections."""
         with self._lock:
-            self._links = links
+            self._links, self._links_at = links, self._now()
 
     def put_sessions(self, sessions: Iterable[LinkSession]) -> None:
         """Take over the link journal of the last 24 hours, and the newest connection of each node."""
@@ -214,6 +220,8 @@ class Picture:
             self._rows[name] = self._version, encoded[name]
         for name in gone:
             del self._rows[name]
+            self._moments.pop((name, "since"), None)
+            self._moments.pop((name, "oldest"), None)
             if len(self._gone) == self._gone.maxlen:
                 self._forgotten = self._gone[0][0]
             self._gone.append((self._version, name))
@@ -246,8 +254,7 @@ class Picture:
             sessions=[(each.began, each.ended or (0.0 if is_lasting else each.seen)) for each in sessions],
         )
         if connection is not None:
-            # ages count in the browser: rows have times, rounded so that nothing changes while nothing happens
-            oldest = now - connection.oldest_seconds if connection.unacknowledged else 0.0
+            oldest = self._moment(name, "oldest", connection.oldest_seconds) if connection.unacknowledged else 0.0
             link = Link(
                 connection.connected_seconds, connection.keepalive_seconds,
                 connection.oldest_seconds if connection.unacknowledged else 0.0, connection.is_behind,
@@ -255,11 +262,22 @@ class Picture:
             row = msgspec.structs.replace(
                 row,
                 waiting=connection.waiting + connection.unacknowledged,
-                oldest=float(round(oldest)),
+                oldest=oldest,
                 certificate_ends=connection.certificate_ends,
                 address=connection.address,
                 last_word=connection.last_error,
             )
         facts = facts_of(node, link=link, holder=holder, newest=newest)
         state = state_of(facts, now)
-        return node_row(name, node, msgspec.structs.replace(state, since=float(round(state.since))), pods, row, now)
+        if connection is not None:
+            since = self._moment(name, "since", connection.connected_seconds)
+            state = msgspec.structs.replace(state, since=since)
+        return node_row(name, node, state, pods, row, now)
+
+    def _moment(self, name: str, what: str, seconds: float) -> float:
+        """Return the moment that was so many seconds before the links were read, the one known before if it is near."""
+        found, known = float(round(self._links_at - seconds)), self._moments.get((name, what), 0.0)
+        if abs(found - known) < _NEAR:
+            return known
+        self._moments[name, what] = found
+        return found

@@ -35,7 +35,7 @@ _OF_THE_MACHINE: Final = "/var/tmp/edgecore-example"
 
 _PRELUDE: Final = """\
 set -eu
-until_it_answers() { until "$@" >answer 2>&1; do kill -0 $! || { cat answer; exit 1; }; done; }
+until_it_answers() { until "$@" >answer 2>&1; do kill -0 $! || { cat answer; exit 1; }; sleep 0.3; done; }
 finish() { trap - EXIT; kill $(jobs -p) 2>/dev/null || true; wait; }
 trap finish EXIT
 """

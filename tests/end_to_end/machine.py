@@ -40,7 +40,9 @@ from tests.support.spread import spread
 
 NODE: Final = "edge-1"
 _CLOUDCORE: Final = "modules.processes.cloudcore"
-_PRELOADS: Final = ("modules.processes.cloudcore.cli", "modules.processes.cloudcore.process")
+_EDGECORE: Final = "modules.processes.edgecore"
+_PRELOADS: Final = {module: (f"{module}.cli", f"{module}.process") for module in (_CLOUDCORE, _EDGECORE)}
+"""What each program imports in any case."""
 _replace = msgspec.structs.replace
 
 
@@ -97,8 +99,7 @@ class Cloud:
             directory = str(self._directory / "cloud-tls")
             arguments += ["--tls", "--tls-dir", directory, "--https-listen", self._certificates, *self.tls_options]
         arguments += self.options
-        preloads = _PRELOADS if self.module == _CLOUDCORE else ()
-        process = Process(self.module, arguments, self._log, preloads=preloads)
+        process = Process(self.module, arguments, self._log, preloads=_PRELOADS.get(self.module, ()))
         self._process = process
         wait_until(lambda: ready.exists() or not process.runs, "cloudcore is ready")
         assert process.runs, process.tail()
@@ -141,8 +142,10 @@ class Edge:
     """`edgecore run --config FILE`."""
 
     def __init__(self, directory: Path, runtime: RuntimeUnderTest) -> None:
-        self.module = "modules.processes.edgecore"
+        self.module = _EDGECORE
         """What is run; another is an edgecore that is watched."""
+        self.imports_itself = False
+        """Set: each process is a new interpreter, for tests of what it imports."""
         self.root = directory / "edge"
         self.pod_logs = self.root / "logs" / "pods"
         self.port = free_port()
@@ -157,6 +160,8 @@ class Edge:
         """Of the module testManager; 0: it is switched off."""
         self.tunnel_port = 0
         """Where the cloud's end of the stream tunnel listens; 0: edgestream is switched off."""
+        self.mesh: dict[str, Any] = {}
+        """Settings of edgemesh."""
         self.longest_back_off = 300.0
         self.options: list[str] = []
         """Further options of `run`."""
@@ -177,7 +182,9 @@ class Edge:
     def run(self) -> None:
         """Starts it (again) with the file that is there."""
         arguments = ["run", "--config", str(self.file), *self.options]
-        self._process = Process(self.module, arguments, self._directory / "edgecore.log")
+        log = self._directory / "edgecore.log"
+        preloads = () if self.imports_itself else _PRELOADS.get(self.module, ())
+        self._process = Process(self.module, arguments, log, preloads=preloads)
 
     def join(self, cloud: Cloud, token: str) -> subprocess.CompletedProcess[str]:
         """`edgecore join`, on a file that names another cloud."""
@@ -258,6 +265,7 @@ class Edge:
         modules = _replace(
             config.modules,
             meta_manager=_replace(config.modules.meta_manager, meta_server=server),
+            edge_mesh=_replace(config.modules.edge_mesh, **self.mesh),
             edge_hub=_replace(hub, websocket=_replace(hub.websocket, server=f"ws://{cloud_address}")),
             edged=_replace(
                 edged,

@@ -19,8 +19,10 @@ from tests.support.ports import free_port
 
 _EXAMPLES: Final = REPOSITORY / "examples"
 _MORE: Final = _EXAMPLES / "more"
-_OWN: Final = ("web", "settings", "init-chain", "volume-that-stays", "recovers", "resources", "static", "thermometer")
-"""Those that have a test of their own below, which begins with the same; thermometer's is in test_mappers.py."""
+_OWN: Final = ("web", "settings", "init-chain", "volume-that-stays", "recovers", "resources", "static", "thermometer",
+               "workloads")  # fmt: skip
+"""Those that have a test of their own below, which begins with the same; thermometer's is in test_mappers.py, and that
+of workloads, which need controllers, in test_make_run.py."""
 _FILES: Final = sorted(file for file in _EXAMPLES.rglob("*.yaml") if file.stem not in _OWN)
 _PORT: Final = "8080"
 _DIRECTORY: Final = "/var/tmp/edgecore-example"

@@ -72,6 +72,7 @@ def test_a_configured_token_is_enough(stopped_machine: Machine, monkeypatch: pyt
     text = machine.edge.file.read_text()
     machine.edge.file.write_text(text.replace('token: ""', f'token: "{token}"'))
     monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")
+    machine.edge.imports_itself = True
     machine.edge.run()
     machine.cloud.apply(pod("p"))
     machine.cloud.pods.wait("p", is_ready)

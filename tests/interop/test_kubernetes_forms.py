@@ -26,7 +26,6 @@ USERS: Final = {
 
 _WORDS: Final = "the words are the same up to a dump of both specs as Go prints them; ours names the fields"
 _NO_OWNERS: Final = "fields have no owners here: apply replaces, and on the status only if it is forced"
-_NO_NAMESPACES: Final = "a namespace need not exist for objects to be in it"
 
 _NOT_RECORDED: Final = "the events that were there at its beginning were not recorded"
 
@@ -37,13 +36,10 @@ EXCEPTIONS: Final = {
     35: _NO_OWNERS,
     38: "the scheduler has bound the pod already; tests/modules/cloud/apiserver/test_created_subresources.py has it",
     68: _NOT_RECORDED,
-    92: _NO_NAMESPACES,
     97: "the first objects are sent in a watch",
     99: "a version that was never given ends a watch: the database may be a restored one",
-    100: "the pod of exchange 92 is there",
     102: _NOT_RECORDED,
     103: "a version that is none is a client's mistake, 400",
-    104: _NO_OWNERS,
 }
 """By the number of the exchange, why our response differs."""
 COMPACTED: Final = 119

@@ -38,6 +38,7 @@ from tests.end_to_end.processes import wait_until
 from tests.interop.forms import form_of
 from tests.interop.test_traces_cloud import World
 from tests.interop.traces import KUBEEDGE, is_message, lines_of
+from tests.modules.cloud.objects import namespace
 from tests.modules.processes.cloudcore.stubs import Stub
 from tests.support.kubectl import Kubectl, Reply
 
@@ -164,6 +165,7 @@ def as_applied(obj: Json, kind: str) -> Json:
 def objects_before() -> list[Json]:
     """The pod and the configmaps that the cluster had."""
     return [
+        namespace(NAMESPACE),
         *(as_applied(each, "ConfigMap") for each in bodies("/api/v1/namespaces/cap/configmaps")["items"]),
         *(as_applied(each, "Pod") for each in bodies("/api/v1/namespaces/cap/pods")["items"]),
     ]

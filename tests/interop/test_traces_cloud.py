@@ -23,6 +23,7 @@ from modules.processes.cloudcore.control_client import Apply, ControlClient, Del
 from modules.processes.cloudcore.process import CloudCore
 from tests.interop.entries import Json, entries, step_of
 from tests.interop.forms import form_of
+from tests.modules.cloud.objects import namespace
 from tests.modules.processes.cloudcore.clusters import Cluster
 
 DEADLINE = 60.0
@@ -180,6 +181,8 @@ class World:
 
     def _apply(self, *objects: Json) -> None:
         written = [{**obj, "metadata": _as_written(obj["metadata"])} for obj in objects]
+        spaces = {obj["metadata"].get("namespace") or "default" for obj in written} - {"default"}
+        written = [*(namespace(name) for name in sorted(spaces)), *written]
         errors = [item.error for item in self.people.run(Apply(written)) if item.error]
         assert not errors
 

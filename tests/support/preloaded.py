@@ -1,13 +1,14 @@
 """Processes that begin with their modules imported: importing takes most of the processor time of a short process.
 
 A server imports the modules once, and forks for each process that is asked for. The process runs the module as
-`python -m` does, in a session of its own. Its command line in /proc is that of the server.
+`python -m` does, in a session of its own, and has the command line that it would have had.
 
-    python -m tests.support.preloaded DESCRIPTOR MODULE…
+    python -m tests.support.preloaded ROOM DESCRIPTOR MODULE…
 """
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import gc
 import json
@@ -17,16 +18,20 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from select import select
+from select import POLLIN, poll
 from typing import Any, Final
 
 from tests.support.directories import AT_END
 
 _LARGEST: Final = 128 * 1024
 """Bytes of a request; most are those of the environment."""
+_ROOM: Final = 2048
+"""Bytes of the server's command line in which those of its processes find room."""
+_INTERPRETER: Final = (sys.executable, "-X", "faulthandler", "-m")
 
 
 class Preloaded:
@@ -38,13 +43,15 @@ class Preloaded:
     """
 
     def __init__(self, modules: Sequence[str], tree: Path) -> None:
+        self._lock = threading.Lock()
         self._socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with other:
             self._server = subprocess.Popen(
-                [sys.executable, "-X", "faulthandler", "-m", __name__, str(other.fileno()), *modules],
+                [*_INTERPRETER, __name__, "-" * _ROOM, str(other.fileno()), *modules],
                 cwd=tree,
                 stdin=subprocess.DEVNULL,
                 pass_fds=[other.fileno()],
+                start_new_session=True,  # Ctrl-C is for the tests: it ends when they do
             )
 
     def start(
@@ -64,8 +71,9 @@ class Preloaded:
         self._server.wait()
 
     def _ask(self, request: dict[str, Any], *descriptors: int) -> int:
-        socket.send_fds(self._socket, [json.dumps(request).encode()], descriptors)
-        answer = self._socket.recv(_LARGEST)
+        with self._lock:
+            socket.send_fds(self._socket, [json.dumps(request).encode()], descriptors)
+            answer = self._socket.recv(_LARGEST)
         assert answer, "the server of preloaded processes has ended"
         return int(answer)
 
@@ -78,6 +86,7 @@ class PreloadedProcess:
         self._server = server
         self._descriptor = os.pidfd_open(pid)
         self._status: int | None = None
+        self._lock = threading.Lock()
 
     def send_signal(self, number: signal.Signals) -> None:
         """Send a signal, unless the process is known to have ended."""
@@ -104,10 +113,18 @@ class PreloadedProcess:
         return status
 
     def _ended(self, timeout: float | None) -> int | None:
-        if self._status is None and select([self._descriptor], [], [], timeout)[0]:
-            self._status = self._server.status(self.pid)
-            os.close(self._descriptor)
+        if self._status is None:
+            end = poll()
+            end.register(self._descriptor, POLLIN)
+            if end.poll(None if timeout is None else timeout * 1000):
+                self._reap()
         return self._status
+
+    def _reap(self) -> None:
+        with self._lock:  # another thread may wait, too
+            if self._status is None:
+                self._status = self._server.status(self.pid)
+                os.close(self._descriptor)
 
 
 @functools.cache
@@ -135,6 +152,7 @@ def _serve(connection: socket.socket) -> str:
             os.environ.clear()
             os.environ.update(request["environment"])
             sys.argv[1:] = request["arguments"]
+            _show((*_INTERPRETER, request["module"], *request["arguments"]))
             connection.send(str(os.getpid()).encode())
             connection.close()
             os.close(descriptors[0])
@@ -143,9 +161,17 @@ def _serve(connection: socket.socket) -> str:
             os.close(descriptor)
 
 
+def _show(words: Sequence[str]) -> None:
+    """Write the command line of this process over that with which the server began."""
+    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    first, end = int(fields[45]), int(fields[46])  # proc(5): the fields 48 and 49, arg_start and arg_end
+    shown = b"".join(os.fsencode(word) + b"\0" for word in words)
+    ctypes.memmove(first, shown[: end - first - 1].ljust(end - first, b"\0"), end - first)
+
+
 def _main() -> None:
-    connection = socket.socket(fileno=int(sys.argv[1]))
-    for name in sys.argv[2:]:
+    connection = socket.socket(fileno=int(sys.argv[2]))
+    for name in sys.argv[3:]:
         import_module(name)
     gc.freeze()
     module = _serve(connection)

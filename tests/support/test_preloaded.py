@@ -40,6 +40,8 @@ def test_a_process_is_waited_for_and_killed(server: Preloaded, tmp_path: Path) -
         started = server.start("json.tool", [str(tmp_path / "pipe")], output.fileno(), os.environ)
     assert started.poll() is None
     assert os.getsid(started.pid) == started.pid
+    shown = Path(f"/proc/{started.pid}/cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+    assert shown[-3:] == [b"-m", b"json.tool", os.fsencode(tmp_path / "pipe")]
     with pytest.raises(subprocess.TimeoutExpired):
         started.wait(0.01)
     started.kill()

@@ -15,7 +15,7 @@ TEST = """
 from hypothesis import given, strategies as st
 import {imported}
 
-@given(st.text(), st.integers(), st.binary(), st.floats())
+@given(st.text("abc"), st.integers(), st.binary(), st.floats())
 def test_examples(text, number, data, size):
     with open("examples", "a") as file:
         print(repr((text, number, data, size)), file=file)

@@ -20,13 +20,18 @@ _LONGEST: Final = 1 << 20
 _ROOTS: Final = {
     "v1": ("core.v1", ("Binding", "ConfigMap", "Endpoints", "Event", "Namespace", "Node", "PersistentVolume",
                        "PersistentVolumeClaim", "Pod", "Secret", "Service", "ServiceAccount")),
+    "apps/v1": ("apps.v1", ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")),
+    "batch/v1": ("batch.v1", ("CronJob", "Job")),
     "authentication.k8s.io/v1": ("authentication.v1", ("SelfSubjectReview", "TokenRequest", "TokenReview")),
     "authorization.k8s.io/v1": ("authorization.v1", ("SelfSubjectAccessReview", "SelfSubjectRulesReview",
-                                                     "SubjectAccessReview")),
+                                                     "SubjectAccessReview", "LocalSubjectAccessReview")),
     "certificates.k8s.io/v1": ("certificates.v1", ("CertificateSigningRequest",)),
     "coordination.k8s.io/v1": ("coordination.v1", ("Lease",)),
     "discovery.k8s.io/v1": ("discovery.v1", ("EndpointSlice",)),
-    "policy/v1": ("policy.v1", ("Eviction",)),
+    "node.k8s.io/v1": ("node.v1", ("RuntimeClass",)),
+    "policy/v1": ("policy.v1", ("Eviction", "PodDisruptionBudget")),
+    "rbac.authorization.k8s.io/v1": ("rbac.v1", ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")),
+    "scheduling.k8s.io/v1": ("scheduling.v1", ("PriorityClass",)),
     "storage.k8s.io/v1": ("storage.v1", ("CSIDriver", "VolumeAttachment")),
     "": ("meta.v1", ("DeleteOptions",)),
 }  # fmt: skip
@@ -96,7 +101,8 @@ def _fields(message: DescriptorProto) -> Iterator[tuple[str, str]]:
             kind = "{" + _type(entry.field[1])
         else:
             kind = "[" * (field.label == FieldDescriptorProto.LABEL_REPEATED) + _type(field)
-        name = "" if field.name in _INLINE else _OTHERWISE.get(field.name, field.name)
+        is_inline = field.name in _INLINE and field.type == FieldDescriptorProto.TYPE_MESSAGE
+        name = "" if is_inline else _OTHERWISE.get(field.name, field.name)
         yield str(field.number), f"{name}:{kind}"
 
 

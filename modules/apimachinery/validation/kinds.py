@@ -7,7 +7,7 @@ from edged.validation.causes import Causes
 from edged.validation.names import faults_of_dns_1035_label, faults_of_label
 from edged.validation.rules import Fields, Rule, named
 from modules.apimachinery.kinds import JsonObject
-from modules.apimachinery.validation import cluster, data, pods, services, storage, workloads
+from modules.apimachinery.validation import classes, cluster, data, pods, rbac, services, storage, workloads
 from modules.apimachinery.validation.metadata import namespace_name, subdomain
 
 Update = Callable[[JsonObject, JsonObject, Causes], None]
@@ -48,5 +48,11 @@ RULES: Final[dict[str, KindRules]] = {
     "Job": KindRules(workloads.job, workloads.job_update),
     "CronJob": KindRules(workloads.cron_job, name=workloads.cron_job_name),
     "PodDisruptionBudget": KindRules(workloads.pod_disruption_budget),
+    "PriorityClass": KindRules(classes.priority_class, classes.priority_class_update),
+    "RuntimeClass": KindRules(classes.runtime_class, classes.runtime_class_update),
+    "Role": KindRules(rbac.role, name=rbac.path_segment),
+    "ClusterRole": KindRules(rbac.cluster_role, name=rbac.path_segment),
+    "RoleBinding": KindRules(rbac.role_binding, rbac.binding_update, name=rbac.path_segment),
+    "ClusterRoleBinding": KindRules(rbac.cluster_role_binding, rbac.binding_update, name=rbac.path_segment),
 }
 """By kind. Kinds that are not here have the rules of metadata only."""

@@ -11,6 +11,7 @@ from modules.cloud.apiserver.workload_defaults import WORKLOADS, with_workload_d
 
 _EXTERNAL: Final = ("NodePort", "LoadBalancer")
 _AFFINITY_SECONDS: Final = 10800
+_RBAC: Final = "rbac.authorization.k8s.io"
 _CSI_DRIVER: Final = {
     "attachRequired": True,
     "podInfoOnMount": False,
@@ -92,6 +93,16 @@ def _claim(obj: JsonObject) -> JsonObject:
     return {**obj, "spec": spec, "status": {"phase": "Pending", **(obj.get("status") or {})}}
 
 
+def _binding(obj: JsonObject) -> JsonObject:
+    """Return a binding whose role and whose users and groups have their API group."""
+    reference = {"apiGroup": _RBAC, **(obj.get("roleRef") or {})}
+    subjects = [
+        {"apiGroup": _RBAC, **each} if each.get("kind") in ("User", "Group") else each
+        for each in obj.get("subjects") or ()
+    ]
+    return {**obj, "roleRef": reference, **({"subjects": subjects} if subjects else {})}
+
+
 _DEFAULTS: Final[dict[str, Callable[[JsonObject], JsonObject]]] = {
     "Pod": with_pod_defaults,
     **dict.fromkeys(WORKLOADS, with_workload_defaults),
@@ -102,5 +113,7 @@ _DEFAULTS: Final[dict[str, Callable[[JsonObject], JsonObject]]] = {
     "EndpointSlice": lambda obj: _with_protocols(obj, name=""),
     "PersistentVolume": _persistent_volume,
     "PersistentVolumeClaim": _claim,
+    "PriorityClass": lambda obj: {"value": 0, "preemptionPolicy": "PreemptLowerPriority", **obj},
+    **dict.fromkeys(("RoleBinding", "ClusterRoleBinding"), _binding),
     "CSIDriver": lambda obj: {**obj, "spec": {**_CSI_DRIVER, **(obj.get("spec") or {})}},
 }

@@ -83,6 +83,9 @@ class ManifestDirectory:
         self._cluster = cluster
         self._files: dict[str, _File] = {}
         self._waiting: dict[ObjectKey, JsonObject] = {}
+        self._refused: dict[ObjectKey, str] = {}
+        """Why objects wait for others, which may be in other files: their namespace does not exist, for instance."""
+        self._logged = set[str]()
         self.loaded = False
         """Whether the directory has been read once, so that a missing object is not to exist."""
 
@@ -92,8 +95,8 @@ class ManifestDirectory:
         self.loaded = False
 
     def errors(self) -> list[str]:
-        """Return the present errors of the files."""
-        return [file.error for file in self._files.values() if file.error]
+        """Return the present errors of the files and of objects that wait for others."""
+        return [file.error for file in self._files.values() if file.error] + [*self._refused.values()]
 
     def sync(self) -> None:
         """Read changed files and applies them; never raises for their contents."""
@@ -111,6 +114,14 @@ class ManifestDirectory:
             self.loaded = True
         for obj in list(self._waiting.values()):
             self._apply(obj)
+        self._log_refusals()
+
+    def _log_refusals(self) -> None:
+        """Log each object that waits for another one, such as its namespace, once."""
+        refused = set(self._refused.values())
+        for why in sorted(refused - self._logged):
+            _log.error("%s; it is tried again", why)
+        self._logged = refused
 
     def _signatures(self) -> dict[str, tuple[int, int, int]] | None:
         found = {}
@@ -188,11 +199,15 @@ class ManifestDirectory:
     def _apply(self, obj: JsonObject) -> None:
         key = key_of(obj)
         self._waiting.pop(key, None)
+        self._refused.pop(key, None)
         try:
             _, outcome = self._cluster.apply(obj)
             _log.info("%s %s", key, outcome)
         except ConflictError:
             self._waiting[key] = obj
+        except (NotFoundError, ForbiddenError) as error:
+            self._waiting[key] = obj
+            self._refused[key] = f"{obj['metadata']['annotations'][MANIFEST_ANNOTATION]}: {error}"
         except ApiError as error:
             name = obj["metadata"]["annotations"][MANIFEST_ANNOTATION]
             self._files[name].error = f"{name}: {error}"
@@ -200,6 +215,7 @@ class ManifestDirectory:
 
     def _delete(self, key: ObjectKey) -> None:
         self._waiting.pop(key, None)
+        self._refused.pop(key, None)
         try:
             self._cluster.delete(key)
         except NotFoundError:
@@ -213,7 +229,7 @@ class ManifestDirectory:
         """
         wanted = {key for file in self._files.values() for key in file.objects}
         unread = {name for name, file in self._files.items() if file.error}
-        for obj in (obj for kind in KINDS for obj in self._cluster.list(kind)):
+        for obj in (obj for kind in KINDS for obj in self._cluster.storage.list(kind)):
             annotations = obj["metadata"].get("annotations") or {}
             name = annotations.get(MANIFEST_ANNOTATION)
             if name is not None and name not in unread and key_of(obj) not in wanted:

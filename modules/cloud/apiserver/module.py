@@ -15,6 +15,7 @@ from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb
 from modules.cloud.apiserver import api_calls, full_disk
 from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.cluster_role_aggregation import CLUSTER_ROLE, aggregate_roles
 from modules.cloud.apiserver.completeness import Completeness
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
 from modules.cloud.apiserver.fencing import check_fence
@@ -22,16 +23,20 @@ from modules.cloud.apiserver.garbage_collector.collector import GarbageCollector
 from modules.cloud.apiserver.loading import LoadedObjects
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.node_lifecycle import MONITOR_PERIOD
+from modules.cloud.apiserver.pod_gc import orphaned_pods, remove_orphans
 from modules.cloud.apiserver.scheduler import makes_room
 from modules.cloud.apiserver.service_accounts import make_default_accounts, may_lack_account
-from modules.cloud.apiserver.system_namespaces import make_system_namespaces
+from modules.cloud.apiserver.system_objects import make_system_objects
+from modules.cloud.authentication.users import User
 from modules.cloud.authorization import access_reviews
 from modules.cloud.authorization.access_control import AccessControl
 from modules.cloud.authorization.attributes import of_call
 from modules.cloud.authorization.graph import NodeGraph
+from modules.cloud.authorization.rbac.escalation import admission
+from modules.cloud.authorization.rbac.index import KINDS, RbacIndex
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.refusals import Refusals
-from modules.cloud.storage.database.database import Database, whole
+from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.database.errors import DatabaseError
 from modules.cloud.storage.database.listener import poll_for_changes
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
@@ -65,6 +70,8 @@ class ApiServer(Module):
         definitions: CustomResourceDefinitions that are applied at the start.
         refusals: counts refused requests of nodes.
         subscriptions: of clients in the same process; told each change.
+        namespaces: those that are made at the start, beside those of every cluster.
+        index: gets the roles and bindings, by which users are authorized; None: its own.
         collects: whether it empties namespaces that are deleted, and deletes the dependents of deleted owners;
             otherwise that is left to Kubernetes' own controllers.
     """
@@ -81,9 +88,15 @@ class ApiServer(Module):
         refusals: Refusals,
         subscriptions: Subscriptions,
         *,
+        namespaces: Sequence[str] = (),
+        index: RbacIndex | None = None,
         collects: bool = True,
     ) -> None:
         super().__init__()
+        self._namespaces = namespaces
+        self._index = index or RbacIndex()
+        self._may_aggregate = False
+        """Whether the rules of aggregated ClusterRoles may have changed."""
         self._cluster = cluster
         self._collector = GarbageCollector(cluster) if collects else None
         self._database = database
@@ -93,8 +106,9 @@ class ApiServer(Module):
         self._completeness = Completeness(database, manifests)
         self._graph = NodeGraph(cluster.storage, self.clock.monotonic)
         self._access_control = AccessControl(self._graph, refusals)
+        self._loaded = LoadedObjects(self.announce_progress)
         self._transactions = Transactions(
-            cluster.storage, database, self._changed, _ignore, self._rolled_back, self._undo
+            cluster.storage, database, self._changed, _ignore, self._rolled_back, self._undo, self._loaded
         )
         self._full_until = -FULL_SECONDS
         """Monotonic seconds until which writes are refused because a commit has found no room."""
@@ -112,10 +126,7 @@ class ApiServer(Module):
 
     def on_start(self) -> None:
         """Load the objects, and applies definitions and manifests. That takes as long as there are many."""
-        self._database.progressed = self.announce_progress
-        loaded = LoadedObjects()
-        self._database.taken = loaded.take
-        self._transact(partial(self._load, loaded))
+        self._transact(self._load)
         poll_for_changes(self, self._database, lambda: self._transact(_nothing))
         self.every(MONITOR_PERIOD, self._monitor_nodes)
         self._database.room.fill()
@@ -194,10 +205,13 @@ class ApiServer(Module):
             raise full_disk.refusal()
         if call.fence:
             check_fence(self._cluster, call.fence)
+        if call.user and not call.node:
+            with self._cluster.with_admission(admission(User(call.user, groups=call.groups), self._index)):
+                return api_calls.serve(self._cluster, call)
         if not call.node:
             return api_calls.serve(self._cluster, call)
         if access_reviews.is_review(call):
-            return access_reviews.answer(call, self._graph)
+            return access_reviews.answer(call, self._graph, self._index)
         self._access_control.authorize(of_call(call.node, call))
         with self._cluster.with_admission(self._access_control.admission(call.node)):
             return api_calls.serve(self._cluster, call, knows_all=self._completeness.knows_all)
@@ -216,20 +230,22 @@ class ApiServer(Module):
         except Exception as error:  # noqa: BLE001 - one sender's message must not stop the module for all
             refuse(self._failures.refusal_of(message, error).status())
 
-    def _load(self, loaded: LoadedObjects) -> None:
+    def _load(self) -> None:
         """Take over the objects that the transaction has loaded, and apply definitions and manifests."""
-        self._database.taken = whole
-        loaded.log()
+        loaded = self._loaded
+        loaded.complete()
         if loaded.left_out:
             self._database.remove_rows(loaded.left_out, self._cluster.storage.next_version())
         for kind in _IN_GRAPH:
             self._graph.add_objects(self._cluster.storage.list(kind))
             self.announce_progress()
+        for name in KINDS:
+            self._index.add_objects(self._cluster.storage.list(kind_named(name)))
         self._load_owners()
         stored = self._database.watch_history()
         stored.began.update({key.kind: self._cluster.storage.version for key in loaded.left_out})
         self._history = WatchHistory(self._cluster.storage, stored)
-        self._transactions.attempt(partial(make_system_namespaces, self._cluster))
+        self._transactions.attempt(partial(make_system_objects, self._cluster, self._namespaces))
         self._transactions.attempt(self._cluster.address_services)
         for definition in self._definitions:
             self._define(definition)
@@ -269,6 +285,7 @@ class ApiServer(Module):
             self._transactions.note_changes()
             if not self._is_full:
                 self._make_accounts()
+                self._aggregate_roles()
                 self._taint_nodes()
                 self._place()
                 self._collect()
@@ -314,8 +331,8 @@ class ApiServer(Module):
         lifecycle = self._cluster.node_lifecycle
         if lifecycle.has_silent():
             self._transact(lambda: self._transactions.attempt(lifecycle.mark_silent))
-        if self._cluster.orphans():
-            self._transact(lambda: self._transactions.attempt(self._cluster.remove_orphans))
+        if orphaned_pods(self._cluster.storage):
+            self._transact(lambda: self._transactions.attempt(partial(remove_orphans, self._cluster)))
 
     def _taint_nodes(self) -> None:
         """Give nodes that report a pressure its taint, before pods are placed. Like `_place`, for own changes only."""
@@ -329,8 +346,8 @@ class ApiServer(Module):
         """
         if self._may_place:
             self._may_place = False
-            if self._cluster.waiting_pods():
-                self._transactions.attempt(self._cluster.place_waiting_pods)
+            if self._cluster.scheduler.waiting_pods():
+                self._transactions.attempt(self._cluster.scheduler.place_waiting_pods)
 
     def _collect(self) -> None:
         """Do a part of what follows from deletions; the rest comes after other messages. Unlike `_place`, it acts on
@@ -365,6 +382,12 @@ class ApiServer(Module):
             self._may_lack_accounts = False
             self._transactions.attempt(partial(make_default_accounts, self._cluster))
 
+    def _aggregate_roles(self) -> None:
+        """Give aggregated ClusterRoles the rules of those that they select. Like `_place`, for own changes only."""
+        if self._may_aggregate and self._collector is not None:
+            self._may_aggregate = False
+            self._transactions.attempt(partial(aggregate_roles, self._cluster))
+
     def _changed(self, event: ObjectEvent) -> None:
         """Take note of a change, by this API server or that of another cloudcore."""
         history = self._history
@@ -377,10 +400,12 @@ class ApiServer(Module):
         if not self._transactions.is_adopting:
             self._may_place = self._may_place or makes_room(event)
             self._may_lack_accounts = self._may_lack_accounts or may_lack_account(event)
+            self._may_aggregate = self._may_aggregate or event.key.kind == CLUSTER_ROLE
             if event.key.kind == _NODE and event.type is not EventType.DELETED:
                 self._changed_nodes.add(event.key.name)
 
         def note() -> None:
+            self._index.handle_event(event)
             self._noted.append(history.note(event))
 
         self._transactions.after_commit(note, note if self._transactions.is_adopting else None)

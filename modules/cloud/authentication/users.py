@@ -6,6 +6,8 @@ from typing import Any, Final
 import msgspec
 
 ADMINISTRATORS: Final = "system:masters"
+AUTHENTICATED: Final = "system:authenticated"
+UNAUTHENTICATED: Final = "system:unauthenticated"
 _NODES: Final = "system:nodes"
 _NODE: Final = "system:node:"
 
@@ -27,6 +29,17 @@ class User(msgspec.Struct, frozen=True):
         """The name of the node that the user is; "" for others."""
         is_node = _NODES in self.groups and self.name.startswith(_NODE)
         return self.name.removeprefix(_NODE) if is_node else ""
+
+
+ANONYMOUS: Final = User("system:anonymous", groups=(UNAUTHENTICATED,))
+"""The user of a request without credentials."""
+
+
+def groups_of(user: User) -> tuple[str, ...]:
+    """Return the groups of a user, with that of all who have shown credentials."""
+    if AUTHENTICATED in user.groups or UNAUTHENTICATED in user.groups:
+        return user.groups
+    return (*user.groups, AUTHENTICATED)
 
 
 def user_of_certificate(certificate: Mapping[str, Any] | None) -> User | None:

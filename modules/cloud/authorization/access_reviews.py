@@ -6,9 +6,12 @@ The node authorizer, which decides on the node's requests, answers them, so that
 from http import HTTPStatus
 from typing import Any, Final
 
+from modules.cloud.authentication.users import User
 from modules.cloud.authorization.attributes import Attributes, user_of
 from modules.cloud.authorization.graph import NodeGraph
 from modules.cloud.authorization.node_authorizer import authorize
+from modules.cloud.authorization.rbac.index import RbacIndex
+from modules.cloud.authorization.rbac.reviews import decision
 from modules.cloud.client.calls import ApiCall, ApiResult, JsonObject
 
 _AUTHORIZATION: Final = "authorization.k8s.io/v1"
@@ -20,12 +23,10 @@ _KINDS: Final = {
     (_AUTHENTICATION, "tokenreviews"): "TokenReview",
 }
 _GROUPS: Final = ("system:nodes", "system:authenticated")
-_ADMINISTRATORS: Final = "system:masters"
 _OPEN: Final = ("/healthz", "/livez", "/readyz", "/version")
 """Paths that are no resources and that everybody may read."""
 _LONGEST: Final = 253
 """Characters of a name."""
-_NO_RBAC: Final = "this API server has no RBAC: members of system:masters may do everything, others nothing"
 _NO_TOKENS: Final = "this API server signs no service account tokens, so it knows none"
 
 
@@ -54,7 +55,7 @@ def attributes_of_review(call: ApiCall) -> Attributes | None:
     return Attributes(node=call.node, **fields)
 
 
-def answer(call: ApiCall, graph: NodeGraph) -> ApiResult:
+def answer(call: ApiCall, graph: NodeGraph, index: RbacIndex) -> ApiResult:
     """Return the answer to a review, without any other API server."""
     kind = _KINDS[call.api_version, call.plural]
     body: JsonObject = {"kind": kind, "apiVersion": call.api_version, "metadata": {}}
@@ -66,14 +67,14 @@ def answer(call: ApiCall, graph: NodeGraph) -> ApiResult:
         return ApiResult({**body, "status": found}, created=True)
     if kind == "TokenReview":
         return ApiResult({**body, "spec": {}, "status": {"authenticated": False, "error": _NO_TOKENS}}, created=True)
-    status = _of_other(_spec(call)) if is_about_others(call) else _of_node(call, graph)
+    status = _of_other(_spec(call), index) if is_about_others(call) else _of_node(call, graph)
     return ApiResult({**body, "spec": _spec(call), "status": status}, created=True)
 
 
-def _of_other(spec: JsonObject) -> JsonObject:
+def _of_other(spec: JsonObject, index: RbacIndex) -> JsonObject:
     groups = spec.get("groups")
-    is_allowed = isinstance(groups, list) and _ADMINISTRATORS in groups
-    return {"allowed": True} if is_allowed else {"allowed": False, "reason": _NO_RBAC}
+    named = tuple(_text(group) for group in groups) if isinstance(groups, list) else ()
+    return decision(User(_text(spec.get("user")), groups=named), spec, index)
 
 
 def _of_node(call: ApiCall, graph: NodeGraph) -> JsonObject:

@@ -7,7 +7,9 @@ from typing import Any, Final
 
 from modules.apimachinery.api_errors import BadRequestError, InvalidError
 from modules.apimachinery.kinds import JsonObject
-from modules.cloud.authentication.users import User
+from modules.cloud.authentication.users import User, groups_of
+from modules.cloud.authorization.rbac.index import RbacIndex
+from modules.cloud.authorization.rbac.reviews import decision
 from modules.cloud.client.calls import ApiCall, ApiResult
 
 _AUTHORIZATION, _AUTHENTICATION = "authorization.k8s.io", "authentication.k8s.io"
@@ -16,8 +18,6 @@ _LOCAL_ROOT: Final = ("apis", _AUTHORIZATION, "v1", "namespaces")
 _LOCAL: Final = "localsubjectaccessreviews"
 TOKEN_REVIEW: Final = ("apis", _AUTHENTICATION, "v1", "tokenreviews")
 """The path of TokenReviews, in parts."""
-_AUTHENTICATED: Final = "system:authenticated"
-_NO_RBAC: Final = "this API server has no RBAC: members of system:masters may do everything, others nothing"
 
 
 def is_access_review(parts: tuple[str, ...]) -> bool:
@@ -25,13 +25,16 @@ def is_access_review(parts: tuple[str, ...]) -> bool:
     return parts == _ACCESS or (parts[:4] == _LOCAL_ROOT and len(parts) == 6 and parts[5] == _LOCAL)
 
 
-def access_review(parts: tuple[str, ...], body: Any, ask: Callable[[ApiCall], ApiResult]) -> JsonObject:
+def access_review(
+    parts: tuple[str, ...], body: Any, ask: Callable[[ApiCall], ApiResult], index: RbacIndex
+) -> JsonObject:
     """Return the answer to a review of a user's rights.
 
     Args:
         parts: the path.
         body: the review.
         ask: makes the call with which the node authorizer answers for a node.
+        index: the roles and bindings.
 
     Raises:
         BadRequestError, InvalidError: it asks for nothing, or names nobody.
@@ -42,14 +45,12 @@ def access_review(parts: tuple[str, ...], body: Any, ask: Callable[[ApiCall], Ap
     _check(kind, spec, parts[4] if is_local else "")
     groups = spec.get("groups") or []
     user = User(str(spec.get("user") or ""), groups=tuple(map(str, groups if isinstance(groups, list) else ())))
-    if user.is_administrator:
-        status: JsonObject = {"allowed": True}
-    elif user.node:
+    if user.node and not user.is_administrator:
         plural, version = _ACCESS[3], f"{_AUTHORIZATION}/v1"
         asked = ApiCall(verb="create", api_version=version, plural=plural, node=user.node, body={"spec": spec})
-        status = (ask(asked).object or {}).get("status") or {"allowed": False}
+        status: JsonObject = (ask(asked).object or {}).get("status") or {"allowed": False}
     else:
-        status = {"allowed": False, "reason": _NO_RBAC}
+        status = decision(user, spec, index)
     return {"kind": kind, "apiVersion": f"{_AUTHORIZATION}/v1", "metadata": {}, "spec": spec, "status": status}
 
 
@@ -70,7 +71,7 @@ def token_review(body: Any, user_of: Callable[[str], User | None]) -> JsonObject
     user = user_of(token)
     status: JsonObject = {"authenticated": False, "error": "invalid bearer token"}
     if user is not None:
-        info = {"username": user.name, "uid": user.uid, "groups": [*user.groups, _AUTHENTICATED]}
+        info = {"username": user.name, "uid": user.uid, "groups": [*groups_of(user)]}
         status = {"authenticated": True, "user": info}
     review = {"kind": "TokenReview", "apiVersion": f"{_AUTHENTICATION}/v1", "metadata": {}}
     return {**review, "spec": {name: value for name, value in spec.items() if name != "token"}, "status": status}
@@ -83,15 +84,24 @@ def _spec_of(body: Any, kind: str) -> JsonObject:
     return spec
 
 
+def check_attributes(kind: str, spec: JsonObject) -> None:
+    """Check that a review asks for exactly one thing.
+
+    Raises:
+        InvalidError: it does not.
+    """
+    if isinstance(spec.get("resourceAttributes"), dict) == isinstance(spec.get("nonResourceAttributes"), dict):
+        why = "Invalid value: exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        raise InvalidError(kind, "", "spec.resourceAttributes", why, _AUTHORIZATION)
+
+
 def _check(kind: str, spec: JsonObject, namespace: str) -> None:
     """Check the spec as kube-apiserver does (ValidateSubjectAccessReviewSpec)."""
     resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if namespace and path is not None:
         why = "Invalid value: disallowed on this kind of request"
         raise InvalidError(kind, "", "spec.nonResourceAttributes", why, _AUTHORIZATION)
-    if isinstance(resource, dict) == isinstance(path, dict):
-        why = "Invalid value: exactly one of nonResourceAttributes or resourceAttributes must be specified"
-        raise InvalidError(kind, "", "spec.resourceAttributes", why, _AUTHORIZATION)
+    check_attributes(kind, spec)
     if not spec.get("user") and not spec.get("groups"):
         why = 'Invalid value: "": at least one of user or group must be specified'
         raise InvalidError(kind, "", "spec.user", why, _AUTHORIZATION)

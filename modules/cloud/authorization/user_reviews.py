@@ -1,52 +1,53 @@
-"""The reviews that tell users their identity and their rights (`kubectl auth whoami` and `can-i`).
-
-Bodies are not read: members of system:masters may do everything, and others nothing.
-"""
+"""The reviews that tell users their identity and their rights (`kubectl auth whoami` and `can-i`)."""
 
 from typing import Any, Final
 
 import msgspec
 
 from beehive.http.responses import Response
+from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.errors import ApiStatusError
-from modules.cloud.authentication.users import User
+from modules.cloud.authentication.users import User, groups_of
+from modules.cloud.authorization.rbac.index import RbacIndex
+from modules.cloud.authorization.rbac.reviews import decision, rules_status
+from modules.cloud.authorization.subject_reviews import check_attributes
 
-_AUTHENTICATED: Final = "system:authenticated"
 _AUTHENTICATION, _AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"
 _SELF: Final = ("apis", _AUTHENTICATION, "v1", "selfsubjectreviews")
 _ACCESS: Final = ("apis", _AUTHORIZATION, "v1", "selfsubjectaccessreviews")
 _RULES: Final = ("apis", _AUTHORIZATION, "v1", "selfsubjectrulesreviews")
 PATHS: Final = (_SELF, _ACCESS, _RULES)
 """The paths of the reviews, in parts."""
-_ALL: Final = {
-    "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
-    "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
-    "incomplete": False,
-}
 
 
-def review(user: User, parts: tuple[str, ...]) -> Response:
+def review(user: User, parts: tuple[str, ...], body: Any, index: RbacIndex) -> Response:
     """Return the response to a review.
 
     Args:
         user: the requester.
         parts: the path, one of `PATHS`.
+        body: the review.
+        index: the roles and bindings.
 
     Raises:
         ApiStatusError: 403, a node asks for its rights.
+        BadRequestError, InvalidError: the review asks for nothing.
     """
     if parts == _SELF:
-        info = {"username": user.name, "uid": user.uid, "groups": [*user.groups, _AUTHENTICATED]}
+        info = {"username": user.name, "uid": user.uid, "groups": [*groups_of(user)]}
         return _created("SelfSubjectReview", _AUTHENTICATION, {"status": {"userInfo": info}})
     if user.node and not user.is_administrator:
         raise ApiStatusError(403, "access reviews of nodes are not served: the node authorizer decides on each request")
+    kind = "SelfSubjectRulesReview" if parts == _RULES else "SelfSubjectAccessReview"
+    spec = body.get("spec") if isinstance(body, dict) else None
+    if not isinstance(spec, dict):
+        raise BadRequestError(f"a {kind} with a spec is wanted")
     if parts == _RULES:
-        none = {"resourceRules": [], "nonResourceRules": [], "incomplete": False}
-        status: dict[str, Any] = _ALL if user.is_administrator else none
-        return _created("SelfSubjectRulesReview", _AUTHORIZATION, {"spec": {}, "status": status})
-    reason = "" if user.is_administrator else "only members of system:masters may do it"
-    status = {"allowed": user.is_administrator, "reason": reason}
-    return _created("SelfSubjectAccessReview", _AUTHORIZATION, {"spec": {}, "status": status})
+        status = rules_status(user, str(spec.get("namespace") or ""), index)
+    else:
+        check_attributes(kind, spec)
+        status = decision(user, spec, index)
+    return _created(kind, _AUTHORIZATION, {"spec": spec, "status": status})
 
 
 def _created(kind: str, group: str, fields: dict[str, Any]) -> Response:

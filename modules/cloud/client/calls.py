@@ -50,6 +50,11 @@ class ApiCall(msgspec.Struct, frozen=True, kw_only=True):
     """
     node: str = ""
     """The node whose metaserver makes the request, known from its connection; "" is an administrator."""
+    user: str = ""
+    """The user whom RBAC has allowed the request, and who grants no rights that they do not have; "" is an
+    administrator or a node."""
+    groups: tuple[str, ...] = ()
+    """Of the user."""
 
 
 class ApiResult(msgspec.Struct, frozen=True):

@@ -21,11 +21,12 @@ from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb
 from modules.cloud.apiserver.access.flow_control import FlowControl
 from modules.cloud.apiserver.access.loopback_service import LoopbackService
-from modules.cloud.apiserver.access.service import AccessService, NodeCaller
+from modules.cloud.apiserver.access.service import AccessService, NodeCaller, UserAccess, UserCaller
 from modules.cloud.apiserver.endpoints.module_caller import ModuleCaller
 from modules.cloud.apiserver.endpoints.pod_streams import NodeServer
 from modules.cloud.apiserver.endpoints.service import ApiCaller, ApiService
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
+from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.identities.known import KnownIdentities
 from modules.cloud.messages import (
@@ -75,6 +76,7 @@ class Control(Module):
         api_server: the module that makes API calls.
         nodes: reaches the servers of nodes, for logs of and commands in containers.
         identities: knows which nodes were refused.
+        rbac: the roles and bindings of the embedded API server; None for none.
     """
 
     name: ClassVar[str] = api_messages.SOURCE
@@ -88,8 +90,10 @@ class Control(Module):
         api_server: str = api_messages.MODULE,
         nodes: NodeServer | None = None,
         identities: KnownIdentities | None = None,
+        rbac: RbacIndex | None = None,
     ) -> None:
         super().__init__()
+        self._rbac = rbac or RbacIndex()
         self._identities = identities
         self._node_servers = nodes
         self._path = path
@@ -140,7 +144,10 @@ class Control(Module):
         )
 
     def _api(self, caller: ApiCaller, nodes: NodeServer | None = None) -> ApiService:
-        return ApiService(caller, self._subscriptions, KUBELET_VERSION, self.clock, self._unready, self.call, nodes)
+        version, index = KUBELET_VERSION, self._rbac
+        return ApiService(
+            caller, self._subscriptions, version, self.clock, self._unready, self.call, nodes, index=index
+        )
 
     def _access(self, listener: ApiListener) -> HttpService:
         if isinstance(listener, SecureListener):
@@ -151,6 +158,7 @@ class Control(Module):
                 lambda node: self._api(NodeCaller(self, node)),
                 flow=FlowControl(),
                 user_of_token=authenticator.user_of_token,
+                users=UserAccess(self._rbac, lambda user: self._api(UserCaller(self, user), self._node_servers)),
             )
         return LoopbackService(self.service())
 

@@ -3,12 +3,14 @@
 from beehive.clock import Clock
 from beehive.hive import Hive
 from modules.cloud import api_messages
+from modules.cloud.apiserver.admission.chain import PLUGINS
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.completeness import Completeness
 from modules.cloud.apiserver.embedded_kube_api import EmbeddedKubeApi
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.module import ApiServer
 from modules.cloud.apiserver.service_addresses import service_ranges
+from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.controllers.module import Controllers
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.devicecontroller.admission import ADMISSIONS
@@ -62,15 +64,19 @@ class EmbeddedApiServer:
             admissions=ADMISSIONS,
             schedules=schedules,
             service_ranges=ranges,
+            plugins=PLUGINS,
         )
         manifests = ManifestDirectory(config.manifests_dir, cluster) if config.manifests_dir else None
         completeness = Completeness(self.database, manifests)
         api = EmbeddedKubeApi(hive, clock)
         self.cluster = RemoteCluster(api.connect, knows_all=lambda: completeness.knows_all, counters=counters.api)
         """It, as its clients in this process reach it."""
+        self.rbac = RbacIndex()
+        """The roles and bindings."""
         definitions = [*device_definitions(), *rule_definitions()]
         parts = cluster, self.database, manifests, definitions, counters.refusals, api.subscriptions
         has_controllers = config.controllers == "embedded"
-        hive.add(ApiServer, *parts, collects=has_controllers)
+        own = (config.lease.namespace,)
+        hive.add(ApiServer, *parts, namespaces=own, index=self.rbac, collects=has_controllers)
         if has_controllers:
             hive.add(Controllers, api.subscriptions, known, may_be_several=self.database.shared)

@@ -18,6 +18,7 @@ from modules.cloud.edgecontroller.state.node_states import NodeStateCounters
 from modules.cloud.refusals import Refusals
 from modules.cloud.storage.database.meter import TransactionMeter
 from modules.processes.cloudcore.counters import Counters
+from modules.processes.common.process_metrics import ProcessCollector
 
 
 class RefusalCollector(Collector):
@@ -232,6 +233,7 @@ def exposition(hive: Hive, counters: Counters) -> str:
     now = hive.clock.monotonic()
     registry = CollectorRegistry()
     registry.register(HiveCollector(hive))
+    registry.register(ProcessCollector("cloudcore"))
     registry.register(RefusalCollector(counters.refusals))
     registry.register(CloudcoresCollector(counters.known))
     registry.register(CloudHubCollector(counters.cloudhub, now))

@@ -23,6 +23,7 @@ from modules.cloud.api_messages import Verb
 from modules.cloud.apiserver.manifest_directory import check_directory
 from modules.cloud.authentication.authenticator import Authenticator
 from modules.cloud.authentication.token_file import StaticTokens, read_tokens
+from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.client.calls import ApiCall
 from modules.cloud.cloudhub.dispatcher import Dispatcher
 from modules.cloud.cloudhub.module import CloudHub, CloudHubSettings
@@ -159,9 +160,9 @@ class CloudCore:
         if selected is None:
             server = EmbeddedApiServer(self.hive, config, known, clock, counters, turn, room)
             self._databases.append(server.database)
-            cluster = server.cluster
+            cluster, rbac = server.cluster, server.rbac
         else:
-            cluster = _remote(selected, config, counters)
+            cluster, rbac = _remote(selected, config, counters), RbacIndex()
         database = Database(
             config.database_url, name, stores_objects=False, turn=turn, room=room,
             meter=counters.meter(ModuleName.EDGECONTROLLER, clock),
@@ -190,7 +191,9 @@ class CloudCore:
         nodes = self._add_streams()
         self._listeners = self._api_listeners()
         api_server = api_messages.MODULE if selected is None else ModuleName.EDGECONTROLLER
-        self.hive.add(Control, config.control_socket, counters, self._listeners, api_server, nodes, self._identities)
+        self.hive.add(
+            Control, config.control_socket, counters, self._listeners, api_server, nodes, self._identities, rbac
+        )
         self._metrics: list[tuple[str, int]] = []
         if config.metrics_address:
             self.hive.add(HealthServer, config.metrics_address, config.metrics_port, counters, self._metrics)

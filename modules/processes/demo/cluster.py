@@ -22,7 +22,8 @@ from modules.processes.cloudcore.control_client import Apply, ControlClient, Get
 from modules.processes.demo import orphans
 from modules.processes.demo.busybox import write_archive
 from modules.processes.demo.child import Child
-from modules.processes.demo.events import Deadline, Events, PodChanged
+from modules.processes.demo.events import Deadline, Events, ObjectChanged
+from modules.processes.demo.examples import KINDS
 from modules.processes.edgecore.config import PROCESS_ENDPOINT, EdgeCoreConfig
 from modules.processes.edgecore.config.names import OCI_ENDPOINT
 from modules.processes.edgecore.config.writing import render
@@ -45,7 +46,7 @@ class DemoCluster:
     """A context manager that makes the scratch directory, and at its end stops all processes and removes all files.
 
     Args:
-        events: receives changes of pods.
+        events: receives changes of pods and workloads.
         errors: stream for reports of files that could not be removed.
         images: images of the pods, for real containers, which have this machine's busybox in them; none for processes.
     """
@@ -94,12 +95,13 @@ class DemoCluster:
                 raise DemoError("apply an example", item.error)
 
     def watch(self) -> None:
-        """Make every further change of a pod an event.
+        """Make every further change of a pod or workload an event.
 
-        This takes a thread outside of the actor model, because the demo has no bus and reads of the control socket
-        block. The thread ends with the connection.
+        This takes threads outside of the actor model, because the demo has no bus and reads of the control socket
+        block. The threads end with the connections.
         """
-        threading.Thread(target=self._follow, name="watch", daemon=True).start()
+        for kind in KINDS:
+            threading.Thread(target=self._follow, args=(kind,), name=f"watch-{kind}", daemon=True).start()
 
     def failure(self) -> str:
         """Return which process has failed; empty if none has. Also reaps ended containers."""
@@ -135,11 +137,11 @@ class DemoCluster:
             Child("modules.processes.edgecore", ["run", "--config", str(file)], self.directory / "edgecore.log")
         )
 
-    def _follow(self) -> None:
+    def _follow(self, kind: str) -> None:
         try:
-            for change, item in ControlClient(self.socket).watch(Get("Pod", namespace=None)):
+            for change, item in ControlClient(self.socket).watch(Get(kind, namespace=None)):
                 if item.object is not None:
-                    self._events.put(PodChanged(item.object, deleted=change == "DELETED"))
+                    self._events.put(ObjectChanged(kind, item.object, deleted=change == "DELETED"))
         except (BeehiveError, OSError):
             return  # the connection ends with cloudcore, which `failure` reports
 

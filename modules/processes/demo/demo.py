@@ -8,8 +8,8 @@ from pathlib import Path
 from modules.apimachinery.kinds import JsonObject
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.demo.cluster import DemoCluster, DemoError
-from modules.processes.demo.events import Ended, Events, PodChanged
-from modules.processes.demo.examples import Example, Expectation, PodName
+from modules.processes.demo.events import Ended, Events, ObjectChanged
+from modules.processes.demo.examples import Example, Expectation, ObjectName
 from modules.processes.demo.goals import unmet
 from modules.processes.demo.rows import Row, row_of
 from modules.processes.demo.screen import Screen
@@ -35,7 +35,7 @@ class Demo:
         self._screen = screen
         self._examples = examples
         self._expected = {name: goal for example in examples for name, goal in example.expected.items()}
-        self._pods: dict[PodName, JsonObject] = {}
+        self._objects: dict[ObjectName, JsonObject] = {}
 
     def run(self, *, once: bool, seconds: float) -> int:
         """Run to the end and return the exit status.
@@ -52,12 +52,15 @@ class Demo:
             return ExitCode.INTERRUPTED if once else ExitCode.OK
         took = self._clock.monotonic() - started
         if reasons:
-            self._screen.print_lines(f"not all pods are where they should be, after {took:.0f} s:", *reasons)
+            self._screen.print_lines(
+                f"not all pods and workloads are where they should be, after {took:.0f} s:", *reasons
+            )
             if once or self._cluster.failure():
                 self._screen.print_lines(*self._cluster.logs())
                 return ExitCode.INTERNAL_ERROR
         else:
-            self._screen.print_lines(f"all {len(self._expected)} pods are where they should be, after {took:.1f} s")
+            count = f"all {len(self._expected)} pods and workloads"
+            self._screen.print_lines(f"{count} are where they should be, after {took:.1f} s")
         return ExitCode.OK if once else self._until_asked_to_end()
 
     def _start_cluster(self) -> bool:
@@ -74,7 +77,7 @@ class Demo:
         return not self._events.asked_to_end
 
     def _until_all_there(self, deadline: float) -> list[str]:
-        """Show the pods until all are as expected, a process fails, or time runs out; return the reasons if some are
+        """Show the objects until all are as expected, a process fails, or time runs out; return the reasons if some are
         not.
         """
         while not self._events.asked_to_end:
@@ -106,29 +109,29 @@ class Demo:
     def _take(self, seconds: float) -> None:
         """Wait for the next event and apply it."""
         match self._events.next(seconds):
-            case PodChanged(pod, deleted):
-                meta = pod["metadata"]
-                name = PodName(meta.get("namespace") or "default", meta["name"])
+            case ObjectChanged(kind, obj, deleted):
+                meta = obj["metadata"]
+                name = ObjectName(meta.get("namespace") or "default", meta["name"], kind)
                 if deleted:
-                    self._pods.pop(name, None)
+                    self._objects.pop(name, None)
                 else:
-                    self._pods[name] = pod
+                    self._objects[name] = obj
             case Ended(number):
                 self._screen.print_lines(f"ending: {number.name}")
 
     def _rows(self) -> list[Row]:
         now = self._clock.now()
-        return [row_of(name, goal, self._pods.get(name), now) for name, goal in self._expected.items()]
+        return [row_of(name, goal, self._objects.get(name), now) for name, goal in self._expected.items()]
 
     def _reasons(self) -> list[str]:
         """Return why pods are not as expected."""
         return [
-            f"{name.name} {reason}" for name, goal in self._expected.items() if (reason := self._reason(name, goal))
+            f"{name.shown} {reason}" for name, goal in self._expected.items() if (reason := self._reason(name, goal))
         ]
 
-    def _reason(self, name: PodName, goal: Expectation) -> str:
-        pod = self._pods.get(name)
-        return unmet(goal, pod) if pod is not None else "has not been reported by the cloud"
+    def _reason(self, name: ObjectName, goal: Expectation) -> str:
+        obj = self._objects.get(name)
+        return unmet(goal, obj) if obj is not None else "has not been reported by the cloud"
 
 
 def hints(cluster: DemoCluster, example: Path) -> list[str]:

@@ -18,10 +18,11 @@ _MOMENT = 0.03
 """Seconds between two checks."""
 
 
-class PodChanged(NamedTuple):
-    """A pod of the cloud has changed."""
+class ObjectChanged(NamedTuple):
+    """A pod or workload of the cloud has changed."""
 
-    pod: JsonObject
+    kind: str
+    obj: JsonObject
     deleted: bool
 
 
@@ -35,7 +36,7 @@ class Tick(NamedTuple):
     """No event came for a while."""
 
 
-Event = PodChanged | Ended | Tick
+Event = ObjectChanged | Ended | Tick
 
 
 class Events:

@@ -1,4 +1,4 @@
-"""The examples: manifests of a directory, with the expected state of each pod.
+"""The examples: manifests of a directory, with the expected state of each pod and workload.
 
 The expectation is an annotation, so that the example itself tells it to the demo, the tests and readers.
 """
@@ -15,10 +15,13 @@ from modules.cloud.apiserver.manifests import items_of, read_manifests
 EXPECT_ANNOTATION = "edgecore.io/expect"
 _SUFFIXES = (".yaml", ".yml", ".json")
 _MAX_BYTES = 1024 * 1024
+_POD = "Pod"
+KINDS = (_POD, "Deployment", "DaemonSet", "CronJob")
+"""The kinds of objects that have an expectation."""
 
 
 class Expectation(StrEnum):
-    """Expected state of a pod."""
+    """Expected state of a pod or workload."""
 
     RUNNING = "Running"
     """All its containers run and are ready."""
@@ -26,13 +29,23 @@ class Expectation(StrEnum):
     """It has been restarted after a failure and waits for the next restart."""
     SUCCEEDED = "Succeeded"
     """All its containers have ended with status 0."""
+    AVAILABLE = "Available"
+    """A Deployment or DaemonSet has all of its pods, and they are available."""
+    SCHEDULED = "Scheduled"
+    """A CronJob waits for its next time."""
 
 
-class PodName(NamedTuple):
-    """Identity of a pod."""
+class ObjectName(NamedTuple):
+    """Identity of a pod, or of another object."""
 
     namespace: str
     name: str
+    kind: str = _POD
+
+    @property
+    def shown(self) -> str:
+        """The name of a pod; other objects have their kind before it."""
+        return self.name if self.kind == _POD else f"{self.kind.lower()}/{self.name}"
 
 
 class Example(NamedTuple):
@@ -40,7 +53,7 @@ class Example(NamedTuple):
 
     path: Path
     objects: list[JsonObject]
-    expected: dict[PodName, Expectation]
+    expected: dict[ObjectName, Expectation]
 
 
 class ExampleError(BeehiveError):
@@ -68,9 +81,16 @@ def read_example(path: Path) -> Example:
 
 def images_of(examples: Iterable[Example]) -> set[str]:
     """Return the images that the examples' pods name."""
-    specs = [each.get("spec") or {} for example in examples for each in example.objects if each.get("kind") == "Pod"]
+    specs = [_pod_spec(each) for example in examples for each in example.objects if each.get("kind") in KINDS]
     containers = [each for spec in specs for kind in ("initContainers", "containers") for each in spec.get(kind) or ()]
     return {str(each["image"]) for each in containers}
+
+
+def _pod_spec(obj: JsonObject) -> JsonObject:
+    """Return the spec of a pod, or of a workload's template."""
+    spec: JsonObject = obj.get("spec") or {}
+    spec = (spec.get("jobTemplate") or {}).get("spec") or spec
+    return (spec.get("template") or {}).get("spec") or spec
 
 
 def _files_in(directory: Path) -> list[Path]:
@@ -88,12 +108,12 @@ def _text_of(path: Path) -> str:
     return data.decode()
 
 
-def _expectations(objects: Iterable[JsonObject], path: Path) -> Iterator[tuple[PodName, Expectation]]:
+def _expectations(objects: Iterable[JsonObject], path: Path) -> Iterator[tuple[ObjectName, Expectation]]:
     for obj in objects:
-        if obj.get("kind") == "Pod":
+        if obj.get("kind") in KINDS:
             meta = obj.get("metadata") or {}
-            name = PodName(meta.get("namespace") or "default", str(meta.get("name")))
-            yield name, _expectation(meta.get("annotations") or {}, f"{path}: pod {name.name}")
+            name = ObjectName(meta.get("namespace") or "default", str(meta.get("name")), obj["kind"])
+            yield name, _expectation(meta.get("annotations") or {}, f"{path}: {name.kind.lower()} {name.name}")
 
 
 def _expectation(annotations: JsonObject, where: str) -> Expectation:

@@ -1,4 +1,4 @@
-"""Compares a pod in the cloud with the expectation of its example. Pure."""
+"""Compares a pod or workload in the cloud with the expectation of its example. Pure."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -11,14 +11,26 @@ _CRASH_LOOP = "CrashLoopBackOff"
 
 
 def unmet(expectation: Expectation, pod: JsonObject) -> str:
-    """Return why a pod is not in its expected state; empty if it is."""
+    """Return why a pod or workload is not in its expected state; empty if it is."""
     match expectation:
+        case Expectation.AVAILABLE:
+            available, wanted = available_pods(pod)
+            return "" if 0 < wanted <= available else f"has {available} of {wanted} pods available"
+        case Expectation.SCHEDULED:
+            return "is suspended" if (pod.get("spec") or {}).get("suspend") else ""
         case Expectation.RUNNING:
             return _not_running(pod)
         case Expectation.SUCCEEDED:
             return "" if phase_of(pod) == "Succeeded" else f"is {phase_of(pod)}, not Succeeded{_because(pod)}"
         case Expectation.CRASH_LOOP:
             return "" if _loops(pod) else f"has not failed twice in a row{_because(pod)}"
+
+
+def available_pods(workload: JsonObject) -> tuple[int, int]:
+    """Return how many pods of a Deployment or DaemonSet are available, and how many there are to be."""
+    status = _status(workload)
+    wanted = status.get("desiredNumberScheduled", (workload.get("spec") or {}).get("replicas", 0))
+    return int(status.get("availableReplicas") or status.get("numberAvailable") or 0), int(wanted)
 
 
 def phase_of(pod: JsonObject) -> str:

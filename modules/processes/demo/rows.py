@@ -1,16 +1,16 @@
-"""Formats pods as rows of the demo's table. Pure."""
+"""Formats pods and workloads as rows of the demo's table. Pure."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from modules.apimachinery.kinds import JsonObject
-from modules.processes.demo.examples import Expectation, PodName
-from modules.processes.demo.goals import last_message, phase_of, unmet
+from modules.processes.demo.examples import Expectation, ObjectName
+from modules.processes.demo.goals import available_pods, last_message, phase_of, unmet
 from modules.tools.printing.ages import age_of
 from modules.tools.printing.pods import pod_ready, pod_restarts
 from modules.tools.printing.tables import aligned
 
-TITLES = ("", "POD", "PHASE", "READY", "RESTARTS", "AGE", "LAST MESSAGE")
+TITLES = ("", "NAME", "PHASE", "READY", "RESTARTS", "AGE", "LAST MESSAGE")
 _THERE, _UNDER_WAY = "ok", "…"
 
 
@@ -27,17 +27,19 @@ class Row(NamedTuple):
     age: str
 
 
-def row_of(name: PodName, expectation: Expectation, pod: JsonObject | None, now: float) -> Row:
-    """Return the row of a pod, also if it is not in the cloud (yet).
+def row_of(name: ObjectName, expectation: Expectation, pod: JsonObject | None, now: float) -> Row:
+    """Return the row of a pod or workload, also if it is not in the cloud (yet).
 
     Args:
-        name: name of the pod.
+        name: its name.
         expectation: its expected state.
         pod: the pod as the cloud has it.
         now: seconds since the epoch, for the age.
     """
     if pod is None:
-        return Row(name.name, there=False, phase="-", ready="-", restarts=0, message="", age="-")
+        return Row(name.shown, there=False, phase="-", ready="-", restarts=0, message="", age="-")
+    if expectation in (Expectation.AVAILABLE, Expectation.SCHEDULED):
+        return _workload_row(name, expectation, pod, age_of(pod, now))
     return Row(
         name=name.name,
         there=not unmet(expectation, pod),
@@ -47,6 +49,17 @@ def row_of(name: PodName, expectation: Expectation, pod: JsonObject | None, now:
         message=last_message(pod),
         age=age_of(pod, now),
     )
+
+
+def _workload_row(name: ObjectName, expectation: Expectation, obj: JsonObject, age: str) -> Row:
+    there = not unmet(expectation, obj)
+    if expectation is Expectation.SCHEDULED:
+        last = (obj.get("status") or {}).get("lastScheduleTime")
+        schedule = f"schedule {(obj.get('spec') or {}).get('schedule')}"
+        message = f"{schedule}, last at {last}" if last else schedule
+        return Row(name.shown, there, str(expectation), "-", 0, message, age)
+    ready = "/".join(map(str, available_pods(obj)))
+    return Row(name.shown, there, str(expectation) if there else "Progressing", ready, 0, "", age)
 
 
 def table_of(rows: Sequence[Row], width: int) -> list[str]:

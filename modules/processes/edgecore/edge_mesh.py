@@ -19,6 +19,7 @@ from modules.edge.edgemesh.nft.addresses import HostAddresses
 from modules.edge.edgemesh.nft.kernel import KernelRules
 from modules.edge.edgemesh.nft.program import Nft
 from modules.edge.edgemesh.plane import DataPlane, NftPlane
+from modules.edge.edgemesh.proxy.plane import ProxyPlane
 from modules.edge.edgemesh.selection import Prefer
 from modules.edge.metaserver.watch_agent import WatchAgent
 from modules.processes.edgecore.config import EdgeCoreConfig
@@ -43,7 +44,7 @@ def add_edge_mesh(hive: Hive, config: EdgeCoreConfig, registry: CollectorRegistr
     if not config.modules.meta_manager.meta_server.enable:
         hive.add(WatchAgent, config.node_name)
     names = partial(_name_server, hive, config, counters) if mesh.dns else None
-    hive.add(EdgeMesh, settings, pods, _planes(config), counters, names)
+    hive.add(EdgeMesh, settings, pods, _planes(hive, config), counters, names)
     registry.register(MeshCollector(counters))
 
 
@@ -84,9 +85,11 @@ class SnapshotPods:
         self._changed()
 
 
-def _planes(config: EdgeCoreConfig) -> list[DataPlane]:
+def _planes(hive: Hive, config: EdgeCoreConfig) -> list[DataPlane]:
     mesh = config.modules.edge_mesh
     planes: list[DataPlane] = []
     if mesh.data_plane in (DataPlaneKind.AUTO, DataPlaneKind.NFT):
         planes.append(NftPlane(KernelRules(Nft()), HostAddresses(), mesh.service_cidrs))
+    if mesh.data_plane in (DataPlaneKind.AUTO, DataPlaneKind.USERSPACE):
+        planes.append(ProxyPlane(hive.clock, HostAddresses(), mesh.service_cidrs))
     return planes

@@ -47,6 +47,7 @@ from modules.edge.devicetwin.feed import DeviceFeed
 from modules.edge.devicetwin.module import DeviceTwin
 from modules.edge.taskmanager.module import TaskManager
 from modules.processes.common.exit_codes import ExitCode
+from modules.processes.common.process_metrics import ProcessCollector
 from modules.processes.common.service_manager import ServiceManager, Watch
 from modules.processes.common.shutdown import Shutdown
 from modules.processes.common.start_collector import collect_as_usual
@@ -157,6 +158,7 @@ def start(config: EdgeCoreConfig, hive: Hive, tracing: Tracing, stack: ExitStack
     hive.taps.append(BusMetrics(registry))
     tracing.attach(stack)
     registry.register(HiveCollector(hive))
+    registry.register(ProcessCollector("edgecore"))
     registry.register(DamagedCollector(config))
     snapshots = Snapshots()
     state = AgentStateHandler(config.node_name, config.modules.edge_hub.websocket.server, hive, snapshots)

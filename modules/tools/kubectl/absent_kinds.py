@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-_NO_ROLES: Final = "there are no users and roles here; who may open the socket may do everything"
 _NO_NETWORK: Final = "Services have no network here; hostPort or hostNetwork of a pod opens a port of its node"
 _NO_LIMITS: Final = "nothing is limited here for a namespace; resources.limits of containers are kept by their nodes"
-_IN_THE_CLOUD: Final = "the node has pods only; `cloudcore` and `kubectl` show and make workloads in the cloud"
+_IN_THE_CLOUD: Final = "the node has pods only; `cloudcore` and `kubectl` show and make it in the cloud"
 _ADVICE: Final = {
     ("deployment", "deployments", "deploy"): _IN_THE_CLOUD,
     ("replicaset", "replicasets", "rs"): _IN_THE_CLOUD,
@@ -19,13 +18,14 @@ _ADVICE: Final = {
     ("horizontalpodautoscaler", "horizontalpodautoscalers", "hpa"): "`scale --replicas=N` sets the number of pods",
     ("ingress", "ingresses", "ing"): _NO_NETWORK,
     ("networkpolicy", "networkpolicies", "netpol"): _NO_NETWORK,
-    ("role", "roles"): _NO_ROLES,
-    ("rolebinding", "rolebindings"): _NO_ROLES,
-    ("clusterrole", "clusterroles"): _NO_ROLES,
-    ("clusterrolebinding", "clusterrolebindings"): _NO_ROLES,
+    ("role", "roles"): _IN_THE_CLOUD,
+    ("rolebinding", "rolebindings"): _IN_THE_CLOUD,
+    ("clusterrole", "clusterroles"): _IN_THE_CLOUD,
+    ("clusterrolebinding", "clusterrolebindings"): _IN_THE_CLOUD,
     ("resourcequota", "resourcequotas", "quota"): _NO_LIMITS,
     ("limitrange", "limitranges", "limits"): _NO_LIMITS,
-    ("priorityclass", "priorityclasses", "pc"): "write spec.priority of pods",
+    ("priorityclass", "priorityclasses", "pc"): _IN_THE_CLOUD,
+    ("runtimeclass", "runtimeclasses"): _IN_THE_CLOUD,
 }
 ADVICE: Final = {word: advice for words, advice in _ADVICE.items() for word in words}
 """By the singular (which is the kind in lower case), the plural and the short names."""

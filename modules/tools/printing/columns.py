@@ -173,6 +173,19 @@ def _audiences(driver: JsonObject) -> str:
     return ",".join(text_at(each, "audience") for each in objects_at(driver, "spec.tokenRequests")) or "<unset>"
 
 
+def _subjects(kind: str) -> Cell:
+    """Return the cell of a binding's subjects of a kind; an account has its namespace before its name."""
+
+    def cell(binding: JsonObject, _: float) -> str:
+        found = [each for each in objects_at(binding, "subjects") if each.get("kind") == kind]
+        return ", ".join(
+            f"{each['namespace']}/{each.get('name')}" if each.get("namespace") else str(each.get("name"))
+            for each in found
+        )
+
+    return cell
+
+
 _NAME: Final = Column("Name", _at("metadata.name"))
 _AGE: Final = Column("Age", age_of)
 
@@ -348,5 +361,25 @@ _COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
         Column("Max Unavailable", _at("spec.maxUnavailable", "N/A")),
         Column("Allowed Disruptions", _number("status.disruptionsAllowed")),
         _AGE,
+    ),
+    "PriorityClass": (
+        _NAME,
+        Column("Value", _number("value")),
+        Column("Global-Default", _at("globalDefault", "false")),
+        _AGE,
+        Column("PreemptionPolicy", _at("preemptionPolicy")),
+    ),
+    "RuntimeClass": (_NAME, Column("Handler", _at("handler")), _AGE),
+    **dict.fromkeys(("Role", "ClusterRole"), (_NAME, Column("Created At", _at("metadata.creationTimestamp")))),
+    **dict.fromkeys(
+        ("RoleBinding", "ClusterRoleBinding"),
+        (
+            _NAME,
+            Column("Role", lambda obj, _: f"{text_at(obj, 'roleRef.kind')}/{text_at(obj, 'roleRef.name')}"),
+            _AGE,
+            Column("Users", _subjects("User"), wide=True),
+            Column("Groups", _subjects("Group"), wide=True),
+            Column("ServiceAccounts", _subjects("ServiceAccount"), wide=True),
+        ),
     ),
 }

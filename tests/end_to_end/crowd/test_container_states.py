@@ -134,7 +134,15 @@ def test_an_image_that_is_not_here_and_must_not_be_pulled(crowd: Crowd) -> None:
     crowd.wait("lives-never", lambda obj: state_of(obj, "waiting").get("reason") == "ErrImageNeverPull")
 
 
-@wants(once("lives-lost", "true", runtimeClassName="unheard-of"))
+_UNHEARD_OF = {
+    "apiVersion": "node.k8s.io/v1",
+    "kind": "RuntimeClass",
+    "metadata": {"name": "unheard-of"},
+    "handler": "unheard-of",
+}
+
+
+@wants(_UNHEARD_OF, once("lives-lost", "true", runtimeClassName="unheard-of"))
 def test_a_runtime_class_that_nobody_has(crowd: Crowd) -> None:
     crowd.wait("lives-lost", lambda obj: "unheard-of" in state_of(obj, "waiting").get("message", ""))
 

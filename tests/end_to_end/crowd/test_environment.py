@@ -52,7 +52,10 @@ _FIELDS = once(
 _FIELDS["metadata"] |= {"labels": {"app": "web"}, "annotations": {"example.com/note": "hello"}}
 
 
-@wants(_FIELDS)
+_ACCOUNT = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "worker"}}
+
+
+@wants(_ACCOUNT, _FIELDS)
 def test_fields_of_the_pod(crowd: Crowd) -> None:
     first, address, uid, host, own = crowd.said("env-fields")
     made = crowd.machine.cloud.get("Pod", "env-fields")

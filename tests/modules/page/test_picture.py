@@ -78,9 +78,9 @@ def test_nothing_changes_while_a_link_only_grows_older() -> None:
     world = World()
     world.picture.put_nodes([node("n1")])
     for number in range(5):
-        world.picture.put_links(links("n1", seconds=100.0 + 2.0 * number))
-        changes = world.changes()
-        assert changes.version == 1
+        world.picture.put_links(links("n1", seconds=100.0 + 3.1 * number + 0.4 * (number % 2)))
+        assert world.changes().version == 1
+        assert world.changes(after=1.1).version == 1, "between two polls"
 
 
 def test_rows_are_made_once_a_second_at_most() -> None:

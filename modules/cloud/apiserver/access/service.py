@@ -1,7 +1,7 @@
 """The Kubernetes API over TCP: authentication and authorization in front of the service of the control socket.
 
-There is no RBAC engine: members of `system:masters` may do everything, nodes may do what the node authorizer allows,
-and other users may only ask for their identity and rights.
+Members of `system:masters` may do everything, nodes may do what the node authorizer allows, and all others, what RBAC
+allows.
 """
 
 from collections.abc import Callable
@@ -17,10 +17,13 @@ from modules.apimachinery.api_errors import ApiError
 from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.paths import parse_target
 from modules.cloud.apiserver.access.flow_control import FlowControl, NoSeatError, too_many_requests
+from modules.cloud.apiserver.access.request_attributes import attributes_of, forbidden
 from modules.cloud.apiserver.endpoints.requests import call_of_request, decoded
 from modules.cloud.apiserver.endpoints.service import ApiCaller
-from modules.cloud.authentication.users import User
+from modules.cloud.authentication.users import ANONYMOUS, User, groups_of
 from modules.cloud.authorization import access_reviews
+from modules.cloud.authorization.rbac.index import RbacIndex
+from modules.cloud.authorization.rbac.rules import AccessRequest
 from modules.cloud.authorization.rules import RULES
 from modules.cloud.authorization.subject_reviews import TOKEN_REVIEW, token_review
 from modules.cloud.authorization.user_reviews import PATHS, review
@@ -29,9 +32,8 @@ from modules.cloud.storage.watch_history import WatchQuery, WatchStart
 
 _OPEN: Final = (("healthz",), ("livez",), ("readyz",), ("version",))
 _READS: Final = ("GET", "HEAD")
-_VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_VERBS_OF_READS: Final = ("get", "list", "watch")
 _REVIEW_GROUPS: Final = {parts[1:2] for parts in PATHS}
-_ANONYMOUS: Final = User("system:anonymous", groups=("system:unauthenticated",))
 
 
 class Authenticates(Protocol):
@@ -62,6 +64,37 @@ class NodeCaller:
         raise ApiStatusError(403, f"nodes cannot watch {query.kind} here: changes reach them over their link")
 
 
+class UserCaller:
+    """Passes the requests of a user on whom RBAC decides on, so that they grant no rights that they do not have
+    (`ApiCaller`).
+
+    Args:
+        caller: passes the requests on.
+        user: the user.
+    """
+
+    def __init__(self, caller: ApiCaller, user: User) -> None:
+        self._caller = caller
+        self._user = user
+
+    def call(self, call: ApiCall) -> ApiResult:
+        """Return the response. Raise ApiStatusError when there is none."""
+        return self._caller.call(msgspec.structs.replace(call, user=self._user.name, groups=groups_of(self._user)))
+
+    def start_watch(self, query: WatchQuery) -> WatchStart:
+        """Return the beginning of a watch. Raise ApiStatusError when there is no response."""
+        return self._caller.start_watch(query)
+
+
+class UserAccess(msgspec.Struct, frozen=True):
+    """How users are served who are neither administrators nor nodes."""
+
+    rbac: RbacIndex
+    """The roles and bindings."""
+    service_of: Callable[[User], HttpService]
+    """Returns the service of resources for a user."""
+
+
 class AccessService:
     """Serves the Kubernetes API to clients that it authenticates (`HttpService`).
 
@@ -72,6 +105,7 @@ class AccessService:
         review: answers the access reviews of nodes; None: they are refused.
         flow: bounds the requests that are served at a time, fairly by user; None: nothing does.
         user_of_token: finds the user of a bearer token, for TokenReviews of administrators; None: they are not served.
+        users: serves all other users; None: they are refused.
     """
 
     def __init__(
@@ -82,7 +116,9 @@ class AccessService:
         review: Callable[[ApiCall], ApiResult] | None = None,
         flow: FlowControl | None = None,
         user_of_token: Callable[[str], User | None] | None = None,
+        users: UserAccess | None = None,
     ) -> None:
+        self._users = users or UserAccess(RbacIndex(), lambda _: administrators)
         self._user_of_token = user_of_token
         self._flow = flow
         self._authenticator = authenticator
@@ -104,11 +140,10 @@ class AccessService:
             return ApiStatusError(error.status, str(error)).response()
 
     def _reply(self, request: Request) -> Reply:
-        user = impersonated(request, self._authenticator.user(request))
+        user = impersonated(request, self._authenticator.user(request), self._users.rbac)
         if request.method in _READS and request.parts in _OPEN:
             return self._administrators.serve(request)
-        if user is None:
-            raise _forbidden(_ANONYMOUS, request)
+        user = user or ANONYMOUS
         if self._flow is None:
             return self._served(user, request)
         with self._flow.seat(user, request):
@@ -121,27 +156,45 @@ class AccessService:
             answer = result.object if result.refusal is None else result.refusal
             status = 201 if result.refusal is None else int(result.refusal.get("code", 500))
             return Response(status, "application/json", msgspec.json.encode(answer))
-        if request.method == "POST" and request.parts in PATHS:
-            return review(user, request.parts)
+        if request.method == "POST" and request.parts in PATHS and user is not ANONYMOUS:
+            body = decoded(request.body, request.header("content-type"))
+            return review(user, request.parts, body, self._users.rbac)
         if user.is_administrator:
-            if request.method == "POST" and request.parts == TOKEN_REVIEW and self._user_of_token is not None:
-                found = token_review(decoded(request.body, request.header("content-type")), self._user_of_token)
-                return Response(201, "application/json", msgspec.json.encode(found))
-            return self._administrators.serve(request)
+            return self._administered(request, self._administrators)
+        asked = attributes_of(request)
+        is_allowed = self._users.rbac.allowed(user, asked) is not None
         if user.node:
-            reply = self._of_node(user.node).serve(request)
-            if isinstance(reply, Response) and reply.status == 404 and _has_no_rule(request):
-                raise _forbidden(user, request)  # whether there is such a resource is no question of theirs
-            return reply
-        raise _forbidden(user, request)
+            return self._of_node_served(user, asked, request, is_allowed=is_allowed)
+        if not is_allowed:
+            raise forbidden(user.name, asked)
+        return self._administered(request, self._users.service_of(user) if asked.resource else self._administrators)
+
+    def _administered(self, request: Request, service: HttpService) -> Reply:
+        """Return the reply to a user who may make the request."""
+        if request.method == "POST" and request.parts == TOKEN_REVIEW and self._user_of_token is not None:
+            found = token_review(decoded(request.body, request.header("content-type")), self._user_of_token)
+            return Response(201, "application/json", msgspec.json.encode(found))
+        return service.serve(request)
+
+    def _of_node_served(self, user: User, asked: AccessRequest, request: Request, *, is_allowed: bool) -> Reply:
+        """Return the reply to a node. RBAC may let it read what the node authorizer has no rule for, and no more."""
+        if (asked.group, asked.resource) not in RULES and asked.verb in _VERBS_OF_READS and is_allowed:
+            return self._users.service_of(user).serve(request)
+        reply = self._of_node(user.node).serve(request)
+        is_missing = isinstance(reply, Response) and reply.status == 404
+        if is_missing and asked.resource and (asked.group, asked.resource) not in RULES:
+            raise forbidden(user.name, asked)  # whether there is such a resource is no question of theirs
+        return reply
 
 
-def impersonated(request: Request, user: User | None) -> User | None:
+def impersonated(request: Request, user: User | None, index: RbacIndex) -> User | None:
     """Return the user as whom a request is to be served: the one of its `Impersonate-` headers, or its own.
 
     Args:
         request: the request.
-        user: the authenticated user, who must be an administrator to impersonate another user.
+        user: the authenticated user, who must be an administrator to impersonate another user, or have the verb
+            `impersonate` on the user and the groups.
+        index: the roles and bindings.
 
     Raises:
         ApiStatusError: 403, the user may not impersonate; 400, the headers name no user.
@@ -149,47 +202,16 @@ def impersonated(request: Request, user: User | None) -> User | None:
     if not any(name.startswith("impersonate-") for name, _ in request.headers):
         return user
     name = request.header("impersonate-user")
-    if user is None or not user.is_administrator:
-        own = (user or _ANONYMOUS).name
-        why = f'User "{own}" cannot impersonate resource "users" in API group "" at the cluster scope'
-        raise ApiStatusError(403, f'users "{name[:253]}" is forbidden: {why}', {"name": name[:253], "kind": "users"})
+    own = user or ANONYMOUS
+    groups = tuple(value for key, value in request.headers if key == "impersonate-group")
+    wanted = [("users", name), *(("groups", group) for group in groups)]
+    for resource, each in wanted if not own.is_administrator else ():
+        asked = AccessRequest(verb="impersonate", resource=resource, name=each[:253])
+        if index.allowed(own, asked) is None:
+            raise forbidden(own.name, asked)
     if not name:
         raise ApiStatusError(400, "the headers impersonate groups without a user: add Impersonate-User")
-    groups = tuple(value for key, value in request.headers if key == "impersonate-group")
     return User(name, request.header("impersonate-uid"), groups)
-
-
-def _forbidden(user: User, request: Request) -> ApiStatusError:
-    """Return the error for a user without the right, in kube-apiserver's words."""
-    try:
-        target = parse_target(request.parts)
-    except ApiStatusError:
-        verb = {"create": "post", "update": "put"}.get(_verb(request), _verb(request))
-        return ApiStatusError(403, f'forbidden: User "{user.name}" cannot {verb} path "{request.path}"')
-    resource = f"{target.plural}/{target.subresource}" if target.subresource else target.plural
-    qualified = f"{target.plural}.{target.group}" if target.group else target.plural
-    named = f' "{target.name}"' if target.name else ""
-    where = f'in the namespace "{target.namespace}"' if target.namespace else "at the cluster scope"
-    verb = _verb(request)
-    if not target.name:
-        verb = {"get": "list", "delete": "deletecollection"}.get(verb, verb)
-    why = f'User "{user.name}" cannot {verb} resource "{resource}" in API group "{target.group}" {where}'
-    details = {"name": target.name, "group": target.group, "kind": target.plural}
-    kept = {key: value for key, value in details.items() if value}
-    return ApiStatusError(403, f"{qualified}{named} is forbidden: {why}", kept)
-
-
-def _verb(request: Request) -> str:
-    return "watch" if request.flag("watch") else _VERBS.get(request.method, "get")
-
-
-def _has_no_rule(request: Request) -> bool:
-    """Return whether a request is about a resource to which no node has any right."""
-    try:
-        target = parse_target(request.parts)
-    except ApiStatusError:
-        return False
-    return (target.group, target.plural) not in RULES
 
 
 def _node_review(user: User, request: Request) -> ApiCall | None:

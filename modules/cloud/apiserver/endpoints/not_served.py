@@ -7,14 +7,11 @@ from modules.apimachinery.errors import ApiStatusError, no_such_path
 from modules.apimachinery.resources import SCALE, Resource
 
 _NO_AUTOSCALER: Final = "nothing is scaled by itself here: `kubectl scale` sets the number of replicas"
-_NO_ROLES: Final = "there are no roles here: members of system:masters may do everything, and nodes what they need"
 _NO_LIMITS: Final = "nothing is limited here for a namespace; resources.limits of containers are kept by their nodes"
 _RESIZE: Final = "resize"
 _GROUPS: Final = {
     "autoscaling": _NO_AUTOSCALER,
-    "rbac.authorization.k8s.io": _NO_ROLES,
     "networking.k8s.io": "services have no network here; hostPort or hostNetwork of a pod opens a port of its node",
-    "scheduling.k8s.io": "there are no PriorityClasses here: write spec.priority of pods",
     "apiregistration.k8s.io": "no other API servers are behind this one: serve kinds by CustomResourceDefinitions",
     "events.k8s.io": "Events are served as v1 (`/api/v1/events`), the same objects",
     "admissionregistration.k8s.io": "no webhooks are called here",

@@ -38,6 +38,7 @@ from modules.cloud.apiserver.endpoints.watching import ObjectWatch
 from modules.cloud.apiserver.endpoints.yaml_answers import in_json, in_yaml, wants_yaml
 from modules.cloud.apiserver.fields.openapi import openapi_schemas
 from modules.cloud.authentication.users import ADMINISTRATORS, User
+from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.authorization.subject_reviews import access_review, is_access_review
 from modules.cloud.authorization.user_reviews import PATHS, review
 from modules.cloud.client.calls import ApiCall, ApiResult
@@ -76,6 +77,7 @@ class ApiService:
         unready: returns why the API server cannot serve, "" when it can.
         definitions: lists CustomResourceDefinitions for discovery, which everybody may read; default `caller.call`.
         nodes: connects to node servers for logs, exec and metrics; None disables them.
+        index: the roles and bindings, for access reviews; None for none.
     """
 
     def __init__(
@@ -87,7 +89,10 @@ class ApiService:
         unready: Callable[[], str] = lambda: "",
         definitions: Callable[[ApiCall], ApiResult] | None = None,
         nodes: NodeServer | None = None,
+        *,
+        index: RbacIndex | None = None,
     ) -> None:
+        self._index = index or RbacIndex()
         self._caller = caller
         self._nodes = nodes
         self._metrics = ResourceMetrics(caller, nodes, clock) if nodes is not None else None
@@ -124,10 +129,11 @@ class ApiService:
             if document is not None:
                 return json(msgspec.json.encode(document))
         elif request.method == "POST" and request.parts in PATHS:
-            return review(_OWNER, request.parts)
+            body = decoded(request.body, request.header("content-type"))
+            return review(_OWNER, request.parts, body, self._index)
         elif request.method == "POST" and is_access_review(request.parts):
             body = decoded(request.body, request.header("content-type"))
-            return _response(HTTPStatus.CREATED, access_review(request.parts, body, self._caller.call), ())
+            return _response(HTTPStatus.CREATED, access_review(request.parts, body, self._caller.call, self._index), ())
         if request.parts[:1] not in _ROOTS and request.parts[:1] != OPENAPI_V2[:1]:
             return text(HTTPStatus.NOT_FOUND, "404 page not found\n")
         target = parse_target(request.parts)

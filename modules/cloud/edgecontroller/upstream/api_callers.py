@@ -6,10 +6,14 @@ from modules.cloud.authorization import access_reviews
 from modules.cloud.authorization.access_control import AccessControl
 from modules.cloud.authorization.attributes import of_call
 from modules.cloud.authorization.graph import NodeGraph
+from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.client.calls import DOCUMENT, UNWATCH, WATCH, ApiCall, ApiResult
 from modules.cloud.edgecontroller.downstream.controller import DownstreamController
 from modules.cloud.edgecontroller.upstream import as_the_node
 from modules.cloud.edgecontroller.upstream.cluster_api import ClusterApi
+
+_NO_ROLES = RbacIndex()
+"""A cluster's RBAC is its own matter."""
 
 
 class ApiCallers:
@@ -56,7 +60,7 @@ class ApiCallers:
         elif call.node and as_the_node.is_decided(call):
             self._api.perform(call, call.node, answered)
         elif call.node and access_reviews.is_review(call):
-            answered(access_reviews.answer(call, self._graph))
+            answered(access_reviews.answer(call, self._graph, _NO_ROLES))
         else:
             self._access_control.authorize(of_call(call.node, call))
             if call.verb == WATCH:

@@ -58,6 +58,10 @@ class HostAddresses:
         given = ("src", source) if source else ()
         self._run(version, "route", "replace", cidr, "dev", "lo", *given, "metric", METRIC)
 
+    def add_local_route(self, cidr: str) -> None:
+        """Make all addresses of a range the node's own, for a proxy that listens on them. Raises AddressError."""
+        self._run("-6" if ":" in cidr else "-4", "route", "replace", "local", cidr, "dev", "lo", "metric", METRIC)
+
     def remove_route(self, cidr: str) -> None:
         """Remove the route; it may be missing. Raises AddressError."""
         self._run("-6" if ":" in cidr else "-4", "route", "flush", cidr, "dev", "lo", "metric", METRIC)

@@ -124,7 +124,7 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
             assert str(error)
 
 
-@pytest.mark.parametrize(("version", "kind"), [("apps/v1", "Deployment"), ("v1", "DeploymentX"), ("", "")])
+@pytest.mark.parametrize(("version", "kind"), [("apps/v1", "ControllerRevision"), ("v1", "DeploymentX"), ("", "")])
 def test_a_kind_that_is_not_known_is_refused(version: str, kind: str) -> None:
     about = _member(1, version.encode()) + _member(2, kind.encode())
     with pytest.raises(ProtobufError, match="is registered for version"):

@@ -23,7 +23,7 @@ from modules.cloud.apiserver.embedded_kube_api import EmbeddedKubeApi
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.module import ApiServer
 from modules.cloud.apiserver.namespaces import SYSTEM
-from modules.cloud.apiserver.system_namespaces import make_system_namespaces
+from modules.cloud.apiserver.system_objects import make_system_objects
 from modules.cloud.authorization.node_accounts import MIRROR
 from modules.cloud.client.calls import APPLY, STRATEGIC, ApiCall, ApiResult
 from modules.cloud.client.kube_client import KubeClient, News
@@ -220,7 +220,7 @@ def test_a_dry_run_changes_nothing_and_a_failure_is_answered(bee: Harness) -> No
     server = Server(bee)
     tried = server.call("create", "configmaps", body=configmap("tried"), options={"dryRun": ["All"]})
     assert tried.object is not None
-    assert server.cluster.find(ObjectKey("ConfigMap", "default", "tried")) is None
+    assert server.cluster.storage.find(ObjectKey("ConfigMap", "default", "tried")) is None
     unread = bee.ask(MODULE, bee.message(RESOURCE, Verb.CALL, {"verb": 1}, source=SOURCE)).content_as(ApiResult)
     assert unread.refusal is not None
     assert unread.refusal["code"] == 400
@@ -292,7 +292,7 @@ def test_a_deleted_namespace_of_leases_is_made_at_the_next_start(bee: Harness) -
     server = Server(bee)
     server.call("delete", "namespaces", "kube-node-lease", namespace="")
     assert "kube-node-lease" not in namespaces(server)
-    make_system_namespaces(server.cluster)
+    make_system_objects(server.cluster)
     assert "kube-node-lease" in namespaces(server)
 
 

@@ -13,6 +13,7 @@ from beehive.http.responses import Response
 from modules.apimachinery.api_errors import ApiError
 from modules.cloud.apiserver.access.service import AccessService
 from modules.cloud.authentication.users import ADMINISTRATORS, User
+from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.authorization.subject_reviews import access_review, is_access_review, token_review
 from modules.cloud.client.calls import ApiCall, ApiResult
 from tests.modules.cloud.apiserver.endpoints.serving import Serving
@@ -28,7 +29,7 @@ def of_node(call: ApiCall) -> ApiResult:
 
 
 def review(parts: tuple[str, ...] = ACCESS, **spec: Any) -> dict[str, Any]:
-    return access_review(parts, {"spec": {"resourceAttributes": GET, **spec}}, of_node)
+    return access_review(parts, {"spec": {"resourceAttributes": GET, **spec}}, of_node, RbacIndex())
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,9 @@ import json
 from typing import Any
 
 from beehive.message import Message
-from modules.processes.cloudcore.control_client import ControlClient
+from modules.processes.cloudcore.control_client import Apply, ControlClient
 from tests.end_to_end.processes import wait_until
+from tests.modules.cloud.objects import namespace
 from tests.modules.processes.cloudcore.stubs import CLOCK, Edge
 
 GROUP = "/apis/devices.kubeedge.io/v1beta1"
@@ -27,6 +28,8 @@ class People:
     def wait(self) -> None:
         """Wait until cloudcore knows the kinds."""
         wait_until(lambda: all(self._client.request("GET", self._path(kind))[0] == 200 for kind in KINDS), "the kinds")
+        if self._namespace != "default":
+            self._client.run(Apply([namespace(self._namespace)]))
 
     def apply(self, obj: Json) -> Json:
         """Create or change an object; return when devicecontroller knows of a new Device."""

@@ -5,8 +5,9 @@ import json
 import ssl
 from typing import Any
 
-from modules.processes.cloudcore.control_client import ControlClient
+from modules.processes.cloudcore.control_client import Apply, ControlClient
 from tests.end_to_end.processes import wait_until
+from tests.modules.cloud.objects import namespace
 from tests.modules.cloud.router.rules import endpoint
 
 GROUP = "/apis/rules.kubeedge.io/v1"
@@ -30,6 +31,7 @@ class RuleAuthors:
         """Wait until cloudcore knows the kinds."""
         kinds = ("rules", "ruleendpoints")
         wait_until(lambda: all(self._client.request("GET", self._path(each))[0] == 200 for each in kinds), "the kinds")
+        self._client.run(Apply([namespace(self._namespace)]))
 
     def apply(self, *objects: Json) -> None:
         """Create or change objects; return when the router knows of the Rules among them."""

@@ -12,7 +12,7 @@ from metamanager.application import Target, Verb, application, message_of
 from modules.apimachinery.kinds import JsonObject
 from modules.processes.cloudcore.config import TlsConfig
 from modules.processes.cloudcore.control_client import Apply, Get
-from tests.modules.cloud.objects import configmap, node, pod, secret
+from tests.modules.cloud.objects import configmap, namespace, node, pod, secret
 from tests.modules.processes.cloudcore.stubs import CLOCK, Edge, Stub
 from tests.modules.processes.cloudcore.test_tls import Joining
 
@@ -24,7 +24,7 @@ class Battlefield:
         self.stub = stub
         self.evil, self.honest = evil, honest
         bank = {**secret("bank", a="gold"), "metadata": {"name": "bank", "namespace": "finance"}}
-        self.stub.client.run(Apply([configmap(), secret("theirs", a="gold"), bank]))
+        self.stub.client.run(Apply([namespace("finance"), configmap(), secret("theirs", a="gold"), bank]))
         self.stub.client.run(Apply([pod("theirs", nodeName="n2", imagePullSecrets=[{"name": "theirs"}])]))
         for _ in range(2):
             self.honest.acknowledge(self.honest.next())

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _DOCUMENT: Final = DEPLOY.parent / "docs" / "cloudcore-metrics.md"
-_ROW: Final = re.compile(r"^\| `((?:cloudcore|beehive)_[a-z_]+)` \|([^|]*)\|", re.MULTILINE)
+_ROW: Final = re.compile(r"^\| `((?:cloudcore|beehive|process)_[a-z_]+)` \|([^|]*)\|", re.MULTILINE)
 _HELP: Final = re.compile(r"^# HELP (\S+) ", re.MULTILINE)
 _SAMPLE: Final = re.compile(r"^([a-z_]+)(?:\{([^}]*)\})? (\S+)$", re.MULTILINE)
 _LABEL: Final = re.compile(r'([a-z]+)="')

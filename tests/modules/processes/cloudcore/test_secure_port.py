@@ -99,6 +99,7 @@ def test_only_authenticated_users_get_more_than_health_and_version(secure: Secur
     assert (status, 'User \\"bob\\" cannot list resource \\"pods\\"' in body) == (403, True)
     for path in ("/metrics", "/cloudcore/tokens"):
         assert secure.get(path)[0] == 403
+    assert secure.get("/apis", token="plain-token")[0] == 200  # noqa: S106 - of this test
     assert secure.get("/api/v1/pods", token="admins-token")[0] == 200  # noqa: S106 - of this test
     impersonated = secure.get("/api/v1/pods", "admins-token", **{"Impersonate-User": "bob"})
     assert impersonated[0] == 403
@@ -187,6 +188,25 @@ def test_an_address_that_stands_for_all_is_no_client_s(address: str, host: str) 
 
 
 @pytest.mark.timeout(600)
+def _grant_and_use(secure: Secure, admin: tuple[str, ...]) -> None:
+    """An administrator gives bob a role, and bob uses it; he gives nobody more than he has."""
+    bob = (*admin, "--as", "bob")
+    assert secure.kubectl(*bob, "auth", "can-i", "list", "pods").stdout == "no\n"
+    made = secure.kubectl(*admin, "create", "rolebinding", "bob", "--clusterrole=admin", "--user=bob")
+    assert made.stdout == "rolebinding.rbac.authorization.k8s.io/bob created\n", made.stderr
+    allowed = secure.kubectl(*bob, "auth", "can-i", "list", "pods")
+    assert (allowed.stdout, allowed.stderr) == ("yes\n", "")
+    assert secure.get("/api/v1/namespaces/default/pods", "plain-token")[0] == 200
+    assert secure.get("/api/v1/pods", "plain-token")[0] == 403
+    listed = secure.kubectl(*bob, "get", "pods", "-o", "name")
+    assert (listed.stdout, listed.stderr) == ("pod/web\n", "")
+    assert "pods/exec" in secure.kubectl(*bob, "auth", "can-i", "--list").stdout
+    role = secure.kubectl(*bob, "create", "role", "reader", "--verb=get", "--resource=pods")
+    assert role.stdout == "role.rbac.authorization.k8s.io/reader created\n", role.stderr
+    more = secure.kubectl(*bob, "create", "role", "nodes", "--verb=get", "--resource=nodes")
+    assert "attempting to grant RBAC permissions not currently held" in more.stderr
+
+
 @pytest.mark.skipif(_KUBECTL is None, reason="kubectl is not installed")
 def test_kubectl_with_the_written_kubeconfig(secure: Secure) -> None:
     """kubectl applies and waits as an administrator, and learns who it is; a node may not read another node's pod."""
@@ -202,6 +222,7 @@ def test_kubectl_with_the_written_kubeconfig(secure: Secure) -> None:
     may = secure.kubectl(*admin, "auth", "can-i", "delete", "pods")
     assert (may.stdout, may.stderr) == ("yes\n", "")
     assert "admin" in secure.kubectl(*admin, "auth", "whoami").stdout
+    _grant_and_use(secure, admin)
     authority = ("--server", secure.url, "--certificate-authority", str(secure.files.authority))
     wrong = secure.kubectl(*authority, "--token=wrong", "get", "--raw", "/api/v1/pods")
     assert "Unauthorized" in wrong.stderr

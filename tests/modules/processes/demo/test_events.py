@@ -12,7 +12,7 @@ from unittest.mock import patch
 import pytest
 
 from beehive.clock import RealClock
-from modules.processes.demo.events import Deadline, Events, PodChanged, Tick
+from modules.processes.demo.events import Deadline, Events, ObjectChanged, Tick
 from tests.end_to_end.processes import PATIENCE, REPOSITORY
 
 _BEGIN = """
@@ -51,11 +51,11 @@ for count, number in enumerate(SIGNALS, 1):
 
 def test_order_and_silence(events: Events) -> None:
     """Events come in their order; when there is none, time passes."""
-    events.put(PodChanged({}, deleted=False))
-    events.put(PodChanged({}, deleted=True))
+    events.put(ObjectChanged("Pod", {}, deleted=False))
+    events.put(ObjectChanged("Pod", {}, deleted=True))
     assert [events.next(0), events.next(0), events.next(0)] == [
-        PodChanged({}, deleted=False),
-        PodChanged({}, deleted=True),
+        ObjectChanged("Pod", {}, deleted=False),
+        ObjectChanged("Pod", {}, deleted=True),
         Tick(),
     ]
 
@@ -65,7 +65,7 @@ def test_a_deadline_passes(events: Events) -> None:
     started = events.clock.monotonic()
     deadline = Deadline(events, 0.1)
     while deadline.is_open():
-        events.put(PodChanged({}, deleted=False))
+        events.put(ObjectChanged("Pod", {}, deleted=False))
     assert events.clock.monotonic() - started >= 0.1
 
 

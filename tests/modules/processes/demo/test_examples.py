@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from modules.cloud.apiserver.manifests import ManifestError
-from modules.processes.demo.examples import ExampleError, Expectation, PodName, read_example, read_examples
+from modules.processes.demo.examples import ExampleError, Expectation, ObjectName, read_example, read_examples
 
 _EXAMPLES = Path(__file__).parents[4] / "examples"
 _POD = "kind: Pod\nmetadata: {name: p, annotations: {edgecore.io/expect: %s}}\n"
@@ -25,7 +25,7 @@ def test_expectations_are_found_by_namespace_and_name(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(_POD % "Running" + "  # end\n---\nkind: ConfigMap\nmetadata: {name: c}\n")
     example = read_example(file)
-    assert example.expected == {PodName("default", "p"): Expectation.RUNNING}
+    assert example.expected == {ObjectName("default", "p"): Expectation.RUNNING}
     assert [obj["kind"] for obj in example.objects] == ["Pod", "ConfigMap"]
 
 

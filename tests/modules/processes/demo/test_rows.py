@@ -1,10 +1,10 @@
 """Pods as rows, rows as a table and as lines."""
 
-from modules.processes.demo.examples import Expectation, PodName
+from modules.processes.demo.examples import Expectation, ObjectName
 from modules.processes.demo.rows import Row, line_of, row_of, table_of
 from tests.modules.processes.demo.pods import ended, pod, running, waiting
 
-_NAME = PodName("default", "p")
+_NAME = ObjectName("default", "p")
 _NOW = 1_795_143_600.0 + 90
 """Ninety seconds after the pods of `pods` were created."""
 
@@ -24,12 +24,12 @@ def test_table() -> None:
     """Columns are aligned, and a line that is too long ends in an ellipsis."""
     rows = [
         row_of(_NAME, Expectation.SUCCEEDED, pod("Succeeded", ended(0)), _NOW),
-        row_of(PodName("default", "q"), Expectation.CRASH_LOOP, pod("Running", waiting("ImagePullBackOff")), _NOW),
+        row_of(ObjectName("default", "q"), Expectation.CRASH_LOOP, pod("Running", waiting("ImagePullBackOff")), _NOW),
     ]
-    assert table_of(rows, width=66) == [
-        "     POD   PHASE       READY   RESTARTS   AGE   LAST MESSAGE",
-        "ok   p     Succeeded   0/1     0          90s   app: Completed, e…",
-        "…    q     Running     0/1     0          90s   app: ImagePullBack…"[:65] + "…",
+    assert table_of(rows, width=67) == [
+        "     NAME   PHASE       READY   RESTARTS   AGE   LAST MESSAGE",
+        "ok   p      Succeeded   0/1     0          90s   app: Completed, e…",
+        "…    q      Running     0/1     0          90s   app: ImagePullBack…"[:66] + "…",
     ]
 
 
@@ -39,3 +39,17 @@ def test_lines() -> None:
     assert line_of(row) == "p: Running, 0/1 ready, 1 restart, 90s old [as it should be]: app: CrashLoopBackOff"
     assert line_of(row._replace(restarts=2, there=False, message="")) == "p: Running, 0/1 ready, 2 restarts, 90s old"
     assert line_of(row._replace(restarts=0, there=False, message="")) == "p: Running, 0/1 ready, 90s old"
+
+
+def test_workloads() -> None:
+    """Of a Deployment or DaemonSet, its pods count; of a CronJob, when it has run."""
+    deployment = {"metadata": {}, "spec": {"replicas": 2}, "status": {"availableReplicas": 1}}
+    name = ObjectName("default", "w", "Deployment")
+    row = row_of(name, Expectation.AVAILABLE, deployment, _NOW)
+    assert (row.name, row.there, row.phase, row.ready) == ("deployment/w", False, "Progressing", "1/2")
+    daemon_set = {"metadata": {}, "status": {"desiredNumberScheduled": 1, "numberAvailable": 1}}
+    row = row_of(ObjectName("default", "d", "DaemonSet"), Expectation.AVAILABLE, daemon_set, _NOW)
+    assert (row.there, row.phase, row.ready) == (True, "Available", "1/1")
+    cron_job = {"metadata": {}, "spec": {"schedule": "* * * * *"}, "status": {"lastScheduleTime": "T"}}
+    row = row_of(ObjectName("default", "c", "CronJob"), Expectation.SCHEDULED, cron_job, _NOW)
+    assert (row.there, row.phase, row.message) == (True, "Scheduled", "schedule * * * * *, last at T")

@@ -44,7 +44,7 @@ def test_a_terminal_shows_the_table_once() -> None:
     terminal.show([_ROW._replace(phase="Running", there=True)])
     lines = _seen(out.getvalue())
     assert lines[:3] == ["hello", "something", "happened"]
-    assert lines[3].split()[:2] == ["POD", "PHASE"]
+    assert lines[3].split()[:2] == ["NAME", "PHASE"]
     assert lines[4].split()[:3] == ["ok", "p", "Running"]
     assert len(lines) == 5
 

@@ -11,6 +11,7 @@ import pytest
 from modules.processes.cloudcore.cli import main
 from modules.tools.kubectl.rest import MERGE_PATCH, RestClient
 from modules.tools.kubectl.session import Session
+from tests.modules.cloud.objects import namespace
 from tests.modules.processes.cloudcore.stubs import Stub
 
 
@@ -62,13 +63,14 @@ class Cloud:
         return Done(status, shown.out, shown.err)
 
     def make(self, *objects: dict[str, Any]) -> None:
-        """Create objects."""
-        for obj in objects:
+        """Create objects, and the namespaces that they are in."""
+        spaces = {obj["metadata"].get("namespace", "default") for obj in objects} - {"default"}
+        for obj in (*map(namespace, sorted(spaces)), *objects):
             resource = self.session.discovery.of_manifest(obj["apiVersion"], obj["kind"])
-            namespace = obj["metadata"].get("namespace", "default")
-            self.client.request("POST", resource.path(namespace), body=obj)
+            space = obj["metadata"].get("namespace", "default")
+            self.client.request("POST", resource.path(space), body=obj)
             if "status" in obj:
-                path = resource.path(namespace, obj["metadata"]["name"], "status")
+                path = resource.path(space, obj["metadata"]["name"], "status")
                 self.client.request("PATCH", path, (), {"status": obj["status"]}, MERGE_PATCH)
 
 

@@ -134,7 +134,6 @@ def compared(done: Done) -> tuple[int, list[list[str]]]:
 
 
 def test_the_same_words_get_the_same_answers(cloud: Cloud, tmp_path: Path) -> None:
-    named = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}}
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "type": "Opaque", "data": {"a": "YQ=="}}
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "a"}}
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"},
@@ -143,7 +142,7 @@ def test_the_same_words_get_the_same_answers(cloud: Cloud, tmp_path: Path) -> No
     web = pod(status=STATUS, labels={"app": "web", "tier": "front"})
     web["metadata"]["annotations"] = {"note": "1"}
     events = (event("b", "2026-11-20T01:00:00Z", count=3), event("a", "2026-11-20T02:00:00Z", kind="Warning"))
-    cloud.make(web, pod("db"), pod("far", "other"), config_map(**DATA), tainted, named, secret, account, lease, *events)
+    cloud.make(web, pod("db"), pod("far", "other"), config_map(**DATA), tainted, secret, account, lease, *events)
     different = []
     with on_a_port(cloud) as port:
         for line in ALIKE:

@@ -25,7 +25,7 @@ def body_of(response: Response) -> Any:
 def test_discovery(api: Serving) -> None:
     assert body_of(api.ask("GET", "/api"))["versions"] == ["v1"]
     groups = [group["name"] for group in body_of(api.ask("GET", "/apis"))["groups"]]
-    core = ["certificates", "coordination", "discovery", "storage"]
+    core = ["certificates", "coordination", "discovery", "node", "rbac.authorization", "scheduling", "storage"]
     named = [f"{group}.k8s.io" for group in core]
     assert groups == sorted(["apiextensions.k8s.io", "apps", "batch", "policy", *named])
     resources = {entry["name"]: entry for entry in body_of(api.ask("GET", "/api/v1"))["resources"]}
@@ -207,9 +207,11 @@ def test_bodies_in_protobuf(api: Serving) -> None:
 
 def test_reviews_of_who_needs_no_credentials(api: Serving) -> None:
     """`kubectl auth whoami` and `can-i`, on the control socket and the insecure port."""
-    authorization = "/apis/authorization.k8s.io/v1"
-    assert body_of(api.ask("POST", f"{authorization}/selfsubjectaccessreviews", {}))["status"]["allowed"] is True
-    rules = body_of(api.ask("POST", f"{authorization}/selfsubjectrulesreviews", {}))["status"]["resourceRules"]
+    authorization, asked = "/apis/authorization.k8s.io/v1", {"spec": {"resourceAttributes": {"verb": "get"}}}
+    assert body_of(api.ask("POST", f"{authorization}/selfsubjectaccessreviews", asked))["status"]["allowed"] is True
+    rules = body_of(api.ask("POST", f"{authorization}/selfsubjectrulesreviews", {"spec": {}}))["status"][
+        "resourceRules"
+    ]
     assert rules[0]["verbs"] == ["*"]
     who = body_of(api.ask("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", {}))
     assert who["status"]["userInfo"]["username"] == "system:admin"

@@ -1,0 +1,58 @@
+"""The rules of PriorityClasses and RuntimeClasses."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from edged.validation.causes import Causes, forbidden
+from edged.validation.labels import labels, toleration
+from edged.validation.names import faults_of_label
+from edged.validation.resources import amounts
+from edged.validation.rules import Each, Fields, named, needed, one_of
+from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.validation.metadata import immutable
+
+HIGHEST_OF_USERS: Final = 1_000_000_000
+"""The highest priority of a class that is not one of Kubernetes' own."""
+SYSTEM_CLASSES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+"""Kubernetes' own PriorityClasses with their priorities."""
+_PREFIX: Final = "system-"
+
+
+def priority_class(obj: Mapping[str, Any], path: str, found: Causes) -> None:
+    """Check a PriorityClass."""
+    name, value = str(obj["metadata"].get("name") or ""), int(obj.get("value") or 0)
+    if name.startswith(_PREFIX):
+        if SYSTEM_CLASSES.get(name) != value or obj.get("globalDefault"):
+            of_name = f"{name} is not a known system priority class"
+            if name in SYSTEM_CLASSES:
+                of_name = f"value of {name} PriorityClass must be {SYSTEM_CLASSES[name]}"
+            why = "priority class names with 'system-' prefix are reserved for system use only. error:"
+            found.append(forbidden(f"{path}.metadata.name", f"{why} {of_name}"))
+    elif value > HIGHEST_OF_USERS:
+        why = f"maximum allowed value of a user defined priority is {HIGHEST_OF_USERS}"
+        found.append(forbidden(f"{path}.value", why))
+    _POLICY(obj, path, found)
+
+
+_POLICY: Final = Fields({"preemptionPolicy": one_of("PreemptLowerPriority", "Never")})
+
+
+def priority_class_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
+    """Check that a PriorityClass keeps its priority and its policy."""
+    if (new.get("value") or 0) != (live.get("value") or 0):
+        found.append(forbidden("value", "may not be changed in an update."))
+    immutable(new.get("preemptionPolicy"), live.get("preemptionPolicy"), "preemptionPolicy", found)
+
+
+runtime_class = Fields(
+    {
+        "handler": needed(named(faults_of_label)),
+        "overhead": Fields({"podFixed": amounts}),
+        "scheduling": Fields({"nodeSelector": labels, "tolerations": Each(toleration)}),
+    }
+)
+
+
+def runtime_class_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
+    """Check that a RuntimeClass keeps its handler."""
+    immutable(new.get("handler"), live.get("handler"), "handler", found)

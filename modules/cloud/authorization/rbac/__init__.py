@@ -1,0 +1,1 @@
+"""Kubernetes' RBAC: roles, their bindings, and the decisions that follow from them."""

@@ -1,0 +1,102 @@
+"""Nobody grants rights that they do not have (kube-apiserver's registry of roles and bindings).
+
+One who writes a role must hold all of its rules, or have the verb `escalate` on it; one who writes a binding must hold
+all rules of its role, or have the verb `bind` on the role.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from modules.apimachinery.api_errors import ForbiddenError, NotFoundError
+from modules.apimachinery.kinds import JsonObject, Kind, key_of, kind_named
+from modules.cloud.authentication.users import User, groups_of
+from modules.cloud.authorization.rbac.index import BINDINGS, ROLES, RbacIndex, role_of
+from modules.cloud.authorization.rbac.rules import AccessRequest, PolicyRule, rules_in, uncovered
+
+_EVERYTHING: Final = (
+    PolicyRule(frozenset("*"), frozenset("*"), frozenset("*")),
+    PolicyRule(frozenset("*"), paths=frozenset("*")),
+)
+"""What an aggregated role may come to have."""
+_MOST: Final = 100_000
+"""Comparisons of rules for one request."""
+_TOLD: Final = 10
+"""Missing rules in a message."""
+
+
+def admission(user: User, index: RbacIndex) -> Callable[[JsonObject | None, JsonObject | None], None]:
+    """Return a function that checks each write of a user, with the object before and after.
+
+    The function raises ForbiddenError, and NotFoundError for a binding of a role that does not exist.
+    """
+
+    def admit(old: JsonObject | None, new: JsonObject | None) -> None:
+        if new is None or user.is_administrator:
+            return
+        kind = str(new["kind"])
+        if kind in ROLES:
+            _check_role(user, index, old, new)
+        elif kind in BINDINGS:
+            _check_binding(user, index, old, new)
+
+    return admit
+
+
+def _check_role(user: User, index: RbacIndex, old: JsonObject | None, new: JsonObject) -> None:
+    if old is not None and all(new.get(name) == old.get(name) for name in ("rules", "aggregationRule")):
+        return
+    kind, key = kind_named(new["kind"]), key_of(new)
+    request = AccessRequest(
+        verb="escalate", group=kind.api_group, resource=kind.plural, namespace=key.namespace, name=key.name
+    )
+    if index.allowed(user, request) is not None:
+        return
+    wanted = _EVERYTHING if new.get("aggregationRule") else rules_in(new)
+    _check_held(user, index, kind, new, wanted)
+
+
+def _check_binding(user: User, index: RbacIndex, old: JsonObject | None, new: JsonObject) -> None:
+    if old is not None and all(new.get(name) == old.get(name) for name in ("subjects", "roleRef")):
+        return
+    key = key_of(new)
+    role = role_of(key, new.get("roleRef") or {})
+    if role.kind not in ROLES:
+        return  # validation refuses it
+    kind = kind_named(role.kind)
+    request = AccessRequest(
+        verb="bind", group=kind.api_group, resource=kind.plural, namespace=key.namespace, name=role.name
+    )
+    if index.allowed(user, request) is not None:
+        return
+    wanted = index.rules_of_role(role)
+    if wanted is None:
+        raise NotFoundError(kind.plural, role.name, kind.api_group)
+    _check_held(user, index, kind_named(new["kind"]), new, wanted)
+
+
+def _check_held(user: User, index: RbacIndex, kind: Kind, new: JsonObject, wanted: Iterable[PolicyRule]) -> None:
+    key = key_of(new)
+    held = list({grant.rule: None for grant in index.grants(user, key.namespace)})
+    missing = uncovered(wanted, held, _MOST)
+    if missing:
+        groups = " ".join(f'"{group}"' for group in groups_of(user))
+        shown = [f"{{{_words(rule)}}}" for rule in missing[:_TOLD]]
+        told = "\n".join([*shown, *(["..."] if len(missing) > _TOLD else [])])
+        why = f'user "{user.name}" (groups=[{groups}]) is attempting to grant RBAC permissions not currently held:'
+        raise ForbiddenError(kind.plural, key.name, f"{why}\n{told}", kind.api_group)
+
+
+def _words(rule: PolicyRule) -> str:
+    """Return a rule in the words of kube-apiserver (`rbac.CompactString`)."""
+    fields = (
+        ("NonResourceURLs", rule.paths),
+        ("APIGroups", rule.groups),
+        ("Resources", rule.resources),
+        ("ResourceNames", rule.names),
+        ("Verbs", rule.verbs),
+    )
+    return ", ".join(f"{name}:[{_quoted(values)}]" for name, values in fields if values)
+
+
+def _quoted(values: Iterable[str]) -> str:
+    return ", ".join(f'"{value[:253]}"' for value in sorted(values)[:_TOLD])

@@ -1,0 +1,273 @@
+"""A `DataPlane` of sockets of this process, on one thread.
+
+With root it listens on the ClusterIPs, which a route makes addresses of the node. Without root each Service has an
+address of 127.0.0.0/8, where anybody may listen: programs of the node reach it, such as processes of the embedded
+runtime. Endpoints see connections from the node, and no client keeps its endpoint.
+"""
+
+import hashlib
+import logging
+import os
+import random
+import select
+import socket
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+from beehive import Clock
+from modules.edge.edgemesh.nft.addresses import AddressError, HostAddresses
+from modules.edge.edgemesh.nft.watch import RulesWatch
+from modules.edge.edgemesh.plane import PlaneError, Tables
+from modules.edge.edgemesh.proxy.relay import Relay
+from modules.edge.edgemesh.proxy.udp import UdpClients
+from modules.edge.edgemesh.tables import Address, PortTable
+
+_log = logging.getLogger(__name__)
+
+MOST_CONNECTIONS: Final = 1024
+MOST_OF_A_SERVICE: Final = 256
+HIGH_PORTS: Final = 20_000
+"""Added to ports below 1024, which only root may listen on."""
+APPLY_SECONDS: Final = 30.0
+TICK_SECONDS: Final = 0.5
+"""Between two looks at deadlines, while there are any."""
+_PRIVILEGED: Final = 1024
+_BACKLOG: Final = 128
+_EDGES: Final = select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET
+
+
+def listen_address(table: PortTable) -> Address:
+    """Return where the proxy listens for a port of a Service without root: at an address that its name gives."""
+    digest = hashlib.sha256(f"{table.namespace}/{table.service}".encode()).digest()
+    port = table.port if table.port >= _PRIVILEGED else table.port + HIGH_PORTS
+    return f"127.96.{digest[0]}.{digest[1] % 254 + 1}", port
+
+
+class ProxyPlane:
+    """See the module.
+
+    Args:
+        clock: for deadlines and choices.
+        addresses: of the machine.
+        service_cidrs: ranges of Services' addresses.
+    """
+
+    kind: Final = "userspace"
+
+    def __init__(self, clock: Clock, addresses: HostAddresses, service_cidrs: Iterable[str]) -> None:
+        self._clock = clock
+        self._addresses = addresses
+        self._cidrs = tuple(each for each in service_cidrs if ":" not in each)
+        self._has_route = False
+        self._random = random.Random(clock.random.random())  # noqa: S311 - endpoints are no secrets
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._commands: list[Callable[[], None]] = []
+        self._stopping = False
+        self._listeners: dict[str, socket.socket | UdpClients] = {}
+        self._tables: dict[str, PortTable] = {}
+        self._handlers: dict[int, Callable[[], None]] = {}
+        self._relays: dict[Relay, str] = {}
+        """With the Services that they are of."""
+        self._descriptors: dict[Relay, set[int]] = {}
+        self._more: list[Relay] = []
+        """Those that have more to move."""
+        self._next_look = 0.0
+
+    def prepare(self) -> None:
+        """See `DataPlane`."""
+        if self._thread is not None:
+            return
+        try:
+            self._epoll = select.epoll()
+            self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        except OSError as error:
+            raise PlaneError(str(error)) from error
+        self._epoll.register(self._bell, select.EPOLLIN)
+        self._stopping = False
+        self._has_route = self._route()
+        self._thread = threading.Thread(target=self._run, name="edgemesh/proxy", daemon=True)
+        self._thread.start()
+
+    def _route(self) -> bool:
+        """Make the Services' addresses ones of this node; return whether this user may."""
+        try:
+            for cidr in self._cidrs:
+                self._addresses.add_local_route(cidr)
+        except AddressError as error:
+            _log.info("Services have addresses of 127.96.0.0/16: theirs cannot be routed here: %s", error)
+            return False
+        return bool(self._cidrs)
+
+    def apply(self, tables: Tables, pods: Iterable[str]) -> None:  # noqa: ARG002 - only the kernel's rules need pods
+        """See `DataPlane`. A port that cannot be listened on does not stop the others."""
+        wanted = {key: each for key, each in tables.items() if not each.is_ipv6}
+        done = threading.Event()
+        self._command(partial(self._set_tables, wanted, done))
+        if not done.wait(APPLY_SECONDS):
+            raise PlaneError("the proxy is too busy to take changes")
+
+    def clean(self) -> None:
+        """See `DataPlane`: nothing is left."""
+
+    def watch(self) -> RulesWatch | None:
+        """See `DataPlane`: nobody else changes it."""
+        return None
+
+    def restore(self) -> None:
+        """See `DataPlane`: nothing is lost."""
+
+    def is_whole(self) -> bool:
+        """See `DataPlane`."""
+        return True
+
+    def close(self) -> None:
+        """See `DataPlane`. Connections end."""
+        if self._thread is None:
+            return
+        self._command(self._stop)
+        self._thread.join()
+        self._thread = None
+
+    def _command(self, command: Callable[[], None]) -> None:
+        with self._lock:
+            self._commands.append(command)
+        os.eventfd_write(self._bell, 1)
+
+    def _stop(self) -> None:
+        self._stopping = True
+
+    def _run(self) -> None:
+        while not self._stopping:
+            pending, self._more = self._more, []
+            for descriptor, _ in self._epoll.poll(0 if pending else self._wait_seconds()):
+                handler = self._take_commands if descriptor == self._bell else self._handlers.get(descriptor)
+                if handler is not None:
+                    handler()
+            for relay in pending:
+                self._go_on(relay)
+            self._expire()
+        for each in (*self._relays, *self._listeners.values()):
+            each.close()
+        self._relays.clear()
+        self._listeners.clear()
+        self._handlers.clear()
+        self._descriptors.clear()
+        self._more.clear()
+        self._epoll.close()
+        os.close(self._bell)
+
+    def _wait_seconds(self) -> float | None:
+        """Return how long nothing needs a look: for ever without connections that begin and clients of UDP."""
+        connecting = any(each.deadline < float("inf") for each in self._relays)
+        has_clients = any(isinstance(each, UdpClients) and each.has_clients for each in self._listeners.values())
+        return TICK_SECONDS if connecting or has_clients else None
+
+    def _take_commands(self) -> None:
+        with suppress(BlockingIOError):
+            os.eventfd_read(self._bell)
+        with self._lock:
+            commands, self._commands = self._commands, []
+        for command in commands:
+            command()
+
+    def _set_tables(self, tables: dict[str, PortTable], done: threading.Event) -> None:
+        for key in self._listeners.keys() - tables.keys():
+            self._listeners.pop(key).close()
+        self._tables = tables
+        for key, table in tables.items():
+            known = self._listeners.get(key)
+            if isinstance(known, UdpClients):
+                known.set_table(table)
+            elif known is None:
+                try:
+                    self._listen(key, table)
+                except OSError as error:
+                    _log.warning("the proxy cannot listen for Service %s/%s: %s", table.namespace, table.service, error)
+        done.set()
+
+    def _listen(self, key: str, table: PortTable) -> None:
+        is_udp = table.protocol == "udp"
+        listening = socket.socket(socket.AF_INET, socket.SOCK_DGRAM if is_udp else socket.SOCK_STREAM)
+        listening.settimeout(0)
+        try:
+            if not is_udp:
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            address = (table.addresses[0], table.port) if self._has_route else listen_address(table)
+            listening.bind(address)
+            if not is_udp:
+                listening.listen(_BACKLOG)
+        except OSError:
+            listening.close()
+            raise
+        _log.info("Service %s/%s, port %d, is at %s:%d", table.namespace, table.service, table.port, *address)
+        self._epoll.register(listening, select.EPOLLIN)
+        if is_udp:
+            clients: UdpClients
+            clients = UdpClients(listening, table, lambda client: self._watch_client(clients, client), self._random)
+            self._listeners[key] = clients
+            self._handlers[listening.fileno()] = lambda: clients.take(self._clock.monotonic())
+        else:
+            self._listeners[key] = listening
+            self._handlers[listening.fileno()] = partial(self._accept, key, listening)
+
+    def _watch_client(self, clients: UdpClients, client: socket.socket) -> None:
+        self._epoll.register(client, select.EPOLLIN)
+        descriptor = client.fileno()
+
+        def answer() -> None:
+            found = clients.by_descriptor(descriptor)
+            if found is not None:
+                clients.answer(*found)
+
+        self._handlers[descriptor] = answer
+
+    def _accept(self, key: str, listening: socket.socket) -> None:
+        try:
+            client, _ = listening.accept()
+        except OSError:
+            return
+        table = self._tables.get(key)
+        endpoints = list(table.inside.endpoints) if table is not None else []
+        service = f"{table.namespace}/{table.service}" if table is not None else ""
+        mine = sum(each == service for each in self._relays.values())
+        if not endpoints or len(self._relays) >= MOST_CONNECTIONS or mine >= MOST_OF_A_SERVICE:
+            client.close()
+            return
+        self._random.shuffle(endpoints)
+        relay = Relay(client, endpoints, self._watch_relay)
+        self._relays[relay] = service
+        relay.begin(self._clock.monotonic())
+        self._forget_if_closed(relay)
+
+    def _watch_relay(self, relay: Relay, channel: socket.socket) -> None:
+        self._epoll.register(channel, _EDGES)
+        self._handlers[channel.fileno()] = partial(self._go_on, relay)
+        self._descriptors.setdefault(relay, set()).add(channel.fileno())
+
+    def _go_on(self, relay: Relay) -> None:
+        if relay.event(self._clock.monotonic()):
+            self._more.append(relay)
+        self._forget_if_closed(relay)
+
+    def _forget_if_closed(self, relay: Relay) -> None:
+        if relay.is_open:
+            return
+        self._relays.pop(relay, None)
+        for descriptor in self._descriptors.pop(relay, ()):
+            self._handlers.pop(descriptor, None)
+
+    def _expire(self) -> None:
+        now = self._clock.monotonic()
+        if now < self._next_look:
+            return
+        self._next_look = now + TICK_SECONDS
+        for relay in list(self._relays):
+            relay.expire(now)
+            self._forget_if_closed(relay)
+        for each in self._listeners.values():
+            if isinstance(each, UdpClients):
+                each.expire(now)

@@ -1,0 +1,161 @@
+"""One TCP connection through the proxy: bytes go from socket to socket inside the kernel (splice(2))."""
+
+import errno
+import os
+import socket
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from modules.edge.edgemesh.tables import Address
+
+CONNECT_SECONDS: Final = 2.0
+"""Time for one endpoint; then the next one is tried."""
+MOST_TRIES: Final = 3
+A_TURN: Final = 16
+"""Chunks that one direction moves before other connections have their turn."""
+_CHUNK: Final = 64 * 1024
+
+
+class Relay:
+    """A client's connection, and the one to an endpoint. The proxy's thread calls everything here.
+
+    Args:
+        client: the accepted connection.
+        endpoints: in the order in which they are tried.
+        watch: called with each try's socket, which is then watched for edges.
+    """
+
+    def __init__(
+        self,
+        client: socket.socket,
+        endpoints: Sequence[Address],
+        watch: "Callable[[Relay, socket.socket], None]",
+    ) -> None:
+        self._client = client
+        self._endpoints = deque(endpoints[:MOST_TRIES])
+        self._watch = watch
+        self._server: socket.socket | None = None
+        self._directions: tuple[_Direction, ...] = ()
+        self.deadline = 0.0
+        """Until when the present endpoint has to answer; infinite once it has."""
+        self.is_open = True
+        client.settimeout(0)
+
+    def begin(self, now: float) -> None:
+        """Connect to the first endpoint; `now` is in monotonic seconds."""
+        self._watch(self, self._client)
+        self._try_next(now)
+
+    def event(self, now: float) -> bool:
+        """Go on after an event of one of its sockets; return whether there is more to do at once."""
+        if not self.is_open:
+            return False
+        if not self._directions:
+            self._finish_connecting(now)
+        return self._pump() if self._directions else False
+
+    def expire(self, now: float) -> None:
+        """Try the next endpoint if the present one does not answer."""
+        if self.is_open and not self._directions and now >= self.deadline:
+            self._try_next(now)
+
+    def close(self) -> None:
+        """End both connections."""
+        self.is_open = False
+        self._client.close()
+        if self._server is not None:
+            self._server.close()
+        for each in self._directions:
+            each.close()
+        self._directions = ()
+
+    def _try_next(self, now: float) -> None:
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        while self._endpoints:
+            address = self._endpoints.popleft()
+            server = socket.socket(socket.AF_INET6 if ":" in address[0] else socket.AF_INET, socket.SOCK_STREAM)
+            server.settimeout(0)
+            if server.connect_ex(address) in (0, errno.EINPROGRESS):
+                self._server = server
+                self.deadline = now + CONNECT_SECONDS
+                self._watch(self, server)
+                return
+            server.close()
+        self.close()
+
+    def _finish_connecting(self, now: float) -> None:
+        server = self._server
+        if server is None:
+            return
+        if server.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+            self._try_next(now)
+            return
+        try:
+            server.getpeername()
+        except OSError:  # not connected yet
+            return
+        self.deadline = float("inf")
+        self._directions = (_Direction(self._client, server), _Direction(server, self._client))
+
+    def _pump(self) -> bool:
+        try:
+            has_more = [each.move() for each in self._directions]
+        except OSError:
+            self.close()
+            return False
+        if all(each.is_over for each in self._directions):
+            self.close()
+            return False
+        return any(has_more)
+
+
+class _Direction:
+    """The bytes from one socket to the other; its end is passed on, so that each side may end by itself."""
+
+    def __init__(self, source: socket.socket, target: socket.socket) -> None:
+        self._source, self._target = source, target
+        self._read, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._inside = 0
+        """Bytes in the pipe."""
+        self._has_ended = False
+        self.is_over = False
+
+    def move(self) -> bool:
+        """Move what can be moved; return whether there may be more. Raises OSError."""
+        for _ in range(A_TURN):
+            moved = self._fill() + self._drain()
+            if self._has_ended and not self._inside and not self.is_over:
+                self.is_over = True
+                self._target.shutdown(socket.SHUT_WR)
+            if not moved:
+                return False
+        return True
+
+    def close(self) -> None:
+        """Close the pipe."""
+        os.close(self._read)
+        os.close(self._write)
+
+    def _fill(self) -> int:
+        if self._has_ended or self._inside >= _CHUNK:
+            return 0
+        try:
+            size = os.splice(self._source.fileno(), self._write, _CHUNK, flags=os.SPLICE_F_NONBLOCK)
+        except BlockingIOError:
+            return 0
+        self._has_ended = not size
+        self._inside += size
+        return size
+
+    def _drain(self) -> int:
+        if not self._inside:
+            return 0
+        try:
+            size = os.splice(self._read, self._target.fileno(), self._inside, flags=os.SPLICE_F_NONBLOCK)
+        except BlockingIOError:
+            return 0
+        self._inside -= size
+        return size

@@ -1,0 +1,125 @@
+"""The clients of one UDP Service through the proxy: each has a socket of its own to its endpoint."""
+
+import random
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+from modules.edge.edgemesh.tables import Address, PortTable
+
+SILENT_SECONDS: Final = 30.0
+"""After which a client that sends nothing is forgotten."""
+MOST_CLIENTS: Final = 256
+A_TURN: Final = 64
+"""Datagrams that are moved before others have their turn."""
+_LARGEST: Final = 65535
+
+
+class UdpClients:
+    """The clients of one port. The proxy's thread calls everything here.
+
+    Args:
+        listening: the socket to which clients send.
+        table: of the port.
+        watch: called with the socket of each new client, which is then watched.
+        choice: chooses endpoints.
+    """
+
+    def __init__(
+        self,
+        listening: socket.socket,
+        table: PortTable,
+        watch: Callable[[socket.socket], None],
+        choice: random.Random,
+    ) -> None:
+        self._listening = listening
+        self.table = table
+        self._watch = watch
+        self._choice = choice
+        self._clients: dict[Any, tuple[socket.socket, Address, float]] = {}
+
+    @property
+    def has_clients(self) -> bool:
+        """Whether there are any, which may have to be forgotten."""
+        return bool(self._clients)
+
+    def take(self, now: float) -> None:
+        """Pass on what clients have sent."""
+        for _ in range(A_TURN):
+            try:
+                data, source = self._listening.recvfrom(_LARGEST)
+            except OSError:
+                return
+            client = self._client(source, now)
+            if client is not None:
+                try:
+                    client.send(data)
+                except BlockingIOError:
+                    pass  # datagrams may be lost
+                except OSError:
+                    self._forget(source)  # its endpoint refuses: the next datagram goes to another one
+
+    def answer(self, client: socket.socket, source: Any) -> None:
+        """Pass on what an endpoint has answered."""
+        for _ in range(A_TURN):
+            try:
+                data = client.recv(_LARGEST)
+            except BlockingIOError:
+                return
+            except OSError:
+                self._forget(source)
+                return
+            with suppress(OSError):
+                self._listening.sendto(data, source)
+
+    def by_descriptor(self, descriptor: int) -> tuple[socket.socket, Any] | None:
+        """Return the socket of a client and its address."""
+        for source, (client, _, _) in self._clients.items():
+            if client.fileno() == descriptor:
+                return client, source
+        return None
+
+    def set_table(self, table: PortTable) -> None:
+        """Take new endpoints; clients of those that serve no more get another one."""
+        self.table = table
+        for source in [each for each, (_, to, _) in self._clients.items() if to not in table.serving]:
+            self._forget(source)
+
+    def expire(self, now: float) -> None:
+        """Forget clients that are silent."""
+        for source in [each for each, (_, _, at) in self._clients.items() if now - at >= SILENT_SECONDS]:
+            self._forget(source)
+
+    def close(self) -> None:
+        """End."""
+        for source in list(self._clients):
+            self._forget(source)
+        self._listening.close()
+
+    def _client(self, source: Any, now: float) -> socket.socket | None:
+        known = self._clients.get(source)
+        if known is not None:
+            self._clients[source] = (known[0], known[1], now)
+            return known[0]
+        endpoints = self.table.inside.endpoints
+        if not endpoints:
+            return None
+        if len(self._clients) >= MOST_CLIENTS:
+            self._forget(min(self._clients, key=lambda each: self._clients[each][2]))
+        to = self._choice.choice(endpoints)
+        client = socket.socket(socket.AF_INET6 if ":" in to[0] else socket.AF_INET, socket.SOCK_DGRAM)
+        client.settimeout(0)
+        try:
+            client.connect(to)
+        except OSError:
+            client.close()
+            return None
+        self._clients[source] = (client, to, now)
+        self._watch(client)
+        return client
+
+    def _forget(self, source: Any) -> None:
+        gone = self._clients.pop(source, None)
+        if gone is not None:
+            gone[0].close()

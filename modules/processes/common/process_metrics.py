@@ -1,0 +1,64 @@
+"""What Prometheus' client libraries say of a process (`process_*`), and of which version it is (`…_build_info`)."""
+
+import os
+import resource
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from beehive.exposition import Collector, CounterFamily, GaugeFamily, MetricFamily
+from modules.processes.common.version import COMMIT, VERSION
+
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+_STARTED: Final = 19
+"""Index of `starttime` in /proc/self/stat, after the name (proc(5))."""
+
+
+class ProcessCollector(Collector):
+    """Collects processor time, memory, descriptors and start of this process, and its version.
+
+    Args:
+        program: `edgecore` or `cloudcore`.
+        proc: where the kernel has processes.
+    """
+
+    def __init__(self, program: str, proc: Path = Path("/proc")) -> None:
+        self._program = program
+        self._proc = proc
+
+    def collect(self) -> list[MetricFamily]:
+        """Return the present values; those that the kernel does not tell are left out."""
+        build = GaugeFamily(f"{self._program}_build_info", "Version of the program; always 1.", ("version", "commit"))
+        build.add_metric((VERSION, COMMIT), 1)
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        cpu = CounterFamily("process_cpu_seconds", "User and system processor time in seconds.")
+        cpu.add_metric((), used.ru_utime + used.ru_stime)
+        families: list[MetricFamily] = [build, cpu]
+        values = (
+            ("process_resident_memory_bytes", "Resident memory in bytes.", self._resident),
+            ("process_start_time_seconds", "Start of the process in seconds since 1970.", self._start),
+            ("process_open_fds", "Open file descriptors.", self._descriptors),
+            ("process_max_fds", "Limit of open file descriptors.", _limit),
+        )
+        for name, text, read in values:
+            with suppress(OSError, ValueError, IndexError):
+                family = GaugeFamily(name, text)
+                family.add_metric((), read())
+                families.append(family)
+        return families
+
+    def _resident(self) -> float:
+        return int((self._proc / "self/statm").read_text().split()[1]) * _PAGE
+
+    def _descriptors(self) -> float:
+        return sum(1 for _ in (self._proc / "self/fd").iterdir())
+
+    def _start(self) -> float:
+        since_boot = int((self._proc / "self/stat").read_text().rpartition(")")[2].split()[_STARTED]) / _TICKS
+        lines = (self._proc / "stat").read_text().splitlines()
+        return since_boot + next(int(line.split()[1]) for line in lines if line.startswith("btime "))
+
+
+def _limit() -> float:
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]

@@ -1,0 +1,161 @@
+"""The admission plug-ins, by requests to an API server that has them."""
+
+from typing import Any
+
+import pytest
+
+from beehive.clock import RealClock
+from modules.apimachinery.api_errors import ApiError
+from modules.cloud.apiserver.admission.chain import PLUGINS, AdmissionChain
+from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.system_objects import make_system_objects
+from tests.modules.cloud.objects import configmap, pod
+
+_FORBIDDEN = 'pods "web" is forbidden: '
+_COMPUTED = "must not be provided in pod spec; priority admission controller computed"
+
+
+def of(kind: str, name: str, /, version: str = "v1", **fields: Any) -> dict[str, Any]:
+    """Return an object."""
+    return {"kind": kind, "apiVersion": version, "metadata": {"name": name}, **fields}
+
+
+def priority_class(name: str, value: int, /, **fields: Any) -> dict[str, Any]:
+    """Return a PriorityClass."""
+    return of("PriorityClass", name, version="scheduling.k8s.io/v1", value=value, **fields)
+
+
+def runtime_class(name: str, **fields: Any) -> dict[str, Any]:
+    """Return a RuntimeClass."""
+    return of("RuntimeClass", name, version="node.k8s.io/v1", handler=name, **fields)
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    made = Cluster(RealClock(), plugins=PLUGINS)
+    make_system_objects(made)
+    made.create(priority_class("urgent", 1000, preemptionPolicy="Never"))
+    made.create(runtime_class("kata", overhead={"podFixed": {"memory": "64Mi"}}))
+    scheduling = {"nodeSelector": {"kvm": "yes"}, "tolerations": [{"key": "kvm", "operator": "Exists"}]}
+    made.create(runtime_class("kvm", scheduling=scheduling))
+    return made
+
+
+def spec_of(cluster: Cluster, **spec: Any) -> dict[str, Any]:
+    """Return the spec of a pod as it is stored."""
+    stored: dict[str, Any] = cluster.create(pod(**spec))["spec"]
+    return stored
+
+
+def refusal(cluster: Cluster, obj: dict[str, Any]) -> tuple[int, str]:
+    """Return code and message of the refusal of a new object."""
+    with pytest.raises(ApiError) as refused:
+        cluster.create(obj)
+    return refused.value.code, refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        ({"priorityClassName": "none"}, "no PriorityClass with name none was found"),
+        ({"priority": 7}, f"the integer value of priority (7) {_COMPUTED} 0 from the given PriorityClass name"),
+        (
+            {"priorityClassName": "urgent", "preemptionPolicy": "PreemptLowerPriority"},
+            f"the string value of PreemptionPolicy (PreemptLowerPriority) {_COMPUTED} "
+            "Never from the given PriorityClass name",
+        ),
+        ({"runtimeClassName": "none"}, 'pod rejected: RuntimeClass "none" not found'),
+        (
+            {"overhead": {"memory": "1Mi"}},
+            "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead",
+        ),
+        (
+            {"runtimeClassName": "kata", "overhead": {"memory": "1Mi"}},
+            "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead",
+        ),
+        (
+            {"runtimeClassName": "kvm", "nodeSelector": {"kvm": "no"}},
+            "conflict: runtimeClass.scheduling.nodeSelector[kvm] = yes; pod.spec.nodeSelector[kvm] = no",
+        ),
+        (
+            {"serviceAccountName": "robot"},
+            'error looking up service account default/robot: serviceaccount "robot" not found',
+        ),
+    ],
+)
+def test_a_pod_is_refused_in_the_words_of_kubernetes(cluster: Cluster, spec: dict[str, Any], why: str) -> None:
+    assert refusal(cluster, pod(**spec)) == (403, _FORBIDDEN + why)
+
+
+def test_an_object_in_a_namespace_that_does_not_exist_is_refused(cluster: Cluster) -> None:
+    lost = {**configmap(), "metadata": {"name": "settings", "namespace": "shop"}}
+    assert refusal(cluster, lost) == (404, 'namespaces "shop" not found')
+    cluster.create(of("Namespace", "shop"))
+    assert cluster.create(lost)["metadata"]["namespace"] == "shop"
+
+
+def test_a_namespace_of_objects_of_an_earlier_version_is_made_at_the_start() -> None:
+    earlier = Cluster(RealClock())
+    earlier.create({**configmap(), "metadata": {"name": "settings", "namespace": "shop"}})
+    about = {"kind": "Pod", "namespace": "gone"}
+    earlier.create({**of("Event", "late", involvedObject=about), "metadata": {"name": "late", "namespace": "gone"}})
+    make_system_objects(earlier)
+    names = {each["metadata"]["name"] for each in earlier.storage.list(earlier.storage.kinds.named("Namespace"))}
+    assert {"shop", "default"} <= names
+    assert "gone" not in names
+
+
+def test_a_pod_gets_the_number_of_its_class(cluster: Cluster) -> None:
+    spec = spec_of(cluster, priorityClassName="urgent")
+    assert (spec["priority"], spec["preemptionPolicy"]) == (1000, "Never")
+
+
+def test_without_a_class_the_default_one_counts(cluster: Cluster) -> None:
+    spec = spec_of(cluster)
+    assert (spec["priority"], spec["preemptionPolicy"]) == (0, "PreemptLowerPriority")
+    cluster.create(priority_class("usual", 5, globalDefault=True))
+    other = cluster.create(pod("other"))["spec"]
+    assert (other["priorityClassName"], other["priority"]) == ("usual", 5)
+    code, message = refusal(cluster, priority_class("usual-2", 6, globalDefault=True))
+    assert code == 403
+    assert "PriorityClass usual is already marked as default. Only one default can exist" in message
+
+
+def test_pods_of_kubernetes_itself_have_its_priorities(cluster: Cluster) -> None:
+    assert spec_of(cluster, priorityClassName="system-node-critical")["priority"] == 2_000_001_000
+
+
+def test_a_pod_tolerates_a_silent_node_for_five_minutes_unless_it_says_so_itself(cluster: Cluster) -> None:
+    own = {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute"}
+    of_default = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+    not_ready = {"key": "node.kubernetes.io/not-ready", **of_default}
+    assert spec_of(cluster, tolerations=[own])["tolerations"] == [own, not_ready]
+    every = [{"operator": "Exists"}]
+    assert cluster.create(pod("every", tolerations=every))["spec"]["tolerations"] == every
+
+
+def test_a_runtime_class_gives_overhead_nodes_and_tolerations(cluster: Cluster) -> None:
+    assert spec_of(cluster, runtimeClassName="kata")["overhead"] == {"memory": "64Mi"}
+    spec = cluster.create(pod("fast", runtimeClassName="kvm"))["spec"]
+    assert spec["nodeSelector"] == {"kvm": "yes"}
+    assert spec["tolerations"][-1] == {"key": "kvm", "operator": "Exists"}
+
+
+def test_the_pull_secrets_of_the_account_are_those_of_its_pods(cluster: Cluster) -> None:
+    cluster.create(of("ServiceAccount", "robot", imagePullSecrets=[{"name": "registry"}]))
+    assert spec_of(cluster, serviceAccountName="robot")["imagePullSecrets"] == [{"name": "registry"}]
+
+
+def test_a_pod_whose_manifest_lacks_what_plugins_have_set_is_replaced(cluster: Cluster) -> None:
+    cluster.create(pod())
+    written = pod()
+    written["metadata"]["labels"] = {"app": "web"}
+    assert cluster.update(written)["spec"]["priority"] == 0
+    applied, _ = cluster.apply(pod("by-file", tolerations=[{"key": "x", "operator": "Exists"}]))
+    again, outcome = cluster.apply(pod("by-file", tolerations=[{"key": "x", "operator": "Exists"}]))
+    assert (again["spec"], outcome) == (applied["spec"], "unchanged")
+
+
+def test_a_custom_kind_of_the_same_name_is_none_of_theirs(cluster: Cluster) -> None:
+    whale = {**of("Pod", "moby", "whales.example/v1"), "spec": {"size": 1}}
+    assert AdmissionChain(cluster.storage, PLUGINS).admitted(whale) is whale
