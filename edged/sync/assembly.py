@@ -220,11 +220,11 @@ class Assembly:
         )
 
     def _announce_registration(self) -> None:
-        """Tell edgestream that the cloud has the Node object."""
+        """Tell edgestream and the metaserver that the cloud has the Node object."""
         module = self._module
-        if module.hive.members(Group.EDGESTREAM):
-            registered = module.message(REGISTRATION_RESOURCE, Operation.CONNECTED, None)
-            module.broadcast(Group.EDGESTREAM, registered)
+        for group in (Group.EDGESTREAM, Group.METASERVER):
+            if module.hive.members(group):
+                module.broadcast(group, module.message(REGISTRATION_RESOURCE, Operation.CONNECTED, None))
 
     def _make_syncer(self) -> PodSyncer:
         """Make the parts that pull images, and start, kill and remove containers (kubelet's kuberuntime manager)."""

@@ -85,8 +85,6 @@ class PreloadedProcess:
         self.pid = pid
         self._server = server
         self._descriptor = os.pidfd_open(pid)
-        self._end = poll()
-        self._end.register(self._descriptor, POLLIN)
         self._status: int | None = None
         self._lock = threading.Lock()
 
@@ -115,11 +113,18 @@ class PreloadedProcess:
         return status
 
     def _ended(self, timeout: float | None) -> int | None:
-        with self._lock:
-            if self._status is None and self._end.poll(None if timeout is None else timeout * 1000):
+        if self._status is None:
+            end = poll()
+            end.register(self._descriptor, POLLIN)
+            if end.poll(None if timeout is None else timeout * 1000):
+                self._reap()
+        return self._status
+
+    def _reap(self) -> None:
+        with self._lock:  # another thread may wait, too
+            if self._status is None:
                 self._status = self._server.status(self.pid)
                 os.close(self._descriptor)
-            return self._status
 
 
 @functools.cache

@@ -173,7 +173,9 @@ def test_a_job_is_deleted_when_its_time_is_over() -> None:
     site.run_for(50)
     assert len(site.all("Job")) == 1
     site.run_for(20)
-    assert site.all("Job") == []
+    (deleted,) = site.all("Job")
+    assert deleted["metadata"]["deletionTimestamp"]
+    assert deleted["metadata"]["finalizers"] == ["foregroundDeletion"], "its pods go first"
 
 
 def test_a_node_that_is_away_keeps_its_pod_and_no_second_one_is_made() -> None:

@@ -11,6 +11,19 @@ from tests.modules.processes.cloudcore.stubs import Stub
 from tests.modules.tools.kubectl.cloud import Cloud
 
 
+@pytest.fixture(scope="module")
+def module_stub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stub]:
+    """A running cloudcore for those tests of a module that change nothing."""
+    with Stub(tmp_path_factory.mktemp("cloud")) as stub:
+        yield stub
+
+
+@pytest.fixture
+def empty_cloud(module_stub: Stub, capsys: pytest.CaptureFixture[str]) -> Cloud:
+    """A running cloudcore without objects, for tests that make none: others of the module have it, too."""
+    return Cloud(module_stub, capsys)
+
+
 @pytest.fixture
 def cloud(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Cloud]:
     """A running cloudcore without objects."""

@@ -137,9 +137,9 @@ def test_a_document_that_is_not_yaml_does_not_stop_the_others(cloud: Cloud, tmp_
         ("a: !!binary aGk=\n", "FILE"),
     ],
 )
-def test_a_wrong_file_is_one_line(cloud: Cloud, tmp_path: Path, text: str, why: str) -> None:
+def test_a_wrong_file_is_one_line(empty_cloud: Cloud, tmp_path: Path, text: str, why: str) -> None:
     file = write(tmp_path / "x.yaml", text)
-    done = cloud.run("apply", "-f", file)
+    done = empty_cloud.run("apply", "-f", file)
     assert (done.status, done.out) == (1, "")
     assert why.replace("FILE", file) in done.err
     assert len(done.err.splitlines()) == 1
@@ -158,12 +158,14 @@ def test_a_wrong_file_is_one_line(cloud: Cloud, tmp_path: Path, text: str, why: 
         (("-f", "EMPTY", "--validate=perhaps"), "--validate"),
     ],
 )
-def test_what_cannot_be_applied_is_one_line(cloud: Cloud, tmp_path: Path, words: tuple[str, ...], why: str) -> None:
+def test_what_cannot_be_applied_is_one_line(
+    empty_cloud: Cloud, tmp_path: Path, words: tuple[str, ...], why: str
+) -> None:
     (tmp_path / "EMPTY").mkdir()
     with (tmp_path / "BIG").open("wb") as big:
         big.truncate(16 * 1024 * 1024 + 1)
     (tmp_path / "LATIN").write_bytes(b"a: \xff\n")
-    done = cloud.run("apply", *(str(tmp_path / word) if word.isupper() else word for word in words))
+    done = empty_cloud.run("apply", *(str(tmp_path / word) if word.isupper() else word for word in words))
     assert done.status != 0
     assert why in done.err
     assert len(done.err.splitlines()) == 1

@@ -51,16 +51,18 @@ def test_a_field_of_a_kind(cloud: Cloud) -> None:
         (("pod", "--api-version=v2"), "Pod is served in v1 only"),
     ],
 )
-def test_what_cannot_be_explained_is_one_line(cloud: Cloud, words: tuple[str, ...], why: str) -> None:
-    done = cloud.run("explain", *words)
+def test_what_cannot_be_explained_is_one_line(empty_cloud: Cloud, words: tuple[str, ...], why: str) -> None:
+    done = empty_cloud.run("explain", *words)
     assert (done.status, why in done.err, len(done.err.splitlines())) == (1, True, 1)
 
 
 @pytest.mark.parametrize("word", ["pod", "pod.spec.containers.livenessProbe", "cm", "node.status", "lease.spec", "csr"])
-def test_the_fields_are_those_that_the_real_kubectl_shows(cloud: Cloud, word: str) -> None:
-    with tcp_address_of(cloud.socket) as port, found_kubectl(port) as kubectl:
+def test_the_fields_are_those_that_the_real_kubectl_shows(empty_cloud: Cloud, word: str) -> None:
+    with tcp_address_of(empty_cloud.socket) as port, found_kubectl(port) as kubectl:
         for options in ((), ("--recursive",)):
-            assert fields(kubectl.run("explain", word, *options)) == fields(cloud.run("explain", word, *options).out)
+            assert fields(kubectl.run("explain", word, *options)) == fields(
+                empty_cloud.run("explain", word, *options).out
+            )
 
 
 def said(text: str) -> list[list[str]]:

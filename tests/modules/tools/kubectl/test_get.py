@@ -132,8 +132,8 @@ def test_some_not_there_do_not_hide_the_others(cloud: Cloud) -> None:
         (("pods", "-l", "=="), "found '==', expected: !, identifier, or 'end of string'"),
     ],
 )
-def test_what_is_refused(cloud: Cloud, words: tuple[str, ...], said: str) -> None:
-    done = cloud.run("get", *words)
+def test_what_is_refused(empty_cloud: Cloud, words: tuple[str, ...], said: str) -> None:
+    done = empty_cloud.run("get", *words)
     assert (done.status, done.out) == (1, "")
     assert said in done.err
     assert len(done.err.splitlines()) == 1

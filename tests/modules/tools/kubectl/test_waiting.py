@@ -119,8 +119,8 @@ def test_dry_runs_delete_nothing(cloud: Cloud) -> None:
         (("pod/web", "--all"), "--all"),
     ],
 )
-def test_deletions_that_are_refused(cloud: Cloud, words: tuple[str, ...], said: str) -> None:
-    done = cloud.run("delete", *words)
+def test_deletions_that_are_refused(empty_cloud: Cloud, words: tuple[str, ...], said: str) -> None:
+    done = empty_cloud.run("delete", *words)
     assert done.status == 1
     assert said in done.err
 
