@@ -21,7 +21,7 @@ ALONE: Final = "kiel-03"
 """A node that went away by itself, and whose certificate ends."""
 _HOUR: Final = 3600.0
 _DAY: Final = 86_400.0
-_PODS: Final = {
+_PODS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "scanner-x2k4f": ("bremen-02", {"waiting": {"reason": "ImagePullBackOff", "message": "no image for linux/arm/v7"}}),
     "scanner-9fq8c": (
         "rostock-04",
