@@ -50,9 +50,7 @@ def check_mesh(needs: MeshNeeds) -> Iterator[CheckResult]:
         yield failed(_MESH, "Services come from metamanager, which is off", "modules.metaManager.enable: true")
     if needs.beside:
         text = f"KubeEdge's edgemesh-agent runs here (interface {needs.beside}), so edgemesh stays off"
-        yield warning(
-            _MESH, text, "modules.edgeMesh.enable: false, or remove the agent and its interface"
-        )
+        yield warning(_MESH, text, "modules.edgeMesh.enable: false, or remove the agent and its interface")
     if not needs.is_root:
         text = "without root Services have addresses of 127.96.0.0/16"
         yield warning(_MESH, f"{text}, and no names" if needs.has_names else text, "run edgecore as root")
