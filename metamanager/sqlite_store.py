@@ -34,7 +34,7 @@ class SqliteStore:
 
     Write-ahead log with `synchronous=FULL`: a commit is one append and one fsync, and does not wait for readers
     (KubeEdge's tools, `sqlite3` on the node). The file contains secrets: it and the two files that SQLite makes beside
-    it have mode 0600. What is deleted is overwritten, and after the commit of a changed or deleted secret the log is
+    it have mode 0600. Deleted rows are overwritten, and after the commit of a changed or deleted secret the log is
     truncated, so that no earlier value stays in a file.
 
     Args:

@@ -134,7 +134,7 @@ def _placement_warnings(cluster: Cluster, request: ApiCall, result: ApiResult) -
     if request.node or not is_asked or obj is None or obj.get("kind") != _POD:
         return ()
     node = obj["spec"].get("nodeName")
-    if node and cluster.find(key_for(_NODE, "", node)) is None:
+    if node and cluster.storage.find(key_for(_NODE, "", node)) is None:
         return (f"pod {obj['metadata']['name']}: there is no node {node} (it waits until one of that name registers)",)
     why = waits_because(obj)
     advice = "it waits; spec.nodeName, or `cloudcore run --node NAME`, names a node"
@@ -218,7 +218,7 @@ def _on_one(cluster: Cluster, request: ApiCall, key: ObjectKey, kind: Kind) -> A
         raise MethodNotAllowedError("the server does not allow this method on the requested resource")
     match request.verb:
         case "get":
-            return ApiResult(cluster.read(key))
+            return ApiResult(cluster.storage.get(key))
         case "update":
             return ApiResult(cluster.update(_versioned(_named(_object(request, kind.name), kind, request))))
         case "patch" if request.patch_type == APPLY:
@@ -316,7 +316,7 @@ def _check_uid_of_patch(cluster: Cluster, request: ApiCall, key: ObjectKey) -> N
     """Check the uid in a patch before the admission, as kube-apiserver does: a node may report a pod that was replaced
     by a pod with the same name on another node.
     """
-    live, metadata = cluster.find(key), request.body.get("metadata") if isinstance(request.body, dict) else None
+    live, metadata = cluster.storage.find(key), request.body.get("metadata") if isinstance(request.body, dict) else None
     if live is not None and isinstance(metadata, dict) and metadata.get("uid"):
         _check_uid(live, {"metadata": metadata})
 

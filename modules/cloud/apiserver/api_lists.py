@@ -146,7 +146,7 @@ def _selected_after(
     labels, fields = (str(options.get(name) or "") for name in ("labelSelector", "fieldSelector"))
     selector = parse_selector(resource_in(cluster.storage.kinds, kind), labels, fields)
     among = _among(cluster, kind, namespace, selector)
-    shown = cluster.shown(kind, namespace or None, (place.namespace, place.name), place.version, among)
+    shown = cluster.storage.list_after(kind, namespace or None, (place.namespace, place.name), place.version, among)
     return filter(selector.selects, shown)
 
 

@@ -1,7 +1,7 @@
 """The embedded API server, with small parts of the scheduler, kubectl and the volume controller."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,6 @@ from modules.apimachinery.graceful_deletion import (
 )
 from modules.apimachinery.kinds import (
     JsonObject,
-    Kind,
     ObjectKey,
     is_being_deleted,
     key_for,
@@ -29,9 +28,6 @@ from modules.apimachinery.kinds import (
     uid_of,
     version_of,
 )
-from modules.apimachinery.lister import Revision
-from modules.apimachinery.merge_schema import schema_of
-from modules.apimachinery.strategic_merge import merge_strategic
 from modules.apimachinery.times import format_rfc3339
 from modules.apimachinery.validation.kinds import Update
 from modules.apimachinery.validation.objects import validate_metadata, validate_object, validate_update
@@ -55,7 +51,6 @@ from modules.cloud.apiserver.namespaces import (
 )
 from modules.cloud.apiserver.node_lifecycle import NodeLifecycle
 from modules.cloud.apiserver.pod_scheduler import PodScheduler
-from modules.cloud.apiserver.service_account_tokens import fill_token_request
 from modules.cloud.apiserver.service_addresses import ServiceRanges, with_addresses, with_kept_addresses
 from modules.cloud.apiserver.service_addresses import service_ranges as default_ranges
 from modules.cloud.apiserver.shapes import shaped
@@ -131,7 +126,7 @@ class Cluster:
         self._chain = AdmissionChain(self.storage, plugins)
         self._custom = CustomResources(self.storage, clock, admissions or {})
         self._events = EventRegistry(self.storage)
-        self._scheduler = PodScheduler(self.storage, self._events, clock, default_node, is_enabled=schedules)
+        self.scheduler = PodScheduler(self.storage, self._events, clock, default_node, is_enabled=schedules)
         self.node_lifecycle = NodeLifecycle(self.storage, self._events, clock)
         """Marks silent nodes, and taints those under pressure."""
         self._admission: Admission | None = None
@@ -186,14 +181,6 @@ class Cluster:
             self._track = _with_stored_managers
         return stored, ApplyOutcome.UNCHANGED if stored is live else ApplyOutcome.CONFIGURED
 
-    def find(self, key: ObjectKey) -> JsonObject | None:
-        """Return an object, or None. It must not be changed."""
-        return self.storage.find(key)
-
-    def revision_of(self, key: ObjectKey) -> Revision | None:
-        """Return the uid and resourceVersion of an object, or None."""
-        return self.storage.revision_of(key)
-
     def apply(self, document: Any) -> tuple[JsonObject, ApplyOutcome]:
         """Create or updates an object by its manifest, and return it with the outcome.
 
@@ -217,9 +204,9 @@ class Cluster:
         if self.storage.kinds.custom_of(wanted) is None:
             validate_update(wanted, live)
         wanted = self._addressed(self._custom.prepared(wanted, live), live)
-        new = self.storage.replace(self._scheduler.placed(wanted))
+        new = self.storage.replace(self.scheduler.placed(wanted))
         self._custom.changed(new)
-        self._scheduler.note_waiting(live, new)
+        self.scheduler.note_waiting(live, new)
         return self._bound(new), ApplyOutcome.UNCHANGED if new is live else ApplyOutcome.CONFIGURED
 
     def _bound(self, obj: JsonObject) -> JsonObject:
@@ -320,17 +307,6 @@ class Cluster:
         self._custom.changed(gone)
         return gone
 
-    def patch_status(self, key: ObjectKey, patch: JsonObject) -> JsonObject:
-        """Merge a strategic merge patch into the object's status and metadata; the spec stays, as with the
-        subresource.
-
-        Raises:
-            NotFoundError: no such object.
-            ConflictError: the patch is for another uid or resourceVersion.
-            BadRequestError: the patch cannot be read.
-        """
-        return self.update_status(key, merge_strategic(self.storage.get(key), patch, schema_of(key.kind)))
-
     def update_status(self, key: ObjectKey, new: JsonObject) -> JsonObject:
         """Store status and metadata of a new state of an object; the spec stays, as with the subresource.
 
@@ -426,22 +402,6 @@ class Cluster:
         self._admit(live, event)
         self._events.keep(event)
 
-    def create_token(self, namespace: str, account: str, request: JsonObject) -> JsonObject:
-        """Return a TokenRequest of a service account with its status filled in; see `fill_token_request`."""
-        return fill_token_request(namespace, account, request, self.clock.now())
-
-    def list(self, kind: Kind, namespace: str | None = None) -> list[JsonObject]:
-        """Return the objects of a kind, in all namespaces or in one."""
-        return self.storage.list(kind, namespace)
-
-    def read(self, key: ObjectKey) -> JsonObject:
-        """Return an object for a client.
-
-        Raises:
-            NotFoundError: no such object.
-        """
-        return self.storage.get(key)
-
     def to_change(self, key: ObjectKey) -> JsonObject:
         """Return an object that the requester may change. Any other requester could learn the object's content from
         whether a patch or a condition fits it.
@@ -454,41 +414,9 @@ class Cluster:
         self._admit(live, live)
         return live
 
-    def shown(
-        self,
-        kind: Kind,
-        namespace: str | None = None,
-        place: tuple[str, str] = ("", ""),
-        version: int | None = None,
-        among: Set[ObjectKey] | None = None,
-    ) -> Iterator[JsonObject]:
-        """Return the objects of a kind; see `Storage.list_after`."""
-        return self.storage.list_after(kind, namespace, place, version, among)
-
-    def orphans(self) -> Sequence[ObjectKey]:
-        """Return the pods that are being deleted from nodes that do not exist: no node will ever say that they have
-        ended. Kubernetes' pod garbage collector deletes them.
-        """
-        nodes = {node["metadata"]["name"] for node in self.storage.list(_NODE)}
-        return [key for node in self.storage.nodes_of_pods() - nodes - {""} for key in self.storage.pods_of(node)
-                if is_being_deleted(self.storage.get(key)) and not finalizers_of(self.storage.get(key))]  # fmt: skip
-
-    def remove_orphans(self) -> None:
-        """Remove the pods that `orphans` returns."""
-        for key in self.orphans():
-            self.delete(key, grace=0)
-
     def _admit(self, old: JsonObject | None, new: JsonObject | None) -> None:
         if self._admission is not None:
             self._admission(old, new)
-
-    def waiting_pods(self) -> Sequence[JsonObject]:
-        """Return the pods for which the embedded scheduler looks for a node."""
-        return self._scheduler.waiting_pods()
-
-    def place_waiting_pods(self) -> None:
-        """Look for nodes for the pods that have none yet."""
-        self._scheduler.place_waiting_pods()
 
     def _create(self, obj: JsonObject) -> JsonObject:
         key, uid = key_of(obj), self.clock.new_id()
@@ -496,11 +424,11 @@ class Cluster:
             namespace = self.storage.find(key_for(_NAMESPACE, "", key.namespace))
             check_creation(self.storage.kinds.of_object(obj), key.name, namespace)
         obj = with_job_selector(obj, uid) if obj["kind"] == _JOB else self._addressed(obj, None, uid)
-        new = self.storage.create(self._scheduler.placed(obj), uid)
-        self._scheduler.note_waiting(None, new)
+        new = self.storage.create(self.scheduler.placed(obj), uid)
+        self.scheduler.note_waiting(None, new)
         self._custom.changed(new)
         if new["kind"] == _NODE.name:
-            self._scheduler.place_waiting_pods()
+            self.scheduler.place_waiting_pods()
         elif new["kind"] == _EVENT.name:
             self._events.remove_surplus()
         return new

@@ -6,6 +6,7 @@ from modules.apimachinery.times import format_rfc3339
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.disruption_budgets import charged_budget
 from modules.cloud.apiserver.pod_scheduled import is_gated, with_node
+from modules.cloud.apiserver.service_account_tokens import fill_token_request
 from modules.cloud.apiserver.write_options import propagation_policy
 
 _POD, _ACCOUNT, _NODE = kind_named("Pod"), kind_named("ServiceAccount"), kind_named("Node")
@@ -74,7 +75,7 @@ def evict_pod(cluster: Cluster, namespace: str, name: str, eviction: JsonObject)
 
 def _is_healthy(cluster: Cluster, pod: JsonObject) -> bool:
     """Return whether a pod is ready, and its node answers."""
-    node = cluster.find(key_for(_NODE, "", str(pod["spec"].get("nodeName") or "")))
+    node = cluster.storage.find(key_for(_NODE, "", str(pod["spec"].get("nodeName") or "")))
     return _ready(pod) == "True" and (node is None or _ready(node) != "Unknown")
 
 
@@ -108,7 +109,7 @@ def request_token(cluster: Cluster, namespace: str, name: str, request: JsonObje
         words = "longer than 2^32 seconds" if is_long else "less than 10 minutes"
         why = f"Invalid value: {str(seconds)[:40]}: may not specify a duration {words}"
         raise InvalidError("TokenRequest", "", "spec.expirationSeconds", why, "authentication.k8s.io")
-    return cluster.create_token(key.namespace, name, request)
+    return fill_token_request(key.namespace, name, request, cluster.clock.now())
 
 
 def _is_for_pod(cluster: Cluster, account: ObjectKey, spec: object) -> bool:

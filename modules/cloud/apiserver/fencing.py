@@ -25,7 +25,7 @@ def check_fence(cluster: Cluster, fence: str) -> None:
     Raises:
         ConflictError: another one does.
     """
-    spec = (cluster.find(_KEY) or {}).get("spec") or {}
+    spec = (cluster.storage.find(_KEY) or {}).get("spec") or {}
     present = f"{spec.get('holderIdentity')}/{spec.get('leaseTransitions')}"
     if present != fence:
         raise ConflictError("leases", NAME, f"the controllers are run by {present}, and not by {fence} any more")

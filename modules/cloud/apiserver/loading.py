@@ -1,6 +1,7 @@
 """Loads the stored objects when an API server starts, without the surplus of a database that nodes have filled."""
 
 import logging
+from collections.abc import Callable
 from typing import Final
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey, metadata_of
@@ -18,10 +19,16 @@ class LoadedObjects:
     """Takes the stored objects one after the other, and leaves out what a node has written beyond its quota.
 
     Earlier versions had no such quota: a database of gigabytes must not keep the cloud from starting. A mirror pod that
-    is left out comes again when its node reports it, a status with the node's next report.
+    is left out comes again when its node reports it, a status with the node's next report. Objects that are read after
+    `complete`, which other cloudcores have changed, are taken as they are stored (`ObjectReader`).
+
+    Args:
+        progressed: called now and then while objects are read.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, progressed: Callable[[], None]) -> None:
+        self._progressed = progressed
+        self._is_complete = False
         self._accounts = NodeAccounts(lambda: 0.0)
         self.left_out: list[ObjectKey] = []
         """The objects whose rows are to be deleted."""
@@ -34,6 +41,8 @@ class LoadedObjects:
             obj: the stored object.
             size: bytes of its JSON.
         """
+        if self._is_complete:
+            return obj
         if size > _MOST_BYTES.get(key.kind, size):
             self.left_out.append(key)
             return None
@@ -57,8 +66,13 @@ class LoadedObjects:
         self._accounts.put(key, taken)
         return taken
 
-    def log(self) -> None:
-        """Log that objects were left out, if any were."""
+    def progressed(self) -> None:
+        """Announce that the reading goes on."""
+        self._progressed()
+
+    def complete(self) -> None:
+        """Note that all stored objects were read, and log if some were left out."""
+        self._is_complete = True
         if self.left_out:
             _log.warning(
                 "%d stored objects that nodes have written beyond their quota are removed; the first is %s",

@@ -229,7 +229,7 @@ class ManifestDirectory:
         """
         wanted = {key for file in self._files.values() for key in file.objects}
         unread = {name for name, file in self._files.items() if file.error}
-        for obj in (obj for kind in KINDS for obj in self._cluster.list(kind)):
+        for obj in (obj for kind in KINDS for obj in self._cluster.storage.list(kind)):
             annotations = obj["metadata"].get("annotations") or {}
             name = annotations.get(MANIFEST_ANNOTATION)
             if name is not None and name not in unread and key_of(obj) not in wanted:

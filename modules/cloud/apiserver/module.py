@@ -23,6 +23,7 @@ from modules.cloud.apiserver.garbage_collector.collector import GarbageCollector
 from modules.cloud.apiserver.loading import LoadedObjects
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.node_lifecycle import MONITOR_PERIOD
+from modules.cloud.apiserver.pod_gc import orphaned_pods, remove_orphans
 from modules.cloud.apiserver.scheduler import makes_room
 from modules.cloud.apiserver.service_accounts import make_default_accounts, may_lack_account
 from modules.cloud.apiserver.system_objects import make_system_objects
@@ -35,7 +36,7 @@ from modules.cloud.authorization.rbac.escalation import admission
 from modules.cloud.authorization.rbac.index import KINDS, RbacIndex
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.refusals import Refusals
-from modules.cloud.storage.database.database import Database, whole
+from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.database.errors import DatabaseError
 from modules.cloud.storage.database.listener import poll_for_changes
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
@@ -105,8 +106,9 @@ class ApiServer(Module):
         self._completeness = Completeness(database, manifests)
         self._graph = NodeGraph(cluster.storage, self.clock.monotonic)
         self._access_control = AccessControl(self._graph, refusals)
+        self._loaded = LoadedObjects(self.announce_progress)
         self._transactions = Transactions(
-            cluster.storage, database, self._changed, _ignore, self._rolled_back, self._undo
+            cluster.storage, database, self._changed, _ignore, self._rolled_back, self._undo, self._loaded
         )
         self._full_until = -FULL_SECONDS
         """Monotonic seconds until which writes are refused because a commit has found no room."""
@@ -124,10 +126,7 @@ class ApiServer(Module):
 
     def on_start(self) -> None:
         """Load the objects, and applies definitions and manifests. That takes as long as there are many."""
-        self._database.progressed = self.announce_progress
-        loaded = LoadedObjects()
-        self._database.taken = loaded.take
-        self._transact(partial(self._load, loaded))
+        self._transact(self._load)
         poll_for_changes(self, self._database, lambda: self._transact(_nothing))
         self.every(MONITOR_PERIOD, self._monitor_nodes)
         self._database.room.fill()
@@ -231,10 +230,10 @@ class ApiServer(Module):
         except Exception as error:  # noqa: BLE001 - one sender's message must not stop the module for all
             refuse(self._failures.refusal_of(message, error).status())
 
-    def _load(self, loaded: LoadedObjects) -> None:
+    def _load(self) -> None:
         """Take over the objects that the transaction has loaded, and apply definitions and manifests."""
-        self._database.taken = whole
-        loaded.log()
+        loaded = self._loaded
+        loaded.complete()
         if loaded.left_out:
             self._database.remove_rows(loaded.left_out, self._cluster.storage.next_version())
         for kind in _IN_GRAPH:
@@ -332,8 +331,8 @@ class ApiServer(Module):
         lifecycle = self._cluster.node_lifecycle
         if lifecycle.has_silent():
             self._transact(lambda: self._transactions.attempt(lifecycle.mark_silent))
-        if self._cluster.orphans():
-            self._transact(lambda: self._transactions.attempt(self._cluster.remove_orphans))
+        if orphaned_pods(self._cluster.storage):
+            self._transact(lambda: self._transactions.attempt(partial(remove_orphans, self._cluster)))
 
     def _taint_nodes(self) -> None:
         """Give nodes that report a pressure its taint, before pods are placed. Like `_place`, for own changes only."""
@@ -347,8 +346,8 @@ class ApiServer(Module):
         """
         if self._may_place:
             self._may_place = False
-            if self._cluster.waiting_pods():
-                self._transactions.attempt(self._cluster.place_waiting_pods)
+            if self._cluster.scheduler.waiting_pods():
+                self._transactions.attempt(self._cluster.scheduler.place_waiting_pods)
 
     def _collect(self) -> None:
         """Do a part of what follows from deletions; the rest comes after other messages. Unlike `_place`, it acts on

@@ -25,7 +25,7 @@ def serve_scale(cluster: Cluster, key: ObjectKey, request: ApiCall) -> JsonObjec
         InvalidError: the number of replicas is negative, or none.
         BadRequestError, MethodNotAllowedError: the request has another form or verb.
     """
-    live = cluster.read(key) if request.verb == "get" else cluster.to_change(key)
+    live = cluster.storage.get(key) if request.verb == "get" else cluster.to_change(key)
     custom = cluster.storage.kinds.custom().get((request.api_version, request.plural))
     paths = _OF_WORKLOADS if custom is None or custom.scale is None else custom.scale
     scale_of = partial(_scale_of, paths)

@@ -20,8 +20,8 @@ def may_lack_account(event: ObjectEvent) -> bool:
 
 def make_default_accounts(cluster: Cluster) -> None:
     """Make the account `default` in each namespace that lacks it. One that is not an object of its own has none."""
-    for namespace in cluster.list(_NAMESPACE):
+    for namespace in cluster.storage.list(_NAMESPACE):
         name = namespace["metadata"]["name"]
-        if not is_being_deleted(namespace) and cluster.find(key_for(_ACCOUNT, name, _DEFAULT)) is None:
+        if not is_being_deleted(namespace) and cluster.storage.find(key_for(_ACCOUNT, name, _DEFAULT)) is None:
             metadata = {"name": _DEFAULT, "namespace": name}
             cluster.create({"kind": _ACCOUNT.name, "apiVersion": _ACCOUNT.api_version, "metadata": metadata})

@@ -27,11 +27,11 @@ def make_system_objects(cluster: Cluster, namespaces: Iterable[str] = ()) -> Non
     for name, priority in SYSTEM_CLASSES.items():
         _make(cluster, _PRIORITY_CLASS, name, value=priority, description=f"Used for {name.replace('-', ' ')} pods")
     for role in system_roles():
-        if cluster.find(key_of(role)) is None:
+        if cluster.storage.find(key_of(role)) is None:
             cluster.create(role)
 
 
 def _make(cluster: Cluster, kind: Kind, name: str, **fields: object) -> None:
-    if cluster.find(key_for(kind, "", name)) is None:
+    if cluster.storage.find(key_for(kind, "", name)) is None:
         made: JsonObject = {"kind": kind.name, "apiVersion": kind.api_version, "metadata": {"name": name}, **fields}
         cluster.create(made)

@@ -71,13 +71,13 @@ def reconcile(view: View, key: ObjectKey, now: float) -> ReconcilePlan:
 
 
 def _pods_of_name(view: View, key: ObjectKey) -> list[JsonObject]:
-    """Return the pods of Jobs of a name, of which earlier ones may be gone."""
+    """Return the pods of all Jobs that have had a name; Jobs that were deleted may have left pods."""
     owners = ((pod, controller_of(pod) or {}) for pod in view.in_namespace("Pod", key.namespace))
     return [pod for pod, owner in owners if (owner.get("kind"), owner.get("name")) == ("Job", key.name)]
 
 
 def _after_end(job: JsonObject, pods: Sequence[JsonObject], now: float) -> ReconcilePlan:
-    """Return the end of the tracking of a Job that has ended, and its deletion when its time is over."""
+    """Return the writes for a Job that has ended: its pods are released, and it is deleted after its TTL."""
     writes = tuple(job_pods.untracked(pod) for pod in pods if is_tracked(pod))
     seconds, ended = job["spec"].get("ttlSecondsAfterFinished"), finish_time(job)
     if writes or not isinstance(seconds, int) or ended is None or is_being_deleted(job):

@@ -136,7 +136,7 @@ class Controllers(Module):
             self._run()
 
     def _begin_again(self) -> None:
-        """List all objects again: what was written is not known, or was refused because another one took over."""
+        """List all objects again: the outcome of a write is unknown, or another cloudcore runs the controllers."""
         self._end()
         self.after(_AGAIN, self._seek)
 

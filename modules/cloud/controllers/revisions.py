@@ -40,7 +40,7 @@ def hash_of(obj: JsonObject) -> str:
 
 
 def revisions_of(view: View, workload: JsonObject) -> Revisions:
-    """Return the revisions of a workload, and what is due about them."""
+    """Return the revisions of a workload, and the writes that bring them up to date."""
     found = sorted(view.owned_by(uid_of(workload), _KIND), key=_order)
     data = _data(workload["spec"].get("template") or {})
     present = next((one for one in reversed(found) if one.get("data") == data), None)

@@ -1,4 +1,4 @@
-"""Admission of Devices and DeviceModels at the embedded API server: no desired value that the model forbids is stored.
+"""Admission of Devices and DeviceModels at the embedded API server: a desired value that the model forbids is refused.
 
 KubeEdge's webhook checks that the names of properties are unique, and nothing else. A Device may come before its
 model: then the condition `Valid` of its DeviceStatus says what is wrong, and nodes leave the value out.

@@ -104,7 +104,7 @@ class NodeConnections:
         return self._take(event.client_id, node_machine.Connected(event.connection, holder))
 
     def disconnected(self, event: ConnectEvent) -> list[ForCluster]:
-        """Remove the node, unless it has another connection by now; return what is asked of the API server."""
+        """Remove the node, unless it has another connection by now; return the effects that need the API server."""
         return self._take(event.client_id, node_machine.Disconnected(event.connection))
 
     def refuse(self, event: ConnectEvent) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from beehive.trace_context import Cause, current_cause, own_context, resumed
-from modules.cloud.storage.database.database import Database, RemoteChanges
+from modules.cloud.storage.database.database import Database, ObjectReader, RemoteChanges
 from modules.cloud.storage.database.errors import DatabaseError, FullError
 from modules.cloud.storage.object_storage import ObjectEvent
 from modules.cloud.storage.object_store import ObjectStore
@@ -28,6 +28,7 @@ class Transactions:
         rolled_back: called with changes that were rolled back, newest first, and nodes whose ObjectSyncs were.
         undo: takes the changes of a transaction, newest first, out of memory and goes back to a version, when there
             was no room for them in the database; None: that error is raised like any other.
+        reader: takes the objects that are read; None: all are taken as they are stored.
     """
 
     def __init__(
@@ -38,7 +39,9 @@ class Transactions:
         claimed: Callable[[Sequence[tuple[str, Holder]]], None],
         rolled_back: Callable[[list[ObjectEvent], set[str]], None],
         undo: Callable[[list[ObjectEvent], int], None] | None = None,
+        reader: ObjectReader | None = None,
     ) -> None:
+        self._reader = reader
         self._undo = undo
         self._changes: list[ObjectEvent] = []
         """The changes of the transaction."""
@@ -56,7 +59,7 @@ class Transactions:
         """Whether the work of a message is under way."""
         self._pulled: RemoteChanges | None = None
         """Changes of other cloudcores that wait for the end of that work."""
-        database.begin_late = self.begin
+        database.serve(self)
 
     @property
     def is_under_way(self) -> bool:
@@ -71,7 +74,7 @@ class Transactions:
         """
         if self._database.in_transaction:
             return
-        pulled = self._database.begin()
+        pulled = self._database.begin(self._reader)
         if self._is_working:
             self._pulled = pulled
         else:

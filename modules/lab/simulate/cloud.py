@@ -298,11 +298,15 @@ class SimulatedCloud:
 
     def pods(self) -> list[JsonObject]:
         """Return all pods of the cloud."""
-        return self.cluster.list(_POD)
+        return self.cluster.storage.list(_POD)
 
     def pods_of(self, node: str) -> dict[str, JsonObject]:
         """Return a node's pods in the cloud, by uid."""
-        return {pod["metadata"]["uid"]: pod for pod in self.cluster.list(_POD) if pod["spec"].get("nodeName") == node}
+        return {
+            pod["metadata"]["uid"]: pod
+            for pod in self.cluster.storage.list(_POD)
+            if pod["spec"].get("nodeName") == node
+        }
 
     def _synced(self) -> list[tuple[str, str]]:
         """Return uids of pods that nodes have or are to delete, with the nodes."""
@@ -312,7 +316,7 @@ class SimulatedCloud:
             return database.execute("SELECT uid, node FROM cluster_syncs WHERE kind = 'Pod'").fetchall()
 
     def _uids(self) -> set[str]:
-        return {pod["metadata"]["uid"] for pod in self.cluster.list(_POD)}
+        return {pod["metadata"]["uid"] for pod in self.cluster.storage.list(_POD)}
 
     def _ask(self, key: Key) -> None:
         if not self.takes_calls:

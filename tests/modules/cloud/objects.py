@@ -2,6 +2,10 @@
 
 from typing import Any
 
+from modules.apimachinery.kinds import ObjectKey
+from modules.apimachinery.merge_schema import schema_of
+from modules.apimachinery.strategic_merge import merge_strategic
+from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.storage.database import IN_MEMORY
 from modules.cloud.storage.database.database import Database
 
@@ -51,3 +55,8 @@ def in_memory() -> Database:
 def in_memory_states() -> Database:
     """The same for edgecontroller, without objects."""
     return Database(IN_MEMORY, "cloudcore", stores_objects=False)
+
+
+def patch_status(cluster: Cluster, key: ObjectKey, patch: dict[str, Any]) -> dict[str, Any]:
+    """Merge a strategic merge patch into an object's status, as a node's report."""
+    return cluster.update_status(key, merge_strategic(cluster.storage.get(key), patch, schema_of(key.kind)))

@@ -164,7 +164,7 @@ class GarbageCollector:
 
     def find(self, key: ObjectKey) -> JsonObject | None:
         """Return an object, or None."""
-        return self._cluster.find(key)
+        return self._cluster.storage.find(key)
 
     def kind_of(self, api_version: str, kind: str) -> Kind | None:
         """Return the kind that a reference names; None if it is not served."""
@@ -188,7 +188,7 @@ class GarbageCollector:
 
     def has_elsewhere(self, kind: Kind, reference: OwnerReference) -> bool:
         """Return whether the owner that a reference names is in some namespace that has an object."""
-        names = (namespace["metadata"]["name"] for namespace in self._cluster.list(_NAMESPACE))
+        names = (namespace["metadata"]["name"] for namespace in self._cluster.storage.list(_NAMESPACE))
         found = (self.find(key_for(kind, name, reference.name)) for name in names)
         return any(one is not None and uid_of(one) == reference.uid for one in found)
 

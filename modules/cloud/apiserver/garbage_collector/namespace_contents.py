@@ -1,4 +1,4 @@
-"""What is to be done about a namespace that is being deleted, after Kubernetes' namespace controller."""
+"""Plans the deletion of the contents of a namespace that is being deleted (Kubernetes' namespace controller)."""
 
 from collections import Counter
 from collections.abc import Iterable

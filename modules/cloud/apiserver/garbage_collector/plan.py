@@ -76,7 +76,7 @@ class OwnerGraph(Protocol):
 
 
 def plan(graph: OwnerGraph, key: ObjectKey) -> list[Action]:
-    """Return what is to be done about an object; nothing is, for most."""
+    """Return the actions that an object needs; most objects need no action."""
     obj = graph.find(key)
     if obj is None:
         return []

@@ -1,1 +1,1 @@
-"""What is kept of nodes between connections: the versions that they have acknowledged, and their epochs."""
+"""The state of nodes that outlives their connections: the versions that they have acknowledged, and their epochs."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 from sqlalchemy import Connection, Select, select
@@ -57,6 +57,27 @@ class RemoteChanges(NamedTuple):
     """Nodes, and the cloudcores to which they have connected."""
     changes: Sequence[StoredChange] = ()
     """Each change of an object, in order; `objects` has only those that the last of these do not lead to."""
+
+
+class DatabaseUser(Protocol):
+    """Makes the transactions of a database."""
+
+    def begin(self) -> None:
+        """Begin a transaction: the database is used, and none has begun.
+
+        Raises:
+            DatabaseError: the database is unreachable, or was locked for too long.
+        """
+
+
+class ObjectReader(Protocol):
+    """Takes objects into memory as they are read."""
+
+    def take(self, key: ObjectKey, obj: JsonObject, size: int, /) -> JsonObject | None:
+        """Return an object of so many bytes as it is taken into memory; None leaves it out."""
+
+    def progressed(self) -> None:
+        """Take that the reading goes on; a hundred thousand objects take some time."""
 
 
 class Database:
@@ -115,12 +136,7 @@ class Database:
         """Connected nodes whose claim is not committed yet; it is newer than any claim in the database."""
         self.changed: set[str] = set()
         """Nodes whose ObjectSyncs or states have changed, for who keeps a copy of them."""
-        self.begin_late: Callable[[], None] = self._refuse
-        """Called when the database is used and no transaction has begun; begins one."""
-        self.taken: Callable[[ObjectKey, JsonObject, int], JsonObject | None] = whole
-        """Returns each object that is read, of so many bytes, as it is taken into memory; None leaves it out."""
-        self.progressed: Callable[[], None] = lambda: None
-        """Called now and then while objects are read: a hundred thousand take some time."""
+        self._user: DatabaseUser | None = None
         try:
             self.is_new = self._prepare()
         except DatabaseError:
@@ -154,8 +170,15 @@ class Database:
         except SQLAlchemyError as error:
             raise self._error("open the database", error) from error
 
-    def begin(self) -> RemoteChanges:
-        """Begins a transaction, and returns the changes of other cloudcores since the last one.
+    def serve(self, user: DatabaseUser) -> None:
+        """Work for a user from now on, in the place of the one before: a module that is started again has another."""
+        self._user = user
+
+    def begin(self, reader: ObjectReader | None = None) -> RemoteChanges:
+        """Begin a transaction, and return the changes of other cloudcores since the last one.
+
+        Args:
+            reader: takes the objects that are read; None: all are taken as they are stored.
 
         Raises:
             DatabaseError: the database is unreachable, or was locked for too long.
@@ -177,7 +200,7 @@ class Database:
             if revision == self._seen:
                 return RemoteChanges([], self._seen)
             complete = compacted > self._seen or self._seen <= 0
-            pulled = self._changes(connection, revision, complete=complete)
+            pulled = self._changes(connection, revision, reader or WHOLE, complete=complete)
         except self._beginning.errors as error:
             if self._connection is None:
                 self._end()
@@ -394,16 +417,19 @@ class Database:
     @property
     def _writes(self) -> PendingWrites:
         """The writes of the present message."""
-        if not self.in_transaction:
-            self.begin_late()
+        self._begin_late()
         return self._message
 
-    def _refuse(self) -> None:
-        raise DatabaseError("use the database", self.where, "no transaction has begun")
+    def _begin_late(self) -> None:
+        """Let the user begin a transaction if none has begun."""
+        if self.in_transaction:
+            return
+        if self._user is None:
+            raise DatabaseError("use the database", self.where, "no transaction has begun")
+        self._user.begin()
 
     def _current(self) -> Connection:
-        if not self.in_transaction:
-            self.begin_late()
+        self._begin_late()
         if self._connection is not None:
             return self._connection
         connection = self._connect()
@@ -451,28 +477,22 @@ class Database:
             with suppress(SQLAlchemyError):
                 kept.close()
 
-    def _changes(self, connection: Connection, version: int, *, complete: bool) -> RemoteChanges:
+    def _changes(self, connection: Connection, version: int, reader: ObjectReader, *, complete: bool) -> RemoteChanges:
         rows = self._changed_objects(connection, complete=complete) if self._stores_objects else ()
         is_later = self._stores_objects and not complete
         changes = (changes_after(connection, self._seen) or []) if is_later else []
         known = {change.key: change.version for change in changes if change.body is not None}
         found: list[tuple[ObjectKey, JsonObject | None]] = []
-        for kind, namespace, name, revision, body in self._reported(rows):
+        for kind, namespace, name, revision, body in _reported(rows, reader):
             key = ObjectKey(kind, namespace, name)
             if known.get(key) == revision:
                 continue
-            obj = None if body is None else self.taken(key, msgspec.json.decode(body), len(body))
+            obj = None if body is None else reader.take(key, msgspec.json.decode(body), len(body))
             if obj is not None or not complete:
                 found.append((key, obj))
         claims = self._beginning.claims(connection, self._seen)
         claimed = [(node, cloudcore) for node, cloudcore in claims if node not in self.unclaimed]
         return RemoteChanges(found, version, complete and self._stores_objects, claimed, changes)
-
-    def _reported(self, rows: Iterable[Any]) -> Iterator[Any]:
-        for number, row in enumerate(rows):
-            if number % _PORTION == 0:
-                self.progressed()
-            yield row
 
     def _changed_objects(self, connection: Connection, *, complete: bool) -> Iterable[Any]:
         query = select(objects.c.kind, objects.c.namespace, objects.c.name, objects.c.revision, objects.c.body)
@@ -499,6 +519,22 @@ class Database:
         return DatabaseError(attempt, self.where, f"{reason}; {ADVICE}" if is_damaged(error) else reason)
 
 
-def whole(_key: ObjectKey, obj: JsonObject, _size: int) -> JsonObject | None:
-    """Take an object into memory as it is stored."""
-    return obj
+class _Whole:
+    """Takes objects into memory as they are stored (`ObjectReader`)."""
+
+    def take(self, _key: ObjectKey, obj: JsonObject, _size: int) -> JsonObject:
+        """Return the object."""
+        return obj
+
+    def progressed(self) -> None:
+        """Do nothing."""
+
+
+WHOLE: Final = _Whole()
+
+
+def _reported(rows: Iterable[Any], reader: ObjectReader) -> Iterator[Any]:
+    for number, row in enumerate(rows):
+        if number % _PORTION == 0:
+            reader.progressed()
+        yield row

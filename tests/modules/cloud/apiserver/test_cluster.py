@@ -24,7 +24,7 @@ from modules.apimachinery.validation.pods import ephemeral_containers_update
 from modules.cloud.apiserver.cluster import ApplyOutcome, Cluster
 from modules.cloud.apiserver.scheduler import makes_room
 from modules.cloud.storage.object_storage import EventType
-from tests.modules.cloud.objects import configmap, node, pod, secret
+from tests.modules.cloud.objects import configmap, node, patch_status, pod, secret
 
 WEB = ObjectKey("Pod", "default", "web")
 
@@ -191,7 +191,7 @@ def test_a_pod_is_deleted_in_two_steps(cluster: Cluster) -> None:
     assert begun["metadata"]["deletionGracePeriodSeconds"] == 2
     assert begun["metadata"]["deletionTimestamp"]
     ended = {"name": "main", "state": {"terminated": {"exitCode": 0}}}
-    cluster.patch_status(WEB, {"status": {"phase": "Succeeded", "containerStatuses": [ended]}})
+    patch_status(cluster, WEB, {"status": {"phase": "Succeeded", "containerStatuses": [ended]}})
     assert cluster.storage.find(WEB) is not None, "its node is still clearing up"
     cluster.delete(WEB, grace=0)
     assert cluster.storage.find(WEB) is None
@@ -232,7 +232,7 @@ def test_a_pod_is_gone_at_once(
     cluster: Cluster, spec: dict[str, Any], status: dict[str, Any], grace: int | None
 ) -> None:
     cluster.apply(pod(**spec))
-    cluster.patch_status(WEB, {"status": status})
+    patch_status(cluster, WEB, {"status": status})
     cluster.delete(WEB, grace)
     assert cluster.storage.find(WEB) is None
 
@@ -278,11 +278,11 @@ def test_the_pods_that_wait_are_those_without_a_node_after_a_roll_back_too(clust
     storage.set_savepoint()
     cluster.apply(pod("second", nodeName=""))
     cluster.create({"kind": "Node", "apiVersion": "v1", **node("edge")})
-    assert not cluster.waiting_pods()
+    assert not cluster.scheduler.waiting_pods()
     storage.roll_back()
-    assert [each["metadata"]["name"] for each in cluster.waiting_pods()] == ["first"]
+    assert [each["metadata"]["name"] for each in cluster.scheduler.waiting_pods()] == ["first"]
     storage.remove(ObjectKey("Pod", "default", "first"))
-    assert not cluster.waiting_pods()
+    assert not cluster.scheduler.waiting_pods()
 
 
 def test_a_pod_that_no_node_fits_says_so_until_one_does(cluster: Cluster) -> None:
@@ -293,13 +293,13 @@ def test_a_pod_that_no_node_fits_says_so_until_one_does(cluster: Cluster) -> Non
     assert condition["message"] == "no nodes available to schedule pods"
     cluster.create({"kind": "Node", "apiVersion": "v1", **node("edge")})
     for _ in range(2):
-        cluster.place_waiting_pods()
+        cluster.scheduler.place_waiting_pods()
     why = "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."
-    messages = [event["message"] for event in cluster.list(kind_named("Event"))]
+    messages = [event["message"] for event in cluster.storage.list(kind_named("Event"))]
     assert sorted(messages) == [why, "no nodes available to schedule pods"]
     edge = ObjectKey("Node", "", "edge")
     cluster.update({**cluster.storage.get(edge), "metadata": {"name": "edge", "labels": {"kind": "fast"}}})
-    cluster.place_waiting_pods()
+    cluster.scheduler.place_waiting_pods()
     placed = cluster.storage.get(WEB)
     assert placed["spec"]["nodeName"] == "edge"
     assert [one["status"] for one in placed["status"]["conditions"]] == ["True"]
@@ -317,7 +317,7 @@ def test_a_pod_with_gates_waits_until_they_are_removed(cluster: Cluster) -> None
         }
     ]
     one_gate = cluster.update({**made, "spec": {**made["spec"], "schedulingGates": [{"name": "b"}]}})
-    assert not cluster.waiting_pods()
+    assert not cluster.scheduler.waiting_pods()
     with pytest.raises(InvalidError, match="schedulingGates"):
         cluster.update({**one_gate, "spec": {**one_gate["spec"], "schedulingGates": [{"name": "c"}]}})
     cluster.storage.take_events()
@@ -326,21 +326,21 @@ def test_a_pod_with_gates_waits_until_they_are_removed(cluster: Cluster) -> None
     )
     (event,) = cluster.storage.take_events()
     assert makes_room(event)
-    cluster.place_waiting_pods()
+    cluster.scheduler.place_waiting_pods()
     assert cluster.storage.get(WEB)["spec"]["nodeName"] == "edge"
-    assert not cluster.list(kind_named("Event")), "a gate is no failure of the scheduler"
+    assert not cluster.storage.list(kind_named("Event")), "a gate is no failure of the scheduler"
 
 
 def test_a_pod_of_another_scheduler_is_left_to_it(cluster: Cluster) -> None:
     cluster.create({"kind": "Node", "apiVersion": "v1", **node("edge")})
     made, _ = cluster.apply(pod(nodeName="", schedulerName="other"))
-    cluster.place_waiting_pods()
+    cluster.scheduler.place_waiting_pods()
     assert cluster.storage.get(WEB) == made
     assert (made["spec"].get("nodeName", ""), made["status"].get("conditions")) == ("", None)
     of_none = Cluster(Simulation(1).clock, schedules=False)
     of_none.create({"kind": "Node", "apiVersion": "v1", **node("edge")})
     of_none.apply(pod(nodeName=""))
-    assert not of_none.waiting_pods(), "--scheduler none"
+    assert not of_none.scheduler.waiting_pods(), "--scheduler none"
     assert not of_none.storage.get(WEB)["spec"].get("nodeName")
 
 
@@ -351,7 +351,7 @@ def test_a_pod_that_its_placement_makes_too_large_keeps_no_other_from_its_node(c
     for name, containers in (("large", [container]), ("web", spec["containers"])):
         made = {**pod(name), "spec": {**spec, "containers": containers}}
         cluster.storage.create({**made, "metadata": {**made["metadata"], "namespace": "default"}})
-    large = cluster.find(ObjectKey("Pod", "default", "large"))
+    large = cluster.storage.find(ObjectKey("Pod", "default", "large"))
     assert large is not None
     room = OBJECT_BYTES - len(msgspec.json.encode(large))
     larger = {**container, "args": ["x" * (OBJECT_BYTES - 900 + room)]}
@@ -368,7 +368,7 @@ def test_a_status_patch_changes_no_spec_and_no_identity(cluster: Cluster) -> Non
         "spec": {"nodeName": "stolen"},
         "status": {"phase": "Running"},
     }
-    after = cluster.patch_status(WEB, patch)
+    after = patch_status(cluster, WEB, patch)
     assert after["spec"] == before["spec"]
     assert after["status"]["phase"] == "Running"
     assert after["metadata"]["name"] == "web"
@@ -379,7 +379,7 @@ def test_only_the_newest_events_are_kept(cluster: Cluster, way: str) -> None:
     """Those that a node reports, and those that its metaserver or an administrator makes."""
     for number in range(1100):
         getattr(cluster, way)({"kind": "Event", "apiVersion": "v1", "metadata": {"name": f"e{number}"}})
-    kept = cluster.list(kind_named("Event"))
+    kept = cluster.storage.list(kind_named("Event"))
     assert len(kept) == 1000
     assert "e1099" in {event["metadata"]["name"] for event in kept}
 
@@ -390,7 +390,7 @@ def test_ephemeral_containers_are_added_by_their_subresource_only(cluster: Clust
     again = {**debug, "name": "again"}
 
     def change(*containers: JsonObject) -> None:
-        live = cluster.read(WEB)
+        live = cluster.storage.get(WEB)
         spec = {**live["spec"], "ephemeralContainers": list(containers)}
         cluster.update({**live, "spec": spec}, ephemeral_containers_update)
 

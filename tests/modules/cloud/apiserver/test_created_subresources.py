@@ -50,7 +50,7 @@ def test_a_binding_gives_a_waiting_pod_its_node(cluster: Cluster) -> None:
     waiting(cluster)
     result = create(cluster, "pods", "web", "binding", binding("n1"))
     assert (result.created, (result.object or {})["status"]) == (True, "Success")
-    (bound,) = cluster.shown(cluster.storage.kinds.named("Pod"))
+    (bound,) = cluster.storage.list(cluster.storage.kinds.named("Pod"))
     assert bound["spec"]["nodeName"] == "n1"
     assert {one["type"]: one["status"] for one in bound["status"]["conditions"]}["PodScheduled"] == "True"
 
@@ -107,7 +107,7 @@ def test_an_evicted_pod_ends_in_its_grace_period(cluster: Cluster) -> None:
         create(cluster, "pods", "web", "eviction", eviction(dryRun=["All"]))
     result = create(cluster, "pods", "web", "eviction", eviction(gracePeriodSeconds=7))
     assert (result.created, (result.object or {})["status"]) == (True, "Success")
-    (ending,) = cluster.shown(cluster.storage.kinds.named("Pod"))
+    (ending,) = cluster.storage.list(cluster.storage.kinds.named("Pod"))
     assert ending["metadata"]["deletionGracePeriodSeconds"] == 7
 
 

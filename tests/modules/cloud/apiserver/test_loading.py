@@ -22,7 +22,7 @@ def made(kind: str, name: str, *, mirror: bool = False, node: str = "", **member
 
 def test_mirror_pods_beyond_the_quota_are_left_out() -> None:
     """The review's database: hundreds of 1.4 MB; those of another node, and all other objects stay."""
-    loaded = LoadedObjects()
+    loaded = LoadedObjects(lambda: None)
     large = [made("Pod", str(number), mirror=True, node="n1", status={"m": "x" * MIB}) for number in range(5)]
     assert [taken(loaded, each) for each in large] == [large[0], None, None, None, None]
     others = [
@@ -37,7 +37,7 @@ def test_mirror_pods_beyond_the_quota_are_left_out() -> None:
 
 
 def test_of_statuses_beyond_the_quota_the_rest_of_the_object_stays() -> None:
-    loaded = LoadedObjects()
+    loaded = LoadedObjects(lambda: None)
     bound = [made("Pod", str(number), node="n1", status={"m": "x" * MIB}) for number in range(3)]
     assert [taken(loaded, each) for each in bound] == [bound[0], *({**each, "status": {}} for each in bound[1:])]
     large = {"kind": "Node", "metadata": {"name": "n2"}, "status": {"images": [{}] * 100_000}}
@@ -46,7 +46,7 @@ def test_of_statuses_beyond_the_quota_the_rest_of_the_object_stays() -> None:
 
 
 def test_large_events_and_requests_are_left_out() -> None:
-    loaded = LoadedObjects()
+    loaded = LoadedObjects(lambda: None)
     for kind in ("Event", "CertificateSigningRequest"):
         assert taken(loaded, made(kind, "a", message="x" * MIB)) is None
     assert len(loaded.left_out) == 2

@@ -8,6 +8,7 @@ from beehive.simulation import Simulation
 from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named
 from modules.apimachinery.limits import OBJECT_BYTES
 from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.pod_gc import orphaned_pods, remove_orphans
 from tests.modules.cloud.objects import pod
 
 REPORTED = ("MemoryPressure", "DiskPressure", "PIDPressure", "Ready")
@@ -44,7 +45,7 @@ def ready(cluster: Cluster) -> JsonObject:
 
 def events(cluster: Cluster) -> list[str]:
     """The messages of all Events."""
-    return [event["message"] for event in cluster.list(kind_named("Event"))]
+    return [event["message"] for event in cluster.storage.list(kind_named("Event"))]
 
 
 @pytest.mark.parametrize(
@@ -167,6 +168,6 @@ def test_a_deleted_pod_of_a_node_that_does_not_exist_is_removed() -> None:
         cluster.create({**pod(nodeName=its), "metadata": {"name": name, "namespace": "default"}})
     for name in ("here", "nowhere"):
         cluster.delete(ObjectKey("Pod", "default", name))
-    assert [key.name for key in cluster.orphans()] == ["nowhere"]
-    cluster.remove_orphans()
-    assert [obj["metadata"]["name"] for obj in cluster.list(kind_named("Pod"))] == ["here", "waits"]
+    assert [key.name for key in orphaned_pods(cluster.storage)] == ["nowhere"]
+    remove_orphans(cluster)
+    assert [obj["metadata"]["name"] for obj in cluster.storage.list(kind_named("Pod"))] == ["here", "waits"]

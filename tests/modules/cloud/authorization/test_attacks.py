@@ -333,7 +333,7 @@ def test_one_nodes_events_do_not_push_out_anothers(world: World, monkeypatch: py
         world.controller.asks(f"default/event/noise-{number}", "insert", event)
     assert world.find("Event", "their-event") is not None
     assert world.find("Event", "noise-0") is None
-    assert len(world.controller.cluster.list(kind_named("Event"))) == 50
+    assert len(world.controller.cluster.storage.list(kind_named("Event"))) == 50
 
 
 def test_refusals_stay_short_in_the_log(world: World, caplog: pytest.LogCaptureFixture) -> None:

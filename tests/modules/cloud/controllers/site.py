@@ -203,13 +203,13 @@ class Site:
                     yield since + after, lambda pod=pod: self.report(pod, "Running", ready=True)  # type: ignore[misc]
 
     def _gone(self, pod: JsonObject) -> None:
-        if self.cluster.find(key_of(pod)) is not None:
+        if self.cluster.storage.find(key_of(pod)) is not None:
             self.cluster.delete(key_of(pod), grace=0)
             self._publish()
 
     def report(self, pod: JsonObject, phase: str, *, ready: bool = False, **status: Any) -> None:
         """Report the status of a pod, as its node does."""
-        live = self.cluster.find(key_of(pod))
+        live = self.cluster.storage.find(key_of(pod))
         if live is None:
             return
         moment = format_rfc3339(self.clock.now())

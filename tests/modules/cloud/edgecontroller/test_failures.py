@@ -112,7 +112,7 @@ def test_what_was_done_in_the_same_turn_before_the_failure_stays(
         message = controller.bee.message(f"node/n1/default/podpatch/{name}", "patch", {"status": {"phase": "Running"}})
         controller.bee.hive.send(EdgeController.name, message)
     controller.bee.settle()
-    phases = [one.get("status", {}).get("phase") for one in controller.cluster.list(kind_named("Pod"))]
+    phases = [one.get("status", {}).get("phase") for one in controller.cluster.storage.list(kind_named("Pod"))]
     assert phases[0] == "Running"
     assert phases[1] != "Running"
 

@@ -84,7 +84,7 @@ def test_a_metaserver_is_refused_likewise() -> None:
 def test_what_a_node_asks_for_in_vain_is_noted_so_often_and_forgotten_with_its_connection() -> None:
     syncs = ObjectSyncs(lambda _node, _uid, _sync: None)
     cluster, mirrors = Cluster(Simulation().clock), lambda _kind: True
-    downstream = DownstreamController(cluster, syncs, lambda _down: None, lambda _node, _key: True, mirrors)
+    downstream = DownstreamController(cluster.storage, syncs, lambda _down: None, lambda _node, _key: True, mirrors)
     query = Message.new(RealClock(), source="edged", resource="default/configmap/c", operation="query")
     for number in range(MAX_HELD_OBJECTS + 100):
         downstream.note_query("n1", "configmap", UpstreamRequest("n1", "default", f"c{number}", query).key)

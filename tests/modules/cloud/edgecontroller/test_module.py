@@ -88,7 +88,7 @@ def test_whole_statuses_of_older_edges_are_merged(controller: Controller) -> Non
     statuses = [{"Name": name, "UID": "", "Status": {"phase": "Running"}} for name in ("web", "db")]
     request = controller.asks("default/podstatus", "update", statuses)
     assert [message for message in controller.bee.sent_to("cloudhub") if message.parent_id == request.id] == []
-    phases = [pod["status"]["phase"] for pod in controller.cluster.list(kind_named("Pod"))]
+    phases = [pod["status"]["phase"] for pod in controller.cluster.storage.list(kind_named("Pod"))]
     assert phases == ["Running", "Running"]
 
 
@@ -297,7 +297,7 @@ def test_a_waiting_pod_is_placed_when_there_is_room(controller: Controller) -> N
     controller.apply(pod("first", nodeName="", containers=port))
     controller.apply(pod("second", nodeName="", containers=port))
     controller.down()
-    (event,) = controller.cluster.list(kind_named("Event"))
+    (event,) = controller.cluster.storage.list(kind_named("Event"))
     assert (event["reason"], event["involvedObject"]["name"]) == ("FailedScheduling", "second")
     controller.remove("pod", "first", grace=0)
     assert "insert node/n1/default/pod/second" in controller.down()

@@ -26,7 +26,7 @@ from modules.cloud.storage.object_storage import ObjectEvent
 from modules.cloud.storage.object_sync import Epoch, Holder, NodeState, ObjectSync
 from modules.cloud.storage.transactions import Transactions
 from modules.cloud.storage.watch_history import WatchHistory, WatchQuery
-from tests.modules.cloud.objects import configmap, pod, secret
+from tests.modules.cloud.objects import configmap, patch_status, pod, secret
 from tests.support.postgresql import PrivatePostgresql, needs_postgresql
 
 WEB = ObjectKey("Pod", "default", "web")
@@ -166,7 +166,7 @@ def test_each_change_of_another_is_an_event(url: str) -> None:
         versions = [int(event.new["metadata"]["resourceVersion"]) for event in other.seen]
         assert versions == sorted(set(versions))
         assert other.cluster.storage.find(SETTINGS) == one.cluster.storage.find(SETTINGS)
-        shown = other.cluster.shown(kind_named("ConfigMap"), version=versions[0])
+        shown = other.cluster.storage.list_after(kind_named("ConfigMap"), None, ("", ""), versions[0])
         assert [each["data"] for each in shown] == [{"a": "1"}], "a list of a state between"
 
 
@@ -247,7 +247,7 @@ def test_a_change_is_made_to_what_the_other_has_left(url: str) -> None:
         one.apply(pod())
         for cloud, phase in ((one, "Pending"), (other, "Running"), (one, "Succeeded")):
             cloud.transactions.begin()
-            new = cloud.cluster.patch_status(WEB, {"status": {"phase": phase, phase: "1"}})
+            new = patch_status(cloud.cluster, WEB, {"status": {"phase": phase, phase: "1"}})
             cloud.transactions.commit()
             versions.append(new["metadata"]["resourceVersion"])
         assert {"Pending": "1", "Running": "1"}.items() <= one.cluster.storage.get(WEB)["status"].items()
@@ -276,7 +276,9 @@ def test_who_was_away_while_deletions_were_forgotten_reads_everything_again(
         for number in range(5):
             one.apply(pod(f"p{number}"))
         assert other.transact()[0] == "DELETED configmap/default/settings"
-        assert [obj["metadata"]["name"] for obj in other.cluster.list(kind_named("Pod"))] == [f"p{n}" for n in range(5)]
+        assert [obj["metadata"]["name"] for obj in other.cluster.storage.list(kind_named("Pod"))] == [
+            f"p{n}" for n in range(5)
+        ]
 
 
 def test_what_a_node_has_is_there_for_the_next_cloudcore(url: str) -> None:

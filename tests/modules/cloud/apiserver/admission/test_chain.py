@@ -100,7 +100,7 @@ def test_a_namespace_of_objects_of_an_earlier_version_is_made_at_the_start() -> 
     about = {"kind": "Pod", "namespace": "gone"}
     earlier.create({**of("Event", "late", involvedObject=about), "metadata": {"name": "late", "namespace": "gone"}})
     make_system_objects(earlier)
-    names = {each["metadata"]["name"] for each in earlier.list(earlier.storage.kinds.named("Namespace"))}
+    names = {each["metadata"]["name"] for each in earlier.storage.list(earlier.storage.kinds.named("Namespace"))}
     assert {"shop", "default"} <= names
     assert "gone" not in names
 

@@ -75,4 +75,4 @@ class World:
 
     def get(self, name: str, kind: str = "ConfigMap", namespace: str = "ns") -> JsonObject:
         """An object, {} if there is none."""
-        return self.cluster.find(ObjectKey(kind, namespace, name)) or {}
+        return self.cluster.storage.find(ObjectKey(kind, namespace, name)) or {}

@@ -53,7 +53,7 @@ class World:
         aggregate_roles(self.cluster)
         self.index = RbacIndex()
         for kind in KINDS:
-            self.index.add_objects(self.cluster.list(kind_named(kind)))
+            self.index.add_objects(self.cluster.storage.list(kind_named(kind)))
         self.cluster.storage.take_events()
 
     def make(self, *objects: dict[str, Any], by: User | None = None) -> None:
@@ -217,7 +217,7 @@ def test_the_verbs_bind_and_escalate_allow_it(world: World, verb: str, made: str
 
 def test_an_update_that_changes_no_right_is_free(world: World) -> None:
     world.make(of("Role", "nodes", "shop", rules=[{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}]))
-    live = world.cluster.list(kind_named("Role"))[0]
+    live = world.cluster.storage.list(kind_named("Role"))[0]
     labelled = {**live, "metadata": {**live["metadata"], "labels": {"a": "b"}}}
     with world.cluster.with_admission(admission(CAROL, world.index)):
         assert world.cluster.update(labelled)["metadata"]["labels"] == {"a": "b"}
