@@ -1,4 +1,4 @@
-"""The errors of edged, one tree: by part of the kubelet. `edged.cri.errors` has those of a container runtime."""
+"""The errors of edged, one tree: by part of the kubelet. `edged.cri.errors` has the errors of a container runtime."""
 
 import errno
 import os

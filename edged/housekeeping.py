@@ -22,6 +22,7 @@ from edged.pod_workers.pod_directories import PodDirectories
 from edged.pods.kill_options import KillPod, eviction
 from edged.pods.paths import PodPaths
 from edged.settings import EdgedSettings
+from edged.sync_events import SyncEvents
 
 
 class NodeUsage(Struct, frozen=True):
@@ -46,7 +47,7 @@ class Housekeeping:
         usage: sources of usage and garbage.
         directories: logs and files of pods.
         recorder: records events of the node.
-        kill: takes requests to end pods; called on any thread.
+        kills: take requests to end pods.
         reporter: reports pressures on the node.
     """
 
@@ -57,7 +58,7 @@ class Housekeeping:
         usage: NodeUsage,
         directories: PodDirectories,
         recorder: EventRecorder,
-        kill: Callable[[KillPod], None],
+        kills: SyncEvents[KillPod],
         reporter: NodeReporter,
     ) -> None:
         self._context = context
@@ -66,7 +67,7 @@ class Housekeeping:
         self._machine_info = usage.machine_info
         self._pods = usage.pods
         self._recorder = recorder
-        self._kill = kill
+        self._kills = kills
         self._reporter = reporter
         self._eviction: pykka.ActorRef[Any] | None = None
         gc, clock = settings.gc, context.clock
@@ -84,14 +85,14 @@ class Housekeeping:
             )
 
     def start(self) -> None:
-        """Start the actors. Usage is measured at once: the first pod is admitted by it."""
+        """Start the actors. Usage is measured immediately: the first pod is admitted by it."""
         self._context.start_actor(Housekeeper, self._chores(), name="edged/housekeeper")
         period = self._settings.eviction.period
         chore = Chore("look at what is left on the node", period, self._evictor().synchronize, first=0.0)
         self._eviction = self._context.start_actor(Housekeeper, [chore], name="edged/evictor")
 
     def check_now(self) -> None:
-        """Measure usage at once, and not in ten seconds: the disk was found full."""
+        """Measure usage now, and not in ten seconds: the disk was found full."""
         if self._eviction is not None:
             self._eviction.tell(Now(self._context.clock.monotonic()))
 
@@ -108,10 +109,10 @@ class Housekeeping:
 
     def _evictor(self) -> Evictor:
         settings = self._settings
-        call_soon, kill, reporter = self._context.call_soon, self._kill, self._reporter
+        call_soon, kills, reporter = self._context.call_soon, self._kills, self._reporter
         callbacks = EvictionCallbacks(
             self._pods,
-            lambda uid, message, grace_period, disruption: kill(
+            lambda uid, message, grace_period, disruption: kills.post(
                 eviction(uid, message, grace_period, disruption=disruption)
             ),
             lambda pressures: call_soon(partial(reporter.set_pressures, pressures)),

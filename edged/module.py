@@ -109,8 +109,8 @@ class Edged(Module):
 
     @handles(ResourceType.POD, Operation.INSERT, Operation.UPDATE)
     def on_pod(self, message: Message) -> None:
-        """Take a pod that is added or changed. A change that ends it and that metamanager could not store comes in its
-        name, and later once more.
+        """Take a pod that is added or changed. If metamanager could not store a change that ends it, the
+        message has metamanager as source, and the cloud sends the change again.
         """
         try:
             read = read_pod if message.route.source == FILE else read_cloud_pod
@@ -126,8 +126,8 @@ class Edged(Module):
 
     @handles(ResourceType.POD, Operation.DELETE)
     def on_pod_delete(self, message: Message) -> None:
-        """Remove a pod that the cloud has deleted. A deletion that metamanager could not store comes in its name, and
-        later once more.
+        """Remove a pod that the cloud has deleted. If metamanager could not store the deletion, the message has
+        metamanager as source, and the cloud sends the deletion again.
         """
         resource = Resource.parse(message.route.resource)
         identity = _identity_in(message)

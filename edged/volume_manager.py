@@ -14,6 +14,7 @@ from edged.pods.kill_options import KillPod, eviction
 from edged.pods.manager import PodManager
 from edged.pods.paths import PodPaths
 from edged.settings import EdgedSettings
+from edged.sync_events import PluginsChanged, SyncEvents
 from edged.volumes import Mounts, PodVolumes
 from edged.volumes.claims import NodeIdentity
 from edged.volumes.csi.controller import ControllerRequest, CsiController
@@ -37,7 +38,7 @@ class VolumeManager:
         mounts: mount points of the node.
         memory: bytes of the node that are for pods.
         node: the state of this node; volumes are matched with its labels.
-        changed: called on the module's thread when a driver was added or removed.
+        changes: take that a driver was added or removed.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class VolumeManager:
         mounts: Mounts,
         memory: int,
         node: LocalNode,
-        changed: Callable[[], None],
+        changes: SyncEvents[PluginsChanged],
     ) -> None:
         self._context = context
         self._settings = settings
@@ -56,7 +57,7 @@ class VolumeManager:
         self._monitor: pykka.ActorRef[EmptyDirMonitor] | None = None
         self._measuring = False
         self._paths = paths = PodPaths(settings.root, settings.pod_logs)
-        self.drivers = CsiDrivers(lambda: context.call_soon(changed))
+        self.drivers = CsiDrivers(changes)
         self.csi = CsiMounter(paths, self.drivers, mounts, settings.node_name)
         self.volumes = PodVolumes(paths, mounts, memory, csi=self.csi, node=self._here)
 
@@ -65,28 +66,28 @@ class VolumeManager:
         plugins = {"CSIPlugin": self.drivers, **handlers}
         self._context.start_actor(PluginWatcher, self._settings.root / REGISTRY, plugins)
 
-    def watch_sizes(self, pods: PodManager, kill: Callable[[KillPod], None]) -> None:
+    def watch_sizes(self, pods: PodManager, kills: SyncEvents[KillPod]) -> None:
         """Measure the volumes of pods that have a size limit, and evict the pods that exceed one. The actor that
         measures is started with the first such pod.
         """
-        self._context.every(PERIOD, partial(self._measure, pods, kill))
+        self._context.every(PERIOD, partial(self._measure, pods, kills))
 
-    def _measure(self, pods: PodManager, kill: Callable[[KillPod], None]) -> None:
+    def _measure(self, pods: PodManager, kills: SyncEvents[KillPod]) -> None:
         limited = tuple(pod for pod in pods.active_pods() if limited_volumes(pod))
         if not limited or self._measuring:
             return
         if self._monitor is None:
-            measured = partial(self._measured, kill)
+            measured = partial(self._measured, kills)
             self._monitor = self._context.start_actor(
                 EmptyDirMonitor, self._paths, lambda result: self._context.call_soon(partial(measured, result))
             )
         self._measuring = True
         self._monitor.tell(Measure(limited))
 
-    def _measured(self, kill: Callable[[KillPod], None], result: Measured) -> None:
+    def _measured(self, kills: SyncEvents[KillPod], result: Measured) -> None:
         self._measuring = False
         for uid, reason in result.over:
-            kill(eviction(uid, reason))
+            kills.handle(eviction(uid, reason))
 
     def handle_csi_request(
         self, operation: str, content: bytes, then: Callable[[dict[str, Any] | EdgedError], None]

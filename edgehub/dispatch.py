@@ -56,6 +56,7 @@ _OWN_SOURCES = frozenset(
         ModuleName.DEVICETWIN,
         ModuleName.EVENTBUS,
         ModuleName.SERVICEBUS,
+        ModuleName.EDGEMESH,
         ModuleName.EDGESTREAM,
         Source.EDGEHUB,
         Source.BUS,

@@ -15,7 +15,7 @@ from edgehub.in_flight import InFlight
 _log = logging.getLogger(__name__)
 
 LINK_EVENT_GROUPS = (
-    Group.TWIN, Group.META, Group.BUS, Group.TASKMANAGER, Group.EDGED, Group.METASERVER, Group.EDGESTREAM,
+    Group.TWIN, Group.META, Group.BUS, Group.TASKMANAGER, Group.EDGED, Group.METASERVER, Group.EDGESTREAM, Group.MESH,
 )  # fmt: skip
 """Groups that receive the connection events: KubeEdge's, edged, which reports its pods when the cloud is back, and
 edgestream, which opens no tunnel before the node is registered there.

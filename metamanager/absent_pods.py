@@ -2,35 +2,22 @@
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from beehive import BeehiveError, Group, Message, Module, ModuleName, Resource, ResourceType
+from beehive import BeehiveError, Group, Message, Module, ModuleName
 from beehive.decoding import decode_json
 from metamanager import answers
+from metamanager.batch import StoreChanges
 from metamanager.errors import CallError, ConflictError, NotFoundError
 from metamanager.pod_question import question_about
-from metamanager.rows import Metadata
+from metamanager.rows import Metadata, StoredPod
 
 _log = logging.getLogger(__name__)
 
 _UID = "uid"
 """Word in the message of a conflict of uids; the message of a conflict of resourceVersions lacks it."""
-
-
-class StoredPod(NamedTuple):
-    """A pod of the store."""
-
-    namespace: str
-    name: str
-    uid: str
-
-    @property
-    def key(self) -> str:
-        """The pod's key in the store."""
-        return str(Resource.of(ResourceType.POD, self.namespace, self.name))
 
 
 class AbsentPods:
@@ -42,13 +29,13 @@ class AbsentPods:
     Args:
         module: metamanager.
         seconds: time that the cloud has for each answer.
-        gone: called with each pod that the cloud no longer has.
+        changes: take each pod that the cloud no longer has.
     """
 
-    def __init__(self, module: Module, seconds: float, gone: Callable[[StoredPod], None]) -> None:
+    def __init__(self, module: Module, seconds: float, changes: StoreChanges) -> None:
         self._module = module
         self._seconds = seconds
-        self._gone = gone
+        self._changes = changes
         self._queue: deque[StoredPod] = deque()
         self._busy = False
 
@@ -80,7 +67,7 @@ class AbsentPods:
         self._busy = False
         if is_gone(result):
             _log.warning("pod %s/%s (%s): the cloud has forgotten it; it ends", pod.namespace, pod.name, pod.uid)
-            self._gone(pod)
+            self._changes.remove_pod(pod)
         elif not isinstance(result, Message):
             self.cancel()
         self._next()

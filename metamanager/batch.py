@@ -1,11 +1,12 @@
 """Group commit: one commit for the changes of many messages, before their replies."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from beehive.trace_context import NO_CAUSE, Cause, current_cause, own_context, resumed
-from metamanager.errors import StoreWriteError
+from metamanager.errors import StoreError, StoreWriteError
 from metamanager.replies import Reply
+from metamanager.rows import StoredPod
 from metamanager.store import Store
 
 
@@ -21,6 +22,19 @@ class Outcome(NamedTuple):
     """Repeats a deletion, with the room reserved for it."""
     lost: bool = False
     """Whether the deletion has to be repeated."""
+
+
+class StoreChanges(Protocol):
+    """Takes changes of the store that belong to no message of the inbox (`MetaManager`)."""
+
+    def add_change(self, outcome: Outcome) -> None:
+        """Commit a change that is in the store, and send its replies, after the messages that wait in the inbox."""
+
+    def remove_pod(self, pod: StoredPod) -> None:
+        """Handle a pod that the cloud no longer has as if the cloud had deleted it."""
+
+    def change_failed(self, error: StoreError) -> None:
+        """Take that the store cannot be read or changed; the work is repeated later."""
 
 
 class Batch:

@@ -1,10 +1,8 @@
 """Compares the store's pods with the cloud's."""
 
-from collections.abc import Callable
-
 from beehive import Module, Resource, ResourceType
-from metamanager.absent_pods import AbsentPods, StoredPod, absent
-from metamanager.batch import Outcome
+from metamanager.absent_pods import AbsentPods, absent
+from metamanager.batch import StoreChanges
 from metamanager.errors import StoreError
 from metamanager.pod_list import PodList
 from metamanager.rows import head_of, parse
@@ -23,9 +21,7 @@ class CloudPods:
         store: the database.
         node: name of this node; if empty, the cloud is not asked.
         seconds: time that the cloud has for an answer.
-        taken: called with the outcome of a list, once it is in the store.
-        gone: called with each stored pod that the cloud no longer has.
-        failed: called if the store cannot be read or changed; the work is repeated later.
+        changes: take the outcome of a list, and each stored pod that the cloud no longer has.
     """
 
     def __init__(
@@ -34,16 +30,13 @@ class CloudPods:
         store: Store,
         node: str,
         seconds: float,
-        *,
-        taken: Callable[[Outcome], None],
-        gone: Callable[[StoredPod], None],
-        failed: Callable[[StoreError], None],
+        changes: StoreChanges,
     ) -> None:
         self._store = store
         self._node = node
-        self._failed = failed
-        self._list = PodList(module, store, node, seconds, taken=taken, failed=failed, complete=self._compare)
-        self._absent = AbsentPods(module, seconds, gone)
+        self._changes = changes
+        self._list = PodList(module, store, node, seconds, changes=changes, complete=self._compare)
+        self._absent = AbsentPods(module, seconds, changes)
         self._node_uid = ""
         """Uid of the cloud's Node object for this node; empty until this process has seen it."""
 
@@ -78,7 +71,7 @@ class CloudPods:
         try:
             stored = self._store.get(key)
         except StoreError as error:
-            self._failed(error)
+            self._changes.change_failed(error)
             return ""
         return "" if stored is None else head_of(stored.encode()).uid or ""
 
@@ -87,6 +80,6 @@ class CloudPods:
         try:
             stored = self._store.get_all(ResourceType.POD)
         except StoreError as error:
-            self._failed(error)
+            self._changes.change_failed(error)
         else:
             self._absent.check(absent(stored, listed, self._node))

@@ -24,14 +24,23 @@ from beehive import (
 from beehive.errors import BeehiveError
 from beehive.names import CLOUD_CONNECTED
 from metamanager import replies
-from metamanager.absent_pods import StoredPod
 from metamanager.batch import Batch, Outcome
 from metamanager.cloud_pods import CloudPods
 from metamanager.errors import StoreDamagedError, StoreError, StoreWriteError
 from metamanager.local_query import LocalQuery
 from metamanager.remote_query import RemoteQuery, object_in
 from metamanager.replies import Reply
-from metamanager.rows import Row, cause_of, head_of, is_being_deleted, last_time_of, parse, row_of, row_of_message
+from metamanager.rows import (
+    Row,
+    StoredPod,
+    cause_of,
+    head_of,
+    is_being_deleted,
+    last_time_of,
+    parse,
+    row_of,
+    row_of_message,
+)
 from metamanager.rules import HANDED_ON, Change, plan
 from metamanager.statistics import StoreStatistics
 from metamanager.steps import Steps
@@ -174,19 +183,17 @@ class MetaManager(Module):
             self,
             self._local_query,
             self._remote_query,
-            self._volume_answered,
+            self,
             report_events=self._settings.report_events,
         )
-        self._unreferenced = Unreferenced(self, self._store, self._dropped, self._background_failed)
+        self._unreferenced = Unreferenced(self, self._store, self)
         self._unreferenced.schedule_check()
         self._cloud_pods = CloudPods(
             self,
             self._store,
             self._settings.node,
             self._settings.remote_query_timeout,
-            taken=self._add_listed,
-            gone=self._remove_forgotten,
-            failed=self._background_failed,
+            self,
         )
         self._link_changed()
 
@@ -333,10 +340,6 @@ class MetaManager(Module):
                 self._store.delete_owned(ResourceType.SERVICE_ACCOUNT_TOKEN, uid)
         return deleted
 
-    def _volume_answered(self, reply: Reply) -> None:
-        self._batch.add(Outcome([reply]))
-        self._flush_soon()
-
     def _answered(self, requests: list[Message], result: Message | str) -> None:
         if isinstance(result, Message):
             self._cloud_pods.note_object(requests[0].route.resource, object_in(result))
@@ -351,8 +354,7 @@ class MetaManager(Module):
                 self._write_failed(error)
             else:
                 _log.warning("the answer about %s is not kept: %s", requests[0].route.resource, error)
-        self._batch.add(outcome)
-        self._flush_soon()
+        self.add_change(outcome)
 
     def _refused(self, message: Message, error: Exception) -> Outcome:
         return Outcome([replies.refusal(message, str(error), self.clock)])
@@ -376,15 +378,12 @@ class MetaManager(Module):
             self._batch.add(Outcome((), changed=True))
         self._batch.flush()
 
-    def _dropped(self) -> None:
-        self._batch.add(Outcome((), changed=True))
-        self._batch.flush()
-
-    def _add_listed(self, outcome: Outcome) -> None:
+    def add_change(self, outcome: Outcome) -> None:
+        """As `StoreChanges`."""
         self._batch.add(outcome)
         self._flush_soon()
 
-    def _remove_forgotten(self, pod: StoredPod) -> None:
+    def remove_pod(self, pod: StoredPod) -> None:
         """Handle a pod that the cloud no longer has as if the cloud had deleted it."""
         identity = {"metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}}
         source = ModuleName.EDGECONTROLLER
@@ -392,11 +391,11 @@ class MetaManager(Module):
         try:
             self._delete(deletion, parse(pod.key))
         except StoreError as error:
-            self._background_failed(error)
+            self.change_failed(error)
         else:
-            self._add_listed(Outcome([replies.to_edged(deletion)], changed=True, failure_replies=list))
+            self.add_change(Outcome([replies.to_edged(deletion)], changed=True, failure_replies=list))
 
-    def _background_failed(self, error: StoreError) -> None:
+    def change_failed(self, error: StoreError) -> None:
         """Handle the failure of a periodic check, which is repeated later."""
         if isinstance(error, StoreDamagedError):
             raise error

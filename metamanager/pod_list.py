@@ -26,7 +26,7 @@ from beehive import BeehiveError, Group, Message, Module, ModuleName, Operation,
 from beehive.decoding import decode_json
 from metamanager import answers, replies
 from metamanager.application import Application, Progress, Target, Verb, application, message_of
-from metamanager.batch import Outcome
+from metamanager.batch import Outcome, StoreChanges
 from metamanager.errors import CallError, MalformedAnswerError, NoAnswerError, StoreError
 from metamanager.replies import Reply
 from metamanager.rows import Cause, Metadata, head_of, row_of, version_number
@@ -83,8 +83,7 @@ class PodList:
         store: the database.
         node: name of this node.
         seconds: time that the cloud has for the answer.
-        taken: called with the outcome of a list, once it is in the store.
-        failed: called if the store cannot be read or changed; the list is requested again later.
+        changes: take the outcome of a list, once it is in the store. After a failure the list is requested again later.
         complete: called with the uids of all pods of a complete list, if the link did not end meanwhile.
     """
 
@@ -95,16 +94,14 @@ class PodList:
         node: str,
         seconds: float,
         *,
-        taken: Callable[[Outcome], None],
-        failed: Callable[[StoreError], None],
+        changes: StoreChanges,
         complete: Callable[[frozenset[str]], None],
     ) -> None:
         self._module = module
         self._store = store
         self._node = node
         self._seconds = seconds
-        self._taken = taken
-        self._failed = failed
+        self._changes = changes
         self._complete = complete
         self._connected = False
         self._interrupted = False
@@ -172,14 +169,14 @@ class PodList:
             outcome = self._put(result, listed.pods)
         except StoreError as error:
             self._retry_after(RETRY_SECONDS)
-            self._failed(error)
+            self._changes.change_failed(error)
             return
         self._given(outcome, listed)
 
     def _given(self, outcome: Outcome, listed: PodListing) -> None:
         self._tries, self._delay = MOST_TRIES, FIRST_DELAY
         self._not_before = self._module.clock.monotonic() + max(SHORTEST_INTERVAL, listed.size / BYTES_A_SECOND)
-        self._taken(outcome)
+        self._changes.add_change(outcome)
         if listed.complete and not self._interrupted:
             self._complete(frozenset(pod.head.uid or "" for pod in listed.pods))
         self._ask()

@@ -1,10 +1,10 @@
 """The store's rows, and how to make them from messages. Pure."""
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
-from beehive import Form, Message, Resource
+from beehive import Form, Message, Resource, ResourceType
 from beehive.cache import cached_for_short_texts
 from beehive.decoding import decode_json
 from beehive.errors import ResourceError
@@ -181,3 +181,16 @@ def parse(resource: str) -> Resource:
 def version_number(text: str | None) -> int:
     """Return a resourceVersion as a number; 0 if it is not a number or exceeds a database's integer."""
     return int(text) if text and text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER else 0
+
+
+class StoredPod(NamedTuple):
+    """A pod of the store."""
+
+    namespace: str
+    name: str
+    uid: str
+
+    @property
+    def key(self) -> str:
+        """The pod's key in the store."""
+        return str(Resource.of(ResourceType.POD, self.namespace, self.name))

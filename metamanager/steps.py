@@ -8,6 +8,7 @@ from beehive import Group, Message, Module, ModuleName, Operation, ResourceType
 from beehive.errors import BeehiveError
 from metamanager import replies
 from metamanager.answers import CONNECTION_LOST, NOT_CONNECTED
+from metamanager.batch import Outcome, StoreChanges
 from metamanager.local_query import LocalQuery
 from metamanager.remote_query import RemoteQuery
 from metamanager.replies import Reply
@@ -28,7 +29,7 @@ class Steps:
         local_query: answers from the store.
         remote_query: asks the cloud.
         report_events: whether events go to the cloud (KubeEdge's modules.edged.reportEvent).
-        volume_answered: called with the reply to a CSI operation once edged has answered.
+        changes: take the reply to a CSI operation once edged has answered.
     """
 
     def __init__(
@@ -36,7 +37,7 @@ class Steps:
         module: Module,
         local_query: LocalQuery,
         remote_query: RemoteQuery,
-        volume_answered: Callable[[Reply], None],
+        changes: StoreChanges,
         *,
         report_events: bool,
     ) -> None:
@@ -44,7 +45,7 @@ class Steps:
         self._module = module
         self._local_query = local_query
         self._remote_query = remote_query
-        self._volume_answered = volume_answered
+        self._changes = changes
         self._report_events = report_events
 
     def run(self, step: Step, message: Message) -> list[Reply]:
@@ -104,7 +105,7 @@ class Steps:
             else:
                 text = str(result) if isinstance(result, BeehiveError) else result.content_bytes().decode()
                 answer = replies.refusal(message, text, self.clock)
-            self._volume_answered(answer)
+            self._changes.add_change(Outcome([answer]))
 
         self._module.request(ModuleName.EDGED, message, VOLUME_SECONDS, done)
         return []

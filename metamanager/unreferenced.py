@@ -1,12 +1,13 @@
 """Deletes configmaps and secrets that no pod of the node references any more."""
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from beehive import Module, ResourceType, Timer
+from metamanager.batch import Outcome, StoreChanges
 from metamanager.errors import StoreError
 from metamanager.rows import Cause, Metadata, head_of
 from metamanager.store import Store
@@ -45,17 +46,13 @@ class Unreferenced:
     Args:
         module: metamanager, whose timer is used.
         store: the database.
-        dropped: called after a check that has changed the store, for the commit.
-        failed: called if the store cannot be read or changed; the next check tries again.
+        changes: take the objects that a check has dropped. After a failure the next check tries again.
     """
 
-    def __init__(
-        self, module: Module, store: Store, dropped: Callable[[], None], failed: Callable[[StoreError], None]
-    ) -> None:
+    def __init__(self, module: Module, store: Store, changes: StoreChanges) -> None:
         self._module = module
         self._store = store
-        self._dropped = dropped
-        self._failed = failed
+        self._changes = changes
         self._timer: Timer | None = None
         self._suspects: dict[str, Metadata] = {}
         """Unreferenced objects of the last check by key, with their state."""
@@ -74,11 +71,11 @@ class Unreferenced:
             for key in doomed:
                 self._drop(key)
         except StoreError as error:
-            self._failed(error)
+            self._changes.change_failed(error)
             self.schedule_check()
             return
         if doomed:
-            self._dropped()
+            self._changes.add_change(Outcome((), changed=True))
         if self._suspects:
             self.schedule_check()
 

@@ -41,7 +41,7 @@ class CgroupNames:
         return self._path(_PODS)
 
     def of_class(self, qos: QosClass) -> CgroupPath:
-        """Return the cgroup of a class; Guaranteed has that of all pods."""
+        """Return the cgroup of a class; Guaranteed has the cgroup of all pods."""
         return self._path(_PODS, *_CLASSES[qos])
 
     def of_pod(self, uid: PodUid, qos: QosClass) -> CgroupPath:

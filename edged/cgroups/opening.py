@@ -1,7 +1,7 @@
 """Opens the machine's control groups at the start.
 
 kubelet does not start without them. An edge node may run without root, in a container, or on a kernel without cgroups;
-there pods run without limits of their own, and one line in the log says why.
+there pods run without limits of their own, and the log has the reason.
 """
 
 import logging

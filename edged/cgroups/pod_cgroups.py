@@ -19,7 +19,7 @@ from edged.settings.cgroups import CgroupSettings
 
 
 class PodCgroups:
-    """Makes, sets and removes the cgroups of pods. Several workers use it at once, each for another pod.
+    """Makes, sets and removes the cgroups of pods. Several workers use it at the same time, each for another pod.
 
     A pod's cgroup is made before its sandbox and removed after its last container. The weight of a class is the sum of
     its pods, so each new, changed or removed pod may change it (kubelet's UpdateQOSCgroups).
@@ -53,7 +53,7 @@ class PodCgroups:
     def apply(self, pod: Pod, *, anew: bool = False) -> None:
         """Make the pod's cgroup if it is missing, and set its limits. Raises CgroupError.
 
-        An unchanged cgroup is skipped, unless `anew`.
+        An unchanged cgroup is skipped, unless `anew` is set.
         """
         if self._tree is None:
             return

@@ -53,7 +53,8 @@ class SilentTree:
 
 
 class CgroupFiles:
-    """A `CgroupTree` of directories in the cgroup file systems. Two threads must not use the same cgroup at once.
+    """A `CgroupTree` of directories in the cgroup file systems. Two threads must not use the same cgroup at the same
+    time.
 
     A cgroup is one directory in each hierarchy. They are made here in those with `CONTROLLERS`, which edged itself sets
     or reads; the runtime makes the others for its containers. All of them are removed here, because runtimes remove

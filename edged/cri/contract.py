@@ -49,7 +49,7 @@ class ContainerRuntime(Protocol):
     (`edged.cri.client`), the doubles of tests and the runtime of simulations implement it. Requests and answers are
     CRI's own messages where they carry more than an id, so that every field of CRI can be reached.
 
-    Every method blocks its caller and may be called from several threads at once. When the runtime refuses or does not
+    Every method blocks its caller and may be called from several threads. When the runtime refuses or does not
     answer, it raises `edged.cri.errors.CriError`, and nothing else.
     """
 
@@ -85,7 +85,7 @@ class ContainerRuntime(Protocol):
     def stop_container(self, container_id: ContainerId, grace_seconds: int) -> None:
         """Send the stop signal, and SIGKILL after the grace period; return when the container is dead.
 
-        Zero kills at once. Succeeds for a missing or ended container.
+        Zero kills immediately. Succeeds for a missing or ended container.
         """
 
     def remove_container(self, container_id: ContainerId) -> None:

@@ -275,7 +275,10 @@ class Endpoint:
         return preferred
 
     def _call_remote(self, path: str, request: Message, answer: type[Answer], timeout: float | None) -> Answer:
-        response: Answer = self._callable(path, answer)(request, timeout=timeout)
+        make = self._calls.get(path)
+        if make is None:
+            make = self._calls[path] = self._connected(path).unary(path, answer)
+        response: Answer = make(request, timeout=timeout)
         return response
 
     def _call_local(self, path: str, request: Message, _: type[Answer], timeout: float | None) -> Answer:
@@ -295,11 +298,6 @@ class Endpoint:
             with self._ended:
                 self._leaving.difference_update(registered)
         return response
-
-    def _callable(self, path: str, answer: type[Message]) -> Callable[..., Any]:
-        if path not in self._calls:
-            self._calls[path] = self._connected(path).unary(path, answer)
-        return self._calls[path]
 
     def _connected(self, path: str) -> Channel:
         """Return the channel, which is made for the first call. Raises ConnectionClosedError after `close`."""

@@ -54,8 +54,8 @@ def choose(pool: DevicePool, count: int, preferred: AbstractSet[str] = frozenset
 
 
 def reusable(pod: Pod, container: str, had: Mapping[str, AbstractSet[str]]) -> frozenset[str]:
-    """Return the devices of the pod that the container may have too: those of earlier init containers, which have ended
-    by then, without those of sidecars and those that another container has inherited.
+    """Return the devices of the pod that the container may have too: devices of earlier init containers, which have
+    ended by then, but not of sidecars, nor devices that another container has inherited.
 
     Args:
         pod: of the container.

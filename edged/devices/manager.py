@@ -82,7 +82,7 @@ class DeviceManager:
     held during a plug-in's call.
 
     Args:
-        clock: for the time for which a plug-in may be away.
+        clock: for the time that a plug-in may be away.
         file: the checkpoint.
         known: its content.
         changed: called on any thread when devices have changed, or were freed.

@@ -7,7 +7,7 @@ from msgspec import Struct, field
 from edged.pods.config.device_options import DeviceRunContainerOptions
 
 GRACE_SECONDS = 300.0
-"""Seconds for which the devices of a disconnected plug-in stay in the node's capacity (kubelet's
+"""Seconds that the devices of a disconnected plug-in stay in the node's capacity (kubelet's
 endpointStopGracePeriod).
 """
 

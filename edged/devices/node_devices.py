@@ -15,6 +15,7 @@ from edged.devices.pod_devices import Checkpoint, read_checkpoint
 from edged.devices.rules import CHECKPOINT, SOCKET, check_resource, endpoint_in
 from edged.errors import DeviceError, PluginError, RegistrationError
 from edged.plugins.watcher import Plugin
+from edged.sync_events import PluginsChanged, SyncEvents
 
 _log = logging.getLogger(__name__)
 
@@ -33,7 +34,7 @@ class DeviceReader(Actor):
         self._manager = manager
 
     def on_start(self) -> None:
-        """Begin at once."""
+        """Begin immediately."""
         self.actor_ref.tell(_Read())
 
     def on_receive(self, message: object) -> None:
@@ -60,14 +61,14 @@ _REGISTRATION = "v1beta1.Registration"
 
 
 class ChangeNotifier:
-    """Passes changes on: the first at once, later ones at most once a second.
+    """Reports changes of devices: the first immediately, later ones at most once a second.
 
     A device that breaks and recovers all the time would otherwise cause an update of the node's status each time.
     """
 
-    def __init__(self, context: ModuleContext, tell: Callable[[], None]) -> None:
+    def __init__(self, context: ModuleContext, changes: SyncEvents[PluginsChanged]) -> None:
         self._context = context
-        self._tell = tell
+        self._changes = changes
         self._told_at = float("-inf")
         self._waiting = False
 
@@ -85,7 +86,7 @@ class ChangeNotifier:
     def _now(self) -> None:
         self._waiting = False
         self._told_at = self._context.clock.monotonic()
-        self._tell()
+        self._changes.handle(PluginsChanged())
 
 
 class NodeDevices:
@@ -100,7 +101,7 @@ class NodeDevices:
         root: the agent's directory.
         transport: connects to plug-ins; None for a node without devices.
         pods: returns all pods of the node.
-        changed: called on the module's thread when devices have changed or were freed; once a second at most.
+        changes: take that devices have changed or were freed, once a second at most.
     """
 
     def __init__(
@@ -110,7 +111,7 @@ class NodeDevices:
         transport: DevicePluginTransport | None,
         *,
         pods: Callable[[], Iterable[Pod]],
-        changed: Callable[[], None],
+        changes: SyncEvents[PluginsChanged],
     ) -> None:
         self._context = context
         self._transport = transport
@@ -120,7 +121,7 @@ class NodeDevices:
         self._registered: dict[Path, tuple[str, DevicePlugin]] = {}
         file = self._directory / CHECKPOINT
         known = read_checkpoint(file, root) if transport is not None else Checkpoint()
-        self._notifier = ChangeNotifier(context, changed)
+        self._notifier = ChangeNotifier(context, changes)
         self.manager = DeviceManager(context.clock, file, known, lambda: context.call_soon(self._notifier.notify))
 
     def start(self) -> None:

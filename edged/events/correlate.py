@@ -13,9 +13,9 @@ from edged.events.model import Occurrence
 SIMILAR = 10
 """Number of different messages of one kind from which on they are combined (client-go's defaultAggregateMaxEvents)."""
 SIMILAR_SECONDS = 600.0
-"""Seconds without another one after which the count begins anew."""
+"""Seconds without another one after which the count restarts."""
 SPAM_BURST = 25
-"""Events about one object at once (client-go's defaultSpamBurst)."""
+"""Events about one object in a burst (client-go's defaultSpamBurst)."""
 SPAM_RATE = 1 / 300
 """Events per second about one object after that."""
 REMEMBERED = 1024
@@ -79,7 +79,7 @@ class EventCorrelator:
 
     2. *Counting*: equal occurrences are one event with a higher count and a new last time.
 
-    3. *Spam filter*: 25 events at once about one object, then one every five minutes; others are dropped.
+    3. *Spam filter*: bursts of 25 events about one object, then one every five minutes; others are dropped.
 
     Memory is bounded: the oldest entries are forgotten.
 

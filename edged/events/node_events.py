@@ -8,7 +8,7 @@ from edged.events.reporter import EventReporter
 from metamanager.client import AsyncMetaClient
 
 _RATE = (0.2, 20)
-"""Events per second, and at once."""
+"""Events per second, and in a burst."""
 
 
 class NodeEventRecorder:

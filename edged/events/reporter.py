@@ -12,7 +12,7 @@ from metamanager.client import AsyncMetaClient
 _log = logging.getLogger(__name__)
 
 GATHER_SECONDS = 1.0
-"""Seconds for which events are gathered before they are sent."""
+"""Seconds that events are gathered before they are sent."""
 MOST_WAITING = 1000
 """Events that may wait to be sent (client-go's maxQueuedEvents); the oldest are dropped for newer ones."""
 COMPONENT = "kubelet"
@@ -31,7 +31,7 @@ class EventReporter:
         context: the module.
         node: name of this node.
         rate: events per second (`eventRecordQPS`); 0: no limit, as in a kubelet.
-        burst: events at once (`eventBurst`).
+        burst: events in a burst (`eventBurst`).
     """
 
     def __init__(self, meta: AsyncMetaClient, context: ModuleContext, node: str, rate: float, burst: int) -> None:

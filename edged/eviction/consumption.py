@@ -10,7 +10,7 @@ from edged.stats.provider import StatsProvider
 
 
 def consumption(stats: StatsProvider) -> Callable[[ContainerRuntime, bool], tuple[PodUsage, ...]]:
-    """Return a function that measures the usage of all pods, and counts their files anew if asked; it raises CriError.
+    """Return a function that measures the usage of all pods, and counts their files again if asked; it raises CriError.
 
     In traces its calls of the runtime have the actor `SERVER_ACTOR`: a replay has the recorded result, and does not
     make them.

@@ -1,6 +1,6 @@
 """Decisions of the eviction manager: the node's conditions, the thresholds to act on, and pods over their own limits.
 
-The order of steps is that of kubelet's `synchronize`. Times are monotonic seconds. Pure.
+The order of steps is kubelet's (`synchronize`). Times are monotonic seconds. Pure.
 
 The kernel limits no directory's size, so a pod over its limit is evicted when that is observed (kubelet's
 localStorageEviction). There are two limits: the pod's (the sum of its containers' limits), and each container's (its
@@ -24,7 +24,7 @@ from edged.pods.demand import pod_limits
 def observe(usage: MachineUsage) -> dict[Signal, Observation]:
     """Return the observations of all signals.
 
-    Without a file system of their own, images are on the node's, but have their own thresholds all the same. A file
+    Without a file system of their own, images are on the node's, but still have their own thresholds. A file
     system without a fixed number of inodes has no observation of them.
     """
     return {

@@ -1,6 +1,6 @@
 """kubelet's eviction thresholds, in the form of its configuration.
 
-A threshold is an amount (`100Mi`) or a percentage of the capacity (`10%`). A *hard* one acts at once; a *soft* one
+A threshold is an amount (`100Mi`) or a percentage of the capacity (`10%`). A *hard* one acts immediately; a *soft* one
 after it has been met for its grace period. A threshold that was met stays met until `minimum_reclaim` more than its
 amount is available, so that evictions do not begin again a moment after they have ended.
 """
@@ -60,7 +60,7 @@ class Threshold(Struct, frozen=True, gc=False):
 
     @property
     def hard(self) -> bool:
-        """Whether it acts at once."""
+        """Whether it acts immediately."""
         return self.grace is None
 
     def met(self, observation: Observation, *, with_reclaim: bool = False) -> bool:
@@ -78,7 +78,7 @@ class EvictionSettings(Struct, frozen=True, kw_only=True):
     longest_grace: int = 0
     """Longest grace period of a pod when a soft threshold is met, in seconds (`evictionMaxPodGracePeriod`)."""
     transition: float = 300.0
-    """Seconds for which a condition of the node holds after it was last observed (`evictionPressureTransitionPeriod`).
+    """Seconds that a condition of the node holds after it was last observed (`evictionPressureTransitionPeriod`).
     """
     period: float = 10.0
     """Seconds between two checks (kubelet's evictionMonitoringPeriod)."""

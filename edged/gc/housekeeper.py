@@ -24,7 +24,7 @@ class Chore(NamedTuple):
 
 
 class Now(NamedTuple):
-    """Run all chores now, in addition to their periods. Several requests at once count as one."""
+    """Run all chores now, in addition to their periods. Several waiting requests count as one."""
 
     since: float
     """When it was requested, in monotonic seconds."""

@@ -11,4 +11,4 @@ class PullLimits(Struct, frozen=True):
     rate: float = 5.0
     """Pulls started per second, on average; 0: no limit."""
     burst: int = 10
-    """Pulls that may start at once."""
+    """Pulls that may start in a burst."""

@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -16,16 +16,17 @@ from edged.images.limits import PullLimits
 from edged.images.progress import PullProgress
 from edged.images.progress_watch import ProgressWatch
 from edged.pods.model import PodUid
+from edged.sync_events import PodHealthChanged, SyncEvents
 from protos.cri.v1 import api_pb2 as cri
 
 _log = logging.getLogger(__name__)
 
 FRESH_SECONDS = 60.0
-"""Seconds for which a result is kept: the pod's next sync takes it, or no sync needs it any more."""
+"""Seconds that a result is kept: the pod's next sync takes it, or no sync needs it any more."""
 
 
 TURN_SECONDS = 60.0
-"""Seconds for which a running pull keeps those of other registries waiting."""
+"""Seconds that a running pull keeps pulls from other registries waiting."""
 MOST_SLOW = 8
 """Pulls that run beyond the limit because they take longer."""
 
@@ -82,11 +83,11 @@ class ImagePuller:
         actors: runs the pulls, and has the clock.
         runtime: pulls.
         limits: number and rate of pulls.
-        pulled: called on any thread with each pod whose pull has ended, or has taken long and has got on.
+        pulled: takes the pods whose pull has ended, or has taken long and has got on.
     """
 
     def __init__(
-        self, actors: Runtime, runtime: ContainerRuntime, limits: PullLimits, pulled: Callable[[PodUid], None]
+        self, actors: Runtime, runtime: ContainerRuntime, limits: PullLimits, pulled: SyncEvents[PodHealthChanged]
     ) -> None:
         self._actors = actors
         self._runtime = runtime
@@ -204,18 +205,18 @@ class ImagePuller:
             started = [] if self._closed else self._take_ready()
         self._start(started)
         for uid in waiters:
-            self._pulled(uid)
+            self._pulled.post(PodHealthChanged(uid))
 
     def _note(self, pull: _Pull, progress: PullProgress) -> None:
         with self._lock:
             pull.progress = progress
             waiters = list(pull.waiters)
         for uid in waiters:
-            self._pulled(uid)
+            self._pulled.post(PodHealthChanged(uid))
 
     def _pull(self, pull: _Pull) -> PullResult:
-        """Pull with one of the credentials after the other; after failures return the last error, that of the most
-        general ones.
+        """Pull with one of the credentials after the other; after failures return the last error, which belongs to the
+        most general credentials.
         """
         clock = self._actors.clock
         begin = clock.monotonic()

@@ -14,8 +14,8 @@ Listener = Callable[[], None]
 class GracePeriod:
     """The grace period of one container.
 
-    It can be shortened: a pod that is ending may be deleted once more with less time (`kubectl delete --grace-period=1`
-    after a plain deletion), or by force. A kubelet cancels the worker then and starts it anew, hooks included; here the
+    It can be shortened: a pod that is ending may be deleted again with less time (`kubectl delete --grace-period=1`
+    after a plain deletion), or by force. A kubelet cancels the worker then and restarts it, hooks included; here the
     hook or stop that is under way goes on, and ends earlier. Thread-safe.
 
     Args:

@@ -1,7 +1,5 @@
 """PodLifecycle: hooks, waits and grace periods of all pods."""
 
-from collections.abc import Callable
-
 from beehive import Runtime
 from edged.cri.contract import ContainerRuntime
 from edged.lifecycle.grace_periods import GracePeriods
@@ -10,6 +8,7 @@ from edged.lifecycle.post_start_hooks import PostStartHooks
 from edged.lifecycle.waits import Waits
 from edged.pods.model import PodUid
 from edged.probes.network import Network
+from edged.sync_events import PodHealthChanged, SyncEvents
 
 
 class PodLifecycle:
@@ -19,16 +18,16 @@ class PodLifecycle:
         actors: threads and time.
         runtime: runs the commands of hooks.
         network: makes the connections of hooks.
-        hook_over: called on any thread when a postStart hook of a pod has ended.
+        hooks_ended: takes the pods whose postStart hooks end.
     """
 
     def __init__(
-        self, actors: Runtime, runtime: ContainerRuntime, network: Network, hook_over: Callable[[PodUid], None]
+        self, actors: Runtime, runtime: ContainerRuntime, network: Network, hooks_ended: SyncEvents[PodHealthChanged]
     ) -> None:
         self.waits = Waits(actors)
         self.grace_periods = GracePeriods(actors.clock)
         self.hooks = HookRunner(runtime, network, self.waits)
-        self.post_start_hooks = PostStartHooks(actors, self.hooks, hook_over)
+        self.post_start_hooks = PostStartHooks(actors, self.hooks, hooks_ended)
 
     def terminate_pod(self, uid: PodUid, grace: int) -> None:
         """End the waits for the postStart hooks of a pod, and limit its grace periods to so many seconds from now."""

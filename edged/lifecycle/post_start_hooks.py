@@ -2,13 +2,14 @@
 
 import logging
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 from beehive import Runtime
 from edged.api.probes import LifecycleHandler
 from edged.errors import HookError, HookInterruptedError
 from edged.lifecycle.hooks import HookRunner, HookTarget
 from edged.pods.model import ContainerId, HookFacts, PodUid
+from edged.sync_events import PodHealthChanged, SyncEvents
 
 _log = logging.getLogger(__name__)
 
@@ -25,13 +26,13 @@ class PostStartHooks:
     Args:
         actors: run the hooks.
         hooks: runs one hook.
-        over: called on any thread with the pod's uid whenever a hook has ended.
+        ended: takes the pods whose hooks end.
     """
 
-    def __init__(self, actors: Runtime, hooks: HookRunner, over: Callable[[PodUid], None]) -> None:
+    def __init__(self, actors: Runtime, hooks: HookRunner, ended: SyncEvents[PodHealthChanged]) -> None:
         self._actors = actors
         self._hooks = hooks
-        self._over = over
+        self._ended = ended
         self._lock = threading.Lock()
         self._facts: dict[PodUid, HookFacts] = {}
 
@@ -41,7 +42,7 @@ class PostStartHooks:
             return self._facts.get(uid, _NOTHING)
 
     def begin(self, hook: LifecycleHandler, subject: HookTarget) -> None:
-        """Run the hook of a container that has just been started, and return at once."""
+        """Run the hook of a container that has just been started, and return immediately."""
         with self._lock:
             known = self._facts.get(subject.uid, _NOTHING)
             self._facts[subject.uid] = HookFacts(known.running | {subject.id}, known.failed)
@@ -76,4 +77,4 @@ class PostStartHooks:
             if known is not None:
                 failed = known.failed if failure is None else {**known.failed, subject.id: failure}
                 self._facts[subject.uid] = HookFacts(known.running - {subject.id}, failed)
-        self._over(subject.uid)
+        self._ended.post(PodHealthChanged(subject.uid))

@@ -25,7 +25,7 @@ Stop = Callable[[int], None]
 
 class ContainerStop:
     """Stops containers of one pod: preStop hook, termination ordering and stop share one grace period, which may be
-    shortened meanwhile. Used by several threads at once, by each for another container.
+    shortened meanwhile. Several threads use it at the same time, each for another container.
 
     Args:
         actors: run a second stop when the grace period is shortened.

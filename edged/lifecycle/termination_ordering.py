@@ -13,7 +13,7 @@ class TerminationOrdering:
 
     Args:
         waits: end the waiting when edged ends.
-        order: the containers to stop, and for each those that end before it (`edged.pods.stop_order`).
+        order: the containers to stop, and for each the containers that end before it (`edged.pods.stop_order`).
     """
 
     def __init__(self, waits: Waits, order: StopOrder) -> None:

@@ -60,14 +60,14 @@ class Waits:
         self._closed = False
 
     def terminate_pod(self, uid: PodUid) -> None:
-        """End the waits of a pod, and those that begin later."""
+        """End the present and later waits of a pod."""
         with self._lock:
             self._ending.add(uid)
             concerned = [wait for wait, about in self._waits.items() if about == uid]
         _end(concerned)
 
     def is_terminating(self, uid: PodUid) -> bool:
-        """Return whether waits of a pod end at once: hooks that begin now are of no use."""
+        """Return whether waits of a pod end immediately: hooks that begin now are of no use."""
         with self._lock:
             return self._closed or uid in self._ending
 
@@ -77,7 +77,7 @@ class Waits:
             self._ending.discard(uid)
 
     def close(self) -> None:
-        """End all waits, and those that begin later."""
+        """End all present and later waits."""
         with self._lock:
             self._closed = True
             concerned = list(self._waits)

@@ -15,7 +15,7 @@ class LeaseRefused(Protocol):
     """Called when the Node object may be gone."""
 
     def __call__(self, *, gone: bool) -> None:
-        """`gone`: the cloud has no lease; the Node object is checked at once."""
+        """`gone`: the cloud has no lease; the Node object is checked immediately."""
 
 
 class LeaseController:
@@ -77,7 +77,7 @@ class LeaseController:
                 self._make()
             else:
                 self._answered(answer)
-                if self._lease is not None:  # that of the node's former life, which may have expired
+                if self._lease is not None:  # the lease of the node's former life, which may have expired
                     self.renew()
 
         self._meta.get(*self._address(), then=asked)

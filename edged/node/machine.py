@@ -107,7 +107,7 @@ def read_machine(root: Path, node_ip: str = "") -> MachineFacts:
 
     Args:
         root: any directory on the file system that holds the pods.
-        node_ip: the address to report; by default that of the default route.
+        node_ip: the address to report; by default the default route's.
 
     Raises:
         MachineError: /proc or the directory cannot be read.

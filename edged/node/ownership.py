@@ -1,4 +1,5 @@
-"""The parts of the Node object that the node decides, and those of others (kubelet's reconciliation): pure functions.
+"""The parts of the Node object that the node decides, and the parts of others (kubelet's reconciliation): pure
+functions.
 
 The node decides the conditions that it reports, the resources that it counts and those of its device plug-ins, its
 addresses, nodeInfo, images, volumesInUse, and a kubelet's labels and annotations. Others decide every other condition

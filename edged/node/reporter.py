@@ -54,11 +54,21 @@ class NoNodeMetadata:
 _log = logging.getLogger(__name__)
 
 CORRECTIONS: Final = 3
-"""Corrections of others' changes that are sent at once: two writers that do not agree must not fill the link."""
+"""Corrections of others' changes that are sent immediately: two writers that do not agree must not fill the link."""
 CORRECTION_PERIOD: Final = 30.0
 """Seconds after which one more correction is sent."""
 REGISTRATION_PAUSE: Final = 5.0
 """Minimum of seconds between two registrations of a node that the cloud did not know."""
+
+
+class NodeListener(Protocol):
+    """Acts on what the cloud has answered about the Node object."""
+
+    def node_acknowledged(self) -> None:
+        """Take that the cloud has acknowledged the node."""
+
+    def node_confirmed(self) -> None:
+        """Take that the cloud has confirmed the Node object, for the first time on this connection."""
 
 
 class NodeReporter:
@@ -69,8 +79,9 @@ class NodeReporter:
     a step that failed is tried again with the next call of `sync_node_status`, or when the cloud is connected.
 
     The cloud sends changes of the Node object in messages and in its answers. Where they differ in a part that the node
-    decides (`edged.node.ownership`), that is corrected at once; every other part is accepted. A node that was deleted
-    registers again at once, whether a message reports the deletion, or a patch or a lease that is not found.
+    decides (`edged.node.ownership`), that is corrected immediately; every other part is accepted. A node that was
+    deleted registers again immediately, whether a message reports the deletion, or a patch or a lease that is not
+    found.
 
     Lives on the edged module's thread, and is the only writer of the `LocalNode`.
 
@@ -79,10 +90,9 @@ class NodeReporter:
         clock: the current time.
         settings: edged's.
         node: takes the state of the node.
-        registered: called whenever the cloud has acknowledged the node.
+        listener: told of the cloud's answers about the node.
         events: records changes of the node.
         marks: labels and annotations of other parts; none unless given.
-        confirmed: called once for each connection, when the cloud has confirmed the Node object.
     """
 
     def __init__(
@@ -91,11 +101,9 @@ class NodeReporter:
         clock: Clock,
         settings: EdgedSettings,
         node: LocalNode,
-        registered: Callable[[], None],
+        listener: NodeListener,
         events: NodeEvents,
         marks: NodeMetadata | None = None,
-        *,
-        confirmed: Callable[[], None] = lambda: None,
     ) -> None:
         self._events = events
         self._meta = meta
@@ -103,8 +111,7 @@ class NodeReporter:
         self._settings = settings
         self._local = node
         self._marks = marks or NoNodeMetadata()
-        self._registered = registered
-        self._confirmed = confirmed
+        self._listener = listener
         self._is_confirmed = False
         """Whether the cloud has confirmed the Node object since it was connected last."""
         self._node: Node | None = None
@@ -300,13 +307,13 @@ class NodeReporter:
             self.request_node(lambda: None)
         else:
             self._confirm()
-        self._registered()
+        self._listener.node_acknowledged()
 
     def _confirm(self) -> None:
         """Note that the cloud has the Node object, over the present connection."""
         if not self._is_confirmed:
             self._is_confirmed = True
-            self._confirmed()
+            self._listener.node_confirmed()
 
     def _asked(self, answer: bytes | CallError) -> None:
         waited, self._requested = self._requested or [], None
@@ -401,7 +408,7 @@ class NodeReporter:
         return {**own, **self._marks.labels()}
 
     def _on_lease_refused(self, *, gone: bool) -> None:
-        """Check with the next status whether the cloud has the node; at once when the lease is gone."""
+        """Check with the next status whether the cloud has the node; immediately when the lease is gone."""
         self._sent_at = float("-inf")
         if gone:
             self._patch_status()

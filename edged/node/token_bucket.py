@@ -4,11 +4,11 @@ from beehive import Clock
 
 
 class TokenBucket:
-    """Allows an action `most` times at once, and then once in each period.
+    """Allows an action `most` times in a burst, and then once in each period.
 
     Args:
         clock: the monotonic time.
-        most: number of actions at once.
+        most: number of actions in a burst.
         period: seconds after which one more action is allowed.
     """
 

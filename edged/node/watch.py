@@ -12,6 +12,7 @@ from edged.images.largest import largest_images
 from edged.node.machine import MachineError, MachineFacts, MachineInfo, default_addresses
 from edged.node.status import NodeReport
 from edged.settings import EdgedSettings
+from edged.sync_events import SyncEvents
 from protos.cri.v1 import api_pb2 as cri
 
 _log = logging.getLogger(__name__)
@@ -27,7 +28,7 @@ class NodeWatch(Actor):
     Args:
         settings: edged's.
         runtime: the container runtime.
-        report: takes each report; must not block.
+        reports: take each report.
         version: of the agent, as `kubeletVersion`.
         machine_info: facts of the machine.
         volumes: returns the attachable volumes that the node uses.
@@ -37,7 +38,7 @@ class NodeWatch(Actor):
         self,
         settings: EdgedSettings,
         runtime: ContainerRuntime,
-        report: Callable[[NodeReport], None],
+        reports: SyncEvents[NodeReport],
         version: str,
         machine_info: MachineInfo,
         volumes: Callable[[], tuple[str, ...]] = tuple,
@@ -47,7 +48,7 @@ class NodeWatch(Actor):
         self._volumes = volumes
         self._settings = settings
         self._runtime_client = runtime
-        self._report = report
+        self._reports = reports
         self._version = version
         self._machine: MachineFacts | None = None
         self._runtime_version = ""
@@ -55,7 +56,7 @@ class NodeWatch(Actor):
         """Whether the runtime's version is known. After a failure it may come back with another one."""
 
     def on_start(self) -> None:
-        """Inspect the machine and the runtime at once."""
+        """Inspect the machine and the runtime immediately."""
         self.actor_ref.tell(CheckNode())
 
     def on_receive(self, message: object) -> None:
@@ -63,7 +64,7 @@ class NodeWatch(Actor):
         if not isinstance(message, CheckNode):
             return
         try:
-            self._report(self._inspect())
+            self._reports.post(self._inspect())
         except MachineError as error:
             _log.warning("%s", error)
         if not self.actor_stopped.is_set():

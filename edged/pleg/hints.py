@@ -47,7 +47,7 @@ class Hints:
     number of pods. Thread-safe: the listener's and the module's threads add hints, the PLEG's thread takes them.
 
     Args:
-        delay: seconds for which hints that are not urgent may wait.
+        delay: seconds that hints that are not urgent may wait.
     """
 
     def __init__(self, delay: float) -> None:

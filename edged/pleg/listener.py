@@ -2,7 +2,7 @@
 
 import contextlib
 import logging
-from collections.abc import Callable
+from typing import Any
 
 import pykka
 
@@ -36,18 +36,18 @@ class Listener(Actor):
     Args:
         runtime: sends the events.
         hints: collects them.
-        tell: takes messages to the PLEG; must not block.
+        pleg: takes messages.
     """
 
-    def __init__(self, runtime: ContainerRuntime, hints: Hints, tell: Callable[[StreamEvent], None]) -> None:
+    def __init__(self, runtime: ContainerRuntime, hints: Hints, pleg: pykka.ActorRef[Any]) -> None:
         super().__init__()
         self._runtime = runtime
         self._hints = hints
-        self._report = tell
+        self._pleg = pleg
         self._backoff = Backoff(FIRST_WAIT, LONGEST_WAIT)
 
     def on_start(self) -> None:
-        """Open the stream at once."""
+        """Open the stream immediately."""
         self.actor_ref.tell(_Listen())
 
     def on_receive(self, message: object) -> None:
@@ -91,4 +91,4 @@ class Listener(Actor):
     def _send(self, event: StreamEvent) -> None:
         """Send a message to the PLEG, which may have ended a moment before when edged stops."""
         with contextlib.suppress(pykka.ActorDeadError):
-            self._report(event)
+            self._pleg.tell(event)

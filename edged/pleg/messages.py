@@ -25,20 +25,14 @@ class Relisted(NamedTuple):
     at: float
 
 
-class PodInspected(NamedTuple):
-    """A pod was inspected because of an event, and has changed."""
-
-    inspection: PodInspection
-
-
 class RelistFailed(NamedTuple):
     """The runtime did not answer, or not for one pod; that pod counts as changed until it does."""
 
     error: CriError
 
 
-PlegEvent = Relisted | PodInspected | RelistFailed
-"""An event for edged."""
+PlegEvent = Relisted | PodInspection | RelistFailed
+"""An event for edged: a `PodInspection` of a pod that has changed."""
 
 
 class WorkerInspection(NamedTuple):

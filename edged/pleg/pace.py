@@ -9,7 +9,7 @@ runtime without events refuses within milliseconds.
 """
 
 DISTRUST = 60.0
-"""Seconds for which the period stays short after a stream has missed a change."""
+"""Seconds that the period stays short after a stream has missed a change."""
 
 
 class RelistPace:

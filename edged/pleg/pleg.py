@@ -1,7 +1,6 @@
 """The actor that inspects the runtime's pods (kubelet's generic and evented PLEG)."""
 
 import logging
-from collections.abc import Callable
 from typing import NamedTuple
 
 from beehive import Actor
@@ -11,7 +10,6 @@ from edged.pleg.hints import Hints
 from edged.pleg.messages import (
     HintAdded,
     PlegEvent,
-    PodInspected,
     PodInspection,
     Relisted,
     RelistFailed,
@@ -23,6 +21,7 @@ from edged.pleg.messages import (
 from edged.pleg.pace import RelistPace
 from edged.pleg.reader import PodSnapshot, RuntimeReader, changed_pods, is_same, snapshot_of
 from edged.pods.model import PodFacts, PodRef, PodUid
+from edged.sync_events import SyncEvents
 
 _log = logging.getLogger(__name__)
 
@@ -52,17 +51,15 @@ class Pleg(Actor):
 
     Args:
         reader: reads from the runtime.
-        tell: takes each event; must not block.
+        events: takes each event.
         pace: the period of relists.
         hints: the pods of the runtime's events, and the workers' inspections.
     """
 
-    def __init__(
-        self, reader: RuntimeReader, tell: Callable[[PlegEvent], None], pace: RelistPace, hints: Hints
-    ) -> None:
+    def __init__(self, reader: RuntimeReader, events: SyncEvents[PlegEvent], pace: RelistPace, hints: Hints) -> None:
         super().__init__()
         self._reader = reader
-        self._tell = tell
+        self._events = events
         self._pace = pace
         self._hints = hints
         self._known: dict[PodUid, PodSnapshot] = {}
@@ -74,7 +71,7 @@ class Pleg(Actor):
         self._next_inspection = float("inf")
 
     def on_start(self) -> None:
-        """Relist at once."""
+        """Relist immediately."""
         self.actor_ref.tell(_Relist(self._number))
 
     def on_receive(self, message: object) -> None:
@@ -169,10 +166,10 @@ class Pleg(Actor):
                 return True
             inspection = self._read(ref, snapshot, begin)
         except CriError as error:
-            self._tell(RelistFailed(error))
+            self._events.post(RelistFailed(error))
             return False
         if inspection is not None:
-            self._tell(PodInspected(inspection))
+            self._events.post(inspection)
         return inspection is not None
 
     def relist(self) -> None:
@@ -184,12 +181,12 @@ class Pleg(Actor):
         try:
             now = self._reader.snapshots()
         except CriError as error:
-            self._tell(RelistFailed(error))
+            self._events.post(RelistFailed(error))
             self._pace.relist_soon()
         else:
             changed = changed_pods(self._known, now)
             inspections = self._inspect_changed(changed, now, begin)
-            self._tell(Relisted(tuple(inspections), now, begin))
+            self._events.post(Relisted(tuple(inspections), now, begin))
             uids = frozenset(ref.uid for ref in changed)
             self._log_missed(self._pace.relisted(begin, uids, announced, whole=len(inspections) == len(changed)))
         self._last_relist = self.clock.monotonic()
@@ -203,7 +200,7 @@ class Pleg(Actor):
             try:
                 inspection = self._read(ref, now.get(ref.uid), begin)
             except CriError as error:
-                self._tell(RelistFailed(error))
+                self._events.post(RelistFailed(error))
                 if isinstance(error, _RUNTIME_AWAY):
                     break
                 continue

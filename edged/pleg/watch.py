@@ -1,8 +1,6 @@
 """The PLEG and the listener to the runtime's events, as the edged module uses them."""
 
 import logging
-from collections.abc import Callable
-from typing import Any
 
 from beehive import Module
 from edged.cri.contract import ContainerRuntime
@@ -11,7 +9,6 @@ from edged.pleg.hints import Hints
 from edged.pleg.listener import Listener
 from edged.pleg.messages import (
     PlegEvent,
-    PodInspected,
     PodInspection,
     Relisted,
     RelistFailed,
@@ -23,40 +20,32 @@ from edged.pleg.pleg import Pleg
 from edged.pleg.reader import RuntimeReader
 from edged.pleg.recording import pod_changed, pod_synced
 from edged.settings import EdgedSettings
+from edged.sync_events import SyncEvents
 
 _log = logging.getLogger(__name__)
 
 
 class RuntimeWatch:
-    """Starts the PLEG and the listener, and passes their events to the edged module, on the module's thread.
-
-    A runtime that cannot be reached is logged once.
+    """Starts the PLEG and the listener. Records what they see, and logs once that the runtime cannot be reached.
 
     Args:
         module: edged.
         settings: edged's.
-        send: takes each event of the PLEG, on the module's thread.
     """
 
-    def __init__(self, module: Module, settings: EdgedSettings, send: Callable[[PlegEvent], None]) -> None:
+    def __init__(self, module: Module, settings: EdgedSettings) -> None:
         self._module = module
         self._settings = settings
-        self._send = send
         self._hints = Hints(settings.relist_period)
         self._problem: type[CriError] | None = None
         """Why the last relist failed."""
 
-    def start(
-        self,
-        client: ContainerRuntime,
-        reader: RuntimeReader,
-        on_thread: Callable[[Callable[[Any], None]], Callable[[Any], None]],
-    ) -> None:
-        """Start both actors. `on_thread` wraps a function into one that runs on the module's thread."""
+    def start(self, client: ContainerRuntime, reader: RuntimeReader, events: SyncEvents[PlegEvent]) -> None:
+        """Start both actors. `events` takes the events of the PLEG."""
         pace = RelistPace(self._settings.relist_period, self._settings.relist_period_with_events)
-        self._pleg = pleg = self._module.start_actor(Pleg, reader, on_thread(self._on_event), pace, self._hints)
+        self._pleg = pleg = self._module.start_actor(Pleg, reader, events, pace, self._hints)
         if self._settings.relist_period_with_events:
-            self._module.start_actor(Listener, client, self._hints, pleg.tell)
+            self._module.start_actor(Listener, client, self._hints, pleg)
 
     def relist_soon(self) -> None:
         """Request a relist."""
@@ -69,17 +58,17 @@ class RuntimeWatch:
         if hive.watchers:
             hive.notify_watchers(pod_synced(observed.facts, self._module.clock.monotonic(), hive.next_span))
 
-    def _on_event(self, event: PlegEvent) -> None:
+    def note(self, event: PlegEvent) -> None:
+        """Note an event of the PLEG before it is handled."""
         match event:
             case RelistFailed(error):
                 self._note_problem(error)
-            case PodInspected(inspection):
-                self._record(inspection)
+            case PodInspection():
+                self._record(event)
             case Relisted(changed):
                 self._note_problem(None)
                 for inspection in changed:
                     self._record(inspection)
-        self._send(event)
 
     def _note_problem(self, error: CriError | None) -> None:
         """Log that the runtime has gone and come back, once for all pods and retries: other parts that it does not

@@ -18,7 +18,7 @@ _OPTIONS: Final = (
     ("grpc.default_authority", "localhost"),  # Go servers reject a socket's path in :authority
     ("grpc.enable_http_proxy", 0),
     ("grpc.enable_retries", 0),  # the pod has its own back-off
-    ("grpc.use_local_subchannel_pool", 1),  # a new plug-in on the same path is connected at once
+    ("grpc.use_local_subchannel_pool", 1),  # a new plug-in on the same path is connected immediately
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 2000),  # the least is gRPC's 20 s: it is also a connection's time to be answered
 )

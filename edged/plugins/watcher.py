@@ -47,7 +47,7 @@ class PluginHandler(Protocol):
 
 
 class _Known(NamedTuple):
-    """A socket found in the directory. `stamp` changes when a plug-in makes its socket anew."""
+    """A socket found in the directory. `stamp` changes when a plug-in makes its socket again."""
 
     stamp: tuple[int, int]
     kind: str = ""
@@ -81,7 +81,7 @@ class PluginWatcher(Actor):
         self._known: dict[Path, _Known] = {}
 
     def on_start(self) -> None:
-        """Scan at once: plug-ins of an earlier agent are still there."""
+        """Scan immediately: plug-ins of an earlier agent are still there."""
         self._directory.mkdir(mode=0o750, parents=True, exist_ok=True)
         self.actor_ref.tell(Scan())
 

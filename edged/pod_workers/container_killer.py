@@ -26,7 +26,7 @@ killContainer makes it 2)."""
 
 
 class ContainerKiller:
-    """Stops containers and sandboxes, and records the events. Blocks; used by several workers at once.
+    """Stops containers and sandboxes, and records the events. Blocks; used by several workers at the same time.
 
     Args:
         actors: run the stops of several containers concurrently.

@@ -72,8 +72,8 @@ class ImageManager:
     """Looks for images and requests their pull; a failed pull is tried again only after its back-off (kubelet's
     imageManager).
 
-    Used by several workers at once, by each for another pod. Times are of the monotonic clock, so that no pod waits
-    longer because the wall clock is set back.
+    Several workers use it at the same time, each for another pod. Times are of the monotonic clock, so that no pod
+    waits longer because the wall clock is set back.
 
     Args:
         runtime: lists the images of the node.

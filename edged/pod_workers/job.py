@@ -1,19 +1,15 @@
-"""The job of a pod worker, its result, and the worker."""
+"""The job of a pod worker, its result, and the queue in which its pod waits."""
 
-import logging
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Mapping
+from enum import Enum
 
 from msgspec import Struct
 
-from beehive import Actor
 from edged.api import ContainerStateWaiting, Pod
 from edged.pods.actions import PodActions
 from edged.pods.kill_options import KillOptions
-from edged.pods.model import ContainerId, HookFacts, PodFacts, PodRef, ProbeFacts
+from edged.pods.model import ContainerId, HookFacts, PodFacts, PodRef, PodUid, ProbeFacts
 from edged.pods.state import PodState
-
-_log = logging.getLogger(__name__)
 
 ObjectKey = tuple[str, str, str]
 """Resource type, namespace and name of an object."""
@@ -71,34 +67,25 @@ class Done(Struct, frozen=True):
     terminated: bool = False
     """Whether everything that ran was stopped for good; an error then comes from the release of resources."""
     unchanged: bool = False
-    """Whether the pod needed nothing: the facts are those that the job's actions were computed from."""
+    """Whether the pod needed nothing: the job's actions were computed from these facts."""
 
 
-class Syncer(Protocol):
-    """Carries out jobs (`PodSyncer`)."""
+class Queue(Enum):
+    """The queue that a pod is in, by the work that it needs."""
 
-    def sync(self, job: Job) -> Done:
-        """Carry out a job; block until it is done. Errors that concern the pod are part of the result."""
+    ADDITION = "addition"
+    DELETION = "deletion"
+    REMOVAL = "removal"
+    """The removal of a pod's files and cgroups when none of its containers runs any more."""
 
 
-class Worker(Actor):
-    """Carries out jobs on a thread of its own.
+def queue_of(state: PodState) -> Queue:
+    """Return the queue of a pod in a state, whose containers are stopped if any run."""
+    return Queue.REMOVAL if state is PodState.TERMINATED else Queue.DELETION
 
-    Args:
-        syncer: carries out a job.
-        done: takes the result; must not block.
-    """
 
-    def __init__(self, syncer: Syncer, done: Callable[[Done], None]) -> None:
-        super().__init__()
-        self._syncer = syncer
-        self._done = done
+class Work(Struct, frozen=True, gc=False):
+    """A pod that a worker takes next."""
 
-    def on_receive(self, message: object) -> None:
-        """Carry out a job."""
-        if isinstance(message, Job):
-            begin = self.clock.monotonic()
-            done = self._syncer.sync(message)
-            seconds = self.clock.monotonic() - begin
-            _log.debug("%s of pod %s took %.3f s", message.state.value, message.ref, seconds)
-            self._done(done)
+    uid: PodUid
+    queue: Queue

@@ -183,7 +183,7 @@ class PodObjects:
 
 
 class PodObjectManager:
-    """Hands out the objects of pods, and keeps the tokens from job to job. Used by several workers at once.
+    """Hands out the objects of pods, and keeps the tokens from job to job. Used by several workers at the same time.
 
     Args:
         meta: asks metamanager; blocks.

@@ -22,8 +22,8 @@ class PodResources(Struct, frozen=True):
 
     def release(self, ref: PodRef) -> None:
         """Take back the control group, devices and volumes of a pod that has ended. Its logs and termination messages
-        stay until it is deleted, its volumes do not (a kubelet's volume manager unmounts those of terminated pods): a
-        full disk would stay full. Raises VolumeError, OSError.
+        stay until it is deleted, its volumes do not (a kubelet's volume manager unmounts the volumes of terminated
+        pods): a full disk would stay full. Raises VolumeError, OSError.
         """
         self.cgroups.remove(ref.uid)
         self.devices.release(ref.uid)

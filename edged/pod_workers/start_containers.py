@@ -66,7 +66,7 @@ class _ConfigurationParts(NamedTuple):
 
 
 class ContainerStarter:
-    """Makes sandboxes, and creates and starts containers in them. Blocks; used by several workers at once.
+    """Makes sandboxes, and creates and starts containers in them. Blocks; used by several workers at the same time.
 
     Args:
         settings: edged's.
@@ -247,6 +247,6 @@ class ContainerStarter:
 
 
 def _users_in(config: cri.PodSandboxConfig) -> cri.UserNamespace | None:
-    """Return the users of a sandbox's own; None for those of the machine."""
+    """Return the sandbox's own users; None for the machine's."""
     options = config.linux.security_context.namespace_options
     return options.userns_options if options.HasField("userns_options") else None

@@ -66,9 +66,9 @@ class PodSyncer:
     """Carries out jobs, in kubelet's order: the only place where edged starts and stops containers.
 
     A job begins by reading the pod from the runtime, so that it acts on the present state. It ends by reading the pod
-    again, so that its result is reported at once. The second reading is left out if the job had nothing to do, as most
-    syncs, which come every minute (kubelet's syncFrequency). `edged.pods` decides on the steps. Used by several workers
-    at once, by each for another pod.
+    again, so that its result is reported immediately. The second reading is left out if the job had nothing to do, as
+    most syncs, which come every minute (kubelet's syncFrequency). `edged.pods` decides on the steps. Used by several
+    workers at once, by each for another pod.
 
     Args:
         clock: the current time.

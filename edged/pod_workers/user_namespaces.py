@@ -60,7 +60,7 @@ class UserNamespaces:
         self._lock = threading.Lock()
 
     def of(self, pod: Pod) -> cri.UserNamespace | None:
-        """Return the users of a pod, whose directory exists; None for those of the machine.
+        """Return the users of a pod, whose directory exists; None for the machine's.
 
         Raises:
             ConfigError: the runtime has no user namespaces here, or the pod's file is damaged.

@@ -53,7 +53,7 @@ class PodActions(Struct, frozen=True, gc=False):
     """The steps of one sync, in the order of the fields.
 
     `kill_pod` means all present containers and sandboxes. `sandbox` is the one to start containers in when
-    `create_sandbox` is false; `attempt` is its number, or that of the one to create.
+    `create_sandbox` is false; `attempt` is its number, or the number of the sandbox to create.
     """
 
     kill_pod: bool = False
@@ -137,7 +137,7 @@ class _Planner:
         self._waiting: list[ContainerWait] = []
 
     def with_new_sandbox(self, attempt: int) -> PodActions:
-        """Start everything anew, except containers that the restart policy considers finished."""
+        """Start everything again, except containers that the restart policy considers finished."""
         if self._has_finished():
             return _end(self._facts)
         regular = [c for c in self._pod.spec.containers if not self._completed(c)]

@@ -28,7 +28,7 @@ class PodRecord(msgspec.Struct):
     deleted: bool = False
     """Whether the cloud has deleted the pod for good: nothing of it stays on the node (`delete`)."""
     deletion_stored: bool = False
-    """Whether the store has taken the deletion. Until then it has the pod, and the agent would start it anew after a
+    """Whether the store has taken the deletion. Until then it has the pod, and the agent would start it again after a
     kill: the last container of each name stays, for it has the number of restarts (`delete`).
     """
 
@@ -95,7 +95,7 @@ class PodRecord(msgspec.Struct):
     def update(self, pod: Pod) -> None:
         """Take the pod as the cloud has it now. The status that this node computed stays, with the conditions of others
         added; a pod that has ended for the cloud has ended (kubelet's generateAPIPodStatus). A deletion that the cloud
-        takes back ends the pod all the same, with its grace period.
+        takes back still ends the pod, in its grace period.
         """
         own = _ended_as(self, pod) if terminated_by_cloud(self.pod, pod) else self.pod.status
         metadata, known = pod.metadata, self.pod.metadata

@@ -21,7 +21,7 @@ def qos_class(pod: Pod) -> QosClass:
 
     BestEffort: no container requests or limits CPU or memory. Guaranteed: every container limits both, and the sums of
     requests and limits are equal (a missing request counts as equal, as the API server fills it in). Burstable:
-    everything else. Pod-level resources replace those of the containers.
+    everything else. Pod-level resources replace the containers' own.
     """
     whole = pod.spec.resources
     if whole is not None and (_positive(whole.requests) or _positive(whole.limits)):

@@ -1,6 +1,6 @@
 """Restart decisions for containers that do not run, and the number of the next attempt.
 
-The rules are those of kubelet's ShouldContainerBeRestarted and ContainerShouldRestart: a container's rules for exit
+The rules are kubelet's (ShouldContainerBeRestarted, ContainerShouldRestart): a container's rules for exit
 codes come first, then its own restart policy, then the pod's; a container that never really started is started in any
 case.
 """

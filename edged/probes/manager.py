@@ -1,7 +1,7 @@
 """The probe manager (kubelet's prober manager). Times are in monotonic seconds unless stated otherwise."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from beehive import ModuleContext, Timer
 from edged.api import Container, ContainerStatus, Pod
@@ -10,6 +10,7 @@ from edged.cri.contract import ContainerId
 from edged.errors import TargetError
 from edged.events.pods import PodEvents
 from edged.pods.labels import ref_of
+from edged.pods.manager import PodManager
 from edged.pods.model import ContainerFacts, PodFacts, PodUid, ProbeFacts
 from edged.probes.model import (
     ProbeCounts,
@@ -24,6 +25,7 @@ from edged.probes.results import ProbeHistory, decide, is_due
 from edged.probes.runner import ProbeAttempt
 from edged.probes.targets import probe_target
 from edged.probes.worker_pool import ProbeWorkerPool
+from edged.sync_events import PodHealthChanged, SyncEvents
 
 
 def first_wait(delay: float, age: float) -> float:
@@ -104,8 +106,8 @@ class ProbeManager:
     Args:
         context: the module.
         workers: run the probes.
-        find: returns the present pod of a uid, for its address.
-        changed: called whenever a probe of a pod passes or fails differently than before.
+        pods: of this node, for their addresses.
+        changes: take the pods whose probes have another result than before.
         events: records failed probes.
     """
 
@@ -113,15 +115,15 @@ class ProbeManager:
         self,
         context: ModuleContext,
         workers: ProbeWorkerPool,
-        find: Callable[[PodUid], Pod | None],
-        changed: Callable[[PodUid], None],
+        pods: PodManager,
+        changes: SyncEvents[PodHealthChanged],
         events: PodEvents,
     ) -> None:
         self._events = events
         self._context = context
         self._workers = workers
-        self._find = find
-        self._changed = changed
+        self._known = pods
+        self._changes = changes
         self._began = context.clock.monotonic()
         self._pods: dict[PodUid, _Watches] = {}
         self._facts: dict[PodUid, ProbeFacts] = {}
@@ -209,7 +211,7 @@ class ProbeManager:
 
     def _probe(self, uid: PodUid, watch: _Watch) -> None:
         watch.timer = None
-        pod = self._find(uid)
+        pod = self._known.pod(uid)
         container = _container(pod, watch.container.name) if pod is not None else None
         if pod is None or container is None:
             return
@@ -241,14 +243,14 @@ class ProbeManager:
         if decision.passes is not None and decision.passes is not watch.passes:
             watch.passes = decision.passes
             self._facts[uid] = _facts_of(self._pods[uid])
-            self._changed(uid)
+            self._changes.handle(PodHealthChanged(uid))
 
     def _report(self, uid: PodUid, watch: _Watch, result: ProbeResult) -> None:
         if result.outcome is ProbeOutcome.SUCCESS:
             return
         name, kind, failed = watch.container.name, watch.kind.value, result.outcome is ProbeOutcome.FAILURE
         what = "failed" if failed else "could not be asked"
-        pod = self._find(uid)
+        pod = self._known.pod(uid)
         about = uid if pod is None else ref_of(pod)
         _log.info("pod %s: %s probe of container %s %s: %s", about, kind, name, what, result.text)
         if pod is not None:

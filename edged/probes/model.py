@@ -11,7 +11,7 @@ from edged.pods.sidecars import is_sidecar
 
 
 class ProbeKind(Enum):
-    """The three kinds of probes, in the order in which they matter to a new container."""
+    """The three kinds of probes, in the order that matters to a new container."""
 
     STARTUP = "startup"
     LIVENESS = "liveness"

@@ -60,7 +60,7 @@ _NOT_IN_TIME = "not in time"
 class SocketNetwork:
     """Makes probes over real sockets.
 
-    A probe waits for another process, so its deadlines are the sockets' own timeouts, as those of CRI calls are gRPC's;
+    A probe waits for another process, so its deadlines are the sockets' own timeouts, as CRI calls have gRPC's;
     the remaining time is counted on the hive's clock. Addresses of pods are numeric and never looked up; the system's
     resolver looks up a host name in a probe.
     """

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pykka
 
-from beehive import Actor
+from beehive import Actor, ModuleContext
 from edged.pods.model import PodUid
 from edged.probes.model import ProbeResult
 from edged.probes.runner import ProbeAttempt, ProbeRunner
@@ -15,7 +15,7 @@ MAX_WORKERS = 32
 """Largest number of busy actors; beyond it a pod gets only the one that it always gets."""
 
 MAX_WORKERS_PER_POD = 16
-"""Largest number of actors that are busy with one pod: so many of its containers may hang at once."""
+"""Largest number of actors that are busy with one pod: so many of its containers may hang at the same time."""
 
 _SPARE = 2
 """Idle actors to keep."""
@@ -34,17 +34,19 @@ class _Assignment(NamedTuple):
 
 
 class ProbeWorker(Actor):
-    """Actor that makes one probe at a time. `runner` makes it; `done` takes the result and must not block."""
+    """Actor that makes one probe at a time. `runner` makes it, the pool gets the result on the thread of `context`."""
 
-    def __init__(self, runner: ProbeRunner, done: Callable[[CompletedProbe], None]) -> None:
+    def __init__(self, runner: ProbeRunner, context: ModuleContext, pool: "ProbeWorkerPool") -> None:
         super().__init__()
         self._runner = runner
-        self._done = done
+        self._context = context
+        self._pool = pool
 
     def on_receive(self, message: object) -> None:
         """Make a probe."""
         if isinstance(message, _Assignment):
-            self._done(CompletedProbe(message.number, self._runner.run(message.attempt)))
+            completed = CompletedProbe(message.number, self._runner.run(message.attempt))
+            self._context.call_soon(lambda: self._pool.complete(completed))
 
 
 class _Waiting(NamedTuple):
@@ -71,11 +73,13 @@ class ProbeWorkerPool:
     its container.
 
     Args:
-        start_worker: starts one more `ProbeWorker`, which calls `complete` with its results.
+        context: the module.
+        runner: makes a probe, on the thread of a worker.
     """
 
-    def __init__(self, start_worker: Callable[[], pykka.ActorRef[Any]]) -> None:
-        self._start_worker = start_worker
+    def __init__(self, context: ModuleContext, runner: ProbeRunner) -> None:
+        self._context = context
+        self._runner = runner
         self._idle: list[pykka.ActorRef[Any]] = []
         self._busy: dict[int, _Busy] = {}
         self._busy_with: Counter[PodUid] = Counter()
@@ -124,6 +128,9 @@ class ProbeWorkerPool:
                 self._waiting[uid] = waiting
             if next_up.still_needed():
                 self._give(uid, next_up)
+
+    def _start_worker(self) -> pykka.ActorRef[Any]:
+        return self._context.start_actor(ProbeWorker, self._runner, self._context, self, name="edged/prober")
 
     def _next_pod(self) -> PodUid | None:
         """Return the first pod that may have one more worker now."""

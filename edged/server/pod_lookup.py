@@ -1,7 +1,7 @@
 """Lookup of the pod and container that a path names, by the last computed statuses.
 
 The rules are the kubelet's (`validateContainerLogStatus`, `findContainer`), so that `kubectl` shows the usual messages.
-Pure, on the snapshot of the pods: the runtime is not called, so the reason why a pod waits is returned at once.
+Pure, on the snapshot of the pods: the runtime is not called, so the reason why a pod waits is returned immediately.
 """
 
 from collections.abc import Iterable

@@ -26,7 +26,7 @@ LINGER: Final = 30.0
 CONNECT_SECONDS: Final = 5.0
 _READ_BYTES: Final = 64 * 1024
 _PASSED_ON: Final = ("connection", "upgrade", "x-stream-protocol-version", "user-agent", "content-length")
-"""Headers that are forwarded, beside those of WebSocket; not the client's credentials."""
+"""Headers that are forwarded, beside WebSocket's; not the client's credentials."""
 
 
 def connect(url: str) -> socket.socket:

@@ -16,7 +16,7 @@ def prometheus_text(names: Mapping[str, tuple[str, str]], samples: Iterable[Samp
 
     Args:
         names: type and explanation of each name, in order; names without samples are explained, too.
-        samples: in any order; those of one name keep theirs.
+        samples: in any order; samples of one name keep their order.
     """
     of_name: dict[str, list[Sample]] = {name: [] for name in names}
     for sample in samples:

@@ -40,7 +40,7 @@ class EdgedSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it registers as schedulable (`registerSchedulable`)."""
 
     node_ip: str = ""
-    """Address to report; empty means that of the default route."""
+    """Address to report; empty means the default route's."""
 
     node_labels: dict[str, str] = {}
     """Labels to register with, beside the standard ones (`nodeLabels`)."""
@@ -55,17 +55,17 @@ class EdgedSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Events a second that are stored and reported; 0: no limit (`eventRecordQPS`)."""
 
     event_burst: int = 100
-    """Events at once (`eventBurst`)."""
+    """Events in a burst (`eventBurst`)."""
 
     pulls: PullLimits = PullLimits()
-    """How many images are pulled at once (`serializeImagePulls`, `maxParallelImagePulls`) and how often
+    """How many images are pulled in parallel (`serializeImagePulls`, `maxParallelImagePulls`) and how often
     (`registryPullQPS`, `registryBurst`)."""
 
     node_status_max_images: int = 50
     """Images that the node reports, the largest; -1: all (`nodeStatusMaxImages`)."""
 
     workers: int = 4
-    """Pods that are synced at once: 4 saturate two cores, and more only slow each other down."""
+    """Pods that are synced in parallel: 4 saturate two cores, and more only slow each other down."""
 
     relist_period: float = 1.0
     """Seconds between two relists of the runtime (a kubelet's PLEG period)."""

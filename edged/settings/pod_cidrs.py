@@ -4,7 +4,7 @@ import ipaddress
 from typing import Final
 
 _LEAST_BITS: Final = 2
-"""Bits for pods in the smallest range: CIDR's first and last address and that of the node leave one."""
+"""Bits for pods in the smallest range: CIDR's first and last address and the node's leave one."""
 _MOST_BITS: Final = {4: 24, 6: 112}
 """Bits for pods in the largest range, by version: a whole first byte, or the first two."""
 

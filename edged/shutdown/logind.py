@@ -169,7 +169,7 @@ class ShutdownWatch(Actor):
         self._problem = ""
 
     def on_start(self) -> None:
-        """Run the source at once."""
+        """Run the source immediately."""
         self.actor_ref.tell(None)
 
     def on_receive(self, _message: object) -> None:

@@ -1,7 +1,7 @@
 """Termination of the node's pods before the machine shuts down."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from beehive import ModuleContext, Timer
@@ -11,7 +11,9 @@ from edged.pods.kill_options import KillPod
 from edged.pods.labels import ref_of
 from edged.pods.manager import PodManager
 from edged.settings.shutdown import Group
+from edged.shutdown.logind import ShutdownSource
 from edged.shutdown.plan import Step, kill_options, plan
+from edged.sync_events import SyncEvents
 
 _log = logging.getLogger(__name__)
 
@@ -29,9 +31,9 @@ class ShutdownManager:
         context: the module.
         known: groups of pods; without groups a shutdown is ignored.
         pods: the pods of this node.
-        kill: takes requests to end pods.
+        kills: take requests to end pods.
         reporter: reports the node as not ready.
-        over: called after the last group.
+        source: told of the end of the last group; None if the machine's shutdown does not wait.
         recorder: records events of the node.
     """
 
@@ -40,18 +42,18 @@ class ShutdownManager:
         context: ModuleContext,
         known: Sequence[Group],
         pods: PodManager,
-        kill: Callable[[KillPod], None],
+        kills: SyncEvents[KillPod],
         reporter: NodeReporter,
-        over: Callable[[], None],
+        source: ShutdownSource | None,
         *,
         recorder: EventRecorder,
     ) -> None:
         self._context = context
         self._groups = tuple(known)
         self._pods = pods
-        self._kill = kill
+        self._kills = kills
         self._reporter = reporter
-        self._over = over
+        self._source = source
         self._recorder = recorder
         self._timer: Timer | None = None
         self.imminent = False
@@ -82,12 +84,13 @@ class ShutdownManager:
     def _go_on(self, steps: list[Step]) -> None:
         if not steps:
             _log.info("all pods have ended, or had their time")
-            self._over()
+            if self._source is not None:
+                self._source.release()
             return
         step, *rest = steps
         _log.info("%d pods have %d s to end", len(step.pods), step.seconds)
         for pod in step.pods:
-            self._kill(KillPod(ref_of(pod).uid, kill_options(pod, step.seconds), shortens=True))
+            self._kills.handle(KillPod(ref_of(pod).uid, kill_options(pod, step.seconds), shortens=True))
         self._wait(step, self._context.clock.monotonic() + step.seconds, rest)
 
     def _wait(self, step: Step, until: float, rest: list[Step]) -> None:

@@ -1,13 +1,13 @@
 """The actor that watches the directory of static pods."""
 
 import logging
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from beehive import Actor
 from edged.errors import ManifestError
 from edged.static_pods.manifest import LARGEST, static_pod
+from edged.sync_events import SyncEvents
 
 _log = logging.getLogger(__name__)
 
@@ -41,20 +41,20 @@ class StaticPodDirectory(Actor):
     Args:
         directory: need not exist.
         node: this node's name.
-        tell: takes the changes, first all present pods; must not block.
+        events: take the changes, first all present pods.
     """
 
-    def __init__(self, directory: Path, node: str, tell: Callable[[StaticPodChanges], None]) -> None:
+    def __init__(self, directory: Path, node: str, events: SyncEvents[StaticPodChanges]) -> None:
         super().__init__()
         self._directory = directory
         self._node = node
-        self._tell = tell
+        self._events = events
         self._stamps: dict[Path, _Stamp] | None = None
         self._pods: dict[Path, JsonPod] = {}
         self._problem = ""
 
     def on_start(self) -> None:
-        """Scan at once."""
+        """Scan immediately."""
         self.actor_ref.tell(_Scan())
 
     def on_receive(self, message: object) -> None:
@@ -82,7 +82,7 @@ class StaticPodDirectory(Actor):
         self._stamps = stamps
         known = before or {}
         changed = [path for path in sorted(stamps) if stamps[path] != known.get(path)]
-        self._tell(self._changes(changed, [path for path in known if path not in stamps]))
+        self._events.post(self._changes(changed, [path for path in known if path not in stamps]))
 
     def _changes(self, changed: list[Path], vanished: list[Path]) -> StaticPodChanges:
         changes = StaticPodChanges([self._pods.pop(path) for path in vanished if path in self._pods], [])

@@ -1,15 +1,16 @@
 """The static pods of this node, for the edged module."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 from beehive import Message, Module, ModuleName, Operation, Resource, ResourceType
-from edged.api import Node, Pod
+from edged.api import Pod
+from edged.node.state import LocalNode
 from edged.pods.manager import PodManager
 from edged.pods.static import is_mirror, is_static
 from edged.static_pods.directory import StaticPodChanges, StaticPodDirectory
 from edged.static_pods.mirrors import MirrorPods
 from edged.status.manager import StatusManager
+from edged.sync_events import SyncEvents
 from metamanager.client import AsyncMetaClient
 
 FILE = "file"
@@ -25,7 +26,7 @@ class StaticPodManager:
         meta: sends the mirrors.
         reporter: reports a pod's status as its mirror's.
         pods: all pods of edged.
-        node: returns this node's object in the cloud.
+        node: this node.
     """
 
     def __init__(
@@ -34,11 +35,10 @@ class StaticPodManager:
         meta: AsyncMetaClient,
         reporter: StatusManager,
         pods: PodManager,
-        node: Callable[[], Node | None],
+        node: LocalNode,
     ) -> None:
         self._module = module
-        self._pods = pods
-        self._mirrors = MirrorPods(meta, reporter, self._static_pods, node)
+        self._mirrors = MirrorPods(meta, reporter, pods, node)
         self._awaited: set[str] | None = set()
 
     @property
@@ -49,10 +49,10 @@ class StaticPodManager:
         """
         return self._awaited is not None and not self._awaited
 
-    def watch_directory(self, directory: Path, node: str, tell: Callable[[StaticPodChanges], None]) -> None:
-        """Watch a directory of static pods. `tell` passes changes to `handle_changes` on the module's thread."""
+    def watch_directory(self, directory: Path, node: str, events: SyncEvents[StaticPodChanges]) -> None:
+        """Watch a directory of static pods; `handle_changes` takes the changes."""
         self._awaited = None
-        self._module.start_actor(StaticPodDirectory, directory, node, tell)
+        self._module.start_actor(StaticPodDirectory, directory, node, events)
 
     def handle_changes(self, changes: StaticPodChanges) -> None:
         """Send the changes to edged as messages, which a recorded run has too."""
@@ -89,6 +89,3 @@ class StaticPodManager:
     def sync_mirrors(self) -> None:
         """Create missing mirrors, and delete superfluous ones."""
         self._mirrors.sync()
-
-    def _static_pods(self) -> list[Pod]:
-        return [record.pod for record in self._pods if is_static(record.pod) and not record.deleted]

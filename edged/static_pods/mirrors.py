@@ -1,7 +1,6 @@
 """Mirror pods: the objects of static pods in the cloud."""
 
 import logging
-from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -9,9 +8,11 @@ from beehive import ResourceType
 from edged.api import DeleteOptions, Node, OwnerReference, Pod, Preconditions, decode, encode
 from edged.api.codec import DecodeError
 from edged.api.versions import version_number
+from edged.node.state import LocalNode
 from edged.pods.labels import ref_of
+from edged.pods.manager import PodManager
 from edged.pods.model import PodUid
-from edged.pods.static import CONFIG_MIRROR
+from edged.pods.static import CONFIG_MIRROR, is_static
 from edged.static_pods.manifest import CONFIG_HASH
 from edged.status.manager import StatusManager
 from metamanager.client import AlreadyExistsError, AsyncMetaClient, CallError, ConflictError, NotFoundError
@@ -32,20 +33,20 @@ class MirrorPods:
     Args:
         meta: creates and deletes mirrors.
         reporter: reports a pod's status as its mirror's.
-        static_pods: returns this node's static pods.
-        node: returns the Node object; None until the cloud has sent it: then no mirror can be created.
+        pods: of this node.
+        node: this node; no mirror can be created until it is registered.
     """
 
     def __init__(
         self,
         meta: AsyncMetaClient,
         reporter: StatusManager,
-        static_pods: Callable[[], Iterable[Pod]],
-        node: Callable[[], Node | None],
+        pods: PodManager,
+        node: LocalNode,
     ) -> None:
         self._meta = meta
         self._reporter = reporter
-        self._static_pods = static_pods
+        self._pods = pods
         self._node = node
         self._mirrors: dict[_Name, Pod] = {}
         self._busy: dict[_Name, str] = {}
@@ -101,8 +102,11 @@ class MirrorPods:
             if name not in self._mirrors:
                 self._create(pod)
 
+    def _static_pods(self) -> list[Pod]:
+        return [record.pod for record in self._pods if is_static(record.pod) and not record.deleted]
+
     def _create(self, pod: Pod) -> None:
-        node, name = self._node(), _name(pod)
+        node, name = self._node.state.registered, _name(pod)
         if node is None or name in self._busy:
             return
         self._busy[name] = ""

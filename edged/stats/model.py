@@ -52,7 +52,7 @@ class InterfaceStats(KubeStruct, frozen=True):
 
 
 class NetworkStats(KubeStruct, frozen=True):
-    """All interfaces; the first fields are those of the default route's."""
+    """All interfaces; the first fields are the default route's."""
 
     time: Time
     name: str = ""

@@ -40,7 +40,7 @@ class PodDisks:
     Args:
         paths: of pods.
         clock: for the age of a count.
-        period: seconds for which a count holds.
+        period: seconds that a count holds.
     """
 
     def __init__(self, paths: PodPaths, clock: Clock, period: float) -> None:

@@ -21,9 +21,9 @@ from edged.stats.usage import CpuRates, ResourceUsage, cpu_stats, memory_stats
 from protos.cri.v1 import api_pb2 as cri
 
 FRESH = 2.0
-"""Seconds for which a summary is reused. Less would make the average of processor time jump."""
+"""Seconds that a summary is reused. Less would make the average of processor time jump."""
 DISK_PERIOD = 60.0
-"""Seconds for which a count of files holds (kubelet's volumeStatsAggPeriod)."""
+"""Seconds that a count of files holds (kubelet's volumeStatsAggPeriod)."""
 
 
 class StatsProvider:
@@ -71,7 +71,7 @@ class StatsProvider:
         Args:
             runtime: the container runtime.
             disk: whether to count files; without it there are CPU and memory only.
-            anew: measure now, files too, even if there is a fresh summary.
+            anew: measure again, files too, even if there is a fresh summary.
         """
         with self._lock:
             now = self._clock.monotonic()

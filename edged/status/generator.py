@@ -63,15 +63,11 @@ class StatusGenerator:
         can_generate = self._can_generate(record)
         if can_generate:
             status = self._status_of(record, facts)
-            if not (working and _ends_early(record, status)):
-                self._give(record, status)
+            is_early = working and _ends_early(record, status)
+            if not is_early and (record.set_status(status) or not self._status_manager.has_status(uid)):
+                self._status_manager.set_pod_status(uid, status)
         self.publish()
         return can_generate
-
-    def _give(self, record: PodRecord, status: PodStatus) -> None:
-        """Give a status to the status manager if it differs, or if the manager has none of the pod yet."""
-        if record.set_status(status) or not self._status_manager.has_status(record.ref.uid):
-            self._status_manager.set_pod_status(record.ref.uid, status)
 
     def stop(self, record: PodRecord) -> None:
         """Report nothing more of a pod that is removed from the node, and end its probes."""

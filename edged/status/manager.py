@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from beehive import ModuleContext, ResourceType
+from beehive import ModuleContext, ResourceType, Timer
 from beehive.decoding import decode_json
 from edged.api import DeleteOptions, Pod, PodStatus, Preconditions, encode
 from edged.api.versions import version_number
@@ -14,16 +14,23 @@ from edged.pods.model import PodRef, PodUid
 from edged.pods.pod_status.patch import diff_pod_status
 from edged.pods.pod_status.phase import Phase
 from edged.pods.static import is_static
-from edged.status.held import HeldStatuses
 from metamanager.client import AsyncMetaClient, CallError, NoAnswerError, NotFoundError, RejectedError
 
 _log = logging.getLogger(__name__)
 
 CORRECTIONS: Final = 3
-"""Changes by others of a pod's status that are corrected at once: two writers that do not agree must not fill the
+"""Changes by others of a pod's status that are corrected immediately: two writers that do not agree must not fill the
 link. The others are corrected in the status period."""
 CORRECTION_PERIOD: Final = 30.0
-"""Seconds after which one more is corrected at once."""
+"""Seconds after which one more is corrected immediately."""
+
+PENDING_DELAY = 1.0
+"""Seconds that the phase Pending is held back while the containers wait for the usual reasons only."""
+
+PENDING_PERIOD = 0.25
+"""Seconds between the ends of two of them: when many pods start together, most run before their turn comes, and the
+link's rate limit is left to pods that run already.
+"""
 
 _CALM = frozenset({"ContainerCreating", "PodInitializing", ""})
 
@@ -43,21 +50,67 @@ class _Entry(msgspec.Struct):
     wanted: PodStatus | None = None
     busy: bool = False
     again: bool = False
-    """The cloud was connected while a patch was under way: if that fails, it is sent again at once."""
+    """The cloud was connected while a patch was under way: if that fails, it is sent again immediately."""
     deleting: bool = False
     deleted: bool = False
     """The cloud has accepted the deletion of the pod, and takes no status any more."""
     mirror: str | None = None
     """The uid of the mirror pod of a static pod; empty while it has none. None for other pods."""
     corrections: TokenBucket | None = None
-    """Limits the corrections that are sent at once; None before the first one."""
+    """Limits the corrections that are sent immediately; None before the first one."""
     unknown: bool = False
-    """The cloud has answered that it has no such pod. Nothing is sent until it sends the pod, or is connected anew."""
+    """The cloud has answered that it has no such pod. Nothing is sent until it sends the pod, or is connected again."""
 
     @property
     def known_as(self) -> str:
         """Uid of the pod in the cloud."""
         return self.mirror or self.ref.uid
+
+
+class HeldStatuses:
+    """Pods whose status is held back, in the order of their starts. Lives on the edged module's thread.
+
+    Nothing else on a pod's way from its manifest to Running waits for a timer; many pods wait for the link's rate
+    limit. The timer is no effect of the machine of a pod: it spreads the statuses of all pods of the node.
+
+    Args:
+        context: the module.
+        manager: sends the status of a pod at its turn.
+    """
+
+    def __init__(self, context: ModuleContext, manager: "StatusManager") -> None:
+        self._context = context
+        self._manager = manager
+        self._due: dict[PodUid, float] = {}
+        self._timer: Timer | None = None
+
+    def __contains__(self, uid: PodUid) -> bool:
+        return uid in self._due
+
+    def hold(self, uid: PodUid) -> None:
+        """Hold the status of a pod back, if it is not held yet."""
+        if uid not in self._due:
+            self._due[uid] = self._context.clock.monotonic() + PENDING_DELAY
+            if self._timer is None:
+                self._timer = self._context.after(PENDING_DELAY, self._next)
+
+    def drop(self, uid: PodUid) -> None:
+        """Hold the status of a pod no longer."""
+        if self._due.pop(uid, None) is not None and not self._due and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _next(self) -> None:
+        self._timer = None
+        now = self._context.clock.monotonic()
+        uid, due = next(iter(self._due.items()))
+        if due <= now:
+            del self._due[uid]
+        if self._due:
+            wait = max(PENDING_PERIOD, next(iter(self._due.values())) - now)
+            self._timer = self._context.after(wait, self._next)
+        if due <= now:
+            self._manager.send_held(uid)
 
 
 class StatusManager:
@@ -78,7 +131,7 @@ class StatusManager:
         self._meta = meta
         self._clock = context.clock
         self._entries: dict[PodUid, _Entry] = {}
-        self._held = HeldStatuses(context, self._send_held)
+        self._held = HeldStatuses(context, self)
 
     def add_pod(self, ref: PodRef, pod: Pod) -> None:
         """Take a pod as the cloud or the store has sent it."""
@@ -161,7 +214,7 @@ class StatusManager:
 
     def connected(self) -> None:
         """Send all statuses that the cloud has not acknowledged, now that it is connected; also of pods that it did not
-        know. A pod whose deletion the cloud has accepted is deleted once more, for that may have been lost there.
+        know. A pod whose deletion the cloud has accepted is deleted again, for that may have been lost there.
         """
         for entry in self._entries.values():
             entry.unknown = False
@@ -187,7 +240,8 @@ class StatusManager:
         if entry.corrections.try_accept():
             self._send(entry)
 
-    def _send_held(self, uid: PodUid) -> None:
+    def send_held(self, uid: PodUid) -> None:
+        """Send the status of a pod that was held back."""
         self._send(self._entries[uid])
 
     def _send(self, entry: _Entry) -> None:
@@ -245,7 +299,7 @@ class StatusManager:
         if error is None:
             return
         level = logging.DEBUG if error.retryable else logging.WARNING
-        _log.log(level, "the cloud did not take what pod %s has to say: %s", entry.ref, error)
+        _log.log(level, "the cloud did not take the status of pod %s: %s", entry.ref, error)
         entry.unknown = isinstance(error, NotFoundError)
         entry.sure = entry.sure and not _may_be_done(error)
         if again and self._entries.get(entry.ref.uid) is entry:
@@ -253,7 +307,7 @@ class StatusManager:
 
 
 def _patch_of(entry: _Entry, wanted: PodStatus) -> str | None:
-    """Return the patch to the status that the cloud has; the whole status when it is uncertain which one that is."""
+    """Return the patch to the status that the cloud has; the whole status when that is uncertain."""
     patch = diff_pod_status(entry.has, wanted, entry.known_as, sure=entry.sure)
     if patch is not None and entry.of_store:
         patch = diff_pod_status(entry.has, wanted, entry.known_as, sure=False)

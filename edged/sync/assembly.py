@@ -2,9 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from typing import TypeVar
 
-import pykka
 from msgspec import Struct
 
 from beehive import Group, Module, ModuleName, Operation, ResourceType
@@ -14,7 +12,7 @@ from edged.api import seconds
 from edged.cgroups.pod_cgroups import PodCgroups
 from edged.cri.contract import ContainerRuntime
 from edged.devices.node_devices import NodeDevices
-from edged.events import EventRecorder
+from edged.events import EventRecorder, Occurrence
 from edged.events.node import NodeEvents
 from edged.events.pods import PodEvents
 from edged.events.reporter import EventReporter
@@ -41,12 +39,11 @@ from edged.pod_workers.syncer import ContainerParts, PodSyncer
 from edged.pods.backoff import BackOffPolicy, BackOffs
 from edged.pods.decode import read_node
 from edged.pods.manager import PodManager
-from edged.pods.model import PodUid
 from edged.probes.manager import ProbeManager
 from edged.probes.network import Network
 from edged.probes.runner import ContainerProbeRunner
 from edged.probes.sockets import SocketNetwork
-from edged.probes.worker_pool import CompletedProbe, ProbeWorker, ProbeWorkerPool
+from edged.probes.worker_pool import ProbeWorkerPool
 from edged.server.snapshots import Snapshots
 from edged.settings import EdgedSettings
 from edged.shutdown.logind import ShutdownSource, ShutdownWatch
@@ -54,7 +51,7 @@ from edged.shutdown.shutdown_manager import ShutdownManager
 from edged.static_pods.manager import StaticPodManager
 from edged.status.generator import StatusGenerator
 from edged.status.manager import StatusManager
-from edged.sync.events import PluginsChanged, PodHealthChanged, SyncEvent
+from edged.sync.events import SyncEvent
 from edged.sync.loop import SyncLoop
 from edged.sync.orphans import Orphans
 from edged.sync.store import LocalPods, PodStore
@@ -62,8 +59,6 @@ from edged.volume_manager import VolumeManager
 from metamanager.client import AsyncMetaClient, CallError, MetaClient
 
 _log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 
 class Dependencies(Struct, frozen=True):
@@ -80,8 +75,8 @@ class Assembly:
     """The parts of edged, made again at each start of the module.
 
     A part gets the parts that it calls when it is made, so that the order of construction is the order of the layers.
-    To the sync loop, which is made last, parts send events by `_send` and `_post`; they do so only after `start`. Lives
-    on the module's thread.
+    It is the `SyncEvents` of the parts: the sync loop is made last, and they send events only after `start`. Lives on
+    the module's thread.
 
     Args:
         module: edged.
@@ -97,8 +92,7 @@ class Assembly:
         self._runtime = given.snapshots.runtime = given.connect()
         self._meta = AsyncMetaClient(module)
         self._event_reporter = self._make_event_reporter()
-        on_thread = self._on_thread(self._event_reporter.report)
-        self._recorder = EventRecorder(module.clock, self._settings.node_name, on_thread)
+        self._recorder = EventRecorder(module.clock, self._settings.node_name, self._record_event)
         self._pod_events = PodEvents(self._recorder)
         self._node_events = NodeEvents(self._recorder, self._settings.node_name)
         self.pods = PodManager()
@@ -111,14 +105,14 @@ class Assembly:
         self._node_events.starting()
         self.node_reporter = self._make_node_reporter()
         self._reader = RuntimeReader(self._runtime)
-        self._lifecycle = PodLifecycle(module.runtime, self._runtime, self._network, self._health_changed)
-        self._puller = ImagePuller(module.runtime, self._runtime, self._settings.pulls, self._health_changed)
+        self._lifecycle = PodLifecycle(module.runtime, self._runtime, self._network, self)
+        self._puller = ImagePuller(module.runtime, self._runtime, self._settings.pulls, self)
         self._backoffs = BackOffs(BackOffPolicy.up_to(seconds(self._settings.crash_loop_limit)))
         self._probes = self._make_probes()
         self.housekeeping = self._make_housekeeping()
         self._machine = self._open_machine()
         self.node_shutdown = self._make_shutdown_manager()
-        self._runtime_watch = RuntimeWatch(module, self._settings, self._send)
+        self._runtime_watch = RuntimeWatch(module, self._settings)
         self._orphans = Orphans(self._settings.owner)
         self._pod_store = self._make_pod_store()
         self.sync_loop = self._make_sync_loop()
@@ -157,29 +151,17 @@ class Assembly:
 
     # events for the sync loop
 
-    def _send(self, event: SyncEvent) -> None:
+    def handle(self, event: SyncEvent) -> None:
         """Give an event to the sync loop; on the module's thread."""
         self.sync_loop.handle(event)
 
-    def _post(self, event: SyncEvent) -> None:
+    def post(self, event: SyncEvent) -> None:
         """Give an event to the sync loop on the module's thread; on any thread."""
         self.sync_loop.post(event)
 
-    def _health_changed(self, uid: PodUid) -> None:
-        """Report a new result of a hook or pull of a pod; on any thread."""
-        self._post(PodHealthChanged(uid))
-
-    def _probes_changed(self, uid: PodUid) -> None:
-        """Report a new result of a probe of a pod; on the module's thread."""
-        self._send(PodHealthChanged(uid))
-
-    def _plugins_changed(self) -> None:
-        """Report a change of storage drivers or devices; on the module's thread."""
-        self._send(PluginsChanged())
-
-    def _on_thread(self, function: Callable[[T], None]) -> Callable[[T], None]:
-        """Return a function that calls another one on the module's thread, for use on any thread."""
-        return lambda value: self._module.call_soon(lambda: function(value))
+    def _record_event(self, occurrence: Occurrence) -> None:
+        """Report an Event of Kubernetes; on any thread."""
+        self._module.call_soon(lambda: self._event_reporter.report(occurrence))
 
     # the parts
 
@@ -193,18 +175,18 @@ class Assembly:
         snapshots = self._given.snapshots
         return NodeDevices(
             self._module, self._settings.root, self._given.host.devices, pods=lambda: snapshots.pods,
-            changed=self._plugins_changed,
+            changes=self,
         )  # fmt: skip
 
     def _make_volume_manager(self) -> VolumeManager:
         settings = self._settings
         for_pods = max(0, self._memory - settings.eviction.reserve(Signal.MEMORY, self._memory))
         mounts = self._given.host.mounts
-        return VolumeManager(self._module, settings, mounts, for_pods, self.node, self._plugins_changed)
+        return VolumeManager(self._module, settings, mounts, for_pods, self.node, self)
 
     def _make_static_pods(self) -> StaticPodManager:
         return StaticPodManager(
-            self._module, self._meta, self._statuses, self.pods, lambda: self.node.state.registered
+            self._module, self._meta, self._statuses, self.pods, self.node
         )  # fmt: skip
 
     def _make_node_reporter(self) -> NodeReporter:
@@ -213,18 +195,21 @@ class Assembly:
             self._module.clock,
             self._settings,
             self.node,
-            self.static_pods.sync_mirrors,
+            self,
             self._node_events,
             self.volume_manager.drivers,
-            confirmed=self._announce_registration,
         )
 
-    def _announce_registration(self) -> None:
-        """Tell edgestream that the cloud has the Node object."""
+    def node_acknowledged(self) -> None:
+        """Create the mirror pods, which need the Node object."""
+        self.static_pods.sync_mirrors()
+
+    def node_confirmed(self) -> None:
+        """Tell edgestream and the metaserver that the cloud has the Node object."""
         module = self._module
-        if module.hive.members(Group.EDGESTREAM):
-            registered = module.message(REGISTRATION_RESOURCE, Operation.CONNECTED, None)
-            module.broadcast(Group.EDGESTREAM, registered)
+        for group in (Group.EDGESTREAM, Group.METASERVER):
+            if module.hive.members(group):
+                module.broadcast(group, module.message(REGISTRATION_RESOURCE, Operation.CONNECTED, None))
 
     def _make_syncer(self) -> PodSyncer:
         """Make the parts that pull images, and start, kill and remove containers (kubelet's kuberuntime manager)."""
@@ -249,21 +234,14 @@ class Assembly:
         """Make the probe manager, whose workers are started when they are needed."""
         module = self._module
 
-        def start_worker() -> pykka.ActorRef[ProbeWorker]:
-            return module.start_actor(ProbeWorker, runner, completed, name="edged/prober")
-
-        def completed(probe: CompletedProbe) -> None:
-            module.call_soon(lambda: pool.complete(probe))
-
-        runner = ContainerProbeRunner(self._runtime, self._network)
-        pool = ProbeWorkerPool(start_worker)
-        return ProbeManager(module, pool, self.pods.pod, self._probes_changed, self._pod_events)
+        workers = ProbeWorkerPool(module, ContainerProbeRunner(self._runtime, self._network))
+        return ProbeManager(module, workers, self.pods, self, self._pod_events)
 
     def _make_housekeeping(self) -> Housekeeping:
         snapshots = self._given.snapshots
         usage = NodeUsage(self._runtime, self._given.host.machine_info, lambda: snapshots.pods)
         return Housekeeping(
-            self._module, self._settings, usage, self._directories, self._recorder, self._post, self.node_reporter,
+            self._module, self._settings, usage, self._directories, self._recorder, self, self.node_reporter,
         )  # fmt: skip
 
     def _open_machine(self) -> ShutdownSource | None:
@@ -272,9 +250,8 @@ class Assembly:
         return host.shutdown() if settings.shutdown and host.shutdown is not None else None
 
     def _make_shutdown_manager(self) -> ShutdownManager:
-        released = self._machine.release if self._machine is not None else _release_nothing
         return ShutdownManager(
-            self._module, self._settings.shutdown, self.pods, self._send, self.node_reporter, released,
+            self._module, self._settings.shutdown, self.pods, self, self.node_reporter, self._machine,
             recorder=self._recorder,
         )  # fmt: skip
 
@@ -282,7 +259,7 @@ class Assembly:
         local_pods = LocalPods(
             self._settings.node_name, self.static_pods, self._directories, self._devices.manager
         )  # fmt: skip
-        return PodStore(self._module, self._meta, self._send, self._orphans, local_pods)
+        return PodStore(self._module, self._meta, self, self._orphans, local_pods)
 
     def _make_sync_loop(self) -> SyncLoop:
         settings, snapshots, hooks = self._settings, self._given.snapshots, self._lifecycle.post_start_hooks
@@ -311,19 +288,19 @@ class Assembly:
 
     def _start_actors(self) -> None:
         module, settings, host = self._module, self._settings, self._given.host
-        self._runtime_watch.start(self._runtime, self._reader, self._on_thread)
+        self._runtime_watch.start(self._runtime, self._reader, self.sync_loop)
         self.sync_loop.start()
         in_use = self.volume_manager.csi.in_use
         version = self._given.version
-        module.start_actor(NodeWatch, settings, self._runtime, self._post, version, host.machine_info, in_use)
+        module.start_actor(NodeWatch, settings, self._runtime, self.sync_loop, version, host.machine_info, in_use)
         self.volume_manager.start(DevicePlugin=self._devices)
         self._devices.start()
         self.housekeeping.start()
         if self._machine is not None:
             module.start_actor(ShutdownWatch, self._machine, self._send_shutdown)
-        self.volume_manager.watch_sizes(self.pods, self._send)
+        self.volume_manager.watch_sizes(self.pods, self.sync_loop)
         if settings.static_pods is not None:
-            self.static_pods.watch_directory(settings.static_pods, settings.node_name, self._post)
+            self.static_pods.watch_directory(settings.static_pods, settings.node_name, self.sync_loop)
 
     def _on_stored_node(self, answer: list[bytes] | CallError) -> None:
         if isinstance(answer, CallError):
@@ -338,7 +315,3 @@ class Assembly:
         """Send a message to edged itself, so that a recorded run has it; on any thread."""
         message = self._module.message(SHUTDOWN_RESOURCE, Operation.UPDATE, imminent)
         self._module.send(ModuleName.EDGED, message)
-
-
-def _release_nothing() -> None:
-    """Nothing delays the shutdown of this machine."""

@@ -7,8 +7,8 @@ from edged.node.status import NodeReport
 from edged.pleg.messages import PlegEvent
 from edged.pod_workers.job import Done
 from edged.pods.kill_options import KillPod
-from edged.pods.model import PodUid
 from edged.static_pods.directory import StaticPodChanges
+from edged.sync_events import PluginsChanged, PodHealthChanged
 
 
 class PodReleased(NamedTuple):
@@ -21,16 +21,6 @@ class PodsListed(NamedTuple):
     """The store has returned the pods of this node."""
 
     pods: tuple[Pod, ...]
-
-
-class PodHealthChanged(NamedTuple):
-    """A probe has another result, or a postStart hook or an image pull has ended."""
-
-    uid: PodUid
-
-
-class PluginsChanged(NamedTuple):
-    """A storage driver was added or removed, or devices were."""
 
 
 SyncEvent = (

@@ -16,11 +16,10 @@ from edged.housekeeping import Housekeeping
 from edged.lifecycle.pod_lifecycle import PodLifecycle
 from edged.node.reporter import NodeReporter
 from edged.node.status import NodeReport
-from edged.pleg.messages import PodInspected, PodInspection, Relisted, RelistFailed, WorkerInspection
+from edged.pleg.messages import PlegEvent, PodInspection, Relisted, RelistFailed, WorkerInspection
 from edged.pleg.watch import RuntimeWatch
-from edged.pod_workers.job import DeliveredObject, Done, Job, ObjectKey
+from edged.pod_workers.job import DeliveredObject, Done, Job, ObjectKey, Queue, Work
 from edged.pod_workers.syncer import PodSyncer
-from edged.pod_workers.work_queue import Queue, Work
 from edged.pod_workers.workers import PodWorkers
 from edged.pods.backoff import BackOffs
 from edged.pods.deadline import DEADLINE_EXCEEDED, deadline_of
@@ -39,10 +38,11 @@ from edged.static_pods.manager import StaticPodManager
 from edged.status.generator import StatusGenerator
 from edged.status.manager import StatusManager
 from edged.sync import pod_machine as machine
-from edged.sync.events import PluginsChanged, PodHealthChanged, PodReleased, PodsListed, SyncEvent
+from edged.sync.events import PodReleased, PodsListed, SyncEvent
 from edged.sync.orphans import Orphans
 from edged.sync.pod_machine import Effect, PodEvent, PodSyncRecord, SyncFacts
 from edged.sync.store import PodStore
+from edged.sync_events import PluginsChanged, PodHealthChanged
 
 _log = logging.getLogger(__name__)
 
@@ -54,10 +54,10 @@ class _Deadline(NamedTuple):
 
 
 class SyncLoop:
-    """Reconciles the pods that the cloud wants with those that the runtime has, and with this node's own decisions.
+    """Reconciles the pods that the cloud wants with the pods that the runtime has, and with this node's own decisions.
 
-    The module calls it with messages of the bus, the parts below with events (`handle`). What an event means for a pod
-    is decided by the machine of the pod (`pod_machine`); the loop finds the pod's record, and carries the effects out.
+    The module calls it with messages of the bus, the parts below with events (`handle`). The machine of a pod
+    (`pod_machine`) decides on the effects of an event; the loop finds the pod's record, and carries the effects out.
     Lives on the edged module's thread; every part that it calls is below it and knows no sync loop.
     """
 
@@ -100,7 +100,7 @@ class SyncLoop:
         self._runtime_watch = runtime_watch
         self._housekeeping = housekeeping
         self._snapshots = snapshots
-        self._workers = PodWorkers(context, syncer, self._job, self.post)
+        self._workers = PodWorkers(context, syncer, self)
         self._records: dict[PodUid, PodSyncRecord] = {}
         """Pods and orphans."""
         self._deadlines: dict[PodUid, _Deadline] = {}
@@ -122,14 +122,8 @@ class SyncLoop:
         match event:
             case Done():
                 self.handle_work_done(event)
-            case PodInspected(inspection):
-                self._note_relist()
-                self.handle_pleg_event(inspection)
-            case Relisted():
-                self._note_relist()
-                self.handle_relist(event)
-            case RelistFailed():
-                self._note_relist()
+            case PodInspection() | Relisted() | RelistFailed():
+                self.handle_pleg_event(event)
             case PodHealthChanged(uid):
                 self._step(uid, machine.HealthChanged())
             case KillPod():
@@ -184,7 +178,7 @@ class SyncLoop:
                 self._step(record.ref.uid, machine.RemovePod(grace_period, is_stored))
 
     def handle_stored_pods(self, pods: Iterable[Pod]) -> None:
-        """Take the pods that the store has listed, except those that messages have named meanwhile."""
+        """Take the pods that the store has listed, except pods that messages have named meanwhile."""
         for pod in sorted(pods, key=lambda pod: pod.metadata.creation_timestamp or ""):
             if ref_of(pod).uid not in self._updated:
                 self._update_pod(pod)
@@ -218,16 +212,22 @@ class SyncLoop:
 
     # events of the runtime and the workers
 
-    def handle_pleg_event(self, inspection: PodInspection) -> None:
-        """Take the facts of a pod that the PLEG has read. While a worker has the pod most changes are the worker's own,
-        so the pod is not queued: it is checked again when the job is done.
+    def handle_pleg_event(self, event: PlegEvent) -> None:
+        """Take the facts of pods that the PLEG has read. While a worker has a pod most changes are the worker's own, so
+        the pod is not queued: it is checked again when the job is done.
         """
-        self._step(inspection.facts.ref.uid, inspection)
+        self._snapshots.relisted_at = self._context.clock.monotonic()
+        self._runtime_watch.note(event)
+        match event:
+            case PodInspection():
+                self._step(event.facts.ref.uid, event)
+            case Relisted():
+                self._handle_relist(event)
 
-    def handle_relist(self, relisted: Relisted) -> None:
+    def _handle_relist(self, relisted: Relisted) -> None:
         """Take a relist of the PLEG, and remove the orphans that it shows (kubelet's HandlePodCleanups)."""
         for inspection in relisted.changed:
-            self.handle_pleg_event(inspection)
+            self._step(inspection.facts.ref.uid, inspection)
         for record in self._pods:
             if not record.observed and record.ref.uid not in relisted.snapshots:
                 self._step(record.ref.uid, machine.NotListed(relisted.at))
@@ -383,7 +383,7 @@ class SyncLoop:
             self._pods.is_held(uid),
         )
 
-    def _job(self, work: Work) -> Job | None:
+    def job(self, work: Work) -> Job | None:
         """Return the job of a pod for a worker that is free; None when nothing is left to do."""
         record = self._records.get(work.uid)
         return None if record is None else machine.next_job(record, self._now(work.uid))
@@ -489,9 +489,6 @@ class SyncLoop:
             known.timer.cancel()
 
     # the sources of pods
-
-    def _note_relist(self) -> None:
-        self._snapshots.relisted_at = self._context.clock.monotonic()
 
     def _note_message(self, uid: PodUid) -> None:
         if not self._complete:

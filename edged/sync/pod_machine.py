@@ -31,8 +31,7 @@ from msgspec import Struct
 from edged.api import ContainerStateWaiting, Nanoseconds, Pod
 from edged.pleg.messages import PodInspection
 from edged.pod_workers.errors import StartError
-from edged.pod_workers.job import DeliveredObject, Done, Job, ObjectKey
-from edged.pod_workers.work_queue import Queue, queue_of
+from edged.pod_workers.job import DeliveredObject, Done, Job, ObjectKey, Queue, queue_of
 from edged.pods.actions import PodActions, compute_pod_actions
 from edged.pods.backoff import BackOffs
 from edged.pods.grace_period import grace_seconds
@@ -338,8 +337,8 @@ Effect = (
 
 
 def step(record: PodSyncRecord, event: PodEvent, now: SyncFacts) -> Iterator[Effect]:
-    """Take an event of a pod into its record, and return the effects, of which each is carried out before the next one
-    is computed: `UpdateStatus` sets the status in the record, `Admit` may kill the pod.
+    """Take an event of a pod into its record, and return the effects, each carried out before the next one is
+    computed: `UpdateStatus` sets the status in the record, `Admit` may kill the pod.
 
     Changes nothing but the record, and reads no clock: the same arguments have the same effects.
 
@@ -541,8 +540,8 @@ def _next_retry(record: PodSyncRecord, now: SyncFacts) -> float:
 
 
 def _seconds_until_others_due(record: PodSyncRecord, pod: PodRecord, done: Done, now: SyncFacts) -> float:
-    """Return the seconds until another container of the pod is due: it waits for its own back-off, not for that of
-    another container's image. A container that ended during the job is due, and no event reports it once more.
+    """Return the seconds until another container of the pod is due: it waits for its own back-off, not for another
+    container's image. A container that ended during the job is due, and no event reports that again.
     """
     actions = record.next_actions(pod, now)
     ended = [start for start in actions.starts if start.after is not None]

@@ -1,7 +1,6 @@
 """The pods of the store at the start of edged."""
 
 import logging
-from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from beehive import Module, ResourceType
@@ -14,12 +13,13 @@ from edged.static_pods.manager import StaticPodManager
 from edged.sync.events import PodReleased, PodsListed
 from edged.sync.orphans import Orphans
 from edged.sync.recovery import PodRecovery
+from edged.sync_events import SyncEvents
 from metamanager.client import AsyncMetaClient, CallError
 
 _log = logging.getLogger(__name__)
 
 FILES_WAIT: Final = 600.0
-"""Seconds for which files without running containers stay when the store was new: the cloud may still send their pod.
+"""Seconds that files without running containers stay when the store was new: the cloud may still send their pod.
 It cannot be requested, for a directory has the uid of its pod and not its name."""
 _AGAIN: Final = 1.0
 
@@ -53,7 +53,7 @@ class PodStore:
     Args:
         module: edged; it is ready when the store is listed.
         meta: asks the store.
-        send: takes the pods.
+        events: take the pods.
         orphans: looked for once all pods are known.
         local_pods: which pods belong to this node.
     """
@@ -62,13 +62,13 @@ class PodStore:
         self,
         module: Module,
         meta: AsyncMetaClient,
-        send: Callable[[PodsListed | PodReleased], None],
+        events: SyncEvents[PodsListed | PodReleased],
         orphans: Orphans,
         local_pods: LocalPods,
     ) -> None:
         self._module = module
         self._meta = meta
-        self._send = send
+        self._events = events
         self._orphans = orphans
         self._local_pods = local_pods
         self._recovery: PodRecovery | None = None
@@ -119,7 +119,7 @@ class PodStore:
             return
         pods = [pod for raw in answer if (pod := read_cloud_pod(raw, "from the store")) is not None]
         self.listed = True
-        self._send(PodsListed(tuple(filter(self._local_pods.is_mine, pods))))
+        self._events.handle(PodsListed(tuple(filter(self._local_pods.is_mine, pods))))
         self._module.announce_ready()
 
     def _ask_again(self, error: CallError) -> None:
@@ -130,7 +130,7 @@ class PodStore:
         pod = read_cloud_pod(raw, "from the cloud")
         if pod is None or pod.metadata.uid != uid or not self._local_pods.is_mine(pod):
             return False
-        self._send(PodReleased(pod))
+        self._events.handle(PodReleased(pod))
         return True
 
 

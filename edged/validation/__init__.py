@@ -1,4 +1,4 @@
-"""Kubernetes' validation rules: the language in which they are written, and the rules of pods.
+"""Kubernetes' validation rules: their language, and the rules of pods.
 
 edged rejects pods by the rules that protect a node, the API server by all of them. The rules of other kinds are in
 `modules.apimachinery.validation`.

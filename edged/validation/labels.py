@@ -18,7 +18,7 @@ _NO_OPERATOR: Final = "not a valid selector operator"
 
 
 def labels(value: Mapping[str, str], path: str, found: Causes) -> None:
-    """Check the keys and values of labels; each is told at the path of the map, as an API server does."""
+    """Check the keys and values of labels; each is reported at the path of the map, as an API server does."""
     for key, member in value.items():
         label_key(key, path, found)
         label_value(member, path, found)

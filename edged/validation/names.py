@@ -1,6 +1,6 @@
 """The formats of Kubernetes' names, keys and labels, in the words of its validation (apimachinery's `util/validation`).
 
-Each function yields what is wrong with a text.
+Each function yields the errors of a text.
 """
 
 import re
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 Faults = Callable[[str], Iterable[str]]
-"""Yields what is wrong with a text."""
+"""Yields the errors of a text."""
 
 _NAME: Final = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"

@@ -1,7 +1,7 @@
 """The language of validation rules: small functions, and tables that say which of them holds for which field.
 
-A rule takes a value, the path of its field and the list of causes, and appends what is wrong. A table (`Fields`) has a
-rule for each field of an object, in the order in which Kubernetes checks them; `Union` is a table of members of which
+A rule takes a value, the path of its field and the list of causes, and appends the errors. A table (`Fields`) has a
+rule for each field of an object, in Kubernetes' order; `Union` is a table of members of which
 one must be set, `Each` and `Items` are lists. Values have the types of their kind: the conversion of the object has
 checked that before. Each rule is linear in its value.
 
@@ -27,7 +27,7 @@ class Row(NamedTuple):
     """A rule with how it treats an absent value. Without one, absent means null, "", 0, false and empty (Go's zero)."""
 
     rule: Rule | None
-    """The rule of API servers; None for none."""
+    """The rule of API servers, if there is one."""
     is_needed: bool = False
     """Whether an absent value is `Required value`."""
     why: str = ""
@@ -38,7 +38,7 @@ class Row(NamedTuple):
     """Whether the rule is asked about `zero` in place of an absent value."""
     zero: Any = None
     for_nodes: "Row | None" = None
-    """The row that edged applies; None for none of its own."""
+    """The row that edged applies; None without its own."""
 
 
 def row(rule: Rule | Row) -> Row:
@@ -142,8 +142,9 @@ class Each:
     Args:
         rule: of one element.
         also: rules of the list as a whole, asked afterwards.
-        most: maximum of elements; 0 for none.
-        is_indexed: whether an element is told by its index; Kubernetes tells some at the object that has the list.
+        most: maximum of elements; 0 without a limit.
+        is_indexed: whether an element is reported by its index; Kubernetes reports some at the object that has the
+            list.
     """
 
     def __init__(self, rule: Rule, *also: Rule, most: int = 0, is_indexed: bool = True) -> None:

@@ -77,7 +77,7 @@ def _token_seconds(value: Any, path: str, found: Causes) -> None:
 
 
 def _token_path(value: Mapping[str, Any], path: str, found: Causes) -> None:
-    """Check a token's path, which is told at the volume, as in Kubernetes."""
+    """Check a token's path, which is reported at the volume, as in Kubernetes."""
     where, text = f"{path.rpartition('.sources[')[0]}.path", value.get("path") or ""
     if not text:
         found.append(required(where))

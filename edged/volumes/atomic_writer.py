@@ -1,6 +1,6 @@
-"""Files that change all at once: readers of the volume see the old set or the new one, never a mix.
+"""Files that all change together: readers of the volume see the old set or the new one, never a mix.
 
-The layout is that of kubelet's AtomicWriter, on which programs in containers rely:
+The layout is kubelet's (AtomicWriter), because programs in containers rely on it:
 
     ..2026_11_20_01_54_50.1/greeting     the files of one version
     ..data -> ..2026_11_20_01_54_50.1    the version in force; replaced by one rename
@@ -66,7 +66,7 @@ class AtomicWriter:
         return version if within and version.is_dir() else None
 
     def _new_version(self, payload: Payload, now: Nanoseconds) -> Path:
-        """Write a version. An incomplete one is removed at once, because retries on a full disk would pile them up."""
+        """Write a version. An incomplete one is removed immediately: retries on a full disk would pile them up."""
         version = self._make_directory(now)
         try:
             for path, file in payload.items():

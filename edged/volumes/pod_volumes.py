@@ -36,7 +36,7 @@ class PodVolumeSources(VolumeSources, ClaimSources, CsiSources, Protocol):
 
 
 class PodVolumes:
-    """Sets up and removes the volumes of pods. Several workers use it at once, each for another pod.
+    """Sets up and removes the volumes of pods. Several workers use it at the same time, each for another pod.
 
     Mounts are found in the kernel's table, and a driver's published volumes in records beside them, so that an agent
     can remove the volumes of a pod that an earlier one has set up.
@@ -61,7 +61,7 @@ class PodVolumes:
         self._paths = paths
         self.mounts = mounts or KernelMounts()
         self._memory = memory
-        self._csi = csi or CsiMounter(paths, CsiDrivers(lambda: None), self.mounts, "")
+        self._csi = csi or CsiMounter(paths, CsiDrivers(), self.mounts, "")
         self._node = node
         self._plans: dict[tuple[PodUid, str], PersistentPlan] = {}
         """Plans of claimed volumes: a claim's volume does not change while a pod uses it."""

@@ -14,7 +14,7 @@ from modules.cloud.messages import LinkSession
 from modules.page.feeds import NAMES, Feeds
 from modules.page.picture import Picture
 from modules.page.pod_story import PodStories
-from modules.tools.fleet.rows import NodeRow, PodRow
+from modules.tools.fleet.rows import FleetPodRow, NodeRow
 from modules.tools.fleet.sentences import pods_sentence
 from modules.tools.printing.fields import JsonObject, objects_at, text_at
 
@@ -36,7 +36,7 @@ class PodGroup(msgspec.Struct, frozen=True):
 
     owner: str
     status: str
-    pods: Sequence[PodRow]
+    pods: Sequence[FleetPodRow]
 
 
 class Pods(msgspec.Struct, frozen=True):
@@ -45,7 +45,7 @@ class Pods(msgspec.Struct, frozen=True):
     sentence: str
     groups: Sequence[PodGroup]
     """Those that do not run, unless something is searched."""
-    found: Sequence[PodRow]
+    found: Sequence[FleetPodRow]
     """Those that a search has found."""
     more: int
     """Pods that were found beyond these."""
@@ -57,7 +57,7 @@ class NodeStory(msgspec.Struct, frozen=True):
     row: NodeRow
     facts: Mapping[str, str]
     conditions: Sequence[Mapping[str, str]]
-    pods: Sequence[PodRow]
+    pods: Sequence[FleetPodRow]
     sessions: Sequence[LinkSession]
     now: float
 
@@ -140,7 +140,7 @@ class FleetApi:
             return Pods(
                 pods_sentence(pods, self._picture.rows()), [], found[:_MOST_PODS], max(0, len(found) - _MOST_PODS)
             )
-        groups: defaultdict[tuple[str, str], list[PodRow]] = defaultdict(list)
+        groups: defaultdict[tuple[str, str], list[FleetPodRow]] = defaultdict(list)
         for pod in pods:
             if pod.is_troubled:
                 groups[pod.owner or f"pod {pod.key}", pod.status].append(pod)
@@ -159,7 +159,7 @@ def _facts(node: JsonObject) -> dict[str, str]:
     return {name: value for name, value in {**facts, "addresses": ", ".join(addresses)}.items() if value}
 
 
-def _searched(pod: PodRow) -> str:
+def _searched(pod: FleetPodRow) -> str:
     return f"{pod.key} {pod.node} {pod.status} {pod.owner} {pod.image}".lower()
 
 

@@ -9,10 +9,10 @@ import msgspec
 
 from modules.cloud.messages import LinkSession, NodeConnection
 from modules.tools.fleet.facts import facts_of
-from modules.tools.fleet.findings import Finding, Fleet, findings
-from modules.tools.fleet.rows import LinkRow, NodeRow, PodRow, node_row, pod_row
-from modules.tools.fleet.sentences import Part, fleet_sentence, pods_sentence
-from modules.tools.fleet.states import AWAY, BEHIND, CONNECTED, NEVER, Link, state_of
+from modules.tools.fleet.findings import Fleet, FleetFinding, findings
+from modules.tools.fleet.rows import FleetPodRow, LinkRow, NodeRow, node_row, pod_row
+from modules.tools.fleet.sentences import SentencePart, fleet_sentence, pods_sentence
+from modules.tools.fleet.states import AWAY, BEHIND, CONNECTED, NEVER, NodeLink, state_of
 from modules.tools.fleet.today import Happening, today
 from modules.tools.printing.ages import seconds_of
 from modules.tools.printing.fields import JsonObject, text_at
@@ -39,12 +39,12 @@ class Links(msgspec.Struct, frozen=True):
     """By node, why its connection was refused."""
 
 
-class Head(msgspec.Struct, frozen=True, omit_defaults=True):
+class FleetHead(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a page about the fleet has above its table."""
 
-    sentence: Sequence[Part]
+    sentence: Sequence[SentencePart]
     pods: str
-    findings: Sequence[Finding]
+    findings: Sequence[FleetFinding]
     more: int
     """Findings beyond these."""
     today: Sequence[Happening]
@@ -68,7 +68,7 @@ class Changes(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether `set` has all rows."""
     set: Sequence[msgspec.Raw] = ()
     gone: Sequence[str] = ()
-    head: Head | None = None
+    head: FleetHead | None = None
     """None if it has not changed."""
 
 
@@ -85,7 +85,7 @@ class Picture:
         self._program = program
         self._lock = threading.Lock()
         self._nodes: dict[str, JsonObject] = {}
-        self._pods: dict[str, PodRow] = {}
+        self._pods: dict[str, FleetPodRow] = {}
         self._links = Links()
         self._links_at = 0.0
         """When they were read: their ages count from then."""
@@ -101,7 +101,7 @@ class Picture:
         self._forgotten = 0
         """The version up to which it is not known any more which rows have gone."""
         self._version = 0
-        self._head: tuple[int, bytes, Head] | None = None
+        self._head: tuple[int, bytes, FleetHead] | None = None
         self._made_at = 0.0
 
     # What feeds report
@@ -191,7 +191,7 @@ class Picture:
                 self._make(self._now())
             return list(self._made)
 
-    def pods(self) -> list[PodRow]:
+    def pods(self) -> list[FleetPodRow]:
         """Return the rows of all pods."""
         with self._lock:
             return list(self._pods.values())
@@ -203,7 +203,7 @@ class Picture:
 
     def _make(self, now: float) -> None:
         self._made_at = now
-        pods: defaultdict[str, list[PodRow]] = defaultdict(list)
+        pods: defaultdict[str, list[FleetPodRow]] = defaultdict(list)
         for pod in self._pods.values():
             pods[pod.node].append(pod)
         names = self._nodes.keys() | self._links.connections.keys() | self._links.refused.keys()
@@ -228,7 +228,7 @@ class Picture:
         if self._head is None or self._head[1] != head_bytes:
             self._head = self._version, head_bytes, head
 
-    def _head_of(self, now: float) -> Head:
+    def _head_of(self, now: float) -> FleetHead:
         pods = list(self._pods.values())
         found, number = findings(Fleet(self._made, pods, now, self._program))
         joined = {name: seconds_of(text_at(each, "metadata.creationTimestamp")) for name, each in self._nodes.items()}
@@ -236,12 +236,12 @@ class Picture:
         counts: defaultdict[str, int] = defaultdict(int)
         for row in self._made:
             counts[row.state] += 1
-        return Head(
+        return FleetHead(
             fleet_sentence(self._made), pods_sentence(pods, self._made), found, number - len(found),
             today(sessions, {name: at for name, at in joined.items() if at is not None}, now), dict(counts),
         )  # fmt: skip
 
-    def _row(self, name: str, pods: Sequence[PodRow], now: float) -> NodeRow:
+    def _row(self, name: str, pods: Sequence[FleetPodRow], now: float) -> NodeRow:
         node, sessions = self._nodes.get(name), self._sessions.get(name, [])
         newest = sessions[0] if sessions else None
         connection, holder = self._links.connections.get(name), self._links.elsewhere.get(name, "")
@@ -255,7 +255,7 @@ class Picture:
         )
         if connection is not None:
             oldest = self._moment(name, "oldest", connection.oldest_seconds) if connection.unacknowledged else 0.0
-            link = Link(
+            link = NodeLink(
                 connection.connected_seconds, connection.keepalive_seconds,
                 connection.oldest_seconds if connection.unacknowledged else 0.0, connection.is_behind,
             )  # fmt: skip

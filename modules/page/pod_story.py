@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from modules.tools.fleet.rows import PodRow, pod_row
+from modules.tools.fleet.rows import FleetPodRow, pod_row
 from modules.tools.kubectl.rest import RestClient, path_of
 from modules.tools.kubectl.session import Session
 from modules.tools.kubectl.why import pod_facts
@@ -46,7 +46,7 @@ class EventRow(msgspec.Struct, frozen=True):
 class PodStory(msgspec.Struct, frozen=True):
     """The answer of `GET /page/v1/explain/NAMESPACE/POD`."""
 
-    row: PodRow
+    row: FleetPodRow
     answer: Answer
     containers: Sequence[ContainerRow]
     conditions: Sequence[Mapping[str, str]]

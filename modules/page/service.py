@@ -30,7 +30,7 @@ class Token(msgspec.Struct, frozen=True):
     token: str
 
 
-class Key(msgspec.Struct, frozen=True):
+class SessionKey(msgspec.Struct, frozen=True):
     """The answer to it."""
 
     key: str
@@ -109,7 +109,7 @@ class PageService:
         if not key:
             hint = "`cloudcore page` prints a new address; each can be opened once, within a minute"
             raise HttpStatusError(401, "the address was used, or is too old", hint=hint)
-        return json(msgspec.json.encode(Key(key)))
+        return json(msgspec.json.encode(SessionKey(key)))
 
 
 def _files() -> dict[str, tuple[str, Response]]:

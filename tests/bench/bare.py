@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from unittest.mock import Mock
 
 import grpc
 import msgspec
@@ -98,7 +99,7 @@ def requests_of(manifest: JsonObject, endpoint: str, directory: Path) -> Request
         settings,
         clock,
         client,
-        ImageManager(client, ImagePuller(Threads(), client, settings.pulls, lambda _uid: None), backoffs, events),
+        ImageManager(client, ImagePuller(Threads(), client, settings.pulls, Mock()), backoffs, events),
         PodResources(files, cgroups, devices, objects, machine),
         LocalNode(devices),
         events,

@@ -249,6 +249,16 @@ def test_what_the_store_cannot_take_leaves_and_is_told_again() -> None:
     assert [one.message.route.resource for one in disk.values()] == ["default/device/b"]
 
 
+def test_answers_leave_in_their_order_again_after_a_lost_link() -> None:
+    outgoing = bounded(10, 10_000)
+    answers = [message(f"default/pod/{name}", "response", parent_msg_id="p") for name in "abc"]
+    for each in answers:
+        outgoing.offer(entry(each))
+    assert [outgoing.take().message.id for _ in range(2)] == [each.id for each in answers[:2]]
+    outgoing.link_lost()
+    assert drain(outgoing) == [each.id for each in answers]
+
+
 def test_removals_do_not_pile_up_while_the_store_refuses() -> None:
     """A state that a newer one replaces during a write that then fails has no row."""
     outgoing = bounded(10, 10_000)

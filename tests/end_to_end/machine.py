@@ -160,6 +160,8 @@ class Edge:
         """Of the module testManager; 0: it is switched off."""
         self.tunnel_port = 0
         """Where the cloud's end of the stream tunnel listens; 0: edgestream is switched off."""
+        self.mesh: dict[str, Any] = {}
+        """Settings of edgemesh."""
         self.longest_back_off = 300.0
         self.options: list[str] = []
         """Further options of `run`."""
@@ -263,6 +265,7 @@ class Edge:
         modules = _replace(
             config.modules,
             meta_manager=_replace(config.modules.meta_manager, meta_server=server),
+            edge_mesh=_replace(config.modules.edge_mesh, **self.mesh),
             edge_hub=_replace(hub, websocket=_replace(hub.websocket, server=f"ws://{cloud_address}")),
             edged=_replace(
                 edged,

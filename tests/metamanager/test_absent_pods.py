@@ -10,8 +10,9 @@ import pytest
 
 from beehive import Message, ModuleName, Operation
 from beehive.testing import Harness
-from metamanager.absent_pods import StoredPod, absent
+from metamanager.absent_pods import absent
 from metamanager.errors import StoreWriteError
+from metamanager.rows import StoredPod
 from metamanager.sqlite_store import SqliteStore
 from tests.metamanager.support import META, NOT_FOUND, connect, disconnect, from_cloud
 from tests.metamanager.test_pod_list import (

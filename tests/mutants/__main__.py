@@ -31,7 +31,7 @@ def main() -> int:
 
 
 def _judge(chosen: argparse.Namespace) -> int:
-    sample = _sample(chosen.only, chosen.sample, chosen.seed, chosen.name)
+    sample = _sample(chosen.only, chosen.sample, chosen.seed, chosen.name, order=chosen.order)
     known, new = {survivor.name for survivor in survivors()}, []
     counts: dict[str, Counter[str]] = {}
     runner, end = Runner(), time.monotonic() + chosen.minutes * 60
@@ -56,13 +56,16 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--tests", default=[], nargs="*", metavar="TEST", help="instead of the package's own")
     parser.add_argument("--sample", type=int, default=100, metavar="N", help="mutants, drawn at random (default 100)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the sample")
+    parser.add_argument("--order", action="store_true", help="only changes of order, of time, and of bounds by one")
     parser.add_argument("--simulation", action="store_true", help="run the simulation's plans, too")
     parser.add_argument("--minutes", type=float, default=20.0, metavar="N", help="at most (default 20)")
     return parser.parse_args()
 
 
-def _sample(only: str, number: int, seed: int, names: list[str]) -> list[Mutant]:
+def _sample(only: str, number: int, seed: int, names: list[str], *, order: bool) -> list[Mutant]:
     found = [mutant for path in modules(only) for mutant in mutants(path, (ROOT / path).read_text())]
+    if order:
+        found = [mutant for mutant in found if mutant.of_order]
     if names:
         return [mutant for mutant in found if mutant.name in names]
     _say(f"{min(number, len(found))} of {len(found)} mutants")

@@ -59,6 +59,8 @@ class Mutant(NamedTuple):
     after: str
     name: str
     """Hash of path, function, statement and change; it does not depend on the line."""
+    of_order: bool = False
+    """Whether it changes the order or the time of something, or a bound by one."""
 
 
 def mutants(path: str, source: str) -> list[Mutant]:
@@ -77,7 +79,7 @@ def mutants(path: str, source: str) -> list[Mutant]:
         text = f"{path} {function} {before} {after}"
         seen[text] += 1
         name = hashlib.sha256(f"{text} {seen[text]}".encode()).hexdigest()[:10]
-        found.append(Mutant(path, number, statement.lineno, function, before, after, name))
+        found.append(Mutant(path, number, statement.lineno, function, before, after, name, change.of_order))
     return [mutant for mutant in found if mutant.before != mutant.after]
 
 
@@ -97,6 +99,8 @@ class Change(NamedTuple):
     make: Callable[[], Undo]
     text: tuple[str, str] | None = None
     """Before and after, if the change is not within the statement."""
+    of_order: bool = False
+    """As of the mutant."""
 
 
 Candidate = tuple[str, ast.stmt, Change]
@@ -124,10 +128,15 @@ def _of_statement(body: list[ast.stmt], index: int, statement: ast.stmt, functio
         yield function, statement, change
     if isinstance(statement, ast.With) and not is_lock(statement):
         always = ast.copy_location(ast.If(ast.Constant(value=True), statement.body, []), statement)
-        yield function, statement, Change(lambda: _put(body, index, always), (_head(statement), _head(always)))
+        yield (
+            function,
+            statement,
+            Change(lambda: _put(body, index, always), (_head(statement), _head(always)), of_order=True),
+        )
     if index + 1 < len(body) and is_order_open(statement, body[index + 1]) and not function.endswith("__init__"):
         first, second = _head(statement), _head(body[index + 1])
-        yield function, statement, Change(lambda: _swap(body, index), (f"{first}; {second}", f"{second}; {first}"))
+        texts = f"{first}; {second}", f"{second}; {first}"
+        yield function, statement, Change(lambda: _swap(body, index), texts, of_order=True)
     for part in ("body", "orelse", "finalbody"):
         yield from _of_body(getattr(statement, part, []), function)
     for handler in getattr(statement, "handlers", []):
@@ -148,7 +157,8 @@ def _of_expressions(statement: ast.stmt) -> Iterator[Change]:
     for node in _own_nodes(statement):
         match node:
             case ast.Compare(ops=[operator]) if type(operator) in _COMPARISONS:
-                yield _replace(node, "ops", [_COMPARISONS[type(operator)]()])
+                of_order = isinstance(operator, ast.Lt | ast.LtE | ast.Gt | ast.GtE)
+                yield _replace(node, "ops", [_COMPARISONS[type(operator)]()], of_order=of_order)
             case ast.BoolOp():
                 other = ast.Or() if isinstance(node.op, ast.And) else ast.And()
                 yield _replace(node, "op", other)
@@ -173,11 +183,11 @@ def _of_expressions(statement: ast.stmt) -> Iterator[Change]:
 def _of_call(node: ast.Call) -> Iterator[Change]:
     match node:
         case ast.Call(func=ast.Attribute(attr="pop") as called, args=[_, _]):
-            yield _replace(called, "attr", "get")
+            yield _replace(called, "attr", "get", of_order=True)
         case ast.Call(func=ast.Attribute(attr=name) as called) if name in _NEIGHBOURS:
-            yield _replace(called, "attr", _NEIGHBOURS[name])
+            yield _replace(called, "attr", _NEIGHBOURS[name], of_order=True)
         case ast.Call(func=ast.Name(id=name) as called) if name in _NEIGHBOURS:
-            yield _replace(called, "id", _NEIGHBOURS[name])
+            yield _replace(called, "id", _NEIGHBOURS[name], of_order=True)
 
 
 def _own_nodes(statement: ast.stmt) -> Iterator[ast.AST]:
@@ -198,13 +208,13 @@ def _own_nodes(statement: ast.stmt) -> Iterator[ast.AST]:
                     waiting.append(child)
 
 
-def _replace(node: ast.AST, field: str, value: object) -> Change:
+def _replace(node: ast.AST, field: str, value: object, *, of_order: bool = False) -> Change:
     def change() -> Undo:
         before = getattr(node, field)
         setattr(node, field, value)
         return lambda: setattr(node, field, before)
 
-    return Change(change)
+    return Change(change, of_order=of_order)
 
 
 def _put(body: list[ast.stmt], index: int, statement: ast.stmt) -> Undo:

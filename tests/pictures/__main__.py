@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from tests.pictures.demo_node import demo_node
-from tests.pictures.making import docs_site, no_site, top_live, trace_page
+from tests.pictures.making import docs_site, fleet_pages, no_site, top_live, trace_page
 from tests.support.browser import why_none
 
 
@@ -19,6 +19,7 @@ def main() -> int:
         with demo_node() as node:
             made = top_live(node, directory)
             made += [] if why_none() else trace_page(node, directory)
+        made += [] if why_none() else fleet_pages(directory)
         missing = why_none() or no_site()
         made += [] if missing else docs_site(directory)
         for path in made:

@@ -18,6 +18,7 @@ from modules.processes.edgecore.top.app import Looked, TopApp
 from modules.processes.edgecore.top.look import Look, RootDisk
 from modules.tools.printing.fields import JsonObject
 from tests.end_to_end.processes import REPOSITORY
+from tests.modules.page.fleet_of_200 import fleet_page
 from tests.modules.processes.edgecore.top.made import MadeView
 from tests.pictures.demo_node import SHOWN, DemoNode
 from tests.support.browser import browser
@@ -32,6 +33,7 @@ _GIB: Final = 1 << 30
 _FONT: Final = "ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace"
 _WINDOW: Final = (1280, 800)
 _SITE_WINDOW: Final = (1280, 860)
+_NARROW: Final = (390, 800)
 
 
 def top_live(node: DemoNode, directory: Path) -> list[Path]:
@@ -59,6 +61,28 @@ def trace_page(node: DemoNode, directory: Path) -> list[Path]:
             window.run("document.activeElement.blur()")
             assert f"pod default/{SHOWN}" in window.run("return document.body.innerText")
             window.picture(made[-1])
+    return made
+
+
+def fleet_pages(directory: Path) -> list[Path]:
+    """Make `page-fleet.png`, its dark and narrow ones, and `page-pod.png`, of a fleet with planted faults."""
+    made = []
+    with fleet_page(directory) as page:
+        for name, size in (("fleet", _WINDOW), ("fleet-dark", _WINDOW), ("fleet-narrow", _NARROW)):
+            made.append(directory / f"page-{name}.png")
+            with browser(*_WINDOW, dark=name == "fleet-dark") as window:
+                window.resize(*size)
+                window.open(page.address())
+                window.wait("document.querySelectorAll('.rows .row').length === 200")
+                window.picture(made[-1])
+                if name == "fleet":
+                    made.append(directory / "page-pod.png")
+                    pod = (
+                        "[...document.querySelectorAll('.todo li')].find((each) => each.textContent.includes('prices'))"
+                    )
+                    window.run(f"{pod}.querySelector('a').click()")
+                    window.wait("Boolean(document.querySelector('.chain'))")
+                    window.picture(made[-1])
     return made
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.pictures.demo_node import WAITS, DemoNode, demo_node
-from tests.pictures.making import docs_site, no_site, top_live, trace_page
+from tests.pictures.making import docs_site, fleet_pages, no_site, top_live, trace_page
 from tests.support.browser import why_none
 
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
@@ -53,6 +53,21 @@ def test_the_page_of_a_trace(node: DemoNode, tmp_path: Path) -> None:
         assert 20_000 < len(data) < MOST_BYTES
     assert brightness(light) > 200
     assert brightness(dark) < 60
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(bool(why_none()), reason=why_none())
+@pytest.mark.slow
+def test_the_page_of_a_fleet(tmp_path: Path) -> None:
+    """Light, dark and narrow, and not blank; and a pod's."""
+    made = {path.name: path for path in fleet_pages(tmp_path)}
+    assert sorted(made) == ["page-fleet-dark.png", "page-fleet-narrow.png", "page-fleet.png", "page-pod.png"]
+    for path in made.values():
+        assert len(set(pixels(path.read_bytes()))) > 50
+        assert 15_000 < path.stat().st_size < MOST_BYTES
+    assert png_size(made["page-fleet-narrow.png"].read_bytes())[0] == 390
+    assert brightness(made["page-fleet.png"]) > 200
+    assert brightness(made["page-fleet-dark.png"]) < 60
 
 
 @pytest.mark.timeout(600)

@@ -56,9 +56,9 @@ class Owner(Module):
 
     def on_start(self) -> None:
         """Look."""
-        self.start_actor(replay_directory(self._recorded), self._directory, "node", self._see)
+        self.start_actor(replay_directory(self._recorded), self._directory, "node", self)
 
-    def _see(self, changes: StaticPodChanges) -> None:
+    def post(self, changes: StaticPodChanges) -> None:
         self.seen.append((round(self.clock.monotonic(), 3), changes))
 
 

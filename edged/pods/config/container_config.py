@@ -24,7 +24,7 @@ class ContainerContext(Struct, frozen=True):
         image: the runtime's name of the image (PullImage's or ImageStatus' answer).
         environment: names and values in order, from `environment`; commands may refer to them.
         target: the container whose processes an ephemeral container shares.
-        mounts: from `container_mounts`, in the order in which they are made.
+        mounts: from `container_mounts`, in the order of their making.
         seccomp_root: directory of the node's seccomp profiles (`<rootDirectory>/seccomp`).
         seccomp_default: whether a container without a profile gets the runtime's.
         devices: settings for its allocated devices.

@@ -75,7 +75,7 @@ def container_security(
 ) -> cri.LinuxContainerSecurityContext:
     """Return the security context of a container (kubelet's determineEffectiveSecurityContext).
 
-    `masked` are paths of this machine that containers may not read, beside those of every machine; `users` are the
+    `masked` are paths of this machine that containers may not read, beside every machine's; `users` are the
     pod's own, if it has any.
     """
     own, shared = _contexts(pod, container)
@@ -121,7 +121,7 @@ def sandbox_security(pod: Pod, users: cri.UserNamespace | None = None) -> cri.Li
 def namespaces(pod: Pod, users: cri.UserNamespace | None = None) -> cri.NamespaceOption:
     """Return which namespaces are the host's, the pod's, or each container's own; `users` are the pod's own.
 
-    Raises ConfigError for a pod that wants users of its own and has none.
+    Raises ConfigError for a pod that wants its own users and has no range of them.
     """
     spec = pod.spec
     if spec.host_users is False and users is None:

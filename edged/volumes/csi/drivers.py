@@ -1,11 +1,12 @@
 """The registered storage drivers of this node, and the node's annotations and labels for them."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from edged.errors import PluginError
 from edged.plugins.watcher import Plugin
+from edged.sync_events import PluginsChanged, SyncEvents
 from edged.volumes.csi.model import Driver
 
 if TYPE_CHECKING:
@@ -24,11 +25,11 @@ class CsiDrivers:
     mappings.
 
     Args:
-        changed: called after each change, on the watcher's thread.
+        changes: take each change.
     """
 
-    def __init__(self, changed: Callable[[], None]) -> None:
-        self._changed = changed
+    def __init__(self, changes: SyncEvents[PluginsChanged] | None = None) -> None:
+        self._changes = changes
         self._drivers: Mapping[str, Driver] = {}
         self._clients: Mapping[str, CsiClient] = {}
         self._gone: frozenset[str] = frozenset()
@@ -67,6 +68,10 @@ class CsiDrivers:
         client.close()
         self._changed()
 
+    def _changed(self) -> None:
+        if self._changes is not None:
+            self._changes.post(PluginsChanged())
+
     def get(self, name: str) -> "tuple[Driver, CsiClient]":
         """Return a driver and its client. Raises PluginError, which passes when the driver registers."""
         driver, client = self._drivers.get(name), self._clients.get(name)
@@ -93,7 +98,7 @@ class CsiDrivers:
 
 
 def with_node_ids(annotations: Mapping[str, str], ids: Mapping[str, str], gone: frozenset[str]) -> dict[str, str]:
-    """Return a node's annotations with the drivers' node ids entered, and those of removed drivers deleted.
+    """Return a node's annotations with the drivers' node ids entered, and removed drivers' ids deleted.
 
     Drivers that did not register with this agent stay: they may only be slower to start.
     """

@@ -108,7 +108,7 @@ class EventBus(Module):
         self._is_dropping = False
         self._events = NodeEventRecorder(self, settings.node, self._meta)
         self._told_down: set[str] = set()
-        """The brokers of which an event says that they are away."""
+        """The brokers that an event has reported as away."""
         self._counters.waiting = self._waiting
 
     def on_start(self) -> None:

@@ -70,7 +70,16 @@ class WatchAgent(Module):
     @handles(ResourceType.CONNECTION, Operation.CONNECT)
     def connection_changed(self, message: Message) -> None:
         """Repeat the watches on a new connection: the cloud may be another one."""
-        if self._watches and message.content_bytes() == CLOUD_CONNECTED.encode():
+        if message.content_bytes() == CLOUD_CONNECTED.encode():
+            self._repeat()
+
+    @handles(ResourceType.REGISTRATION, source=ModuleName.EDGED)
+    def node_is_registered(self, _message: Message) -> None:
+        """Repeat the watches: a cloud forgets those of a node that registers anew, as at its first start."""
+        self._repeat()
+
+    def _repeat(self) -> None:
+        if self._watches:
             repeated = self.message(SYNC, "null", self._watches, group=Group.DYNAMICCONTROLLER)
             self.request(ModuleName.EDGEHUB, repeated, _SECONDS, self._repeated)
 

@@ -17,14 +17,16 @@ from beehive.clock import Clock
 from beehive.trace import CriCall, CriEvent
 from beehive.trace_context import current_cause, resumed
 from edged.pleg.hints import Hints
-from edged.pleg.messages import PlegEvent, PodInspected, PodInspection, Relisted
+from edged.pleg.messages import PlegEvent, PodInspection, Relisted
 from edged.pleg.pace import RelistPace
 from edged.pleg.pleg import Pleg
 from edged.pleg.reader import RuntimeReader
 from edged.pleg.recording import CHANGED, GONE
-from edged.pod_workers.job import Done, Syncer, Worker
+from edged.pod_workers.job import Done
+from edged.pod_workers.workers import Syncer, Worker
 from edged.pods import labels
 from edged.pods.model import PodRef
+from edged.sync_events import SyncEvents
 
 _NAME: Final = "/Pleg"
 """End of the PLEG's name as an actor."""
@@ -85,8 +87,8 @@ class RecordedInspections:
     def all_taken_at(self, event: PlegEvent, now: float) -> float:
         """Return when edged took all changes of an event of the PLEG; `now` if it took none."""
         match event:
-            case PodInspected(inspection):
-                return self.taken_at(inspection.facts.ref.uid, now)
+            case PodInspection(facts):
+                return self.taken_at(facts.ref.uid, now)
             case Relisted(changed=changed):
                 return max((self.taken_at(one.facts.ref.uid, now) for one in changed), default=now)
             case _:
@@ -98,11 +100,9 @@ class RecordedPleg(Pleg):
 
     recorded: ClassVar[RecordedInspections]
 
-    def __init__(
-        self, reader: RuntimeReader, tell: Callable[[PlegEvent], None], pace: RelistPace, hints: Hints
-    ) -> None:
-        super().__init__(reader, self._tell_in_time, pace, hints)
-        self._tell_edged = tell
+    def __init__(self, reader: RuntimeReader, events: SyncEvents[PlegEvent], pace: RelistPace, hints: Hints) -> None:
+        super().__init__(reader, self, pace, hints)
+        self._edged = events
 
     def on_start(self) -> None:
         """Set the times."""
@@ -133,9 +133,12 @@ class RecordedPleg(Pleg):
         if not self.actor_stopped.is_set():
             self.actor_ref.tell(message)
 
-    def _tell_in_time(self, event: PlegEvent) -> None:
+    def post(self, event: PlegEvent) -> None:
+        """Send an event to edged at its recorded time."""
         at = self.recorded.all_taken_at(event, self.clock.monotonic())
-        _call_at(self.clock, at, partial(self._tell_edged, _begun_earlier(event)))
+        _call_at(self.clock, at, partial(self._edged.post, _begun_earlier(event)))
+
+    handle = post
 
 
 def _begun_earlier(event: PlegEvent) -> PlegEvent:
@@ -143,8 +146,8 @@ def _begun_earlier(event: PlegEvent) -> PlegEvent:
     first call, not of their beginning, and of two inspections of a pod the later one holds.
     """
     match event:
-        case PodInspected(inspection):
-            return PodInspected(_earlier(inspection))
+        case PodInspection():
+            return _earlier(event)
         case Relisted(changed=changed):
             return event._replace(changed=tuple(_earlier(one) for one in changed))
         case _:
@@ -170,12 +173,15 @@ def recorded_worker(synced_at: Callable[[str], float]) -> type[Worker]:
     class RecordedWorker(Worker):
         """A worker as it is, but for when its results are taken."""
 
-        def __init__(self, syncer: Syncer, done: Callable[[Done], None]) -> None:
-            super().__init__(syncer, self._done_in_time)
-            self._tell_edged = done
+        def __init__(self, syncer: Syncer, results: SyncEvents[Done]) -> None:
+            super().__init__(syncer, self)
+            self._edged = results
 
-        def _done_in_time(self, done: Done) -> None:
-            _call_at(self.clock, synced_at(done.job.ref.uid), partial(self._tell_edged, done))
+        def post(self, event: Done) -> None:
+            """Send a result to edged at its recorded time."""
+            _call_at(self.clock, synced_at(event.job.ref.uid), partial(self._edged.post, event))
+
+        handle = post
 
     return RecordedWorker
 

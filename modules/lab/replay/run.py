@@ -18,7 +18,7 @@ from edged.cgroups.tree import SilentTree
 from edged.host import Host
 from edged.node.recording import RecordingMachineInfo
 from edged.pleg.pleg import Pleg
-from edged.pod_workers.job import Worker
+from edged.pod_workers.workers import Worker
 from edged.server.snapshots import Snapshots
 from edged.static_pods.directory import StaticPodDirectory
 from edged.volumes import MemoryMounts

@@ -6,7 +6,7 @@ No trace has the files, but edged's messages to itself about them are recorded.
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -15,6 +15,7 @@ from beehive.names import ModuleName, Operation
 from beehive.trace import Delivered
 from edged.static_pods.directory import PERIOD, StaticPodChanges, StaticPodDirectory
 from edged.static_pods.manager import FILE
+from edged.sync_events import SyncEvents
 from modules.lab.replay.outputs import belongs, sent_at
 
 DirectoryState = tuple[float, StaticPodChanges]
@@ -48,9 +49,9 @@ def replay_directory(recorded: list[DirectoryState]) -> type[StaticPodDirectory]
     class RecordedDirectory(StaticPodDirectory):
         """The directory of static pods, with recorded contents in place of the real ones."""
 
-        def __init__(self, directory: Path, node: str, tell: Callable[[StaticPodChanges], Any]) -> None:
-            super().__init__(directory, node, tell)
-            self._see = tell
+        def __init__(self, directory: Path, node: str, events: SyncEvents[StaticPodChanges]) -> None:
+            super().__init__(directory, node, events)
+            self._see = events.post
 
         def on_start(self) -> None:
             """See each in its time."""

@@ -71,7 +71,7 @@ function table(state, all, shown, wrong, go) {
   return h("section", { class: "panel", id: "nodes", tabindex: "-1", "aria-label": "Nodes" },
     h("div", { class: "tools" },
       h("span", { class: "chips", role: "group", "aria-label": "Which nodes" }, chip("All", "", all.length), chip("Away", "is:away", counts.away || 0), chip("Behind", "is:behind", counts.behind || 0),
-        chip("Cordoned", "is:cordoned", all.filter((each) => each.is_cordoned).length), chip("Certificate < 30 d", "cert:<30d", all.filter(filter("cert:<30d", now())).length)),
+        chip("Cordoned", "is:cordoned", all.filter((each) => each.is_cordoned).length), chip("Certificate < 7 d", "cert:<7d", all.filter(filter("cert:<7d", now())).length)),
       h("input", { id: "q", type: "search", placeholder: "Search nodes  ( / )", "aria-label": "Search nodes: a name, is:, zone:, version:, arch:, cert:", value: state.query, oninput: (event) => go(event.target.value) })),
     wrong ? h("p", { class: "empty bad", role: "alert" }, plain(wrong)) : null,
     h("div", { role: "table", "aria-label": "Nodes", "aria-rowcount": shown.length + 1 },

@@ -1,7 +1,9 @@
 """Adds edgemesh to the hive, with what carries connections on this machine."""
 
+import logging
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from beehive import Hive
@@ -23,14 +25,24 @@ from modules.edge.edgemesh.proxy.plane import ProxyPlane
 from modules.edge.edgemesh.selection import Prefer
 from modules.edge.metaserver.watch_agent import WatchAgent
 from modules.processes.edgecore.config import EdgeCoreConfig
-from modules.processes.edgecore.config.edge_mesh import DataPlaneKind
+from modules.processes.edgecore.config.edge_mesh import FOREIGN_INTERFACE, DataPlaneKind
+
+_log = logging.getLogger(__name__)
 
 POD_CIDRS: Final = ("10.86.0.0/16",)
 """Addresses of pods where none are configured."""
 
+_INTERFACES: Final = Path("/sys/class/net")
+
 
 def add_edge_mesh(hive: Hive, config: EdgeCoreConfig, registry: CollectorRegistry, snapshots: Snapshots) -> None:
-    """Add the module, and the one that has the cloud watch Services where the metaserver does not bring it."""
+    """Add the module, and the one that has the cloud watch Services where the metaserver does not bring it.
+
+    It stays off beside KubeEdge's edgemesh-agent, which would translate the same connections.
+    """
+    if (_INTERFACES / FOREIGN_INTERFACE).exists():
+        _log.warning("edgemesh stays off: KubeEdge's edgemesh-agent runs here (interface %s)", FOREIGN_INTERFACE)
+        return
     mesh = config.modules.edge_mesh
     edged = config.modules.edged
     settings = MeshSettings(

@@ -29,7 +29,7 @@ _KUBELET_VERSION = "0.1.0"
 
 
 class CriMethods:
-    """The methods of runtime.v1.RuntimeService, and by `images` those of runtime.v1.ImageService."""
+    """The methods of runtime.v1.RuntimeService, and by `images` of runtime.v1.ImageService."""
 
     def __init__(self, engine: Engine[Any]) -> None:
         self._engine = engine

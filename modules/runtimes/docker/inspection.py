@@ -1,4 +1,4 @@
-"""What Docker says of its objects, for verbose status calls."""
+"""Docker's description of its objects, for verbose status calls."""
 
 from collections.abc import Mapping
 from typing import Any

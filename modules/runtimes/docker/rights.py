@@ -42,7 +42,7 @@ def _has_all(machine: Machine) -> bool:
 
 
 def _own(machine: Machine) -> list[str]:
-    """Return the capabilities that this machine can grant; Docker's ALL means those of the kernel."""
+    """Return the capabilities that this machine can grant; Docker's ALL means the kernel's."""
     return sorted(machine.capabilities - _YOUNG)
 
 

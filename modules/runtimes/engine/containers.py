@@ -98,7 +98,7 @@ class Containers(Generic[ContainerT]):
         self._announcer.container(cri.CONTAINER_DELETED_EVENT, container)
 
     def update(self, container_id: str, wanted: cri.LinuxContainerResources) -> None:
-        """Change limits, at once if the container runs; fields that `wanted` leaves out keep their values.
+        """Change limits, immediately if the container runs; fields that `wanted` leaves out keep their values.
 
         Raises:
             BadRequestError: the limits are wrong.

@@ -111,7 +111,7 @@ class Driver(ABC, Generic[ContainerT]):
         """Release everything but the containers, which go on running."""
 
     def settle(self) -> None:
-        """Handle what has happened to containers so far. Raises RequestRefusedError while their states are unknown."""
+        """Handle the past events of containers. Raises RequestRefusedError while their states are unknown."""
 
     # sandboxes
 
@@ -127,11 +127,11 @@ class Driver(ABC, Generic[ContainerT]):
         return SandboxId(self._new_id())
 
     def run_sandbox(self, sandbox: Sandbox) -> PodAddresses:  # noqa: ARG002 - a name alone
-        """Make what a sandbox has outside its directory, and return its addresses."""
+        """Make the resources of a sandbox outside its directory, and return its addresses."""
         return PodAddresses("")
 
     def stop_sandbox(self, sandbox: Sandbox) -> None:
-        """Remove what a sandbox without running containers has outside its directory. May be repeated."""
+        """Remove the resources of a sandbox without running containers outside its directory. May be repeated."""
 
     # containers
 
@@ -162,7 +162,7 @@ class Driver(ABC, Generic[ContainerT]):
         """Go on in a new log file of a running container. Raises OSError, RequestRefusedError, named by `attempt`."""
 
     def remove(self, container: ContainerT) -> None:
-        """Remove what an ended container has outside its directory."""
+        """Remove the resources of an ended container outside its directory."""
 
     @abstractmethod
     def exec_sync(self, container: ContainerT, request: cri.ExecSyncRequest, on_end: OnEnd) -> cri.ExecSyncResponse:
@@ -184,14 +184,14 @@ class Driver(ABC, Generic[ContainerT]):
 
     @abstractmethod
     def info(self) -> dict[str, str]:
-        """Return what a verbose Status adds."""
+        """Return the additions of a verbose Status."""
 
     def sandbox_details(self, sandbox: Sandbox) -> dict[str, Any]:  # noqa: ARG002 - a name alone
-        """Return what a verbose status of a sandbox adds to its configuration."""
+        """Return the additions of a verbose status to a sandbox's configuration."""
         return {}
 
     def container_details(self, container: ContainerT) -> dict[str, Any]:  # noqa: ARG002 - for the other kinds
-        """Return what a verbose status of a container adds to its configuration and process."""
+        """Return the additions of a verbose status to a container's configuration and process."""
         return {"runtimeType": self.runtime_name}
 
     def metrics(self) -> dict[str, Method]:

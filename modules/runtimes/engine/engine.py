@@ -46,7 +46,7 @@ class Engine(Generic[ContainerT]):
             self.driver.serve()
 
     def settle(self) -> None:
-        """Handle what has happened to containers so far, so that one with an exit record is not shown as running.
+        """Handle the past events of containers, so that one with an exit record is not shown as running.
 
         Raises:
             RequestRefusedError: the driver cannot learn the states of containers now.

@@ -2,7 +2,7 @@
 
 Readable entries are taken over. Others are set aside and the start goes on: a sandbox or container whose name or pod is
 missing, and the older of two with one name. No process goes on unnoticed: if a container or its sandbox is not taken
-over, its processes are killed, and edged starts the pod anew.
+over, its processes are killed, and edged starts the pod again.
 """
 
 from pathlib import Path

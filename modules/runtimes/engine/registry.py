@@ -104,7 +104,7 @@ class Registry(Generic[ContainerT]):
             return _oldest_first(self._sandboxes.items.values())
 
     def containers(self, of: SandboxId | None = None) -> list[ContainerT]:
-        """Return all containers, or those of one sandbox, oldest first."""
+        """Return all containers, or one sandbox's, oldest first."""
         with self._lock:
             found = [each for each in self._containers.items.values() if of in (None, each.sandbox_id)]
         return _oldest_first(found)

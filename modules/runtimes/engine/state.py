@@ -97,7 +97,7 @@ class StateDirectory:
 
 
 def publish(directory: Path, request: Message, record: msgspec.Struct, subdirectories: tuple[str, ...] = ()) -> None:
-    """Make `directory` with its request and record, complete at once.
+    """Make `directory` with its request and record, complete from the start.
 
     Args:
         directory: of the sandbox or container.
@@ -116,7 +116,7 @@ def publish(directory: Path, request: Message, record: msgspec.Struct, subdirect
 
 
 def discard(directory: Path) -> None:
-    """Remove `directory` and its content; the name disappears at once, even if emptying takes a while."""
+    """Remove `directory` and its content; the name disappears immediately, even if emptying takes a while."""
     hidden = directory.with_name(f"{_HIDDEN}{directory.name}")
     _empty(hidden)
     try:

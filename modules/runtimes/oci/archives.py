@@ -1,7 +1,7 @@
 """Archives of images that the node gets as files, for machines without a registry.
 
 The archives in the directory are imported when edgecore starts, and when a client asks for images. A new or changed
-archive is imported at once; an unchanged one again when a client asks for one of its images that was removed. An
+archive is imported immediately; an unchanged one again when a client asks for one of its images that was removed. An
 archive that cannot be imported is logged, and not tried again until it changes or edgecore starts again.
 """
 

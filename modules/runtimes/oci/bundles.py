@@ -221,7 +221,7 @@ class Bundles:
         )
 
     def _shared_processes(self, container: OciContainer) -> Path | None:
-        """Return the process namespace that a container joins: that of its pod or of its target; None for neither."""
+        """Return the process namespace that a container joins: its pod's or its target's; None for neither."""
         security = container.config.linux.security_context
         options, sandbox = security.namespace_options, self._registry.sandbox(container.sandbox_id)
         if not security.HasField("namespace_options"):

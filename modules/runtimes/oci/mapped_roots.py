@@ -35,7 +35,7 @@ class MappedRoots:
         """Held while `directory` is made or removed."""
 
     def bind(self, container_id: str, rootfs: Path, group: int) -> Path:
-        """Mount a root file system once more, for members of a group of the machine; return where. Raises OSError."""
+        """Mount a root file system again, for members of a group of the machine; return where. Raises OSError."""
         gate = self.directory / container_id
         target = gate / _ROOTFS
         with self._lock:
@@ -75,7 +75,7 @@ class MappedRoots:
 
 
 def remove_top() -> None:
-    """Remove the directory above those of all state directories, if it is empty."""
+    """Remove the directory above the mounts of all state directories, if it is empty."""
     with suppress(OSError):  # it has others, or there is none
         _TOP.rmdir()
         _TOP.parent.rmdir()

@@ -36,7 +36,7 @@ def commands_with(root: str, container: str = "") -> list[Orphan]:
     """Return the running commands of crun or runc with an option for a directory of states.
 
     One that makes a container, or executes a program in it, is done when it has written the process id. Its command
-    line is that of the new process, too, until the container is started, or as long as crun runs.
+    line is the new process's, too, until the container is started, or as long as crun runs.
 
     Args:
         root: the option.
@@ -57,7 +57,7 @@ def processes_with(variable: str, beginning: str) -> Iterator[Orphan]:
 
 
 def await_orphans(orphans: Iterable[Orphan], seconds: float = _SECONDS) -> None:
-    """Wait until processes have ended, or have finished their critical work; kill those that take longer."""
+    """Wait until processes have ended, or have finished their critical work; kill processes that take longer."""
     for each in orphans:
         try:
             process = os.pidfd_open(each.pid)

@@ -1,4 +1,4 @@
-"""Starts containers under conmon, takes over those of an earlier edgecore, and records how they end.
+"""Starts containers under conmon, takes over an earlier edgecore's, and records how they end.
 
 A start leaves its traces in this order: the mounted root file system and config.json; conmon's process; `run.json`;
 the started container. An edgecore that is killed in between leaves a container that its successor either finds running,

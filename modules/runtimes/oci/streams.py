@@ -225,7 +225,7 @@ class _ExecProcess:
         self._input = -1 if opened.stdin is None or self._has_terminal else opened.stdin
 
     def close_stdin(self) -> None:
-        """End the input; that of a terminal stays open."""
+        """End the input; a terminal's stays open."""
         if self._input >= 0:
             os.close(self._input)
             self._input = -1
@@ -274,7 +274,7 @@ class _AttachedContainer:
         self.stdin: int | None = self.stdout if stdin else None
 
     def close_stdin(self) -> None:
-        """Tell conmon that no more input comes; it ends that of the container if the pod wants it so (stdinOnce)."""
+        """Tell conmon that no more input comes; it ends the container's if the pod wants it so (stdinOnce)."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
 

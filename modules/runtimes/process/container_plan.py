@@ -72,7 +72,7 @@ def needs_mounts(config: cri.ContainerConfig, host: HostView) -> bool:
 
 def has_optional_mounts(config: cri.ContainerConfig) -> bool:
     """Return whether the container has an optional mount: the pod's /etc/hosts, or the termination message file.
-    Without mounts it runs all the same.
+    Without mounts it runs too.
     """
     return any(_is_optional(config, mount) for mount in config.mounts)
 

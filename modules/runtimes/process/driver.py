@@ -198,8 +198,8 @@ class ProcessDriver(Driver[ProcessContainer]):
         plans.container_user(config, ability.namespacing if ability else "")
 
     def _prepare(self, container: ProcessContainer) -> ContainerSpec:
-        """Plan the container and make its directories. Planned anew at the start: volumes may have changed since it was
-        created.
+        """Plan the container and make its directories. Planned again at the start: volumes may have changed since it
+        was created.
         """
         config = container.config
         mounts = plans.needs_mounts(config, self._host) or plans.has_optional_mounts(config)

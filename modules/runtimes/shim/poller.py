@@ -1,4 +1,4 @@
-"""Waits for many descriptors at once, each with its callback."""
+"""Waits for many descriptors, each with its callback."""
 
 import select
 from collections.abc import Callable

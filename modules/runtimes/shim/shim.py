@@ -59,7 +59,7 @@ class Shim:
         self._pipes: list[LogPipe] = []
         self._main = Pid(0)
         self._failure = ""
-        """Why the started command must end at once."""
+        """Why the started command must end immediately."""
         self._exit_code: int | None = None
         self._give_up_at = 0.0
         self._done = False
@@ -231,7 +231,7 @@ class Shim:
         for pipe in self._pipes:
             pipe.finish()
         record = ExitRecord(exit_code=exit_code, finished_at=time.time_ns(), reason=reason, message=message)
-        with contextlib.suppress(OSError):  # a full disk; edgecore gets the event all the same
+        with contextlib.suppress(OSError):  # a full disk; edgecore still gets the event
             write_json(self._directory / EXIT_RECORD, record)
         self._connections.tell({"event": "exited", **record})
         self._done = True

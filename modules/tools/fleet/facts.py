@@ -2,14 +2,14 @@
 
 from typing import Final, Protocol
 
-from modules.tools.fleet.states import Link, NodeFacts
+from modules.tools.fleet.states import NodeLink, NodeLinkFacts
 from modules.tools.printing.ages import seconds_of
 from modules.tools.printing.fields import JsonObject, objects_at, text_at
 
 _READY: Final = "Ready"
 
 
-class Session(Protocol):
+class LinkPeriod(Protocol):
     """A connection in the link journal. Times are seconds since 1970."""
 
     @property
@@ -22,8 +22,8 @@ class Session(Protocol):
 
 
 def facts_of(
-    node: JsonObject | None, *, link: Link | None = None, holder: str = "", newest: Session | None = None
-) -> NodeFacts:
+    node: JsonObject | None, *, link: NodeLink | None = None, holder: str = "", newest: LinkPeriod | None = None
+) -> NodeLinkFacts:
     """Return the facts of a node.
 
     Args:
@@ -35,7 +35,7 @@ def facts_of(
     ready = next(
         (each for each in objects_at(node or {}, "status.conditions") if each.get("type") == _READY), JsonObject()
     )
-    return NodeFacts(
+    return NodeLinkFacts(
         link=link,
         holder=holder,
         ready=text_at(ready, "status"),

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from modules.tools.fleet.rows import NodeRow, PodRow
+from modules.tools.fleet.rows import FleetPodRow, NodeRow
 from modules.tools.fleet.states import AWAY, BEHIND, CONNECTED, NEVER
 from modules.tools.printing.ages import human_duration, seconds_of
 
@@ -28,7 +28,7 @@ _STARTING_SECONDS: Final = 120.0
 """Seconds that a pod has to start before that is a finding."""
 
 
-class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
+class FleetFinding(msgspec.Struct, frozen=True, omit_defaults=True):
     """Something that needs somebody."""
 
     rule: str
@@ -48,13 +48,13 @@ class Fleet(msgspec.Struct, frozen=True):
     """What the rules read."""
 
     nodes: Sequence[NodeRow]
-    pods: Sequence[PodRow]
+    pods: Sequence[FleetPodRow]
     now: float
     """Seconds since 1970."""
     program: str = "cloudcore"
 
 
-def findings(fleet: Fleet) -> tuple[list[Finding], int]:
+def findings(fleet: Fleet) -> tuple[list[FleetFinding], int]:
     """Return the worst findings, and the number of all."""
     found = [each for rule in RULES for each in rule(fleet)]
     found.sort(key=lambda each: (each.mark != "bad", -len(each.nodes)))
@@ -89,13 +89,13 @@ def shared_by(nodes: Sequence[NodeRow]) -> str:
     return ""
 
 
-def _away(fleet: Fleet) -> Iterator[Finding]:
+def _away(fleet: Fleet) -> Iterator[FleetFinding]:
     together = lost_together(fleet.nodes)
     grouped = {node.name for group in together for node in group}
     for group in together:
         shared = shared_by(group)
         pods, waiting = sum(each.pods for each in group), sum(each.waiting for each in group)
-        yield Finding(
+        yield FleetFinding(
             "nodes-lost-together", "bad",
             f"{len(group)} nodes{f' {shared}' if shared else ''} went away together",
             f"{_ago(group[0].since, fleet.now)} · {_count(pods, 'pod')} were bound to them"
@@ -104,7 +104,7 @@ def _away(fleet: Fleet) -> Iterator[Finding]:
         )  # fmt: skip
     single = [each for each in fleet.nodes if each.state == AWAY and each.name not in grouped]
     for node in single[:_NAMED]:
-        yield Finding(
+        yield FleetFinding(
             "node-away", "bad", f"{node.name} is away",
             f"{_ago(node.since, fleet.now)} · {_count(node.pods, 'pod')} bound to it"
             + (f" · {node.last_word}" if node.last_word else ""),
@@ -112,22 +112,22 @@ def _away(fleet: Fleet) -> Iterator[Finding]:
         )  # fmt: skip
     if len(single) > _NAMED:
         rest = tuple(each.name for each in single[_NAMED:])
-        yield Finding("node-away", "bad", f"{_count(len(rest), 'more node')} are away", nodes=rest)
+        yield FleetFinding("node-away", "bad", f"{_count(len(rest), 'more node')} are away", nodes=rest)
 
 
-def _behind(fleet: Fleet) -> Iterator[Finding]:
+def _behind(fleet: Fleet) -> Iterator[FleetFinding]:
     by_reason: defaultdict[str, list[NodeRow]] = defaultdict(list)
     for node in fleet.nodes:
         if node.state == BEHIND:
             by_reason[_kind_of(node.reason)].append(node)
     for rows in by_reason.values():
-        yield Finding(
+        yield FleetFinding(
             "node-behind", "warn", f"{_names(rows)} {_is(rows)} connected, but behind",
             rows[0].reason, tuple(each.name for each in rows), command=f"{fleet.program} nodes",
         )  # fmt: skip
 
 
-def _certificates(fleet: Fleet) -> Iterator[Finding]:
+def _certificates(fleet: Fleet) -> Iterator[FleetFinding]:
     for node in fleet.nodes:
         left = node.certificate_ends - fleet.now
         if not node.certificate_ends or left > CERTIFICATE_DAYS * _DAY:
@@ -141,22 +141,22 @@ def _certificates(fleet: Fleet) -> Iterator[Finding]:
         else:
             text = f"ends in {_days(left)}, and it is {node.state}"
             detail = "it renews by itself when it connects before; after that it must join again"
-        yield Finding("certificate-ends", "warn", f"the certificate of {node.name} {text}", detail, (node.name,))
+        yield FleetFinding("certificate-ends", "warn", f"the certificate of {node.name} {text}", detail, (node.name,))
 
 
-def _pressure(fleet: Fleet) -> Iterator[Finding]:
+def _pressure(fleet: Fleet) -> Iterator[FleetFinding]:
     by_mark: defaultdict[tuple[str, ...], list[NodeRow]] = defaultdict(list)
     for node in fleet.nodes:
         if node.marks and node.state != AWAY:
             by_mark[node.marks].append(node)
     for marks, rows in by_mark.items():
         names = tuple(each.name for each in rows)
-        yield Finding("node-pressure", "warn", f"{_names(rows)} {_has(rows)} {', '.join(marks)}", nodes=names)
+        yield FleetFinding("node-pressure", "warn", f"{_names(rows)} {_has(rows)} {', '.join(marks)}", nodes=names)
 
 
-def _failing_pods(fleet: Fleet) -> Iterator[Finding]:
+def _failing_pods(fleet: Fleet) -> Iterator[FleetFinding]:
     states = {each.name: each.state for each in fleet.nodes}
-    groups: defaultdict[tuple[str, str], list[PodRow]] = defaultdict(list)
+    groups: defaultdict[tuple[str, str], list[FleetPodRow]] = defaultdict(list)
     for pod in fleet.pods:
         if not pod.is_troubled or states.get(pod.node) in (AWAY, NEVER):
             continue
@@ -165,7 +165,7 @@ def _failing_pods(fleet: Fleet) -> Iterator[Finding]:
             groups[pod.owner or f"pod {pod.key}", _word(pod)].append(pod)
     for (owner, word), rows in groups.items():
         where = sorted({each.node for each in rows if each.node})
-        yield Finding(
+        yield FleetFinding(
             "pods-failing", "bad" if word not in _STARTING else "warn",
             f"{owner}: {_count(len(rows), 'pod')} {'do' if len(rows) > 1 else 'does'} not run ({word})"
             if rows[0].owner else f"{owner} does not run ({word})",
@@ -174,7 +174,7 @@ def _failing_pods(fleet: Fleet) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-RULES: Final[tuple[Callable[[Fleet], Iterator[Finding]], ...]] = (
+RULES: Final[tuple[Callable[[Fleet], Iterator[FleetFinding]], ...]] = (
     _away,
     _behind,
     _certificates,
@@ -183,7 +183,7 @@ RULES: Final[tuple[Callable[[Fleet], Iterator[Finding]], ...]] = (
 )
 
 
-def _word(pod: PodRow) -> str:
+def _word(pod: FleetPodRow) -> str:
     if not pod.node and pod.status == "Pending":
         return "no node yet"
     return "not ready" if pod.status == "Running" else pod.status

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from modules.tools.fleet.states import NodeState
+from modules.tools.fleet.states import NodeLinkState
 from modules.tools.printing.fields import JsonObject, map_at, objects_at, text_at, value_at
 from modules.tools.printing.pods import pod_status, pod_summary
 
@@ -16,7 +16,7 @@ _MOST_GAPS: Final = 60
 """Gaps of a row's strip; a link that flickers more often is drawn from its longest ones."""
 
 
-class PodRow(msgspec.Struct, frozen=True, omit_defaults=True):
+class FleetPodRow(msgspec.Struct, frozen=True, omit_defaults=True):
     """A pod in a table."""
 
     namespace: str
@@ -87,12 +87,12 @@ class LinkRow(msgspec.Struct, frozen=True):
     """Beginning and end of each connection of the last 24 hours, 0 for one that lasts."""
 
 
-def pod_row(pod: JsonObject) -> PodRow:
+def pod_row(pod: JsonObject) -> FleetPodRow:
     """Return the row of a pod."""
     summary, status = pod_summary(pod), pod_status(pod)
     ended = text_at(pod, "status.phase") == "Succeeded"
     containers = objects_at(pod, "spec.containers")
-    return PodRow(
+    return FleetPodRow(
         namespace=text_at(pod, "metadata.namespace"),
         name=text_at(pod, "metadata.name"),
         node=text_at(pod, "spec.nodeName"),
@@ -150,7 +150,7 @@ def gaps_of(sessions: Sequence[tuple[float, float]], now: float) -> tuple[tuple[
 
 
 def node_row(
-    name: str, node: JsonObject | None, state: NodeState, pods: Sequence[PodRow], link: LinkRow, now: float
+    name: str, node: JsonObject | None, state: NodeLinkState, pods: Sequence[FleetPodRow], link: LinkRow, now: float
 ) -> NodeRow:
     """Return the row of a node.
 

@@ -6,36 +6,39 @@ from typing import Final
 
 import msgspec
 
-from modules.tools.fleet.rows import NodeRow, PodRow
+from modules.tools.fleet.rows import FleetPodRow, NodeRow
 from modules.tools.fleet.states import AWAY, BEHIND, CONNECTED, NEVER
 
 _STATES: Final = ((AWAY, "away"), (BEHIND, "behind"), (NEVER, "never connected"))
 
 
-class Part(msgspec.Struct, frozen=True, omit_defaults=True):
+class SentencePart(msgspec.Struct, frozen=True, omit_defaults=True):
     """A part of a sentence; one with a query is a link to the nodes that it selects."""
 
     text: str
     query: str = ""
 
 
-def fleet_sentence(nodes: Sequence[NodeRow]) -> list[Part]:
+def fleet_sentence(nodes: Sequence[NodeRow]) -> list[SentencePart]:
     """Return the sentence about the links of all nodes."""
     if not nodes:
-        return [Part("No node has joined yet.")]
+        return [SentencePart("No node has joined yet.")]
     counts = Counter(each.state for each in nodes)
     total, up = len(nodes), counts[CONNECTED] + counts[BEHIND]
     if up == total and not counts[BEHIND]:
-        return [Part(f"All {total} nodes are connected." if total > 1 else "The node is connected.")]
-    parts = [Part(f"{up} of {total} nodes {'is' if up == 1 else 'are'} connected")]
+        return [SentencePart(f"All {total} nodes are connected." if total > 1 else "The node is connected.")]
+    parts = [SentencePart(f"{up} of {total} nodes {'is' if up == 1 else 'are'} connected")]
     for state, words in _STATES:
         if counts[state]:
             verb = "" if state == NEVER else "is " if counts[state] == 1 else "are "
-            parts += [Part(", " if len(parts) > 1 else "; "), Part(f"{counts[state]} {verb}{words}", f"is:{state}")]
-    return [*parts, Part(".")]
+            parts += [
+                SentencePart(", " if len(parts) > 1 else "; "),
+                SentencePart(f"{counts[state]} {verb}{words}", f"is:{state}"),
+            ]
+    return [*parts, SentencePart(".")]
 
 
-def pods_sentence(pods: Sequence[PodRow], nodes: Sequence[NodeRow]) -> str:
+def pods_sentence(pods: Sequence[FleetPodRow], nodes: Sequence[NodeRow]) -> str:
     """Return the sentence about the pods, those of nodes that are away apart: nothing is known of them now."""
     away = {each.name for each in nodes if each.state in (AWAY, NEVER)}
     here = [each for each in pods if each.node not in away]

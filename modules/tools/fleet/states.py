@@ -18,7 +18,7 @@ _UNACKNOWLEDGED: Final = 60.0
 _MARGIN: Final = 5.0
 
 
-class Link(msgspec.Struct, frozen=True):
+class NodeLink(msgspec.Struct, frozen=True):
     """The connection that a node has. Times are seconds until now."""
 
     connected_seconds: float
@@ -29,10 +29,10 @@ class Link(msgspec.Struct, frozen=True):
     """Whether the node reads more slowly than cloudcore sends."""
 
 
-class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
+class NodeLinkFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a node's link. Times are seconds since 1970."""
 
-    link: Link | None = None
+    link: NodeLink | None = None
     """The connection to the cloudcore that was asked."""
     holder: str = ""
     """Another cloudcore that is alive and has the node."""
@@ -46,7 +46,7 @@ class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
     keepalive_interval: float = 30.0
 
 
-class NodeState(msgspec.Struct, frozen=True, omit_defaults=True):
+class NodeLinkState(msgspec.Struct, frozen=True, omit_defaults=True):
     """The state of a node's link."""
 
     word: str
@@ -57,7 +57,7 @@ class NodeState(msgspec.Struct, frozen=True, omit_defaults=True):
     """Why it is behind, or what its state rests on."""
 
 
-def state_of(facts: NodeFacts, now: float) -> NodeState:
+def state_of(facts: NodeLinkFacts, now: float) -> NodeLinkState:
     """Return the state of a node's link.
 
     - connected: it has a connection, its keepalives come, and it acknowledges what it is sent.
@@ -68,19 +68,19 @@ def state_of(facts: NodeFacts, now: float) -> NodeState:
     if facts.link is not None:
         since = now - facts.link.connected_seconds
         reason = _behind(facts, facts.link) or _not_ready(facts)
-        return NodeState(BEHIND if reason else CONNECTED, since, reason)
+        return NodeLinkState(BEHIND if reason else CONNECTED, since, reason)
     if facts.holder:
         reason = _not_ready(facts)
-        return NodeState(BEHIND if reason else CONNECTED, 0.0, reason or f"at {facts.holder}")
+        return NodeLinkState(BEHIND if reason else CONNECTED, 0.0, reason or f"at {facts.holder}")
     since = facts.ended or facts.heartbeat
     if not since:
-        return NodeState(NEVER, 0.0, "no cloudcore has had a connection of it")
+        return NodeLinkState(NEVER, 0.0, "no cloudcore has had a connection of it")
     if now - since < AWAY_AFTER:
-        return NodeState(BEHIND, since, f"its connection ended {human_duration(int(max(0.0, now - since)))} ago")
-    return NodeState(AWAY, since, "" if facts.ended else "since its last heartbeat; the link journal has no end")
+        return NodeLinkState(BEHIND, since, f"its connection ended {human_duration(int(max(0.0, now - since)))} ago")
+    return NodeLinkState(AWAY, since, "" if facts.ended else "since its last heartbeat; the link journal has no end")
 
 
-def _behind(facts: NodeFacts, link: Link) -> str:
+def _behind(facts: NodeLinkFacts, link: NodeLink) -> str:
     if link.keepalive_seconds > 2 * facts.keepalive_interval + _MARGIN:
         return f"no keepalive for {human_duration(int(link.keepalive_seconds))}"
     if link.oldest_seconds > _UNACKNOWLEDGED:
@@ -88,7 +88,7 @@ def _behind(facts: NodeFacts, link: Link) -> str:
     return "it reads slowly" if link.is_slow else ""
 
 
-def _not_ready(facts: NodeFacts) -> str:
+def _not_ready(facts: NodeLinkFacts) -> str:
     if facts.ready in ("", "True"):
         return ""
     return f"not Ready{': ' + facts.ready_reason if facts.ready_reason else ''}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-_NO_USERS: Final = "there are no users and roles here; who may open the socket may do everything"
+_NO_USERS: Final = "who may open the socket may do everything; `kubectl auth` asks the secure port of a cloud"
 
 ANSWERS: Final = {
     "annotate": "",

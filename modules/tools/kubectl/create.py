@@ -1,4 +1,4 @@
-"""`create`: makes objects from manifests, or a configmap, secret, namespace, pod or workload from options."""
+"""`create`: makes objects from manifests, or from options: configmaps, secrets, pods, workloads, roles and others."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from modules.tools.kubectl import file_objects
 from modules.tools.kubectl.errors import StatusError, UsageError
 from modules.tools.kubectl.output import print_result
+from modules.tools.kubectl.rbac_generators import OPTIONS
 from modules.tools.kubectl.resources import ref
 from modules.tools.printing.fields import map_at, text_at
 
@@ -25,7 +26,7 @@ _SOURCES: Final = (
 )
 _MADE: Final = (
     "configmap NAME, secret generic|tls|docker-registry NAME, namespace NAME, and with [-- ARGUMENT…] pod NAME, "
-    "deployment NAME, job NAME, cronjob NAME"
+    "deployment NAME, job NAME, cronjob NAME; role NAME, clusterrole NAME, rolebinding NAME, clusterrolebinding NAME"
 )
 _OF_A_POD: Final = (
     ("--image", "IMAGE", "its image"),
@@ -59,6 +60,10 @@ def add(parser: VerbParser) -> None:
     parser.add_argument("--replicas", default="1", metavar="NUMBER", help="deployment: how many pods (default: 1)")
     parser.add_argument("--schedule", default="", metavar="SCHEDULE", help="cronjob: as in cron: '*/5 * * * *'")
     parser.add_argument("--from", dest="made_from", default="", metavar="cronjob/NAME", help="job: from a CronJob's")
+    for name, metavar, text in OPTIONS:
+        parser.add_argument(name, action="append", default=[], metavar=metavar, help=f"{text}; repeatable")
+    parser.add_argument("--role", default="", metavar="NAME", help="rolebinding: the Role that is given")
+    parser.add_argument("--clusterrole", default="", metavar="NAME", help="binding: the ClusterRole that is given")
     parser.absent("--raw", "`apply -f` and `create -f` write objects")
 
 
@@ -70,7 +75,7 @@ def run(session: Session, chosen: Any) -> int:
         raise UsageError("with -f, nothing else is named: leave out " + " ".join(chosen.words))
     from modules.tools.kubectl.generators import generated  # noqa: PLC0415 - reads files, which most commands do not
 
-    obj = generated(chosen)
+    obj = generated(chosen, session.discovery)
     if chosen.made_from:
         obj = _of_cron_job(session, chosen.made_from, obj)
     wanted = ref(session, _resource(session, chosen, obj), obj["metadata"]["name"])

@@ -1,4 +1,4 @@
-"""Makes the configmaps, secrets, namespaces, pods and workloads of `create KIND NAME`."""
+"""Makes the configmaps, secrets, namespaces, pods, workloads, roles and bindings of `create KIND NAME`."""
 
 from __future__ import annotations
 
@@ -11,23 +11,29 @@ import msgspec
 
 from modules.tools.kubectl.absent_kinds import advice_on
 from modules.tools.kubectl.errors import KubectlError
+from modules.tools.kubectl.rbac_generators import KINDS, rbac_object
 from modules.tools.kubectl.workload_generators import workload
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from modules.tools.kubectl.discovery import RestMapper
     from modules.tools.printing.fields import JsonObject
 
 _MOST_BYTES: Final = 1024 * 1024
 _KEY: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 _LINE: Final = re.compile(r"[A-Za-z_.-][\w.-]*", re.ASCII)
 _REGISTRY: Final = "https://index.docker.io/v1/"
-_MADE: Final = "`create` makes configmap, secret, namespace, pod, deployment, job and cronjob; `create -f` the rest"
+_MADE: Final = "`create --help` has the kinds that are made from options; `create -f` makes all"
 _SHORT: Final = {"cm": "configmap", "ns": "namespace", "po": "pod", "deploy": "deployment", "cj": "cronjob"}
 
 
-def generated(chosen: Any) -> JsonObject:
+def generated(chosen: Any, discovery: RestMapper) -> JsonObject:
     """Return the object that the words and options describe.
+
+    Args:
+        chosen: the words and options.
+        discovery: finds the API groups of the resources of roles.
 
     Raises:
         KubectlError: an unknown kind, a missing name, an unreadable file, or a wrong key.
@@ -44,6 +50,8 @@ def generated(chosen: Any) -> JsonObject:
         return _pod(names, chosen)
     if kind in ("deployment", "job", "cronjob"):
         return workload(kind, _name(names[:1], kind), names[1:], chosen)
+    if kind in KINDS:
+        return rbac_object(kind, _name(names, kind), chosen, discovery)
     raise KubectlError(f"`create {kind}` is not here: {advice_on(kind) or _MADE}")
 
 

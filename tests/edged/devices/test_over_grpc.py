@@ -20,6 +20,7 @@ from edged.devices.transport import GrpcDevicePluginTransport
 from edged.errors import AllocationRefusedError, DeviceError, PluginCallError
 from edged.plugins.watcher import PluginWatcher
 from edged.pods.config.device_options import DeviceNode
+from edged.sync_events import PluginsChanged
 from protos.podresources.v1 import api_pb2 as resources
 from tests.edged.conftest import pod
 from tests.support.device_plugin import RESOURCE, DevicePluginDouble, ask_pod_resources
@@ -39,7 +40,7 @@ class Node:
         self.wanted: list[Pod] = []
         self.actors: list[Any] = []
         self.devices = NodeDevices(
-            self, root, GrpcDevicePluginTransport(self.clock), pods=lambda: self.wanted, changed=self._changed
+            self, root, GrpcDevicePluginTransport(self.clock), pods=lambda: self.wanted, changes=self
         )
 
     def call_soon(self, function: Callable[[], None]) -> None:
@@ -68,9 +69,12 @@ class Node:
             actor.ref.stop(block=False)
             actor.ended.get(timeout=DEADLINE)
 
-    def _changed(self) -> None:
+    def handle(self, event: PluginsChanged) -> None:
+        assert event == PluginsChanged()
         with self.changes:
             self.changes.notify_all()
+
+    post = handle
 
 
 @pytest.fixture

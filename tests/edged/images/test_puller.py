@@ -11,8 +11,10 @@ from edged.images.largest import largest_images
 from edged.images.limits import PullLimits
 from edged.images.puller import FRESH_SECONDS, MOST_SLOW, TURN_SECONDS, ImagePuller, PullRequest, PullResult
 from edged.pods.model import PodUid
+from edged.sync_events import PodHealthChanged
 from modules.lab.doubles.container_runtime import FakeRuntime
 from protos.cri.v1 import api_pb2 as cri
+from tests.edged.posted import Posted
 
 A, B, C = PodUid("a"), PodUid("b"), PodUid("c")
 SECONDS = 10.0
@@ -26,9 +28,14 @@ class Registry:
         self.simulation = Simulation(1)
         self.runtime = FakeRuntime(self.simulation)
         self.runtime.pull_seconds = SECONDS
-        self.pulled_for: list[PodUid] = []
+        self.posted = Posted[PodHealthChanged]()
         made = PullLimits(**limits)  # type: ignore[arg-type]
-        self.pulls = ImagePuller(self.simulation, self.runtime, made, self.pulled_for.append)
+        self.pulls = ImagePuller(self.simulation, self.runtime, made, self.posted)
+
+    @property
+    def pulled_for(self) -> list[PodUid]:
+        """The pods that were queued for their images."""
+        return [event.uid for event in self.posted]
 
     def ask(self, uid: PodUid, image: str = "one", *credentials: Credentials) -> None:
         self.pulls.request(uid, PullRequest(image, credentials), cri.PodSandboxConfig())

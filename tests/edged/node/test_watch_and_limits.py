@@ -16,6 +16,7 @@ from edged.node.watch import NodeWatch
 from edged.settings import EdgedSettings
 from modules.lab.doubles.container_runtime import FakeRuntime
 from protos.cri.v1 import api_pb2 as pb
+from tests.edged.posted import Posted
 
 AWAY = UnavailableError("Status", "", grpc.StatusCode.UNAVAILABLE, "gone")
 
@@ -26,14 +27,14 @@ class Watched:
     def __init__(self, root: Path, node_ip: str = "192.0.2.9") -> None:
         self.simulation = Simulation(1)
         self.runtime = FakeRuntime(self.simulation)
-        self.reports: list[NodeReport] = []
+        self.reports = Posted[NodeReport]()
         self.settings = EdgedSettings(
             node_name="n1", root=root, pod_logs=root, runtime_endpoint="", node_ip=node_ip, server_port=10255
         )
 
     def start(self, seconds: float = 0.0) -> NodeReport:
         """Start it, let time pass; the last report."""
-        self.simulation.start(NodeWatch, self.settings, self.runtime, self.reports.append, "v1", MachineInfo())
+        self.simulation.start(NodeWatch, self.settings, self.runtime, self.reports, "v1", MachineInfo())
         return self.run(seconds)
 
     def run(self, seconds: float) -> NodeReport:
@@ -92,9 +93,7 @@ def test_the_conditions_of_the_runtime_are_reported(tmp_path: Path, kind: str, f
 def test_a_machine_that_cannot_be_read_is_looked_at_again(tmp_path: Path) -> None:
     watched = Watched(tmp_path)
     with patch.object(MachineInfo, "machine", side_effect=MachineError("read", "it")):
-        watched.simulation.start(
-            NodeWatch, watched.settings, watched.runtime, watched.reports.append, "v1", MachineInfo()
-        )
+        watched.simulation.start(NodeWatch, watched.settings, watched.runtime, watched.reports, "v1", MachineInfo())
         watched.simulation.run_for(25)
     assert watched.reports == []
     watched.run(10)

@@ -5,7 +5,7 @@ from beehive.simulation import Simulation
 from edged.cri.contract import ContainerId, SandboxId
 from edged.pleg.hints import Hints
 from edged.pleg.listener import Listener
-from edged.pleg.messages import PlegEvent, PodInspected, Relisted, RelistFailed
+from edged.pleg.messages import PlegEvent, PodInspection, Relisted, RelistFailed
 from edged.pleg.pace import RelistPace
 from edged.pleg.pleg import Pleg
 from edged.pleg.reader import RuntimeReader
@@ -13,6 +13,7 @@ from edged.pods import labels
 from edged.pods.model import PodRef, PodUid
 from modules.lab.doubles.container_runtime import FakeRuntime
 from protos.cri.v1 import api_pb2 as pb
+from tests.edged.posted import Posted
 
 IMAGE = "busybox"
 OWNER = "me"
@@ -30,10 +31,10 @@ class Watch:
         self.simulation = Simulation(1)
         self.runtime = FakeRuntime(self.simulation, [IMAGE])
         self.reader = RuntimeReader(self.runtime)
-        self.events: list[PlegEvent] = []
+        self.events = Posted[PlegEvent]()
         self.hints = Hints(1.0)
         self.pleg: RunningActor[Pleg] = self.simulation.start(
-            Pleg, self.reader, self.events.append, RelistPace(1.0, 10.0), self.hints
+            Pleg, self.reader, self.events, RelistPace(1.0, 10.0), self.hints
         )
 
     def pod(self, name: str) -> tuple[SandboxId, ContainerId]:
@@ -62,13 +63,13 @@ class Watch:
 
     def listen(self) -> None:
         """Let the PLEG have the runtime's events too."""
-        self.listener = self.simulation.start(Listener, self.runtime, self.hints, self.pleg.ref.tell)
+        self.listener = self.simulation.start(Listener, self.runtime, self.hints, self.pleg.ref)
 
     def looked(self, seconds: float) -> list[str]:
         """Names of the pods that were reported in that time because of events, in order."""
         self.events.clear()
         self.simulation.run_for(seconds)
-        return [event.inspection.facts.ref.name for event in self.events if isinstance(event, PodInspected)]
+        return [event.facts.ref.name for event in self.events if isinstance(event, PodInspection)]
 
     def stop(self) -> None:
         """End all of it."""

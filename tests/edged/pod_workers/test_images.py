@@ -17,9 +17,11 @@ from edged.pod_workers.errors import ImagePendingError, ImageUnavailableError
 from edged.pod_workers.image_manager import ImageManager, ImageRequest
 from edged.pods.backoff import BackOffs
 from edged.pods.model import PodUid
+from edged.sync_events import PodHealthChanged
 from metamanager.client import NotConnectedError
 from modules.lab.doubles.container_runtime import FakeRuntime
 from protos.cri.v1 import api_pb2 as pb
+from tests.edged.posted import Posted
 
 UID, OTHER = PodUid("u"), PodUid("v")
 HERE = "docker.io/library/here:1"
@@ -55,7 +57,7 @@ class ImageBench:
         self.runtime = FakeRuntime(self.simulation, [HERE])
         self.told: list[Occurrence] = []
         events = PodEvents(EventRecorder(self.simulation.clock, "n1", self.told.append))
-        pulls = ImagePuller(self.simulation, self.runtime, PullLimits(rate=0), lambda _uid: None)
+        pulls = ImagePuller(self.simulation, self.runtime, PullLimits(rate=0), Posted())
         self.manager = ImageManager(self.runtime, pulls, BackOffs(), events)
         self.sources = Sources()
         self.secrets: tuple[str, ...] = ()
@@ -141,8 +143,8 @@ def test_a_long_pull_tells_how_far_it_is(images: ImageBench) -> None:
     """
     runtime = _Telling(images.simulation, [HERE])
     runtime.pull_seconds = 1000.0
-    queued: list[PodUid] = []
-    pulls = ImagePuller(images.simulation, runtime, PullLimits(rate=0), queued.append)
+    queued = Posted[PodHealthChanged]()
+    pulls = ImagePuller(images.simulation, runtime, PullLimits(rate=0), queued)
     images.manager = ImageManager(runtime, pulls, BackOffs(), images.manager._events)
     waiting = []
     for second in range(0, 1000, 10):
@@ -157,7 +159,7 @@ def test_a_long_pull_tells_how_far_it_is(images: ImageBench) -> None:
         f'Pulling image "nginx:1": {count}.0 of 77.0 MB fetched, 0.0 MB unpacked' for count in (2, 4, 8, 16, 32)
     ]
     assert list(dict.fromkeys(waiting)) == told[:-1]
-    assert queued == [UID] * 6
+    assert queued == [PodHealthChanged(UID)] * 6
     images.simulation.run_for(1000)
     assert runtime.fetched == 32_000_000
 

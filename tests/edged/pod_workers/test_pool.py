@@ -7,8 +7,7 @@ import pykka
 import pytest
 
 from beehive.simulation import Simulation
-from edged.pod_workers.job import Done, Job
-from edged.pod_workers.work_queue import Queue, Work
+from edged.pod_workers.job import Done, Job, Queue, Work
 from edged.pod_workers.workers import REMOVALS, PodWorkers
 from edged.pods.model import PodRef, PodUid
 from edged.pods.state import PodState
@@ -43,7 +42,7 @@ class Yard:
         self.going: list[str] = []
         """Uids of the jobs of pods that end or are removed, in their order."""
         context = Mock(clock=clock, after=clock.after, start_actor=self._start_actor)
-        self.pool = PodWorkers(context, Mock(), self._job_of, Mock())
+        self.pool = PodWorkers(context, Mock(), Mock(job=self._job_of))
         self.pool.start(2)
 
     def given(self) -> list[str]:

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from edged.pod_workers.work_queue import Queue, Work, WorkQueue
+from edged.pod_workers.job import Queue, Work
+from edged.pod_workers.workers import WorkQueue
 from edged.pods.model import PodUid
 
 A, B = PodUid("a"), PodUid("b")

@@ -19,7 +19,7 @@ MAIN = a_container(
 def manager() -> ProbeManager:
     """Without workers: nothing is asked."""
     context: Any = Mock(clock=Simulation().clock)
-    return ProbeManager(context, Mock(), lambda _uid: None, Mock(), Mock())
+    return ProbeManager(context, Mock(), Mock(), Mock(), Mock())
 
 
 def reported(attempt: int) -> Pod:

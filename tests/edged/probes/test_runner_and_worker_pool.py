@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from typing import Any
+from unittest.mock import Mock
 
 import grpc
 import pytest
@@ -14,7 +15,7 @@ from edged.pods.model import PodUid
 from edged.probes.model import ProbeOutcome, ProbeResult
 from edged.probes.runner import ContainerProbeRunner, ProbeAttempt
 from edged.probes.targets import ExecTarget, GrpcTarget, HttpTarget, TcpTarget
-from edged.probes.worker_pool import MAX_WORKERS, MAX_WORKERS_PER_POD, CompletedProbe, ProbeWorker, ProbeWorkerPool
+from edged.probes.worker_pool import MAX_WORKERS, MAX_WORKERS_PER_POD, ProbeWorker, ProbeWorkerPool
 from modules.lab.doubles.container_runtime import FakeRuntime
 from modules.lab.doubles.probes import NetworkDouble
 
@@ -119,14 +120,15 @@ class PoolBench:
         self.actors = Simulation(1)
         self.runner = Slow(self.actors)
         self.started: list[Any] = []
-        self.workers = ProbeWorkerPool(self._start_worker)
+        self.workers = ProbeWorkerPool(Mock(call_soon=self._call_soon, start_actor=self._start_actor), self.runner)
         self.answered: list[str] = []
 
-    def _start_worker(self) -> Any:
-        def done(asked: CompletedProbe) -> None:
-            self.actors.clock.after(0, lambda: self.workers.complete(asked))
+    def _call_soon(self, function: Callable[[], None]) -> None:
+        self.actors.clock.after(0, function)
 
-        self.started.append(self.actors.start(ProbeWorker, self.runner, done))
+    def _start_actor(self, worker: type[ProbeWorker], *arguments: Any, name: str) -> Any:
+        assert name == "edged/prober"
+        self.started.append(self.actors.start(worker, *arguments))
         return self.started[-1].ref
 
     def ask(self, name: str, wanted: Callable[[], bool] = lambda: True, pod: str = "") -> None:

@@ -1,11 +1,15 @@
 """The mirrors of static pods in the cloud, answer by answer."""
 
+from unittest.mock import Mock
+
 import pytest
 from msgspec.structs import replace
 
 from beehive.decoding import decode_json
 from edged.api import Node, ObjectMeta, Pod, PodIP, PodSpec, PodStatus, encode
+from edged.node.state import NodeState
 from edged.pods.labels import ref_of
+from edged.pods.manager import PodManager
 from edged.pods.model import PodUid
 from edged.pods.static import CONFIG_MIRROR, CONFIG_SOURCE
 from edged.static_pods.manifest import CONFIG_HASH
@@ -52,7 +56,9 @@ def reporter(requests: MetaRequests) -> StatusManager:
 @pytest.fixture
 def mirrors(requests: MetaRequests, reporter: StatusManager) -> MirrorPods:
     """Have asked for a mirror, and have no answer yet."""
-    mirrors = MirrorPods(requests.client, reporter, lambda: [POD], Node)
+    pods = PodManager()
+    pods.put(POD)
+    mirrors = MirrorPods(requests.client, reporter, pods, Mock(state=NodeState(registered=Node())))
     mirrors.cloud_pods_listed()
     assert requests.asked() == ["create pod"]
     return mirrors

@@ -1,6 +1,7 @@
 """How the node gets to the cloud, request by request: registration, status, lease."""
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from msgspec.structs import replace
@@ -42,8 +43,8 @@ class Node:
         events = NodeEvents(EventRecorder(self.requests.clock, "n1", self.told.append), "n1")
         self.announced: list[int] = []
         self.reporter = NodeReporter(
-            self.requests.client, self.requests.clock, made, self.state, lambda: None, events,
-            confirmed=lambda: self.announced.append(1),
+            self.requests.client, self.requests.clock, made, self.state,
+            Mock(node_confirmed=lambda: self.announced.append(1)), events,
         )  # fmt: skip
 
     @property

@@ -7,8 +7,7 @@ from edged.api import ContainerState, ContainerStateWaiting, ContainerStatus, Ob
 from edged.pods.labels import ref_of
 from edged.pods.model import PodUid
 from edged.pods.static import CONFIG_SOURCE
-from edged.status.held import PENDING_DELAY, PENDING_PERIOD
-from edged.status.manager import CORRECTION_PERIOD, CORRECTIONS, StatusManager
+from edged.status.manager import CORRECTION_PERIOD, CORRECTIONS, PENDING_DELAY, PENDING_PERIOD, StatusManager
 from metamanager.client import NoAnswerError, NotConnectedError
 from tests.edged.status.meta_requests import NOT_FOUND, MetaRequests, rejected
 

@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from edged.api import Nanoseconds, Pod, PodStatus, decode, encode
 from edged.pleg.messages import PodInspection
-from edged.pod_workers.job import DeliveredObject, Done, Job
-from edged.pod_workers.work_queue import Queue
+from edged.pod_workers.job import DeliveredObject, Done, Job, Queue
 from edged.pods import actions
 from edged.pods.backoff import BackOffs
 from edged.pods.kill_options import KillOptions, KillPod, eviction

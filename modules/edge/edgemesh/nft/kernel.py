@@ -1,7 +1,9 @@
 """The tables of the node in the kernel: one transaction for each change."""
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
+from pathlib import Path
 from typing import Final, Protocol
 
 from modules.edge.edgemesh.nft import ruleset
@@ -32,10 +34,12 @@ class KernelRules:
 
     Args:
         nft: the program.
+        sees_bridges: returns whether the kernel translates packets between ports of a bridge, for a family's name.
     """
 
-    def __init__(self, nft: Program) -> None:
+    def __init__(self, nft: Program, sees_bridges: Callable[[str], bool] | None = None) -> None:
         self._nft = nft
+        self._sees_bridges = sees_bridges or bridges_are_seen
         self._families: tuple[Family, ...] = FAMILIES
         self._known: dict[Family, Ruleset] = {}
         """What the kernel has; nothing before the first transaction, and after one that failed."""
@@ -67,7 +71,8 @@ class KernelRules:
         for family, rules in wanted.items():
             known = self._known.get(family)
             if known is None:
-                lines.append(ruleset.whole(family, rules))
+                sees_bridges = self._sees_bridges(family.name)
+                lines.append(ruleset.whole(family, rules, sees_bridges=sees_bridges))
                 continue
             lines.extend(ruleset.changes(family, known, rules))
         if not lines:
@@ -109,3 +114,10 @@ class KernelRules:
     def is_whole(self) -> bool:
         """Return whether the kernel still has the tables. Raises NftError."""
         return all("dispatch" in self._nft.names(family.name) for family in self._families)
+
+
+def bridges_are_seen(family: str, switches: Path = Path("/proc/sys/net/bridge")) -> bool:
+    """Return whether the kernel translates packets between ports of a bridge: the module br_netfilter, switched on."""
+    with suppress(OSError):
+        return (switches / f"bridge-nf-call-{family}tables").read_text().strip() == "1"
+    return False

@@ -59,33 +59,44 @@ class Ruleset(NamedTuple):
 def ruleset(family: Family, ports: Iterable[PortTable], pods: Iterable[str]) -> Ruleset:
     """Return the rules for ports of Services and addresses of the node's pods."""
     is_ipv6 = family is IPV6
-    rules = Ruleset({}, {}, {"services": {}, "nodeports": {}, "cluster-ips": {}, "hairpin": {}})
+    rules = Ruleset({}, {}, {"services": {}, "nodeports": {}, "cluster-ips": {}, "hairpin": {}, "pods": {}})
     for address in pods:
         if (":" in address) == is_ipv6:
             rules.elements["hairpin"][f"{address} . {address}"] = ""
+            rules.elements["pods"][address] = ""
     for port in ports:
         if port.is_ipv6 == is_ipv6:
             _add_port(rules, family, port)
     return rules
 
 
-def whole(family: Family, rules: Ruleset) -> str:
+def whole(family: Family, rules: Ruleset, *, sees_bridges: bool = True) -> str:
     """Return the transaction that makes the whole table, whatever there is of it.
 
     It deletes no base chain, and clients keep their endpoints.
+
+    Args:
+        family: the IP version.
+        rules: what is in it.
+        sees_bridges: whether the kernel translates packets between ports of a bridge too. If not, a pod's answer would
+            reach another pod of the same bridge with its own address instead of the Service's, so connections between
+            pods get the node's address.
     """
     lines = [f"add table {family.name} {TABLE}", f"flush table {family.name} {TABLE}"]
     lines += [f"add map {family.name} {TABLE} {name} {{ {kind} }}" for name, kind in _maps(family).items()]
     lines += [f"flush map {family.name} {TABLE} {name}" for name in _maps(family)]
-    for name in ("cluster-ips", "hairpin"):
-        kind = family.type if name == "cluster-ips" else f"{family.type} . {family.type}"
+    for name in ("cluster-ips", "hairpin", "pods"):
+        kind = f"{family.type} . {family.type}" if name == "hairpin" else family.type
         lines.append(f"add set {family.name} {TABLE} {name} {{ type {kind}; }}")
         lines.append(f"flush set {family.name} {TABLE} {name}")
     for name, hook in _BASE.items():
         lines.append(f"add chain {family.name} {TABLE} {name} {{ {hook} }}")
     for name in _FIXED:
         lines.append(f"add chain {family.name} {TABLE} {name}")
-    lines += [f"add rule {family.name} {TABLE} {name} {rule}" for name, rule in _fixed_rules(family)]
+    lines += [
+        f"add rule {family.name} {TABLE} {name} {rule}"
+        for name, rule in _fixed_rules(family, sees_bridges=sees_bridges)
+    ]
     lines += changes(family, Ruleset({}, {}, {}), rules)
     return "\n".join(lines) + "\n"
 
@@ -152,11 +163,14 @@ def _maps(family: Family) -> dict[str, str]:
     }
 
 
-def _fixed_rules(family: Family) -> Iterator[tuple[str, str]]:
+def _fixed_rules(family: Family, *, sees_bridges: bool) -> Iterator[tuple[str, str]]:
     name = family.name
     yield "nat-pre", "jump dispatch"
     yield "nat-out", "jump dispatch"
     yield "nat-post", f"{name} saddr . {name} daddr @hairpin masquerade fully-random"
+    if not sees_bridges:
+        between = f"ct status dnat {name} saddr @pods {name} daddr @pods"
+        yield "nat-post", f"{between} masquerade fully-random"
     yield "nat-post", f"meta mark and {MARK} == {MARK} masquerade fully-random"
     yield "filter-forward", "ct state new jump check"
     yield "filter-output", "ct state new jump check"

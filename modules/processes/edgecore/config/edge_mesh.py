@@ -17,6 +17,8 @@ from modules.processes.edgecore.config.value_kinds import (
     ValueKind,
 )
 
+FOREIGN_INTERFACE: Final = "edgemesh0"
+"""Network interface of KubeEdge's edgemesh-agent."""
 _MOST_RANGES: Final = 2
 _MOST_ROUTED: Final = 32
 _MOST_DOMAINS: Final = 32

@@ -16,6 +16,7 @@ from modules.processes.edgecore.doctor.facts import (
     Kernel,
     Listening,
     MapperSocket,
+    MeshNeeds,
     OciNeeds,
     PodNetworkNeeds,
     Running,
@@ -38,8 +39,26 @@ def check_other_kinds(left: tuple[LeftKind, ...], options: str) -> Iterator[Chec
 
 
 _NAME: Final = "pod network"
+_MESH: Final = "edgemesh"
 _OWN: Final = "edgecore's own network"
 _INSTALL: Final = "`apt-get install containernetworking-plugins iptables` (Debian, Ubuntu)"
+
+
+def check_mesh(needs: MeshNeeds) -> Iterator[CheckResult]:
+    """Check the requirements of edgemesh."""
+    if not needs.has_store:
+        yield failed(_MESH, "Services come from metamanager, which is off", "modules.metaManager.enable: true")
+    if needs.beside:
+        text = f"KubeEdge's edgemesh-agent runs here (interface {needs.beside}), so edgemesh stays off"
+        yield warning(_MESH, text, "modules.edgeMesh.enable: false, or remove the agent and its interface")
+    if not needs.is_root:
+        text = "without root Services have addresses of 127.96.0.0/16"
+        yield warning(_MESH, f"{text}, and no names" if needs.has_names else text, "run edgecore as root")
+    elif needs.missing:
+        text = f"not installed: {', '.join(needs.missing)}; a proxy carries connections to Services"
+        yield warning(_MESH, text, f"`apt-get install {' '.join(needs.missing)}` (Debian, Ubuntu)")
+    elif needs.has_store and not needs.beside:
+        yield ok(_MESH, "all programs of edgemesh are installed")
 
 
 def check_pod_network(needs: PodNetworkNeeds) -> Iterator[CheckResult]:
@@ -97,6 +116,8 @@ def check_all(facts: Facts) -> list[CheckResult]:
         found += check_docker(facts.docker, facts.configured)
     if facts.pod_network is not None:
         found += check_pod_network(facts.pod_network)
+    if facts.mesh is not None:
+        found += check_mesh(facts.mesh)
     if facts.mappers is not None and facts.running is not None and facts.running.pid:
         found += check_mappers(facts.mappers)
         found += check_devices(facts.running, facts.unserved)

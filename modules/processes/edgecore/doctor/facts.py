@@ -174,6 +174,20 @@ class DockerNeeds(msgspec.Struct, frozen=True, kw_only=True):
     """Docker's; empty if it does not tell."""
 
 
+class MeshNeeds(msgspec.Struct, frozen=True):
+    """What edgemesh needs of the machine."""
+
+    missing: tuple[str, ...] = ()
+    """Packages of programs that are not installed."""
+    is_root: bool = True
+    has_names: bool = True
+    """Whether the name server is configured."""
+    has_store: bool = True
+    """Whether metamanager, from which Services come, is on."""
+    beside: str = ""
+    """The interface of KubeEdge's edgemesh-agent, if it runs here."""
+
+
 class PodNetworkNeeds(msgspec.Struct, frozen=True, kw_only=True):
     """The machine's facts about the network of pods of a runtime inside edgecore."""
 
@@ -253,6 +267,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """The same."""
     pod_network: PodNetworkNeeds | None = None
     """None also where the runtime is not inside edgecore, or isolates nothing."""
+    mesh: MeshNeeds | None = None
+    """None also where edgemesh is off."""
     mappers: MapperSocket | None = None
     """None also where mappers cannot register, by the configuration."""
     unserved: UnservedDevices | None = None

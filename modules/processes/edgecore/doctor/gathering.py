@@ -17,7 +17,7 @@ from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.dangers import is_unisolated_root
 from modules.processes.edgecore.config.loading import LoadResult
 from modules.processes.edgecore.damaged import damaged_paths
-from modules.processes.edgecore.doctor import databases, machine, network, node, oci, pod_network
+from modules.processes.edgecore.doctor import databases, machine, mesh, network, node, oci, pod_network
 from modules.processes.edgecore.doctor.facts import Configured, DockerNeeds, Facts
 from modules.processes.edgecore.runtime_kinds import other_kinds
 from modules.processes.edgecore.settings import edged_settings
@@ -51,6 +51,8 @@ def facts(loaded: LoadResult, options: str, clock: Clock) -> Facts:
         parts["docker"] = lambda: _docker(config, clock)
     if config.uses_oci_runtime or config.uses_docker_runtime:
         parts["pod_network"] = lambda: pod_network.needs(config)
+    if config.modules.edge_mesh.enable:
+        parts["mesh"] = lambda: mesh.needs(config)
     twin = config.modules.device_twin
     if twin.enable and twin.enable_mappers and config.modules.meta_manager.enable:
         parts["mappers"] = lambda: machine.mapper_socket(twin.dmi_socket)

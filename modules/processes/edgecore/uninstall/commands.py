@@ -18,6 +18,7 @@ from modules.processes.edgecore.ownership import LOCK_FILE, RootDirectoryTakenEr
 from modules.processes.edgecore.reporting import reporting_errors
 from modules.processes.edgecore.runtime_kinds import RuntimeKind, kinds_with_records, of_kind, other_kinds
 from modules.processes.edgecore.uninstall.files import Leftovers, leftovers, pod_uids
+from modules.processes.edgecore.uninstall.mesh import remove_service_rules
 from modules.processes.edgecore.uninstall.pods import end_pods, remove_cgroups, unmount_below
 from modules.tools.printing.terminal import print_error, print_lines
 
@@ -66,6 +67,7 @@ def uninstall(chosen: argparse.Namespace) -> None:
                 end_pods(of_kind(config, kind), uids, _say)
             unmount_below(root, _say)
             remove_cgroups(config, uids, _say)
+            remove_service_rules(config, _say)
             if not chosen.keep_data:
                 _purge_runtimes(config, kinds)
         left = [] if chosen.keep_data else _remove(found, units)

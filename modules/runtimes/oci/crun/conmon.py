@@ -23,7 +23,7 @@ BUNDLE, PERSIST = "bundle", "persist"
 _PIDFILE, _CONMON_PIDFILE = "init.pid", "conmon.pid"
 _LONGEST_ANSWER = 64 * 1024
 _PIECE = 4 * 1024
-"""Bytes of it that are read at once; it has some twenty."""
+"""Bytes of it per read; it has some twenty."""
 _REOPEN_LOG = b"2 0 0\n"
 _MOST_CELLS = 1000
 """Columns or lines of a terminal that conmon accepts."""

@@ -49,7 +49,7 @@ class GroupMoves:
         self._is_usable = self._is_member()
 
     def expect(self) -> None:
-        """Begin to wait, and return at once; nothing where this process does not find its control group."""
+        """Begin to wait, and return immediately; nothing where this process does not find its control group."""
         if self._is_usable and (self._last is None or self._last.done()):
             with suppress(RuntimeError):  # closed meanwhile, or there can be no more threads
                 self._last = self._thread.submit(self._move)

@@ -110,7 +110,7 @@ class _Layer:
     def _copy_directory(self, path: str) -> None:
         """Copy the entries of a directory, and its attributes. Its subdirectories are made, and are copied later.
 
-        The root's attributes are those of the copy, as those of an overlay's root are the writable layer's.
+        The root has the copy's attributes, as an overlay's root has the writable layer's.
         """
         with _open(path or ".", _DIRECTORY, self._source) as source, os.scandir(source) as entries:
             for entry in entries:

@@ -1,6 +1,6 @@
-"""Id-mapped mounts (Linux 5.12; below overlays 5.19): the files of the machine's root are those of a pod's root.
+"""Id-mapped mounts (Linux 5.12; below overlays 5.19): files of the machine's root become files of a pod's root.
 
-For pods with a user namespace of their own. Nothing on the disk changes: each layer is mounted once more, for the
+For pods with a user namespace of their own. Nothing on the disk changes: each layer is mounted again, for the
 moment in which an overlay of it is made, with its owners as the namespace sees them.
 """
 
@@ -51,7 +51,7 @@ class _MountAttributes(ctypes.Structure):
 
 @contextmanager
 def id_mapped(paths: Sequence[Path], namespace: Path, directory: Path) -> Iterator[list[Path]]:
-    """Mount directories once more, with owners as a user namespace has them, below `directory`; undo it at the end.
+    """Mount directories again, with owners as a user namespace has them, below `directory`; undo it at the end.
 
     An overlay that was made of them meanwhile keeps them. Raises OSError: EINVAL where the file system or the kernel
     cannot.

@@ -16,7 +16,7 @@ from modules.runtimes.oci.images.worker_process import Needs
 
 _LONGEST_RECORD: Final = 64 * 1024
 _PARTS_SECONDS: Final = 24 * 3600.0
-"""Seconds for which an interrupted pull can be resumed."""
+"""Seconds that an interrupted pull can be resumed."""
 _SHA256: Final = "sha256:"
 
 

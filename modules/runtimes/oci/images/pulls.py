@@ -39,7 +39,7 @@ class PullsUnderWay:
                 del self._pulls[token]
 
     def all(self) -> dict[str, tuple[LayerProgress, ...]]:
-        """Return the layers by the images' names; of two pulls of one image, those of the later."""
+        """Return the layers by the images' names; of two pulls of one image, the later one's."""
         with self._lock:
             return {name: tuple(layers.values()) for name, layers in self._pulls.values()}
 

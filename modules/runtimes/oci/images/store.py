@@ -200,7 +200,7 @@ class ImageStore:
             self.collect()
 
     def keep_only(self, holders: Mapping[str, str]) -> None:
-        """At the start: set the holds of all present containers, and release those of earlier containers."""
+        """At the start: set the holds of all present containers, and release the holds of earlier containers."""
         self._holds.set(holders)
         self.collect()
 

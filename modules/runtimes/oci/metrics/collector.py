@@ -23,7 +23,7 @@ _DEV: Final = Path("/proc/thread-self/net/dev")
 """`/proc/self` is the main thread, which stays in the machine's network."""
 _SECOND: Final = 1_000_000_000
 _RECEIVE: Final = ("bytes", "packets", "errors", "packets_dropped")
-"""The first columns of /proc/net/dev; those of the other direction are the same, eight further."""
+"""The first columns of /proc/net/dev; the other direction's are the same, eight further."""
 _TRANSMIT_AT: Final = 8
 _MOST_INTERFACES: Final = 256
 
@@ -44,7 +44,7 @@ class MetricsCollector:
         self._groups = GroupMetrics(with_unified_controllers(read_hierarchies(_MOUNTINFO.read_text())))
 
     def of_pod(self, sandbox: Sandbox, containers: Sequence[OciContainer]) -> cri.PodSandboxMetrics:
-        """Return the metrics of a pod: its network's, and those of its running containers."""
+        """Return the metrics of a pod: its network's and its running containers'."""
         now = self._clock.now_ns()
         metadata = sandbox.config.metadata
         pod = (metadata.namespace, metadata.name)

@@ -1,6 +1,6 @@
 """A bridge of this machine: its addresses, and its removal.
 
-The tables of /proc are those of the calling thread's network namespace.
+The tables of /proc belong to the calling thread's network namespace.
 """
 
 import errno

@@ -155,7 +155,7 @@ def default_configuration(
     """Return the configuration of the network, as a file would have it.
 
     Args:
-        cidrs: addresses of pods, one range for each IP version; empty for those of a node that configures none.
+        cidrs: addresses of pods, one range for each IP version; empty for the ranges of a node that configures none.
         bridge: name of the bridge.
         leases: directory of the addresses in use.
     """

@@ -19,7 +19,7 @@ FORWARD: Final = "FORWARD"
 
 _SECONDS: Final = 30.0
 _LOCK_SECONDS: Final = "5"
-"""Time for which iptables waits while another program changes rules."""
+"""Seconds that iptables waits while another program changes rules."""
 _REFUSALS: Final = ("-j DROP", "-j REJECT")
 _DOCKERS: Final = "DOCKER-USER"
 
@@ -95,7 +95,7 @@ class SavedRules:
         return f"-A {rule.chain} {rule}"
 
     def chain_of_forwarding(self) -> str:
-        """Return the chain for rules about forwarded packets: Docker's for those of others, if packets enter it."""
+        """Return the chain for rules about forwarded packets: Docker's for rules of others, if packets enter it."""
         return _DOCKERS if f"-j {_DOCKERS}" in self.rules("filter", FORWARD) else FORWARD
 
     def drops_forwarded(self, interface: str) -> bool:

@@ -50,7 +50,7 @@ _TMPFS: Final = "mode=0700,size=4m,nr_inodes=65536"
 
 
 class PinnedNamespaces(NamedTuple):
-    """Files by which containers join the namespaces of their sandbox; None for those of the machine."""
+    """Files by which containers join the namespaces of their sandbox; None for the machine's."""
 
     network: Path | None
     ipc: Path | None

@@ -32,7 +32,7 @@ _LONGEST_MESSAGE: Final = 1024
 _PIPE_BYTES: Final = 64 * 1024
 """What a pipe holds."""
 _PIECE: Final = 8 * 1024
-"""Bytes read at once: a result has a few kilobytes, and a larger buffer would be mapped and unmapped for each read."""
+"""Bytes per read: a result has a few kilobytes, and a larger buffer would be mapped and unmapped for each read."""
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 UNKNOWN_CONTAINER: Final = 3

@@ -18,10 +18,10 @@ _MOST_BYTES: Final = 64 * 1024
 
 
 def resolv_conf(config: cri.DNSConfig | None, machine: Path = MACHINE, upstream: Path = UPSTREAM) -> str:
-    """Return the file's text: CRI's configuration of DNS, or else that of the machine.
+    """Return the file's text: CRI's configuration of DNS, or else the machine's.
 
     Args:
-        config: the pod's servers, search domains and options; None or empty for those of the machine.
+        config: the pod's servers, search domains and options; None or empty for the machine's.
         machine: the machine's file; a missing one is empty.
         upstream: taken instead when the machine's names systemd-resolved, which pods do not reach.
 

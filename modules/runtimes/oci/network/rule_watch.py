@@ -1,4 +1,4 @@
-"""Looks for the firewall rules of attached sandboxes once a minute, and restores those that are missing.
+"""Looks for the firewall rules of attached sandboxes once a minute, and restores missing ones.
 
 Whoever reloads a firewall (`iptables -F`, iptables-restore, firewalld) removes the rules of others, and no plug-in is
 called then. Each look is one `iptables-save`, and one more if pods have IPv6; without sandboxes there is none.
@@ -103,7 +103,7 @@ class RuleWatch:
             self._thread.start()
 
     def check(self) -> None:
-        """Look for the rules, and restore those that are missing. A failure is logged once, and tried again."""
+        """Look for the rules, and restore missing ones. A failure is logged once, and tried again."""
         with self._lock:
             watched = dict(self._watched)
         try:

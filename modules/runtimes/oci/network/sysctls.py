@@ -21,7 +21,7 @@ _ROOT: Final = Path("/proc/sys")
 
 
 def write_sysctls(sysctls: Mapping[str, str], *, network: bool) -> None:
-    """Write parameters of the calling thread's namespaces, but not those of the pod's interface.
+    """Write parameters of the calling thread's namespaces, but not the pod's interface's.
 
     Raises:
         PodNamespaceError: the kernel refuses one.

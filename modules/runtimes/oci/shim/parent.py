@@ -26,7 +26,7 @@ _CGROUPS = "/sys/fs/cgroup"
 
 
 def main(arguments: list[str]) -> NoReturn:
-    """Begin in a process of its own, as conmon does: the one that was started ends at once."""
+    """Begin in a process of its own, as conmon does: the first process ends immediately."""
     answers = int(os.environ.pop("_OCI_SYNCPIPE"))
     os.set_inheritable(answers, False)  # noqa: FBT003 - os's own
     if os.fork():

@@ -68,7 +68,7 @@ class Clients:
         return client.fileno()
 
     def send(self, packet: bytes) -> list[int]:
-        """Send a packet to all clients; return the descriptors of those that take nothing, to be dropped."""
+        """Send a packet to all clients; return the descriptors of clients that take nothing, to be dropped."""
         left = []
         for descriptor, client in list(self.connected.items()):
             try:

@@ -37,7 +37,7 @@ def check_capabilities(attempt: str, asked: cri.Capability, machine: "Machine") 
     """Refuse names that the runtimes would drop silently, and capabilities that cannot be given.
 
     Raises:
-        BadRequestError: a name that is none.
+        BadRequestError: an unknown name.
         WrongStateError: the kernel, or edgecore itself, does not have it.
     """
     for name in (*asked.add_capabilities, *asked.drop_capabilities, *asked.add_ambient_capabilities):

@@ -18,7 +18,7 @@ from beehive.decoding import convert, decode_json
 from modules.runtimes.engine.errors import BadRequestError, WrongStateError
 
 _LARGEST: Final = 256 << 10
-"""Bytes of a file; that of a machine with eight GPUs has about 40,000."""
+"""Bytes of a file; a machine with eight GPUs has about 40,000."""
 _MOST_FILES: Final = 256
 _MOST_NAMES: Final = 1024
 """Devices of a container."""
@@ -28,7 +28,7 @@ _ENDINGS: Final = (".json", ".yaml")
 
 
 class CdiDeviceNode(Struct, frozen=True, rename="camel"):
-    """A device node; fields that are left out are those of the machine's node."""
+    """A device node; fields that are left out come from the machine's node."""
 
     path: str
     host_path: str = ""

@@ -27,7 +27,7 @@ def with_cdi_devices(attempt: str, spec: Json, config: cri.ContainerConfig, mach
     """Return a specification with the changes of the container's CDI devices.
 
     Raises:
-        BadRequestError: a name that is none.
+        BadRequestError: an invalid name.
         WrongStateError: a device that no file describes, or a file with a wrong change.
     """
     edits = cdi_edits(attempt, [device.name for device in config.CDI_devices], machine.cdi_directories)

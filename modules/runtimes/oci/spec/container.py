@@ -56,8 +56,8 @@ def container_spec(
         request: CRI's.
         image: the image's settings for its process.
         rootfs: the container's root file system, mounted.
-        namespaces: those of the sandbox.
-        files: those of the sandbox.
+        namespaces: the sandbox's.
+        files: the sandbox's.
         machine: this one.
         container_id: names the container's control group.
         volumes: image volumes by their reference in the request (`mount.image.image`).

@@ -20,7 +20,7 @@ _OWN: Final = frozenset(("console", "fd", "mqueue", "pts", "shm", ".lxc", ".lxd-
 
 
 def check_devices(attempt: str, config: cri.ContainerConfig) -> None:
-    """Refuse devices that do not exist, are none, or have wrong permissions. Raises BadRequestError."""
+    """Refuse devices that do not exist, are other files, or have wrong permissions. Raises BadRequestError."""
     if len(config.devices) > _MOST:
         raise BadRequestError(attempt, f"it has {len(config.devices)} devices, the most are {_MOST}")
     _asked_devices(attempt, config)

@@ -38,7 +38,7 @@ class Machine(Struct, frozen=True, kw_only=True):
     """All capabilities that the kernel knows."""
     cgroup_layout: CgroupLayout
     cgroup_controllers: frozenset[str]
-    """Controllers that containers can use: in hybrid those of version 1."""
+    """Controllers that containers can use: in hybrid mode version 1's."""
     swap_accounting: bool
     """Whether swap can be limited."""
     kernel: tuple[int, int]

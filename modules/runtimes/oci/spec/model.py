@@ -52,7 +52,7 @@ class NamespacePaths(Struct, frozen=True):
     uts: Path | None = None
     """With a path, the hostname is the namespace's, set when it was made."""
     pid: Path | None = None
-    """The namespace that the pod's containers share, or that of the target container (`/proc/PID/ns/pid`)."""
+    """The namespace that the pod's containers share, or the target container's (`/proc/PID/ns/pid`)."""
     user: Path | None = None
     """With a path, the others belong to it."""
 

@@ -1,4 +1,4 @@
-"""The mounts of a container, in the order in which the runtime makes them."""
+"""The mounts of a container, in the runtime's order."""
 
 import os
 from collections.abc import Iterator, Mapping, Set

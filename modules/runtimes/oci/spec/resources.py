@@ -64,7 +64,7 @@ def _cpu_problems(resources: cri.LinuxContainerResources) -> Iterator[str]:
 
 
 def container_resources(resources: cri.LinuxContainerResources, machine: Machine) -> Json:
-    """Return OCI's `linux.resources` without devices. A limit of 0 is none."""
+    """Return OCI's `linux.resources` without devices. A limit of 0 means no limit."""
     limits: Json = {}
     if memory := _memory(resources, machine):
         limits["memory"] = memory

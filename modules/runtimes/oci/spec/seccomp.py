@@ -52,7 +52,7 @@ def runtime_default(capabilities: frozenset[str], architecture: str, kernel: tup
     """Return the profile RuntimeDefault. Containers with equal capabilities share one object.
 
     Args:
-        capabilities: those of the container, without `CAP_`.
+        capabilities: the container's, without `CAP_`.
         architecture: as `uname -m` says.
         kernel: first two numbers of its version.
     """

@@ -119,4 +119,4 @@ ARCHITECTURES: Final = {
     "ppc64le": ("SCMP_ARCH_PPC64LE",),
     "s390x": ("SCMP_ARCH_S390X", "SCMP_ARCH_S390"),
 }
-"""The architecture of the kernel and those of other programs that it runs; the native one first."""
+"""The architecture of the kernel and of other programs that it runs; the native one first."""

@@ -30,7 +30,7 @@ _LARGEST_ERRNO: Final = 4095
 _FLAGS: Final = ("SECCOMP_FILTER_FLAG_TSYNC", "SECCOMP_FILTER_FLAG_LOG", "SECCOMP_FILTER_FLAG_SPEC_ALLOW")
 _OTHERS: Final = "LOONGARCH64 MIPS MIPS64 MIPS64N32 MIPSEL MIPSEL64 MIPSEL64N32 PPC PPC64 PARISC PARISC64"
 KNOWN_ARCHITECTURES: Final = tuple(f"SCMP_ARCH_{name}" for name in _OTHERS.split())
-"""Beside those of machines that edgecore runs on."""
+"""Beside the architectures of machines that edgecore runs on."""
 _DOCKER_NAMES: Final = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "armv6l": "arm"}
 
 _Action = Literal[
@@ -109,7 +109,7 @@ def read_profile(
     Args:
         attempt: for the error.
         path: absolute.
-        capabilities: those of the container, without `CAP_`.
+        capabilities: the container's, without `CAP_`.
         kernel: first two numbers of its version.
         architecture: as `uname -m` says.
 

@@ -1,4 +1,4 @@
-"""Kernel parameters of a pod: only those that its own namespaces have."""
+"""Kernel parameters of a pod: only parameters that its own namespaces have."""
 
 import re
 from typing import Final

@@ -100,7 +100,7 @@ class _UserFiles:
                 yield fields[0], gid, fields[3].split(",") if len(fields) > 3 else []
 
     def _lines(self, path: str, least: int) -> Iterator[list[str]]:
-        """Yield the fields of each entry; lines that are none are passed over, as the C library does."""
+        """Yield the fields of each entry; other lines are passed over, as the C library does."""
         try:
             text = read_inside(self._rootfs, path, _LARGEST_FILE) or b""
         except OSError as error:

@@ -30,7 +30,7 @@ from modules.runtimes.oci.streaming.statuses import exit_status, failure
 _log = logging.getLogger(__name__)
 
 OPEN_SECONDS: Final = 30.0
-"""Seconds in which a client must open its streams."""
+"""Seconds that a client has to open its streams."""
 IDLE_SECONDS: Final = 4 * 3600.0
 """Without any data, after which a session ends."""
 MOST_BEHIND: Final = 1 << 20

@@ -15,7 +15,7 @@ def connect_in_namespace(netns: Path | None, port: int) -> socket.socket:
     """Return a connection to a port of a sandbox, at 127.0.0.1 or else ::1.
 
     Args:
-        netns: network namespace of the sandbox; None for that of the machine.
+        netns: network namespace of the sandbox; None for the machine's.
         port: TCP port.
 
     Raises:

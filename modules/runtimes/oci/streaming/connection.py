@@ -15,7 +15,7 @@ from modules.runtimes.oci.streaming.requests import StreamRequest, WaitingReques
 from modules.runtimes.oci.streaming.upgrade import UpgradeError, check_upgrade, upgrade
 
 HEAD_SECONDS: Final = 10.0
-"""Seconds in which a client must send its request."""
+"""Seconds that a client has to send its request."""
 
 _MOST_HEAD: Final = 16 * 1024
 _READ_BYTES: Final = 16 * 1024

@@ -9,9 +9,9 @@ from modules.runtimes.oci.streaming.link import ByteLink
 MOST_ANSWERS: Final = 2 << 20
 """Bytes that wait to be sent to a client that is still read: above that it sends pings and takes no answers."""
 FLUSH_SECONDS: Final = 30.0
-"""Seconds in which a client must take the last bytes of a stream."""
+"""Seconds that a client has to take the last bytes of a stream."""
 LINGER_SECONDS: Final = 5.0
-"""Seconds in which a client must end its side. Its late bytes are read: otherwise the kernel resets the connection, and
+"""Seconds that a client has to end its side. Its late bytes are read: otherwise the kernel resets the connection, and
 the client loses bytes that we have sent.
 """
 

@@ -11,7 +11,7 @@ from modules.runtimes.engine.errors import BadRequestError, TooManyError
 from protos.cri.v1 import api_pb2 as cri
 
 VALID_SECONDS: Final = 60.0
-"""Seconds in which the client must connect."""
+"""Seconds that the client has to connect."""
 MOST_WAITING: Final = 1000
 _MOST_PORTS: Final = 32
 _TOKEN_BITS: Final = 256

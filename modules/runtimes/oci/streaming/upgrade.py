@@ -20,7 +20,7 @@ _KEY_BYTES: Final = 16
 
 
 class UpgradeError(Exception):
-    """The client asks for streams in a way that is not spoken here; `status` is that of the answer."""
+    """The client asks for streams in a way that is not spoken here; `status` is the answer's."""
 
     def __init__(self, status: int, reason: str) -> None:
         self.status = status

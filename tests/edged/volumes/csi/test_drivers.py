@@ -12,10 +12,12 @@ from beehive import Operation
 from edged.api.persistent import CSIDriver, CSIDriverSpec
 from edged.errors import PluginError
 from edged.plugins.watcher import Plugin
+from edged.sync_events import PluginsChanged
 from edged.volumes.csi import rules
 from edged.volumes.csi.controller import KUBEEDGE_DRIVER, carry_out, driver_of
 from edged.volumes.csi.drivers import NODE_ID_ANNOTATION, CsiDrivers, with_node_ids
 from edged.volumes.csi.model import CsiVolume, NodeCapability
+from tests.edged.posted import Posted
 from tests.support.csi_driver import NAME, CsiDriver
 from tests.support.directories import short_directory
 
@@ -35,11 +37,12 @@ def driver(directory: Path) -> Iterator[CsiDriver]:
 
 class Registered:
     def __init__(self) -> None:
-        self.changes = 0
-        self.drivers = CsiDrivers(self._changed)
+        self.posted = Posted[PluginsChanged]()
+        self.drivers = CsiDrivers(self.posted)
 
-    def _changed(self) -> None:
-        self.changes += 1
+    @property
+    def changes(self) -> int:
+        return len(self.posted)
 
 
 @pytest.fixture

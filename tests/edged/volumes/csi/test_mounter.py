@@ -68,7 +68,7 @@ class Node:
         self.agent()
 
     def agent(self) -> None:
-        self.drivers = CsiDrivers(lambda: None)
+        self.drivers = CsiDrivers()
         self.drivers.register(Plugin(NAME, self.driver.socket, ("1.0.0",)))
         self.mounter = CsiMounter(PodPaths(self.root), self.drivers, self.mounts, "n1")
 

@@ -243,6 +243,14 @@ def test_a_claim_that_could_not_be_written_is_made_with_the_next_write(site: Sit
     assert site.states.of().holder == Holder(newest.database.cloudcore, 1005)
 
 
+def test_a_state_that_somebody_has_deleted_is_made_again(site: Site) -> None:
+    core = site.core()
+    site.states.objects.clear()
+    core.of_link("connected", 1, at=1005)
+    core.bee.run_for(1.0)
+    assert site.states.of().holder == Holder(core.database.cloudcore, 1005)
+
+
 def test_a_write_whose_answer_was_lost_ends_no_connection(site: Site) -> None:
     core = site.core("n1")
     core.bee.run_for(6.0)

@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 import pytest
 
 from modules.edge.edgemesh.nft.addresses import HostAddresses
-from modules.edge.edgemesh.nft.kernel import KernelRules
+from modules.edge.edgemesh.nft.kernel import KernelRules, bridges_are_seen
 from modules.edge.edgemesh.nft.program import Nft
 from modules.edge.edgemesh.plane import NftPlane
 from modules.runtimes.oci.network.kernel import in_network_namespace
@@ -51,9 +51,13 @@ class Machine:
         """Call a function in this machine's network."""
         return in_network_namespace(Path("/run/netns") / self._name, function)
 
-    def plane(self, *cidrs: str) -> NftPlane:
+    def plane(self, *cidrs: str, sees_bridges: bool = True) -> NftPlane:
         """A data plane in this machine's network; its conntrack and watch are called in `do`."""
-        return NftPlane(KernelRules(Nft(self.prefix)), HostAddresses(self.prefix), cidrs or ("10.96.0.0/16",))
+        switch = Path("/proc/sys/net/bridge/bridge-nf-call-iptables")
+        if switch.exists():
+            self.do(lambda: switch.write_text(str(int(sees_bridges))))
+        rules = KernelRules(Nft(self.prefix), lambda _: self.do(lambda: bridges_are_seen("ip")))
+        return NftPlane(rules, HostAddresses(self.prefix), cidrs or ("10.96.0.0/16",))
 
     def set_up(self) -> None:
         """Make the bridge."""

@@ -88,6 +88,17 @@ def test_connections_are_shared_among_the_endpoints(machine: Machine, plane: Nft
         assert all(4 <= shares[each.address] <= 36 for each in pods)  # 5σ
 
 
+def test_pods_of_one_bridge_reach_each_other_without_the_kernels_bridge_filter(machine: Machine) -> None:
+    """An answer would go from pod to pod with the pod's own address; so the other pod sees the node's."""
+    plane = machine.plane(sees_bridges=False)
+    plane.prepare()
+    client, end = machine.add_pod(), machine.add_pod()
+    server = end.listen(8080)
+    apply(plane, table((end.address, 8080)), pods=(client, end))
+    with client.do(lambda: connect(WEB, 80)):
+        assert source_of(server) == "10.86.0.1"
+
+
 def test_no_endpoint_is_a_refusal_and_the_policy_local_drops(machine: Machine, plane: NftPlane) -> None:
     """Cases 6, 7, 22."""
     pod = machine.add_pod()

@@ -11,21 +11,12 @@ import pytest
 from beehive.clock import RealClock
 from modules.edge.edgemesh.nft.addresses import HostAddresses
 from modules.edge.edgemesh.proxy.plane import ProxyPlane, listen_address
-from modules.edge.edgemesh.tables import Address, PortTable, Target
+from modules.edge.edgemesh.tables import PortTable, Target
 from tests.modules.edge.edgemesh.machine import connect, needs_nft, own_machine
+from tests.modules.edge.edgemesh.objects import port_table as table
 from tests.support.ports import free_port
 
 SECONDS = 60.0
-
-
-def table(*endpoints: Address, protocol: str = "tcp", port: int = 0) -> PortTable:
-    """A port of the Service `web`."""
-    target = Target(endpoints)
-    return PortTable(
-        namespace="default", service="web", name="", protocol=protocol, port=port or free_port(), is_ipv6=False,
-        addresses=("10.96.0.1",), external=(), node_port=0, affinity=0, inside=target, outside=target,
-        keeps_source=False, serving=frozenset(endpoints),
-    )  # fmt: skip
 
 
 @pytest.fixture

@@ -72,6 +72,17 @@ def test_each_new_connection_repeats_the_watches(bee: Harness) -> None:
     assert repeated.content_as(dict[str, Application]) == watches
 
 
+def test_a_registered_node_repeats_them_too(bee: Harness) -> None:
+    """A cloud forgets the watches of a node that registers, and a new node has watches before that."""
+    bee.send(ModuleName.METASERVER, bee.message("node/registration", "connected", source="edged"))
+    assert asked(bee) == []
+    follow(bee, SERVICES)
+    (watch,) = asked(bee)
+    bee.send(ModuleName.METASERVER, bee.message("node/registration", "connected", source="edged"))
+    (repeated,) = asked(bee)
+    assert list(repeated.content_as(dict[str, Application])) == [watch.content_as(Application).id]
+
+
 def test_a_node_watches_so_many_collections(bee: Harness, caplog: pytest.LogCaptureFixture) -> None:
     for number in range(MOST + 1):
         follow(bee, Target("", "v1", "services", f"n{number}"))

@@ -1,8 +1,8 @@
 """What needs somebody: each rule with a planted fault, and fleets without one."""
 
 from modules.tools.fleet.findings import Fleet, findings
-from modules.tools.fleet.rows import NodeRow, PodRow, gaps_of, pod_row
-from modules.tools.fleet.sentences import Part, fleet_sentence, pods_sentence
+from modules.tools.fleet.rows import FleetPodRow, NodeRow, gaps_of, pod_row
+from modules.tools.fleet.sentences import SentencePart, fleet_sentence, pods_sentence
 
 NOW = 1_000_000.0
 OLD = "1970-01-05T00:00:00Z"
@@ -14,13 +14,13 @@ def node(name: str, state: str = "connected", **fields: object) -> NodeRow:
     return NodeRow(name, state, **fields)  # type: ignore[arg-type]  # fields of the row
 
 
-def pod(name: str, status: str = "Running", ready: str = "1/1", **fields: object) -> PodRow:
+def pod(name: str, status: str = "Running", ready: str = "1/1", **fields: object) -> FleetPodRow:
     """Return a row."""
     values = {"node": "n1", "created": OLD, "is_troubled": status != "Running" or ready != "1/1", **fields}
-    return PodRow("shop", name, status=status, ready=ready, **values)  # type: ignore[arg-type]  # fields of the row
+    return FleetPodRow("shop", name, status=status, ready=ready, **values)  # type: ignore[arg-type]  # fields of the row
 
 
-def said(nodes: list[NodeRow], pods: list[PodRow] | None = None) -> list[str]:
+def said(nodes: list[NodeRow], pods: list[FleetPodRow] | None = None) -> list[str]:
     """Return the sentences of the findings."""
     return [each.sentence for each in findings(Fleet(nodes, pods or [], NOW))[0]]
 
@@ -99,7 +99,7 @@ def test_the_sentence_of_a_fleet() -> None:
     assert text([node("n1"), node("n2")]) == "All 2 nodes are connected."
     rows = [node("n1"), node("n2", "behind"), node("n3", "away"), node("n4", "away"), node("n5", "never")]
     assert text(rows) == "2 of 5 nodes are connected; 2 are away, 1 is behind, 1 never connected."
-    assert Part("2 are away", "is:away") in fleet_sentence(rows)
+    assert SentencePart("2 are away", "is:away") in fleet_sentence(rows)
 
 
 def test_the_sentence_of_pods_leaves_nodes_that_are_away_apart() -> None:
@@ -129,6 +129,6 @@ def test_a_row_of_a_pod() -> None:
     }  # fmt: skip
     row = pod_row({"metadata": metadata, "spec": {"nodeName": "n1", "containers": [{"name": "c", "image": "web:1"}]},
                    "status": {"phase": "Pending"}})  # fmt: skip
-    assert row == PodRow(
+    assert row == FleetPodRow(
         "shop", "web-5d9f-x", "n1", "Pending", "0/1", 0, "Deployment web", OLD, "web:1", is_troubled=True
     )

@@ -3,7 +3,7 @@
 import pytest
 
 from modules.tools.fleet.facts import facts_of
-from modules.tools.fleet.states import Link, NodeFacts, NodeState, state_of
+from modules.tools.fleet.states import NodeLink, NodeLinkFacts, NodeLinkState, state_of
 
 NOW = 100_000.0
 READY = {"type": "Ready", "status": "True", "lastHeartbeatTime": "1970-01-02T03:46:00Z"}
@@ -12,32 +12,35 @@ READY = {"type": "Ready", "status": "True", "lastHeartbeatTime": "1970-01-02T03:
 @pytest.mark.parametrize(
     ("facts", "word", "since", "reason"),
     [
-        (NodeFacts(link=Link(3600.0, 5.0), ready="True"), "connected", 96_400.0, ""),
-        (NodeFacts(link=Link(3600.0, 65.0), ready="True"), "connected", 96_400.0, ""),
-        (NodeFacts(link=Link(3600.0, 65.1), ready="True"), "behind", 96_400.0, "no keepalive for 65s"),
-        (NodeFacts(link=Link(9.0, 1.0, 60.0)), "connected", 99_991.0, ""),
-        (NodeFacts(link=Link(90.0, 1.0, 61.0)), "behind", 99_910.0, "it has not acknowledged a message for 61s"),
-        (NodeFacts(link=Link(9.0, is_slow=True)), "behind", 99_991.0, "it reads slowly"),
+        (NodeLinkFacts(link=NodeLink(3600.0, 5.0), ready="True"), "connected", 96_400.0, ""),
+        (NodeLinkFacts(link=NodeLink(3600.0, 65.0), ready="True"), "connected", 96_400.0, ""),
+        (NodeLinkFacts(link=NodeLink(3600.0, 65.1), ready="True"), "behind", 96_400.0, "no keepalive for 65s"),
+        (NodeLinkFacts(link=NodeLink(9.0, 1.0, 60.0)), "connected", 99_991.0, ""),
         (
-            NodeFacts(link=Link(9.0), ready="False", ready_reason="KubeletNotReady"),
+            NodeLinkFacts(link=NodeLink(90.0, 1.0, 61.0)),
+            "behind", 99_910.0, "it has not acknowledged a message for 61s",
+        ),
+        (NodeLinkFacts(link=NodeLink(9.0, is_slow=True)), "behind", 99_991.0, "it reads slowly"),
+        (
+            NodeLinkFacts(link=NodeLink(9.0), ready="False", ready_reason="KubeletNotReady"),
             "behind", 99_991.0, "not Ready: KubeletNotReady",
         ),
-        (NodeFacts(link=Link(9.0), ready="Unknown"), "behind", 99_991.0, "not Ready"),
-        (NodeFacts(holder="b", ready="True"), "connected", 0.0, "at b"),
-        (NodeFacts(holder="b", ready="False"), "behind", 0.0, "not Ready"),
-        (NodeFacts(ended=NOW - 39.0, ready="True"), "behind", NOW - 39.0, "its connection ended 39s ago"),
-        (NodeFacts(ended=NOW - 40.0, ready="True"), "away", NOW - 40.0, ""),
-        (NodeFacts(ended=NOW - 500.0, heartbeat=NOW - 900.0), "away", NOW - 500.0, ""),
+        (NodeLinkFacts(link=NodeLink(9.0), ready="Unknown"), "behind", 99_991.0, "not Ready"),
+        (NodeLinkFacts(holder="b", ready="True"), "connected", 0.0, "at b"),
+        (NodeLinkFacts(holder="b", ready="False"), "behind", 0.0, "not Ready"),
+        (NodeLinkFacts(ended=NOW - 39.0, ready="True"), "behind", NOW - 39.0, "its connection ended 39s ago"),
+        (NodeLinkFacts(ended=NOW - 40.0, ready="True"), "away", NOW - 40.0, ""),
+        (NodeLinkFacts(ended=NOW - 500.0, heartbeat=NOW - 900.0), "away", NOW - 500.0, ""),
         (
-            NodeFacts(heartbeat=NOW - 900.0),
+            NodeLinkFacts(heartbeat=NOW - 900.0),
             "away", NOW - 900.0, "since its last heartbeat; the link journal has no end",
         ),
-        (NodeFacts(ended=NOW + 5.0), "behind", NOW + 5.0, "its connection ended 0s ago"),
-        (NodeFacts(), "never", 0.0, "no cloudcore has had a connection of it"),
+        (NodeLinkFacts(ended=NOW + 5.0), "behind", NOW + 5.0, "its connection ended 0s ago"),
+        (NodeLinkFacts(), "never", 0.0, "no cloudcore has had a connection of it"),
     ],
 )  # fmt: skip
-def test_a_state(facts: NodeFacts, word: str, since: float, reason: str) -> None:
-    assert state_of(facts, NOW) == NodeState(word, since, reason)
+def test_a_state(facts: NodeLinkFacts, word: str, since: float, reason: str) -> None:
+    assert state_of(facts, NOW) == NodeLinkState(word, since, reason)
 
 
 class Lasting:
@@ -49,7 +52,7 @@ class Lasting:
 
 def test_the_facts_come_from_the_node_and_the_journal() -> None:
     node = {"status": {"conditions": [{"type": "Other"}, READY]}}
-    assert facts_of(node) == NodeFacts(ready="True", heartbeat=99_960.0)
+    assert facts_of(node) == NodeLinkFacts(ready="True", heartbeat=99_960.0)
     assert facts_of(node, newest=Lasting()).ended == 99_000.0
-    assert facts_of(None) == NodeFacts()
-    assert facts_of({"status": {"conditions": "odd"}}) == NodeFacts()
+    assert facts_of(None) == NodeLinkFacts()
+    assert facts_of({"status": {"conditions": "odd"}}) == NodeLinkFacts()

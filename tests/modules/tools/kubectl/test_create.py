@@ -121,7 +121,14 @@ def test_a_pod(cloud: Cloud) -> None:
         (("secret", "a"), "create secret generic|tls|docker-registry NAME"),
         (("secret", "tls", "a"), "--cert FILE and --key FILE"),
         (("secret", "docker-registry", "a"), "--docker-username"),
-        (("role", "a"), "`create role` is not here"),
+        (("quota", "a"), "`create quota` is not here"),
+        (("role", "a"), "at least one verb must be specified"),
+        (("role", "a", "--verb=get"), "--resource is needed"),
+        (("role", "a", "--verb=get", "--resource=spoons"), 'the server doesn\'t have a resource type "spoons"'),
+        (("role", "a", "--verb=get", "--non-resource-url=/x"), "--resource is needed"),
+        (("rolebinding", "a", "--user=b"), "exactly one of --clusterrole and --role is needed"),
+        (("clusterrolebinding", "a", "--role=b"), "--clusterrole is needed"),
+        (("rolebinding", "a", "--role=b", "--serviceaccount=c"), "--serviceaccount wants NAMESPACE:NAME"),
         (("deployment", "a"), "--image is needed"),
         (("deployment", "a", "--image=x", "--replicas=many"), "--replicas is a number"),
         (("cronjob", "a", "--image=x"), "--schedule is needed"),
@@ -170,3 +177,29 @@ def test_run_says_how_a_pod_is_made(cloud: Cloud) -> None:
     done = cloud.run("run", "web", "--image=nginx", "--restart=Never")
     assert (done.status, len(done.err.splitlines())) == (2, 1)
     assert "`cloudcore create pod NAME --image=IMAGE` makes a pod" in done.err
+
+
+def test_roles_and_bindings_are_those_of_kubectl(cloud: Cloud) -> None:
+    """Resources get their API groups by discovery."""
+    words = ("role", "reader", "--verb=get,list", "--resource=po,deployments.apps", "--resource=pods/log")
+    assert made(cloud, *words)["rules"] == [
+        {"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods", "pods/log"]},
+        {"verbs": ["get", "list"], "apiGroups": ["apps"], "resources": ["deployments"]},
+    ]
+    assert cloud.run("create", *words).lines == ["role.rbac.authorization.k8s.io/reader created"]
+    one = ("clusterrole", "one", "--verb=get", "--resource=pods", "--resource-name=web")
+    assert made(cloud, *one)["rules"][0]["resourceNames"] == ["web"]
+    metrics = ("clusterrole", "metrics", "--verb=get", "--non-resource-url=/metrics")
+    assert cloud.run("create", *metrics).lines == ["clusterrole.rbac.authorization.k8s.io/metrics created"]
+    subjects = ("--user=carol", "--group=shop", "--serviceaccount=default:robot")
+    bound = made(cloud, "rolebinding", "carol", "--role=reader", *subjects)
+    assert bound["roleRef"] == {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "reader"}
+    assert [(each["kind"], each["name"]) for each in bound["subjects"]] == [
+        ("User", "carol"), ("Group", "shop"), ("ServiceAccount", "robot"),
+    ]  # fmt: skip
+    given = cloud.run("create", "clusterrolebinding", "all", "--clusterrole=view", *subjects)
+    assert given.lines == ["clusterrolebinding.rbac.authorization.k8s.io/all created"]
+    assert cloud.run("get", "rolebindings,clusterrolebindings", "all", "--no-headers").status == 1
+    listed = cloud.run("get", "clusterrolebindings", "all", "-o", "wide")
+    assert listed.rows[1][:2] == ["all", "ClusterRole/view"]
+    assert listed.rows[1][-3:] == ["carol", "shop", "default/robot"]

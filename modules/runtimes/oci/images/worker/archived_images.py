@@ -146,7 +146,7 @@ def _of_manifest(archive: Archive, digest: str, content: bytes, documents: dict[
 
 
 def _names(descriptor: Descriptor) -> tuple[Reference, ...]:
-    """Return the name in the annotations; a tag alone, as skopeo writes it, is none."""
+    """Return the name in the annotations; a tag alone, as skopeo writes it, does not count."""
     for key in _NAMES:
         text = descriptor.annotations.get(key)
         if isinstance(text, str) and (key == _NAMES[0] or "/" in text or ":" in text):

@@ -14,7 +14,7 @@ _UNSUPPORTED = (errno.ENOTSUP, errno.EPERM)
 def set_attributes(
     at: bytes | int, mode: int, owner: tuple[int, int], xattrs: Mapping[str, bytes], *, is_link: bool = False
 ) -> None:
-    """Set a file's attributes from a tar, in the order in which the kernel keeps them: chown clears modes and
+    """Set a file's attributes from a tar, in an order that the kernel keeps: chown clears modes and
     capabilities.
 
     Args:

@@ -17,7 +17,7 @@ _NONE: Final = -1
 
 
 class DirectoryTimes:
-    """Paths and times, in the order in which they are to be set.
+    """Paths and times, in the order of setting them.
 
     Args:
         within: descriptor of the directory in which the file is made; it has no name there.

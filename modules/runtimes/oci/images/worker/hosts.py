@@ -1,4 +1,4 @@
-"""The servers of a registry's images: those of containerd's `certs.d/HOST/hosts.toml`, else the registry itself."""
+"""The servers of a registry's images: from containerd's `certs.d/HOST/hosts.toml`, else the registry itself."""
 
 import ipaddress
 import re
@@ -51,7 +51,7 @@ class RegistryHost(NamedTuple):
 
 
 def endpoints_of(registry: str, directory: Path) -> tuple[RegistryHost, ...]:
-    """Return the servers for a registry, in the order in which they are asked.
+    """Return the servers for a registry, in the order of the requests.
 
     Raises ImageWorkError for a file that cannot be read.
     """

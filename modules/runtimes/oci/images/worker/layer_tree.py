@@ -100,7 +100,7 @@ class LayerTree:
             os.close(self._directories.popitem()[1])
 
     def _make_missing(self, stream: TarStream, within: int, name: bytes, path: tuple[bytes, ...]) -> None:
-        """Make a directory that the tar leaves out; owner, mode and time are those of the layers below.
+        """Make a directory that the tar leaves out; owner, mode and time come from the layers below.
 
         One long name can make two thousand of them, so each counts as a block of the layer.
         """

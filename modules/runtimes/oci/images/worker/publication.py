@@ -4,7 +4,7 @@ Layers are unpacked beside their places. When all of them are there, everything 
 then renamed: a journalling file system may write a rename before the content, and a power cut then leaves empty files
 behind valid names. The names are on the disk before edgecore's index, which is written last.
 
-Nothing is locked: of two processes that add the same layer at once, the first one's stays.
+Nothing is locked: of two processes that add the same layer at the same time, the first one's stays.
 """
 
 import errno

@@ -78,7 +78,7 @@ class Repository:
     Args:
         registry: name of the registry.
         path: of the repository.
-        endpoints: servers, in the order in which they are asked; the last one is asked again after failures.
+        endpoints: servers, in the order of the requests; the last one is asked again after failures.
         credentials: of the registry.
         waiting: how often and how long.
     """

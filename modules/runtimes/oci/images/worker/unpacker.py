@@ -42,7 +42,7 @@ class Unpacker:
     def add_layer(
         self, source: LayerSource, diff_id: str, chain: Sequence[str], unpacked: Callable[[int], None]
     ) -> None:
-        """As `Publication.add_layer`; `unpacked` is told how many of the layer's bytes were read.
+        """As `Publication.add_layer`; `unpacked` is called with the number of the layer's bytes that were read.
 
         Raises ImageWorkError.
         """

@@ -1,4 +1,4 @@
-"""The control group of a pod's first process: a child of the pod's, as those of its containers are."""
+"""The control group of a pod's first process: a child of the pod's, like its containers' groups."""
 
 import logging
 from contextlib import suppress

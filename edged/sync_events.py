@@ -1,0 +1,27 @@
+"""How parts of edged send events to the sync loop."""
+
+from typing import NamedTuple, Protocol, TypeVar
+
+from edged.pods.model import PodUid
+
+Event_contra = TypeVar("Event_contra", contravariant=True)
+
+
+class SyncEvents(Protocol[Event_contra]):
+    """Takes the events of a part for the sync loop (the channels that kubelet's syncLoopIteration reads)."""
+
+    def handle(self, event: Event_contra) -> None:
+        """Take an event now; on the edged module's thread."""
+
+    def post(self, event: Event_contra) -> None:
+        """Take an event later, on the edged module's thread; may be called on any thread."""
+
+
+class PodHealthChanged(NamedTuple):
+    """A probe has another result, or a postStart hook or an image pull has ended."""
+
+    uid: PodUid
+
+
+class PluginsChanged(NamedTuple):
+    """A storage driver was added or removed, or devices were."""

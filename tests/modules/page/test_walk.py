@@ -1,0 +1,44 @@
+"""The walk of an operator and of a developer through a fleet of 200 nodes, ten of which are away."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.modules.page.fleet_of_200 import ALONE, LOST, fleet_page
+from tests.support.browser import browser, why_none
+
+
+@pytest.mark.skipif(bool(why_none()), reason=why_none() or "-")
+def test_each_question_is_one_click_from_the_first_page(tmp_path: Path) -> None:
+    said = "(document.getElementById('sentence') || {textContent: ''}).textContent.trim()"
+    with fleet_page(tmp_path) as page, browser(1280, 900) as window:
+        window.open(page.address())
+        window.wait(f"{said}.startsWith('190 of 200 nodes are connected; 10 are away, 1 is behind')")
+        text = str(window.run("return document.querySelector('.todo').textContent"))
+        for finding in (
+            "9 nodes of hamburg went away together",
+            f"{ALONE} is away",
+            "luebeck-07 is connected, but behind",
+            f"the certificate of {ALONE} ends in",
+            "DaemonSet scanner: 2 pods do not run (ImagePullBackOff)",
+            "DaemonSet prices: 1 pod does not run (CrashLoopBackOff)",
+        ):
+            assert finding in text
+        assert window.run("return document.querySelectorAll('.rows .row').length") == 200
+
+        window.run("[...document.querySelectorAll('a')].find((each) => each.textContent === 'Show the 9').click()")
+        window.wait("document.querySelectorAll('.rows .row').length === 9")
+        shown = "[...document.querySelectorAll('.rows .name')].map((each) => each.textContent)"
+        assert sorted(window.run(f"return {shown}")) == sorted(LOST)
+        window.run("history.back()")
+        window.wait("document.querySelectorAll('.rows .row').length === 200")
+
+        link = "[...document.querySelectorAll('.todo li')].find((each) => each.textContent.includes('prices'))"
+        window.run(f"{link}.querySelector('a').click()")
+        window.wait(f"{said}.startsWith('default/prices-7c9d4')")
+        window.run("history.back()")
+        window.wait("document.querySelectorAll('.rows .row').length === 200")
+
+        window.keys("is:away version:0.2", "#q")
+        window.wait("document.querySelectorAll('.rows .row').length < 10")
+        assert window.run("return location.search") == "?q=is%3Aaway%20version%3A0.2"

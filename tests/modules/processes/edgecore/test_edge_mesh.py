@@ -1,0 +1,72 @@
+"""edgemesh in edgecore: what pods get for it, and what an uninstalled node has left of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from edged.server.snapshots import Snapshots
+from modules.edge.edgemesh.nft.addresses import HostAddresses
+from modules.edge.edgemesh.nft.program import Nft
+from modules.processes.edgecore.config import EdgeCoreConfig
+from modules.processes.edgecore.config.edge_mesh import EdgeMeshOptions
+from modules.processes.edgecore.edge_mesh import SnapshotPods
+from modules.processes.edgecore.settings import edged_settings
+from modules.processes.edgecore.uninstall.mesh import remove_service_rules
+from tests.modules.edge.edgemesh.machine import needs_nft, own_machine
+from tests.modules.edge.edgemesh.objects import pod
+
+
+def config(mesh: EdgeMeshOptions, *cluster_dns: str) -> EdgeCoreConfig:
+    """A configuration with edgemesh."""
+    made = EdgeCoreConfig.below(Path("/nowhere"))
+    kubelet = replace(made.modules.edged.tailored_kubelet_config, cluster_dns=cluster_dns)
+    edged = replace(made.modules.edged, tailored_kubelet_config=kubelet)
+    return replace(made, modules=replace(made.modules, edge_mesh=mesh, edged=edged))
+
+
+@pytest.mark.parametrize(
+    ("mesh", "given", "expected"),
+    [
+        (EdgeMeshOptions(enable=True), (), ("169.254.20.10",)),
+        (EdgeMeshOptions(enable=True), ("10.96.0.10",), ("10.96.0.10",)),
+        (EdgeMeshOptions(enable=True, dns=False), (), ()),
+        (EdgeMeshOptions(), (), ()),
+    ],
+)
+def test_pods_ask_the_nodes_name_server(
+    mesh: EdgeMeshOptions, given: tuple[str, ...], expected: tuple[str, ...]
+) -> None:
+    """Whether or not it runs already: pods that start before it keep the address (case 35)."""
+    assert edged_settings(config(mesh, *given)).cluster_dns == expected
+
+
+def test_changes_of_pods_reach_edgemesh_and_who_listened_before() -> None:
+    heard: list[str] = []
+    snapshots = Snapshots()
+    snapshots.listener = lambda: heard.append("before")
+    pods = SnapshotPods(snapshots)
+    pods.listen(lambda: heard.append("a former module"))
+    pods.listen(lambda: heard.append("mesh"))
+    snapshots.pods = (pod(),)
+    assert heard == ["before", "mesh"]
+    assert pods.pods() == (pod(),)
+
+
+@needs_nft
+def test_an_uninstalled_node_has_no_rules_route_or_address_left() -> None:
+    said: list[str] = []
+    with own_machine() as machine:
+        nft, addresses = Nft(machine.prefix), HostAddresses(machine.prefix)
+        plane = machine.plane()
+        plane.prepare()
+        plane.apply({}, ["10.86.0.2"])
+        addresses.add_address("169.254.20.10")
+        for _ in range(2):
+            remove_service_rules(config(EdgeMeshOptions(enable=True)), said.append, nft, addresses)
+            assert nft.names("ip") == []
+            assert "10.96" not in machine.sh("ip route")
+            assert "169.254.20.10" not in machine.sh("ip address")
+    assert said == []
