@@ -26,6 +26,8 @@ class RowWatch:
         self._deleted: set[tuple[str, str]] = set()
         """Keys and uids of objects that were deleted for good."""
         self.begin()
+        self.trusts_deletions = True
+        """Whether what is deleted must not come back."""
 
     def begin(self) -> None:
         """Drop uncommitted changes."""
@@ -44,8 +46,14 @@ class RowWatch:
 
     def forget_deletions(self) -> None:
         """Forget the objects that were deleted for good: the cloud may have them again."""
+        self.trusts_deletions = True
         self._deleted.clear()
         self._deleted_now.clear()
+
+    def distrust_deletions(self) -> None:
+        """Take no deletion for good until `forget_deletions`: the cloud does not know what it has."""
+        self.forget_deletions()
+        self.trusts_deletions = False
 
     def put(self, row: Row, *, taken: bool) -> None:
         """Check an offered object; `taken` if the store accepted it."""
@@ -68,7 +76,7 @@ class RowWatch:
         there = self._now.get(key)
         if there is not None and uid in ("", there[0]):
             del self._now[key]
-        if uid:
+        if uid and self.trusts_deletions:
             self._deleted_now.add((key, uid))
 
     def _violated(self, invariant: str, text: str) -> None:

@@ -170,7 +170,7 @@ class Simulation:
         self.reports.forget()
         for node in self.nodes:
             node.wire.forget()
-            node.rows.forget_deletions()
+            node.rows.distrust_deletions()
             node.forget_reports()
 
     def _upload(self) -> None:
