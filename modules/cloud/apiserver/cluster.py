@@ -95,7 +95,7 @@ class ApplyOutcome(StrEnum):
 class Cluster:
     """The embedded API server: the storage with validation, admission, defaults, and binding of pods and volumes.
 
-    All changes of objects go through it: those of manifests, commands and nodes. For one actor only.
+    All changes of objects go through it, whether by manifests, commands or nodes. For one actor only.
 
     Args:
         clock: time and uids.
@@ -131,7 +131,7 @@ class Cluster:
         """Marks silent nodes, and taints those under pressure."""
         self._admission: Admission | None = None
         self._track: _Track = _with_stored_managers
-        """Notes in an object who has set its fields, before it is stored."""
+        """Notes the field managers of an object, before it is stored."""
 
     @contextmanager
     def with_admission(self, admission: Admission) -> Iterator[None]:
@@ -239,7 +239,7 @@ class Cluster:
 
         Args:
             obj: the new state.
-            changes: the rules of the change; None: those of its kind.
+            changes: the rules of the change; None: the rules of its kind.
 
         Raises:
             NotFoundError: no such object.

@@ -15,9 +15,8 @@ from typing import Final, NamedTuple
 from edged.validation.causes import shown
 from modules.apimachinery.api_errors import InternalError, InvalidError
 from modules.apimachinery.kinds import JsonObject
+from modules.cloud.apiserver.service_defaults import DEFAULT_PORTS, DEFAULT_RANGE
 
-DEFAULT_RANGE: Final = "10.96.0.0/16"
-DEFAULT_PORTS: Final = "30000-32767"
 HEADLESS: Final = "None"
 _EXTERNAL_NAME: Final = "ExternalName"
 _WITH_PORTS: Final = ("NodePort", "LoadBalancer")

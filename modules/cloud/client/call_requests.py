@@ -71,7 +71,7 @@ def _path_of(call: ApiCall) -> str:
     if call.verb == DOCUMENT:
         return _document_path(call.name)
     if call.verb not in _METHODS:
-        raise CallError(f"the verb {call.verb[:40]!r} is none of the Kubernetes API")
+        raise CallError(f"the verb {call.verb[:40]!r} is no verb of the Kubernetes API")
     return collection_path(call.api_version, call.plural, call.namespace) + "".join(_of_one(call))
 
 

@@ -40,14 +40,14 @@ class KubeApi(Protocol):
 
         Args:
             call: the call.
-            ended: called once, on any thread, with the response, or with the reason why there is none.
+            ended: called once, on any thread, with the response, or with the reason why it failed.
         """
 
     def read(self, request: ListRequest | WatchRequest, woken: Callable[[], None]) -> Reading:
         """Ask for a page of a list, or begin a watch.
 
         Args:
-            request: what is read.
+            request: the page or the watch.
             woken: called on any thread, once for each time that `take` has something; it must not wait.
         """
 

@@ -102,7 +102,7 @@ class KubeClient:
         Args:
             lane: its priority.
             call: the call.
-            then: takes the result, or the reason why there is none.
+            then: takes the result, or the reason why it failed.
             key: calls of a lane with one key are made one after the other.
             idempotent: whether it may be made again when its outcome is unknown.
 

@@ -1,7 +1,7 @@
 """Admission of Devices and DeviceModels at the embedded API server: a desired value that the model forbids is refused.
 
 KubeEdge's webhook checks that the names of properties are unique, and nothing else. A Device may come before its
-model: then the condition `Valid` of its DeviceStatus says what is wrong, and nodes leave the value out.
+model: then the condition `Valid` of its DeviceStatus names the fault, and nodes leave the value out.
 """
 
 from collections import Counter
@@ -21,8 +21,8 @@ def device_causes(new: JsonObject, live: JsonObject | None, find: Find) -> list[
 
     Args:
         new: the Device, as it is to be stored.
-        live: the stored one; None if there is none.
-        find: returns another object; None if there is none.
+        live: the stored object; None for a new one.
+        find: returns another object; None if it does not exist.
     """
     device = device_record(new)
     model = _model_of(new, device, find)

@@ -44,7 +44,7 @@ def answer(code: int, reason: str, later: Times | None = None) -> Any:
     Args:
         code: of the answer.
         reason: of an error.
-        later: times of stored values that are later than those of the report, for its `twin` as in a report.
+        later: times of stored values that are later than the times in the report, for its `twin` as in a report.
     """
     if code == HTTPStatus.OK:
         return OK

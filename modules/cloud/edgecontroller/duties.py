@@ -55,7 +55,7 @@ class Duties:
         return (self._identity,) if self._keeper is None else self._keeper.alive
 
     def begin(self, api: ClusterApi) -> None:
-        """Write the Lease and watch those of others, the first time that this is called; in a transaction."""
+        """Write the Lease and watch the Leases of others, the first time that this is called; in a transaction."""
         if self._has_begun:
             return
         self._has_begun = True

@@ -1,4 +1,4 @@
-"""The numbers of handled messages, which cloudhub is told: it forwards few of a node's messages before that."""
+"""Reports the numbers of handled messages to cloudhub, which forwards few of a node's messages before that."""
 
 from collections import Counter
 

@@ -41,7 +41,7 @@ class KubeletPorts:
 
 
 def _port_in(node: JsonObject) -> int:
-    """Return the kubelet's port in a Node's status; 0 if there is none."""
+    """Return the kubelet's port in a Node's status; 0 if it has no port."""
     endpoints = (node.get("status") or {}).get("daemonEndpoints") or {}
     port = (endpoints.get("kubeletEndpoint") or {}).get("Port")
     return port if isinstance(port, int) else 0

@@ -82,7 +82,7 @@ class EdgeController(Module):
         database: stores ObjectSyncs and claims of nodes; outlives a restart of this module.
         refusals: counts refused requests of nodes.
         lease: of this cloudcore, by which several divide their duties; None: there can be no other one.
-        known: is told which cloudcores are alive.
+        known: gets the names of the live cloudcores.
     """
 
     name: ClassVar[str] = ModuleName.EDGECONTROLLER
@@ -377,7 +377,7 @@ class EdgeController(Module):
             self.call_soon(self._do_waiting)
 
     def _do_waiting(self) -> None:
-        """Handle a portion of the waiting messages: those of a crowd that meets a starting cloudcore take long."""
+        """Handle a portion of the waiting messages: a crowd of nodes sends a starting cloudcore many."""
         self._transactions.begin()
         ends_at = self.clock.monotonic() + self.batch_seconds
         for _ in range(self.batch_limit):

@@ -95,7 +95,7 @@ class NodeConnections:
         self._take(node, node_machine.Restored())
 
     def connected(self, event: ConnectEvent) -> list[ForCluster]:
-        """Claims the node and sends it its unacknowledged objects; returns what is asked of the API server.
+        """Claim the node and send it its unacknowledged objects; return the effects that need the API server.
 
         Raises:
             DatabaseError: its ObjectSyncs could not be read.

@@ -18,7 +18,7 @@ class NodeRecord(msgspec.Struct, frozen=True, gc=False):
     """What edgecontroller knows of one node between two events."""
 
     connection: str = ""
-    """The claimed connection; "" if there is none."""
+    """The claimed connection; "" without one."""
     connected_at: int = 0
     """When it began, in seconds since 1970."""
     is_served: bool = False
@@ -34,7 +34,7 @@ class NodeRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 class Seen(Protocol):
-    """What a decision reads besides the record. Reading may cost a query, so only what is needed is read."""
+    """The state that a decision reads besides the record, as far as it needs it: a read may cost a query."""
 
     @property
     def uid(self) -> str:

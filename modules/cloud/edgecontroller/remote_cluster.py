@@ -37,4 +37,4 @@ class RemoteCluster(msgspec.Struct, frozen=True):
     counters: ApiCounters = msgspec.field(default_factory=ApiCounters)
     """Counts the requests."""
     node_states: NodeStateCounters = msgspec.field(default_factory=NodeStateCounters)
-    """Counts what is stored in the cluster."""
+    """Counts the NodeStates that are stored in the cluster."""

@@ -106,8 +106,7 @@ class Storage:
         self._saved_version = first_version
         self._past = PastStates(first_version)
         self.unknown_until = 0
-        """The version until which there may be changes of other cloudcores of which only the last of each object is
-        known."""
+        """The version until which only the last change of each object is known, where others have made several."""
 
     @property
     def version(self) -> int:

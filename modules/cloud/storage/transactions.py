@@ -84,8 +84,8 @@ class Transactions:
     def attempt(self, work: Callable[[], None], *, begins: bool = True) -> None:
         """Do the work of one message in the transaction.
 
-        If it raises, its changes, pending writes and after-commit calls are rolled back; those of the transaction's
-        other messages stay.
+        If it raises, its changes, pending writes and after-commit calls are rolled back; the changes of
+        the transaction's other messages stay.
 
         Args:
             work: the work.

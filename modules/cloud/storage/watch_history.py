@@ -54,7 +54,7 @@ class WatchQuery(msgspec.Struct, frozen=True):
 
 
 class WatchStart(msgspec.Struct, frozen=True):
-    """The events with which a watch begins; those of later versions follow."""
+    """The events with which a watch begins; events of later versions follow."""
 
     version: int = 0
     changes: list[ObjectChanged] = []
@@ -91,7 +91,7 @@ class WatchHistory:
         return changed
 
     def take_forgotten(self) -> dict[str, int]:
-        """Return the kinds of which the database has many changes more than this history, and the version up to which
+        """Return the kinds with many changes in the database that this history has not, and the version up to which
         it may forget them. They count as forgotten there then.
         """
         found = {kind: self._forgotten[kind] for kind, count in self._forgettable.items() if count >= FORGET_EVERY}
@@ -110,7 +110,7 @@ class WatchHistory:
             self._forgettable[kind] = self._forgettable.get(kind, 0) + 1
 
     def _restore(self, stored: StoredHistory) -> None:
-        """Take over stored changes. One that is damaged is not known, nor are those of its kind before it."""
+        """Take over stored changes. A damaged change is not known, nor are earlier changes of its kind."""
         for change in stored.changes:
             kind = change.key.kind
             try:

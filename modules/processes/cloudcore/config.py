@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
-from modules.cloud.apiserver.service_addresses import DEFAULT_PORTS, DEFAULT_RANGE, service_ranges
+from modules.cloud.apiserver.service_defaults import DEFAULT_PORTS, DEFAULT_RANGE
 from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.cloud.storage.database import IN_MEMORY
 
@@ -192,14 +192,6 @@ class CloudCoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     default_node: str | None = None
     """Node for pods whose manifest has no `spec.nodeName`. Default none: the only registered node, if there
     is one."""
-
-    def __post_init__(self) -> None:
-        """Check the ranges.
-
-        Raises:
-            ValueError: one cannot be read.
-        """
-        service_ranges(self.service_cluster_ip_range, self.service_node_port_range)
 
     @property
     def database_url(self) -> str:

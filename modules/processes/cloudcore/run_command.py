@@ -258,6 +258,7 @@ def run(chosen: argparse.Namespace) -> int:
 
     from beehive import log_lines  # noqa: PLC0415
     from beehive.library_logging import quieten_libraries  # noqa: PLC0415
+    from modules.cloud.apiserver.service_addresses import service_ranges  # noqa: PLC0415
     from modules.processes.cloudcore import process  # noqa: PLC0415
     from modules.processes.cloudcore.starting import CloudStartError, prepare  # noqa: PLC0415
 
@@ -304,7 +305,8 @@ def run(chosen: argparse.Namespace) -> int:
     }
     try:
         config = convert(settings, CloudCoreConfig, dec_hook=lambda kind, value: kind(value))
-    except msgspec.ValidationError as error:
+        service_ranges(config.service_cluster_ip_range, config.service_node_port_range)
+    except (msgspec.ValidationError, ValueError) as error:
         sys.stderr.write(f"cloudcore run: an option is wrong (addresses as 127.0.0.1:10000): {error}\n")
         return ExitCode.USAGE
     try:

@@ -17,7 +17,7 @@ from modules.cloud.client.reflector.observations import (
 )
 
 _LONGEST_TOKEN: Final = 16 * 1024
-"""Characters of a continue token; those of API servers have some hundred."""
+"""Characters of a continue token; API servers write some hundred."""
 _DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 

@@ -20,8 +20,8 @@ MAX_REFUSAL: Final = 64 * 1024
 
 
 class CollectionResponse:
-    """Decodes the response to one request of a reflector. Each method takes a part of the response, and yields what
-    the server has told by it.
+    """Decodes the response to one request of a reflector. Each method takes a part of the response, and yields the
+    observations that it completes.
 
     Args:
         is_watch: whether it is a watch, or else a page of a list.

@@ -99,7 +99,7 @@ class HttpReading:
         self._woken()
 
     def take(self) -> Sequence[Observation]:
-        """Return what the parts have told: those of a page all together, those of a watch one by one."""
+        """Return the observations in the received parts: of a page all together, of a watch piece by piece."""
         found: list[Observation] = []
         while self._parts:
             part = self._parts.popleft()

@@ -188,7 +188,7 @@ class HttpTransport:
                     self._is_fetching = True
                     return
                 context = self._tls.context(credentials)
-            except Exception as error:  # noqa: BLE001 - it is told the listener, and the others are served
+            except Exception as error:  # noqa: BLE001 - the listener gets it, and the others are served
                 self._pool.take(exchange)
                 exchange.fail(self._known(error))
                 continue
@@ -208,8 +208,8 @@ class HttpTransport:
             self._connector.open(connection)
 
     def _usable(self, exchange: HttpExchange, context: ssl.SSLContext | None) -> HttpConnection | None:
-        """Return a kept connection of the same user; close those of others. One that the server has closed is no longer
-        kept: the events of idle connections come before the requests of a turn.
+        """Return a kept connection of the same user; close those of other users. A connection that the server has
+        closed is not kept: the events of idle connections come before the requests of a turn.
         """
         while not exchange.is_repeated and (idle := self._pool.idle()) is not None:
             if idle.context is context:

@@ -48,9 +48,9 @@ class Reflector:
     """Keeps the knowledge of the objects of a selection up to date.
 
     Each method takes an event, with the time where it matters, and returns the resulting effects, in order.
-    Observations carry the number of their `StartRequest`; those of an earlier request are ignored. At most one request
-    is under way.
-    Changes of one object come in order, none twice with the same version while versions do not go back.
+    Observations carry the number of their `StartRequest`; observations of earlier requests are ignored. At most one
+    request is under way. Changes of one object come in order, none twice with the same version while versions do not go
+    back.
 
     A watch goes on after the last version that was seen. The objects are listed again when the server does not have
     that version any more, and when no object and no bookmark came for `SILENCE` seconds, over all watches since: a

@@ -21,7 +21,7 @@ class RunningRequest(msgspec.Struct, frozen=True):
     """A request that was sent."""
 
     number: int
-    """Tells its response from those of requests before."""
+    """Tells its response from the responses to earlier requests."""
     is_watch: bool
     """Whether it is a watch, or else a page of a list."""
     started: float

@@ -30,7 +30,7 @@ class EdgeMeshServices:
 
     A node of 2019 is one that reports its status as `nodestatus`. When it becomes ready, or reports so for the first
     time over a connection, it gets three kinds of lists, as from KubeEdge's cloudcore; later it gets each change, as
-    for any object. The objects of a list count as acknowledged when the list is, so that the node is told of deletions
+    for any object. The objects of a list count as acknowledged when the list is, so that the node gets deletions
     that it has missed.
 
     Args:

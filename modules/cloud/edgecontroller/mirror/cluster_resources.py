@@ -21,7 +21,7 @@ _UNKNOWN_SECONDS: Final = 10.0
 """How long it counts that a version has a resource, and that it has it not: it may be defined at any time."""
 
 Found = Callable[[Kind | None, str], None]
-"""Takes the kind of a resource; None with the reason when there is none, or when the API server does not say."""
+"""Takes the kind of a resource; None with the reason when the API server has no such resource, or does not answer."""
 
 
 class _Version(msgspec.Struct, frozen=True):

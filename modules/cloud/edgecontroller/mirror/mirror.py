@@ -60,7 +60,7 @@ class Mirror:
 
     @property
     def version(self) -> int:
-        """The latest version that was given; those of objects are the API server's."""
+        """The latest version that was given; the versions of objects are the API server's."""
         return self._version
 
     def next_version(self) -> int:
@@ -186,7 +186,7 @@ class Mirror:
         version: int,
         *,
         complete: bool,
-        changes: Iterable[StoredChange] = (),  # noqa: ARG002 - those of objects, too
+        changes: Iterable[StoredChange] = (),  # noqa: ARG002 - with the changes of objects
     ) -> None:
         """Go on with a version of other cloudcores. The database has no objects of a cluster."""
         if complete or any(True for _ in found):

@@ -113,6 +113,6 @@ class StoredStates:
 
 
 def uid_of_node(storage: Lister, node: str) -> str:
-    """Return the uid of a Node object, "" if there is none."""
+    """Return the uid of a Node object, "" if it does not exist."""
     live = storage.revision_of(ObjectKey(_NODE, "", node))
     return "" if live is None else live.uid

@@ -55,7 +55,7 @@ def patch_status(key: ObjectKey, patch: JsonObject) -> ApiCall:
 
 
 def patch_metadata(key: ObjectKey, metadata: JsonObject) -> ApiCall:
-    """Return the request to merge metadata into those of an object."""
+    """Return the request to merge metadata into the metadata of an object."""
     return _call("patch", key, body={"metadata": metadata}, patch_type=MERGE, options=_UNCHECKED)
 
 
@@ -79,7 +79,7 @@ def delete(key: ObjectKey, grace: int | None = None, uid: str = "") -> ApiCall:
 
 
 def find(key: ObjectKey) -> Steps[JsonObject | None]:
-    """Return an object, or None when there is none."""
+    """Return an object, or None when it does not exist."""
     try:
         return (yield get(key))
     except RefusedError as error:

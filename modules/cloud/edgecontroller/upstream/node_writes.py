@@ -31,7 +31,7 @@ _OF_STATUS: Final = frozenset({"metadata", "status"})
 
 
 def is_write(call: ApiCall) -> bool:
-    """Return whether a call changes an object; a token is none."""
+    """Return whether a call changes an object; a token is no object."""
     return call.verb in WRITES and not (call.verb == "create" and call.subresource)
 
 

@@ -95,8 +95,8 @@ class Database:
         cloudcore: identifies this process among those that share the database.
         durable: whether a commit waits for the disk; see `make_engine`.
         shared: whether other cloudcores may change the database; None: if it outlives this process.
-        stores_objects: whether it has the objects, too, and not only ObjectSyncs and claims: those of the embedded API
-            server, not those of a cluster.
+        stores_objects: whether it has the objects, too, and not only ObjectSyncs and claims: the objects of the
+            embedded API server, not of a cluster.
         turn: held during each transaction by all users of the database in this process; SQLite's lock would be polled.
         meter: measures the transactions.
         room: on the disk, for all users of the database in this process; None: without a reserve.
@@ -158,7 +158,7 @@ class Database:
         stored.
         """
         self._transaction, self._message = PendingWrites(), PendingWrites()
-        """The writes of the transaction, and those of the present message, which are added after it."""
+        """The writes of the transaction, and of the present message, which are added after it."""
 
     def _prepare(self) -> bool:
         """Prepare the tables, in two attempts: another cloudcore may create them at the same time."""
@@ -224,7 +224,7 @@ class Database:
             self._writes.objects[key] = {**key._asdict(), "revision": version, "body": None}
 
     def watch_history(self) -> StoredHistory:
-        """Return the kept changes of objects, without those of this transaction.
+        """Return the kept changes of objects, without the changes of this transaction.
 
         Raises:
             DatabaseError: they could not be read.

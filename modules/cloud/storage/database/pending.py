@@ -42,7 +42,7 @@ class PendingWrites:
         self.changes.append({**row, "body": change.body, "old": change.old})
 
     def leave_changes_out(self, version: int) -> None:
-        """Write no changes, which let the database grow; those of their kinds are known after a version only."""
+        """Write no changes, which let the database grow; the changes of their kinds are known after a version only."""
         self.gaps |= {row["kind"]: version for row in self.changes}
         self.changes.clear()
 

@@ -168,7 +168,7 @@ def test_only_the_typed_verb_is_loaded() -> None:
     light = ("absent", "arguments", "cli", "parser", "statuses", "unknown_command")
     settings = {
         "modules.cloud.apiserver",
-        "modules.cloud.apiserver.service_addresses",
+        "modules.cloud.apiserver.service_defaults",
         "modules.cloud.storage",
         "modules.cloud.storage.database",
         "modules.cloud.coordination",
