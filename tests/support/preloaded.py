@@ -32,6 +32,8 @@ _LARGEST: Final = 128 * 1024
 _ROOM: Final = 2048
 """Bytes of the server's command line in which those of its processes find room."""
 _INTERPRETER: Final = (sys.executable, "-X", "faulthandler", "-m")
+_ENVIRONMENT: Final = dict(os.environ)
+"""Of a server: without what one test has set, which would make the server a process of that test's directory."""
 
 
 class Preloaded:
@@ -49,6 +51,7 @@ class Preloaded:
             self._server = subprocess.Popen(
                 [*_INTERPRETER, __name__, "-" * _ROOM, str(other.fileno()), *modules],
                 cwd=tree,
+                env=_ENVIRONMENT,
                 stdin=subprocess.DEVNULL,
                 pass_fds=[other.fileno()],
                 start_new_session=True,  # Ctrl-C is for the tests: it ends when they do
