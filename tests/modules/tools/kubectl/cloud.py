@@ -64,7 +64,7 @@ class Cloud:
 
     def make(self, *objects: dict[str, Any]) -> None:
         """Create objects, and the namespaces that they are in."""
-        spaces = {obj["metadata"].get("namespace", "default") for obj in objects} - {"default"}
+        spaces = {obj["metadata"].get("namespace", "default") for obj in objects} - {"default", "kube-node-lease"}
         for obj in (*map(namespace, sorted(spaces)), *objects):
             resource = self.session.discovery.of_manifest(obj["apiVersion"], obj["kind"])
             space = obj["metadata"].get("namespace", "default")
