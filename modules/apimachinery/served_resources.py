@@ -15,7 +15,7 @@ from modules.apimachinery.resources import (
 _WITH_STATUS: Final = (
     "Pod", "Service", "Node", "Namespace", "PersistentVolume", "PersistentVolumeClaim", "VolumeAttachment",
     "CertificateSigningRequest", "Deployment", "ReplicaSet", "DaemonSet", "StatefulSet", "Job", "CronJob",
-    "PodDisruptionBudget",
+    "PodDisruptionBudget", "ReplicationController", "ResourceClaim",
 )  # fmt: skip
 _WITH_SCALE: Final = ("Deployment", "ReplicaSet", "StatefulSet")
 _IN_ALL: Final = ("Pod", "Service", "Deployment", "ReplicaSet", "DaemonSet", "StatefulSet", "Job", "CronJob")

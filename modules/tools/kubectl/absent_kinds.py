@@ -14,7 +14,6 @@ _ADVICE: Final = {
     ("daemonset", "daemonsets", "ds"): f"{_IN_THE_CLOUD}; a static pod is a file on the node",
     ("job", "jobs"): _IN_THE_CLOUD,
     ("cronjob", "cronjobs", "cj"): _IN_THE_CLOUD,
-    ("replicationcontroller", "replicationcontrollers", "rc"): "a Deployment is its successor",
     ("horizontalpodautoscaler", "horizontalpodautoscalers", "hpa"): "`scale --replicas=N` sets the number of pods",
     ("ingress", "ingresses", "ing"): _NO_NETWORK,
     ("networkpolicy", "networkpolicies", "netpol"): _NO_NETWORK,

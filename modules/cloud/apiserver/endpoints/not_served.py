@@ -17,7 +17,6 @@ _GROUPS: Final = {
     "admissionregistration.k8s.io": "no webhooks are called here",
 }
 _OF_CORE: Final = {
-    "replicationcontrollers": "a Deployment is its successor, and is served here",
     "resourcequotas": _NO_LIMITS,
     "limitranges": _NO_LIMITS,
     "componentstatuses": "`kubectl get --raw /readyz?verbose` says what is ready",

@@ -18,7 +18,12 @@ TARGET = Path(__file__).with_name("fields.json")
 VERSION = "32.0.1"
 """Version of the package from which the file is made."""
 
-_ROOTS = {"Event": "CoreV1Event"}
+_ROOTS = {
+    "Event": "CoreV1Event",
+    "ResourceClaim": "V1beta1ResourceClaim",
+    "ResourceSlice": "V1beta1ResourceSlice",
+    "DeviceClass": "V1beta1DeviceClass",
+}
 _LIST = re.compile(r"list\[(.*)\]")
 _MAP = re.compile(r"dict\(str, (.*)\)")
 

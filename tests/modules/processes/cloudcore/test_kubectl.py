@@ -172,7 +172,7 @@ def test_apply_prunes_what_the_manifest_has_no_more(kubectl: Kubectl) -> None:
     pruned("ce", *(by_label := ("-l", "a=b", "--prune-allowlist=core/v1/ConfigMap")))
     assert pruned("c", *by_label).splitlines() == ["configmap/c unchanged", "configmap/e pruned"]
     refused = kubectl.run("apply", "--prune", "-l", "a=b", "-f", "-", text=maps.format("c"))
-    assert 'no matches for kind "ReplicationController"' in refused.stderr
+    assert 'no matches for kind "Ingress"' in refused.stderr
 
 
 def test_a_misspelt_field_is_an_error_or_a_warning(kubectl: Kubectl) -> None:

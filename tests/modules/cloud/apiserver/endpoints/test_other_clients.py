@@ -104,7 +104,7 @@ def test_a_text_is_the_same_in_yaml() -> None:
 
 @pytest.mark.parametrize(
     ("path", "what"),
-    [("/apis/autoscaling/v2/horizontalpodautoscalers", "scale"), ("/api/v1/replicationcontrollers", "Deployment"),
+    [("/apis/autoscaling/v2/horizontalpodautoscalers", "scale"), ("/api/v1/podtemplates", "Deployment"),
      ("/apis/networking.k8s.io/v1/ingresses", "no network"), (f"{PODS}/a/scale", "no replicas"),
      ("/apis/apiregistration.k8s.io/v1/apiservices", "CustomResourceDefinitions"),
      ("/apis/events.k8s.io/v1/events", "/api/v1/events"), (f"{PODS}/a/resize", "resized"),

@@ -25,7 +25,16 @@ def body_of(response: Response) -> Any:
 def test_discovery(api: Serving) -> None:
     assert body_of(api.ask("GET", "/api"))["versions"] == ["v1"]
     groups = [group["name"] for group in body_of(api.ask("GET", "/apis"))["groups"]]
-    core = ["certificates", "coordination", "discovery", "node", "rbac.authorization", "scheduling", "storage"]
+    core = [
+        "certificates",
+        "coordination",
+        "discovery",
+        "node",
+        "rbac.authorization",
+        "resource",
+        "scheduling",
+        "storage",
+    ]
     named = [f"{group}.k8s.io" for group in core]
     assert groups == sorted(["apiextensions.k8s.io", "apps", "batch", "policy", *named])
     resources = {entry["name"]: entry for entry in body_of(api.ask("GET", "/api/v1"))["resources"]}
