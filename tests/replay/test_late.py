@@ -25,7 +25,7 @@ from modules.lab.simulate.recording import ProcessRecorder
 from modules.lab.simulate.run import run_plan
 
 PLAN: Final = Plan(
-    seed=26,
+    seed=29,
     nodes=1,
     seconds=100.0,
     steps=(
