@@ -12,7 +12,7 @@ from modules.tools.fleet.facts import facts_of
 from modules.tools.fleet.findings import Fleet, FleetFinding, findings
 from modules.tools.fleet.rows import FleetPodRow, LinkRow, NodeRow, node_row, pod_row
 from modules.tools.fleet.sentences import SentencePart, fleet_sentence, pods_sentence
-from modules.tools.fleet.states import AWAY, BEHIND, CONNECTED, NEVER, NodeLink, state_of
+from modules.tools.fleet.states import AWAY, BEHIND, CONNECTED, NEVER, LinkFacts, state_of
 from modules.tools.fleet.today import Happening, today
 from modules.tools.printing.ages import seconds_of
 from modules.tools.printing.fields import JsonObject, text_at
@@ -255,7 +255,7 @@ class Picture:
         )
         if connection is not None:
             oldest = self._moment(name, "oldest", connection.oldest_seconds) if connection.unacknowledged else 0.0
-            link = NodeLink(
+            link = LinkFacts(
                 connection.connected_seconds, connection.keepalive_seconds,
                 connection.oldest_seconds if connection.unacknowledged else 0.0, connection.is_behind,
             )  # fmt: skip

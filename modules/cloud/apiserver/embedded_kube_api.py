@@ -19,15 +19,15 @@ from modules.cloud.apiserver.endpoints.module_caller import ModuleCaller
 from modules.cloud.apiserver.endpoints.subscriptions import WAITING, Subscriptions
 from modules.cloud.apiserver.endpoints.watching import BOOKMARK_SECONDS, event_type, sent_object
 from modules.cloud.client.calls import ApiCall, ApiResult
-from modules.cloud.client.kube_api import CallResponse, Reading
+from modules.cloud.client.kube_api import ApiReading, CallResponse
 from modules.cloud.client.reflector.observations import (
     Bookmark,
     ListPage,
     Observation,
+    ObservedEvent,
     ObservedObject,
-    Refusal,
+    ReadRefusal,
     WatchEnded,
-    WatchEvent,
 )
 from modules.cloud.client.reflector.selection import PAGE_OBJECTS, ListRequest, WatchRequest
 from modules.cloud.storage.watch_history import ObjectChanged, WatchQuery, WatchStart
@@ -56,7 +56,7 @@ class EmbeddedKubeApi:
         """Make a call; see `KubeApi`."""
         self._caller.begin(_as_served(call), lambda result: ended(_response_of(result)))
 
-    def read(self, request: ListRequest | WatchRequest, woken: Callable[[], None]) -> Reading:
+    def read(self, request: ListRequest | WatchRequest, woken: Callable[[], None]) -> ApiReading:
         """Ask for a page of a list, or begin a watch; see `KubeApi`."""
         if isinstance(request, ListRequest):
             page = _Page(woken)
@@ -72,7 +72,7 @@ class EmbeddedKubeApi:
 
 
 class _Page:
-    """A page of a list (`Reading`)."""
+    """A page of a list (`ApiReading`)."""
 
     def __init__(self, woken: Callable[[], None]) -> None:
         self._woken = woken
@@ -94,7 +94,7 @@ class _Page:
 
 
 class _Watch:
-    """A watch (`Reading`, `Subscriber`). What is published waits here until the module takes it."""
+    """A watch (`ApiReading`, `Subscriber`). What is published waits here until the module takes it."""
 
     def __init__(
         self, request: WatchRequest, subscriptions: Subscriptions, clock: Clock, woken: Callable[[], None]
@@ -191,7 +191,7 @@ class _Watch:
         type_, namespace = event_type(changed, self._selector), self._selection.namespace
         if type_ and namespace in ("", changed.object["metadata"].get("namespace")):
             obj = in_version(sent_object(changed, type_), self._selection.kind.api_version)
-            yield WatchEvent(type_, _observed(obj))
+            yield ObservedEvent(type_, _observed(obj))
 
 
 def _as_served(call: ApiCall) -> ApiCall:
@@ -236,8 +236,8 @@ def _observed(obj: JsonObject) -> ObservedObject:
     return ObservedObject(metadata.get("namespace") or "", metadata["name"], uid_of(obj), version_of(obj), shared=obj)
 
 
-def _refusal(status: JsonObject) -> Refusal:
-    return Refusal(int(status.get("code") or 0), clipped(str(status.get("message") or "")), _retry_after(status))
+def _refusal(status: JsonObject) -> ReadRefusal:
+    return ReadRefusal(int(status.get("code") or 0), clipped(str(status.get("message") or "")), _retry_after(status))
 
 
 def _retry_after(status: JsonObject) -> float:

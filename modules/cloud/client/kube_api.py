@@ -20,7 +20,7 @@ class CallResponse(msgspec.Struct, frozen=True):
     """Seconds after which the server wants to be asked again; 0 if it names none."""
 
 
-class Reading(Protocol):
+class ApiReading(Protocol):
     """A page of a list that was asked for, or a watch. Only the thread that began it uses it."""
 
     def take(self) -> Sequence[Observation]:
@@ -43,7 +43,7 @@ class KubeApi(Protocol):
             ended: called once, on any thread, with the response, or with the reason why it failed.
         """
 
-    def read(self, request: ListRequest | WatchRequest, woken: Callable[[], None]) -> Reading:
+    def read(self, request: ListRequest | WatchRequest, woken: Callable[[], None]) -> ApiReading:
         """Ask for a page of a list, or begin a watch.
 
         Args:

@@ -11,7 +11,7 @@ from modules.cloud.client.call_requests import size_of
 from modules.cloud.client.calls import ApiCall
 from modules.cloud.client.counters import NO_RESPONSE, ApiCounters, WatchCounters
 from modules.cloud.client.handover import Handover
-from modules.cloud.client.kube_api import CallResponse, KubeApi, Reading
+from modules.cloud.client.kube_api import ApiReading, CallResponse, KubeApi
 from modules.cloud.client.lane_calls import (
     Call,
     CallAnswered,
@@ -204,7 +204,7 @@ class _Watch:
         self._counters = counters
         self._number = 0
         """The number of the request to which the reading belongs."""
-        self._reading: Reading | None = None
+        self._reading: ApiReading | None = None
         self._timer: Timer | None = None
         self._is_closed = False
 

@@ -23,7 +23,7 @@ class BackendPort(NamedTuple):
     number: int
 
 
-class Backend(NamedTuple):
+class MeshBackend(NamedTuple):
     """An endpoint with one address.
 
     Unlike an EndpointSlice's it has its ports, because pods with one name of a port may have different numbers.
@@ -61,7 +61,7 @@ class Backend(NamedTuple):
         return 0
 
 
-def backends_of_slices(slices: Iterable[EndpointSlice]) -> Iterator[Backend]:
+def backends_of_slices(slices: Iterable[EndpointSlice]) -> Iterator[MeshBackend]:
     """Yield the endpoints of slices. Addresses that are none, and names instead of addresses, are left out."""
     for each in slices:
         if each.address_type not in ("IPv4", "IPv6"):
@@ -73,10 +73,10 @@ def backends_of_slices(slices: Iterable[EndpointSlice]) -> Iterator[Backend]:
                 yield _of_slice(endpoint, address, ports)
 
 
-def _of_slice(endpoint: SliceEndpoint, address: str, ports: tuple[BackendPort, ...]) -> Backend:
+def _of_slice(endpoint: SliceEndpoint, address: str, ports: tuple[BackendPort, ...]) -> MeshBackend:
     conditions, hints, target = endpoint.conditions, endpoint.hints, endpoint.target_ref
     ready = conditions.ready is not False
-    return Backend(
+    return MeshBackend(
         address=address,
         ports=ports,
         node=endpoint.node_name or "",
@@ -91,7 +91,7 @@ def _of_slice(endpoint: SliceEndpoint, address: str, ports: tuple[BackendPort, .
     )
 
 
-def backends_of_endpoints(endpoints: Endpoints) -> Iterator[Backend]:
+def backends_of_endpoints(endpoints: Endpoints) -> Iterator[MeshBackend]:
     """Yield the addresses of Endpoints."""
     for subset in endpoints.subsets:
         ports = _ports(subset.ports)
@@ -100,12 +100,12 @@ def backends_of_endpoints(endpoints: Endpoints) -> Iterator[Backend]:
                 if address := canonical(each.ip):
                     pod = each.target_ref.name if each.target_ref is not None else ""
                     node = each.node_name or ""
-                    yield Backend(
+                    yield MeshBackend(
                         address, ports, node, each.hostname, ready=ready, serving=ready, pod=pod, is_filtered=True
                     )
 
 
-def backends_of_pods(service: Service, pods: Iterable[Pod], *, node: str, zone: str = "") -> Iterator[Backend]:
+def backends_of_pods(service: Service, pods: Iterable[Pod], *, node: str, zone: str = "") -> Iterator[MeshBackend]:
     """Yield the pods of this node that a Service selects, as the cloud's EndpointSlice controller would.
 
     Args:
@@ -124,10 +124,12 @@ def backends_of_pods(service: Service, pods: Iterable[Pod], *, node: str, zone: 
         hostname = pod.spec.hostname if pod.spec.hostname and pod.spec.subdomain == service.metadata.name else ""
         for text in addresses_of_pod(pod):
             if address := canonical(text):
-                yield Backend(address, ports, node, hostname, ready, serving, terminating, zone, pod=pod.metadata.name)
+                yield MeshBackend(
+                    address, ports, node, hostname, ready, serving, terminating, zone, pod=pod.metadata.name
+                )
 
 
-def backends_of_other_nodes(service: Service, pods: Iterable[Pod], node: str) -> Iterator[Backend]:
+def backends_of_other_nodes(service: Service, pods: Iterable[Pod], node: str) -> Iterator[MeshBackend]:
     """Yield the pods of other nodes that a cloud of 2019 lists for a Service: at the address of their node, if they are
     on its network or have a port of it.
     """
@@ -151,7 +153,7 @@ def backends_of_other_nodes(service: Service, pods: Iterable[Pod], node: str) ->
         serving = any(each.type == "Ready" and each.status == "True" for each in pod.status.conditions)
         terminating = pod.metadata.deletion_timestamp is not None
         if ports:
-            yield Backend(
+            yield MeshBackend(
                 address, ports, pod.spec.node_name, "", serving and not terminating, serving, terminating,
                 pod=pod.metadata.name,
             )  # fmt: skip

@@ -16,7 +16,7 @@ from metamanager.application import FOLLOW, FOLLOW_RESOURCE, FOLLOWED, Target
 from metamanager.client import AsyncMetaClient, CallError
 from metamanager.rows import parse
 from modules.edge.edgemesh.applier import Applier
-from modules.edge.edgemesh.backends import Backend
+from modules.edge.edgemesh.backends import MeshBackend
 from modules.edge.edgemesh.counters import MeshCounters
 from modules.edge.edgemesh.objects import (
     NODE_GROUP_LABEL,
@@ -27,7 +27,7 @@ from modules.edge.edgemesh.objects import (
     ServiceKey,
 )
 from modules.edge.edgemesh.plane import DataPlane
-from modules.edge.edgemesh.selection import Here, Prefer, Selector
+from modules.edge.edgemesh.selection import EndpointSelector, Here, Prefer
 from modules.edge.edgemesh.state import MeshState, own_addresses
 from modules.edge.edgemesh.tables import PortTable, port_tables
 
@@ -82,7 +82,7 @@ class Names(Protocol):
     def known(self) -> None:
         """Note that the cloud has sent its Services: a name without one does not exist."""
 
-    def put(self, key: ServiceKey, service: Service | None, backends: Sequence[Backend]) -> None:
+    def put(self, key: ServiceKey, service: Service | None, backends: Sequence[MeshBackend]) -> None:
         """Take a Service, with the endpoints that this node reaches, or None for one that is gone."""
 
     def pods_changed(self, pods: tuple[Pod, ...]) -> None:
@@ -119,7 +119,7 @@ class EdgeMesh(Module):
         self._meta = AsyncMetaClient(self)
         self._state = MeshState(settings.node)
         self._here = Here(settings.node, own_ranges=settings.own_ranges, routed=settings.routed, prefer=settings.prefer)
-        self._selector = Selector(self._here)
+        self._selector = EndpointSelector(self._here)
         self._tables: dict[ServiceKey, tuple[PortTable, ...]] = {}
         self._changed: set[ServiceKey] = set()
         self._is_read = self._is_computing = self._has_news_of_pods = False
@@ -265,7 +265,7 @@ class EdgeMesh(Module):
             self._here.prefer,
         )  # fmt: skip
         if here != self._here:
-            self._here, self._selector, self._state.zone = here, Selector(here), zone
+            self._here, self._selector, self._state.zone = here, EndpointSelector(here), zone
             self._note(self._state.services)
 
     def _hear_of_pods(self) -> None:

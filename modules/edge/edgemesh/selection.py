@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from modules.edge.edgemesh.backends import Backend
+from modules.edge.edgemesh.backends import MeshBackend
 from modules.edge.edgemesh.objects import NODE_GROUP_TOPOLOGY, TOPOLOGY_ANNOTATION, Service
 
 LOCAL: Final = "Local"
@@ -55,14 +55,14 @@ class Here(Struct, frozen=True):
     prefer: Prefer = Prefer.NODE
 
 
-class Selection(Struct, frozen=True):
+class EndpointSelection(Struct, frozen=True):
     """The endpoints in use, and whether new connections without one are dropped instead of refused."""
 
-    backends: tuple[Backend, ...]
+    backends: tuple[MeshBackend, ...]
     drops: bool = False
 
 
-class Selector:
+class EndpointSelector:
     """Selects endpoints for one node.
 
     Args:
@@ -74,7 +74,7 @@ class Selector:
         self._own = [ipaddress.ip_network(each) for each in here.own_ranges]
         self._routed = [ipaddress.ip_network(each) for each in here.routed]
 
-    def select(self, service: Service, policy: str, backends: Sequence[Backend]) -> Selection:
+    def select(self, service: Service, policy: str, backends: Sequence[MeshBackend]) -> EndpointSelection:
         """Return the endpoints in use.
 
         Args:
@@ -86,19 +86,19 @@ class Selector:
         if policy == LOCAL:
             mine = [each for each in near if each.node == self._here.node]
             chosen = _usable(mine)
-            return Selection(tuple(chosen), drops=not chosen and bool(_usable(near)))
+            return EndpointSelection(tuple(chosen), drops=not chosen and bool(_usable(near)))
         for wanted in self._classes(service, near):
             ready = [each for each in near if each.ready and wanted(each)]
             if ready:
-                return Selection(tuple(ready))
-        return Selection(tuple(_usable(near)))
+                return EndpointSelection(tuple(ready))
+        return EndpointSelection(tuple(_usable(near)))
 
-    def reasons(self, service: Service, policy: str, backends: Sequence[Backend]) -> list[Reason]:
+    def reasons(self, service: Service, policy: str, backends: Sequence[MeshBackend]) -> list[Reason]:
         """Return for each endpoint why it is used or is not."""
         used = {id(each) for each in self.select(service, policy, backends).backends}
         return [self._reason(service, policy, each, is_used=id(each) in used) for each in backends]
 
-    def excluded(self, service: Service, backend: Backend) -> Reason | None:
+    def excluded(self, service: Service, backend: MeshBackend) -> Reason | None:
         """Return why an endpoint is never used; None if it may be."""
         if not self.is_reachable(backend):
             return Reason.UNREACHABLE
@@ -106,7 +106,7 @@ class Selector:
             return Reason.OTHER_GROUP
         return None
 
-    def is_reachable(self, backend: Backend) -> bool:
+    def is_reachable(self, backend: MeshBackend) -> bool:
         """Return whether packets of this node arrive at an endpoint.
 
         An address of another node inside this node's own range is a stranger's here: each node has the same range.
@@ -118,12 +118,12 @@ class Selector:
             return True
         return not any(address in each for each in self._own if each.version == address.version)
 
-    def _in_group(self, backend: Backend) -> bool:
+    def _in_group(self, backend: MeshBackend) -> bool:
         if backend.node == self._here.node or backend.is_filtered:
             return True
         return bool(self._here.group) and self._here.groups.get(backend.node) == self._here.group
 
-    def _reason(self, service: Service, policy: str, backend: Backend, *, is_used: bool) -> Reason:
+    def _reason(self, service: Service, policy: str, backend: MeshBackend, *, is_used: bool) -> Reason:
         if is_used:
             return Reason.USED
         if excluded := self.excluded(service, backend):
@@ -132,23 +132,23 @@ class Selector:
             return Reason.OTHER_NODE
         return Reason.FARTHER if backend.ready else Reason.NOT_READY
 
-    def _classes(self, service: Service, backends: Sequence[Backend]) -> list[Callable[[Backend], bool]]:
+    def _classes(self, service: Service, backends: Sequence[MeshBackend]) -> list[Callable[[MeshBackend], bool]]:
         """Return the classes of endpoints, the most wanted first."""
         here = self._here
 
-        def on_node(each: Backend) -> bool:
+        def on_node(each: MeshBackend) -> bool:
             return each.node == here.node
 
-        def in_group(each: Backend) -> bool:
+        def in_group(each: MeshBackend) -> bool:
             return bool(here.group) and here.groups.get(each.node) == here.group
 
-        def in_zone(each: Backend) -> bool:
+        def in_zone(each: MeshBackend) -> bool:
             return bool(here.zone) and each.zone == here.zone
 
-        def hinted(each: Backend) -> bool:
+        def hinted(each: MeshBackend) -> bool:
             return here.node in each.nodes if each.nodes else here.zone in each.zones
 
-        def anywhere(_each: Backend) -> bool:
+        def anywhere(_each: MeshBackend) -> bool:
             return True
 
         distribution = service.spec.traffic_distribution
@@ -160,7 +160,7 @@ class Selector:
         return [anywhere]
 
 
-def _usable(backends: Sequence[Backend]) -> list[Backend]:
+def _usable(backends: Sequence[MeshBackend]) -> list[MeshBackend]:
     """Return the ready endpoints; without any, those that terminate and still serve (KEP-1669)."""
     ready = [each for each in backends if each.ready]
     return ready or [each for each in backends if each.serving and each.terminating]

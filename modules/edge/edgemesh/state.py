@@ -7,7 +7,7 @@ from typing import Final
 from edged.api import Pod
 from modules.edge.edgemesh.backends import (
     MOST_BACKENDS,
-    Backend,
+    MeshBackend,
     addresses_of_pod,
     backends_of_endpoints,
     backends_of_other_nodes,
@@ -155,7 +155,7 @@ class MeshState:
         changed.extend(pod for pod, _ in known.values())
         return self._selecting(changed)
 
-    def backends(self, key: ServiceKey) -> list[Backend]:
+    def backends(self, key: ServiceKey) -> list[MeshBackend]:
         """Return the endpoints of a Service: the cloud's, but the node's own pods as they are now."""
         service = self.services.get(key)
         if service is None:
@@ -168,7 +168,7 @@ class MeshState:
             given = [*own, *given]
         return _without_strangers(given, self._node)[:MOST_BACKENDS]
 
-    def _given(self, key: ServiceKey, service: Service) -> list[Backend]:
+    def _given(self, key: ServiceKey, service: Service) -> list[MeshBackend]:
         if slices := self._slices.get(key):
             return list(backends_of_slices(slices.values()))
         if key in self._listed:
@@ -198,7 +198,7 @@ def own_addresses(pods: Iterable[Pod]) -> frozenset[str]:
     )
 
 
-def _without_strangers(backends: list[Backend], node: str) -> list[Backend]:
+def _without_strangers(backends: list[MeshBackend], node: str) -> list[MeshBackend]:
     """Leave out endpoints of other nodes with the address of an own one: packets would reach the own one."""
     own = {each.address for each in backends if each.node == node}
     return [each for each in backends if each.node == node or each.address not in own]

@@ -6,9 +6,9 @@ The kernel's rules and the proxy's listeners are made from them, so that both do
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from modules.edge.edgemesh.backends import Backend, canonical
+from modules.edge.edgemesh.backends import MeshBackend, canonical
 from modules.edge.edgemesh.objects import PROXY_NAME_LABELS, Service, ServicePort
-from modules.edge.edgemesh.selection import LOCAL, Selection, Selector
+from modules.edge.edgemesh.selection import LOCAL, EndpointSelection, EndpointSelector
 
 NO_ADDRESS: Final = "None"
 """`clusterIP` of a headless Service."""
@@ -24,7 +24,7 @@ Address = tuple[str, int]
 """An IP address and a port."""
 
 
-class Target(NamedTuple):
+class MeshTarget(NamedTuple):
     """Where new connections go."""
 
     endpoints: tuple[Address, ...] = ()
@@ -51,9 +51,9 @@ class PortTable(NamedTuple):
     """0 without one."""
     affinity: int
     """Seconds for which a client keeps its endpoint; 0 for none."""
-    inside: Target
+    inside: MeshTarget
     """For connections to the ClusterIPs."""
-    outside: Target
+    outside: MeshTarget
     """For connections to the node port and the external addresses."""
     keeps_source: bool
     """Whether connections from outside keep their source address (externalTrafficPolicy Local)."""
@@ -66,7 +66,7 @@ class PortTable(NamedTuple):
         return f"{self.namespace}/{self.service}/{self.port}/{self.protocol}/{6 if self.is_ipv6 else 4}"
 
 
-def port_tables(service: Service, backends: Sequence[Backend], selector: Selector) -> Iterator[PortTable]:
+def port_tables(service: Service, backends: Sequence[MeshBackend], selector: EndpointSelector) -> Iterator[PortTable]:
     """Yield the tables of a Service: none without a ClusterIP, or where another proxy serves it."""
     if not is_served(service):
         return
@@ -125,15 +125,15 @@ def _table(
     port: ServicePort,
     addresses: tuple[str, ...],
     external: tuple[str, ...],
-    backends: Sequence[Backend],
-    selector: Selector,
+    backends: Sequence[MeshBackend],
+    selector: EndpointSelector,
 ) -> PortTable:
     spec = service.spec
     having = [each for each in backends if each.port_for(port)]
     inside = selector.select(service, spec.internal_traffic_policy, having)
     keeps_source = spec.external_traffic_policy == LOCAL
     is_outside = bool(external or port.node_port)
-    outside = selector.select(service, spec.external_traffic_policy, having) if is_outside else Selection(())
+    outside = selector.select(service, spec.external_traffic_policy, having) if is_outside else EndpointSelection(())
     return PortTable(
         namespace=service.metadata.namespace,
         service=service.metadata.name,
@@ -152,9 +152,9 @@ def _table(
     )
 
 
-def _target(selection: Selection, port: ServicePort) -> Target:
+def _target(selection: EndpointSelection, port: ServicePort) -> MeshTarget:
     endpoints = sorted({(each.address, each.port_for(port)) for each in selection.backends})
-    return Target(tuple(endpoints), selection.drops)
+    return MeshTarget(tuple(endpoints), selection.drops)
 
 
 def _affinity(service: Service) -> int:

@@ -22,7 +22,7 @@ from modules.processes.cloudcore.control_client import Apply, ControlClient, Get
 from modules.processes.demo import orphans
 from modules.processes.demo.busybox import write_archive
 from modules.processes.demo.child import Child
-from modules.processes.demo.events import Deadline, Events, ObjectChanged
+from modules.processes.demo.events import Deadline, Events, ExampleChanged
 from modules.processes.demo.examples import KINDS
 from modules.processes.edgecore.config import PROCESS_ENDPOINT, EdgeCoreConfig
 from modules.processes.edgecore.config.names import OCI_ENDPOINT
@@ -141,7 +141,7 @@ class DemoCluster:
         try:
             for change, item in ControlClient(self.socket).watch(Get(kind, namespace=None)):
                 if item.object is not None:
-                    self._events.put(ObjectChanged(kind, item.object, deleted=change == "DELETED"))
+                    self._events.put(ExampleChanged(kind, item.object, deleted=change == "DELETED"))
         except (BeehiveError, OSError):
             return  # the connection ends with cloudcore, which `failure` reports
 

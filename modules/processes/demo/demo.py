@@ -8,7 +8,7 @@ from pathlib import Path
 from modules.apimachinery.kinds import JsonObject
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.demo.cluster import DemoCluster, DemoError
-from modules.processes.demo.events import Ended, Events, ObjectChanged
+from modules.processes.demo.events import Ended, Events, ExampleChanged
 from modules.processes.demo.examples import Example, Expectation, ObjectName
 from modules.processes.demo.goals import unmet
 from modules.processes.demo.rows import Row, row_of
@@ -109,7 +109,7 @@ class Demo:
     def _take(self, seconds: float) -> None:
         """Wait for the next event and apply it."""
         match self._events.next(seconds):
-            case ObjectChanged(kind, obj, deleted):
+            case ExampleChanged(kind, obj, deleted):
                 meta = obj["metadata"]
                 name = ObjectName(meta.get("namespace") or "default", meta["name"], kind)
                 if deleted:

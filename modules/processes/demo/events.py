@@ -18,7 +18,7 @@ _MOMENT = 0.03
 """Seconds between two checks."""
 
 
-class ObjectChanged(NamedTuple):
+class ExampleChanged(NamedTuple):
     """A pod or workload of the cloud has changed."""
 
     kind: str
@@ -36,7 +36,7 @@ class Tick(NamedTuple):
     """No event came for a while."""
 
 
-Event = ObjectChanged | Ended | Tick
+Event = ExampleChanged | Ended | Tick
 
 
 class Events:

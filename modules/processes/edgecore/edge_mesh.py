@@ -12,9 +12,9 @@ from edged.api import Pod
 from edged.server.snapshots import Snapshots
 from modules.edge.edgemesh.counters import MeshCollector, MeshCounters
 from modules.edge.edgemesh.dns.host import Clients, HostServers, open_sockets
-from modules.edge.edgemesh.dns.resolving import Names
+from modules.edge.edgemesh.dns.resolving import DnsNames
 from modules.edge.edgemesh.dns.server import NameServer
-from modules.edge.edgemesh.dns.upstream import Resolver
+from modules.edge.edgemesh.dns.upstream import UpstreamResolver
 from modules.edge.edgemesh.dns.zone import Zone
 from modules.edge.edgemesh.module import EdgeMesh, MeshSettings
 from modules.edge.edgemesh.nft.addresses import HostAddresses
@@ -64,7 +64,7 @@ def _name_server(hive: Hive, config: EdgeCoreConfig, counters: MeshCounters) -> 
     mesh, kubelet = config.modules.edge_mesh, config.modules.edged.tailored_kubelet_config
     servers = HostServers(kubelet.resolv_conf, mesh.upstream, mesh.stub_domains, mesh.dns_address)
     zone = Zone(kubelet.cluster_domain or "cluster.local", hive.clock.random)
-    names = Names(zone, Resolver(servers, hive.clock, counters, serve_stale=mesh.serve_stale))
+    names = DnsNames(zone, UpstreamResolver(servers, hive.clock, counters, serve_stale=mesh.serve_stale))
     ranges = (*(kubelet.pod_cidr or POD_CIDRS), *mesh.routed_pod_cidrs, mesh.dns_address, "127.0.0.0/8", "::1")
     clients = Clients(ranges, names)
     return NameServer(names, partial(open_sockets, mesh.dns_address, HostAddresses()), clients, hive.clock, counters)

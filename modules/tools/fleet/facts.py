@@ -2,7 +2,7 @@
 
 from typing import Final, Protocol
 
-from modules.tools.fleet.states import NodeLink, NodeLinkFacts
+from modules.tools.fleet.states import LinkFacts, NodeLinkFacts
 from modules.tools.printing.ages import seconds_of
 from modules.tools.printing.fields import JsonObject, objects_at, text_at
 
@@ -22,7 +22,7 @@ class LinkPeriod(Protocol):
 
 
 def facts_of(
-    node: JsonObject | None, *, link: NodeLink | None = None, holder: str = "", newest: LinkPeriod | None = None
+    node: JsonObject | None, *, link: LinkFacts | None = None, holder: str = "", newest: LinkPeriod | None = None
 ) -> NodeLinkFacts:
     """Return the facts of a node.
 

@@ -18,7 +18,7 @@ _UNACKNOWLEDGED: Final = 60.0
 _MARGIN: Final = 5.0
 
 
-class NodeLink(msgspec.Struct, frozen=True):
+class LinkFacts(msgspec.Struct, frozen=True):
     """The connection that a node has. Times are seconds until now."""
 
     connected_seconds: float
@@ -32,7 +32,7 @@ class NodeLink(msgspec.Struct, frozen=True):
 class NodeLinkFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a node's link. Times are seconds since 1970."""
 
-    link: NodeLink | None = None
+    link: LinkFacts | None = None
     """The connection to the cloudcore that was asked."""
     holder: str = ""
     """Another cloudcore that is alive and has the node."""
@@ -80,7 +80,7 @@ def state_of(facts: NodeLinkFacts, now: float) -> NodeLinkState:
     return NodeLinkState(AWAY, since, "" if facts.ended else "since its last heartbeat; the link journal has no end")
 
 
-def _behind(facts: NodeLinkFacts, link: NodeLink) -> str:
+def _behind(facts: NodeLinkFacts, link: LinkFacts) -> str:
     if link.keepalive_seconds > 2 * facts.keepalive_interval + _MARGIN:
         return f"no keepalive for {human_duration(int(link.keepalive_seconds))}"
     if link.oldest_seconds > _UNACKNOWLEDGED:

@@ -11,9 +11,9 @@ from beehive.printable import clipped
 from modules.cloud.client.reflector.observations import (
     Bookmark,
     ListPage,
+    ObservedEvent,
     ObservedObject,
     WatchError,
-    WatchEvent,
 )
 
 _LONGEST_TOKEN: Final = 16 * 1024
@@ -89,7 +89,7 @@ def page_of(body: bytes) -> ListPage:
     return ListPage(version, token, objects, len(items) - len(objects))
 
 
-def event_of(line: bytes) -> WatchEvent | Bookmark | WatchError:
+def event_of(line: bytes) -> ObservedEvent | Bookmark | WatchError:
     """Return the event of a line of a watch.
 
     Raises:
@@ -102,7 +102,7 @@ def event_of(line: bytes) -> WatchEvent | Bookmark | WatchError:
     decoded = _object_or_none(body)
     if event.type == "BOOKMARK":
         return Bookmark("" if decoded is None else decoded.metadata.resource_version or "")
-    return WatchEvent(event.type, None if decoded is None else _observed(decoded.metadata, body))
+    return ObservedEvent(event.type, None if decoded is None else _observed(decoded.metadata, body))
 
 
 def status_of(body: bytes) -> tuple[int, str]:

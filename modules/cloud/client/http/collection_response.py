@@ -6,7 +6,7 @@ from typing import Final
 
 from beehive.printable import clipped
 from modules.cloud.client.http.collection_decoding import MalformedError, event_of, page_of, status_of
-from modules.cloud.client.reflector.observations import Observation, ReadFailed, Refusal, WatchEnded
+from modules.cloud.client.reflector.observations import Observation, ReadFailed, ReadRefusal, WatchEnded
 from modules.cloud.client.retry import retry_after
 from modules.cloud.client.transport import ResponseHead
 
@@ -67,8 +67,8 @@ class CollectionResponse:
         is_refused = self._head.status not in (0, _OK)
         yield self._refusal() if is_refused else ReadFailed(clipped(str(error)))
 
-    def _refusal(self) -> Refusal:
-        return Refusal(self._head.status, status_of(self._body.joined())[1], retry_after(self._head))
+    def _refusal(self) -> ReadRefusal:
+        return ReadRefusal(self._head.status, status_of(self._body.joined())[1], retry_after(self._head))
 
 
 class _CollectedBody:

@@ -43,7 +43,7 @@ class ListPage(msgspec.Struct, frozen=True):
     """Entries that are no objects with a name."""
 
 
-class WatchEvent(msgspec.Struct, frozen=True, gc=False):
+class ObservedEvent(msgspec.Struct, frozen=True, gc=False):
     """An event of a watch about an object."""
 
     type: str
@@ -66,7 +66,7 @@ class WatchError(msgspec.Struct, frozen=True, gc=False):
     message: str
 
 
-class Refusal(msgspec.Struct, frozen=True, gc=False):
+class ReadRefusal(msgspec.Struct, frozen=True, gc=False):
     """The server does not answer with a list, and does not begin the watch."""
 
     status: int
@@ -88,4 +88,4 @@ class ReadFailed(msgspec.Struct, frozen=True, gc=False):
     """Whether the server has sent something else than the Kubernetes API has."""
 
 
-Observation = ListPage | WatchEvent | Bookmark | WatchError | Refusal | WatchEnded | ReadFailed
+Observation = ListPage | ObservedEvent | Bookmark | WatchError | ReadRefusal | WatchEnded | ReadFailed

@@ -19,11 +19,11 @@ from modules.cloud.client.reflector.observations import (
     Bookmark,
     ListPage,
     Observation,
+    ObservedEvent,
     ReadFailed,
-    Refusal,
+    ReadRefusal,
     WatchEnded,
     WatchError,
-    WatchEvent,
 )
 from modules.cloud.client.reflector.request_state import RunningRequest, Step, is_lower
 from modules.cloud.client.reflector.selection import ListRequest, Selection, WatchRequest
@@ -126,7 +126,7 @@ class Reflector:
 
     def _observed(self, request: RunningRequest, observation: Observation, now: float) -> Iterator[ReflectorEffect]:
         match observation:
-            case WatchEvent():
+            case ObservedEvent():
                 yield from self._changed(observation, now)
             case Bookmark():
                 self._advance(observation.resource_version, now)
@@ -139,7 +139,7 @@ class Reflector:
             case WatchError():
                 step = Step.LIST if observation.code == _GONE else Step.WATCH
                 yield from self._retry(f"the watch ended with {observation.code}: {observation.message}", step, now)
-            case Refusal():
+            case ReadRefusal():
                 self._request = None
                 yield from self._refused(request, observation, now)
             case ReadFailed():
@@ -214,7 +214,7 @@ class Reflector:
         yield StartRequest(self._number, WatchRequest(self._selection, self._version, seconds))
         yield WakeReflectorAt(self._silence.ends_at)
 
-    def _changed(self, event: WatchEvent, now: float) -> Iterator[ReflectorEffect]:
+    def _changed(self, event: ObservedEvent, now: float) -> Iterator[ReflectorEffect]:
         observed = event.object
         if observed is None or event.type not in {"ADDED", "MODIFIED", "DELETED"}:
             self.dropped += 1
@@ -240,7 +240,7 @@ class Reflector:
 
     # Failures
 
-    def _refused(self, request: RunningRequest, refusal: Refusal, now: float) -> Iterator[ReflectorEffect]:
+    def _refused(self, request: RunningRequest, refusal: ReadRefusal, now: float) -> Iterator[ReflectorEffect]:
         status = refusal.status
         if status == _GONE and request.token:
             yield from self._list(now, paged=False)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from edged.pods.config.dns import parse_resolv_conf
-from modules.edge.edgemesh.dns.resolving import Names
+from modules.edge.edgemesh.dns.resolving import DnsNames
 from modules.edge.edgemesh.nft.addresses import AddressError, HostAddresses
 
 PORT: Final = 53
@@ -85,7 +85,7 @@ class Clients:
         names: with the addresses of the node's pods.
     """
 
-    def __init__(self, ranges: Sequence[str], names: Names) -> None:
+    def __init__(self, ranges: Sequence[str], names: DnsNames) -> None:
         self._ranges = [ipaddress.ip_network(each) for each in ranges]
         self._names = names
 

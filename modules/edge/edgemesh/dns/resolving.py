@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from edged.api import Pod
-from modules.edge.edgemesh.backends import Backend, addresses_of_pod, canonical
-from modules.edge.edgemesh.dns.upstream import Resolver
+from modules.edge.edgemesh.backends import MeshBackend, addresses_of_pod, canonical
+from modules.edge.edgemesh.dns.upstream import UpstreamResolver
 from modules.edge.edgemesh.dns.wire import (
     CLASS_IN,
-    Answer,
     Code,
+    DnsAnswer,
     Question,
     Record,
     Type,
@@ -27,7 +27,7 @@ _MINIMAL: Final = b"\x07RFC8482\x00"
 """Data of the HINFO record that answers a query for all types (RFC 8482)."""
 
 
-class Names:
+class DnsNames:
     """The zone and the other servers behind one lock; the module changes it, and the server's threads ask.
 
     Args:
@@ -35,7 +35,7 @@ class Names:
         resolver: for all other names.
     """
 
-    def __init__(self, zone: Zone, resolver: Resolver) -> None:
+    def __init__(self, zone: Zone, resolver: UpstreamResolver) -> None:
         self._zone = zone
         self._resolver = resolver
         self._lock = threading.Lock()
@@ -47,7 +47,7 @@ class Names:
         with self._lock:
             self._zone.is_known = True
 
-    def put(self, key: ServiceKey, service: Service | None, backends: Sequence[Backend]) -> None:
+    def put(self, key: ServiceKey, service: Service | None, backends: Sequence[MeshBackend]) -> None:
         """Take a Service, or None for one that is gone."""
         with self._lock:
             self._zone.put(key, service, backends)
@@ -64,16 +64,16 @@ class Names:
             self._zone.set_pods(found)
         self.pod_addresses = frozenset(address for _, address in found)
 
-    def at_once(self, question: Question) -> Answer | None:
+    def at_once(self, question: Question) -> DnsAnswer | None:
         """Return the answer if it needs no other server. Does not block for long."""
         if question.has_edns and question.edns_version:
-            return Answer(Code.BADVERS)
+            return DnsAnswer(Code.BADVERS)
         if question.opcode:
-            return Answer(Code.NOTIMP, is_ours=False)
+            return DnsAnswer(Code.NOTIMP, is_ours=False)
         if question.class_ != CLASS_IN or question.type == Type.AXFR:
-            return Answer(Code.REFUSED, is_ours=False)
+            return DnsAnswer(Code.REFUSED, is_ours=False)
         if question.type == Type.ANY:
-            return Answer(Code.NOERROR, (Record(question.name, Type.HINFO, TTL, _MINIMAL),))
+            return DnsAnswer(Code.NOERROR, (Record(question.name, Type.HINFO, TTL, _MINIMAL),))
         with self._lock:
             if self._zone.is_below(question.name):
                 found = self._zone.answer(question.name, question.type)
@@ -82,7 +82,7 @@ class Names:
                 return named
         return self._resolver.remembered(question.name, question.type)
 
-    def by_others(self, question: Question) -> Answer:
+    def by_others(self, question: Question) -> DnsAnswer:
         """Return the answer of other servers: of the whole name, or of the name behind an ExternalName. Blocks."""
         with self._lock:
             own = self._zone.answer(question.name, question.type) if self._zone.is_below(question.name) else None
@@ -92,12 +92,12 @@ class Names:
         found = self._resolver.resolve(question_about(question, target))
         return found._replace(answers=(*own.answers, *found.answers))
 
-    def _ends_here(self, found: Answer, question: Question) -> bool:
+    def _ends_here(self, found: DnsAnswer, question: Question) -> bool:
         target = _alias_of(found)
         return not target or question.type == Type.CNAME or self._zone.is_below(target)
 
 
-def answer_to(data: bytes, names: Names, count: Callable[[Code], None], *, udp: bool) -> bytes | Question | None:
+def answer_to(data: bytes, names: DnsNames, count: Callable[[Code], None], *, udp: bool) -> bytes | Question | None:
     """Return the message that answers a query, the question if other servers must be asked, and None for no answer."""
     question = read_question(data)
     if question is None:
@@ -118,7 +118,7 @@ def question_about(question: Question, name: str) -> Question:
     return question._replace(raw=raw, name=name)
 
 
-def _alias_of(answer: Answer) -> str:
+def _alias_of(answer: DnsAnswer) -> str:
     """Return the name at the end of a chain of aliases; empty where the answer has none, or has the addresses too."""
     last = answer.answers[-1] if answer.answers else None
     return target_of(last) if last is not None and last.type == Type.CNAME else ""

@@ -15,10 +15,10 @@ from typing import Final
 
 from beehive import Clock
 from edged.api import Pod
-from modules.edge.edgemesh.backends import Backend
+from modules.edge.edgemesh.backends import MeshBackend
 from modules.edge.edgemesh.counters import MeshCounters
-from modules.edge.edgemesh.dns.resolving import Names, answer_to
-from modules.edge.edgemesh.dns.wire import LARGEST, Answer, Code, Question, write
+from modules.edge.edgemesh.dns.resolving import DnsNames, answer_to
+from modules.edge.edgemesh.dns.wire import LARGEST, Code, DnsAnswer, Question, write
 from modules.edge.edgemesh.objects import Service, ServiceKey
 
 _log = logging.getLogger(__name__)
@@ -78,7 +78,7 @@ class NameServer:
 
     def __init__(
         self,
-        names: Names,
+        names: DnsNames,
         open_sockets: OpenSockets,
         may_ask: Callable[[str], bool],
         clock: Clock,
@@ -115,7 +115,7 @@ class NameServer:
         """See `Names.known`."""
         self._names.known()
 
-    def put(self, key: ServiceKey, service: Service | None, backends: Sequence[Backend]) -> None:
+    def put(self, key: ServiceKey, service: Service | None, backends: Sequence[MeshBackend]) -> None:
         """See `Names.put`."""
         self._names.put(key, service, backends)
 
@@ -220,11 +220,11 @@ class NameServer:
             self._asking += has_room
         if not has_room:
             self._count(Code.SERVFAIL)
-            send(write(question, Answer(Code.SERVFAIL, is_ours=False), udp=udp))
+            send(write(question, DnsAnswer(Code.SERVFAIL, is_ours=False), udp=udp))
             return
 
         def run() -> None:
-            answer = Answer(Code.SERVFAIL, is_ours=False)
+            answer = DnsAnswer(Code.SERVFAIL, is_ours=False)
             try:
                 answer = self._names.by_others(question)
             finally:
@@ -235,7 +235,7 @@ class NameServer:
 
         self._pool.submit(run)
 
-    def _answered(self, question: Question, answer: Answer, send: Callable[[bytes], None], *, udp: bool) -> None:
+    def _answered(self, question: Question, answer: DnsAnswer, send: Callable[[bytes], None], *, udp: bool) -> None:
         self._count(answer.code)
         send(write(question, answer, udp=udp))
 

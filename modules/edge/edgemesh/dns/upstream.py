@@ -15,8 +15,8 @@ from beehive import Clock
 from modules.edge.edgemesh.counters import MeshCounters
 from modules.edge.edgemesh.dns.wire import (
     LARGEST,
-    Answer,
     Code,
+    DnsAnswer,
     Parsed,
     Question,
     Record,
@@ -58,7 +58,7 @@ Ask = Callable[[str, bytes, float, Callable[[], None]], Parsed]
 class Cached(NamedTuple):
     """An answer in memory."""
 
-    answer: Answer
+    answer: DnsAnswer
     at: float
     """Monotonic seconds at which it came."""
     ttl: float
@@ -81,7 +81,7 @@ class Cache:
     def __len__(self) -> int:
         return len(self._answers)
 
-    def put(self, key: Key, answer: Answer, now: float) -> None:
+    def put(self, key: Key, answer: DnsAnswer, now: float) -> None:
         """Keep an answer, and drop the ones that were not asked for the longest."""
         self._drop(key)
         size = 100 + len(key[0]) + sum(20 + len(each.name) + len(each.data) for each in _all(answer))
@@ -92,7 +92,7 @@ class Cache:
         while len(self._answers) > self._most or self._size > self._most_bytes:
             self._drop(next(iter(self._answers)))
 
-    def get(self, key: Key, now: float) -> Answer | None:
+    def get(self, key: Key, now: float) -> DnsAnswer | None:
         """Return an answer whose time is not over."""
         found = self._answers.get(key)
         if found is None or now - found.at >= found.ttl:
@@ -100,7 +100,7 @@ class Cache:
         self._answers.move_to_end(key)
         return _aged(found.answer, int(now - found.at))
 
-    def get_stale(self, key: Key, now: float) -> Answer | None:
+    def get_stale(self, key: Key, now: float) -> DnsAnswer | None:
         """Return an answer whose time is over, but not for long."""
         found = self._answers.get(key)
         if found is None or now - found.at - found.ttl > STALE_SECONDS or found.answer.code == Code.SERVFAIL:
@@ -113,7 +113,7 @@ class Cache:
             self._size -= gone.size
 
 
-class Resolver:
+class UpstreamResolver:
     """Asks other servers. Blocks; any thread.
 
     Equal questions at the same time are one. Each query has a random number, a port of its own, and letters in random
@@ -147,12 +147,12 @@ class Resolver:
         self._resting: dict[str, float] = {}
         self._random = random.SystemRandom()
 
-    def remembered(self, name: str, type_: int) -> Answer | None:
+    def remembered(self, name: str, type_: int) -> DnsAnswer | None:
         """Return the answer from memory, if its time is not over. Does not block for long."""
         with self._lock:
             return self._cache.get((name, type_), self._clock.monotonic())
 
-    def resolve(self, question: Question) -> Answer:
+    def resolve(self, question: Question) -> DnsAnswer:
         """Return the answer of the servers; SERVFAIL when none answers."""
         key = (question.name, question.type)
         with self._lock:
@@ -174,7 +174,7 @@ class Resolver:
             asking.done.set()
         return asking.answer
 
-    def _ask_all(self, question: Question) -> Answer:
+    def _ask_all(self, question: Question) -> DnsAnswer:
         key = (question.name, question.type)
         deadline = self._clock.monotonic() + ALL_SECONDS
         for server in self._in_order(question.name):
@@ -195,14 +195,14 @@ class Resolver:
             return answer
         return self._without_servers(key)
 
-    def _without_servers(self, key: Key) -> Answer:
+    def _without_servers(self, key: Key) -> DnsAnswer:
         now = self._clock.monotonic()
         with self._lock:
             stale = self._cache.get_stale(key, now) if self._serve_stale else None
             if stale is not None:
                 self._counters.stale += 1
                 return stale
-            failure = Answer(Code.SERVFAIL, is_ours=False)
+            failure = DnsAnswer(Code.SERVFAIL, is_ours=False)
             self._cache.put(key, failure, now)
         return failure
 
@@ -232,10 +232,10 @@ class _Asking:
 
     def __init__(self) -> None:
         self.done = threading.Event()
-        self.answer = Answer(Code.SERVFAIL, is_ours=False)
+        self.answer = DnsAnswer(Code.SERVFAIL, is_ours=False)
 
 
-def trusted(question: Question, parsed: Parsed) -> Answer:
+def trusted(question: Question, parsed: Parsed) -> DnsAnswer:
     """Return what of an answer is believed: the chain from the question's name, and the SOA record. Pure."""
     names = {question.name}
     chain: list[Record] = []
@@ -251,7 +251,7 @@ def trusted(question: Question, parsed: Parsed) -> Answer:
         if each.type == Type.SOA and any(_is_in(name, each.name) for name in names)
     )
     code = Code(parsed.code) if parsed.code in (Code.NOERROR, Code.NXDOMAIN) else Code.SERVFAIL
-    return Answer(code, tuple(chain), () if chain and code == Code.NOERROR else soa, is_ours=False)
+    return DnsAnswer(code, tuple(chain), () if chain and code == Code.NOERROR else soa, is_ours=False)
 
 
 def ask(server: str, raw: bytes, seconds: float, mismatch: Callable[[], None]) -> Parsed:
@@ -323,11 +323,11 @@ def _fits(record: Record, question: Question) -> bool:
     return record.type in (question.type, Type.CNAME)
 
 
-def _all(answer: Answer) -> tuple[Record, ...]:
+def _all(answer: DnsAnswer) -> tuple[Record, ...]:
     return (*answer.answers, *answer.authority)
 
 
-def _ttl(answer: Answer) -> float:
+def _ttl(answer: DnsAnswer) -> float:
     if answer.code == Code.SERVFAIL:
         return FAILURE_SECONDS
     if answer.answers and answer.code == Code.NOERROR:
@@ -335,14 +335,14 @@ def _ttl(answer: Answer) -> float:
     return min([LONGEST_NEGATIVE, *(minimum_of(each) for each in answer.authority)]) if answer.authority else 0.0
 
 
-def _aged(answer: Answer, seconds: int) -> Answer:
+def _aged(answer: DnsAnswer, seconds: int) -> DnsAnswer:
     def older(records: tuple[Record, ...]) -> tuple[Record, ...]:
         return tuple(each._replace(ttl=max(0, min(each.ttl, LONGEST_TTL) - seconds)) for each in records)
 
     return answer._replace(answers=older(answer.answers), authority=older(answer.authority))
 
 
-def _with_ttl(answer: Answer, ttl: int) -> Answer:
+def _with_ttl(answer: DnsAnswer, ttl: int) -> DnsAnswer:
     def renewed(records: tuple[Record, ...]) -> tuple[Record, ...]:
         return tuple(each._replace(ttl=ttl) for each in records)
 

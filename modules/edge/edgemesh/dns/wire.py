@@ -93,7 +93,7 @@ class Record(NamedTuple):
     data: bytes
 
 
-class Answer(NamedTuple):
+class DnsAnswer(NamedTuple):
     """What is said about a question."""
 
     code: Code
@@ -150,7 +150,7 @@ def read_question(data: bytes) -> Question | Code | None:
     return _with_edns(question, data, end) if additionals == 1 else question
 
 
-def write(question: Question, answer: Answer, *, udp: bool) -> bytes:
+def write(question: Question, answer: DnsAnswer, *, udp: bool) -> bytes:
     """Return the message that answers a question; over UDP an empty one that says so where it is too long."""
     limit = question.size if udp else LARGEST
     parts = [_section(question, each) for each in (answer.answers, answer.authority, answer.additional)]

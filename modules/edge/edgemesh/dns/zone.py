@@ -5,10 +5,10 @@ import random
 from collections.abc import Sequence
 from typing import Final
 
-from modules.edge.edgemesh.backends import Backend
+from modules.edge.edgemesh.backends import MeshBackend
 from modules.edge.edgemesh.dns.wire import (
-    Answer,
     Code,
+    DnsAnswer,
     Record,
     Type,
     WireError,
@@ -50,12 +50,12 @@ class Zone:
         self.is_known = False
         """Whether the cloud has sent its Services: before that no name is known not to exist."""
         self._serial = 1
-        self._services: dict[ServiceKey, tuple[Service, tuple[Backend, ...]]] = {}
+        self._services: dict[ServiceKey, tuple[Service, tuple[MeshBackend, ...]]] = {}
         self._namespaces: dict[str, int] = {}
         self._by_address: dict[str, ServiceKey] = {}
         self._pods: frozenset[tuple[str, str]] = frozenset()
 
-    def put(self, key: ServiceKey, service: Service | None, backends: Sequence[Backend]) -> None:
+    def put(self, key: ServiceKey, service: Service | None, backends: Sequence[MeshBackend]) -> None:
         """Take a Service, or None for one that is gone."""
         self._serial += 1
         before = self._services.pop(key, None)
@@ -82,7 +82,7 @@ class Zone:
         """Return whether a name belongs to the cluster; nobody else is ever asked for it."""
         return name == self.domain or name.endswith(self._suffix)
 
-    def reverse(self, name: str) -> Answer | None:
+    def reverse(self, name: str) -> DnsAnswer | None:
         """Return the name of an address of a Service or of a headless endpoint; None for one of others."""
         address = _reversed(name)
         key = self._by_address.get(address) if address else None
@@ -92,30 +92,30 @@ class Zone:
         for each in self._services[key][1]:
             if each.address == address:
                 owner = f"{host_of(each)}.{owner}"
-        return Answer(Code.NOERROR, (Record(name, Type.PTR, TTL, name_data(owner)),))
+        return DnsAnswer(Code.NOERROR, (Record(name, Type.PTR, TTL, name_data(owner)),))
 
-    def answer(self, name: str, type_: int) -> Answer:
+    def answer(self, name: str, type_: int) -> DnsAnswer:
         """Return what is said about a name of the cluster; `type_` is a number of the protocol's."""
         answers: list[Record] = []
         owner, seen = name, 0
         while True:
             found = self._records(owner, type_)
             if found is None:
-                return self._none(Code.NXDOMAIN, answers) if self.is_known else Answer(Code.SERVFAIL)
+                return self._none(Code.NXDOMAIN, answers) if self.is_known else DnsAnswer(Code.SERVFAIL)
             records, alias, additional = found
             answers += records
             if not alias:
-                return Answer(Code.NOERROR, tuple(answers), (), additional) if answers else self._none(Code.NOERROR)
+                return DnsAnswer(Code.NOERROR, tuple(answers), (), additional) if answers else self._none(Code.NOERROR)
             seen += 1
             if seen > MOST_ALIASES:
-                return Answer(Code.SERVFAIL)
+                return DnsAnswer(Code.SERVFAIL)
             if not self.is_below(alias) or type_ == Type.CNAME:
-                return Answer(Code.NOERROR, tuple(answers))
+                return DnsAnswer(Code.NOERROR, tuple(answers))
             owner = alias
 
-    def _none(self, code: Code, answers: Sequence[Record] = ()) -> Answer:
+    def _none(self, code: Code, answers: Sequence[Record] = ()) -> DnsAnswer:
         soa = Record(self.domain, Type.SOA, TTL, soa_data(self.domain, self._serial, TTL))
-        return Answer(code, tuple(answers), (soa,))
+        return DnsAnswer(code, tuple(answers), (soa,))
 
     def _records(self, name: str, type_: int) -> Found | None:
         """Return the records of a name, its alias and additional ones; None for a name that does not exist."""
@@ -187,7 +187,7 @@ class Zone:
         name: str,
         key: ServiceKey,
         service: Service,
-        backends: Sequence[Backend],
+        backends: Sequence[MeshBackend],
         port: str,
         protocol: str,
         *,
@@ -220,7 +220,7 @@ class Zone:
         return f"{key.name}.{key.namespace}.svc{self._suffix}"
 
 
-def host_of(backend: Backend) -> str:
+def host_of(backend: MeshBackend) -> str:
     """Return the label of an endpoint: its host name, or its address with dashes."""
     return backend.hostname.lower() or backend.address.replace(".", "-").replace(":", "-")
 
@@ -234,7 +234,7 @@ def _of_address(name: str, address: str) -> Record:
     return Record(name, Type.AAAA if ":" in address else Type.A, TTL, address_data(address))
 
 
-def _addresses(service: Service, backends: Sequence[Backend]) -> list[str]:
+def _addresses(service: Service, backends: Sequence[MeshBackend]) -> list[str]:
     return [*cluster_ips(service), *(each.address for each in backends)]
 
 

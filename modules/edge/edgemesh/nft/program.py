@@ -20,7 +20,7 @@ class NftError(Exception):
     """The rules could not be changed or read; the text has the reason."""
 
 
-class NotThereError(NftError):
+class NftMissingError(NftError):
     """The program is not installed."""
 
 
@@ -82,7 +82,7 @@ class Nft:
         try:
             ended = subprocess.run(command, input=text.encode(), capture_output=True, timeout=SECONDS, check=False)
         except FileNotFoundError:
-            raise NotThereError("the program nft is not installed: apt-get install nftables") from None
+            raise NftMissingError("the program nft is not installed: apt-get install nftables") from None
         except (OSError, subprocess.TimeoutExpired) as error:
             raise NftError(str(error)) from error
         if ended.returncode:

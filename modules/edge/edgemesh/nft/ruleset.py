@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from modules.edge.edgemesh.tables import Address, PortTable, Target
+from modules.edge.edgemesh.tables import Address, MeshTarget, PortTable
 
 TABLE: Final = "edgecore"
 """Name of the tables."""
@@ -199,7 +199,7 @@ def _add_port(rules: Ruleset, family: Family, port: PortTable) -> None:
             nodeports.setdefault(f"{port.protocol} . {port.node_port}", outer)
 
 
-def _verdict(rules: Ruleset, family: Family, port: PortTable, kind: str, target: Target) -> str:
+def _verdict(rules: Ruleset, family: Family, port: PortTable, kind: str, target: MeshTarget) -> str:
     """Add the chain for a target; return what becomes of packets for it, empty if nothing does."""
     if not target.endpoints:
         return "drop" if target.drops else ""
@@ -213,7 +213,7 @@ def _verdict(rules: Ruleset, family: Family, port: PortTable, kind: str, target:
     return f"goto {name}"
 
 
-def _choice(rules: Ruleset, family: Family, port: PortTable, target: Target) -> tuple[str, ...]:
+def _choice(rules: Ruleset, family: Family, port: PortTable, target: MeshTarget) -> tuple[str, ...]:
     """Return the rules that choose one of the endpoints, each as often."""
     ends = target.endpoints
     proto = f"meta l4proto {port.protocol}"

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 
 from modules.edge.edgemesh.nft.addresses import AddressError, HostAddresses
-from modules.edge.edgemesh.nft.program import Nft, NftError, NotThereError
+from modules.edge.edgemesh.nft.program import Nft, NftError, NftMissingError
 from modules.edge.edgemesh.nft.ruleset import deletion
 from modules.processes.edgecore.config import EdgeCoreConfig
 
@@ -26,7 +26,7 @@ def remove_service_rules(
     addresses = addresses or HostAddresses()
     try:
         (nft or Nft()).apply(deletion())
-    except NotThereError:
+    except NftMissingError:
         pass  # then there never were any
     except NftError as error:
         say(f"rules of Services are left: {error}; `nft delete table ip edgecore` removes them")

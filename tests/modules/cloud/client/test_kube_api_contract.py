@@ -24,16 +24,16 @@ from modules.cloud.authentication.users import ADMINISTRATORS, User
 from modules.cloud.client.calls import ApiCall
 from modules.cloud.client.http.factory import http_transport
 from modules.cloud.client.http.kube_api import HttpKubeApi
-from modules.cloud.client.kube_api import CallResponse, KubeApi, Reading
+from modules.cloud.client.kube_api import ApiReading, CallResponse, KubeApi
 from modules.cloud.client.kubeconfig.model import ClusterEntry, Selected, UserEntry
 from modules.cloud.client.reflector.observations import (
     Bookmark,
     ListPage,
     Observation,
+    ObservedEvent,
     ObservedObject,
-    Refusal,
+    ReadRefusal,
     WatchEnded,
-    WatchEvent,
 )
 from modules.cloud.client.reflector.selection import ListRequest, Selection, WatchRequest
 from modules.cloud.devicecontroller.definitions import definitions
@@ -81,7 +81,7 @@ class Told:
     def __init__(self, api: KubeApi, request: ListRequest | WatchRequest) -> None:
         self._woken: queue.Queue[None] = queue.Queue()
         self._found: list[Observation] = []
-        self.reading: Reading = api.read(request, lambda: self._woken.put(None))
+        self.reading: ApiReading = api.read(request, lambda: self._woken.put(None))
 
     def next(self) -> Observation:
         """The next observation but bookmarks."""
@@ -96,7 +96,7 @@ class Told:
     def event(self) -> tuple[str, str]:
         """The type and the object's name of the next event."""
         found = self.next()
-        assert isinstance(found, WatchEvent), found
+        assert isinstance(found, ObservedEvent), found
         assert found.object is not None
         return found.type, found.object.name
 
@@ -231,7 +231,7 @@ def test_a_kind_that_is_not_served_is_refused(api: Api) -> None:
     """As in a cluster where the kind is not defined; one that is defined later is served."""
     unknown = Kind("Cake", "kitchen.example/v1", "cakes", is_custom=True)
     refusal = api.read(ListRequest(_selection(unknown))).next()
-    assert isinstance(refusal, Refusal)
+    assert isinstance(refusal, ReadRefusal)
     assert refusal.status == 404
     assert _page(api.read(ListRequest(_selection(DEVICE_MODEL)))).objects == []
 

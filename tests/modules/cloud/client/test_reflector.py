@@ -18,11 +18,11 @@ from modules.cloud.client.reflector.effects import (
 )
 from modules.cloud.client.reflector.observations import (
     Bookmark,
+    ObservedEvent,
     ObservedObject,
     ReadFailed,
-    Refusal,
+    ReadRefusal,
     WatchEnded,
-    WatchEvent,
 )
 from modules.cloud.client.reflector.selection import Selection, WatchRequest
 from modules.cloud.client.reflector.silence import LONGEST_SILENCE, SILENCE
@@ -327,8 +327,8 @@ def test_responses_of_earlier_requests_are_ignored() -> None:
     reflection = Reflection().synced("1", A1)
     old = reflection.number
     reflection.data(error_event(410))
-    late = WatchEvent("MODIFIED", ObservedObject("default", *A2))
-    for observation in (late, Bookmark("9"), WatchEnded(), ReadFailed("x"), Refusal(403, "no")):
+    late = ObservedEvent("MODIFIED", ObservedObject("default", *A2))
+    for observation in (late, Bookmark("9"), WatchEnded(), ReadFailed("x"), ReadRefusal(403, "no")):
         assert reflection.reflector.on_observation(old, observation, reflection.now) == []
     assert reflection.reflector.on_wake(reflection.now) == [WakeReflectorAt(reflection.wake_at)]
     reflection.wake()

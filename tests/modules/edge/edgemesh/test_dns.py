@@ -17,20 +17,20 @@ from beehive.testing import FakeContext
 from modules.edge.edgemesh.backends import backends_of_slices
 from modules.edge.edgemesh.counters import MeshCounters
 from modules.edge.edgemesh.dns.host import Clients, HostServers, open_sockets
-from modules.edge.edgemesh.dns.resolving import Names, answer_to
+from modules.edge.edgemesh.dns.resolving import DnsNames, answer_to
 from modules.edge.edgemesh.dns.server import BURST, Limiter, NameServer
 from modules.edge.edgemesh.dns.upstream import (
     MOST_MISMATCHES,
     STALE_SECONDS,
     Cache,
-    Resolver,
+    UpstreamResolver,
     ask,
     trusted,
 )
 from modules.edge.edgemesh.dns.wire import (
     HEADER,
-    Answer,
     Code,
+    DnsAnswer,
     Parsed,
     Question,
     Record,
@@ -77,7 +77,7 @@ def zone(*services: Any, known: bool = True, **endpoints: Any) -> Zone:
     return made
 
 
-def data_of(answer: Answer) -> list[str]:
+def data_of(answer: DnsAnswer) -> list[str]:
     """The addresses and names of an answer."""
     found = []
     for each in answer.answers:
@@ -206,20 +206,20 @@ def test_unready_addresses_are_published_on_request() -> None:
     assert data_of(made.answer(f"db-9.db.default.svc.{Z}", Type.A)) == ["10.86.0.5"]
 
 
-def names_of(made: Zone, servers: Callable[[Question], Answer] | None = None) -> Names:
+def names_of(made: Zone, servers: Callable[[Question], DnsAnswer] | None = None) -> DnsNames:
     """Names, with other servers in the place of which the test answers."""
 
-    class Others(Resolver):
+    class Others(UpstreamResolver):
         def __init__(self) -> None:
             super().__init__(lambda _: [], FakeContext().clock, MeshCounters())
 
-        def resolve(self, question: Question) -> Answer:
+        def resolve(self, question: Question) -> DnsAnswer:
             return servers(question) if servers is not None else super().resolve(question)
 
-    return Names(made, Others())
+    return DnsNames(made, Others())
 
 
-def reply(data: bytes, names: Names | None = None, *, udp: bool = True) -> Any:
+def reply(data: bytes, names: DnsNames | None = None, *, udp: bool = True) -> Any:
     """What is answered, without other servers."""
     return answer_to(data, names or names_of(FULL), lambda _: None, udp=udp)
 
@@ -327,7 +327,7 @@ class Servers:
         self.asked: list[str] = []
         self.dead: set[str] = set()
         self.counters = MeshCounters()
-        self.resolver = Resolver(lambda _: ["a", "b"], self._time.clock, self.counters, self._ask)
+        self.resolver = UpstreamResolver(lambda _: ["a", "b"], self._time.clock, self.counters, self._ask)
 
     def _ask(self, server: str, raw: bytes, _seconds: float, _mismatch: Callable[[], None]) -> Parsed:
         self.asked.append(server)
@@ -343,7 +343,7 @@ class Servers:
         """Let time pass."""
         self._time.simulation.run_for(seconds)
 
-    def resolve(self, name: str = "www.example.org") -> Answer:
+    def resolve(self, name: str = "www.example.org") -> DnsAnswer:
         """Ask for a name."""
         return self.resolver.resolve(parsed(question(name)))
 
@@ -389,9 +389,9 @@ def test_names_that_do_not_exist_are_remembered_for_a_moment() -> None:
 def test_the_memory_is_bounded() -> None:
     cache = Cache(most=3, most_bytes=2000)
     for number in range(10):
-        cache.put((str(number), 1), Answer(OK, (a_record(str(number)),)), 0.0)
+        cache.put((str(number), 1), DnsAnswer(OK, (a_record(str(number)),)), 0.0)
     assert len(cache) == 3
-    cache.put(("big", 1), Answer(OK, tuple(a_record("big", f"10.0.0.{each}") for each in range(200))), 0.0)
+    cache.put(("big", 1), DnsAnswer(OK, tuple(a_record("big", f"10.0.0.{each}") for each in range(200))), 0.0)
     assert len(cache) == 3
 
 
@@ -405,8 +405,8 @@ def test_equal_questions_at_a_time_are_one() -> None:
         assert go.wait(SECONDS)
         return message(HEAD + raw, a_record("www.example.org"))
 
-    resolver = Resolver(lambda _: ["a"], FakeContext().clock, MeshCounters(), slow)
-    found: list[Answer] = []
+    resolver = UpstreamResolver(lambda _: ["a"], FakeContext().clock, MeshCounters(), slow)
+    found: list[DnsAnswer] = []
     threads = [
         threading.Thread(target=lambda: found.append(resolver.resolve(parsed(question("www.example.org")))))
         for _ in range(3)
@@ -422,7 +422,7 @@ def test_equal_questions_at_a_time_are_one() -> None:
 
 
 def test_an_external_name_is_asked_of_other_servers() -> None:
-    names = names_of(FULL, lambda asked: Answer(OK, (a_record(asked.name),), is_ours=False))
+    names = names_of(FULL, lambda asked: DnsAnswer(OK, (a_record(asked.name),), is_ours=False))
     asked = reply(question(f"out.default.svc.{Z}"), names)
     assert isinstance(asked, Question)
     answer = names.by_others(asked)
@@ -485,7 +485,7 @@ class Upstream:
 def answered(asked: bytes, address: str = "192.0.2.1", *, cut: bool = False) -> bytes:
     """A server's answer to a query, in its letters."""
     found = parsed(asked)
-    data = write(found, Answer(OK, (a_record(found.name, address),), is_ours=False), udp=True)
+    data = write(found, DnsAnswer(OK, (a_record(found.name, address),), is_ours=False), udp=True)
     return data[:2] + bytes([data[2] | (2 if cut else 0)]) + data[3:]
 
 
@@ -529,7 +529,7 @@ def served() -> Iterator[tuple[str, int, MeshCounters]]:
     """A server of FULL that asks another one for all else."""
     clock, counters = RealClock(), MeshCounters()
     other = Upstream(lambda asked: [answered(asked)])
-    names = Names(FULL, Resolver(lambda _: [f"127.0.0.1#{other.port}"], clock, counters))
+    names = DnsNames(FULL, UpstreamResolver(lambda _: [f"127.0.0.1#{other.port}"], clock, counters))
     ports: list[int] = []
 
     def opened() -> tuple[socket.socket, socket.socket]:

@@ -17,7 +17,7 @@ from modules.edge.edgemesh.nft.program import Nft, NftError
 from modules.edge.edgemesh.nft.ruleset import deletion
 from modules.edge.edgemesh.nft.watch import Loss, NftWatch
 from modules.edge.edgemesh.plane import NftPlane, PlaneError
-from modules.edge.edgemesh.tables import Address, PortTable, Target
+from modules.edge.edgemesh.tables import Address, MeshTarget, PortTable
 from tests.modules.edge.edgemesh.machine import SECONDS, Machine, Pod, connect, needs_nft, own_machine
 
 pytestmark = needs_nft
@@ -27,7 +27,7 @@ WEB = "10.96.0.1"
 
 def table(*endpoints: Address, **changes: Any) -> PortTable:
     """The port 80 of the Service `web`."""
-    target = Target(endpoints)
+    target = MeshTarget(endpoints)
     made = PortTable(
         namespace="default", service="web", name="", protocol="tcp", port=80, is_ipv6=False, addresses=(WEB,),
         external=(), node_port=0, affinity=0, inside=target, outside=target, keeps_source=False,
@@ -116,7 +116,7 @@ def test_no_endpoint_is_a_refusal_and_the_policy_local_drops(machine: Machine, p
     with sender, pytest.raises((ConnectionRefusedError, PermissionError)):
         sender.send(b"x")
         sender.recv(1)
-    apply(plane, table(inside=Target((), drops=True)))
+    apply(plane, table(inside=MeshTarget((), drops=True)))
     with pytest.raises(TimeoutError):
         machine.do(lambda: connect(WEB, 80, 0.3))
     with pytest.raises(ConnectionRefusedError):

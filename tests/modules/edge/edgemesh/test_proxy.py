@@ -11,7 +11,7 @@ import pytest
 from beehive.clock import RealClock
 from modules.edge.edgemesh.nft.addresses import HostAddresses
 from modules.edge.edgemesh.proxy.plane import ProxyPlane, listen_address
-from modules.edge.edgemesh.tables import PortTable, Target
+from modules.edge.edgemesh.tables import MeshTarget, PortTable
 from tests.modules.edge.edgemesh.machine import connect, needs_nft, own_machine
 from tests.modules.edge.edgemesh.objects import port_table as table
 from tests.support.ports import free_port
@@ -82,7 +82,7 @@ def test_a_dead_endpoint_is_passed_over_and_connections_live_through_changes(
     for _ in range(6):
         with socket.create_connection(listen_address(given), SECONDS) as client:
             accepted, _ = server.accept()
-            apply(plane, given._replace(inside=Target((dead,))))
+            apply(plane, given._replace(inside=MeshTarget((dead,))))
             with accepted:
                 client.sendall(b"x")
                 assert accepted.recv(1) == b"x"
@@ -94,10 +94,10 @@ def test_without_an_endpoint_and_without_the_service_there_is_no_connection(
     plane: ProxyPlane, server: socket.socket
 ) -> None:
     given = table(server.getsockname())
-    apply(plane, given._replace(inside=Target()))
+    apply(plane, given._replace(inside=MeshTarget()))
     with socket.create_connection(listen_address(given), SECONDS) as client:
         assert everything(client) == b""
-    apply(plane, given._replace(inside=Target((("127.0.0.1", free_port()),))))
+    apply(plane, given._replace(inside=MeshTarget((("127.0.0.1", free_port()),))))
     with socket.create_connection(listen_address(given), SECONDS) as client:
         assert everything(client) == b""
     apply(plane)
@@ -117,7 +117,7 @@ def test_udp_goes_to_an_endpoint_that_serves(plane: ProxyPlane) -> None:
         big = b"x" * 60_000
         for each in (*servers, servers[0]):
             end = each.getsockname()
-            apply(plane, given._replace(inside=Target((end,)), serving=frozenset({end})))
+            apply(plane, given._replace(inside=MeshTarget((end,)), serving=frozenset({end})))
             client.sendto(big, listen_address(given))
             data, source = each.recvfrom(65535)
             assert data == big

@@ -8,7 +8,7 @@ import pytest
 
 from edged.api import Pod
 from modules.edge.edgemesh.objects import EndpointSlice, Service, ServiceKey
-from modules.edge.edgemesh.selection import Here, Prefer, Reason, Selector
+from modules.edge.edgemesh.selection import EndpointSelector, Here, Prefer, Reason
 from modules.edge.edgemesh.state import MeshState
 from modules.edge.edgemesh.tables import PortTable, port_tables
 from tests.modules.edge.edgemesh.objects import NODE, endpoint, endpoints_of, pod, service, slice_of
@@ -28,7 +28,7 @@ def tables(
     state.set_pods(pods)
     state.is_settled = settled
     here.setdefault("own_ranges", ("10.86.0.0/16",))
-    return list(port_tables(given, state.backends(KEY), Selector(Here(NODE, **here))))
+    return list(port_tables(given, state.backends(KEY), EndpointSelector(Here(NODE, **here))))
 
 
 def inside(*args: Any, **kwargs: Any) -> list[str]:
@@ -140,7 +140,7 @@ def test_a_node_group_uses_only_its_own() -> None:
     state = MeshState(NODE)
     state.put_service(given)
     state.put_endpoints(endpoints_of("192.0.2.9"))
-    (table,) = port_tables(given, state.backends(KEY), Selector(Here(NODE, "g")))
+    (table,) = port_tables(given, state.backends(KEY), EndpointSelector(Here(NODE, "g")))
     assert table.inside.endpoints == (("192.0.2.9", 8080),)
 
 
@@ -206,7 +206,7 @@ def test_pods_that_a_cloud_of_2019_lists_are_used_at_their_nodes() -> None:
             pod("d", "10.86.0.9", node=NODE, ports=ports, status={"hostIP": "192.0.2.1"}),
         ),
     )
-    (table,) = port_tables(service(), state.backends(KEY), Selector(Here(NODE)))
+    (table,) = port_tables(service(), state.backends(KEY), EndpointSelector(Here(NODE)))
     assert table.inside.endpoints == (("192.0.2.2", 18080), ("192.0.2.4", 8080))
 
 
@@ -217,10 +217,10 @@ def test_each_endpoint_has_a_reason() -> None:
     state.put_slice(slice_of(endpoint("192.0.2.3", "n3"), endpoint("192.0.2.4", "n4"), endpoint("10.86.0.9", "n4")))
     state.set_pods((pod(), pod("b", "10.86.0.3", ready=False)))
     here = Here(NODE, "g", groups=GROUPS, own_ranges=("10.86.0.0/16",))
-    assert Selector(here).reasons(given, "", state.backends(KEY)) == [
+    assert EndpointSelector(here).reasons(given, "", state.backends(KEY)) == [
         Reason.USED, Reason.NOT_READY, Reason.FARTHER, Reason.OTHER_GROUP, Reason.UNREACHABLE,
     ]  # fmt: skip
-    assert Selector(here).reasons(given, "Local", state.backends(KEY))[2] is Reason.OTHER_NODE
+    assert EndpointSelector(here).reasons(given, "Local", state.backends(KEY))[2] is Reason.OTHER_NODE
 
 
 def test_only_services_of_changed_pods_change() -> None:

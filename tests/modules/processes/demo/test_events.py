@@ -12,7 +12,7 @@ from unittest.mock import patch
 import pytest
 
 from beehive.clock import RealClock
-from modules.processes.demo.events import Deadline, Events, ObjectChanged, Tick
+from modules.processes.demo.events import Deadline, Events, ExampleChanged, Tick
 from tests.end_to_end.processes import PATIENCE, REPOSITORY
 
 _BEGIN = """
@@ -51,11 +51,11 @@ for count, number in enumerate(SIGNALS, 1):
 
 def test_order_and_silence(events: Events) -> None:
     """Events come in their order; when there is none, time passes."""
-    events.put(ObjectChanged("Pod", {}, deleted=False))
-    events.put(ObjectChanged("Pod", {}, deleted=True))
+    events.put(ExampleChanged("Pod", {}, deleted=False))
+    events.put(ExampleChanged("Pod", {}, deleted=True))
     assert [events.next(0), events.next(0), events.next(0)] == [
-        ObjectChanged("Pod", {}, deleted=False),
-        ObjectChanged("Pod", {}, deleted=True),
+        ExampleChanged("Pod", {}, deleted=False),
+        ExampleChanged("Pod", {}, deleted=True),
         Tick(),
     ]
 
@@ -65,7 +65,7 @@ def test_a_deadline_passes(events: Events) -> None:
     started = events.clock.monotonic()
     deadline = Deadline(events, 0.1)
     while deadline.is_open():
-        events.put(ObjectChanged("Pod", {}, deleted=False))
+        events.put(ExampleChanged("Pod", {}, deleted=False))
     assert events.clock.monotonic() - started >= 0.1
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from modules.tools.fleet.facts import facts_of
-from modules.tools.fleet.states import NodeLink, NodeLinkFacts, NodeLinkState, state_of
+from modules.tools.fleet.states import LinkFacts, NodeLinkFacts, NodeLinkState, state_of
 
 NOW = 100_000.0
 READY = {"type": "Ready", "status": "True", "lastHeartbeatTime": "1970-01-02T03:46:00Z"}
@@ -12,20 +12,20 @@ READY = {"type": "Ready", "status": "True", "lastHeartbeatTime": "1970-01-02T03:
 @pytest.mark.parametrize(
     ("facts", "word", "since", "reason"),
     [
-        (NodeLinkFacts(link=NodeLink(3600.0, 5.0), ready="True"), "connected", 96_400.0, ""),
-        (NodeLinkFacts(link=NodeLink(3600.0, 65.0), ready="True"), "connected", 96_400.0, ""),
-        (NodeLinkFacts(link=NodeLink(3600.0, 65.1), ready="True"), "behind", 96_400.0, "no keepalive for 65s"),
-        (NodeLinkFacts(link=NodeLink(9.0, 1.0, 60.0)), "connected", 99_991.0, ""),
+        (NodeLinkFacts(link=LinkFacts(3600.0, 5.0), ready="True"), "connected", 96_400.0, ""),
+        (NodeLinkFacts(link=LinkFacts(3600.0, 65.0), ready="True"), "connected", 96_400.0, ""),
+        (NodeLinkFacts(link=LinkFacts(3600.0, 65.1), ready="True"), "behind", 96_400.0, "no keepalive for 65s"),
+        (NodeLinkFacts(link=LinkFacts(9.0, 1.0, 60.0)), "connected", 99_991.0, ""),
         (
-            NodeLinkFacts(link=NodeLink(90.0, 1.0, 61.0)),
+            NodeLinkFacts(link=LinkFacts(90.0, 1.0, 61.0)),
             "behind", 99_910.0, "it has not acknowledged a message for 61s",
         ),
-        (NodeLinkFacts(link=NodeLink(9.0, is_slow=True)), "behind", 99_991.0, "it reads slowly"),
+        (NodeLinkFacts(link=LinkFacts(9.0, is_slow=True)), "behind", 99_991.0, "it reads slowly"),
         (
-            NodeLinkFacts(link=NodeLink(9.0), ready="False", ready_reason="KubeletNotReady"),
+            NodeLinkFacts(link=LinkFacts(9.0), ready="False", ready_reason="KubeletNotReady"),
             "behind", 99_991.0, "not Ready: KubeletNotReady",
         ),
-        (NodeLinkFacts(link=NodeLink(9.0), ready="Unknown"), "behind", 99_991.0, "not Ready"),
+        (NodeLinkFacts(link=LinkFacts(9.0), ready="Unknown"), "behind", 99_991.0, "not Ready"),
         (NodeLinkFacts(holder="b", ready="True"), "connected", 0.0, "at b"),
         (NodeLinkFacts(holder="b", ready="False"), "behind", 0.0, "not Ready"),
         (NodeLinkFacts(ended=NOW - 39.0, ready="True"), "behind", NOW - 39.0, "its connection ended 39s ago"),
