@@ -30,7 +30,7 @@ ANSWERS: Final = {
     "events": "",
     "exec": "",
     "explain": "the fields are at https://kubernetes.io/docs/reference/kubernetes-api/, and `apply` checks their names",
-    "expose": "there is no Service proxy here; hostPort or hostNetwork of a pod opens a port of its node",
+    "expose": "`apply` a Service: its selector is that of the Deployment",
     "get": "",
     "kustomize": "`kubectl kustomize DIR` makes manifests, and `apply -f -` takes them",
     "label": "",
