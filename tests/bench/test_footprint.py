@@ -61,6 +61,7 @@ def machine(runtime: RuntimeUnderTest, monkeypatch: pytest.MonkeyPatch) -> Itera
     try:
         machine.cloud.start()
         monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")
+        machine.edge.imports_itself = True
         machine.start_edge()
         machine.cloud.mirror("Node").wait("edge-1", lambda node: bool(node.get("status", {}).get("conditions")))
         yield machine

@@ -202,5 +202,6 @@ def test_a_node_without_a_cloud_and_without_a_pod(stopped_machine: Machine) -> N
     none = edgecore(machine, "get", "pods")
     assert (none.stdout, none.stderr) == ("", "No resources found in default namespace.\n")
     assert json.loads(edgecore(machine, "get", "pods", "-A", "-o", "json").stdout)["items"] == []
-    refused = edgecore(machine, "get", "namespaces")
+    assert edgecore(machine, "get", "namespaces").stderr == "No resources found\n"
+    refused = edgecore(machine, "get", "serviceaccounts")
     assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)

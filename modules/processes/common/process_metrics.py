@@ -29,24 +29,27 @@ class ProcessCollector(Collector):
 
     def collect(self) -> list[MetricFamily]:
         """Return the present values; those that the kernel does not tell are left out."""
-        build = GaugeFamily(f"{self._program}_build_info", "Version of the program; always 1.", ("version", "commit"))
-        build.add_metric((VERSION, COMMIT), 1)
         used = resource.getrusage(resource.RUSAGE_SELF)
         cpu = CounterFamily("process_cpu_seconds", "User and system processor time in seconds.")
         cpu.add_metric((), used.ru_utime + used.ru_stime)
-        families: list[MetricFamily] = [build, cpu]
-        values = (
-            ("process_resident_memory_bytes", "Resident memory in bytes.", self._resident),
-            ("process_start_time_seconds", "Start of the process in seconds since 1970.", self._start),
-            ("process_open_fds", "Open file descriptors.", self._descriptors),
-            ("process_max_fds", "Limit of open file descriptors.", _limit),
-        )
-        for name, text, read in values:
-            with suppress(OSError, ValueError, IndexError):
-                family = GaugeFamily(name, text)
-                family.add_metric((), read())
-                families.append(family)
+        families: list[MetricFamily] = [self._build(), cpu]
+        with suppress(OSError, ValueError, IndexError):
+            families.append(_gauge("process_resident_memory_bytes", "Resident memory in bytes.", self._resident()))
+        with suppress(OSError, ValueError, IndexError):
+            families.append(_gauge("process_start_time_seconds", "Start in seconds since 1970.", self._start()))
+        with suppress(OSError):
+            families.append(_gauge("process_open_fds", "Open file descriptors.", self._descriptors()))
+            families.append(_gauge("process_max_fds", "Limit of open file descriptors.", _limit()))
         return families
+
+    def _build(self) -> MetricFamily:
+        labels = ("version", "commit")
+        if self._program == "edgecore":
+            build = GaugeFamily("edgecore_build_info", "Version of edgecore; always 1.", labels)
+        else:
+            build = GaugeFamily("cloudcore_build_info", "Version of cloudcore; always 1.", labels)
+        build.add_metric((VERSION, COMMIT), 1)
+        return build
 
     def _resident(self) -> float:
         return int((self._proc / "self/statm").read_text().split()[1]) * _PAGE
@@ -58,6 +61,12 @@ class ProcessCollector(Collector):
         since_boot = int((self._proc / "self/stat").read_text().rpartition(")")[2].split()[_STARTED]) / _TICKS
         lines = (self._proc / "stat").read_text().splitlines()
         return since_boot + next(int(line.split()[1]) for line in lines if line.startswith("btime "))
+
+
+def _gauge(name: str, text: str, value: float) -> GaugeFamily:
+    family = GaugeFamily(name, text)
+    family.add_metric((), value)
+    return family
 
 
 def _limit() -> float:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-_NO_NETWORK: Final = "Services have no network here; hostPort or hostNetwork of a pod opens a port of its node"
+_NO_INGRESS: Final = "nothing serves it here; a Service's nodePort, or a hostPort or hostNetwork of a pod opens a port"
+_NO_POLICY: Final = "nothing keeps it here: every pod of a node may reach every other"
 _NO_LIMITS: Final = "nothing is limited here for a namespace; resources.limits of containers are kept by their nodes"
 _IN_THE_CLOUD: Final = "the node has pods only; `cloudcore` and `kubectl` show and make it in the cloud"
 _ADVICE: Final = {
@@ -15,8 +16,8 @@ _ADVICE: Final = {
     ("job", "jobs"): _IN_THE_CLOUD,
     ("cronjob", "cronjobs", "cj"): _IN_THE_CLOUD,
     ("horizontalpodautoscaler", "horizontalpodautoscalers", "hpa"): "`scale --replicas=N` sets the number of pods",
-    ("ingress", "ingresses", "ing"): _NO_NETWORK,
-    ("networkpolicy", "networkpolicies", "netpol"): _NO_NETWORK,
+    ("ingress", "ingresses", "ing"): _NO_INGRESS,
+    ("networkpolicy", "networkpolicies", "netpol"): _NO_POLICY,
     ("role", "roles"): _IN_THE_CLOUD,
     ("rolebinding", "rolebindings"): _IN_THE_CLOUD,
     ("clusterrole", "clusterroles"): _IN_THE_CLOUD,

@@ -578,7 +578,7 @@ def _frame(stream: socket.socket) -> bytes:
 
 def test_pods_may_ask_and_neighbours_may_not() -> None:
     """Case 40."""
-    names = names_of(FULL)
+    names = names_of(zone(service()))
     clients = Clients(["10.86.0.0/16"], names)
     assert clients("10.86.7.7")
     assert not clients("192.0.2.9")

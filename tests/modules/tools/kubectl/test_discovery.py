@@ -78,7 +78,7 @@ def test_core_resources_need_one_request() -> None:
         ("deployment.v2.apps", 'the server doesn\'t have a resource type "deployment.v2.apps"'),
         ("xyzzy", 'the server doesn\'t have a resource type "xyzzy"'),
         ("cj", 'the server doesn\'t have a resource type "cj": the node has pods only'),
-        ("Role", 'the server doesn\'t have a resource type "Role": there are no users and roles here'),
+        ("Role", 'the server doesn\'t have a resource type "Role": the node has pods only'),
     ],
 )
 def test_unknown_resources(word: str, said: str) -> None:
@@ -110,8 +110,8 @@ def test_paths_and_names() -> None:
     ("api_version", "kind", "advice"),
     [
         ("batch/v1", "Job", "the node has pods only; `cloudcore` and `kubectl`"),
-        ("networking.k8s.io/v1", "Ingress", "hostPort or hostNetwork of a pod"),
-        ("rbac.authorization.k8s.io/v1", "Role", "there are no users and roles here"),
+        ("networking.k8s.io/v1", "Ingress", "a hostPort or hostNetwork of a pod"),
+        ("rbac.authorization.k8s.io/v1", "Role", "the node has pods only; `cloudcore` and `kubectl`"),
     ],
 )
 def test_a_kind_without_a_controller_says_what_to_do(api_version: str, kind: str, advice: str) -> None:
