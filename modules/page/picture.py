@@ -164,7 +164,7 @@ class Picture:
         return len(self._answered) >= feeds
 
     def changes(self, since: int, feeds: int) -> Changes:
-        """Return what has changed since a version; 0 for everything."""
+        """Return the changes since a version; 0 for everything."""
         with self._lock:
             now = self._now()
             if now - self._made_at >= _PERIOD or now < self._made_at:

@@ -94,7 +94,7 @@ class _Page:
 
 
 class _Watch:
-    """A watch (`ApiReading`, `Subscriber`). What is published waits here until the module takes it."""
+    """A watch (`ApiReading`, `Subscriber`). Published changes wait here until the module takes them."""
 
     def __init__(
         self, request: WatchRequest, subscriptions: Subscriptions, clock: Clock, woken: Callable[[], None]

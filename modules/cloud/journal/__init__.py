@@ -1,1 +1,1 @@
-"""The journal of what has happened to the fleet: when each node was connected, and why a connection ended."""
+"""The link journal: when each node was connected, and why a connection ended."""

@@ -35,7 +35,7 @@ class DataPlane(Protocol):
         """Carry new connections as tables say; `pods` has the addresses of the node's own. Raises PlaneError."""
 
     def clean(self) -> None:
-        """Remove what is used no more, at least a second after the last change. Raises PlaneError."""
+        """Remove leftovers of earlier changes, at least a second after the last change. Raises PlaneError."""
 
     def watch(self) -> RulesWatch | None:
         """Return a watch that reports when somebody else has removed what `apply` made; None without one."""

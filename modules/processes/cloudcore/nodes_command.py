@@ -57,7 +57,10 @@ def run(chosen: argparse.Namespace) -> int:
     client = ControlClient(chosen.socket)
     if chosen.history:
         sessions = client.links(LinkQuery(chosen.name))
-        _print_json(sessions) if chosen.output == "json" else print_lines(history(sessions, time.time()))
+        if chosen.output == "json":
+            _print_json(sessions)
+        else:
+            print_lines(history(sessions, time.time()))
         return ExitCode.OK
     found = client.connections()
     if chosen.output == "json":

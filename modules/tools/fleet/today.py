@@ -1,4 +1,4 @@
-"""What has happened to the nodes of a fleet in the last 24 hours."""
+"""The nodes of a fleet that came and went in the last 24 hours."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
