@@ -14,7 +14,7 @@ from modules.cloud.messages import LinkSession
 from modules.page.feeds import NAMES, Feeds
 from modules.page.picture import Picture
 from modules.page.pod_story import PodStories
-from modules.tools.fleet.rows import FleetPodRow, NodeRow
+from modules.tools.fleet.rows import LONGEST, FleetPodRow, NodeRow
 from modules.tools.fleet.sentences import pods_sentence
 from modules.tools.printing.fields import JsonObject, objects_at, text_at
 
@@ -124,7 +124,9 @@ class FleetApi:
         if row is None:
             raise HttpStatusError(404, f"there is no node {name}, and none is connected by this name")
         node = self._picture.node(name) or {}
-        conditions = [{key: text_at(each, key) for key in _CONDITION} for each in objects_at(node, "status.conditions")]
+        conditions = [
+            {key: text_at(each, key)[:LONGEST] for key in _CONDITION} for each in objects_at(node, "status.conditions")
+        ]
         pods = sorted(
             (each for each in self._picture.pods() if each.node == name),
             key=lambda each: (not each.is_troubled, each.key),
@@ -156,7 +158,7 @@ def _facts(node: JsonObject) -> dict[str, str]:
     addresses = [f"{text_at(each, 'type')} {text_at(each, 'address')}" for each in objects_at(node, "status.addresses")]
     facts = {name: text_at(node, f"status.nodeInfo.{name}") for name in info}
     facts |= {f"capacity {name}": text_at(node, f"status.capacity.{name}") for name in ("cpu", "memory", "pods")}
-    return {name: value for name, value in {**facts, "addresses": ", ".join(addresses)}.items() if value}
+    return {name: value[:LONGEST] for name, value in {**facts, "addresses": ", ".join(addresses)}.items() if value}
 
 
 def _searched(pod: FleetPodRow) -> str:

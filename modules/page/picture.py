@@ -53,7 +53,7 @@ class FleetHead(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Changes(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What has changed in the picture since a version of it."""
+    """The changes of the picture since a version of it."""
 
     version: int
     now: float

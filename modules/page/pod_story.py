@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from modules.tools.fleet.rows import FleetPodRow, pod_row
+from modules.tools.fleet.rows import LONGEST, FleetPodRow, pod_row
 from modules.tools.kubectl.rest import RestClient, path_of
 from modules.tools.kubectl.session import Session
 from modules.tools.kubectl.why import pod_facts
@@ -78,7 +78,7 @@ class PodStories:
             row=pod_row(facts.pod),
             answer=explain(facts),
             containers=[*_containers(facts.pod, "initContainers"), *_containers(facts.pod, "containers")],
-            conditions=[{key: text_at(each, key) for key in _CONDITION} for each in conditions],
+            conditions=[{key: text_at(each, key)[:LONGEST] for key in _CONDITION} for each in conditions],
             events=[_event(each) for each in facts.events[-_MOST_EVENTS:]],
             now=now,
         )
@@ -106,7 +106,7 @@ def _containers(pod: JsonObject, field: str) -> list[ContainerRow]:
                 name=text_at(container, "name"),
                 image=text_at(container, "image"),
                 state=text_at(status, f"state.{word}.reason") or word or "not begun",
-                message=text_at(status, f"state.{word}.message"),
+                message=text_at(status, f"state.{word}.message")[:LONGEST],
                 is_ready=status.get("ready") is True,
                 restarts=restarts if isinstance(restarts, int) else 0,
                 is_init=field == "initContainers",
@@ -121,7 +121,7 @@ def _event(event: JsonObject) -> EventRow:
         at=text_at(event, "lastTimestamp") or text_at(event, "eventTime") or text_at(event, "firstTimestamp"),
         type=text_at(event, "type"),
         reason=text_at(event, "reason"),
-        message=text_at(event, "message"),
+        message=text_at(event, "message")[:LONGEST],
         who=text_at(event, "source.host") or text_at(event, "source.component") or text_at(event, "reportingComponent"),
         count=count if isinstance(count, int) else 1,
     )

@@ -101,7 +101,8 @@ class LinkStore:
     def write(self, began: Sequence[LinkSession], ended: Sequence[LinkSession], now: float) -> None:
         """Store connections that have begun, and the ends of connections, in one transaction.
 
-        An older connection of a node whose end is missing has ended when the next one began, at the latest.
+        An older connection of a node whose end is missing has ended when the next one began, at the latest. To write
+        the same once more is no error: the answer to a commit may have been lost.
 
         Raises:
             DatabaseError: nothing was stored.
@@ -159,6 +160,8 @@ class LinkStore:
                 earlier.values(ended=bindparam("at"), reason=REPLACED),
                 [{"of": each.node, "at": each.began} for each in began],
             )
+            known = delete(links).where(columns.connection == bindparam("id"))
+            connection.execute(known, [{"id": each.connection} for each in began])
             connection.execute(insert(links), [_row(each, self._cloudcore) for each in began])
             _trim(connection, {each.node for each in began})
             self._mark(connection, now)

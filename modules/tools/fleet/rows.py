@@ -12,6 +12,8 @@ from modules.tools.printing.pods import pod_status, pod_summary
 ZONE: Final = "topology.kubernetes.io/zone"
 _DAY: Final = 86_400.0
 _RUNS: Final = ("Running", "Completed", "Succeeded")
+LONGEST: Final = 500
+"""Characters of a text of a node or a pod: a table of all needs no more, and a hostile one sends megabytes."""
 _MOST_GAPS: Final = 60
 """Gaps of a row's strip; a link that flickers more often is drawn from its longest ones."""
 
@@ -96,12 +98,12 @@ def pod_row(pod: JsonObject) -> FleetPodRow:
         namespace=text_at(pod, "metadata.namespace"),
         name=text_at(pod, "metadata.name"),
         node=text_at(pod, "spec.nodeName"),
-        status=status,
+        status=status[:LONGEST],
         ready=f"{summary.ready}/{summary.containers}",
         restarts=summary.restarts,
         owner=owner_of(pod),
         created=text_at(pod, "metadata.creationTimestamp"),
-        image=text_at(containers[0], "image") if containers else "",
+        image=text_at(containers[0], "image")[:LONGEST] if containers else "",
         is_troubled=not ended and (status not in _RUNS or summary.ready < summary.containers),
     )
 
@@ -121,7 +123,7 @@ def owner_of(pod: JsonObject) -> str:
 def marks_of(node: JsonObject) -> tuple[str, ...]:
     """Return what stands beside a node's state: its pressures."""
     pressed = [
-        str(each["type"])
+        str(each["type"])[:LONGEST]
         for each in objects_at(node, "status.conditions")
         if str(each.get("type", "")).endswith(("Pressure", "Unavailable")) and each.get("status") == "True"
     ]
@@ -167,12 +169,12 @@ def node_row(
         name=name,
         state=state.word,
         since=round(state.since, 3),
-        reason=state.reason,
+        reason=state.reason[:LONGEST],
         zone=str(map_at(found, "metadata.labels").get(ZONE) or ""),
         ready=sum(not each.is_troubled for each in pods),
         pods=len(pods),
-        version=text_at(found, "status.nodeInfo.kubeletVersion"),
-        architecture=text_at(found, "status.nodeInfo.architecture"),
+        version=text_at(found, "status.nodeInfo.kubeletVersion")[:LONGEST],
+        architecture=text_at(found, "status.nodeInfo.architecture")[:LONGEST],
         is_cordoned=value_at(found, "spec.unschedulable") is True,
         marks=marks_of(found),
         waiting=link.waiting,
@@ -180,7 +182,7 @@ def node_row(
         certificate_ends=link.certificate_ends,
         address=link.address,
         cloudcore=link.cloudcore,
-        last_word=link.last_word,
+        last_word=link.last_word[:LONGEST],
         gaps=gaps_of(link.sessions, now),
         first_seen=min((began for began, _ in link.sessions), default=0.0),
     )

@@ -128,3 +128,17 @@ def test_the_head_says_what_needs_somebody() -> None:
     assert [each.sentence for each in head.findings] == ["n2 is away"]
     assert [each.text for each in head.today] == ["n2 went away"]
     assert head.counts == {"connected": 1, "away": 1}
+
+
+def test_what_a_node_says_at_length_is_cut() -> None:
+    world, long = World(), "x" * 1_000_000
+    made = node("n1")
+    conditions = [{"type": "Ready", "status": "False", "reason": long}, {"type": f"{long}Pressure", "status": "True"}]
+    made["status"] = {"conditions": conditions, "nodeInfo": {"kubeletVersion": long, "architecture": long}}
+    waits = pod("a", "n1", "Pending", ready=False)
+    waits["status"]["containerStatuses"][0]["state"]["waiting"]["reason"] = long
+    world.picture.put_nodes([made])
+    world.picture.put_pods([waits])
+    world.picture.put_links(links("n1"))
+    assert len(msgspec.json.encode(world.changes())) < 10_000
+    assert len(msgspec.json.encode(world.picture.pods())) < 10_000

@@ -94,7 +94,7 @@ class Record(NamedTuple):
 
 
 class DnsAnswer(NamedTuple):
-    """What is said about a question."""
+    """The records about a question, and the code."""
 
     code: Code
     answers: tuple[Record, ...] = ()

@@ -111,6 +111,15 @@ def test_a_failed_transaction_stores_nothing(url: str) -> None:
     store = opened(url)
     store.write([began("n1", "c1", NOW)], [], NOW)
     with pytest.raises(DatabaseError):
-        store.write([began("n2", "c2", NOW), began("n1", "c1", NOW)], [], NOW)
+        store.write([began("n2", "c2", NOW), began("n3", "c2", NOW)], [], NOW)
     assert [each.node for each in store.read(LinkQuery())] == ["n1"]
+    store.close()
+
+
+def test_what_was_written_can_be_written_again(url: str) -> None:
+    """A commit whose answer was lost would otherwise be tried for ever, and nothing after it stored."""
+    store = opened(url)
+    for _ in range(2):
+        store.write([began("n1", "c1", NOW), began("n2", "c2", NOW)], [ended("n2", "c2", NOW + 1.0)], NOW)
+    assert [(each.connection, each.ended) for each in store.read(LinkQuery())] == [("c1", 0.0), ("c2", NOW + 1.0)]
     store.close()
