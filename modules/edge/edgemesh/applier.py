@@ -46,10 +46,14 @@ class Applier:
         self._plane: DataPlane | None = None
         self._tables: dict[str, PortTable] | None = None
         self._pods: frozenset[str] = frozenset()
-        self._is_new = self._is_busy = False
+        self._is_new = self._is_lost = self._is_busy = False
+        self._is_looking = self._looks_again = False
         self._last = float("-inf")
         self._restored = float("-inf")
+        self._again = float("-inf")
+        """When a refused change is tried again."""
         self._next: Timer | None = None
+        self._next_at = 0.0
         self._clean: Timer | None = None
         self._watch: RulesWatch | None = None
         self._backoff = Backoff(1.0, 60.0)
@@ -77,18 +81,15 @@ class Applier:
         self._soon()
 
     def lost(self, loss: Loss = Loss.CERTAIN) -> None:
-        """Make everything again: somebody else has deleted it, or may have."""
+        """Make everything again: somebody else has deleted it, or may have. Many reports before that are one."""
         if loss is Loss.POSSIBLE:
             self._look()
             return
+        if self._is_lost:
+            return
         _log.warning("rules of Services were deleted by another program and are restored; was a firewall reloaded?")
-        self._counters.restored += 1
-        self._is_new = True
-        if self._plane is not None:
-            self._plane.restore()
-        wait = self._restored + RESTORE_SECONDS - self._module.clock.monotonic()
-        self._restored = self._module.clock.monotonic() + max(wait, 0.0)
-        self._soon(max(wait, 0.0), again=True)
+        self._is_lost = True
+        self._soon()
 
     def _chosen(self, found: tuple[DataPlane | None, list[str]]) -> None:
         self._is_busy = False
@@ -122,26 +123,56 @@ class Applier:
         self._module.every(CHECK_SECONDS, self._look)
 
     def _look(self) -> None:
-        if self._plane is not None:
-            self._calls.submit(partial(_is_whole, self._plane), lambda whole: None if whole else self.lost())
-
-    def _soon(self, wait: float = 0.0, *, again: bool = False) -> None:
-        if self._plane is None or self._tables is None or self._is_busy or not self._is_new:
+        """Ask the kernel for the rules, one question at a time."""
+        if self._plane is None:
             return
+        self._looks_again = self._is_looking
+        if not self._is_looking:
+            self._is_looking = True
+            self._calls.submit(partial(_is_whole, self._plane), self._looked)
+
+    def _looked(self, is_whole: bool) -> None:
+        self._is_looking = False
+        if not is_whole:
+            self.lost()
+        elif self._looks_again:
+            self._look()
+
+    @property
+    def _due(self) -> float:
+        """When the data plane may change next, in monotonic seconds. A repair waits for nothing but the last repair."""
+        if self._is_lost:
+            return self._restored + RESTORE_SECONDS
+        return max(self._last + GATHER_SECONDS, self._again)
+
+    def _soon(self) -> None:
+        """Set the timer of the next change. One that is set is only moved forward."""
+        if self._plane is None or self._tables is None or self._is_busy or not (self._is_new or self._is_lost):
+            return
+        now = self._module.clock.monotonic()
+        at = max(self._due, now)
         if self._next is not None:
-            if not again:
+            if self._next_at <= at:
                 return
             self._next.cancel()
-        gathered = 0.0 if again else self._last + GATHER_SECONDS - self._module.clock.monotonic()
-        self._next = self._module.after(max(wait, gathered, 0.0), self._begin)
+        self._next_at = at
+        self._next = self._module.after(at - now, self._begin)
 
     def _begin(self) -> None:
         self._next = None
         if self._plane is None or self._tables is None or self._is_busy:
             return
-        self._is_new, self._is_busy = False, True
-        self._last = self._module.clock.monotonic()
-        self._calls.submit(partial(_apply, self._plane, self._tables, self._pods), self._applied)
+        now = self._module.clock.monotonic()
+        if now < self._due:
+            self._soon()
+            return
+        if restores := self._is_lost:
+            self._restored = now
+            self._counters.restored += 1
+        self._is_new, self._is_lost, self._is_busy = False, False, True
+        self._last = now
+        work = partial(_apply, self._plane, self._tables, self._pods, restores=restores)
+        self._calls.submit(work, self._applied)
 
     def _applied(self, error: str) -> None:
         self._is_busy = False
@@ -151,7 +182,8 @@ class Applier:
             _log.warning("the rules of Services stay as they are, and are tried again in %.0f s: %s", wait, error)
             self._report(error)
             self._is_new = True
-            self._soon(wait)
+            self._again = self._module.clock.monotonic() + wait
+            self._soon()
             return
         self._backoff.reset()
         self._counters.applied += 1
@@ -188,7 +220,9 @@ def _choose(planes: tuple[DataPlane, ...]) -> tuple[DataPlane | None, list[str]]
     return None, reasons
 
 
-def _apply(plane: DataPlane, tables: dict[str, PortTable], pods: frozenset[str]) -> str:
+def _apply(plane: DataPlane, tables: dict[str, PortTable], pods: frozenset[str], *, restores: bool) -> str:
+    if restores:
+        plane.restore()
     return _outcome(lambda: plane.apply(tables, pods))
 
 

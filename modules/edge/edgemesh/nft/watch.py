@@ -5,7 +5,7 @@ import os
 import select
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum, auto
 from typing import Final, Protocol
 
@@ -18,7 +18,7 @@ _GROUP: Final = 7
 """NFNLGRP_NFTABLES: each change of nftables rules, with who made it."""
 _SOL_NETLINK, _ADD_MEMBERSHIP = 270, 1
 _SUBSYSTEM: Final = 10 << 8
-_DEL_TABLE, _DEL_CHAIN = _SUBSYSTEM | 2, _SUBSYSTEM | 5
+_DEL_TABLE, _DEL_CHAIN, _NEW_GENERATION = _SUBSYSTEM | 2, _SUBSYSTEM | 5, _SUBSYSTEM | 15
 _TABLE_NAME, _CHAIN_TABLE, _CHAIN_NAME = 1, 1, 3
 _FAMILY_HEADER: Final = 4
 _BUFFER: Final = 4 * 1024 * 1024
@@ -37,7 +37,7 @@ class RulesWatch(Protocol):
     """Reports that rules of ours were deleted; `NftWatch` implements it."""
 
     def run(self, lost: Callable[[Loss], None]) -> None:
-        """Call `lost` after each deletion until `close`. Blocks; raises OSError."""
+        """Call `lost` once after each transaction that deletes rules, until `close`. Blocks; raises OSError."""
 
     def close(self) -> None:
         """End `run`; any thread, idempotent."""
@@ -53,6 +53,25 @@ def deletes_ours(news: NetlinkMessage) -> bool:
     if _text(found.get(_TABLE_NAME if news.type == _DEL_TABLE else _CHAIN_TABLE)) != TABLE:
         return False
     return news.type == _DEL_TABLE or not is_temporary(_text(found.get(_CHAIN_NAME)))
+
+
+class Deletions:
+    """Finds the transactions that delete rules of ours. The kernel reports one in several datagrams, and ends each with
+    the number of the new generation (`nf_tables_commit` in `net/netfilter/nf_tables_api.c`).
+    """
+
+    def __init__(self) -> None:
+        self._is_ours = False
+
+    def end_with(self, news: Iterable[NetlinkMessage]) -> bool:
+        """Take the messages of a datagram; return whether such a transaction ends in it."""
+        has_ended = False
+        for each in news:
+            if each.type == _NEW_GENERATION:
+                has_ended, self._is_ours = has_ended or self._is_ours, False
+            elif deletes_ours(each):
+                self._is_ours = True
+        return has_ended
 
 
 class NftWatch:
@@ -75,6 +94,7 @@ class NftWatch:
             raise
         self._lock = threading.Lock()
         self._stopping = self._closed = False
+        self._deletions = Deletions()
 
     def run(self, lost: Callable[[Loss], None]) -> None:
         """See `RulesWatch`. Called once; it closes the socket."""
@@ -107,9 +127,10 @@ class NftWatch:
         except OSError as error:
             if error.errno != errno.ENOBUFS:
                 raise
+            self._deletions = Deletions()
             lost(Loss.POSSIBLE)
             return
-        if any(deletes_ours(each) for each in messages(data)):
+        if self._deletions.end_with(messages(data)):
             lost(Loss.CERTAIN)
 
 

@@ -15,8 +15,10 @@ from typing import Final, TypeVar
 import pytest
 
 from modules.edge.edgemesh.nft.addresses import HostAddresses
+from modules.edge.edgemesh.nft.conntrack import delete_stale
 from modules.edge.edgemesh.nft.kernel import KernelRules, bridges_are_seen
 from modules.edge.edgemesh.nft.program import Nft
+from modules.edge.edgemesh.nft.watch import NftWatch
 from modules.edge.edgemesh.plane import NftPlane
 from modules.runtimes.oci.network.kernel import in_network_namespace
 
@@ -52,12 +54,18 @@ class Machine:
         return in_network_namespace(Path("/run/netns") / self._name, function)
 
     def plane(self, *cidrs: str, sees_bridges: bool = True) -> NftPlane:
-        """A data plane in this machine's network; its conntrack and watch are called in `do`."""
+        """A data plane in this machine's network."""
         switch = Path("/proc/sys/net/bridge/bridge-nf-call-iptables")
         if switch.exists():
             self.do(lambda: switch.write_text(str(int(sees_bridges))))
         rules = KernelRules(Nft(self.prefix), lambda _: self.do(lambda: bridges_are_seen("ip")))
-        return NftPlane(rules, HostAddresses(self.prefix), cidrs or ("10.96.0.0/16",))
+        return NftPlane(
+            rules,
+            HostAddresses(self.prefix),
+            cidrs or ("10.96.0.0/16",),
+            lambda stale: self.do(lambda: delete_stale(stale)),
+            lambda: self.do(NftWatch),
+        )
 
     def set_up(self) -> None:
         """Make the bridge."""

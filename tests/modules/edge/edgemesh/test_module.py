@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -16,7 +17,7 @@ from metamanager.application import FOLLOW_RESOURCE, FOLLOWED, Target
 from modules.edge.edgemesh.applier import Applier
 from modules.edge.edgemesh.counters import MeshCollector, MeshCounters
 from modules.edge.edgemesh.module import EdgeMesh, MeshSettings
-from modules.edge.edgemesh.nft.watch import RulesWatch
+from modules.edge.edgemesh.nft.watch import Loss, RulesWatch
 from modules.edge.edgemesh.plane import DataPlane, PlaneError, Tables
 from tests.modules.edge.edgemesh.objects import NODE, endpoint, endpoints_of, pod, service, slice_of
 
@@ -31,8 +32,10 @@ class Plane:
         self.refusals: list[str] = []
         self.times: list[float] = []
         self.now: Callable[[], float] = lambda: 0.0
-        self.restored = self.cleaned = 0
+        self.restored = self.cleaned = self.looks = 0
         self.whole = True
+        self.during: Callable[[], object] = lambda: None
+        """Called during each change."""
 
     def prepare(self) -> None:
         """Work, unless told otherwise."""
@@ -42,6 +45,7 @@ class Plane:
     def apply(self, tables: Tables, pods: Iterable[str]) -> None:
         """Keep the addresses of endpoints by Service."""
         self.times.append(self.now())
+        self.during()
         if self.refusals:
             raise PlaneError(self.refusals.pop())
         found = {table.service: [address for address, _ in table.inside.endpoints] for table in tables.values()}
@@ -61,6 +65,7 @@ class Plane:
 
     def is_whole(self) -> bool:
         """Return what the test says."""
+        self.looks += 1
         return self.whole
 
     def close(self) -> None:
@@ -286,25 +291,111 @@ class _Applying(Module):
         self.applier.start()
         self.applier.apply({}, frozenset())
 
-    @handles()
+    @handles(None, "delete")
     def lose(self, _message: Message) -> None:
         """Somebody else has deleted the rules."""
         self.applier.lost()
 
+    @handles(None, "query")
+    def doubt(self, _message: Message) -> None:
+        """Somebody else may have deleted the rules."""
+        self.applier.lost(Loss.POSSIBLE)
 
-def test_lost_rules_are_restored_at_once_but_not_more_than_once_a_second(bee: Harness) -> None:
-    plane, counters = Plane(), MeshCounters()
-    plane.now = bee.clock.monotonic
-    bee.add(_Applying, plane, counters)
-    bee.start()
-    bee.run_for(10)
-    began, before = bee.clock.monotonic(), len(plane.times)
-    for _ in range(5):
-        bee.send("applying", bee.message("a/b/c", "update"))
-    bee.run_for(0.5)
-    assert plane.times[before] - began < 0.05
-    assert len(plane.times) == before + 1
-    bee.run_for(10)
-    assert 2 <= len(plane.times) - before <= 6
-    assert plane.restored == counters.restored == 5
-    assert plane.cleaned
+    @handles(None, "update")
+    def change(self, _message: Message) -> None:
+        """There is a new table."""
+        self.applier.apply({}, frozenset())
+
+
+class Applying:
+    """The module, its data plane, and what is reported to it."""
+
+    def __init__(self, bee: Harness) -> None:
+        self._bee = bee
+        self.plane, self.counters = Plane(), MeshCounters()
+        self.plane.now = bee.clock.monotonic
+        bee.add(_Applying, self.plane, self.counters)
+        bee.start()
+        bee.run_for(10)
+        self.plane.times.clear()
+
+    def report(self, operation: str, number: int = 1) -> None:
+        """Report something so many times, before the module does anything about it."""
+        for _ in range(number):
+            self._bee.hive.send("applying", self._bee.message("a/b/c", operation))
+
+    @property
+    def times(self) -> list[float]:
+        """When the data plane was changed."""
+        return self.plane.times
+
+
+def test_many_reports_of_one_deletion_are_one_repair_at_once(bee: Harness) -> None:
+    """Case 15: a reloaded firewall is reported once for each chain."""
+    applying = Applying(bee)
+    began = bee.clock.monotonic()
+    applying.report("delete", 16)
+    bee.run_for(30)
+    assert [each - began <= 0.1 for each in applying.times] == [True]
+    assert applying.plane.restored == applying.counters.restored == 1
+    assert applying.plane.cleaned
+
+
+def test_a_repair_is_not_put_off_by_what_is_reported_meanwhile(bee: Harness) -> None:
+    applying = Applying(bee)
+    began = bee.clock.monotonic()
+    applying.report("delete")
+    for _ in range(90):
+        bee.run_for(0.01)
+        applying.report("delete")
+        applying.report("update")
+    bee.run_for(30)
+    assert [round(each - began, 3) for each in applying.times[:2]] == [0.0, 1.0]
+    assert applying.counters.restored == 2
+
+
+def test_repairs_and_changes_are_bounded_while_rules_are_deleted_again_and_again(bee: Harness) -> None:
+    applying = Applying(bee)
+    for _ in range(1000):
+        applying.report("delete", 3)
+        applying.report("update")
+        bee.run_for(0.01)
+    assert 10 <= len(applying.times) == applying.counters.restored <= 11
+    gaps = [after - before for before, after in pairwise(applying.times)]
+    assert min(gaps) > 0.99
+
+
+def test_rules_that_are_deleted_during_a_change_are_made_again_after_it(bee: Harness) -> None:
+    """The change that is under way may know nothing of the deletion."""
+    applying = Applying(bee)
+    applying.plane.during = lambda: applying.report("delete") if not applying.plane.restored else None
+    applying.report("update")
+    bee.run_for(0.1)
+    assert len(applying.times) == 2
+    assert applying.plane.restored == 1
+
+
+def test_a_repair_does_not_wait_until_a_refused_change_is_tried_again(bee: Harness) -> None:
+    applying = Applying(bee)
+    applying.plane.refusals = ["no such table"]
+    applying.report("update")
+    bee.run_for(0.2)
+    assert applying.counters.failed == 1
+    began = bee.clock.monotonic()
+    applying.report("delete")
+    bee.run_for(30)
+    assert [round(each - began, 3) for each in applying.times[1:]] == [0.0]
+
+
+def test_the_kernel_is_asked_for_the_rules_once_at_a_time(bee: Harness) -> None:
+    """Its reports may be more than fit its queue."""
+    applying = Applying(bee)
+    applying.report("query", 50)
+    bee.run_for(1)
+    assert applying.times == []
+    assert 1 <= applying.plane.looks <= 2
+    applying.plane.whole = False
+    applying.plane.during = lambda: setattr(applying.plane, "whole", True)
+    applying.report("query", 50)
+    bee.run_for(30)
+    assert len(applying.times) == applying.plane.restored == 1
