@@ -1,9 +1,11 @@
-"""Parses rtnetlink messages (rtnetlink(7), `linux/rtnetlink.h`). Pure. Skips truncated messages and wrong lengths."""
+"""Parses rtnetlink messages (rtnetlink(7), `linux/rtnetlink.h`). Pure."""
 
 import struct
 import sys
 from collections.abc import Iterator
 from typing import Final, NamedTuple
+
+from beehive.netlink import attributes, messages
 
 NEW_LINK: Final = 16
 DEL_LINK: Final = 17
@@ -12,8 +14,6 @@ DEL_ADDRESS: Final = 21
 NEW_ROUTE: Final = 24
 DEL_ROUTE: Final = 25
 
-_HEADER = struct.Struct("=IHHII")
-_ATTRIBUTE = struct.Struct("=HH")
 _LINK = struct.Struct("=BxHiII")
 _ADDRESS = struct.Struct("=BBBBI")
 _ROUTE = struct.Struct("=BBBBBBBBI")
@@ -23,7 +23,6 @@ _IFLA_NAME, _IFLA_MASTER, _IFA_ADDRESS, _IFA_LOCAL = 3, 10, 1, 2
 _RTA_OIF, _RTA_GATEWAY, _RTA_PRIORITY = 4, 5, 6
 _SCOPE_LINK = 253
 _TABLE_MAIN, _UNICAST = 254, 1
-_KIND_MASK = 0x3FFF
 _INDEX_BYTES = 4
 
 
@@ -63,15 +62,9 @@ Notification = InterfaceState | Address | DefaultRoute
 
 def read(data: bytes) -> Iterator[Notification]:
     """Yield the interfaces, addresses and default routes of a datagram."""
-    at = 0
-    while at + _HEADER.size <= len(data):
-        length, kind, _, _, _ = _HEADER.unpack_from(data, at)
-        if length < _HEADER.size or at + length > len(data):
-            return
-        news = _news(kind, data[at + _HEADER.size : at + length])
-        if news is not None:
+    for each in messages(data):
+        if (news := _news(each.type, each.body)) is not None:
             yield news
-        at += _aligned(length)
 
 
 def _news(kind: int, body: bytes) -> Notification | None:
@@ -86,17 +79,17 @@ def _news(kind: int, body: bytes) -> Notification | None:
 
 def _link(body: bytes, *, there: bool) -> InterfaceState | None:
     family, _, index, flags, _ = _LINK.unpack_from(body)
-    attributes = _attributes(body[_LINK.size :])
-    if family or flags & _IFF_LOOPBACK or _IFLA_MASTER in attributes:
+    found = attributes(body[_LINK.size :])
+    if family or flags & _IFF_LOOPBACK or _IFLA_MASTER in found:
         return None
-    name = attributes.get(_IFLA_NAME, b"").rstrip(b"\0").decode(errors="replace")
+    name = found.get(_IFLA_NAME, b"").rstrip(b"\0").decode(errors="replace")
     return InterfaceState(index, there and flags & (_IFF_UP | _IFF_RUNNING) == _IFF_UP | _IFF_RUNNING, name)
 
 
 def _address(body: bytes, *, there: bool) -> Address | None:
     _, _, _, scope, index = _ADDRESS.unpack_from(body)
-    attributes = _attributes(body[_ADDRESS.size :])
-    address = attributes.get(_IFA_LOCAL) or attributes.get(_IFA_ADDRESS)
+    found = attributes(body[_ADDRESS.size :])
+    address = found.get(_IFA_LOCAL) or found.get(_IFA_ADDRESS)
     return Address(index, address, there) if address and scope < _SCOPE_LINK else None
 
 
@@ -104,22 +97,6 @@ def _route(body: bytes, *, there: bool) -> DefaultRoute | None:
     family, to_bits, _, _, table, _, _, kind, _ = _ROUTE.unpack_from(body)
     if to_bits or table != _TABLE_MAIN or kind != _UNICAST:
         return None
-    attributes = _attributes(body[_ROUTE.size :])
-    device, gateway, priority = (attributes.get(key, b"") for key in (_RTA_OIF, _RTA_GATEWAY, _RTA_PRIORITY))
+    found = attributes(body[_ROUTE.size :])
+    device, gateway, priority = (found.get(key, b"") for key in (_RTA_OIF, _RTA_GATEWAY, _RTA_PRIORITY))
     return DefaultRoute((family, device, gateway, priority), there)
-
-
-def _attributes(data: bytes) -> dict[int, bytes]:
-    found: dict[int, bytes] = {}
-    at = 0
-    while at + _ATTRIBUTE.size <= len(data):
-        length, kind = _ATTRIBUTE.unpack_from(data, at)
-        if length < _ATTRIBUTE.size or at + length > len(data):
-            break
-        found[kind & _KIND_MASK] = data[at + _ATTRIBUTE.size : at + length]
-        at += _aligned(length)
-    return found
-
-
-def _aligned(length: int) -> int:
-    return (length + 3) & ~3

@@ -1,15 +1,12 @@
 """The rtnetlink socket: notifications of the kernel about interfaces, addresses and routes (rtnetlink(7))."""
 
-import errno
-import os
-import select
 import socket
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from beehive.netlink import NetlinkListener
 from edgehub.network.changes import NetworkChanges
 from edgehub.network.messages import read
 
@@ -19,9 +16,6 @@ GROUPS: Final = _RTMGRP_LINK | _RTMGRP_IPV4_IFADDR | _RTMGRP_IPV4_ROUTE | _RTMGR
 
 _MASK, _NOWHERE = 7, "00000000"
 """Column of the mask in /proc/net/route, and the destination and mask of a default route."""
-
-LARGEST: Final = 64 * 1024
-"""Bytes read of a datagram; the kernel's have at most 32 KiB."""
 
 GATHER_SECONDS: Final = 0.2
 """Seconds during which notifications are gathered: one change of the network causes many."""
@@ -46,81 +40,36 @@ def default_devices(proc: Path = Path("/proc/net")) -> set[int]:
 class Netlink:
     """A `NetworkWatch` on an rtnetlink socket, which needs no privilege.
 
-    It waits in `poll`, not for the clock: a simulation cannot replay it.
-
     Raises:
         OSError: the system has no such socket, as in some sandboxes.
     """
 
     def __init__(self) -> None:
-        kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
-        self._socket = socket.socket(socket.AF_NETLINK, kind, socket.NETLINK_ROUTE)
-        try:
-            self._socket.bind((0, GROUPS))
-            self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        except OSError:
-            self._socket.close()
-            raise
-        self._lock = threading.Lock()
-        self._stopping = self._closed = False
+        self._kernel = NetlinkListener(socket.NETLINK_ROUTE, GROUPS)
 
     def run(self, changed: Callable[[str], None]) -> None:
-        """Call `changed` for each change until `close`, then close the socket. Blocks; called once.
+        """Call `changed` for each change until `close`. Blocks; called once.
 
         Raises:
             OSError: the socket failed.
         """
         changes = NetworkChanges(default_devices())
-        try:
-            while self._wait():
-                first = self._read(changes)
-                if not first:
-                    continue
-                self._bell_rings(GATHER_SECONDS)
-                news = dict.fromkeys([first, *self._read_more(changes)])
-                if not self._stopping:
-                    changed(", ".join(filter(None, news)))
-        finally:
-            with self._lock:
-                self._closed = True
-                os.close(self._bell)
-                self._socket.close()
+        self._kernel.listen(lambda: self._report(changes, changed))
 
     def close(self) -> None:
         """End `run`; any thread, idempotent."""
-        self._stopping = True
-        with self._lock:
-            if not self._closed:
-                os.eventfd_write(self._bell, 1)
+        self._kernel.close()
 
-    def _wait(self) -> bool:
-        """Wait until the socket is readable; return False after `close`."""
-        poll = select.poll()
-        poll.register(self._bell, select.POLLIN)
-        poll.register(self._socket, select.POLLIN)
-        poll.poll()
-        return not self._stopping
-
-    def _bell_rings(self, seconds: float) -> bool:
-        poll = select.poll()
-        poll.register(self._bell, select.POLLIN)
-        return bool(poll.poll(seconds * 1000))
-
-    def _readable(self) -> bool:
-        poll = select.poll()
-        poll.register(self._socket, select.POLLIN)
-        return bool(poll.poll(0)) and not self._stopping
-
-    def _read_more(self, changes: NetworkChanges) -> Iterator[str]:
-        while self._readable():
-            yield self._read(changes)
+    def _report(self, changes: NetworkChanges, changed: Callable[[str], None]) -> None:
+        """Report the changes of some time as one."""
+        first = self._read(changes)
+        if not first or not self._kernel.pause(GATHER_SECONDS):
+            return
+        news = [first]
+        while self._kernel.has_more():
+            news.append(self._read(changes))
+        changed(", ".join(filter(None, dict.fromkeys(news))))
 
     def _read(self, changes: NetworkChanges) -> str:
-        try:
-            return changes.take(read(self._socket.recv(LARGEST)))
-        except BlockingIOError:
-            return ""
-        except OSError as error:
-            if error.errno != errno.ENOBUFS:
-                raise
-            return "more than the kernel could tell"
+        data = self._kernel.read()
+        return "more than the kernel could tell" if data is None else changes.take(read(data))

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import edgehub
 from beehive import Hive, Threads
+from beehive.netlink import NetlinkListener
 from edgehub.network.changes import MOST_REMEMBERED, NetworkChanges, worth_a_line
 from edgehub.network.messages import Address, DefaultRoute, InterfaceState, read
 from edgehub.network.netlink import Netlink, default_devices
@@ -148,22 +149,29 @@ def test_the_socket_ends_when_told() -> None:
         listening.netlink.close()
 
 
-class Told(Netlink):
-    """Hears what the test says in place of the kernel."""
+class Told(NetlinkListener):
+    """Reads what the test sends in place of the kernel."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(socket.NETLINK_ROUTE, 0)
         self._socket.close()
         self._socket, self.kernel = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
 
 
+class ToldNetlink(Netlink):
+    """Notifications of the test."""
+
+    def __init__(self, told: Told) -> None:
+        self._kernel = told
+
+
 def test_what_comes_soon_after_something_else_is_told_with_it() -> None:
     """A device of another program comes up, and then the node gets its address: the log line has both."""
-    netlink = Told()
-    with netlink.kernel:
+    told = Told()
+    with told.kernel:
         for one in (link(), address(), route(), link(), route()):
-            netlink.kernel.send(one)
-        with Listening(lambda: netlink) as listening:
+            told.kernel.send(one)
+        with Listening(lambda: ToldNetlink(told)) as listening:
             expected = "another device is up, another address has come, the default route has come"
             assert listening.told.get(timeout=TIMEOUT) == expected
 

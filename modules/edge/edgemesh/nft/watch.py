@@ -1,28 +1,21 @@
 """The watch over the kernel's tables: whoever reloads a firewall with `flush ruleset` deletes those of others too."""
 
-import errno
-import os
-import select
-import socket
-import threading
 from collections.abc import Callable, Iterable
 from enum import Enum, auto
 from typing import Final, Protocol
 
 from beehive import Actor
-from modules.edge.edgemesh.netlink import NetlinkMessage, attributes, messages
+from beehive.netlink import NetlinkListener, NetlinkMessage, attributes, messages
 from modules.edge.edgemesh.nft.ruleset import TABLE, is_temporary
 
 _NETLINK_NETFILTER: Final = 12
-_GROUP: Final = 7
-"""NFNLGRP_NFTABLES: each change of nftables rules, with who made it."""
-_SOL_NETLINK, _ADD_MEMBERSHIP = 270, 1
+_GROUP: Final = 1 << 6
+"""NFNLGRP_NFTABLES (7): each change of nftables rules, with who made it."""
 _SUBSYSTEM: Final = 10 << 8
 _DEL_TABLE, _DEL_CHAIN, _NEW_GENERATION = _SUBSYSTEM | 2, _SUBSYSTEM | 5, _SUBSYSTEM | 15
 _TABLE_NAME, _CHAIN_TABLE, _CHAIN_NAME = 1, 1, 3
 _FAMILY_HEADER: Final = 4
 _BUFFER: Final = 4 * 1024 * 1024
-_LARGEST: Final = 256 * 1024
 
 
 class Loss(Enum):
@@ -82,55 +75,23 @@ class NftWatch:
     """
 
     def __init__(self) -> None:
-        kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
-        self._socket = socket.socket(socket.AF_NETLINK, kind, _NETLINK_NETFILTER)
-        try:
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)
-            self._socket.bind((0, 0))
-            self._socket.setsockopt(_SOL_NETLINK, _ADD_MEMBERSHIP, _GROUP)
-            self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        except OSError:
-            self._socket.close()
-            raise
-        self._lock = threading.Lock()
-        self._stopping = self._closed = False
+        self._kernel = NetlinkListener(_NETLINK_NETFILTER, _GROUP, _BUFFER)
         self._deletions = Deletions()
 
     def run(self, lost: Callable[[Loss], None]) -> None:
-        """See `RulesWatch`. Called once; it closes the socket."""
-        poll = select.poll()
-        poll.register(self._bell, select.POLLIN)
-        poll.register(self._socket, select.POLLIN)
-        try:
-            while not self._stopping:
-                poll.poll()
-                if not self._stopping:
-                    self._read(lost)
-        finally:
-            with self._lock:
-                self._closed = True
-                os.close(self._bell)
-                self._socket.close()
+        """See `RulesWatch`. Called once."""
+        self._kernel.listen(lambda: self._read(lost))
 
     def close(self) -> None:
         """See `RulesWatch`."""
-        self._stopping = True
-        with self._lock:
-            if not self._closed:
-                os.eventfd_write(self._bell, 1)
+        self._kernel.close()
 
     def _read(self, lost: Callable[[Loss], None]) -> None:
-        try:
-            data = self._socket.recv(_LARGEST)
-        except BlockingIOError:
-            return
-        except OSError as error:
-            if error.errno != errno.ENOBUFS:
-                raise
+        data = self._kernel.read()
+        if data is None:
             self._deletions = Deletions()
             lost(Loss.POSSIBLE)
-            return
-        if self._deletions.end_with(messages(data)):
+        elif self._deletions.end_with(messages(data)):
             lost(Loss.CERTAIN)
 
 
