@@ -365,7 +365,7 @@ class Database:
         in the file then, and at last with the room of the reserve.
         """
         remedies: list[Callable[[Connection], bool]] = []
-        if self._keeps_connection:
+        if self._keeps_connection:  # against SQLite's full disk; the disk of a PostgreSQL is its own affair
             remedies += [self._give_reserve, truncate_log]
         while True:
             if self.room.is_short:
@@ -383,6 +383,8 @@ class Database:
         """Try the remedies against a full disk, the last one first, until one has freed room, and begin the transaction
         once more. Return whether it can be written: another cloudcore may have written in the meantime.
         """
+        if not remedies:
+            return False
         driver: Any = connection.connection.driver_connection
         if driver.in_transaction:
             driver.rollback()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,13 +14,19 @@ import pytest
 
 from beehive import State
 from beehive.testing import Harness
+from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.module import FULL_SECONDS, ApiServer
+from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.storage.database.database import Database
+from modules.cloud.storage.database.engine import make_engine, url_of
 from modules.cloud.storage.database.room import Room
-from tests.modules.cloud.edgecontroller.controller import Controller
+from tests.modules.cloud.edgecontroller.controller import Controller, add_api_server
 from tests.modules.cloud.objects import configmap, node
+from tests.support.postgresql import PrivatePostgresql, needs_postgresql
 
 BIG = "x" * 200_000
+BIG_BYTES = 100_000
+"""Bytes of random content: PostgreSQL compresses any other."""
 
 
 def lease(seconds: int) -> dict[str, Any]:
@@ -104,3 +111,46 @@ def test_leases_find_room_on_a_full_disk(small_disk: Path) -> None:
         (result,) = controller.apply(configmap("a", a=BIG))
         assert result.refusal is None
     controller.close()
+
+
+def call(bee: Harness, verb: str, **fields: Any) -> ApiResult:
+    """An administrator's request about ConfigMaps."""
+    request = ApiCall(verb=verb, api_version="v1", plural="configmaps", namespace="default", **fields)
+    return bee.ask(ApiServer.name, bee.message("cloudcore/objects", "call", request, source="control")).content_as(
+        ApiResult
+    )
+
+
+@needs_postgresql
+def test_a_postgresql_without_room_is_read_and_the_api_server_is_not_restarted(small_disk: Path) -> None:
+    """Its tables are on the small disk, and its write-ahead log is not: without room for that, PostgreSQL ends."""
+    with PrivatePostgresql() as server:
+        shutil.chown(small_disk, "postgres", "postgres")
+        setup = make_engine(url_of(server.url))
+        with setup.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.exec_driver_sql(f"CREATE TABLESPACE small LOCATION '{small_disk}'")
+            connection.exec_driver_sql("ALTER DATABASE postgres SET default_tablespace = small")
+        setup.dispose()
+        with Harness() as bee:
+            database = Database(server.url, "a", shared=False)
+            add_api_server(bee, Cluster(bee.clock), database)
+            bee.start()
+            refusal: dict[str, Any] | None = None
+            for number in range(200):
+                text = os.urandom(BIG_BYTES).hex()
+                refusal = call(bee, "create", body=configmap(f"c{number}", a=text)).refusal
+                if refusal is not None:
+                    break
+            assert refusal is not None
+            assert (refusal["code"], "database or disk is full" in refusal["message"]) == (507, True)
+            stored = len((call(bee, "list").object or {})["items"])
+            bee.run_for(FULL_SECONDS + 1)
+            again = call(bee, "create", body=configmap("again", a=os.urandom(BIG_BYTES).hex())).refusal
+            assert again is not None
+            assert again["code"] == 507
+            assert len((call(bee, "list").object or {})["items"]) == stored
+            assert bee.hive.readiness()[ApiServer.name].state is State.READY
+            subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
+            bee.run_for(FULL_SECONDS + 1)
+            assert call(bee, "create", body=configmap("later", a=os.urandom(BIG_BYTES).hex())).refusal is None
+        database.close()
