@@ -2,7 +2,8 @@
 
 With root it listens on the ClusterIPs, which a route makes addresses of the node. Without root each Service has an
 address of 127.0.0.0/8, where anybody may listen: programs of the node reach it, such as processes of the embedded
-runtime. Endpoints see connections from the node, and no client keeps its endpoint.
+runtime. Endpoints see connections from the node. Where there is no endpoint nothing listens, so that connections are
+refused.
 """
 
 import hashlib
@@ -21,7 +22,8 @@ from beehive import Clock
 from modules.edge.edgemesh.nft.addresses import AddressError, HostAddresses
 from modules.edge.edgemesh.nft.watch import RulesWatch
 from modules.edge.edgemesh.plane import PlaneError, Tables
-from modules.edge.edgemesh.proxy.relay import Relay
+from modules.edge.edgemesh.proxy.affinity import ClientAffinity
+from modules.edge.edgemesh.proxy.relay import Relay, reset
 from modules.edge.edgemesh.proxy.udp import UdpClients
 from modules.edge.edgemesh.tables import Address, PortTable
 
@@ -46,6 +48,11 @@ def listen_address(table: PortTable) -> Address:
     return f"127.96.{digest[0]}.{digest[1] % 254 + 1}", port
 
 
+def _is_reached(table: PortTable) -> bool:
+    """Return whether somebody may answer: an endpoint, or one that clients of UDP still have."""
+    return bool(table.inside.endpoints or (table.protocol == "udp" and table.serving))
+
+
 class ProxyPlane:
     """See the module.
 
@@ -62,7 +69,7 @@ class ProxyPlane:
         self._addresses = addresses
         self._cidrs = tuple(each for each in service_cidrs if ":" not in each)
         self._has_route = False
-        self._random = random.Random(clock.random.random())  # noqa: S311 - endpoints are no secrets
+        self._affinity = ClientAffinity(random.Random(clock.random.random()))  # noqa: S311 - endpoints are no secrets
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         self._commands: list[Callable[[], None]] = []
@@ -104,7 +111,7 @@ class ProxyPlane:
 
     def apply(self, tables: Tables, pods: Iterable[str]) -> None:  # noqa: ARG002 - only the kernel's rules need pods
         """See `DataPlane`. A port that cannot be listened on does not stop the others."""
-        wanted = {key: each for key, each in tables.items() if not each.is_ipv6}
+        wanted = {key: each for key, each in tables.items() if not each.is_ipv6 and _is_reached(each)}
         done = threading.Event()
         self._command(partial(self._set_tables, wanted, done))
         if not done.wait(APPLY_SECONDS):
@@ -207,7 +214,7 @@ class ProxyPlane:
         self._epoll.register(listening, select.EPOLLIN)
         if is_udp:
             clients: UdpClients
-            clients = UdpClients(listening, table, lambda client: self._watch_client(clients, client), self._random)
+            clients = UdpClients(listening, table, lambda client: self._watch_client(clients, client), self._affinity)
             self._listeners[key] = clients
             self._handlers[listening.fileno()] = lambda: clients.take(self._clock.monotonic())
         else:
@@ -227,20 +234,25 @@ class ProxyPlane:
 
     def _accept(self, key: str, listening: socket.socket) -> None:
         try:
-            client, _ = listening.accept()
+            client, source = listening.accept()
         except OSError:
             return
-        table = self._tables.get(key)
-        endpoints = list(table.inside.endpoints) if table is not None else []
-        service = f"{table.namespace}/{table.service}" if table is not None else ""
+        table = self._tables[key]
+        service = f"{table.namespace}/{table.service}"
         mine = sum(each == service for each in self._relays.values())
-        if not endpoints or len(self._relays) >= MOST_CONNECTIONS or mine >= MOST_OF_A_SERVICE:
-            client.close()
+        if len(self._relays) >= MOST_CONNECTIONS or mine >= MOST_OF_A_SERVICE:
+            reset(client)
             return
-        self._random.shuffle(endpoints)
-        relay = Relay(client, endpoints, self._watch_relay)
+        now = self._clock.monotonic()
+        endpoints = self._affinity.order(table, source[0], now)
+
+        def note(endpoint: Address) -> None:
+            self._affinity.note(table, source[0], endpoint, now)
+
+        note(endpoints[0])  # its next connection may come before this one has an answer
+        relay = Relay(client, endpoints, self._watch_relay, note)
         self._relays[relay] = service
-        relay.begin(self._clock.monotonic())
+        relay.begin(now)
         self._forget_if_closed(relay)
 
     def _watch_relay(self, relay: Relay, channel: socket.socket) -> None:

@@ -3,6 +3,7 @@
 import errno
 import os
 import socket
+import struct
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -15,6 +16,14 @@ MOST_TRIES: Final = 3
 A_TURN: Final = 16
 """Chunks that one direction moves before other connections have their turn."""
 _CHUNK: Final = 64 * 1024
+_AT_ONCE: Final = struct.pack("ii", 1, 0)
+"""`struct linger`: what is not sent is given up."""
+
+
+def reset(channel: socket.socket) -> None:
+    """Close a connection by a reset, so that its client takes it as refused, and not as one without an answer."""
+    channel.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+    channel.close()
 
 
 class Relay:
@@ -24,6 +33,7 @@ class Relay:
         client: the accepted connection.
         endpoints: in the order in which they are tried.
         watch: called with each try's socket, which is then watched for edges.
+        connected: called with the endpoint that has answered.
     """
 
     def __init__(
@@ -31,10 +41,12 @@ class Relay:
         client: socket.socket,
         endpoints: Sequence[Address],
         watch: "Callable[[Relay, socket.socket], None]",
+        connected: Callable[[Address], None],
     ) -> None:
         self._client = client
         self._endpoints = deque(endpoints[:MOST_TRIES])
         self._watch = watch
+        self._connected = connected
         self._server: socket.socket | None = None
         self._directions: tuple[_Direction, ...] = ()
         self.deadline = 0.0
@@ -84,6 +96,7 @@ class Relay:
                 self._watch(self, server)
                 return
             server.close()
+        reset(self._client)
         self.close()
 
     def _finish_connecting(self, now: float) -> None:
@@ -94,9 +107,10 @@ class Relay:
             self._try_next(now)
             return
         try:
-            server.getpeername()
+            address = server.getpeername()
         except OSError:  # not connected yet
             return
+        self._connected((address[0], address[1]))
         self.deadline = float("inf")
         self._directions = (_Direction(self._client, server), _Direction(server, self._client))
 

@@ -1,11 +1,11 @@
 """The clients of one UDP Service through the proxy: each has a socket of its own to its endpoint."""
 
-import random
 import socket
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
+from modules.edge.edgemesh.proxy.affinity import ClientAffinity
 from modules.edge.edgemesh.tables import Address, PortTable
 
 SILENT_SECONDS: Final = 30.0
@@ -23,7 +23,7 @@ class UdpClients:
         listening: the socket to which clients send.
         table: of the port.
         watch: called with the socket of each new client, which is then watched.
-        choice: chooses endpoints.
+        affinity: chooses endpoints.
     """
 
     def __init__(
@@ -31,12 +31,12 @@ class UdpClients:
         listening: socket.socket,
         table: PortTable,
         watch: Callable[[socket.socket], None],
-        choice: random.Random,
+        affinity: ClientAffinity,
     ) -> None:
         self._listening = listening
         self.table = table
         self._watch = watch
-        self._choice = choice
+        self._affinity = affinity
         self._clients: dict[Any, tuple[socket.socket, Address, float]] = {}
 
     @property
@@ -102,12 +102,13 @@ class UdpClients:
         if known is not None:
             self._clients[source] = (known[0], known[1], now)
             return known[0]
-        endpoints = self.table.inside.endpoints
+        endpoints = self._affinity.order(self.table, source[0], now)
         if not endpoints:
             return None
         if len(self._clients) >= MOST_CLIENTS:
             self._forget(min(self._clients, key=lambda each: self._clients[each][2]))
-        to = self._choice.choice(endpoints)
+        to = endpoints[0]
+        self._affinity.note(self.table, source[0], to, now)
         client = socket.socket(socket.AF_INET6 if ":" in to[0] else socket.AF_INET, socket.SOCK_DGRAM)
         client.settimeout(0)
         try:

@@ -38,7 +38,7 @@ class Machine:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._pods: list[Pod] = []
+        self.pods: list[Pod] = []
 
     @property
     def prefix(self) -> list[str]:
@@ -80,14 +80,14 @@ class Machine:
 
     def add_pod(self) -> Pod:
         """Make a pod with an address of the bridge."""
-        number = len(self._pods) + 1
+        number = len(self.pods) + 1
         name, address, end = f"{self._name}p{number}", f"10.86.0.{number + 1}", f"v{number}"
         _run(["ip", "netns", "add", name])
         self.sh(f"ip link add {end} type veth peer name eth0 netns {name}")
         self.sh(f"ip link set {end} master edgecore0 up")
         self.sh(f"ip link set dev {end} type bridge_slave hairpin on")
         pod = Pod(name, address)
-        self._pods.append(pod)
+        self.pods.append(pod)
         for command in (
             "ip link set lo up",
             f"ip address add {address}/16 dev eth0",
@@ -99,7 +99,7 @@ class Machine:
 
     def remove(self) -> None:
         """Remove all of it."""
-        for pod in self._pods:
+        for pod in self.pods:
             pod.remove()
         _run(["ip", "netns", "delete", self._name])
 

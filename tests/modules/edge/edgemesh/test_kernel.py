@@ -189,23 +189,6 @@ def test_connections_live_through_changes_restarts_and_the_end_of_the_agent(mach
                 assert client.recv(1) == b"b"
 
 
-def test_udp_flows_to_endpoints_that_are_gone_are_forgotten(machine: Machine, plane: NftPlane) -> None:
-    """Case 18: one socket goes on sending, over no endpoint at all, and reaches the new pod."""
-    pods = [machine.add_pod() for _ in range(2)]
-    servers = [each.listen(8080, socket.SOCK_DGRAM) for each in pods]
-    states = [table((each.address, 8080), protocol="udp") for each in pods]
-    none = table(protocol="udp")
-    apply(plane, states[0], pods=tuple(pods))
-    client = pods[1].do(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
-    with client:
-        client.sendto(b"1", (WEB, 80))
-        assert servers[0].recv(9) == b"1"
-        for after in (none, states[1]):
-            apply(plane, after, pods=tuple(pods))
-        client.sendto(b"2", (WEB, 80))
-        assert servers[1].recv(9) == b"2"
-
-
 def test_a_reloaded_firewall_is_noticed(machine: Machine, plane: NftPlane) -> None:
     """Case 15: the kernel itself says so, and what an agent does is no alarm."""
     apply(plane, table())
