@@ -11,7 +11,7 @@ from beehive.bounded_calls import BoundedCalls
 from modules.edge.edgemesh.counters import MeshCounters
 from modules.edge.edgemesh.nft.watch import Loss, RulesWatch, RulesWatcher
 from modules.edge.edgemesh.plane import DataPlane, PlaneError
-from modules.edge.edgemesh.tables import PortTable
+from modules.edge.edgemesh.tables import Address, PortTable
 
 _log = logging.getLogger(__name__)
 
@@ -62,6 +62,10 @@ class Applier:
     def kind(self) -> str:
         """What carries connections; empty while nothing does."""
         return self._plane.kind if self._plane is not None else ""
+
+    def reach(self, table: PortTable) -> Address | None:
+        """Return where programs of the node reach a port of a Service; None while nothing carries connections."""
+        return self._plane.reach(table) if self._plane is not None else None
 
     def start(self) -> None:
         """Choose the first data plane that can work here."""

@@ -6,8 +6,10 @@ from functools import partial
 from typing import Final, Protocol, TypeVar
 
 from msgspec import MsgspecError, Raw, Struct
+from msgspec.json import encode as encode_json
 
 from beehive import Group, Message, Module, ModuleName, Operation, ResourceType, handles
+from beehive.bounded_calls import BoundedCalls
 from beehive.decoding import decode_json
 from beehive.errors import ContentError
 from beehive.names import CLOUD_CONNECTED
@@ -18,6 +20,8 @@ from metamanager.rows import parse
 from modules.edge.edgemesh.applier import Applier
 from modules.edge.edgemesh.backends import MeshBackend
 from modules.edge.edgemesh.counters import MeshCounters
+from modules.edge.edgemesh.dns.explaining import Resolution
+from modules.edge.edgemesh.dns.wire import WireError
 from modules.edge.edgemesh.objects import (
     NODE_GROUP_LABEL,
     ZONE_LABEL,
@@ -25,6 +29,16 @@ from modules.edge.edgemesh.objects import (
     EndpointSlice,
     Service,
     ServiceKey,
+)
+from modules.edge.edgemesh.owner import (
+    RESOLVE,
+    SERVICES,
+    NameAnswer,
+    ResolveRequest,
+    ServicesAnswer,
+    ServicesRequest,
+    ShownService,
+    shown,
 )
 from modules.edge.edgemesh.plane import DataPlane
 from modules.edge.edgemesh.selection import EndpointSelector, Here, Prefer
@@ -38,6 +52,8 @@ T = TypeVar("T")
 SETTLE_SECONDS: Final = 10.0
 """After the start, the time until edged knows its pods; the cloud's endpoints on this node count until then."""
 AGAIN_SECONDS: Final = 5.0
+MOST_RESOLVING: Final = 8
+"""Names for which the node's owner may wait at a time."""
 MOST_LISTED: Final = 20_000
 """Objects of a list that are read."""
 
@@ -88,6 +104,9 @@ class Names(Protocol):
     def pods_changed(self, pods: tuple[Pod, ...]) -> None:
         """Take the node's pods."""
 
+    def explain(self, name: str, namespace: str, type_: str) -> Resolution:
+        """Ask for a name as a pod does. Blocks; any thread. Raises WireError for what is no name."""
+
 
 class EdgeMesh(Module):
     """Keeps the tables of Services, from metamanager's store, the cloud's messages and edged's pods.
@@ -123,7 +142,9 @@ class EdgeMesh(Module):
         self._tables: dict[ServiceKey, tuple[PortTable, ...]] = {}
         self._changed: set[ServiceKey] = set()
         self._is_read = self._is_computing = self._has_news_of_pods = False
+        self._problem = ""
         self._applier = Applier(self, planes, counters, self._report)
+        self._resolving = BoundedCalls(self, 1, MOST_RESOLVING)
 
     def on_start(self) -> None:
         """Read the store, and have the cloud send its Services."""
@@ -210,6 +231,29 @@ class EdgeMesh(Module):
         if message.content_as(Target).plural == "services":
             self._state.is_known = True
             self._note(())
+
+    @handles(None, SERVICES)
+    def show_services(self, message: Message) -> None:
+        """Answer which Services there are, for the node's owner."""
+        wanted = message.content_as(ServicesRequest)
+        keys = sorted(
+            key
+            for key in self._state.services
+            if wanted.namespace in ("", key.namespace) and wanted.name in ("", key.name)
+        )
+        services = tuple(self._shown(key) for key in keys)
+        self.reply(message, ServicesAnswer(self._applier.kind, self._problem, self._state.is_known, services))
+
+    @handles(None, RESOLVE)
+    def resolve(self, message: Message) -> None:
+        """Answer what a pod gets for a name, for the node's owner."""
+        wanted, names = message.content_as(ResolveRequest), self._names
+        if names is None:
+            self.reply(message, NameAnswer("this node answers no names: modules.edgeMesh.dns is false"))
+            return
+        work = partial(_explained, names, wanted)
+        if not self._resolving.submit(work, lambda answer: self.reply(message, answer)):
+            self.reply(message, NameAnswer("too many names are asked for at once"))
 
     @handles()
     def ignore(self, message: Message) -> None:
@@ -314,8 +358,14 @@ class EdgeMesh(Module):
         tables = {port.key: port for ports in self._tables.values() for port in ports}
         self._applier.apply(tables, own_addresses(self._state.pods))
 
+    def _shown(self, key: ServiceKey) -> ShownService:
+        service, tables = self._state.services[key], self._tables.get(key, ())
+        backends = self._state.backends(key)
+        return shown(key, service, backends, self._selector, tables, self._applier.kind, self._applier.reach)
+
     def _report(self, reason: str) -> None:
         """Say in the node's readiness why Services are not carried."""
+        self._problem = reason
         if reason:
             self.announce_not_ready(reason)
         else:
@@ -351,6 +401,13 @@ class EdgeMesh(Module):
             return [], False
         found = self._decoded_all(kind, (bytes(text) for text in texts[:MOST_LISTED]))
         return found, len(found) == len(texts)
+
+
+def _explained(names: Names, wanted: ResolveRequest) -> NameAnswer:
+    try:
+        return NameAnswer(body=encode_json(names.explain(wanted.name, wanted.namespace, wanted.type)))
+    except WireError as error:
+        return NameAnswer(f"this is no name: {error}")
 
 
 def _listed(rows: Iterable[bytes]) -> list[bytes]:

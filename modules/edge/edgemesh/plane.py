@@ -34,6 +34,9 @@ class DataPlane(Protocol):
     def apply(self, tables: Tables, pods: Iterable[str]) -> None:
         """Carry new connections as tables say; `pods` has the addresses of the node's own. Raises PlaneError."""
 
+    def reach(self, table: PortTable) -> Address:
+        """Return where programs of the node reach a port of a Service. Any thread, after `prepare`."""
+
     def clean(self) -> None:
         """Remove leftovers of earlier changes, at least a second after the last change. Raises PlaneError."""
 
@@ -97,6 +100,10 @@ class NftPlane:
         before, self._tables = self._tables, dict(tables)
         if before is not None:
             self._end_flows(before, tables)
+
+    def reach(self, table: PortTable) -> Address:
+        """See `DataPlane`."""
+        return table.addresses[0], table.port
 
     def clean(self) -> None:
         """See `DataPlane`. The first time it also finds what an earlier process has left."""

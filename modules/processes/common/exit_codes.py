@@ -39,8 +39,8 @@ class ExitCode(IntEnum):
 
     REFUSED = 9
     """`pods`, `logs`, `exec`, `attach`, `cp`, `port-forward`, `top`, `devices set`, `devices watch`, `devices
-    call`: the node does not answer or refuses, and the message gives the reason. Otherwise `exec` and `attach` end
-    with the command's own status.
+    call`, `services`, `resolve`: the node does not answer or refuses, or knows no such Service or name, and the message
+    gives the reason. Otherwise `exec` and `attach` end with the command's own status.
     """
 
     UNWELL = 10

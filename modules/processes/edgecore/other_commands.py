@@ -12,6 +12,7 @@ from modules.processes.edgecore import (
     device_commands,
     doctor,
     local,
+    mesh_commands,
     runtime_commands,
     store_commands,
     trace_commands,
@@ -48,6 +49,7 @@ def add(parser: VerbParser, commands: argparse._SubParsersAction[Any], words: Se
     trace_commands.add(commands.add_parser("trace", help="look into recorded messages"))
     store_commands.add(commands.add_parser("store", help="what the node remembers: list, get, history, diff"))
     device_commands.add(commands.add_parser("devices", help="the node's devices: list, get, history, set, watch"))
+    mesh_commands.add(commands)
     replaying.add_replay(commands.add_parser("replay", help="run today's code on what a trace says, and compare"))
     _add_simulate(commands.add_parser("simulate", help="run whole nodes and their cloud in virtual time, with faults"))
     doctor.add(commands.add_parser("doctor", help="say what is wrong with this node, and what to do about it"))

@@ -60,6 +60,7 @@ from modules.processes.edgecore.liveness import NodeLiveness
 from modules.processes.edgecore.logs import say, set_up
 from modules.processes.edgecore.loopback import LoopbackWatch
 from modules.processes.edgecore.memory import MemoryTrimmer, set_up_malloc
+from modules.processes.edgecore.mesh_routes import MeshRoutes
 from modules.processes.edgecore.optional_modules import add_optional_modules
 from modules.processes.edgecore.ownership import take_root_directory
 from modules.processes.edgecore.runtime_kinds import other_kinds
@@ -165,7 +166,7 @@ def start(config: EdgeCoreConfig, hive: Hive, tracing: Tracing, stack: ExitStack
     feed = DeviceFeed() if config.modules.device_twin.enable and config.modules.meta_manager.enable else None
     local = _start_runtime(config, hive, stack)
     state.counters = _add_modules(hive, config, snapshots, registry, tracing, stack, feed, local=local)
-    owners = [state.route, *DeviceRoutes(hive, feed).routes]
+    owners = [state.route, *DeviceRoutes(hive, feed).routes, *MeshRoutes(hive, config).routes]
     serve(config, hive, snapshots, lambda: registry.text().encode(), stack, owners)
     hive.start()
     return snapshots

@@ -16,6 +16,13 @@ DEVICES_PATH: Final = "/edgecore/devices"
 """Path of devices on the socket."""
 
 
+SERVICES_PATH: Final = "/edgecore/services"
+"""Path of Services on the socket."""
+
+RESOLVE_PATH: Final = "/edgecore/resolve"
+"""Path of names on the socket."""
+
+
 def socket_path(config: EdgeCoreConfig) -> Path:
     """Return the path of the owner's socket."""
     return config.modules.edged.root_directory / SOCKET

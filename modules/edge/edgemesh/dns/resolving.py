@@ -92,6 +92,20 @@ class DnsNames:
         found = self._resolver.resolve(question_about(question, target))
         return found._replace(answers=(*own.answers, *found.answers))
 
+    @property
+    def domain(self) -> str:
+        """The cluster's domain."""
+        return self._zone.domain
+
+    def explained(self, question: Question) -> tuple[DnsAnswer, str]:
+        """Return the answer, and in words who has given it. Blocks."""
+        found = self.at_once(question)
+        if found is not None:
+            source = f"{found.source}, remembered" if found.source else "this node"
+            return found, source if found.is_ours or found.source else "nobody: no name server has answered lately"
+        found = self.by_others(question)
+        return found, found.source or "nobody: no name server answers"
+
     def _ends_here(self, found: DnsAnswer, question: Question) -> bool:
         target = _alias_of(found)
         return not target or question.type == Type.CNAME or self._zone.is_below(target)

@@ -17,6 +17,7 @@ from beehive import Clock
 from edged.api import Pod
 from modules.edge.edgemesh.backends import MeshBackend
 from modules.edge.edgemesh.counters import MeshCounters
+from modules.edge.edgemesh.dns.explaining import Resolution, explain
 from modules.edge.edgemesh.dns.resolving import DnsNames, answer_to
 from modules.edge.edgemesh.dns.wire import LARGEST, Code, DnsAnswer, Question, write
 from modules.edge.edgemesh.objects import Service, ServiceKey
@@ -98,6 +99,7 @@ class NameServer:
         self._lock = threading.Lock()
         self._done: deque[Callable[[], None]] = deque()
         self._connections: dict[int, _Connection] = {}
+        self._complaint = "it has not begun to listen"
 
     def start(self) -> None:
         """Begin to answer."""
@@ -123,18 +125,22 @@ class NameServer:
         """See `Names.pods_changed`."""
         self._names.pods_changed(pods)
 
+    def explain(self, name: str, namespace: str, type_: str) -> Resolution:
+        """See `Names.explain`."""
+        problem = f"the name server does not listen: {self._complaint}" if self._complaint else ""
+        return explain(self._names, name, namespace, type_, problem)
+
     def _run(self) -> None:
-        complaint = ""
         while not self._stopping.is_set():
             try:
                 udp, tcp = self._open()
             except OSError as error:
-                if str(error) != complaint:
-                    complaint = str(error)
+                if str(error) != self._complaint:
+                    self._complaint = str(error)
                     _log.error("the name server cannot listen, and tries again each %g s: %s", AGAIN_SECONDS, error)
                 self._stopping.wait(AGAIN_SECONDS)
                 continue
-            complaint = ""
+            self._complaint = ""
             _log.info("the name server listens at %s", udp.getsockname()[0])
             with udp, tcp:
                 self._serve(udp, tcp)

@@ -189,7 +189,7 @@ class UpstreamResolver:
             self._resting.pop(server, None)
             if parsed.code in _FAR:
                 continue
-            answer = trusted(question, parsed)
+            answer = trusted(question, parsed)._replace(source=server)
             with self._lock:
                 self._cache.put(key, answer, self._clock.monotonic())
             return answer
@@ -201,7 +201,7 @@ class UpstreamResolver:
             stale = self._cache.get_stale(key, now) if self._serve_stale else None
             if stale is not None:
                 self._counters.stale += 1
-                return stale
+                return stale._replace(source=f"{stale.source}, remembered: no name server answers")
             failure = DnsAnswer(Code.SERVFAIL, is_ours=False)
             self._cache.put(key, failure, now)
         return failure

@@ -102,6 +102,8 @@ class DnsAnswer(NamedTuple):
     additional: tuple[Record, ...] = ()
     is_ours: bool = True
     """Whether this server has authority for the name."""
+    source: str = ""
+    """Which other server has given it, in words; empty without one."""
 
 
 class Parsed(NamedTuple):

@@ -117,6 +117,10 @@ class ProxyPlane:
         if not done.wait(APPLY_SECONDS):
             raise PlaneError("the proxy is too busy to take changes")
 
+    def reach(self, table: PortTable) -> Address:
+        """See `DataPlane`."""
+        return (table.addresses[0], table.port) if self._has_route or table.is_ipv6 else listen_address(table)
+
     def clean(self) -> None:
         """See `DataPlane`: nothing is left."""
 
@@ -203,7 +207,7 @@ class ProxyPlane:
         try:
             if not is_udp:
                 listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            address = (table.addresses[0], table.port) if self._has_route else listen_address(table)
+            address = self.reach(table)
             listening.bind(address)
             if not is_udp:
                 listening.listen(_BACKLOG)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import struct
 import threading
@@ -440,11 +441,20 @@ def test_a_client_that_asks_too_much_is_not_answered_for_a_while() -> None:
     assert limiter.allows("a")
 
 
+def own_sockets() -> tuple[socket.socket, socket.socket]:
+    """A UDP and a TCP socket with one free number: that of the one may be taken for the other."""
+    while True:
+        try:
+            return open_sockets("127.0.0.1", HostAddresses(["/nowhere/program"]), 0)
+        except OSError as error:
+            assert error.errno == errno.EADDRINUSE
+
+
 class Upstream:
     """Another server on UDP and TCP, whose answers a test makes."""
 
     def __init__(self, answers: Callable[[bytes], list[bytes]], whole: Callable[[bytes], bytes] | None = None) -> None:
-        self.udp, self.tcp = open_sockets("127.0.0.1", HostAddresses(["/nowhere/program"]), 0)
+        self.udp, self.tcp = own_sockets()
         self.port = self.udp.getsockname()[1]
         self._answers, self._whole = answers, whole
         self._threads = [threading.Thread(target=each, daemon=True) for each in (self._serve_udp, self._serve_tcp)]
@@ -533,7 +543,7 @@ def served() -> Iterator[tuple[str, int, MeshCounters]]:
     ports: list[int] = []
 
     def opened() -> tuple[socket.socket, socket.socket]:
-        udp, tcp = open_sockets("127.0.0.1", HostAddresses(["/nowhere/program"]), 0)
+        udp, tcp = own_sockets()
         ports.append(udp.getsockname()[1])
         ready.set()
         return udp, tcp

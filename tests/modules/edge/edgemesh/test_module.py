@@ -16,9 +16,21 @@ from edged.api import Pod, encode
 from metamanager.application import FOLLOW_RESOURCE, FOLLOWED, Target
 from modules.edge.edgemesh.applier import Applier
 from modules.edge.edgemesh.counters import MeshCollector, MeshCounters
+from modules.edge.edgemesh.dns.explaining import Resolution
+from modules.edge.edgemesh.dns.wire import WireError
 from modules.edge.edgemesh.module import EdgeMesh, MeshSettings
 from modules.edge.edgemesh.nft.watch import Loss, RulesWatch
+from modules.edge.edgemesh.owner import (
+    RESOLVE,
+    RESOURCE,
+    SERVICES,
+    NameAnswer,
+    ResolveRequest,
+    ServicesAnswer,
+    ServicesRequest,
+)
 from modules.edge.edgemesh.plane import DataPlane, PlaneError, Tables
+from modules.edge.edgemesh.tables import Address, PortTable
 from tests.modules.edge.edgemesh.objects import NODE, endpoint, endpoints_of, pod, service, slice_of
 
 
@@ -50,6 +62,10 @@ class Plane:
             raise PlaneError(self.refusals.pop())
         found = {table.service: [address for address, _ in table.inside.endpoints] for table in tables.values()}
         self.tables.append({**found, "pods": sorted(pods)})
+
+    def reach(self, table: PortTable) -> Address:
+        """Elsewhere."""
+        return "127.96.0.1", table.port + 20_000
 
     def clean(self) -> None:
         """Count."""
@@ -246,6 +262,12 @@ class _Known:
     def pods_changed(self, pods: Any) -> None:
         """Keep nothing."""
 
+    def explain(self, name: str, namespace: str, type_: str) -> Resolution:
+        """Know one name."""
+        if name == "bad..name":
+            raise WireError("a label is empty")
+        return Resolution(name, ("192.0.2.1",), f"{namespace} {type_}", ())
+
 
 def test_a_refused_change_is_tried_again(bee: Harness) -> None:
     """Case 21."""
@@ -275,6 +297,65 @@ def test_without_a_data_plane_the_readiness_says_why(bee: Harness) -> None:
     mesh.plane.refusals.append("fake")
     mesh.start()
     assert "not here" in bee.hive.readiness()[ModuleName.EDGEMESH].reason
+
+
+def test_the_owner_sees_which_endpoints_are_used_and_why_the_others_are_not(bee: Harness) -> None:
+    ends = (endpoint("192.0.2.2"), endpoint("192.0.2.3", ready=False), endpoint("10.86.0.9"))
+    other = service("db", "10.96.0.2", labels={"service.kubernetes.io/service-proxy-name": "x"})
+    headless = service("sets", "None")
+    stored: dict[str, list[Any]] = {
+        "service": [service(), other, headless],
+        "endpointslice": [slice_of(*ends), slice_of(*ends, name="sets")],
+    }
+    Mesh(bee, stored).start()
+    asking = bee.message(RESOURCE, SERVICES, ServicesRequest())
+    found = bee.ask(ModuleName.EDGEMESH, asking).content_as(ServicesAnswer)
+    assert (found.data_plane, found.problem, found.is_known) == ("fake", "", True)
+    db, sets, web = found.services
+    assert [(each.address, each.used, each.reason) for each in web.endpoints] == [
+        ("192.0.2.2", True, "used"),
+        ("192.0.2.3", False, "it is not ready"),
+        ("10.86.0.9", False, "its address is in another node's private network"),
+    ]
+    assert (web.carried_by, web.remark, web.number, web.used) == ("fake", "", 3, 1)
+    assert [(each.port, each.at) for each in web.ports] == [(80, "127.96.0.1:20080")]
+    assert (db.carried_by, db.remark) == ("", "a label leaves it to another proxy")
+    assert (sets.carried_by, sets.used, sets.addresses) == ("", 1, ())
+    one = bee.ask(ModuleName.EDGEMESH, bee.message(RESOURCE, SERVICES, ServicesRequest("default", "db")))
+    assert [each.name for each in one.content_as(ServicesAnswer).services] == ["db"]
+    none = bee.ask(ModuleName.EDGEMESH, bee.message(RESOURCE, SERVICES, ServicesRequest("other")))
+    assert none.content_as(ServicesAnswer).services == ()
+
+
+def test_the_owner_sees_what_differs_for_connections_from_outside(bee: Harness) -> None:
+    given = service(type="NodePort", externalTrafficPolicy="Local", ports=[{"port": 80, "nodePort": 30080}])
+    ends = (endpoint("192.0.2.2"), endpoint("192.0.2.3", ports=[]))
+    Mesh(bee, {"service": [given], "endpointslice": [slice_of(*ends)]}).start()
+    asking = bee.message(RESOURCE, SERVICES, ServicesRequest())
+    web = bee.ask(ModuleName.EDGEMESH, asking).content_as(ServicesAnswer).services[0]
+    assert [(each.used, each.reason) for each in web.endpoints] == [
+        (True, "used; from outside: the traffic policy is Local, and it is on another node")
+    ] * 2
+    assert [each.node_port for each in web.ports] == [30080]
+
+
+def test_the_owner_asks_for_names(bee: Harness) -> None:
+    mesh = Mesh(bee)
+    bee.add(EdgeMesh, MeshSettings(NODE), mesh.pods, [mesh.plane], mesh.counters, _Known)
+    bee.start()
+
+    def answer(name: str) -> NameAnswer:
+        asking = bee.message(RESOURCE, RESOLVE, ResolveRequest(name, "other", "SRV"))
+        return bee.ask(ModuleName.EDGEMESH, asking).content_as(NameAnswer)
+
+    assert msgspec.json.decode(answer("web").body, type=Resolution).problem == "other SRV"
+    assert answer("bad..name").error == "this is no name: a label is empty"
+
+
+def test_without_a_name_server_the_owner_sees_why(bee: Harness) -> None:
+    Mesh(bee).start()
+    asking = bee.message(RESOURCE, RESOLVE, ResolveRequest("web"))
+    assert "modules.edgeMesh.dns" in bee.ask(ModuleName.EDGEMESH, asking).content_as(NameAnswer).error
 
 
 class _Applying(Module):
