@@ -19,7 +19,11 @@ _WITH_STATUS: Final = (
 )  # fmt: skip
 _WITH_SCALE: Final = ("Deployment", "ReplicaSet", "StatefulSet")
 _IN_ALL: Final = ("Pod", "Service", "Deployment", "ReplicaSet", "DaemonSet", "StatefulSet", "Job", "CronJob")
-_FURTHER: Final = {"Pod": ("ephemeralcontainers",), "Namespace": ("finalize",)}
+_FURTHER: Final = {
+    "Pod": ("ephemeralcontainers",),
+    "Namespace": ("finalize",),
+    "CertificateSigningRequest": ("approval",),
+}
 """The subresources that are read and updated, beside `scale` and `status`."""
 _CREATED: Final = {
     "Pod": (CreatedSubresource("binding", "Binding"), CreatedSubresource("eviction", "Eviction", "policy", "v1")),

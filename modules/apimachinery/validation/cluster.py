@@ -9,7 +9,7 @@ from edged.validation.labels import taints
 from edged.validation.resources import amounts
 from edged.validation.rules import Fields, at_least, needed, non_negative, or_zero, pointer
 from modules.apimachinery.kinds import JsonObject
-from modules.apimachinery.validation.metadata import finalizers, immutable
+from modules.apimachinery.validation.metadata import finalizers
 
 _CIDR: Final = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 
@@ -70,8 +70,3 @@ def event(obj: Mapping[str, Any], path: str, found: Causes) -> None:
 
 
 certificate_request = Fields({"spec": or_zero(Fields({"request": needed(), "signerName": needed()}), {})})
-
-
-def certificate_request_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
-    """Check that a certificate request keeps what it asks for."""
-    immutable(new.get("spec"), live.get("spec"), "spec", found)

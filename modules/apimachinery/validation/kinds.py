@@ -7,7 +7,7 @@ from edged.validation.causes import Causes
 from edged.validation.names import faults_of_dns_1035_label, faults_of_label
 from edged.validation.rules import Fields, Rule, named
 from modules.apimachinery.kinds import JsonObject
-from modules.apimachinery.validation import classes, cluster, data, pods, rbac, services, storage, workloads
+from modules.apimachinery.validation import classes, cluster, data, devices, pods, rbac, services, storage, workloads
 from modules.apimachinery.validation.metadata import namespace_name, subdomain
 
 Update = Callable[[JsonObject, JsonObject, Causes], None]
@@ -35,18 +35,25 @@ RULES: Final[dict[str, KindRules]] = {
     "PersistentVolume": KindRules(storage.persistent_volume, storage.volume_update),
     "PersistentVolumeClaim": KindRules(storage.persistent_volume_claim, storage.claim_update),
     "VolumeAttachment": KindRules(storage.volume_attachment, storage.attachment_update),
-    "CSIDriver": KindRules(storage.csi_driver),
+    "CSIDriver": KindRules(storage.csi_driver, storage.csi_driver_update),
+    "StorageClass": KindRules(storage.storage_class, storage.storage_class_update),
+    "CSINode": KindRules(storage.csi_node, storage.csi_node_update),
+    "CSIStorageCapacity": KindRules(storage.csi_storage_capacity, storage.csi_storage_capacity_update),
+    "ResourceClaim": KindRules(update=devices.claim_update),
+    "ResourceSlice": KindRules(update=devices.slice_update),
     "Service": KindRules(services.service, services.service_update, name=named(faults_of_dns_1035_label)),
     "Endpoints": KindRules(services.endpoints),
     "EndpointSlice": KindRules(services.endpoint_slice, services.slice_update),
     "Lease": KindRules(cluster.lease),
-    "CertificateSigningRequest": KindRules(cluster.certificate_request, cluster.certificate_request_update),
+    "CertificateSigningRequest": KindRules(cluster.certificate_request),
     "Deployment": KindRules(workloads.deployment, workloads.keeping("selector")),
     "ReplicaSet": KindRules(workloads.replica_set, workloads.keeping("selector")),
     "DaemonSet": KindRules(workloads.daemon_set, workloads.keeping("selector")),
     "StatefulSet": KindRules(workloads.stateful_set, workloads.stateful_set_update, name=named(faults_of_label)),
     "Job": KindRules(workloads.job, workloads.job_update),
     "CronJob": KindRules(workloads.cron_job, name=workloads.cron_job_name),
+    "ReplicationController": KindRules(workloads.replication_controller),
+    "ControllerRevision": KindRules(workloads.controller_revision, workloads.controller_revision_update),
     "PodDisruptionBudget": KindRules(workloads.pod_disruption_budget),
     "PriorityClass": KindRules(classes.priority_class, classes.priority_class_update),
     "RuntimeClass": KindRules(classes.runtime_class, classes.runtime_class_update),

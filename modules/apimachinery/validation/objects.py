@@ -9,6 +9,7 @@ from modules.apimachinery.kinds import JsonObject, Kind, kind_named
 from modules.apimachinery.structural_schema.causes import InvalidFieldsError
 from modules.apimachinery.validation.kinds import RULES, KindRules, Update
 from modules.apimachinery.validation.metadata import check_metadata
+from modules.apimachinery.validation.statuses import STATUS_RULES, StatusRule
 
 _SHOWN: Final = 253
 """Characters of a name in a refusal."""
@@ -95,6 +96,24 @@ def validate_update(obj: JsonObject, live: JsonObject, update: Update | None = N
     changes = update or _rules(kind).update
     if changes is not None:
         changes(obj, live, found)
+    _refuse(obj, kind, found)
+
+
+def validate_status(obj: JsonObject, live: JsonObject, rule: StatusRule | None = None) -> None:
+    """Check a change of an object's status.
+
+    Args:
+        obj: the object after.
+        live: the object before.
+        rule: of the change; None: that of its kind.
+
+    Raises:
+        InvalidFieldsError: it breaks rules; each is told.
+    """
+    kind, found = kind_named(obj["kind"]), Causes()
+    check = rule or STATUS_RULES.get(kind.name)
+    if check is not None:
+        check(obj, live, found)
     _refuse(obj, kind, found)
 
 

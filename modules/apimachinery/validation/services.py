@@ -192,6 +192,24 @@ def service_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
         found.append(invalid("spec.clusterIPs[0]", given, "primary clusterIP can not be unset"))
     elif kept and kept[0] != given[0]:
         found.append(invalid("spec.clusterIPs[0]", given, "may not change once set"))
+    elif len(kept) == len(given) > 1 and kept[1] != given[1]:
+        found.append(invalid("spec.clusterIPs[1]", given, "may not change once set"))
+    _family_update(wanted, before, found)
+
+
+def _family_update(wanted: JsonObject, before: JsonObject, found: Causes) -> None:
+    """Check that a Service keeps the families of its addresses; only a second one comes and goes."""
+    kept, given = before.get("ipFamilies") or [], wanted.get("ipFamilies") or []
+    if _NONE in (wanted.get("clusterIP"), before.get("clusterIP")):
+        return
+    where = "spec.ipFamilies[0]"
+    if len(kept) > len(given) and not given:
+        found.append(invalid(where, given, "primary ipFamily can not be unset"))
+    elif kept and given and kept[: len(given)] != given[: len(kept)]:
+        found.append(invalid(where, given, "may not change once set"))
+    if len(kept) > len(given) == 1 and wanted.get("ipFamilyPolicy") != "SingleStack":
+        why = "must be set to 'SingleStack' when releasing the secondary ipFamily"
+        found.append(invalid("spec.ipFamilyPolicy", wanted.get("ipFamilyPolicy"), why))
 
 
 _ENDPOINT_ADDRESS: Final = Fields(

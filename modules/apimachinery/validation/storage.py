@@ -4,10 +4,21 @@ from collections.abc import Mapping
 from posixpath import normpath
 from typing import Any, Final
 
-from edged.validation.causes import Causes, forbidden, invalid, required, unsupported
-from edged.validation.labels import node_selector
+from edged.validation.causes import Causes, duplicate, forbidden, invalid, required, unsupported
+from edged.validation.labels import label_key, label_selector, node_selector
 from edged.validation.resources import amount_of
-from edged.validation.rules import Fields, Rule, Union, needed, no_backsteps, one_of, or_zero, pointer
+from edged.validation.rules import (
+    Each,
+    Fields,
+    Rule,
+    Union,
+    needed,
+    no_backsteps,
+    non_negative,
+    one_of,
+    or_zero,
+    pointer,
+)
 from edged.validation.volumes import (
     NETWORK_TYPES,
     NO_TYPE,
@@ -89,7 +100,8 @@ def volume_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
         )
     immutable(wanted.get("volumeMode"), before.get("volumeMode"), "volumeMode", found)
     if before.get("nodeAffinity") is not None and wanted.get("nodeAffinity") != before["nodeAffinity"]:
-        found.append(invalid("nodeAffinity", wanted.get("nodeAffinity"), "field is immutable"))
+        why = "field is immutable, except for updating from beta label to GA"
+        found.append(invalid("nodeAffinity", wanted.get("nodeAffinity"), why))
 
 
 def _source(spec: JsonObject, name: str) -> Any:
@@ -108,8 +120,7 @@ def claim_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
     if before.get("storageClassName") is None:
         wanted.pop("storageClassName", None)
     if (live.get("status") or {}).get("phase") == "Bound":
-        wanted.pop("resources", None)
-        before.pop("resources", None)
+        wanted["resources"], before["resources"] = map(_without_storage, (wanted, before))
     if {key: value for key, value in wanted.items() if value} != {key: value for key, value in before.items() if value}:
         of = "resources.requests and volumeAttributesClassName for bound claims"
         found.append(forbidden("spec", f"spec is immutable after creation except {of}"))
@@ -118,6 +129,16 @@ def claim_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
         if capacity is None or one <= capacity:
             why = "field can not be less than status.capacity"
             found.append(forbidden("spec.resources.requests.storage", why))
+
+    immutable((new.get("spec") or {}).get("volumeMode"), before.get("volumeMode"), "volumeMode", found)
+
+
+def _without_storage(spec: JsonObject) -> JsonObject:
+    """Return the resources of a claim without the size that it asks for."""
+    resources = spec.get("resources") or {}
+    requests = {name: amount for name, amount in (resources.get("requests") or {}).items() if name != "storage"}
+    others = {name: value for name, value in resources.items() if name != "requests"}
+    return {**others, "requests": requests} if requests else others
 
 
 def _size(spec: JsonObject) -> Any:
@@ -153,3 +174,70 @@ volume_attachment = Fields({"spec": or_zero(_attachment_spec, {})})
 def attachment_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
     """Check that an attachment keeps its spec."""
     immutable(new.get("spec"), live.get("spec"), "spec", found)
+
+
+def _provisioner(value: str, path: str, found: Causes) -> None:
+    label_key(value.lower(), path, found)
+
+
+storage_class = Fields(
+    {
+        "provisioner": needed(_provisioner),
+        "reclaimPolicy": pointer(one_of("Delete", "Retain")),
+        "volumeBindingMode": pointer(one_of("Immediate", "WaitForFirstConsumer")),
+    }
+)
+
+
+def storage_class_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
+    """Check that a StorageClass keeps how it makes volumes."""
+    for field in ("parameters", "provisioner", "reclaimPolicy"):
+        if (new.get(field) or None) != (live.get(field) or None):
+            found.append(forbidden(field, f"updates to {field} are forbidden."))
+    immutable(new.get("volumeBindingMode"), live.get("volumeBindingMode"), "volumeBindingMode", found)
+
+
+def csi_driver_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
+    """Check that a CSIDriver keeps how its volumes are attached and who makes them."""
+    wanted, before = new.get("spec") or {}, live.get("spec") or {}
+    for field, told in (("attachRequired", "attachedRequired"), ("volumeLifecycleModes", "volumeLifecycleModes")):
+        immutable(wanted.get(field), before.get(field), f"spec.{told}", found)
+
+
+def _drivers(value: Any, path: str, found: Causes) -> None:
+    seen = set[str]()
+    for index, driver in enumerate(value):
+        _DRIVER(driver, f"{path}[{index}]", found)
+        name = str(driver.get("name") or "")
+        if name in seen:
+            found.append(duplicate(f"{path}[{index}].name", name))
+        seen.add(name)
+
+
+_DRIVER: Final = Fields(
+    {
+        "name": needed(driver_name),
+        "nodeID": needed(),
+        "allocatable": Fields({"count": pointer(non_negative)}),
+        "topologyKeys": Each(label_key),
+    }
+)
+csi_node = Fields({"spec": Fields({"drivers": _drivers})})
+
+
+def csi_node_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
+    """Check that the drivers of a CSINode come and go, and do not change."""
+    before = {each.get("name"): each for each in (live.get("spec") or {}).get("drivers") or ()}
+    drivers = (new.get("spec") or {}).get("drivers") or []
+    for driver in drivers:
+        if before.get(driver.get("name"), driver) != driver:
+            found.append(invalid("CSINode", drivers, "field is immutable"))
+
+
+csi_storage_capacity = Fields({"nodeTopology": label_selector, "storageClassName": needed(subdomain)})
+
+
+def csi_storage_capacity_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
+    """Check that a CSIStorageCapacity keeps what it is about."""
+    for field in ("nodeTopology", "storageClassName"):
+        immutable(new.get(field), live.get(field), field, found)

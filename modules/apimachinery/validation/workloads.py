@@ -4,14 +4,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from edged.validation.causes import Causes, forbidden, invalid, required, unsupported
-from edged.validation.labels import label_selector
+from edged.validation.labels import label_selector, labels
 from edged.validation.names import faults_of_label
 from edged.validation.pods import pod_spec
 from edged.validation.rules import Each, Fields, Row, Rule, named, needed, non_negative, one_of, or_zero, pointer
 from edged.validation.volumes import claim_spec
 from modules.apimachinery.cron_schedule import parse_schedule, zone_named
 from modules.apimachinery.kinds import JsonObject
-from modules.apimachinery.validation.metadata import immutable, template_metadata
+from modules.apimachinery.validation.metadata import IMMUTABLE, immutable, template_metadata
 from modules.apimachinery.workload_selectors import matcher_of
 
 _LONGEST_CRON_JOB: Final = 52
@@ -122,6 +122,34 @@ deployment = Fields(
     }
 )
 replica_set = Fields({"spec": needed(Fields(_COMMON, _selector_of("replicaset"), _ALWAYS))})
+
+
+def _of_controller(value: Mapping[str, Any], path: str, found: Causes) -> None:
+    """Check that the selector of a ReplicationController, a table of labels, matches its template."""
+    selector = value.get("selector") or {}
+    of_template = ((value.get("template") or {}).get("metadata") or {}).get("labels") or {}
+    if any(of_template.get(name) != text for name, text in selector.items()):
+        why = "`selector` does not match template `labels`"
+        found.append(invalid(f"{path}.template.metadata.labels", of_template, why))
+
+
+replication_controller = Fields(
+    {
+        "spec": needed(
+            Fields(
+                {
+                    "minReadySeconds": non_negative,
+                    "selector": needed(labels),
+                    "replicas": pointer(non_negative),
+                    "template": needed(_TEMPLATE),
+                },
+                _of_controller,
+                _ALWAYS,
+            )
+        )
+    }
+)
+controller_revision = Fields({"data": needed(why="data is mandatory"), "revision": non_negative})
 daemon_set = Fields(
     {
         "spec": needed(
@@ -258,14 +286,36 @@ def keeping(*fields: str) -> Callable[[JsonObject, JsonObject, Causes], None]:
     return update
 
 
+_OF_JOB: Final = (
+    "selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy",
+)  # fmt: skip
+_PLACING: Final = ("nodeSelector", "tolerations", "schedulingGates")
+"""What of the pods of a Job may change, beside their labels, annotations and node affinity, before it begins."""
+
+
 def job_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
-    """Check a change of a Job: its template may change while it is suspended and has not begun."""
-    keeping("selector", "completionMode")(new, live, found)
-    spec, status = live.get("spec") or {}, live.get("status") or {}
-    if not (spec.get("suspend") and not status.get("startTime")):
-        keeping("template")(new, live, found)
-    if spec.get("completionMode") != "Indexed":
-        keeping("completions")(new, live, found)
+    """Check a change of a Job: where its pods go may change while it is suspended and has not begun."""
+    wanted, before, status = new.get("spec") or {}, live.get("spec") or {}, live.get("status") or {}
+    completions, path = wanted.get("completions"), "spec.completions"
+    if before.get("completionMode") != "Indexed":
+        immutable(completions, before.get("completions"), path, found)
+    elif completions is not None and completions not in (before.get("completions"), wanted.get("parallelism")):
+        found.append(invalid(path, completions, "can only be modified in tandem with spec.parallelism"))
+    keeping(*_OF_JOB)(new, live, found)
+    one, other = wanted.get("template") or {}, before.get("template") or {}
+    if before.get("suspend") and not status.get("startTime"):
+        one, other = map(_without_placing, (one, other))
+    if one != other:
+        found.append(invalid("spec.template", wanted.get("template"), IMMUTABLE))
+
+
+def _without_placing(template: JsonObject) -> JsonObject:
+    """Return a template without what may change before the first pod is made."""
+    spec = {name: value for name, value in (template.get("spec") or {}).items() if name not in _PLACING}
+    affinity = {name: value for name, value in (spec.pop("affinity", None) or {}).items() if name != "nodeAffinity"}
+    metadata = template.get("metadata") or {}
+    kept = {name: value for name, value in metadata.items() if name not in ("labels", "annotations")}
+    return {"metadata": kept, "spec": {**spec, "affinity": affinity}}
 
 
 _OF_STATEFUL_SET: Final = frozenset(
@@ -282,3 +332,8 @@ def stateful_set_update(new: JsonObject, live: JsonObject, found: Causes) -> Non
         known = "'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', "
         last = "'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
         found.append(forbidden("spec", f"updates to statefulset spec for fields other than {known}{last}"))
+
+
+def controller_revision_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
+    """Check that a ControllerRevision keeps its data."""
+    immutable(new.get("data"), live.get("data"), "data", found)

@@ -67,6 +67,7 @@ _CREATED: Final = {
 _LEASE: Final = "Lease"
 _FINALIZE: Final = "finalize"
 _EPHEMERAL: Final = "ephemeralcontainers"
+_APPROVAL: Final = "approval"
 _OF_NODES: Final = ("log", "exec", "attach", "portforward", "proxy")
 _POD: Final = "Pod"
 _SECRET: Final = kind_named("Secret")
@@ -187,7 +188,7 @@ def _carry_out(cluster: Cluster, request: ApiCall) -> ApiResult:
     creates = _CREATED.get((request.plural, request.subresource))
     if creates is not None and request.verb == "create" and request.name and not request.node:
         return ApiResult(creates(cluster, request.namespace, request.name, _object(request)), created=True)
-    is_closed = bool(request.node) and request.subresource == _EPHEMERAL
+    is_closed = bool(request.node) and request.subresource in (_EPHEMERAL, _APPROVAL)
     if is_closed or request.subresource not in ("", *subresources_of(cluster.storage.kinds, kind)):
         raise _no_subresource(request)
     match request.verb:
@@ -238,6 +239,8 @@ def _update_subresource(cluster: Cluster, request: ApiCall, key: ObjectKey, kind
         return cluster.finalize_namespace(new)
     if request.subresource == _EPHEMERAL:
         return _with_ephemeral_containers(cluster, key, new)
+    if request.subresource == _APPROVAL:
+        return cluster.update_approval(key, new)
     return cluster.update_status(key, new)
 
 
@@ -300,6 +303,8 @@ def _patch(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject:
         return cluster.update_status(key, merged)
     if request.subresource == _EPHEMERAL:
         return _with_ephemeral_containers(cluster, key, merged)
+    if request.subresource == _APPROVAL:
+        return cluster.update_approval(key, merged)
     return cluster.update({**merged, "kind": live["kind"], "apiVersion": live["apiVersion"]})
 
 

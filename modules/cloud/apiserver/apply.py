@@ -12,7 +12,7 @@ from modules.apimachinery.kinds import LAST_APPLIED, JsonObject, kind_named
 from modules.apimachinery.validation.objects import validate_object
 from modules.cloud.apiserver.kind_defaults import with_defaults
 from modules.cloud.apiserver.shapes import shaped
-from modules.cloud.apiserver.workload_defaults import WORKLOADS
+from modules.cloud.apiserver.strategies import without_status
 
 _SERVERS_METADATA = ("uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "generation")
 
@@ -51,12 +51,9 @@ def applied(manifest: JsonObject, live: JsonObject | None) -> JsonObject:
 
 
 def with_server_fields_removed(obj: JsonObject) -> JsonObject:
-    """Return a new object without the metadata that a server sets, and a pod or workload without a status."""
+    """Return a new object without what its creation does not set: the server's metadata, and most statuses."""
     metadata = {name: value for name, value in obj["metadata"].items() if name not in _SERVERS_METADATA}
-    new = {**obj, "metadata": metadata}
-    if new["kind"] == "Pod" or new["kind"] in WORKLOADS:
-        new.pop("status", None)
-    return new
+    return without_status({**obj, "metadata": metadata})
 
 
 def _remembering(manifest: JsonObject) -> JsonObject:

@@ -30,7 +30,8 @@ from modules.apimachinery.kinds import (
 )
 from modules.apimachinery.times import format_rfc3339
 from modules.apimachinery.validation.kinds import Update
-from modules.apimachinery.validation.objects import validate_metadata, validate_object, validate_update
+from modules.apimachinery.validation.objects import validate_metadata, validate_object, validate_status, validate_update
+from modules.apimachinery.validation.statuses import certificate_approval
 from modules.cloud.apiextensions.admission import CustomAdmission
 from modules.cloud.apiextensions.calls import subresources_of
 from modules.cloud.apiextensions.objects import with_new_status
@@ -54,8 +55,9 @@ from modules.cloud.apiserver.pod_scheduler import PodScheduler
 from modules.cloud.apiserver.service_addresses import ServiceRanges, with_addresses, with_kept_addresses
 from modules.cloud.apiserver.service_addresses import service_ranges as default_ranges
 from modules.cloud.apiserver.shapes import shaped
+from modules.cloud.apiserver.strategies import with_approval, with_changed_status, with_kept_fields
 from modules.cloud.apiserver.volume_binder import bind_volumes
-from modules.cloud.apiserver.workload_defaults import WORKLOADS, with_job_selector
+from modules.cloud.apiserver.workload_defaults import with_job_selector
 from modules.cloud.storage.object_storage import Storage
 
 if TYPE_CHECKING:
@@ -76,11 +78,6 @@ _NAMESPACE = kind_named("Namespace")
 _SERVICE = kind_named("Service")
 _JOB = "Job"
 _OF_DELETION = ("deletionTimestamp", "deletionGracePeriodSeconds")
-_KEPT = ("name", "namespace", *_OF_DELETION)
-"""Metadata that a patch of the status does not change."""
-_KEPT_OF_PODS = ("ownerReferences", "finalizers")
-"""Metadata that a patch of a pod's status does not change, either (Kubernetes' podStatusStrategy): a node must not set
-an owner by a status."""
 _STORAGE = ("PersistentVolumeClaim", "PersistentVolume")
 
 
@@ -234,8 +231,8 @@ class Cluster:
         return self._bound(self._create(self._track(None, new)))
 
     def update(self, obj: JsonObject, changes: Update | None = None) -> JsonObject:
-        """Replace an object, and return it. A pod's status stays, and only mutable fields of its spec may change.
-        A deletion that has begun goes on, and none begins.
+        """Replace an object, and return it. A status that is a subresource stays. A deletion that has begun goes on,
+        and none begins.
 
         Args:
             obj: the new state.
@@ -251,10 +248,7 @@ class Cluster:
         is_namespace = obj["kind"] == _NAMESPACE.name
         new = with_stored_state(obj, live) if is_namespace else _with_kept(with_defaults(obj), live)
         new = _with_deletion_of(live, new)
-        if new["kind"] == _POD.name:
-            new = {**new, "status": live.get("status", {})}
-        elif new["kind"] in WORKLOADS:
-            new = {**{name: value for name, value in new.items() if name != "status"}, **_status_of(live)}
+        new = with_kept_fields(new, live)
         self._admit(live, new)
         new = self._chain.admitted(new, live)
         if self.storage.kinds.custom_of(new) is None:
@@ -322,15 +316,22 @@ class Cluster:
         validate_schema(merged)
         if "metadata" not in merged:
             raise BadRequestError("the patch takes the object's metadata away")
-        merged["spec"] = live.get("spec", {})
-        for name in ("kind", "apiVersion"):
-            merged[name] = live[name]
-        kept = _KEPT if key.kind != _POD.name else (*_KEPT, *_KEPT_OF_PODS)
-        merged["metadata"] = {
-            **{name: value for name, value in merged["metadata"].items() if name not in kept},
-            **{name: value for name, value in live["metadata"].items() if name in kept},
-        }
-        return self.replace(merged)
+        changed = with_changed_status(merged, live)
+        validate_status(changed, live)
+        return self.replace(changed)
+
+    def update_approval(self, key: ObjectKey, new: JsonObject) -> JsonObject:
+        """Store the conditions of a certificate request, as its subresource `approval` sets them.
+
+        Raises:
+            NotFoundError: no such request.
+            ConflictError: the new state has another uid or resourceVersion.
+            InvalidFieldsError: the conditions break a rule.
+        """
+        live = self.storage.get(key)
+        changed = with_approval(new, live, format_rfc3339(self.clock.now()))
+        validate_status(changed, live, certificate_approval)
+        return self.replace(changed)
 
     def replace_status(self, key: ObjectKey, status: JsonObject) -> JsonObject:
         """Replace the object's status.
@@ -441,10 +442,6 @@ def _with_kept(new: JsonObject, live: JsonObject) -> JsonObject:
 def _with_finalizers(obj: JsonObject, finalizers: list[str]) -> JsonObject:
     metadata = {name: value for name, value in obj["metadata"].items() if name != "finalizers"}
     return {**obj, "metadata": {**metadata, "finalizers": finalizers} if finalizers else metadata}
-
-
-def _status_of(obj: JsonObject) -> JsonObject:
-    return {"status": obj["status"]} if "status" in obj else {}
 
 
 def _with_stored_managers(live: JsonObject | None, new: JsonObject) -> JsonObject:

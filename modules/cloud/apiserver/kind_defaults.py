@@ -115,5 +115,6 @@ _DEFAULTS: Final[dict[str, Callable[[JsonObject], JsonObject]]] = {
     "PersistentVolumeClaim": _claim,
     "PriorityClass": lambda obj: {"value": 0, "preemptionPolicy": "PreemptLowerPriority", **obj},
     **dict.fromkeys(("RoleBinding", "ClusterRoleBinding"), _binding),
+    "StorageClass": lambda obj: {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate", **obj},
     "CSIDriver": lambda obj: {**obj, "spec": {**_CSI_DRIVER, **(obj.get("spec") or {})}},
 }

@@ -69,6 +69,18 @@ def _replica_set(obj: JsonObject) -> None:
     _template(spec)
 
 
+def _replication_controller(obj: JsonObject) -> None:
+    spec = _spec_of(obj)
+    spec.setdefault("replicas", 1)
+    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
+    if labels:
+        if not spec.get("selector"):
+            spec["selector"] = dict(labels)
+        if not obj["metadata"].get("labels"):
+            obj["metadata"]["labels"] = dict(labels)
+    _template(spec)
+
+
 def _daemon_set(obj: JsonObject) -> None:
     spec = _spec_of(obj)
     strategy = spec.setdefault("updateStrategy", {})
@@ -125,6 +137,7 @@ def _cron_job(obj: JsonObject) -> None:
 _COMPLETE: Final[Mapping[str, Callable[[JsonObject], None]]] = {
     "Deployment": _deployment,
     "ReplicaSet": _replica_set,
+    "ReplicationController": _replication_controller,
     "DaemonSet": _daemon_set,
     "StatefulSet": _stateful_set,
     "Job": _job,

@@ -7,6 +7,8 @@ from modules.apimachinery.times import format_rfc3339
 
 _OF_SERVER: Final = ("uid", "creationTimestamp", "resourceVersion", "generation", "namespace")
 """Metadata that no update changes."""
+_COUNTED_WHOLE: Final = ("EndpointSlice",)
+"""Kinds without a spec whose generation counts each change beside metadata."""
 
 
 def prepared_for_create(obj: JsonObject, key: ObjectKey, kind: Kind, uid: str, now: float) -> JsonObject:
@@ -56,11 +58,11 @@ def _generation_of(obj: JsonObject) -> int:
 def _spec_changed(old: JsonObject, new: JsonObject) -> bool:
     """Return whether the generation increases: Kubernetes counts a changed spec, and the start of a deletion."""
     marks = [metadata_of(obj).get("deletionTimestamp") for obj in (old, new)]
-    if is_custom(new):
+    if is_custom(new) or new["kind"] in _COUNTED_WHOLE:
         return marks[0] != marks[1] or _counted(old) != _counted(new)
     return old.get("spec") != new.get("spec") or marks[0] != marks[1]
 
 
 def _counted(obj: JsonObject) -> JsonObject:
-    """Return the part of a custom object whose changes its generation counts."""
+    """Return the part of an object without a spec, or of a custom one, whose changes its generation counts."""
     return {name: value for name, value in obj.items() if name not in ("metadata", "status", "apiVersion")}

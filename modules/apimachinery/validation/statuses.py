@@ -1,0 +1,117 @@
+"""The rules of statuses, which the subresource `status` checks (Kubernetes 1.32: `Validate…StatusUpdate`)."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from edged.validation.causes import Causes, forbidden, invalid, unsupported
+from edged.validation.rules import non_negative
+from modules.apimachinery.kinds import JsonObject
+
+StatusRule = Callable[[JsonObject, JsonObject, Causes], None]
+"""A rule of a changed status: the object after and before, and the causes to append to."""
+
+APPROVED: Final = "Approved"
+DENIED: Final = "Denied"
+_FAILED: Final = "Failed"
+_TOTAL: Final = "replicas"
+_TERMINAL: Final = ("Failed", "Complete", "FailureTarget")
+
+
+def _status(obj: JsonObject) -> JsonObject:
+    return obj.get("status") or {}
+
+
+def _counts(names: Iterable[str], within: Sequence[str] = ()) -> StatusRule:
+    """Return the rule that numbers are not negative, and that some are at most `status.replicas`."""
+
+    def rule(new: JsonObject, live: JsonObject, found: Causes) -> None:
+        status, total = _status(new), _status(new).get(_TOTAL) or 0
+        for name in (*names, "observedGeneration"):
+            non_negative(status.get(name) or 0, f"status.{name}", found)
+        for name in within:
+            if (number := status.get(name) or 0) > total:
+                found.append(invalid(f"status.{name}", number, "cannot be greater than status.replicas"))
+        available = status.get("availableReplicas") or 0
+        if "availableReplicas" in within and available > (status.get("readyReplicas") or 0):
+            found.append(invalid("status.availableReplicas", available, "cannot be greater than readyReplicas"))
+        if (status.get("collisionCount") or 0) < (_status(live).get("collisionCount") or 0):
+            found.append(invalid("status.collisionCount", status.get("collisionCount") or 0, "cannot be decremented"))
+
+    return rule
+
+
+def _holds(obj: JsonObject, kind: str) -> bool:
+    conditions = _status(obj).get("conditions") or ()
+    return any(each.get("type") == kind and each.get("status") == "True" for each in conditions)
+
+
+def _job(new: JsonObject, live: JsonObject, found: Causes) -> None:
+    status, before = _status(new), _status(live)
+    for name in ("active", "succeeded", "failed", "ready", "terminating"):
+        non_negative(status.get(name) or 0, f"status.{name}", found)
+    for kind in _TERMINAL:
+        if _holds(live, kind) and not _holds(new, kind):
+            why = f"cannot disable the terminal {kind}=True condition"
+            found.append(invalid("status.conditions", status.get("conditions") or [], why))
+    for name in ("failed", "succeeded"):
+        if (status.get(name) or 0) < (before.get(name) or 0):
+            found.append(invalid(f"status.{name}", status.get(name) or 0, f"cannot decrease the {name} counter"))
+
+
+def _conditions(obj: JsonObject, kind: str) -> list[Any]:
+    return [each for each in _status(obj).get("conditions") or () if each.get("type") == kind]
+
+
+def certificate_approval(new: JsonObject, live: JsonObject, found: Causes) -> None:
+    """Check a change by the subresource `approval`, which adds the conditions Approved and Denied."""
+    where = "status.conditions"
+    for kind in (APPROVED, DENIED, _FAILED):
+        if len(_conditions(new, kind)) < len(_conditions(live, kind)):
+            found.append(forbidden(where, f'updates may not remove a condition of type "{kind}"'))
+    for index, each in enumerate(_status(new).get("conditions") or ()):
+        if each.get("type") in (APPROVED, DENIED, _FAILED) and each.get("status") != "True":
+            found.append(unsupported(f"{where}[{index}].status", each.get("status"), ["True"]))
+    if _conditions(new, APPROVED) and _conditions(new, DENIED):
+        found.append(invalid(where, DENIED, "Approved and Denied conditions are mutually exclusive"))
+
+
+def _certificate(new: JsonObject, live: JsonObject, found: Causes) -> None:
+    certificate_approval(new, live, found)
+    for kind in (APPROVED, DENIED):
+        before, after = _conditions(live, kind), _conditions(new, kind)
+        if len(after) > len(before):
+            found.append(forbidden("status.conditions", f'updates may not add a condition of type "{kind}"'))
+        elif len(after) == len(before) and after != before:
+            found.append(forbidden("status.conditions", f'updates may not modify a condition of type "{kind}"'))
+    issued = _status(live).get("certificate")
+    if issued and _status(new).get("certificate") != issued:
+        found.append(forbidden("status.certificate", "updates may not modify existing certificate content"))
+
+
+_OF_REPLICAS: Final = ("replicas", "readyReplicas", "availableReplicas")
+STATUS_RULES: Final[dict[str, StatusRule]] = {
+    "Deployment": _counts(
+        (*_OF_REPLICAS, "updatedReplicas", "unavailableReplicas"),
+        ("updatedReplicas", "readyReplicas", "availableReplicas"),
+    ),
+    "ReplicaSet": _counts(
+        (*_OF_REPLICAS, "fullyLabeledReplicas"), ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
+    ),
+    "ReplicationController": _counts(
+        (*_OF_REPLICAS, "fullyLabeledReplicas"), ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
+    ),
+    "StatefulSet": _counts(
+        (*_OF_REPLICAS, "currentReplicas", "updatedReplicas"),
+        ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"),
+    ),
+    "DaemonSet": _counts(
+        (
+            "currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady",
+            "updatedNumberScheduled", "numberAvailable", "numberUnavailable",
+        )
+    ),
+    "PodDisruptionBudget": _counts(("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")),
+    "Job": _job,
+    "CertificateSigningRequest": _certificate,
+}  # fmt: skip
+"""By kind. Other statuses have only their schema."""

@@ -1,0 +1,84 @@
+"""What a request cannot set: the parts of an object that a create drops, and that an update keeps as they are stored.
+
+From the strategies of kube-apiserver 1.32 (`pkg/registry/*/strategy.go`: PrepareForCreate and PrepareForUpdate). Custom
+kinds have rules of their own; see `modules.cloud.apiextensions.objects`.
+"""
+
+from typing import Final
+
+from modules.apimachinery.kinds import JsonObject, is_custom, kind_named
+from modules.apimachinery.served_resources import resource_of
+
+_STATUS: Final = "status"
+_WITH_STATUS_AT_CREATION: Final = "Node"
+"""The kind whose objects are created with a status: kubelets register themselves so."""
+_SPEC_OF_CREATION: Final = "CertificateSigningRequest"
+"""The kind whose spec no update changes, and none is refused for."""
+_KEPT_BY_STATUS: Final = ("name", "namespace", "deletionTimestamp", "deletionGracePeriodSeconds")
+"""Metadata that a change of a status does not change."""
+_ALSO_KEPT: Final = {
+    "Pod": ("ownerReferences", "finalizers"),
+    "Deployment": ("labels",),
+}
+"""The same by kind: a node must not set an owner of a pod by its status."""
+_META_KEPT: Final = ("VolumeAttachment", "ResourceClaim", "CustomResourceDefinition")
+"""Kinds of which a change of the status changes no metadata at all."""
+_SERVED: Final = ("resourceVersion", "managedFields")
+"""Metadata that a request may name even then."""
+
+
+def has_status(obj: JsonObject) -> bool:
+    """Return whether the status of an object of the API server's own kinds is a subresource."""
+    return not is_custom(obj) and _STATUS in resource_of(kind_named(obj["kind"])).subresources
+
+
+def without_status(obj: JsonObject) -> JsonObject:
+    """Return a new object without the status that its creation does not set."""
+    if _STATUS not in obj or not has_status(obj) or obj["kind"] == _WITH_STATUS_AT_CREATION:
+        return obj
+    return {name: value for name, value in obj.items() if name != _STATUS}
+
+
+def with_kept_fields(new: JsonObject, live: JsonObject) -> JsonObject:
+    """Return a new state of an object with what an update of it keeps: a status that is a subresource."""
+    if not has_status(new):
+        return new
+    kept = (_STATUS, "spec") if new["kind"] == _SPEC_OF_CREATION else (_STATUS,)
+    others = {name: value for name, value in new.items() if name not in kept}
+    return {**others, **{name: live[name] for name in kept if name in live}}
+
+
+def with_changed_status(new: JsonObject, live: JsonObject) -> JsonObject:
+    """Return the stored object with the status of a new state, and with that part of its metadata that a change of the
+    status may change, too.
+    """
+    kind, metadata, before = live["kind"], new["metadata"], live["metadata"]
+    if kind in _META_KEPT:
+        served = {name: metadata[name] for name in _SERVED if name in metadata}
+        metadata = {**{name: value for name, value in before.items() if name not in _SERVED}, **served}
+    else:
+        kept = (*_KEPT_BY_STATUS, *_ALSO_KEPT.get(kind, ()))
+        metadata = {
+            **{name: value for name, value in metadata.items() if name not in kept},
+            **{name: value for name, value in before.items() if name in kept},
+        }
+    status = {_STATUS: new[_STATUS]} if _STATUS in new else {}
+    return {**{name: value for name, value in live.items() if name != _STATUS}, "metadata": metadata, **status}
+
+
+def with_approval(new: JsonObject, live: JsonObject, now: str) -> JsonObject:
+    """Return a stored certificate request with the conditions of a new state, which get their times, and with its
+    metadata.
+    """
+    before = (live.get(_STATUS) or {}).get("conditions") or ()
+    conditions = [_timed(each, before, now) for each in (new.get(_STATUS) or {}).get("conditions") or ()]
+    status = {**(live.get(_STATUS) or {}), "conditions": conditions}
+    return {**with_changed_status({**new, _STATUS: status}, live), _STATUS: status}
+
+
+def _timed(condition: JsonObject, before: object, now: str) -> JsonObject:
+    known = [each for each in before if isinstance(each, dict)] if isinstance(before, list) else []
+    same = next((each for each in known if each.get("type") == condition.get("type")), None)
+    since = same.get("lastTransitionTime") if same and same.get("status") == condition.get("status") else None
+    times = {"lastUpdateTime": now, "lastTransitionTime": since or now}
+    return {**condition, **{name: condition.get(name) or time for name, time in times.items()}}

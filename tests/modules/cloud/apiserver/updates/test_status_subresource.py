@@ -1,0 +1,259 @@
+"""The subresource `status` of each kind that has it, and what moves an object's generation."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from beehive.clock import RealClock
+from modules.apimachinery.api_errors import ApiError
+from modules.apimachinery.kinds import KINDS, key_of, kind_named
+from modules.apimachinery.served_resources import RESOURCES
+from modules.apimachinery.strategic_merge import merge_json
+from modules.cloud.apiserver.admission.chain import PLUGINS
+from modules.cloud.apiserver.api_calls import serve
+from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.system_objects import make_system_objects
+from modules.cloud.client.calls import MERGE, ApiCall, ApiResult
+from tests.modules.cloud.apiserver.updates.samples import sample
+
+Json = dict[str, Any]
+
+_names = (f"x{number}" for number in itertools.count())
+_CONDITION = {"conditions": [{"type": "a.b/c", "status": "True"}]}
+_STATUSES: dict[str, Json] = {
+    "Pod": {"message": "busy"},
+    "Service": {"loadBalancer": {"ingress": [{"ip": "192.0.2.9"}]}},
+    "Node": {"conditions": [{"type": "Ready", "status": "True"}]},
+    "Namespace": _CONDITION,
+    "PersistentVolume": {"phase": "Failed"},
+    "PersistentVolumeClaim": {"phase": "Lost"},
+    "VolumeAttachment": {"attached": True},
+    "CertificateSigningRequest": {"certificate": "Y2VydGlmaWNhdGU="},
+    "Deployment": {"replicas": 1},
+    "ReplicaSet": {"replicas": 1},
+    "DaemonSet": {
+        "currentNumberScheduled": 1, "numberMisscheduled": 0, "desiredNumberScheduled": 1, "numberReady": 1,
+    },
+    "StatefulSet": {"replicas": 1},
+    "Job": {"active": 1},
+    "CronJob": {"lastScheduleTime": "2026-01-01T00:00:00Z"},
+    "PodDisruptionBudget": {
+        "disruptionsAllowed": 1, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1,
+    },
+    "ReplicationController": {"replicas": 1},
+    "ResourceClaim": {"reservedFor": [{"resource": "pods", "name": "a", "uid": "b"}]},
+}  # fmt: skip
+"""By kind: what a controller says of an object."""
+_SPECS: dict[str, Json] = {
+    "Pod": {"activeDeadlineSeconds": 5},
+    "Service": {"selector": {"app": "z"}},
+    "Node": {"unschedulable": True},
+    "Namespace": {"finalizers": ["kubernetes", "a.b/c"]},
+    "PersistentVolume": {"capacity": {"storage": "2Gi"}},
+    "PersistentVolumeClaim": {"volumeName": "v"},
+    "VolumeAttachment": {"nodeName": "n2"},
+    "CertificateSigningRequest": {"signerName": "example.com/other"},
+    "DaemonSet": {"minReadySeconds": 5},
+    "Job": {"parallelism": 3},
+    "CronJob": {"suspend": True},
+    "PodDisruptionBudget": {"minAvailable": 2},
+    "ResourceClaim": {"devices": {"requests": []}},
+}
+"""By kind: another spec; of kinds that are not here, other replicas."""
+_KEPT_METADATA = ("VolumeAttachment", "ResourceClaim")
+_KEPT_LABELS = (*_KEPT_METADATA, "Deployment")
+_COUNTED: dict[str, Json] = {
+    **{kind.name: {"spec": _SPECS.get(kind.name, {"replicas": 2})} for kind in KINDS if kind.counts_generations},
+    "EndpointSlice": {"endpoints": [{"addresses": ["192.0.2.7"]}]},
+    "CSIDriver": {"spec": {"podInfoOnMount": True}},
+    "ResourceSlice": {"spec": {"pool": {"generation": 3}}},
+    "DeviceClass": {"spec": {"selectors": [{"cel": {"expression": "true"}}]}},
+}
+del _COUNTED["PriorityClass"]  # has no spec, and always its first generation
+del _COUNTED["CustomResourceDefinition"]  # see below
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Cluster:
+    made = Cluster(RealClock(), plugins=PLUGINS)
+    make_system_objects(made)
+    return made
+
+
+def make(cluster: Cluster, kind: str) -> Json:
+    return cluster.create(sample(kind, next(_names)))
+
+
+def put(cluster: Cluster, obj: Json, subresource: str = "", verb: str = "update") -> ApiResult:
+    """Write an object by the API, as a patch that has all of it, or as an update."""
+    kind = kind_named(obj["kind"])
+    return serve(
+        cluster,
+        ApiCall(
+            verb=verb,
+            api_version=kind.api_version,
+            plural=kind.plural,
+            namespace=obj["metadata"].get("namespace", ""),
+            name=obj["metadata"]["name"],
+            subresource=subresource,
+            patch_type=MERGE if verb == "patch" else "",
+            body=obj,
+        ),
+    )
+
+
+def test_each_kind_with_the_subresource_is_here() -> None:
+    assert set(_STATUSES) == {each.kind for each in RESOURCES if "status" in each.subresources}
+
+
+@pytest.mark.parametrize("kind", sorted(_STATUSES))
+def test_a_new_object_has_no_status_of_its_request(cluster: Cluster, kind: str) -> None:
+    wanted = sample(kind, next(_names), status=_STATUSES[kind])
+    served = kind_named(kind)
+    call = ApiCall(
+        verb="create",
+        api_version=served.api_version,
+        plural=served.plural,
+        namespace="default" if served.namespaced else "",
+        body=wanted,
+    )
+    made = serve(cluster, call).object
+    assert made is not None
+    says = _STATUSES[kind].items() <= (made.get("status") or {}).items()
+    assert says is (kind == "Node"), "only nodes register with their status"
+
+
+@pytest.mark.parametrize("verb", ["update", "patch"])
+@pytest.mark.parametrize("kind", sorted(_STATUSES))
+def test_a_write_of_the_object_does_not_change_its_status(cluster: Cluster, kind: str, verb: str) -> None:
+    stored = make(cluster, kind)
+    wanted = merge_json(stored, {"metadata": {"labels": {"a": "b"}}, "status": _STATUSES[kind]})
+    changed = put(cluster, wanted, verb=verb).object
+    assert changed is not None
+    assert changed.get("status") == stored.get("status")
+    assert changed["metadata"]["labels"]["a"] == "b"
+
+
+@pytest.mark.parametrize("verb", ["update", "patch"])
+@pytest.mark.parametrize("kind", sorted(_STATUSES))
+def test_a_write_of_the_status_changes_nothing_else(cluster: Cluster, kind: str, verb: str) -> None:
+    stored = make(cluster, kind)
+    spec = _SPECS.get(kind, {"replicas": 2})
+    change = {"spec": spec, "metadata": {"labels": {"a": "b"}}, "status": _STATUSES[kind]}
+    changed = put(cluster, merge_json(stored, change), "status", verb).object
+    assert changed is not None
+    assert _STATUSES[kind].items() <= changed["status"].items()
+    assert changed["spec"] == stored["spec"]
+    assert changed["metadata"].get("generation") == stored["metadata"].get("generation")
+    assert ("a" in (changed["metadata"].get("labels") or {})) is (kind not in _KEPT_LABELS)
+
+
+@pytest.mark.parametrize("kind", sorted(_COUNTED))
+def test_the_generation_moves_with_the_spec_only(cluster: Cluster, kind: str) -> None:
+    stored = make(cluster, kind)
+    assert stored["metadata"]["generation"] == 1
+    labelled = cluster.update(merge_json(stored, {"metadata": {"labels": {"a": "b"}, "generation": 7}}))
+    assert labelled["metadata"]["generation"] == 1
+    changed = cluster.update(merge_json(labelled, _COUNTED[kind]))
+    assert changed["metadata"]["generation"] == 2
+
+
+_ROWS = [
+    ("Deployment", {"replicas": -1}, "status.replicas", "must be greater than or equal to 0"),
+    (
+        "Deployment",
+        {"replicas": 1, "readyReplicas": 2},
+        "status.readyReplicas",
+        "cannot be greater than status.replicas",
+    ),
+    (
+        "ReplicaSet",
+        {"replicas": 2, "readyReplicas": 1, "availableReplicas": 2},
+        "status.availableReplicas",
+        "cannot be greater than readyReplicas",
+    ),
+    ("StatefulSet", {"replicas": 1, "currentReplicas": 2}, "status.currentReplicas", "cannot be greater than"),
+    ("DaemonSet", {"numberReady": -1}, "status.numberReady", "must be greater than or equal to 0"),
+    ("ReplicationController", {"replicas": 0, "readyReplicas": 1}, "status.readyReplicas", "cannot be greater than"),
+    ("PodDisruptionBudget", {"disruptionsAllowed": -1}, "status.disruptionsAllowed", "must be greater than"),
+    ("Job", {"failed": -1}, "status.failed", "must be greater than or equal to 0"),
+]
+
+
+@pytest.mark.parametrize(("kind", "status", "field", "words"), _ROWS)
+def test_a_status_has_rules(cluster: Cluster, kind: str, status: Json, field: str, words: str) -> None:
+    stored = make(cluster, kind)
+    refusal = put(cluster, {**stored, "status": status}, "status").refusal
+    assert refusal is not None
+    assert refusal["code"] == 422
+    assert any(words in each["message"] for each in refusal["details"]["causes"] if each["field"] == field)
+
+
+def test_what_a_job_has_counted_stays(cluster: Cluster) -> None:
+    stored = put(cluster, {**make(cluster, "Job"), "status": {"failed": 2}}, "status").object
+    assert stored is not None
+    refusal = put(cluster, {**stored, "status": {"failed": 1}}, "status").refusal
+    assert refusal is not None
+    assert "cannot decrease the failed counter" in refusal["message"]
+
+
+def test_a_certificate_request_is_approved_by_its_own_subresource(cluster: Cluster) -> None:
+    stored = make(cluster, "CertificateSigningRequest")
+    approved = {"type": "Approved", "status": "True", "reason": "KubectlApprove"}
+    wanted = {**stored, "status": {"conditions": [approved], "certificate": "eA=="}}
+    refusal = put(cluster, wanted, "status").refusal
+    assert refusal is not None
+    assert 'updates may not add a condition of type "Approved"' in refusal["message"]
+    changed = put(cluster, wanted, "approval").object
+    assert changed is not None
+    (condition,) = changed["status"]["conditions"]
+    assert condition["lastUpdateTime"] == condition["lastTransitionTime"]
+    assert "certificate" not in changed["status"]
+    for conditions, words in (
+        ([], 'updates may not remove a condition of type "Approved"'),
+        ([condition, {"type": "Denied", "status": "True"}], "Approved and Denied conditions are mutually exclusive"),
+    ):
+        refusal = put(cluster, {**changed, "status": {"conditions": conditions}}, "approval").refusal
+        assert refusal is not None
+        assert words in refusal["message"]
+    issued = put(cluster, {**changed, "status": {"conditions": [condition], "certificate": "eA=="}}, "status").object
+    assert issued is not None
+    other = {**issued, "status": {**issued["status"], "certificate": "eQ=="}}
+    refusal = put(cluster, other, "status").refusal
+    assert refusal is not None
+    assert "updates may not modify existing certificate content" in refusal["message"]
+
+
+def test_a_node_approves_no_request(cluster: Cluster) -> None:
+    stored = make(cluster, "CertificateSigningRequest")
+    call = ApiCall(
+        verb="update",
+        api_version="certificates.k8s.io/v1",
+        plural="certificatesigningrequests",
+        name=stored["metadata"]["name"],
+        subresource="approval",
+        body=stored,
+        node="n1",
+    )
+    refusal = serve(cluster, call).refusal
+    assert refusal is not None
+    assert refusal["code"] == 404
+
+
+def test_the_status_of_a_definition_is_the_servers(cluster: Cluster) -> None:
+    stored = cluster.apply(sample("CustomResourceDefinition", "samples.example.com"))[0]
+    wanted = merge_json(stored, {"status": {"conditions": []}, "metadata": {"labels": {"a": "b"}}})
+    changed = cluster.update(wanted)
+    assert changed["status"] == stored["status"]
+    assert changed["metadata"]["generation"] == 1
+
+
+def test_a_stale_status_is_refused(cluster: Cluster) -> None:
+    stored = make(cluster, "Deployment")
+    cluster.update(merge_json(stored, {"metadata": {"labels": {"a": "b"}}}))
+    with pytest.raises(ApiError) as refused:
+        cluster.update_status(key_of(stored), {**stored, "status": {}})
+    assert refused.value.code == 409
