@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import Connection, Engine, bindparam, select
+from sqlalchemy import Connection, Dialect, bindparam, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from modules.cloud.storage.database.tables import sessions, state
@@ -19,20 +19,20 @@ class Beginning:
     its first use.
 
     Args:
-        engine: of SQLite or PostgreSQL.
+        dialect: of SQLite or PostgreSQL.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, dialect: Dialect) -> None:
         query = select(state.c.revision, state.c.compacted).with_for_update()
-        self._query = str(query.compile(engine))
+        self._query = str(query.compile(dialect=dialect))
         columns = sessions.c
         claims = select(columns.node, columns.cloudcore, columns.connected_at).where(
             columns.revision > bindparam("seen")
         )
-        compiled = claims.compile(dialect=engine.dialect)
+        compiled = claims.compile(dialect=dialect)
         self._claims, self._has_places = str(compiled), compiled.positiontup is not None
-        self._begins_itself = engine.dialect.name == "sqlite"
-        self.errors: tuple[type[Exception], ...] = (SQLAlchemyError, engine.dialect.loaded_dbapi.Error)
+        self._begins_itself = dialect.name == "sqlite"
+        self.errors: tuple[type[Exception], ...] = (SQLAlchemyError, dialect.loaded_dbapi.Error)
         """What `begin` raises."""
 
     def begin(self, connection: Connection) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -15,6 +16,7 @@ from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.cloud.storage.database.beginning import Beginning
 from modules.cloud.storage.database.change_rows import changes_after, stored_history
 from modules.cloud.storage.database.damage import ADVICE, is_damaged, prepare_and_repair
+from modules.cloud.storage.database.dialects import dialect_of
 from modules.cloud.storage.database.engine import make_engine, shown, truncate_log, url_of
 from modules.cloud.storage.database.errors import DatabaseError, FullError
 from modules.cloud.storage.database.meter import TransactionMeter
@@ -57,6 +59,13 @@ class RemoteChanges(NamedTuple):
     """Nodes, and the cloudcores to which they have connected."""
     changes: Sequence[StoredChange] = ()
     """Each change of an object, in order; `objects` has only those that the last of these do not lead to."""
+
+
+@functools.cache
+def _rendered(driver: str) -> tuple[Beginning, RowWriter]:
+    """Return the SQL for all databases of a driver: to render it takes longer than to open a database in memory."""
+    dialect = dialect_of(driver)
+    return Beginning(dialect), RowWriter(dialect)
 
 
 class DatabaseUser(Protocol):
@@ -126,8 +135,7 @@ class Database:
         parsed = url_of(url)
         self.where = shown(parsed)
         self.engine = make_engine(parsed, durable=durable)
-        self._beginning = Beginning(self.engine)
-        self._writer = RowWriter(self.engine, cloudcore)
+        self._beginning, self._writer = _rendered(parsed.drivername)
         self.outlives_process = bool(parsed.database) and parsed.database != ":memory:"
         self.shared = self.outlives_process if shared is None else shared
         self.connected: dict[str, str] = {}
@@ -502,7 +510,7 @@ class Database:
         return connection.execute(query.order_by(objects.c.revision), execution_options={"yield_per": _ROWS})
 
     def _write(self, connection: Connection, version: int) -> None:
-        self._writer.write(connection, self._transaction, version)
+        self._writer.write(connection, self._transaction, version, self.cloudcore)
         if version // _FORGET_EVERY != self._seen // _FORGET_EVERY:
             forget_deletions(connection, version - _FORGET_AFTER)
         if connection.dialect.name == "postgresql":

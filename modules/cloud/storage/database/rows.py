@@ -10,7 +10,7 @@ from sqlalchemy import (
     BindParameter,
     Connection,
     Delete,
-    Engine,
+    Dialect,
     Insert,
     Table,
     Update,
@@ -41,11 +41,11 @@ class Statement:
 
     Args:
         statement: with `bindparam`s only.
-        engine: of the database.
+        dialect: of the database.
     """
 
-    def __init__(self, statement: Delete | Insert | Update, engine: Engine) -> None:
-        compiled = statement.compile(dialect=engine.dialect)
+    def __init__(self, statement: Delete | Insert | Update, dialect: Dialect) -> None:
+        compiled = statement.compile(dialect=dialect)
         self._text = str(compiled)
         self._order: Sequence[str] | None = compiled.positiontup
         """The names of the parameters, if the driver takes them by their places."""
@@ -72,14 +72,14 @@ class RowReplacement:
     Args:
         table: the table.
         primary: the columns.
-        engine: of the database.
+        dialect: of the database.
     """
 
-    def __init__(self, table: Table, primary: tuple[str, ...], engine: Engine) -> None:
+    def __init__(self, table: Table, primary: tuple[str, ...], dialect: Dialect) -> None:
         self._primary = primary
         where = and_(*(table.c[name] == bindparam(f"k_{name}") for name in primary))
-        self._delete = Statement(delete(table).where(where), engine)
-        self._insert = Statement(insert(table), engine)
+        self._delete = Statement(delete(table).where(where), dialect)
+        self._insert = Statement(insert(table), dialect)
 
     def replace(
         self, connection: Connection, keys: Iterable[tuple[str, ...]], rows: Iterable[dict[str, Any]] = ()
@@ -104,26 +104,24 @@ class RowWriter:
     """Writes the rows of a transaction. Rows are deleted and inserted, not updated: the same SQL for every database.
 
     Args:
-        engine: of the database.
-        cloudcore: identifies this process among those that share the database.
+        dialect: of the database.
     """
 
-    def __init__(self, engine: Engine, cloudcore: str) -> None:
-        self._cloudcore = cloudcore
-        self._objects = RowReplacement(objects, ("kind", "namespace", "name"), engine)
-        self._changes = Statement(insert(changes), engine)
-        self._history = RowReplacement(history, ("kind",), engine)
+    def __init__(self, dialect: Dialect) -> None:
+        self._objects = RowReplacement(objects, ("kind", "namespace", "name"), dialect)
+        self._changes = Statement(insert(changes), dialect)
+        self._history = RowReplacement(history, ("kind",), dialect)
         forgotten = and_(changes.c.kind == bindparam("of_kind"), changes.c.revision <= bindparam("until"))
-        self._forget = Statement(delete(changes).where(forgotten), engine)
-        self._syncs = RowReplacement(object_syncs, ("node", "uid"), engine)
-        self._syncs_of_node = RowReplacement(object_syncs, ("node",), engine)
-        self._node_states = RowReplacement(node_states, ("node",), engine)
-        self._sessions = RowReplacement(sessions, ("node",), engine)
-        self._revision = Statement(update(state).values(revision=bindparam("newest")), engine)
-        self._epoch = Statement(_later_epoch(), engine)
+        self._forget = Statement(delete(changes).where(forgotten), dialect)
+        self._syncs = RowReplacement(object_syncs, ("node", "uid"), dialect)
+        self._syncs_of_node = RowReplacement(object_syncs, ("node",), dialect)
+        self._node_states = RowReplacement(node_states, ("node",), dialect)
+        self._sessions = RowReplacement(sessions, ("node",), dialect)
+        self._revision = Statement(update(state).values(revision=bindparam("newest")), dialect)
+        self._epoch = Statement(_later_epoch(), dialect)
 
-    def write(self, connection: Connection, pending: PendingWrites, version: int) -> None:
-        """Write the rows, and the newest resourceVersion."""
+    def write(self, connection: Connection, pending: PendingWrites, version: int, cloudcore: str) -> None:
+        """Write the rows, and the newest resourceVersion; nodes are claimed for a cloudcore."""
         self._objects.replace(connection, pending.objects, pending.objects.values())
         if pending.changes:
             self._changes.execute(connection, pending.changes)
@@ -147,7 +145,7 @@ class RowWriter:
         self._node_states.replace(connection, ((node,) for node in pending.node_states), states)
         if pending.epoch is not None:
             self._put_epoch(connection, pending.epoch)
-        claims = ({"node": node, "cloudcore": self._cloudcore, "revision": revision, "connected_at": connected_at}
+        claims = ({"node": node, "cloudcore": cloudcore, "revision": revision, "connected_at": connected_at}
                   for node, (revision, connected_at) in pending.sessions.items())  # fmt: skip
         self._sessions.replace(connection, ((node,) for node in pending.sessions), claims)
         self._revision.execute(connection, [{"newest": version}])

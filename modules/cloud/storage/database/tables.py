@@ -5,10 +5,25 @@ while without the JSON, so that other cloudcores read the deletion like any chan
 the last one that they read.
 """
 
+import functools
 from typing import Final
 
-from sqlalchemy import BigInteger, Column, Connection, Integer, LargeBinary, MetaData, String, Table, inspect, select
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Insert,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    inspect,
+    select,
+)
+from sqlalchemy.schema import CreateIndex, CreateTable
 
+from modules.cloud.storage.database.dialects import dialect_of
 from modules.cloud.storage.database.errors import DatabaseError
 
 SCHEMA_VERSION: Final = 2
@@ -111,10 +126,8 @@ def prepare(connection: Connection, where: str) -> bool:
         DatabaseError: a newer version of cloudcore has made the tables.
     """
     if not inspect(connection).has_table(state.name):
-        tables.create_all(connection)
-        connection.execute(state.insert().values(id=1, schema_version=SCHEMA_VERSION, revision=0, compacted=0))
-        connection.execute(epochs.insert().values(id=1, epoch=0, newest=0))
-        connection.execute(history.insert().values(kind="", began=0))
+        for statement in _creation(connection.engine.url.drivername):
+            connection.exec_driver_sql(statement)
         return True
     if _version_of(connection) == _WITHOUT_NODE_STATES:
         _add_node_states(connection)
@@ -125,6 +138,23 @@ def prepare(connection: Connection, where: str) -> bool:
     _add_connected_at(connection)
     _add_history(connection)
     return bool(connection.execute(select(state.c.revision)).scalar_one() == 0)
+
+
+@functools.cache
+def _creation(driver: str) -> list[str]:
+    """Return the statements that create missing tables and the first rows, for all databases of a driver.
+
+    `create_all` renders its statements for each database anew, and asks for each table whether it is there.
+    """
+    dialect = dialect_of(driver)
+    statements: list[CreateTable | CreateIndex | Insert] = []
+    for table in tables.sorted_tables:
+        statements.append(CreateTable(table, if_not_exists=True))
+        statements += [CreateIndex(index, if_not_exists=True) for index in table.indexes]
+    statements.append(state.insert().values(id=1, schema_version=SCHEMA_VERSION, revision=0, compacted=0))
+    statements.append(epochs.insert().values(id=1, epoch=0, newest=0))
+    statements.append(history.insert().values(kind="", began=0))
+    return [str(each.compile(dialect=dialect, compile_kwargs={"literal_binds": True})) for each in statements]
 
 
 def _add_connected_at(connection: Connection) -> None:

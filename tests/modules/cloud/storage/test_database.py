@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import delete, update
+from sqlalchemy import delete, inspect, select, update
 
 from beehive.simulation import Simulation
 from modules.apimachinery.kinds import ObjectKey, kind_named
@@ -20,7 +20,7 @@ from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.database.engine import make_engine, url_of
 from modules.cloud.storage.database.errors import DatabaseError
 from modules.cloud.storage.database.meter import TransactionMeter
-from modules.cloud.storage.database.tables import tables
+from modules.cloud.storage.database.tables import SCHEMA_VERSION, tables
 from modules.cloud.storage.database.turns import Turns
 from modules.cloud.storage.object_storage import ObjectEvent
 from modules.cloud.storage.object_sync import Epoch, Holder, NodeState, ObjectSync
@@ -546,3 +546,23 @@ def test_a_turn_of_a_database_in_memory_begins_with_its_first_use() -> None:
     database.close()
     with pytest.raises(DatabaseError, match="no transaction has begun"):
         database.object_syncs_of("n1")
+
+
+def test_tables_and_indexes_are_created_and_those_that_are_missing(url: str) -> None:
+    """A table that is there already stays; a new database has its first rows."""
+    begun = make_engine(url_of(url))
+    tables.create_all(begun, tables=[tables.tables["cluster_changes"]])
+    begun.dispose()
+    with Cloud(url) as cloud:
+        found = inspect(cloud.database.engine)
+        assert set(found.get_table_names()) == set(tables.tables)
+        made = {name: {index["name"] for index in found.get_indexes(name)} for name in tables.tables}
+        assert made == {name: {index.name for index in table.indexes} for name, table in tables.tables.items()}
+        with cloud.database.engine.connect() as connection:
+            rows = {name: connection.execute(select(table)).all() for name, table in tables.tables.items()}
+        first = {
+            "cluster_state": [(1, SCHEMA_VERSION, 0, 0)],
+            "cluster_epochs": [(1, 0, 0)],
+            "cluster_history": [("", 0)],
+        }
+        assert {name: found for name, found in rows.items() if found} == first

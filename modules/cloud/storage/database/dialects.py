@@ -1,0 +1,8 @@
+"""What the SQL of a database's driver looks like."""
+
+from sqlalchemy import URL, Dialect, create_engine
+
+
+def dialect_of(driver: str) -> Dialect:
+    """Return the dialect of all databases with a driver, as `sqlite`: nothing is opened."""
+    return create_engine(URL.create(driver)).dialect
