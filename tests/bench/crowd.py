@@ -173,7 +173,7 @@ class Cloud:
         ready, control = directory / "address", directory / "c.sock"
         arguments = ["run", "--listen", "127.0.0.1:0", "--socket", str(control), "--ready-file", str(ready)]
         arguments += ["--node-limit", str(nodes), "--log-level", "warning"]
-        self._process = Process("modules.processes.cloudcore", arguments, directory / "log")
+        self._process = Process("modules.processes.cloudcore", arguments, directory / "log", preloads=())
         wait_until(lambda: ready.exists() or not self._process.runs, "cloudcore is ready")
         assert self._process.runs, self._process.tail()
         self.port = int(ready.read_text().rpartition(":")[2])

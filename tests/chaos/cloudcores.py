@@ -42,7 +42,7 @@ class Cloudcore:
         """Starts it (again); returns at once."""
         self._ready.unlink(missing_ok=True)
         own = ["--listen", self.address, "--socket", str(self.directory / "c.sock"), "--ready-file", str(self._ready)]
-        self._process = Process(_MODULE, ["run", *own, *self._options], self.directory / "log")
+        self._process = Process(_MODULE, ["run", *own, *self._options], self.directory / "log", preloads=())
 
     @property
     def is_ready(self) -> bool:

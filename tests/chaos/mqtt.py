@@ -146,7 +146,7 @@ class Edge:
     def start(self) -> None:
         """Start it."""
         log = self._directory / "edgecore.log"
-        self._process = Process("modules.processes.edgecore", ["run", "--config", str(self._file)], log)
+        self._process = Process("modules.processes.edgecore", ["run", "--config", str(self._file)], log, preloads=())
 
     def kill(self) -> None:
         """SIGKILL."""

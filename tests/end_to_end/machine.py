@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import urllib.error
 import urllib.request
 from contextlib import suppress
@@ -25,11 +24,11 @@ from modules.processes.edgecore.config.writing import render
 from tests.end_to_end.mirror import Mirror
 from tests.end_to_end.processes import (
     PATIENCE,
-    REPOSITORY,
     Process,
     comes_true,
     mounts_below,
     processes_of,
+    run_program,
     wait_until,
 )
 from tests.end_to_end.runtimes import RuntimeUnderTest
@@ -41,8 +40,6 @@ from tests.support.spread import spread
 NODE: Final = "edge-1"
 _CLOUDCORE: Final = "modules.processes.cloudcore"
 _EDGECORE: Final = "modules.processes.edgecore"
-_PRELOADS: Final = {module: (f"{module}.cli", f"{module}.process") for module in (_CLOUDCORE, _EDGECORE)}
-"""What each program imports in any case."""
 _replace = msgspec.structs.replace
 
 
@@ -99,7 +96,7 @@ class Cloud:
             directory = str(self._directory / "cloud-tls")
             arguments += ["--tls", "--tls-dir", directory, "--https-listen", self._certificates, *self.tls_options]
         arguments += self.options
-        process = Process(self.module, arguments, self._log, preloads=_PRELOADS.get(self.module, ()))
+        process = Process(self.module, arguments, self._log)
         self._process = process
         wait_until(lambda: ready.exists() or not process.runs, "cloudcore is ready")
         assert process.runs, process.tail()
@@ -183,15 +180,14 @@ class Edge:
         """Starts it (again) with the file that is there."""
         arguments = ["run", "--config", str(self.file), *self.options]
         log = self._directory / "edgecore.log"
-        preloads = () if self.imports_itself else _PRELOADS.get(self.module, ())
+        preloads = () if self.imports_itself else None
         self._process = Process(self.module, arguments, log, preloads=preloads)
 
     def join(self, cloud: Cloud, token: str) -> subprocess.CompletedProcess[str]:
         """`edgecore join`, on a file that names another cloud."""
         self.file.write_text(render(self._config("127.0.0.1:1")))
         where = ["--cloud", cloud.address, "--http-server", cloud.certificates, "--config", str(self.file)]
-        command = [sys.executable, "-m", "modules.processes.edgecore", "join", *where, "--token", "-"]
-        return subprocess.run(command, cwd=REPOSITORY, input=token, capture_output=True, text=True, check=False)
+        return run_program("edgecore", "join", *where, "--token", "-", given=token)
 
     @property
     def process(self) -> Process:

@@ -8,8 +8,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Final
 
 from beehive.clock import RealClock
@@ -24,6 +25,9 @@ busy with other things, or whose disk is. Nobody waits that long but for what ne
 
 _clock: Final = RealClock()
 _never: Final = threading.Event()
+_PROGRAMS: Final = ("modules.processes.cloudcore", "modules.processes.edgecore")
+_PRELOADS: Final = {module: (f"{module}.cli", f"{module}.process") for module in _PROGRAMS}
+"""What each program imports in any case."""
 _CRASH: Final = "Fatal Python error"
 
 
@@ -51,7 +55,9 @@ class Process:
         log: the file to which its output is appended.
         environment: variables besides those of this process.
         tree: with the code; the working directory.
-        preloads: modules that are imported once for all processes that name the same ones; none: a new interpreter.
+        preloads: modules that are imported once for all processes that name the same ones; none: a new interpreter, for
+            tests of what a program imports, of its memory, and of what it inherits: limits, namespaces, a mask; None:
+            what the program imports in any case, if the tree is this one.
     """
 
     def __init__(
@@ -61,14 +67,17 @@ class Process:
         log: Path,
         environment: Mapping[str, str] | None = None,
         tree: Path = REPOSITORY,
-        preloads: Sequence[str] = (),
+        preloads: Sequence[str] | None = None,
     ) -> None:
         self.log = log
+        if preloads is None:
+            preloads = _PRELOADS.get(module, ()) if tree == REPOSITORY else ()
         self._process: subprocess.Popen[bytes] | PreloadedProcess
         with log.open("ab") as output:
             if preloads:
                 server = preloaded(tuple(preloads), tree)
-                self._process = server.start(module, arguments, output.fileno(), {**os.environ, **(environment or {})})
+                streams = dict.fromkeys((1, 2), output.fileno())
+                self._process = server.start(module, arguments, streams, {**os.environ, **(environment or {})})
                 return
             self._process = subprocess.Popen(
                 [sys.executable, "-X", "faulthandler", "-m", module, *arguments],
@@ -116,6 +125,33 @@ class Process:
         text = self.text().splitlines()
         crash = next((number for number, line in enumerate(text) if line.startswith(_CRASH)), len(text))
         return "\n".join(text[min(crash, max(0, len(text) - lines)) :])
+
+
+def run_program(
+    program: str, *arguments: str, given: str = "", directory: Path = REPOSITORY
+) -> subprocess.CompletedProcess[str]:
+    """Run `edgecore` or `cloudcore` to its end, in a process that has imported already what it needs in any case.
+
+    Args:
+        program: its name.
+        arguments: of the command line.
+        given: its standard input; less than a pipe holds.
+        directory: its working directory.
+    """
+    module = f"modules.processes.{program}"
+    read, write = os.pipe()
+    with closing(os.fdopen(read)), TemporaryFile() as output, TemporaryFile() as errors:
+        with os.fdopen(write, "w") as text:
+            text.write(given)
+        streams = dict(enumerate((read, output.fileno(), errors.fileno())))
+        process = preloaded(_PRELOADS[module], REPOSITORY).start(module, arguments, streams, os.environ, directory)
+        try:
+            status = process.wait(PATIENCE)
+        finally:
+            process.kill()
+            process.wait()
+        said = [os.pread(file.fileno(), file.tell(), 0).decode() for file in (output, errors)]
+    return subprocess.CompletedProcess([program, *arguments], status, *said)
 
 
 def processes_of(directory: Path) -> list[int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,7 +15,7 @@ from beehive.files.removal import remove_tree
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.writing import render
-from tests.end_to_end.processes import Process, processes_of, wait_until
+from tests.end_to_end.processes import Process, processes_of, run_program, wait_until
 
 POD = """
 apiVersion: v1
@@ -37,8 +36,7 @@ def stack(tmp_path: Path) -> Iterator[ExitStack]:
 
 def call(program: str, *arguments: str, text: str = "") -> str:
     """Run a command to its end; return its output."""
-    words = [sys.executable, "-m", f"modules.processes.{program}", *arguments]
-    done = subprocess.run(words, input=text, capture_output=True, text=True, check=False)
+    done = run_program(program, *arguments, given=text)
     assert done.returncode == ExitCode.OK, done.stderr
     return done.stdout
 

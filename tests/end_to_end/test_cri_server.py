@@ -14,7 +14,7 @@ import pytest
 
 from modules.processes.common.exit_codes import ExitCode
 from protos.cri.v1 import api_pb2 as cri
-from tests.end_to_end.processes import PATIENCE, REPOSITORY
+from tests.end_to_end.processes import PATIENCE, REPOSITORY, run_program
 from tests.modules.runtimes.oci.node import OciPods
 from tests.modules.runtimes.oci.node import node_directory as oci_directory
 from tests.modules.runtimes.process.node import Node, node_directory
@@ -58,7 +58,7 @@ def _client(kind: str) -> Iterator[Node]:
 
 def _reset(directory: Path, kind: str) -> None:
     options = ["--runtime", "--yes", "--kind", kind, "--root", str(directory)]
-    subprocess.run([*_PROGRAM, "reset", *options], cwd=REPOSITORY, check=True, timeout=PATIENCE, capture_output=True)
+    run_program("edgecore", "reset", *options).check_returncode()
 
 
 @pytest.mark.parametrize("kind", ["processes", "oci"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.config.names import PROCESS_ENDPOINT
 from tests.edgehub.certificates.authority import Authority
 from tests.end_to_end.machine import NODE, Machine
-from tests.end_to_end.processes import PATIENCE, REPOSITORY, wait_until
+from tests.end_to_end.processes import run_program, wait_until
 from tests.end_to_end.runtimes import EmbeddedUnderTest
 
 Lines = dict[str, dict[str, Any]]
@@ -40,8 +39,7 @@ def machine() -> Iterator[Machine]:
 
 def doctor(file: Path, *more: str) -> subprocess.CompletedProcess[str]:
     """Runs the command on a node's file."""
-    command = [sys.executable, "-m", "modules.processes.edgecore", "doctor", "--config", str(file), *more]
-    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    return run_program("edgecore", "doctor", "--config", str(file), *more)
 
 
 def failures(machine: Machine) -> dict[str, str]:

@@ -87,7 +87,7 @@ def client_context(authority: Path, pem: Path | None = None) -> ssl.SSLContext:
 
 def started(module: str, arguments: list[str], log: Path, stack: ExitStack) -> Process:
     """A program with the usual limit of descriptors, which is killed at the end."""
-    process = Process(f"modules.processes.{module}", arguments, log)
+    process = Process(f"modules.processes.{module}", arguments, log, preloads=())
     stack.callback(process.kill)
     resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (DESCRIPTORS, DESCRIPTORS))
     return process

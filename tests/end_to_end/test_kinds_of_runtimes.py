@@ -5,7 +5,6 @@ touches the other's.
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
@@ -13,7 +12,7 @@ import pytest
 from modules.processes.common.exit_codes import ExitCode
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import is_ready, pod
-from tests.end_to_end.processes import PATIENCE, REPOSITORY, mounts_below, processes_of, wait_until
+from tests.end_to_end.processes import mounts_below, processes_of, run_program, wait_until
 from tests.end_to_end.runtimes import DockerUnderTest, EmbeddedUnderTest
 from tests.support.leftovers import recorded_process
 
@@ -21,10 +20,7 @@ ISOLATED = pytest.mark.parametrize("runtime", ["oci", "docker"], indirect=True)
 
 
 def _edgecore(machine: Machine, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "modules.processes.edgecore", *arguments, "--config", str(machine.edge.file)]
-    return subprocess.run(
-        command, cwd=REPOSITORY, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=PATIENCE, check=False
-    )
+    return run_program("edgecore", *arguments, "--config", str(machine.edge.file))
 
 
 def _running(machine: Machine, kind: str) -> list[int]:

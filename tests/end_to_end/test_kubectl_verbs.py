@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -11,18 +10,15 @@ import pytest
 
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import is_ready
-from tests.end_to_end.processes import PATIENCE, REPOSITORY, wait_until
+from tests.end_to_end.processes import PATIENCE, REPOSITORY, run_program, wait_until
 
 pytestmark = pytest.mark.gives_its_machine_back
 
 
 def cloudcore(machine: Machine, *words: str, given: str = "") -> subprocess.CompletedProcess[str]:
     """Run `cloudcore WORDS` to its end."""
-    program, (verb, *rest) = [sys.executable, "-m", "modules.processes.cloudcore"], words
-    command = [*program, verb, "--socket", str(machine.cloud.socket), *rest]
-    return subprocess.run(
-        command, cwd=REPOSITORY, input=given, capture_output=True, text=True, timeout=PATIENCE, check=False
-    )
+    verb, *rest = words
+    return run_program("cloudcore", verb, "--socket", str(machine.cloud.socket), *rest, given=given)
 
 
 def test_a_pod_is_applied_described_changed_and_replaced(machine: Machine, tmp_path: Path) -> None:

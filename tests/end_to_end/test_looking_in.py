@@ -23,7 +23,7 @@ from beehive.http.listening import short_name
 from tests.end_to_end import commands
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import RUN, container, is_ready, mount, pod, restarts_of
-from tests.end_to_end.processes import PATIENCE, REPOSITORY, wait_until
+from tests.end_to_end.processes import PATIENCE, REPOSITORY, run_program, wait_until
 from tests.end_to_end.runtimes import EmbeddedUnderTest, RuntimeUnderTest
 
 SECONDS = PATIENCE
@@ -37,14 +37,10 @@ def command(machine: Machine, *arguments: str) -> list[str]:
 
 def edgecore(machine: Machine, *arguments: str, given: str | None = None) -> subprocess.CompletedProcess[str]:
     """Runs it to its end; as a process of its own if it connects its own streams, or ends containers."""
-    if arguments[0] not in ("exec", "reset"):
-        what, *rest = arguments
+    what, *rest = arguments
+    if what not in ("exec", "reset"):
         return commands.edgecore(what, "--config", str(machine.edge.file), *rest)
-    return subprocess.run(
-        command(machine, *arguments),
-        cwd=REPOSITORY, input=given, stdin=subprocess.DEVNULL if given is None else None,
-        capture_output=True, text=True, timeout=SECONDS, check=False,
-    )  # fmt: skip
+    return run_program("edgecore", what, "--config", str(machine.edge.file), *rest, given=given or "")
 
 
 SCRIPT = f"echo oops >&2; until [ -e /host/go ]; do sleep 0.05; done; echo one; echo two; echo three; {RUN}"

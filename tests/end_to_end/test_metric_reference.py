@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 
 import pytest
 
 from modules.lab.site.metrics import metric_names
 from tests.end_to_end.machine import Machine
-from tests.end_to_end.processes import REPOSITORY
+from tests.end_to_end.processes import run_program
 
 _HELP = re.compile(r"^# HELP (\S+) ", re.MULTILINE)
 
@@ -19,8 +17,7 @@ _HELP = re.compile(r"^# HELP (\S+) ", re.MULTILINE)
 def test_every_exported_metric_is_in_the_reference(machine: Machine) -> None:
     known = {each.name for each in metric_names()}
     status, node = machine.edge.get("/metrics")
-    command = [sys.executable, "-m", "modules.processes.cloudcore", "metrics", "--socket", str(machine.cloud.socket)]
-    cloud = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
+    cloud = run_program("cloudcore", "metrics", "--socket", str(machine.cloud.socket)).stdout
     assert status == 200
     exported = set(_HELP.findall(node)) | set(_HELP.findall(cloud))
     assert len(exported) > 20

@@ -14,7 +14,7 @@ from modules.runtimes.oci.spec import Machine as Kernel
 from tests.end_to_end.commands import edgecore
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import container, is_ready, mount, pod, state_of
-from tests.end_to_end.processes import PATIENCE, REPOSITORY, mounts_below, processes_of, wait_until
+from tests.end_to_end.processes import PATIENCE, REPOSITORY, mounts_below, processes_of, run_program, wait_until
 from tests.end_to_end.runtimes import OciUnderTest
 from tests.modules.runtimes.oci.node import reason_missing
 from tests.support.images import busybox_image, docker_archive
@@ -23,10 +23,7 @@ OCI = pytest.mark.parametrize("runtime", ["oci"], indirect=True)
 
 
 def _edgecore(machine: Machine, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "modules.processes.edgecore", *arguments, "--config", str(machine.edge.file)]
-    return subprocess.run(
-        command, cwd=REPOSITORY, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=PATIENCE, check=False
-    )
+    return run_program("edgecore", *arguments, "--config", str(machine.edge.file))
 
 
 def _asked(machine: Machine, *arguments: str) -> subprocess.CompletedProcess[str]:

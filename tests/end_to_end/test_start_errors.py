@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from modules.processes.common.exit_codes import ExitCode
-from tests.end_to_end.processes import Process, wait_until
+from tests.end_to_end.processes import Process, run_program, wait_until
 from tests.support.own_node import write_node
 
 PROGRAMS = {
@@ -21,8 +20,7 @@ PROGRAMS = {
 
 def start(program: str, root: Path) -> subprocess.CompletedProcess[str]:
     """Run a program that will not start."""
-    words = [sys.executable, "-m", f"modules.processes.{program}", *PROGRAMS[program], str(root)]
-    return subprocess.run(words, capture_output=True, text=True, check=False)
+    return run_program(program, *PROGRAMS[program], str(root))
 
 
 @pytest.fixture

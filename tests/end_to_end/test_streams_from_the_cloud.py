@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection, IncompleteRead
@@ -15,7 +14,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import container, is_ready, pod
-from tests.end_to_end.processes import PATIENCE, wait_until
+from tests.end_to_end.processes import PATIENCE, run_program, wait_until
 from tests.support.kubectl import Kubectl
 from tests.support.ports import free_port
 
@@ -70,8 +69,7 @@ def test_logs(api: int, stopped_machine: Machine) -> None:
 
 def cloudcore(machine: Machine, command: str, *words: str) -> subprocess.CompletedProcess[str]:
     """Runs a command of the cloud."""
-    program = [sys.executable, "-m", "modules.processes.cloudcore", command, "--socket", str(machine.cloud.socket)]
-    return subprocess.run([*program, *words], capture_output=True, text=True, timeout=PATIENCE, check=False)
+    return run_program("cloudcore", command, "--socket", str(machine.cloud.socket), *words)
 
 
 @contextmanager

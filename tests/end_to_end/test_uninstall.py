@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from edged.cgroups.opening import machine_hierarchies
 from modules.processes.common.exit_codes import ExitCode
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import container, is_ready, mount, pod
-from tests.end_to_end.processes import Process, mounts_below, processes_of, wait_until
+from tests.end_to_end.processes import Process, mounts_below, processes_of, run_program, wait_until
 from tests.support.own_node import write_node
 from tests.support.slow import one_in
 
@@ -30,8 +29,7 @@ MEMORY = "  volumes: [{name: v, emptyDir: {medium: Memory}}]\n"
 
 def call(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a command of edgecore to its end."""
-    words = [sys.executable, "-m", "modules.processes.edgecore", *arguments]
-    return subprocess.run(words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    return run_program("edgecore", *arguments)
 
 
 @pytest.mark.parametrize("stop", one_in(2, [True, False]))

@@ -1,15 +1,13 @@
 """Recordings of a real `edgecore run --record`, on threads, with a real cloud and the process runtime."""
 
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Final
 
 from modules.processes.edgecore.config.writing import render
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import config_map, container, is_ready, mount, pod, restarts_of
-from tests.end_to_end.processes import PATIENCE, REPOSITORY, Process, wait_until
+from tests.end_to_end.processes import Process, run_program, wait_until
 from tests.end_to_end.runtimes import EmbeddedUnderTest
 
 ROUNDS: Final = 3
@@ -107,6 +105,6 @@ def _stopped(machine: RecordedMachine) -> bytes:
 
 
 def _events(machine: Machine) -> str:
-    edgecore = [sys.executable, "-m", "modules.processes.edgecore"]
-    command = [*edgecore, "store", "list", "event", "--config", str(machine.edge.file)]
-    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True, timeout=PATIENCE).stdout
+    listed = run_program("edgecore", "store", "list", "event", "--config", str(machine.edge.file))
+    listed.check_returncode()
+    return listed.stdout

@@ -58,11 +58,30 @@ class Preloaded:
             )
 
     def start(
-        self, module: str, arguments: Sequence[str], output: int, environment: Mapping[str, str]
+        self,
+        module: str,
+        arguments: Sequence[str],
+        streams: Mapping[int, int],
+        environment: Mapping[str, str],
+        directory: Path | None = None,
     ) -> PreloadedProcess:
-        """Start a process whose standard output and error go to a descriptor."""
-        request = {"module": module, "arguments": list(arguments), "environment": dict(environment)}
-        return PreloadedProcess(self, self._ask(request, output))
+        """Start a process.
+
+        Args:
+            module: what is run.
+            arguments: its arguments.
+            streams: the descriptors that become its input (0), output (1) and errors (2); without one, input is empty.
+            environment: all its variables.
+            directory: its working directory; None: the server's.
+        """
+        request = {
+            "module": module,
+            "arguments": list(arguments),
+            "environment": dict(environment),
+            "streams": list(streams),
+            "directory": None if directory is None else str(directory),
+        }
+        return PreloadedProcess(self, self._ask(request, *streams.values()))
 
     def status(self, pid: int) -> int:
         """Wait for a process, and return its exit status, negative if a signal has ended it."""
@@ -141,7 +160,7 @@ def preloaded(modules: tuple[str, ...], tree: Path) -> Preloaded:
 def _serve(connection: socket.socket) -> str:
     """Fork for each request; return in each forked process, with the name of the module that it shall run."""
     while True:
-        message, descriptors, _flags, _address = socket.recv_fds(connection, _LARGEST, 1)
+        message, descriptors, _flags, _address = socket.recv_fds(connection, _LARGEST, 3)
         if not message:
             sys.exit()
         request = json.loads(message)
@@ -150,15 +169,17 @@ def _serve(connection: socket.socket) -> str:
             connection.send(str(status).encode())
         elif os.fork() == 0:
             os.setsid()
-            os.dup2(descriptors[0], 1)
-            os.dup2(descriptors[0], 2)
+            for descriptor, stream in zip(descriptors, request["streams"], strict=True):
+                os.dup2(descriptor, stream)
+                os.close(descriptor)
+            if request["directory"] is not None:
+                os.chdir(request["directory"])
             os.environ.clear()
             os.environ.update(request["environment"])
             sys.argv[1:] = request["arguments"]
             _show((*_INTERPRETER, request["module"], *request["arguments"]))
             connection.send(str(os.getpid()).encode())
             connection.close()
-            os.close(descriptors[0])
             return str(request["module"])
         for descriptor in descriptors:
             os.close(descriptor)

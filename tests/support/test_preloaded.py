@@ -26,7 +26,8 @@ def test_a_process_runs_and_ends(server: Preloaded, tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     for name, status, text in (("given", 0, "[\n    1\n]\n"), ("none", 2, "No such file")):
         with (tmp_path / "out").open("wb") as output:
-            started = server.start("json.tool", [str(tmp_path / name)], output.fileno(), environment)
+            streams = {1: output.fileno(), 2: output.fileno()}
+            started = server.start("json.tool", [str(tmp_path / name)], streams, environment)
         assert started.wait(60) == status
         assert started.poll() == status
         assert text in (tmp_path / "out").read_text()
@@ -37,7 +38,7 @@ def test_a_process_is_waited_for_and_killed(server: Preloaded, tmp_path: Path) -
     os.mkfifo(tmp_path / "pipe")
     kept = os.open(tmp_path / "pipe", os.O_RDWR)
     with (tmp_path / "out").open("wb") as output:
-        started = server.start("json.tool", [str(tmp_path / "pipe")], output.fileno(), os.environ)
+        started = server.start("json.tool", [str(tmp_path / "pipe")], {1: output.fileno()}, os.environ)
     assert started.poll() is None
     assert os.getsid(started.pid) == started.pid
     shown = Path(f"/proc/{started.pid}/cmdline").read_bytes().rstrip(b"\0").split(b"\0")
@@ -48,3 +49,18 @@ def test_a_process_is_waited_for_and_killed(server: Preloaded, tmp_path: Path) -
     assert started.wait(60) == -signal.SIGKILL
     started.kill()
     os.close(kept)
+
+
+def test_streams_and_directory(server: Preloaded, tmp_path: Path) -> None:
+    """Its input is what it is given, errors go where output does not, and names are those of its directory."""
+    reading, writing = os.pipe()
+    os.write(writing, b"[1]")
+    os.close(writing)
+    with (tmp_path / "out").open("wb") as output, (tmp_path / "errors").open("wb") as errors:
+        streams = {0: reading, 1: output.fileno(), 2: errors.fileno()}
+        assert server.start("json.tool", [], streams, os.environ).wait(60) == 0
+        assert server.start("json.tool", ["none"], streams, os.environ, tmp_path).wait(60) == 2
+        assert server.start("json.tool", ["out", "copy"], streams, os.environ, tmp_path).wait(60) == 0
+    os.close(reading)
+    assert (tmp_path / "out").read_text() == (tmp_path / "copy").read_text() == "[\n    1\n]\n"
+    assert "'none'" in (tmp_path / "errors").read_text()
