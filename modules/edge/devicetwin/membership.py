@@ -4,6 +4,7 @@ A device exists here because a membership message named it, or because its Devic
 for messages that were missed while the node was offline. A device that has an object is removed with it.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from beehive import Message, Operation, ResourceType
@@ -13,7 +14,7 @@ from modules.edge.devicetwin.answers import Voice
 from modules.edge.devicetwin.changes import Change, Models, Rules
 from modules.edge.devicetwin.objects import DeviceObject, ModelObject, read_device, read_model
 from modules.edge.devicetwin.requests import DeviceRequest, MembershipRequest
-from modules.edge.devicetwin.slots import Slots
+from modules.edge.devicetwin.slots import Done, Slots
 from modules.edge.devicetwin.state import Device
 from modules.edge.devicetwin.store import UNREADABLE, Stored
 from modules.edge.devicetwin.topics import is_device_id
@@ -31,12 +32,18 @@ class Members:
         slots: the devices.
         node: name of the node.
         rules: of changes.
+        refused: called when the store has refused what the cloud wants of a device; `repeat` is due later.
     """
 
-    def __init__(self, slots: Slots, node: str, rules: Rules) -> None:
+    def __init__(self, slots: Slots, node: str, rules: Rules, refused: Callable[[], None]) -> None:
         self._slots = slots
         self._node = node
         self._rules = rules
+        self._refused = refused
+        self._unstored: dict[str, DeviceRequest | None] = {}
+        """Devices about which the store has refused the cloud's newest message, with what was to be added; None if
+        the device was to be removed, or its object says what it has.
+        """
         self._models: dict[str, ModelObject] = {}
         self._objects: dict[str, DeviceObject] = {}
 
@@ -74,14 +81,28 @@ class Members:
         for one in (*asked.added, *(asked.devices or ())):
             notes += self._add(one, asked.event_id, voice)
         for one in asked.removed:
-            device = self._slots.get(one.id)
-            if device is not None and one.id not in self._objects:
-                self._remove(device, asked.event_id, voice)
+            if one.id not in self._objects:
+                self._remove_known(one.id, asked.event_id, voice)
         if asked.devices is not None:
             named = {one.id for one in asked.devices}
+            for device_id in self._unstored.keys() - named - self._objects.keys():
+                self._unstored[device_id] = None
             for device in list(self._slots.all()):
                 if device.id not in named and not device.has_object:
                     self._remove(device, asked.event_id, voice)
+        return notes
+
+    def repeat(self, voice: Voice) -> Notes:
+        """Do again what the store has refused: the cloud sends an object that metamanager has stored only once."""
+        notes: Notes = ()
+        for device_id, added in sorted(self._unstored.items(), key=lambda item: item[0]):
+            found = self._objects.get(device_id)
+            if found is not None:
+                notes += self._put_object(found, voice, device_id)
+            elif added is not None:
+                notes += self._add(added, "", voice)
+            else:
+                self._remove_known(device_id, "", voice)
         return notes
 
     def take_object(self, message: Message, voice: Voice) -> Notes:
@@ -107,9 +128,7 @@ class Members:
                 self._models.pop(key, None)
         elif kind == ResourceType.DEVICE and _may_delete(self._objects.get(key), uid):
             self._objects.pop(key, None)
-            device = self._slots.get(key)
-            if device is not None:
-                self._remove(device, "", voice)
+            self._remove_known(key, "", voice)
         return ()
 
     def _review(self, model: str, voice: Voice) -> Notes:
@@ -135,18 +154,38 @@ class Members:
         device = self._slots.get(asked.id)
         event_id = event_id or voice.new_id()
         if device is not None:
-            return self._commit(changes.join(device, asked, self.models_of(asked.id), event_id, voice))
+            return self._commit(changes.join(device, asked, self.models_of(asked.id), event_id, voice), asked)
         if len(self._slots) >= MAX_DEVICES:
             return (f"the device {asked.id} is not taken: a node has at most {MAX_DEVICES}",)
-        return self._commit(changes.add(asked, self.models_of(asked.id), event_id, self._node, voice))
+        return self._commit(changes.add(asked, self.models_of(asked.id), event_id, self._node, voice), asked)
+
+    def _remove_known(self, device_id: str, event_id: str, voice: Voice) -> None:
+        """Remove a device, if there is one, and repeat no addition of it."""
+        self._unstored.pop(device_id, None)
+        device = self._slots.get(device_id)
+        if device is not None:
+            self._remove(device, event_id, voice)
 
     def _remove(self, device: Device, event_id: str, voice: Voice) -> None:
         said = answers.membership(self._node, event_id or voice.new_id(), voice.now, [], [device])
-        self._slots.remove(device.id, (said,))
+        self._slots.remove(device.id, (said,), self._ends(device.id, None))
 
-    def _commit(self, change: Change) -> Notes:
-        self._slots.change(change.device, change.publications, change.failed)
+    def _commit(self, change: Change, added: DeviceRequest | None = None) -> Notes:
+        device_id = change.device.id
+        self._slots.change(change.device, change.publications, change.failed, self._ends(device_id, added))
         return change.notes
+
+    def _ends(self, device_id: str, added: DeviceRequest | None) -> Done:
+        """Return what follows a commit: a refused one is repeated, unless the cloud has said something newer."""
+
+        def ended(stored: bool) -> None:
+            if stored:
+                self._unstored.pop(device_id, None)
+            elif device_id in self._unstored or len(self._unstored) < MAX_DEVICES:
+                self._unstored[device_id] = added
+                self._refused()
+
+        return ended
 
 
 def _uid(message: Message) -> str:

@@ -40,6 +40,9 @@ MOST_HELD: Final = 1024
 READ_AGAIN_AFTER: Final = 5.0
 """Seconds before another attempt to read the store."""
 
+REPEAT_AFTER: Final = 5.0
+"""Seconds before another attempt to store devices that the cloud has sent."""
+
 FLUSH_AFTER: Final = 5.0
 """Seconds after which the cloud's confirmations are stored. A lost confirmation only costs a repeated message."""
 
@@ -88,7 +91,8 @@ class DeviceTwin(Module):
         self._store = MetaStore(self)
         self._slots = Slots(self._store, self._publish, self._committed)
         self._uplink = Uplink(self, settings.node, self._slots.saved, self._answered, self._overtaken)
-        self._members = Members(self._slots, settings.node, settings.rules)
+        self._members = Members(self._slots, settings.node, settings.rules, self._repeat_later)
+        self._repeating: Timer | None = None
 
     def on_start(self) -> None:
         """Read the devices. edgehub announces a connection once: after a restart the module assumes one."""
@@ -292,6 +296,14 @@ class DeviceTwin(Module):
     def _flush(self) -> None:
         self._flushing = None
         self._slots.flush()
+
+    def _repeat_later(self) -> None:
+        if self._repeating is None:
+            self._repeating = self.after(REPEAT_AFTER, self._repeat)
+
+    def _repeat(self) -> None:
+        self._repeating = None
+        self._note(self._members.repeat(self._voice()))
 
     def _refuse(self, message: Message, asked: Asked, refused: TwinRefused) -> None:
         """Publish a refusal on the topic for answers to the request, with its event_id."""

@@ -109,9 +109,9 @@ class Slots:
         """Set the newest state of a device, and send the publications once it is committed."""
         self._take(device.id, device, _Waiting(publications, failed, done))
 
-    def remove(self, device_id: str, publications: tuple[Publication, ...]) -> None:
+    def remove(self, device_id: str, publications: tuple[Publication, ...], done: Done = lambda _stored: None) -> None:
         """Remove a device."""
-        self._take(device_id, None, _Waiting(publications, None, lambda _stored: None))
+        self._take(device_id, None, _Waiting(publications, None, done))
 
     def amend(self, device_id: str, change: Callable[[Device], Device]) -> None:
         """Apply a confirmation of the cloud to all states of a device. `flush` stores it."""

@@ -51,6 +51,8 @@ class Node:
         self.is_connected = False
         self.disk_is_full = False
         """Whether each commit of the store fails."""
+        self.commits_left: int | None = None
+        """How many more commits the store accepts; None: all."""
         self.start()
 
     def start(self) -> None:
@@ -65,7 +67,9 @@ class Node:
         commit = store.commit
 
         def checked() -> None:
-            if self.disk_is_full:
+            if self.commits_left:
+                self.commits_left -= 1
+            elif self.disk_is_full or self.commits_left == 0:
                 store.rollback()
                 raise StoreWriteError("commit", source, "the disk is full", batch_lost=True)
             commit()

@@ -413,6 +413,76 @@ def test_a_device_that_was_removed_leaves_nothing(node: Node) -> None:
     assert result["code"] == 404
 
 
+def _with_one_commit(node: Node, resource: str, content: Any, operation: str = "update") -> None:
+    """Send an object that metamanager can store, and devicetwin not."""
+    node.commits_left = 1
+    _send(node, resource, content, operation)
+    node.bee.simulation.run_for(12.0)
+    node.commits_left = None
+
+
+def _code(node: Node) -> int:
+    (got,) = _report(node, {"event_id": "g"}, "$hw/events/device/ns/thermo/twin/get")
+    return int(got.get("code", 200))
+
+
+def test_a_device_that_the_disk_has_refused_is_stored_later(node: Node) -> None:
+    """The cloud sends the object once, since metamanager has stored and acknowledged it."""
+    _with_one_commit(node, "ns/device/thermo", _device(temperature="20"))
+    assert _code(node) == 404
+    node.bee.simulation.run_for(6.0)
+    assert _code(node) == 200
+    node.stop()
+    node.start()
+    (got,) = _report(node, {"event_id": "g"}, "$hw/events/device/ns/thermo/twin/get")
+    assert got["twin"]["temperature"]["expected"]["value"] == "20"
+
+
+def test_a_change_and_a_removal_that_the_disk_has_refused_are_made_later(node: Node) -> None:
+    _send(node, "ns/device/thermo", _device(temperature="20"))
+    _with_one_commit(node, "ns/device/thermo", _device(temperature="21", version=2))
+    node.bee.simulation.run_for(6.0)
+    (got,) = _report(node, {"event_id": "g"}, "$hw/events/device/ns/thermo/twin/get")
+    assert got["twin"]["temperature"]["expected"]["value"] == "21"
+    _with_one_commit(node, "ns/device/thermo", {"metadata": _metadata("thermo", 2)}, "delete")
+    assert _code(node) == 200
+    node.bee.simulation.run_for(6.0)
+    assert _code(node) == 404
+
+
+def test_a_device_that_was_refused_and_deleted_since_does_not_come_back(node: Node) -> None:
+    _with_one_commit(node, "ns/device/thermo", _device())
+    _send(node, "ns/device/thermo", {"metadata": _metadata("thermo", 1)}, "delete")
+    node.bee.simulation.run_for(30.0)
+    assert _code(node) == 404
+
+
+def test_a_membership_that_the_disk_has_refused_is_stored_later(node: Node) -> None:
+    """A cloud of 2019 sends no objects: only this message names the device."""
+
+    def say(field: str) -> None:
+        content = {"event_id": "m", "timestamp": 1, field: [{"id": "thermo", "name": "thermo"}]}
+        node.from_cloud(node.bee.message("membership", "update", content, source="edgemgr", group="twin"))
+
+    def code() -> int:
+        (got,) = _report(node, {"event_id": "g"}, "$hw/events/device/thermo/twin/get")
+        return int(got.get("code", 200))
+
+    node.disk_is_full = True
+    say("added_devices")
+    node.disk_is_full = False
+    assert code() == 404
+    node.bee.simulation.run_for(6.0)
+    assert code() == 200
+    say("removed_devices")
+    node.disk_is_full = True
+    say("added_devices")
+    say("removed_devices")
+    node.disk_is_full = False
+    node.bee.simulation.run_for(30.0)
+    assert code() == 404
+
+
 def test_the_membership_of_a_cloud_of_2019(node: Node) -> None:
     """Devices without objects and namespaces, with twins and attributes."""
     twin = {"t": {"expected": {"value": "5"}, "metadata": {"type": "int"}, "expected_version": {"cloud": 1, "edge": 0}}}
