@@ -1,6 +1,7 @@
 """What the simulation watches, seen for itself: each watch says what is wrong, and nothing of what is right."""
 
 from collections.abc import Iterator
+from typing import cast
 
 import msgspec
 import pytest
@@ -15,7 +16,9 @@ from metamanager.rows import Row
 from modules.apimachinery.kinds import JsonObject
 from modules.lab.simulate.ended_watch import EndedWatch
 from modules.lab.simulate.fields import unlike
+from modules.lab.simulate.machine import Machine
 from modules.lab.simulate.row_watch import RowWatch
+from modules.lab.simulate.runtime_watch import RuntimeWatch
 from modules.lab.simulate.status_watch import StatusWatch
 from modules.lab.simulate.world import World
 from protos.cri.v1 import api_pb2 as pb
@@ -167,6 +170,43 @@ def test_a_violation_names_the_fields_that_differ_and_who_wrote_last(world: Worl
     (violation,) = world.violations
     what = "a (u) has a status that its node never found"
     assert violation.text == f"{what}: podIP is '192.0.2.9', not None; last written by its node at 0.000 s"
+
+
+class _Runtime:
+    """What a machine's runtime has, as `RuntimeWatch` reads it."""
+
+    def __init__(self) -> None:
+        self.sandboxes: dict[str, pb.PodSandboxStatus] = {}
+        self.containers: dict[str, pb.ContainerStatus] = {}
+
+
+def _attempt(number: int) -> pb.ContainerConfig:
+    of = {labels.POD_UID: "u", labels.POD_NAME: "a"}
+    return pb.ContainerConfig(metadata=pb.ContainerMetadata(name="main", attempt=number), labels=of)
+
+
+def _run(watch: RuntimeWatch, runtime: _Runtime) -> None:
+    config = _attempt(4)
+    runtime.sandboxes["s"] = pb.PodSandboxStatus(id="s", metadata=pb.PodSandboxMetadata(name="a", uid="u"))
+    runtime.containers["c"] = pb.ContainerStatus(id="c", metadata=config.metadata, labels=dict(config.labels))
+    watch.after("start_container", ("c",), None)
+
+
+@pytest.mark.parametrize(("restored", "removed"), [(False, True), (True, False), (True, True)])
+def test_attempts_start_over_when_a_pod_of_before_a_restore_comes_back(
+    world: World, *, restored: bool, removed: bool
+) -> None:
+    """A cloudcore that runs on after its API server was restored gives a node pods that the server no longer has."""
+    runtime = _Runtime()
+    watch = RuntimeWatch(world, "n", cast(Machine, runtime))
+    _run(watch, runtime)
+    if restored:
+        watch.restored()
+    if removed:
+        del runtime.sandboxes["s"]
+        watch.after("remove_pod_sandbox", ("s",), None)
+    watch.before("create_container", ("t", _attempt(0)))
+    assert bool(world.violations) is not (restored and removed)
 
 
 def test_fields_are_compared_member_by_member() -> None:

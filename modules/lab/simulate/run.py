@@ -171,6 +171,7 @@ class Simulation:
         for node in self.nodes:
             node.wire.forget()
             node.rows.distrust_deletions()
+            node.machine.watch.restored()
             node.forget_reports()
 
     def _upload(self) -> None:

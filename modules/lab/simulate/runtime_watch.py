@@ -38,6 +38,10 @@ class RuntimeWatch:
         """Invariants of deleted pods."""
         self.reborn: set[str] = set()
         """Uids of static pods whose file was removed: their attempts start over with a new file."""
+        self.may_return: set[str] = set()
+        """Uids of pods from before a restore of the API server: a cloudcore that has not been restarted since may give
+        them to the node once more when the node has removed them. Then their attempts start over.
+        """
         self._done: set[tuple[str, str]] = set()
         """Init containers that ended well and were removed since, by sandbox and name."""
 
@@ -62,6 +66,8 @@ class RuntimeWatch:
             container = self._machine.containers[args[0]]
             key = (container.labels[labels.POD_UID], container.metadata.name)
             self.started[key] = container.metadata.attempt
+        elif operation == "remove_pod_sandbox":
+            self._forget_removed()
         self._world.note(self._node, f"cri {operation} {self._about(args)} {result if isinstance(result, str) else ''}")
 
     def live(self) -> None:
@@ -74,6 +80,16 @@ class RuntimeWatch:
             if container.state == pb.CONTAINER_RUNNING:
                 key = (container.labels[labels.POD_UID], container.metadata.name)
                 self._once(seen, key, "two live containers")
+
+    def restored(self) -> None:
+        """Note that the API server has an older state again."""
+        self.may_return |= {uid for uid, _ in self.started}
+
+    def _forget_removed(self) -> None:
+        left = {sandbox.metadata.uid for sandbox in self._machine.sandboxes.values()}
+        removed = self.may_return - left
+        self.may_return -= removed
+        self.started = {key: attempt for key, attempt in self.started.items() if key[0] not in removed}
 
     def _once(self, seen: set[tuple[str, ...]], key: tuple[str, ...], what: str) -> None:
         if key in seen and key[0]:
