@@ -33,6 +33,7 @@ from tests.bench import (
     recorder,
     store,
     view,
+    workloads,
 )
 from tests.bench.rows import Goal, Row, Unit, heads, rates, written
 from tests.support.containerd import reason_missing
@@ -118,6 +119,7 @@ SECTIONS: Final = (
     Section("full-embedded", "110 pods on the process runtime; floor: the bare calls", full.embedded),
     Section("full-oci", "110 pods on the OCI runtime; floor: the bare calls", full.oci, oci.missing),
     Section("full-containerd", "110 pods on containerd; floor: the bare calls", full.containerd, reason_missing),
+    Section("workloads", "controllers of the embedded cloud, 200 nodes", lambda _rounds: workloads.measure(1)),
     Section("view", "a trace as a page in a browser", view.measure, view.missing),
 )
 

@@ -64,9 +64,9 @@ def _observers(view: View, pod: JsonObject, old: JsonObject | None) -> Iterator[
     if old is not None and view.find(key_of(pod)) is not None and _of_endpoint(old) == _of_endpoint(pod):
         return
     namespace = pod["metadata"]["namespace"]
-    for service in view.in_namespace("Service", namespace):
-        if any(selects(service, state["metadata"].get("labels")) for state in states):
-            yield key_of(service)
+    for state in states:
+        labels = state["metadata"].get("labels") or {}
+        yield from (key_of(service) for service in view.services_of(namespace, labels) if selects(service, labels))
     for budget in view.in_namespace(_BUDGET, namespace):
         if any(covers(budget, state) for state in states):
             yield key_of(budget)

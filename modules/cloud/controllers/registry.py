@@ -11,8 +11,8 @@ from modules.cloud.controllers import (
     daemon_set,
     deployment,
     disruption,
-    gone_nodes,
     job,
+    node_pods,
     replica_set,
     service,
     stateful_set,
@@ -31,7 +31,7 @@ CONTROLLERS: Final[Mapping[str, Reconcile]] = MappingProxyType(
         "PodDisruptionBudget": disruption.reconcile,
     }
 )
-ALL: Final[Mapping[str, Reconcile]] = MappingProxyType({**CONTROLLERS, "Node": gone_nodes.reconcile})
+ALL: Final[Mapping[str, Reconcile]] = MappingProxyType({**CONTROLLERS, "Node": node_pods.reconcile})
 """The same with those whose objects are read only when there is an object with a controller."""
 MADE: Final = ("Pod", "Node", "ControllerRevision", "PersistentVolumeClaim", "EndpointSlice", "Endpoints")
 """The kinds that are read beside those with controllers, once there is an object with one."""

@@ -18,7 +18,7 @@ from modules.cloud.controllers.endpoint_slices import (
     slice_writes,
 )
 from modules.cloud.controllers.plan import NOTHING, PlannedWrite, ReconcilePlan, create, delete, update
-from modules.cloud.controllers.service_pods import Backend, Ports, backends, endpoint_of, is_headless, silence_ends
+from modules.cloud.controllers.service_pods import Backend, Ports, backends, endpoint_of, is_headless
 from modules.cloud.controllers.view import View, node_of
 
 HEADLESS: Final = "service.kubernetes.io/headless"
@@ -33,7 +33,7 @@ _MOST_ADDRESSES: Final = 1000
 _RESERVED: Final = (SERVICE_NAME, MANAGED_BY, HEADLESS)
 
 
-def reconcile(view: View, key: ObjectKey, now: float) -> ReconcilePlan:
+def reconcile(view: View, key: ObjectKey, _now: float) -> ReconcilePlan:
     """Return what the EndpointSlices and Endpoints of a Service need."""
     service = view.find(key)
     endpoints = view.find(ObjectKey("Endpoints", key.namespace, key.name))
@@ -44,15 +44,13 @@ def reconcile(view: View, key: ObjectKey, now: float) -> ReconcilePlan:
         return NOTHING
     if not spec.get("selector"):
         return ReconcilePlan(_mirrored(view, service, endpoints))
-    found = backends(view, service, now)
+    found = backends(view, service)
     families = tuple(spec.get("ipFamilies") or ("IPv4",))
     owner = SliceOwner(service, _labels(service))
     slices = slice_writes(
         owner, view.owned_by(uid_of(service), "EndpointSlice"), _groups(found, service, families), families
     )
-    return ReconcilePlan(
-        (*slices, *_endpoints(service, endpoints, found, families[0])), again_at=silence_ends(view, found, now)
-    )
+    return ReconcilePlan((*slices, *_endpoints(service, endpoints, found, families[0])))
 
 
 def _labels(service: JsonObject) -> dict[str, str]:

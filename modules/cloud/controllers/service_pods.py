@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from ipaddress import ip_address
 from typing import Final, NamedTuple
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, uid_of
-from modules.apimachinery.times import parse_rfc3339
-from modules.cloud.controllers.pods import condition_of, has_ended, is_ready
+from modules.cloud.controllers.pods import has_ended, is_ready
 from modules.cloud.controllers.view import View, node_of
 
-UNREACHABLE_GRACE: Final = 300.0
-"""Seconds after which the pods of a node that does not answer are no ready endpoints any more. kube-controller-manager
-takes them out at once, so that each break of a link is a change for all nodes."""
 _ZONE: Final = "topology.kubernetes.io/zone"
 _PREFER_ZONE: Final = ("PreferClose", "PreferSameZone")
 
@@ -73,37 +68,22 @@ def is_headless(service: JsonObject) -> bool:
     return ((service.get("spec") or {}).get("clusterIP") or "None") == "None"
 
 
-def backends(view: View, service: JsonObject, now: float) -> list[Backend]:
+def backends(view: View, service: JsonObject) -> list[Backend]:
     """Return the pods that a Service selects and that have addresses and not ended, by name."""
-    found = (pod for pod in view.in_namespace("Pod", service["metadata"]["namespace"]))
-    chosen = [pod for pod in found if selects(service, pod["metadata"].get("labels")) and not has_ended(pod)]
-    made = (_backend(view, service, pod, now) for pod in sorted(chosen, key=lambda pod: str(pod["metadata"]["name"])))
+    selector = (service.get("spec") or {}).get("selector")
+    found = view.pods_with(service["metadata"]["namespace"], selector) if selector else ()
+    made = (_backend(view, service, pod) for pod in found if not has_ended(pod))
     return [one for one in made if one is not None]
 
 
-def silence_ends(view: View, backends: Sequence[Backend], now: float) -> float | None:
-    """Return the next time at which a pod stops to be ready because its node does not answer; None if there is none."""
-    times = {silence_counts_from(view, node_of(one.pod)) for one in backends}
-    return min((at for at in times if now < at < math.inf), default=None)
-
-
-def silence_counts_from(view: View, node: str) -> float:
-    """Return the time from which on the pods of a node count as not ready because it does not answer, or infinity."""
-    found = view.find(ObjectKey("Node", "", node))
-    ready = condition_of(found, "Ready") if found is not None else {}
-    if ready.get("status") != "Unknown":
-        return math.inf
-    return (parse_rfc3339(str(ready.get("lastTransitionTime") or "")) or 0.0) + UNREACHABLE_GRACE
-
-
-def _backend(view: View, service: JsonObject, pod: JsonObject, now: float) -> Backend | None:
+def _backend(view: View, service: JsonObject, pod: JsonObject) -> Backend | None:
     """Return a pod as it serves; None if it has no address, or its Node is gone."""
     addresses = tuple(_addresses(pod))
     publishes = bool((service.get("spec") or {}).get("publishNotReadyAddresses"))
     node = view.find(ObjectKey("Node", "", node_of(pod)))
     if not addresses or (node is None and not publishes):
         return None
-    serving = is_ready(pod) and now < silence_counts_from(view, node_of(pod))
+    serving = is_ready(pod)
     zone = str(((node or {}).get("metadata") or {}).get("labels", {}).get(_ZONE) or "")
     ready = publishes or (serving and not is_being_deleted(pod))
     return Backend(pod, addresses, _ports(service, pod), serving, ready, zone)

@@ -24,10 +24,10 @@ from modules.cloud.controllers.plan import (
     update_status,
 )
 from modules.cloud.controllers.pods import available_from, has_ended, is_ready
-from modules.cloud.controllers.replica_set import FAILED_CREATE, makes_its_own
+from modules.cloud.controllers.replica_set import FAILED_CREATE, is_unreachable, makes_its_own
 from modules.cloud.controllers.revisions import Revisions, hash_of, revisions_of, surplus
 from modules.cloud.controllers.stateful_pods import missing_claims, ordinal_of, pod_for
-from modules.cloud.controllers.view import View
+from modules.cloud.controllers.view import View, node_of
 
 
 def reconcile(view: View, key: ObjectKey, now: float) -> ReconcilePlan:
@@ -139,11 +139,14 @@ class _Pass:
         return delete(pod, done=EventNote(NORMAL, "SuccessfulDelete", f"delete Pod {name} successful"))
 
     def _is_broken(self, pod: JsonObject) -> bool:
-        """Return whether a pod of another template than the present one is not ready, and is to be updated."""
+        """Return whether a pod of another template than the present one is to be updated, and its node says that it is
+        not ready.
+        """
         is_rolling = (self._spec.get("updateStrategy") or {}).get("type") != "OnDelete"
         ordinal = ordinal_of(pod, self._workload)
         is_old = hash_of(pod) != self._revisions.hash and ordinal is not None and ordinal >= self._partition()
-        return is_rolling and is_old and not is_ready(pod) and not is_being_deleted(pod)
+        is_unready = not is_ready(pod) and not is_unreachable(self._view, node_of(pod))
+        return is_rolling and is_old and is_unready and not is_being_deleted(pod)
 
     def _available_from(self, pod: JsonObject) -> float:
         return available_from(pod, self._min_ready, self._now)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Set
 from typing import Final, TypeVar
 
 import msgspec
@@ -11,6 +11,9 @@ from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, uid_of, ve
 from modules.cloud.controllers.failure_pauses import FailurePauses
 
 _POD: Final = "Pod"
+_SERVICE: Final = "Service"
+_Label = tuple[str, str, str]
+"""Namespace, name and value."""
 _Place = TypeVar("_Place")
 
 
@@ -33,11 +36,16 @@ class View:
         self._loose: dict[tuple[str, str], set[ObjectKey]] = {}
         """The objects without a controller, by kind and namespace."""
         self._pods_on: dict[str, set[ObjectKey]] = {}
+        self._pods_labelled: dict[_Label, set[ObjectKey]] = {}
+        self._services: dict[_Label, set[ObjectKey]] = {}
+        """The Services by the first pair of their selectors."""
         self.versions: dict[str, int] = {}
         """The newest resourceVersion that was seen of each kind."""
         self.pauses = FailurePauses()
         self.gone_since: dict[str, float] = {}
         """Names of Nodes that are not there and have pods, with the time at which that was noticed."""
+        self.marked_silent: dict[str, float] = {}
+        """Names of Nodes that do not answer and whose pods were marked, with the time since when they do not."""
         self.refusals: dict[ObjectKey, RefusedWrite] = {}
         """The last refusal of a write for an object, until one succeeds."""
 
@@ -94,6 +102,19 @@ class View:
         """Return the pods of a node, by namespace and name."""
         return [self._objects[key] for key in sorted(self._pods_on.get(node, ()))]
 
+    def pods_with(self, namespace: str, labels: Mapping[str, str]) -> list[JsonObject]:
+        """Return the pods of a namespace that have labels, by name; all pods if there are none."""
+        if not labels:
+            return sorted(self.in_namespace(_POD, namespace), key=lambda pod: str(pod["metadata"]["name"]))
+        found = [self._pods_labelled.get((namespace, *pair), frozenset[ObjectKey]()) for pair in labels.items()]
+        fewest = min(found, key=len)
+        return [self._objects[key] for key in sorted(fewest.intersection(*found))]
+
+    def services_of(self, namespace: str, labels: Mapping[str, str]) -> Iterator[JsonObject]:
+        """Yield the Services of a namespace whose selectors may match labels, and surely all of those that do."""
+        for pair in labels.items():
+            yield from (self._objects[key] for key in self._services.get((namespace, *pair), ()))
+
     def keys(self, kind: str) -> Set[ObjectKey]:
         """Return the keys of a kind's objects."""
         return {key for (of, _), keys in self._by_namespace.items() if of == kind for key in keys}
@@ -110,6 +131,18 @@ class View:
             self._by_owner.setdefault(str(owner.get("uid")), set()).add(key)
         if key.kind == _POD:
             self._pods_on.setdefault(node_of(obj), set()).add(key)
+        for index, label in self._labels_of(key, obj):
+            index.setdefault(label, set()).add(key)
+
+    def _labels_of(self, key: ObjectKey, obj: JsonObject) -> Iterator[tuple[dict[_Label, set[ObjectKey]], _Label]]:
+        """Yield the places of an object in the indexes by labels."""
+        if key.kind == _POD:
+            for name, value in (obj["metadata"].get("labels") or {}).items():
+                yield self._pods_labelled, (key.namespace, name, value)
+        elif key.kind == _SERVICE:
+            pair = min(((obj.get("spec") or {}).get("selector") or {}).items(), default=None)
+            if pair is not None:
+                yield self._services, (key.namespace, *pair)
 
     def _unindex(self, key: ObjectKey, obj: JsonObject) -> None:
         place = key.kind, key.namespace
@@ -124,6 +157,8 @@ class View:
             _discard(self._by_owner, str(owner.get("uid")), key)
         if key.kind == _POD:
             _discard(self._pods_on, node_of(obj), key)
+        for index, label in self._labels_of(key, obj):
+            _discard(index, label, key)
 
 
 def _discard(index: dict[_Place, set[ObjectKey]], place: _Place, key: ObjectKey) -> None:

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from modules.apimachinery.kinds import JsonObject, key_of, version_of
+from modules.apimachinery.kinds import JsonObject, version_of
 from modules.apimachinery.times import format_rfc3339
 from modules.cloud.client.calls import MERGE
 from modules.cloud.controllers.endpoint_slices import MANAGED_BY, SERVICE_NAME
+from modules.cloud.controllers.pods import condition_of
 from tests.modules.cloud.controllers.site import Site
 
 PORTS = [{"port": 80, "targetPort": 8080}]
@@ -154,24 +155,70 @@ def test_ports_by_name_are_those_of_each_pod() -> None:
     assert found == [([("a", 8080)], 1), ([("a", 8080), ("b", 9090)], 2), ([("a", 8081), ("b", 9090)], 1)]
 
 
-def test_a_node_that_is_silent_for_two_minutes_keeps_its_endpoints_and_one_for_six_does_not() -> None:
-    site = Site(nodes=("n1",))
+def heard(site: Site, status: str) -> None:
+    """Write what the API server knows of the only node: `True` or `Unknown`."""
+    (node,) = site.all("Node")
+    conditions = [{"type": "Ready", "status": status, "lastTransitionTime": format_rfc3339(site.clock.now())}]
+    site.cluster.replace({**node, "status": {**node["status"], "conditions": conditions}})
+    site.settle()
+
+
+def silent(site: Site) -> tuple[JsonObject, ...]:
+    """Let the only node fall silent, with two pods behind a Service of which one is ready."""
     site.ready_after = lambda _: None
     site.apply(service())
-    run(site, 0)
+    pods = run(site, 0), run(site, 1, ready=False)
     site.run_for(5)
-    node = site.all("Node")[0]
-    moment = format_rfc3339(site.clock.now())
-    silent = [{"type": "Ready", "status": "Unknown", "lastTransitionTime": moment}]
-    site.cluster.replace({**site.cluster.storage.get(key_of(node)), "status": {**node["status"], "conditions": silent}})
+    heard(site, "Unknown")
+    return pods
+
+
+def test_a_node_that_is_silent_for_two_minutes_keeps_its_endpoints_and_one_for_six_does_not() -> None:
+    site = Site(nodes=("n1",))
+    pod, _ = silent(site)
     site.run_for(120)
     assert shown(site)["10.1.0.1"][0], "a break of the link is no change for all nodes"
     site.run_for(240)
     assert shown(site)["10.1.0.1"] == (False, False, False)
-    again = [{"type": "Ready", "status": "True"}]
-    site.cluster.replace({**site.cluster.storage.get(key_of(node)), "status": {**node["status"], "conditions": again}})
+    condition = condition_of(site.get("Pod", "p000"), "Ready")
+    assert condition["status"] == "False"
+    assert condition["lastTransitionTime"] == format_rfc3339(site.clock.now() - 60)
+    assert site.get("Pod", "p000")["status"]["phase"] == "Running", "silence is not death"
+    heard(site, "True")
+    site.report(pod, "Running", ready=True, podIP="10.1.0.1", podIPs=[{"ip": "10.1.0.1"}])
     site.run_for(5)
     assert shown(site)["10.1.0.1"] == (True, True, False)
+
+
+def test_a_node_whose_lease_alone_is_late_has_the_last_word_about_its_pods() -> None:
+    site = Site(nodes=("n1",))
+    pod, _ = silent(site)
+    site.run_for(400)
+    site.report(pod, "Running", ready=True, podIP="10.1.0.1", podIPs=[{"ip": "10.1.0.1"}])
+    site.run_for(600)
+    assert shown(site)["10.1.0.1"] == (True, True, False)
+    heard(site, "True")
+    heard(site, "Unknown")
+    site.run_for(400)
+    assert shown(site)["10.1.0.1"] == (False, False, False), "it is marked once each time that it falls silent"
+
+
+def test_a_service_finds_its_pods_by_all_pairs_of_its_selector() -> None:
+    site = Site()
+    site.apply(service(selector={"app": "web", "tier": "front"}))
+    run(site, 0)
+    run(site, 1)
+    site.run_for(3)
+    assert shown(site) == {}
+    site.patch(site.get("Pod", "p001"), {"metadata": {"labels": {"tier": "front"}}})
+    site.run_for(3)
+    assert set(shown(site)) == {"10.1.0.2"}
+    site.patch(site.get("Service", "web"), {"spec": {"selector": {"tier": None}}})
+    site.run_for(3)
+    assert set(shown(site)) == {"10.1.0.1", "10.1.0.2"}
+    site.patch(site.get("Pod", "p001"), {"metadata": {"labels": {"app": "other"}}})
+    site.run_for(3)
+    assert set(shown(site)) == {"10.1.0.1"}
 
 
 def test_hand_made_endpoints_are_mirrored_for_a_service_without_a_selector() -> None:
