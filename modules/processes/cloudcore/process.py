@@ -57,6 +57,7 @@ from modules.processes.cloudcore.health_server import HealthServer
 from modules.processes.cloudcore.router_parts import other_cloudcores, rest_listener
 from modules.processes.cloudcore.stream_parts import stream_listener, tunnel_server
 from modules.processes.common.exit_codes import ExitCode
+from modules.processes.common.memory import MemoryTrimmer, set_up_malloc
 from modules.processes.common.service_manager import ServiceManager, Watch, dead_modules
 from modules.processes.common.shutdown import Shutdown
 from modules.processes.common.start_collector import leave_out_what_exists
@@ -100,6 +101,7 @@ def run(options: RunOptions) -> int:
     shutdown = Shutdown(at_once=ExitCode.INTERRUPTED)
     manager = ServiceManager()
     _allow_many_files()
+    set_up_malloc()
     try:
         cloud = CloudCore(options.config)
         cloud.start()
@@ -112,9 +114,11 @@ def run(options: RunOptions) -> int:
     sys.stdout.flush()
     watch = Watch(manager, cloud.hive.clock, lambda: _look(cloud))
     watch.begin()
+    trimmer = MemoryTrimmer(cloud.hive.clock)
     leave_out_what_exists()
     _log.info("stopping: %s", shutdown.wait().name)
     watch.close()
+    trimmer.close()
     cloud.drain()
     return _stop(cloud)
 

@@ -47,6 +47,7 @@ from modules.edge.devicetwin.feed import DeviceFeed
 from modules.edge.devicetwin.module import DeviceTwin
 from modules.edge.taskmanager.module import TaskManager
 from modules.processes.common.exit_codes import ExitCode
+from modules.processes.common.memory import MemoryTrimmer, set_up_malloc
 from modules.processes.common.process_metrics import ProcessCollector
 from modules.processes.common.service_manager import ServiceManager, Watch
 from modules.processes.common.shutdown import Shutdown
@@ -59,7 +60,6 @@ from modules.processes.edgecore.edged_server import serve
 from modules.processes.edgecore.liveness import NodeLiveness
 from modules.processes.edgecore.logs import say, set_up
 from modules.processes.edgecore.loopback import LoopbackWatch
-from modules.processes.edgecore.memory import MemoryTrimmer, set_up_malloc
 from modules.processes.edgecore.mesh_routes import MeshRoutes
 from modules.processes.edgecore.optional_modules import add_optional_modules
 from modules.processes.edgecore.ownership import take_root_directory

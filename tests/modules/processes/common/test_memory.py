@@ -8,13 +8,13 @@ import sys
 import pytest
 
 from beehive.testing import Harness
-from modules.processes.edgecore.memory import GROWN, LOOKS, PERIOD, MemoryTrimmer, resident_bytes
+from modules.processes.common.memory import GROWN, LOOKS, PERIOD, MemoryTrimmer, resident_bytes
 from tests.end_to_end.processes import REPOSITORY
 
 _THREADS = 4
 _PROGRAM = f"""
 import ctypes, sys, threading
-from modules.processes.edgecore.memory import set_up_malloc
+from modules.processes.common.memory import set_up_malloc
 if "told" in sys.argv:
     assert set_up_malloc()
 all_have_some = threading.Barrier({_THREADS} + 1)
@@ -41,7 +41,7 @@ def test_threads_share_an_arena(argument: str, *, one: bool) -> None:
 
 _HOLES = """
 import sys
-from modules.processes.edgecore.memory import resident_bytes, set_up_malloc, _malloc_trim
+from modules.processes.common.memory import resident_bytes, set_up_malloc, _malloc_trim
 if "told" in sys.argv:
     assert set_up_malloc()
 before = resident_bytes()
