@@ -19,5 +19,9 @@ class Verb(StrEnum):
     """One of the Kubernetes API's verbs: an `ApiCall`, answered with an `ApiResult`."""
     WATCH = "watch"
     """The beginning of a watch: a `WatchQuery`, answered with a `WatchStart`."""
+    TOKEN_KEYS = "tokenkeys"  # noqa: S105 - no token
+    """The public keys of service accounts' tokens, answered with `TokenKeys`."""
+    TOKEN_OBJECTS = "tokenobjects"  # noqa: S105 - no token
+    """The objects with which a token ends, as `BoundObjects`, answered with whether one of them is gone."""
     CHANGED = "changed"
     """To `control`: the changed objects of a transaction, as `ObjectChanges`."""

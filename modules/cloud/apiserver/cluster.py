@@ -56,6 +56,7 @@ from modules.cloud.apiserver.service_addresses import ServiceRanges, with_addres
 from modules.cloud.apiserver.service_addresses import service_ranges as default_ranges
 from modules.cloud.apiserver.shapes import shaped
 from modules.cloud.apiserver.strategies import with_approval, with_changed_status, with_kept_fields
+from modules.cloud.apiserver.tokens.issuer import TokenIssuer
 from modules.cloud.apiserver.volume_binder import bind_volumes
 from modules.cloud.apiserver.workload_defaults import with_job_selector
 from modules.cloud.storage.object_storage import Storage
@@ -103,6 +104,7 @@ class Cluster:
         schedules: whether pods without a node get one here; otherwise that is left to another scheduler.
         plugins: the admission plug-ins that are asked about created and updated objects.
         service_ranges: of the addresses and node ports of Services; None: Kubernetes' own.
+        tokens: issues the tokens of service accounts; None: with keys in memory.
     """
 
     def __init__(
@@ -116,8 +118,10 @@ class Cluster:
         schedules: bool = True,
         plugins: Sequence[Plugin] = (),
         service_ranges: ServiceRanges | None = None,
+        tokens: TokenIssuer | None = None,
     ) -> None:
         self.clock = clock
+        self.tokens = tokens or TokenIssuer()
         self._service_ranges = service_ranges or default_ranges()
         self.storage = Storage(clock, first_version) if storage is None else storage
         self._chain = AdmissionChain(self.storage, plugins)

@@ -1,15 +1,14 @@
 """The subresources that are created: a pod's binding to a node, its eviction, and a service account's token."""
 
 from modules.apimachinery.api_errors import BadRequestError, ConflictError, InvalidError
-from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_for, kind_named
+from modules.apimachinery.kinds import JsonObject, is_being_deleted, key_for, kind_named
 from modules.apimachinery.times import format_rfc3339
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.disruption_budgets import charged_budget
 from modules.cloud.apiserver.pod_scheduled import is_gated, with_node
-from modules.cloud.apiserver.service_account_tokens import fill_token_request
 from modules.cloud.apiserver.write_options import propagation_policy
 
-_POD, _ACCOUNT, _NODE = kind_named("Pod"), kind_named("ServiceAccount"), kind_named("Node")
+_POD, _NODE = kind_named("Pod"), kind_named("Node")
 _BUDGET = kind_named("PodDisruptionBudget")
 _TARGET = {
     "type": "DisruptionTarget",
@@ -17,8 +16,6 @@ _TARGET = {
     "reason": "EvictionByEvictionAPI",
     "message": "Eviction API: evicting",
 }
-_LEAST_SECONDS = 600
-_MOST_SECONDS = 1 << 32
 
 
 def bind_pod(cluster: Cluster, namespace: str, name: str, binding: JsonObject) -> JsonObject:
@@ -92,30 +89,5 @@ def _as_target(pod: JsonObject, now: str) -> JsonObject:
 
 
 def request_token(cluster: Cluster, namespace: str, name: str, request: JsonObject) -> JsonObject:
-    """Return a TokenRequest of a service account with its status filled in.
-
-    Raises:
-        NotFoundError: there is no such service account, and the token is not for a pod of it. (A namespace that is not
-            an object of its own has no account `default`.)
-        InvalidError: the token would be valid for less than ten minutes, or for more than 2^32 seconds.
-    """
-    key = key_for(_ACCOUNT, namespace, name)
-    spec = request.get("spec")
-    if not _is_for_pod(cluster, key, spec):
-        cluster.storage.get(key)
-    seconds = spec.get("expirationSeconds") if isinstance(spec, dict) else None
-    if seconds is not None and (type(seconds) is not int or not _LEAST_SECONDS <= seconds <= _MOST_SECONDS):
-        is_long = isinstance(seconds, int) and seconds > _MOST_SECONDS
-        words = "longer than 2^32 seconds" if is_long else "less than 10 minutes"
-        why = f"Invalid value: {str(seconds)[:40]}: may not specify a duration {words}"
-        raise InvalidError("TokenRequest", "", "spec.expirationSeconds", why, "authentication.k8s.io")
-    return fill_token_request(key.namespace, name, request, cluster.clock.now())
-
-
-def _is_for_pod(cluster: Cluster, account: ObjectKey, spec: object) -> bool:
-    """Return whether a token is bound to a stored pod that runs as the account."""
-    reference = spec.get("boundObjectRef") if isinstance(spec, dict) else None
-    if not isinstance(reference, dict) or reference.get("kind") != _POD.name:
-        return False
-    pod = cluster.storage.find(key_for(_POD, account.namespace, str(reference.get("name"))))
-    return pod is not None and (pod["spec"].get("serviceAccountName") or "default") == account.name
+    """Return a TokenRequest of a service account with its status; raises what `TokenIssuer.issue` raises."""
+    return cluster.tokens.issue(cluster.storage, cluster.clock, namespace or "default", name, request)

@@ -27,7 +27,9 @@ from modules.cloud.apiserver.pod_gc import orphaned_pods, remove_orphans
 from modules.cloud.apiserver.scheduler import makes_room
 from modules.cloud.apiserver.service_accounts import make_default_accounts, may_lack_account
 from modules.cloud.apiserver.system_objects import make_system_objects
-from modules.cloud.authentication.users import User
+from modules.cloud.apiserver.tokens.claims import BoundObjects, has_lost_object
+from modules.cloud.apiserver.tokens.signing_keys import TokenKeys
+from modules.cloud.authentication.users import Authenticated, User
 from modules.cloud.authorization import access_reviews
 from modules.cloud.authorization.access_control import AccessControl
 from modules.cloud.authorization.attributes import of_call
@@ -168,6 +170,36 @@ class ApiServer(Module):
         except api_calls.DryRunError as end:
             answer(end.result)
 
+    @handles(None, Verb.TOKEN_KEYS, source=api_messages.SOURCE)
+    def on_token_keys(self, message: Message) -> None:
+        """Reply with the public keys of service accounts' tokens."""
+
+        def answer(keys: dict[str, bytes]) -> None:
+            self._answer(message, TokenKeys(keys))
+
+        self._handle(message, lambda: answer(self._cluster.tokens.public_keys()), lambda _: answer({}))
+
+    @handles(None, Verb.TOKEN_OBJECTS, source=api_messages.SOURCE)
+    def on_token_objects(self, message: Message) -> None:
+        """Reply whether an object with which a token ends is gone."""
+
+        def look() -> None:
+            bound = message.content_as(BoundObjects)
+            self._answer(message, has_lost_object(bound, self._cluster.storage, self.clock.now()))
+
+        self._handle(message, look, lambda _: self._answer(message, content=True))
+
+    def _answer(self, message: Message, content: object) -> None:
+        """Reply after the commit, or after its failure, when the answer is the same."""
+
+        def reply() -> None:
+            self.reply(message, content)
+
+        self._transactions.after_commit(reply, reply)
+
+    def _authenticate(self, token: str, audiences: tuple[str, ...]) -> Authenticated | None:
+        return self._cluster.tokens.authenticate(token, audiences, self._cluster.storage, self.clock.now())
+
     def _without_room(self, message: Message) -> ApiResult:
         """Return the response to a call whose transaction was undone: a read is made again, a write is refused."""
         call = message.content_as(ApiCall)
@@ -211,7 +243,7 @@ class ApiServer(Module):
         if not call.node:
             return api_calls.serve(self._cluster, call)
         if access_reviews.is_review(call):
-            return access_reviews.answer(call, self._graph, self._index)
+            return access_reviews.answer(call, self._graph, self._index, self._authenticate)
         self._access_control.authorize(of_call(call.node, call))
         with self._cluster.with_admission(self._access_control.admission(call.node)):
             return api_calls.serve(self._cluster, call, knows_all=self._completeness.knows_all)

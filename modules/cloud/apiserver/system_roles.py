@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from modules.apimachinery.kinds import JsonObject
-from modules.cloud.authentication.users import ADMINISTRATORS, AUTHENTICATED, UNAUTHENTICATED
+from modules.cloud.authentication.users import ADMINISTRATORS, AUTHENTICATED, SERVICE_ACCOUNTS, UNAUTHENTICATED
 
+OPENID_PATHS: Final = ("/.well-known/openid-configuration", "/openid/v1/jwks")
+"""The paths at which others find the public keys of tokens."""
 GROUP: Final = "rbac.authorization.k8s.io"
 _READ: Final = ("get", "list", "watch")
 _WRITE: Final = ("create", "delete", "deletecollection", "patch", "update")
@@ -74,6 +76,9 @@ _ROLES: Final[dict[str, tuple[JsonObject, ...]]] = {
         _rule("authentication.k8s.io", ("tokenreviews",), ("create",)),
         _rule("authorization.k8s.io", ("subjectaccessreviews",), ("create",)),
     ),
+    "system:service-account-issuer-discovery": (
+        _paths(tuple(path + end for path in OPENID_PATHS for end in ("", "/"))),
+    ),
     "system:monitoring": (
         _paths(("/healthz", "/healthz/*", "/livez", "/livez/*", "/metrics", "/readyz", "/readyz/*")),
     ),
@@ -86,6 +91,7 @@ _BINDINGS: Final = {
     "system:basic-user": (AUTHENTICATED,),
     "system:discovery": (AUTHENTICATED,),
     "system:public-info-viewer": (AUTHENTICATED, UNAUTHENTICATED),
+    "system:service-account-issuer-discovery": (SERVICE_ACCOUNTS,),
 }
 
 

@@ -1,12 +1,22 @@
 """The user of a request over TCP: by a client certificate, or by a bearer token."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 from beehive.http.request import Request
 from modules.apimachinery.errors import ApiStatusError
+from modules.cloud.authentication.settings import ServiceAccountSettings
 from modules.cloud.authentication.token_file import StaticTokens
-from modules.cloud.authentication.users import User, user_of_certificate
+from modules.cloud.authentication.users import Authenticated, User, user_of_certificate
+
+
+class TokenAuthenticator(Protocol):
+    """Finds the users of tokens."""
+
+    def authenticate(self, token: str, audiences: tuple[str, ...], /) -> Authenticated | None:
+        """Return the user of a token for one of some audiences; None for one that is not valid, or not of this kind.
+        Raise ApiStatusError when that cannot be found out.
+        """
 
 
 class Authenticator:
@@ -14,18 +24,40 @@ class Authenticator:
 
     Args:
         tokens: the static tokens.
+        others: find the users of other tokens, in this order.
+        settings: the audiences of the API server.
         check: checks that a client certificate is not revoked; raises ApiStatusError if it is.
     """
 
     def __init__(
-        self, tokens: StaticTokens, check: Callable[[Mapping[str, Any] | None], None] = lambda _: None
+        self,
+        tokens: StaticTokens,
+        check: Callable[[Mapping[str, Any] | None], None] = lambda _: None,
+        others: Sequence[TokenAuthenticator] = (),
+        settings: ServiceAccountSettings | None = None,
     ) -> None:
         self._tokens = tokens
         self._check = check
+        self._others = others
+        self._audiences = (settings or ServiceAccountSettings()).api_audiences
 
-    def user_of_token(self, token: str) -> User | None:
-        """Return the user of a bearer token, None for one that is not valid."""
-        return self._tokens.user(token)
+    def authenticate(self, token: str, audiences: tuple[str, ...] = ()) -> Authenticated | None:
+        """Return the user of a bearer token, None for one that is not valid.
+
+        Args:
+            token: the token.
+            audiences: it is for one of these; none: for one of the API server's. A static token is for the API server.
+
+        Raises:
+            ApiStatusError: it is not known whether it is valid.
+        """
+        user = self._tokens.user(token)
+        wanted = audiences or self._audiences
+        if user is not None:
+            shared = tuple(each for each in wanted if each in self._audiences)
+            return Authenticated(user, shared) if shared else None
+        found = (other.authenticate(token, wanted) for other in self._others)
+        return next((each for each in found if each is not None), None)
 
     def user(self, request: Request) -> User | None:
         """Return the user of a request, None for an anonymous one.
@@ -41,7 +73,7 @@ class Authenticator:
         if not credentials and request.certificate is None:
             return None
         scheme, _, token = credentials.partition(" ")
-        user = self._tokens.user(token.strip()) if scheme.lower() == "bearer" else None
-        if user is None:
+        found = self.authenticate(token.strip()) if scheme.lower() == "bearer" else None
+        if found is None:
             raise ApiStatusError(401, "Unauthorized")
-        return user
+        return found.user

@@ -1,13 +1,14 @@
 """The user of a request, as Kubernetes' authenticators describe one."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 ADMINISTRATORS: Final = "system:masters"
 AUTHENTICATED: Final = "system:authenticated"
 UNAUTHENTICATED: Final = "system:unauthenticated"
+SERVICE_ACCOUNTS: Final = "system:serviceaccounts"
 _NODES: Final = "system:nodes"
 _NODE: Final = "system:node:"
 
@@ -18,6 +19,8 @@ class User(msgspec.Struct, frozen=True):
     name: str
     uid: str = ""
     groups: tuple[str, ...] = ()
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """What else the authenticator knows, by name."""
 
     @property
     def is_administrator(self) -> bool:
@@ -31,6 +34,14 @@ class User(msgspec.Struct, frozen=True):
         return self.name.removeprefix(_NODE) if is_node else ""
 
 
+class Authenticated(NamedTuple):
+    """The user of a token that was accepted."""
+
+    user: User
+    audiences: tuple[str, ...] = ()
+    """The audiences that were wanted and that the token has."""
+
+
 ANONYMOUS: Final = User("system:anonymous", groups=(UNAUTHENTICATED,))
 """The user of a request without credentials."""
 
@@ -40,6 +51,12 @@ def groups_of(user: User) -> tuple[str, ...]:
     if AUTHENTICATED in user.groups or UNAUTHENTICATED in user.groups:
         return user.groups
     return (*user.groups, AUTHENTICATED)
+
+
+def user_info(user: User) -> dict[str, Any]:
+    """Return a user as reviews show it (authentication/v1 UserInfo)."""
+    info: dict[str, Any] = {"username": user.name, "uid": user.uid, "groups": [*groups_of(user)]}
+    return {**info, "extra": {name: [*values] for name, values in user.extra}} if user.extra else info
 
 
 def user_of_certificate(certificate: Mapping[str, Any] | None) -> User | None:

@@ -12,6 +12,7 @@ from modules.cloud.authorization.graph import NodeGraph
 from modules.cloud.authorization.node_authorizer import authorize
 from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.authorization.rbac.reviews import decision
+from modules.cloud.authorization.subject_reviews import Authenticate, token_review
 from modules.cloud.client.calls import ApiCall, ApiResult, JsonObject
 
 _AUTHORIZATION: Final = "authorization.k8s.io/v1"
@@ -27,7 +28,6 @@ _OPEN: Final = ("/healthz", "/livez", "/readyz", "/version")
 """Paths that are no resources and that everybody may read."""
 _LONGEST: Final = 253
 """Characters of a name."""
-_NO_TOKENS: Final = "this API server signs no service account tokens, so it knows none"
 
 
 def is_review(call: ApiCall) -> bool:
@@ -55,8 +55,20 @@ def attributes_of_review(call: ApiCall) -> Attributes | None:
     return Attributes(node=call.node, **fields)
 
 
-def answer(call: ApiCall, graph: NodeGraph, index: RbacIndex) -> ApiResult:
-    """Return the answer to a review, without any other API server."""
+def answer(
+    call: ApiCall, graph: NodeGraph, index: RbacIndex, authenticate: Authenticate = lambda _token, _audiences: None
+) -> ApiResult:
+    """Return the answer to a review, without any other API server.
+
+    Args:
+        call: the review.
+        graph: the objects to which each node's pods refer.
+        index: the roles and bindings.
+        authenticate: finds the user of a token; by default there is none.
+
+    Raises:
+        BadRequestError: it is a TokenReview without a token.
+    """
     kind = _KINDS[call.api_version, call.plural]
     body: JsonObject = {"kind": kind, "apiVersion": call.api_version, "metadata": {}}
     if not isinstance(call.body, dict):
@@ -66,7 +78,7 @@ def answer(call: ApiCall, graph: NodeGraph, index: RbacIndex) -> ApiResult:
         found = {"userInfo": {"username": user_of(call.node), "groups": list(_GROUPS)}}
         return ApiResult({**body, "status": found}, created=True)
     if kind == "TokenReview":
-        return ApiResult({**body, "spec": {}, "status": {"authenticated": False, "error": _NO_TOKENS}}, created=True)
+        return ApiResult(token_review(call.body, authenticate), created=True)
     status = _of_other(_spec(call), index) if is_about_others(call) else _of_node(call, graph)
     return ApiResult({**body, "spec": _spec(call), "status": status}, created=True)
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from modules.apimachinery.api_errors import BadRequestError, InvalidError
 from modules.apimachinery.kinds import JsonObject
-from modules.cloud.authentication.users import User, groups_of
+from modules.cloud.authentication.users import Authenticated, User, user_info
 from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.authorization.rbac.reviews import decision
 from modules.cloud.client.calls import ApiCall, ApiResult
@@ -18,6 +18,10 @@ _LOCAL_ROOT: Final = ("apis", _AUTHORIZATION, "v1", "namespaces")
 _LOCAL: Final = "localsubjectaccessreviews"
 TOKEN_REVIEW: Final = ("apis", _AUTHENTICATION, "v1", "tokenreviews")
 """The path of TokenReviews, in parts."""
+
+Authenticate = Callable[[str, tuple[str, ...]], Authenticated | None]
+"""Returns the user of a token that is for one of some audiences, none: for one of the API server's; None: the token is
+not valid."""
 
 
 def is_access_review(parts: tuple[str, ...]) -> bool:
@@ -54,25 +58,28 @@ def access_review(
     return {"kind": kind, "apiVersion": f"{_AUTHORIZATION}/v1", "metadata": {}, "spec": spec, "status": status}
 
 
-def token_review(body: Any, user_of: Callable[[str], User | None]) -> JsonObject:
+def token_review(body: Any, authenticate: Authenticate) -> JsonObject:
     """Return the answer to a review of a bearer token.
 
     Args:
         body: the review.
-        user_of: returns the user of a token; None: it is not valid.
+        authenticate: finds the user of a token.
 
     Raises:
-        BadRequestError: it has no token.
+        BadRequestError: it has no token, or audiences that are none.
     """
     spec = _spec_of(body, "TokenReview")
     token = spec.get("token")
     if not isinstance(token, str) or not token:
         raise BadRequestError("token is required for TokenReview in authentication")
-    user = user_of(token)
+    audiences = spec.get("audiences") or []
+    if not isinstance(audiences, list) or not all(isinstance(each, str) for each in audiences):
+        raise BadRequestError("spec.audiences of a TokenReview is a list of texts")
+    found = authenticate(token, tuple(audiences))
     status: JsonObject = {"authenticated": False, "error": "invalid bearer token"}
-    if user is not None:
-        info = {"username": user.name, "uid": user.uid, "groups": [*groups_of(user)]}
-        status = {"authenticated": True, "user": info}
+    if found is not None:
+        status = {"authenticated": True, "user": user_info(found.user)}
+        status |= {"audiences": [*found.audiences]} if found.audiences else {}
     review = {"kind": "TokenReview", "apiVersion": f"{_AUTHENTICATION}/v1", "metadata": {}}
     return {**review, "spec": {name: value for name, value in spec.items() if name != "token"}, "status": status}
 

@@ -7,7 +7,7 @@ import msgspec
 from beehive.http.responses import Response
 from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.errors import ApiStatusError
-from modules.cloud.authentication.users import User, groups_of
+from modules.cloud.authentication.users import User, user_info
 from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.authorization.rbac.reviews import decision, rules_status
 from modules.cloud.authorization.subject_reviews import check_attributes
@@ -34,8 +34,7 @@ def review(user: User, parts: tuple[str, ...], body: Any, index: RbacIndex) -> R
         BadRequestError, InvalidError: the review asks for nothing.
     """
     if parts == _SELF:
-        info = {"username": user.name, "uid": user.uid, "groups": [*groups_of(user)]}
-        return _created("SelfSubjectReview", _AUTHENTICATION, {"status": {"userInfo": info}})
+        return _created("SelfSubjectReview", _AUTHENTICATION, {"status": {"userInfo": user_info(user)}})
     if user.node and not user.is_administrator:
         raise ApiStatusError(403, "access reviews of nodes are not served: the node authorizer decides on each request")
     kind = "SelfSubjectRulesReview" if parts == _RULES else "SelfSubjectAccessReview"

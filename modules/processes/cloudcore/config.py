@@ -12,6 +12,7 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta, Struct
 
 from modules.cloud.apiserver.service_defaults import DEFAULT_PORTS, DEFAULT_RANGE
+from modules.cloud.authentication.settings import ServiceAccountSettings
 from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.cloud.storage.database import IN_MEMORY
 
@@ -141,6 +142,9 @@ class CloudCoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     token_auth_file: Path | None = None
     """File of static tokens, `token,user,uid,"group1,group2"`. Default none: client certificates only."""
+
+    tokens: ServiceAccountSettings = ServiceAccountSettings()
+    """Tokens of service accounts."""
 
     kubeconfig: Path | None = None
     """Kubeconfig of the cluster whose pods run on the nodes. Default none: the embedded API server."""

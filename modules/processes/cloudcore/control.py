@@ -26,6 +26,7 @@ from modules.cloud.apiserver.endpoints.module_caller import ModuleCaller
 from modules.cloud.apiserver.endpoints.pod_streams import NodeServer
 from modules.cloud.apiserver.endpoints.service import ApiCaller, ApiService
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
+from modules.cloud.authentication.users import User
 from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.identities.known import KnownIdentities
@@ -44,6 +45,7 @@ from modules.cloud.messages import (
 )
 from modules.cloud.storage.watch_history import ObjectChanges, WatchQuery, WatchStart
 from modules.processes.cloudcore.api_listeners import ApiListener, SecureListener
+from modules.processes.cloudcore.api_tokens import ApiTokens
 from modules.processes.cloudcore.control_service import (
     ApiPorts,
     ControlService,
@@ -77,6 +79,7 @@ class Control(Module):
         nodes: reaches the servers of nodes, for logs of and commands in containers.
         identities: knows which nodes were refused.
         rbac: the roles and bindings of the embedded API server; None for none.
+        tokens: finds the users of tokens, and tells others how to check them; None with a cluster.
     """
 
     name: ClassVar[str] = api_messages.SOURCE
@@ -90,9 +93,12 @@ class Control(Module):
         api_server: str = api_messages.MODULE,
         nodes: NodeServer | None = None,
         identities: KnownIdentities | None = None,
+        *,
         rbac: RbacIndex | None = None,
+        tokens: ApiTokens | None = None,
     ) -> None:
         super().__init__()
+        self._tokens = tokens
         self._rbac = rbac or RbacIndex()
         self._identities = identities
         self._node_servers = nodes
@@ -137,17 +143,19 @@ class Control(Module):
 
     def service(self) -> ControlService:
         """Return the service behind the socket; tests serve it on a port."""
-        api = self._api(self, self._node_servers)
+        api = self._api(self, self._node_servers, self._tokens)
         metrics = lambda: exposition(self.hive, self._counters)  # noqa: E731 - a thunk for the service
         return ControlService(
             api, IdentityService(self._ask), metrics, self._nodes, self._cloudcores, self._api_ports, self._links
         )
 
-    def _api(self, caller: ApiCaller, nodes: NodeServer | None = None) -> ApiService:
+    def _api(self, caller: ApiCaller, nodes: NodeServer | None = None, tokens: ApiTokens | None = None) -> ApiService:
         version, index = KUBELET_VERSION, self._rbac
+        authenticate, openid = (None, _no_document) if tokens is None else (tokens.authenticate, tokens.document)
         return ApiService(
-            caller, self._subscriptions, version, self.clock, self._unready, self.call, nodes, index=index
-        )
+            caller, self._subscriptions, version, self.clock, self._unready, self.call, nodes,
+            index=index, authenticate=authenticate, openid=openid,
+        )  # fmt: skip
 
     def _access(self, listener: ApiListener) -> HttpService:
         if isinstance(listener, SecureListener):
@@ -157,10 +165,12 @@ class Control(Module):
                 self.service(),
                 lambda node: self._api(NodeCaller(self, node)),
                 flow=FlowControl(),
-                user_of_token=authenticator.user_of_token,
-                users=UserAccess(self._rbac, lambda user: self._api(UserCaller(self, user), self._node_servers)),
+                users=UserAccess(self._rbac, self._of_user),
             )
         return LoopbackService(self.service())
+
+    def _of_user(self, user: User) -> ApiService:
+        return self._api(UserCaller(self, user), self._node_servers, self._tokens)
 
     def call(self, call: ApiCall) -> ApiResult:
         """Return the API server's response to a request, on the thread of a connection.
@@ -246,6 +256,10 @@ class Control(Module):
             self._subscriptions.end_all()
         for server in servers:
             server.stop()
+
+
+def _no_document(_parts: tuple[str, ...]) -> None:
+    """Return no document."""
 
 
 def listening_socket(path: Path) -> socket.socket:

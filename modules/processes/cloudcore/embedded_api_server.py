@@ -10,6 +10,7 @@ from modules.cloud.apiserver.embedded_kube_api import EmbeddedKubeApi
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.module import ApiServer
 from modules.cloud.apiserver.service_addresses import service_ranges
+from modules.cloud.apiserver.tokens.issuer import TokenIssuer
 from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.controllers.module import Controllers
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
@@ -65,6 +66,7 @@ class EmbeddedApiServer:
             schedules=schedules,
             service_ranges=ranges,
             plugins=PLUGINS,
+            tokens=TokenIssuer(self.database, config.tokens),
         )
         manifests = ManifestDirectory(config.manifests_dir, cluster) if config.manifests_dir else None
         completeness = Completeness(self.database, manifests)

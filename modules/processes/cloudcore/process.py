@@ -5,9 +5,8 @@ import os
 import resource
 import socket
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -17,12 +16,9 @@ from beehive.hive import Hive
 from beehive.message import Message
 from beehive.names import ModuleName
 from beehive.runtime import Threads
-from modules.apimachinery.errors import ApiStatusError
 from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb
 from modules.cloud.apiserver.manifest_directory import check_directory
-from modules.cloud.authentication.authenticator import Authenticator
-from modules.cloud.authentication.token_file import StaticTokens, read_tokens
 from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.client.calls import ApiCall
 from modules.cloud.cloudhub.dispatcher import Dispatcher
@@ -35,7 +31,7 @@ from modules.cloud.devicecontroller.module import DeviceController
 from modules.cloud.dynamiccontroller.module import DynamicController
 from modules.cloud.edgecontroller.module import EdgeController
 from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
-from modules.cloud.identities.known import NOT_YET, KnownIdentities
+from modules.cloud.identities.known import KnownIdentities
 from modules.cloud.identities.module import IdentitiesModule
 from modules.cloud.journal.module import Journal
 from modules.cloud.journal.store import LinkStore
@@ -49,6 +45,7 @@ from modules.cloud.storage.database.room import Room
 from modules.cloud.storage.database.turns import Turns
 from modules.cloud.websocket.server import WebsocketServer, WebsocketSettings
 from modules.processes.cloudcore.api_listeners import ApiListener, InsecureListener, SecureListener
+from modules.processes.cloudcore.api_tokens import ApiTokens
 from modules.processes.cloudcore.config import CloudCoreConfig, TlsConfig
 from modules.processes.cloudcore.control import Control, check_socket
 from modules.processes.cloudcore.counters import Counters
@@ -150,8 +147,7 @@ class CloudCore:
         if config.manifests_dir:
             check_directory(config.manifests_dir)
         selected = _selected(config)
-        clock = RealClock()
-        self._clock = clock
+        self._clock = clock = RealClock()
         self._is_embedded = selected is None
         self._servers: list[WebsocketServer] = []
         self._config = config
@@ -172,6 +168,7 @@ class CloudCore:
             meter=counters.meter(ModuleName.EDGECONTROLLER, clock),
         )  # fmt: skip
         self._databases.append(database)
+        self._tokens = ApiTokens(config, self.hive, clock, self._identities, lambda: self.api_port)
         self._https: list[tuple[str, int]] = []
         self._websocket_context: ssl.SSLContext | None = None
         self._authority: Authority | None = None
@@ -186,7 +183,7 @@ class CloudCore:
         self.hive.add(DynamicController)
         self.hive.add(DeviceController, refusals, known, deletes=selected is None)
         if selected is None or config.router is not None:
-            self._callers = rest_listener(config, self._authenticator(), clock, self._identities)
+            self._callers = rest_listener(config, self._tokens.authenticator, clock, self._identities)
             others = other_cloudcores(config, self._authority, known, clock) if may_be_several else None
             timeout = config.router.rest_timeout if config.router is not None else REST_SECONDS
             self.hive.add(CloudRouter, refusals, cluster.connect, self._callers, timeout, others)
@@ -196,8 +193,9 @@ class CloudCore:
         self._listeners = self._api_listeners()
         api_server = api_messages.MODULE if selected is None else ModuleName.EDGECONTROLLER
         self.hive.add(
-            Control, config.control_socket, counters, self._listeners, api_server, nodes, self._identities, rbac
-        )
+            Control, config.control_socket, counters, self._listeners, api_server, nodes, self._identities,
+            rbac=rbac, tokens=self._tokens if selected is None else None,
+        )  # fmt: skip
         self._metrics: list[tuple[str, int]] = []
         if config.metrics_address:
             self.hive.add(HealthServer, config.metrics_address, config.metrics_port, counters, self._metrics)
@@ -361,23 +359,13 @@ class CloudCore:
             context = contexts.https_context(authority_files.AuthorityFiles(config.tls.directory))
             listeners.append(
                 SecureListener(
-                    config.bind_address, config.secure_port, context, self._authenticator(), config.max_streams,
+                    config.bind_address, config.secure_port, context, self._tokens.authenticator, config.max_streams,
                     self._identities,
                 )
             )  # fmt: skip
         if config.insecure_port is not None:
             listeners.append(InsecureListener(config.insecure_port, config.max_streams))
         return listeners
-
-    def _authenticator(self) -> Authenticator:
-        file = self._config.token_auth_file
-        return Authenticator(read_tokens(file) if file else StaticTokens({}), self._check_revocations)
-
-    def _check_revocations(self, certificate: Mapping[str, Any] | None) -> None:
-        """Check that a client certificate is accepted. Raises ApiStatusError if it is not."""
-        why = self._identities.refusal(certificate)
-        if why:
-            raise ApiStatusError(503 if why == NOT_YET else 401, why if why == NOT_YET else f"Unauthorized: {why}")
 
 
 def _selected(config: CloudCoreConfig) -> "Selected | None":

@@ -137,6 +137,18 @@ def _add_secure(parser: argparse.ArgumentParser) -> None:
         help='tokens of users, lines of token,user,uid,"group1,group2"; members of system:masters may do everything',
     )
     group.add_argument(
+        "--service-account-issuer",
+        metavar="URL",
+        default=_DEFAULTS.tokens.issuer,
+        help="issuer of the tokens of service accounts (default: %(default)s)",
+    )
+    group.add_argument(
+        "--api-audiences",
+        metavar="NAME[,NAME]",
+        default="",
+        help="audiences of this API server; a token that asks for none is for these (default: the issuer)",
+    )
+    group.add_argument(
         "--router-listen",
         metavar="ADDRESS:PORT",
         help="calls of nodes by Rules, as /NODE/NAMESPACE/PATH: with --tls for users with tokens or certificates, "
@@ -282,6 +294,10 @@ def run(chosen: argparse.Namespace) -> int:
         "max_streams": chosen.max_streams,
         "bind_address": chosen.bind_address,
         "token_auth_file": chosen.token_auth_file and str(chosen.token_auth_file),
+        "tokens": {
+            "issuer": chosen.service_account_issuer,
+            "audiences": tuple(each.strip() for each in chosen.api_audiences.split(",") if each.strip()),
+        },
         "listen_address": address,
         "listen_port": port,
         "tls": _tls_settings(chosen, address) if chosen.tls else None,

@@ -25,7 +25,6 @@ from modules.cloud.authorization import access_reviews
 from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.authorization.rbac.rules import AccessRequest
 from modules.cloud.authorization.rules import RULES
-from modules.cloud.authorization.subject_reviews import TOKEN_REVIEW, token_review
 from modules.cloud.authorization.user_reviews import PATHS, review
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.storage.watch_history import WatchQuery, WatchStart
@@ -104,7 +103,6 @@ class AccessService:
         of_node: returns the service for a node.
         review: answers the access reviews of nodes; None: they are refused.
         flow: bounds the requests that are served at a time, fairly by user; None: nothing does.
-        user_of_token: finds the user of a bearer token, for TokenReviews of administrators; None: they are not served.
         users: serves all other users; None: they are refused.
     """
 
@@ -115,11 +113,9 @@ class AccessService:
         of_node: Callable[[str], HttpService],
         review: Callable[[ApiCall], ApiResult] | None = None,
         flow: FlowControl | None = None,
-        user_of_token: Callable[[str], User | None] | None = None,
         users: UserAccess | None = None,
     ) -> None:
         self._users = users or UserAccess(RbacIndex(), lambda _: administrators)
-        self._user_of_token = user_of_token
         self._flow = flow
         self._authenticator = authenticator
         self._administrators = administrators
@@ -160,21 +156,14 @@ class AccessService:
             body = decoded(request.body, request.header("content-type"))
             return review(user, request.parts, body, self._users.rbac)
         if user.is_administrator:
-            return self._administered(request, self._administrators)
+            return self._administrators.serve(request)
         asked = attributes_of(request)
         is_allowed = self._users.rbac.allowed(user, asked) is not None
         if user.node:
             return self._of_node_served(user, asked, request, is_allowed=is_allowed)
         if not is_allowed:
             raise forbidden(user.name, asked)
-        return self._administered(request, self._users.service_of(user) if asked.resource else self._administrators)
-
-    def _administered(self, request: Request, service: HttpService) -> Reply:
-        """Return the reply to a user who may make the request."""
-        if request.method == "POST" and request.parts == TOKEN_REVIEW and self._user_of_token is not None:
-            found = token_review(decoded(request.body, request.header("content-type")), self._user_of_token)
-            return Response(201, "application/json", msgspec.json.encode(found))
-        return service.serve(request)
+        return (self._users.service_of(user) if asked.resource else self._administrators).serve(request)
 
     def _of_node_served(self, user: User, asked: AccessRequest, request: Request, *, is_allowed: bool) -> Reply:
         """Return the reply to a node. RBAC may let it read what the node authorizer has no rule for, and no more."""

@@ -10,6 +10,8 @@ from beehive.message import Message
 from modules.apimachinery.errors import ApiStatusError
 from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb
+from modules.cloud.apiserver.tokens.claims import BoundObjects
+from modules.cloud.apiserver.tokens.signing_keys import TokenKeys
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.storage.watch_history import WatchQuery, WatchStart
 
@@ -71,14 +73,30 @@ class ModuleCaller:
         """
         return self._ask(Verb.WATCH, query).content_as(WatchStart)
 
-    def _ask(self, verb: Verb, content: ApiCall | WatchQuery) -> Message:
+    def token_keys(self) -> dict[str, bytes]:
+        """Return the public keys of service accounts' tokens, PEM, by their ids.
+
+        Raises:
+            ApiStatusError: 504; there is no answer.
+        """
+        return self._ask(Verb.TOKEN_KEYS, None).content_as(TokenKeys).keys
+
+    def is_void(self, bound: BoundObjects) -> bool:
+        """Return whether an object with which a token ends is gone.
+
+        Raises:
+            ApiStatusError: 504; there is no answer.
+        """
+        return self._ask(Verb.TOKEN_OBJECTS, bound).content_as(bool)
+
+    def _ask(self, verb: Verb, content: ApiCall | WatchQuery | BoundObjects | None) -> Message:
         try:
             reply: Message = self._hive.request(self._module, self._message(verb, content), _REPLY_SECONDS).get()
         except BeehiveError as error:
             raise _unanswered(error) from error
         return reply
 
-    def _message(self, verb: Verb, content: ApiCall | WatchQuery) -> Message:
+    def _message(self, verb: Verb, content: ApiCall | WatchQuery | BoundObjects | None) -> Message:
         source, resource = api_messages.SOURCE, api_messages.RESOURCE
         return Message.new(self._clock, source=source, resource=resource, operation=verb, content=content)
 

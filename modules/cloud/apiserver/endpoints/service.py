@@ -39,7 +39,13 @@ from modules.cloud.apiserver.endpoints.yaml_answers import in_json, in_yaml, wan
 from modules.cloud.apiserver.fields.openapi import openapi_schemas
 from modules.cloud.authentication.users import ADMINISTRATORS, User
 from modules.cloud.authorization.rbac.index import RbacIndex
-from modules.cloud.authorization.subject_reviews import access_review, is_access_review
+from modules.cloud.authorization.subject_reviews import (
+    TOKEN_REVIEW,
+    Authenticate,
+    access_review,
+    is_access_review,
+    token_review,
+)
 from modules.cloud.authorization.user_reviews import PATHS, review
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.storage.watch_history import WatchQuery, WatchStart
@@ -78,6 +84,8 @@ class ApiService:
         definitions: lists CustomResourceDefinitions for discovery, which everybody may read; default `caller.call`.
         nodes: connects to node servers for logs, exec and metrics; None disables them.
         index: the roles and bindings, for access reviews; None for none.
+        authenticate: finds the user of a bearer token, for TokenReviews; None: they are not served.
+        openid: returns the documents about tokens; None for another path.
     """
 
     def __init__(
@@ -91,7 +99,11 @@ class ApiService:
         nodes: NodeServer | None = None,
         *,
         index: RbacIndex | None = None,
+        authenticate: Authenticate | None = None,
+        openid: Callable[[tuple[str, ...]], Response | None] = lambda _: None,
     ) -> None:
+        self._authenticate = authenticate
+        self._openid = openid
         self._index = index or RbacIndex()
         self._caller = caller
         self._nodes = nodes
@@ -117,23 +129,9 @@ class ApiService:
             return ApiStatusError(error.status, str(error)).response()
 
     def _reply(self, request: Request) -> Reply:
-        if request.method in _READS:
-            if request.parts[:1] and request.parts[0] in _HEALTH:
-                return self._health(request)
-            if request.parts == OPENAPI_V2:
-                return self._swagger(request)
-            if request.parts in _ROOTS and (version := aggregated_version(request.header("accept"))):
-                found = aggregated(self._resources(), version, core=request.parts == _CORE)
-                return Response(HTTPStatus.OK, content_type(version), msgspec.json.encode(found))
-            document = self._document(request.parts)
-            if document is not None:
-                return json(msgspec.json.encode(document))
-        elif request.method == "POST" and request.parts in PATHS:
-            body = decoded(request.body, request.header("content-type"))
-            return review(_OWNER, request.parts, body, self._index)
-        elif request.method == "POST" and is_access_review(request.parts):
-            body = decoded(request.body, request.header("content-type"))
-            return _response(HTTPStatus.CREATED, access_review(request.parts, body, self._caller.call, self._index), ())
+        found = self._served_document(request) if request.method in _READS else self._reviewed(request)
+        if found is not None:
+            return found
         if request.parts[:1] not in _ROOTS and request.parts[:1] != OPENAPI_V2[:1]:
             return text(HTTPStatus.NOT_FOUND, "404 page not found\n")
         target = parse_target(request.parts)
@@ -146,6 +144,32 @@ class ApiService:
         if request.method in _READS:
             return self._read(request, target, resource)
         return self._write(request, target, resource)
+
+    def _served_document(self, request: Request) -> Reply | None:
+        """Return the reply to a read of what is no object; None for an object or a list."""
+        if request.parts[:1] and request.parts[0] in _HEALTH:
+            return self._health(request)
+        if request.parts == OPENAPI_V2:
+            return self._swagger(request)
+        if request.parts in _ROOTS and (version := aggregated_version(request.header("accept"))):
+            found = aggregated(self._resources(), version, core=request.parts == _CORE)
+            return Response(HTTPStatus.OK, content_type(version), msgspec.json.encode(found))
+        document = self._document(request.parts)
+        return self._openid(request.parts) if document is None else json(msgspec.json.encode(document))
+
+    def _reviewed(self, request: Request) -> Response | None:
+        """Return the response to a review; None for another request."""
+        parts = request.parts
+        if request.method != "POST" or parts[:1] != _ROOTS[1]:
+            return None
+        if parts in PATHS:
+            return review(_OWNER, parts, _body(request), self._index)
+        if is_access_review(parts):
+            found = access_review(parts, _body(request), self._caller.call, self._index)
+            return _response(HTTPStatus.CREATED, found, ())
+        if parts == TOKEN_REVIEW and self._authenticate is not None:
+            return _response(HTTPStatus.CREATED, token_review(_body(request), self._authenticate), ())
+        return None
 
     def _health(self, request: Request) -> Reply:
         """Answer `/readyz` and its likes; `?verbose` names the checks, in kube-apiserver's form."""
@@ -236,6 +260,10 @@ class ApiService:
             lambda: self._subscriptions.unsubscribe(subscription),
             lambda woken: watch.steps(start, subscription, woken),
         )
+
+
+def _body(request: Request) -> Any:
+    return decoded(request.body, request.header("content-type"))
 
 
 def _response(status: int, obj: Any, warnings: Sequence[str]) -> Response:

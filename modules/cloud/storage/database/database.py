@@ -23,10 +23,11 @@ from modules.cloud.storage.database.meter import TransactionMeter
 from modules.cloud.storage.database.pending import PendingWrites
 from modules.cloud.storage.database.room import Room
 from modules.cloud.storage.database.rows import RowWriter, forget_deletions
-from modules.cloud.storage.database.tables import epochs, node_states, object_syncs, objects, sessions
+from modules.cloud.storage.database.tables import epochs, node_states, object_syncs, objects, sessions, signing_keys
 from modules.cloud.storage.database.turns import Turns
 from modules.cloud.storage.object_storage import ObjectEvent
 from modules.cloud.storage.object_sync import Epoch, Holder, NodeState, ObjectSync
+from modules.cloud.storage.signing_key import StoredSigningKey
 from modules.cloud.storage.stored_changes import StoredChange, StoredHistory
 
 _log = logging.getLogger(__name__)
@@ -36,7 +37,6 @@ _FORGET_AFTER = 10_000
 _FORGET_EVERY = 1_000
 _PORTION = 1_000
 """Objects after which reading reports progress."""
-_SECRET = "Secret"  # noqa: S105 - the kind
 _ROWS = 16
 """Rows that are in memory at a time while all are read: each may have some megabytes."""
 _FULL: Final = "database or disk is full: free room on its disk"
@@ -303,6 +303,22 @@ class Database:
         """Add an epoch to the transaction; it is not written over a later one, or over a newer version."""
         self._writes.epoch = epoch
 
+    def signing_keys(self) -> list[StoredSigningKey]:
+        """Return the keys that sign tokens of service accounts, including the changes of this transaction.
+
+        Raises:
+            DatabaseError: they could not be read.
+        """
+        columns = signing_keys.c
+        rows = self._rows(select(columns.key_id, columns.made, columns.retired, columns.pem))
+        known: dict[str, StoredSigningKey | None] = {row[0]: StoredSigningKey(*row) for row in rows}
+        found = known | self._transaction.signing_keys | self._message.signing_keys
+        return [key for key in found.values() if key is not None]
+
+    def put_signing_key(self, key_id: str, key: StoredSigningKey | None) -> None:
+        """Add a new or changed key to the transaction; None deletes it."""
+        self._writes.signing_keys[key_id] = key
+
     def forget_node(self, node: str) -> None:
         """Delete the ObjectSyncs and the state of a node."""
         self._writes.forget_node(node)
@@ -357,7 +373,7 @@ class Database:
             if self._transaction:
                 connection = self._current()
                 self._write_durably(connection, version)
-                self._log_has_secrets |= any(key.kind == _SECRET for key in self._transaction.objects)
+                self._log_has_secrets |= self._transaction.has_secrets
                 if self._log_has_secrets and self._keeps_connection:
                     self._log_has_secrets = not truncate_log(connection)
                 self._seen = version

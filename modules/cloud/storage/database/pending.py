@@ -1,11 +1,14 @@
 """The pending writes of a transaction."""
 
-from typing import Any
+from typing import Any, Final
 
 from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 from modules.cloud.storage.object_sync import Epoch, NodeState, ObjectSync
+from modules.cloud.storage.signing_key import StoredSigningKey
 from modules.cloud.storage.stored_changes import stored_change
+
+_SECRET: Final = "Secret"  # noqa: S105 - the kind
 
 
 class PendingWrites:
@@ -28,11 +31,18 @@ class PendingWrites:
         self.node_states: dict[str, NodeState] = {}
         self.released: set[str] = set()
         """Nodes whose earlier claims are deleted."""
+        self.signing_keys: dict[str, StoredSigningKey | None] = {}
+        """By id; None deletes the row."""
         self.epoch: Epoch | None = None
 
     def __bool__(self) -> bool:
         return bool(self.objects or self.object_syncs or self.sessions or self.forgotten or self.node_states
-                    or self.released or self.epoch or self.history or self.gaps)  # fmt: skip
+                    or self.released or self.epoch or self.history or self.gaps or self.signing_keys)  # fmt: skip
+
+    @property
+    def has_secrets(self) -> bool:
+        """Whether a row has a secret, or had one."""
+        return bool(self.signing_keys) or any(key.kind == _SECRET for key in self.objects)
 
     def put(self, event: ObjectEvent) -> None:
         """Add the rows of a changed object."""
@@ -100,6 +110,7 @@ class PendingWrites:
             self.object_syncs.setdefault(node, {}).update(syncs)
         self.sessions |= later.sessions
         self.node_states |= later.node_states
+        self.signing_keys |= later.signing_keys
         self.epoch = later.epoch or self.epoch
         later.clear()
 
@@ -120,6 +131,7 @@ class PendingWrites:
             self.forgotten,
             self.node_states,
             self.released,
+            self.signing_keys,
         )
 
 

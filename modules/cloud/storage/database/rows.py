@@ -6,6 +6,7 @@ Rendering a statement, or finding it in SQLAlchemy's cache, takes several times 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import msgspec
 from sqlalchemy import (
     BindParameter,
     Connection,
@@ -31,6 +32,7 @@ from modules.cloud.storage.database.tables import (
     object_syncs,
     objects,
     sessions,
+    signing_keys,
     state,
 )
 from modules.cloud.storage.object_sync import Epoch
@@ -117,6 +119,7 @@ class RowWriter:
         self._syncs_of_node = RowReplacement(object_syncs, ("node",), dialect)
         self._node_states = RowReplacement(node_states, ("node",), dialect)
         self._sessions = RowReplacement(sessions, ("node",), dialect)
+        self._signing_keys = RowReplacement(signing_keys, ("key_id",), dialect)
         self._revision = Statement(update(state).values(revision=bindparam("newest")), dialect)
         self._epoch = Statement(_later_epoch(), dialect)
 
@@ -148,6 +151,8 @@ class RowWriter:
         claims = ({"node": node, "cloudcore": cloudcore, "revision": revision, "connected_at": connected_at}
                   for node, (revision, connected_at) in pending.sessions.items())  # fmt: skip
         self._sessions.replace(connection, ((node,) for node in pending.sessions), claims)
+        keys = (msgspec.structs.asdict(key) for key in pending.signing_keys.values() if key is not None)
+        self._signing_keys.replace(connection, ((key_id,) for key_id in pending.signing_keys), keys)
         self._revision.execute(connection, [{"newest": version}])
 
     def _put_epoch(self, connection: Connection, epoch: Epoch) -> None:

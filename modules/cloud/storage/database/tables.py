@@ -118,6 +118,16 @@ sessions = Table(
 """The cloudcore to which each node has connected last, and when, in seconds since 1970; 0 from a cloudcore of a version
 that does not know the time."""
 
+signing_keys = Table(
+    "cluster_signing_keys",
+    tables,
+    Column("key_id", String(64), primary_key=True),
+    Column("made", BigInteger, nullable=False),
+    Column("retired", BigInteger, nullable=False),
+    Column("pem", LargeBinary, nullable=False),
+)
+"""The keys that sign the tokens of service accounts, see `StoredSigningKey`."""
+
 
 def prepare(connection: Connection, where: str) -> bool:
     """Create missing tables, and return whether nothing was ever stored in them.
@@ -137,6 +147,7 @@ def prepare(connection: Connection, where: str) -> bool:
         raise DatabaseError("open the database", where, why)
     _add_connected_at(connection)
     _add_history(connection)
+    _add_signing_keys(connection)
     return bool(connection.execute(select(state.c.revision)).scalar_one() == 0)
 
 
@@ -174,6 +185,13 @@ def _add_history(connection: Connection) -> None:
     if not inspect(connection).has_table(history.name):
         tables.create_all(connection, tables=[changes, history])
         connection.execute(history.insert().values(kind="", began=revision))
+
+
+def _add_signing_keys(connection: Connection) -> None:
+    """Add the table of keys, which earlier cloudcores do not know, and do not mind, under the lock."""
+    if not inspect(connection).has_table(signing_keys.name):
+        connection.execute(select(state.c.revision).with_for_update())
+        tables.create_all(connection, tables=[signing_keys])
 
 
 def _has_connected_at(connection: Connection) -> bool:

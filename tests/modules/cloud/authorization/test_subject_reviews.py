@@ -12,7 +12,7 @@ from beehive.http.request import Request
 from beehive.http.responses import Response
 from modules.apimachinery.api_errors import ApiError
 from modules.cloud.apiserver.access.service import AccessService
-from modules.cloud.authentication.users import ADMINISTRATORS, User
+from modules.cloud.authentication.users import ADMINISTRATORS, Authenticated, User
 from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.authorization.subject_reviews import access_review, is_access_review, token_review
 from modules.cloud.client.calls import ApiCall, ApiResult
@@ -70,17 +70,26 @@ def test_a_review_of_nothing_or_nobody_is_refused(
 
 
 def test_a_token_is_its_users_or_nobodys() -> None:
-    users = {"t": User("alice", "1", ("shop",))}
-    found = token_review({"spec": {"token": "t"}}, users.get)
+    asked: list[tuple[str, ...]] = []
+
+    def authenticate(token: str, audiences: tuple[str, ...]) -> Authenticated | None:
+        asked.append(audiences)
+        return Authenticated(User("alice", "1", ("shop",)), audiences[:1]) if token == "t" else None  # noqa: S105 - of this test
+
+    found = token_review({"spec": {"token": "t", "audiences": ["vault", "other"]}}, authenticate)
     groups = ["shop", "system:authenticated"]
     assert found["status"] == {
         "authenticated": True,
         "user": {"username": "alice", "uid": "1", "groups": groups},
+        "audiences": ["vault"],
     }
+    assert asked == [("vault", "other")]
     assert "token" not in found["spec"], "it is in no answer"
-    assert token_review({"spec": {"token": "x"}}, users.get)["status"]["authenticated"] is False
+    assert token_review({"spec": {"token": "x"}}, authenticate)["status"]["authenticated"] is False
     with pytest.raises(ApiError, match="token is required"):
-        token_review({"spec": {}}, users.get)
+        token_review({"spec": {}}, authenticate)
+    with pytest.raises(ApiError, match="is a list of texts"):
+        token_review({"spec": {"token": "t", "audiences": "vault"}}, authenticate)
 
 
 def test_the_server_answers_them() -> None:
@@ -100,9 +109,9 @@ class Alice:
 
 @pytest.mark.parametrize(("token", "authenticated"), [("good", True), ("bad", False)])
 def test_an_administrator_reviews_tokens(token: str, authenticated: bool) -> None:
-    users = {"good": User("bob")}
-    service = Serving().service
-    access = AccessService(Alice(), service, lambda _node: service, user_of_token=users.get)
+    users = {"good": Authenticated(User("bob"))}
+    service = Serving(authenticate=lambda token, _: users.get(token)).service
+    access = AccessService(Alice(), service, lambda _node: service)
     body = msgspec.json.encode({"spec": {"token": token}})
     path = ("apis", "authentication.k8s.io", "v1", "tokenreviews")
     reply = access.serve(Request(method="POST", target="/".join(path), parts=path, body=body))

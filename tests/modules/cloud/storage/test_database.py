@@ -20,10 +20,11 @@ from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.database.engine import make_engine, url_of
 from modules.cloud.storage.database.errors import DatabaseError
 from modules.cloud.storage.database.meter import TransactionMeter
-from modules.cloud.storage.database.tables import SCHEMA_VERSION, tables
+from modules.cloud.storage.database.tables import SCHEMA_VERSION, signing_keys, tables
 from modules.cloud.storage.database.turns import Turns
 from modules.cloud.storage.object_storage import ObjectEvent
 from modules.cloud.storage.object_sync import Epoch, Holder, NodeState, ObjectSync
+from modules.cloud.storage.signing_key import StoredSigningKey
 from modules.cloud.storage.transactions import Transactions
 from modules.cloud.storage.watch_history import WatchHistory, WatchQuery
 from tests.modules.cloud.objects import configmap, patch_status, pod, secret
@@ -386,6 +387,56 @@ def test_the_state_of_a_node_is_there_for_the_next_cloudcore_and_ends_with_it(ur
         assert third.claims == []
         third.transactions.begin()
         assert third.database.node_states() == {}
+
+
+def test_a_signing_key_is_there_for_the_next_cloudcore(url: str) -> None:
+    """It is seen in its transaction, and in none if that is rolled back."""
+    key = StoredSigningKey("k1", 7, 0, b"private")
+    with Cloud(url) as first:
+        first.transactions.begin()
+        first.database.put_signing_key("k0", key)
+        assert first.database.signing_keys() == [key]
+        first.transactions.abandon()
+        first.transactions.begin()
+        assert first.database.signing_keys() == []
+        first.database.put_signing_key("k1", key)
+        first.transactions.commit()
+    retired = StoredSigningKey("k1", 7, 9, b"public")
+    with Cloud(url, "second") as second:
+        second.transactions.begin()
+        assert second.database.signing_keys() == [key]
+        second.database.put_signing_key("k1", retired)
+        second.transactions.commit()
+        second.transactions.begin()
+        assert second.database.signing_keys() == [retired]
+        second.database.put_signing_key("k1", None)
+        assert second.database.signing_keys() == []
+        second.transactions.commit()
+
+
+def test_a_database_without_signing_keys_is_taken_over(url: str) -> None:
+    with Cloud(url) as first:
+        first.apply(pod())
+    older = make_engine(url_of(url))
+    signing_keys.drop(older)
+    older.dispose()
+    with Cloud(url) as second:
+        second.transactions.begin()
+        assert second.database.signing_keys() == []
+        second.transactions.commit()
+        assert second.cluster.storage.find(WEB) is not None
+
+
+def test_no_file_has_the_private_part_of_a_retired_key(tmp_path: Path) -> None:
+    path = tmp_path / "cloud.db"
+    with Cloud(str(path)) as cloud:
+        for pem in (b"the private part", b"the public part"):
+            cloud.transactions.begin()
+            cloud.database.put_signing_key("k1", StoredSigningKey("k1", 7, 0, pem))
+            cloud.transactions.commit()
+        files = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+        assert [name for name, content in files.items() if b"the private part" in content] == []
+        assert any(b"the public part" in content for content in files.values())
 
 
 def test_an_epoch_and_its_newest_version_only_go_on(url: str) -> None:

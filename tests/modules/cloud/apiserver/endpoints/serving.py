@@ -14,6 +14,7 @@ from modules.cloud.apiserver.api_calls import DryRunError, serve
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.endpoints.service import ApiService
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
+from modules.cloud.authorization.subject_reviews import Authenticate
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.storage.watch_history import WatchHistory, WatchQuery, WatchStart
 
@@ -40,12 +41,13 @@ class Watcher:
 class Serving:
     """The service and what a test asks of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, authenticate: Authenticate | None = None) -> None:
         self.simulation = Simulation(0)
         self.cluster = Cluster(self.simulation.clock, default_node="n1")
         self.history = WatchHistory(self.cluster.storage)
         self.subscriptions = Subscriptions()
-        self.service = ApiService(self, self.subscriptions, "v1.32.10-edgecore", self.simulation.clock)
+        version, clock = "v1.32.10-edgecore", self.simulation.clock
+        self.service = ApiService(self, self.subscriptions, version, clock, authenticate=authenticate)
 
     def call(self, call: ApiCall) -> ApiResult:
         """Carries out a call, as edgecontroller does; a dry run only answers."""

@@ -1,0 +1,1 @@
+"""Signed tokens of service accounts."""

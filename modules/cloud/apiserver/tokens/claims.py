@@ -1,0 +1,101 @@
+"""The claims of a service account's token, and what makes them void (Kubernetes' `pkg/serviceaccount`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from beehive.decoding import decode_json
+from modules.apimachinery.kinds import Kind, key_for, kind_named, uid_of
+from modules.apimachinery.times import parse_rfc3339
+from modules.cloud.authentication.users import SERVICE_ACCOUNTS, User
+
+if TYPE_CHECKING:
+    from modules.apimachinery.lister import Lister
+
+_ACCOUNT, _POD, _SECRET, _NODE = (kind_named(name) for name in ("ServiceAccount", "Pod", "Secret", "Node"))
+_EXTRA: Final = "authentication.kubernetes.io/"
+_LEEWAY: Final = 60
+"""Seconds by which clocks of cloudcores may differ, and for which an object that is being deleted still counts."""
+
+
+class BoundReference(msgspec.Struct, frozen=True):
+    """An object by its name and uid."""
+
+    name: str = ""
+    uid: str = ""
+
+
+class BoundObjects(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The objects with which a token ends."""
+
+    namespace: str
+    node: BoundReference | None = None
+    """The node of the pod, about which nothing is checked, or the node to which the token is bound."""
+    pod: BoundReference | None = None
+    secret: BoundReference | None = None
+    serviceaccount: BoundReference
+
+
+class AccountClaims(msgspec.Struct, frozen=True, kw_only=True):
+    """The claims of a token."""
+
+    aud: tuple[str, ...]
+    exp: int
+    iat: int
+    iss: str
+    jti: str
+    bound: BoundObjects = msgspec.field(name="kubernetes.io")
+    nbf: int
+    sub: str
+
+    @property
+    def user(self) -> User:
+        """The user that the token stands for."""
+        bound = self.bound
+        extra = {f"{_EXTRA}credential-id": (f"JTI={self.jti}",)}
+        for part, reference in (("node", bound.node), ("pod", bound.pod)):
+            if reference is not None:
+                extra[f"{_EXTRA}{part}-name"] = (reference.name,)
+                extra |= {f"{_EXTRA}{part}-uid": (reference.uid,)} if reference.uid else {}
+        groups = (SERVICE_ACCOUNTS, f"{SERVICE_ACCOUNTS}:{bound.namespace}")
+        return User(self.sub, bound.serviceaccount.uid, groups, tuple(extra.items()))
+
+
+def subject(namespace: str, account: str) -> str:
+    """Return the name of the user that a service account is."""
+    return f"system:serviceaccount:{namespace}:{account}"
+
+
+def read_claims(payload: bytes, issuer: str, now: float) -> AccountClaims | None:
+    """Return the claims in the payload of a token whose signature was checked; None for one that is of another issuer,
+    malformed, expired or not valid yet.
+    """
+    try:
+        claims = decode_json(payload, AccountClaims)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    account = claims.bound.serviceaccount
+    is_own = claims.iss == issuer and claims.sub == subject(claims.bound.namespace, account.name)
+    return claims if is_own and claims.nbf - _LEEWAY <= now < claims.exp else None
+
+
+def has_lost_object(bound: BoundObjects, objects: Lister, now: float) -> bool:
+    """Return whether an object with which a token ends is gone, or was replaced by another one of its name."""
+    wanted: list[tuple[Kind, BoundReference | None]] = [(_ACCOUNT, bound.serviceaccount), (_POD, bound.pod)]
+    wanted.append((_SECRET, bound.secret))
+    if bound.pod is None:
+        wanted.append((_NODE, bound.node))
+    return any(
+        reference is not None and not _is_there(kind, bound.namespace, reference, objects, now)
+        for kind, reference in wanted
+    )
+
+
+def _is_there(kind: Kind, namespace: str, reference: BoundReference, objects: Lister, now: float) -> bool:
+    found = objects.find(key_for(kind, namespace, reference.name))
+    if found is None or uid_of(found) != reference.uid:
+        return False
+    ends = found["metadata"].get("deletionTimestamp")
+    return not ends or now <= (parse_rfc3339(ends) or 0) + _LEEWAY

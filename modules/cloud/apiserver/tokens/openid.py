@@ -1,0 +1,54 @@
+"""The documents by which others check tokens of service accounts (OpenID Connect Discovery 1.0)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from beehive.http.responses import Response
+from modules.cloud.apiserver.system_roles import OPENID_PATHS
+from modules.cloud.apiserver.tokens.signing_keys import json_web_keys
+from modules.cloud.authentication.jws import ALGORITHM
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_CONFIGURATION, _KEYS = (tuple(path[1:].split("/")) for path in OPENID_PATHS)
+_CACHED: Final = (("Cache-Control", "public, max-age=3600"),)
+"""As kube-apiserver's."""
+
+
+class OpenIdDocuments:
+    """Makes the documents.
+
+    Args:
+        issuer: the issuer of the tokens.
+        keys_uri: where others find the public keys.
+        keys: returns the public keys, PEM, by their ids.
+    """
+
+    def __init__(self, issuer: str, keys_uri: Callable[[], str], keys: Callable[[], dict[str, bytes]]) -> None:
+        self._issuer = issuer
+        self._keys_uri = keys_uri
+        self._keys = keys
+
+    def document(self, parts: tuple[str, ...]) -> Response | None:
+        """Return the document at a path; None for another path.
+
+        Raises:
+            ApiStatusError: there is no answer about the keys.
+        """
+        if parts == _KEYS:
+            found = json_web_keys(self._keys())
+            return Response(200, "application/jwk-set+json", msgspec.json.encode(found), headers=_CACHED)
+        if parts != _CONFIGURATION:
+            return None
+        configuration = {
+            "issuer": self._issuer,
+            "jwks_uri": self._keys_uri(),
+            "response_types_supported": ["id_token"],
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": [ALGORITHM],
+        }
+        return Response(200, "application/json", msgspec.json.encode(configuration), headers=_CACHED)

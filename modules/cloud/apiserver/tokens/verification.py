@@ -1,0 +1,124 @@
+"""Finds the users of service accounts' tokens."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from modules.cloud.apiserver.tokens.claims import AccountClaims, BoundObjects, has_lost_object, read_claims
+from modules.cloud.apiserver.tokens.signing_keys import public_key, public_keys
+from modules.cloud.authentication.jws import JwsError, is_signed_by, read_jws
+from modules.cloud.authentication.users import Authenticated
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from beehive.clock import Clock
+    from modules.apimachinery.lister import Lister
+    from modules.cloud.apiserver.tokens.signing_keys import KeyStore
+    from modules.cloud.authentication.settings import ServiceAccountSettings
+
+_PAUSE: Final = 1.0
+"""Seconds between two questions for keys: anybody can send tokens with ids of keys that do not exist."""
+
+
+class AsksApiServer(Protocol):
+    """Asks the API server about tokens, whose texts stay here."""
+
+    def token_keys(self) -> dict[str, bytes]:
+        """Return the public keys, PEM, by their ids. Raise ApiStatusError when there is no answer."""
+
+    def is_void(self, bound: BoundObjects, /) -> bool:
+        """Return whether an object with which a token ends is gone. Raise ApiStatusError when there is no answer."""
+
+
+class _Checked(NamedTuple):
+    claims: AccountClaims
+    audiences: tuple[str, ...]
+
+
+def check_token(
+    token: str, keys: Mapping[str, bytes], settings: ServiceAccountSettings, wanted: tuple[str, ...], now: float
+) -> _Checked | None:
+    """Return the claims of a token, and the wanted audiences for which it is; None for one that is not valid.
+
+    Args:
+        token: the token.
+        keys: the public keys, PEM, by their ids.
+        settings: the issuer, and the audiences of the API server.
+        wanted: the token is for one of these audiences; empty: of the API server's.
+        now: seconds since the epoch.
+    """
+    try:
+        jws = read_jws(token)
+    except JwsError:
+        return None
+    pem = keys.get(jws.key_id)
+    if pem is None or not is_signed_by(jws, public_key(pem)):
+        return None
+    claims = read_claims(jws.payload, settings.issuer, now)
+    if claims is None:
+        return None
+    found = tuple(each for each in wanted or settings.api_audiences if each in claims.aud)
+    return _Checked(claims, found) if found else None
+
+
+def review_token(
+    token: str,
+    store: KeyStore,
+    settings: ServiceAccountSettings,
+    wanted: tuple[str, ...],
+    objects: Lister,
+    now: float,
+) -> Authenticated | None:
+    """Return the user of a token, on the thread of the API server; None for one that is not valid (`check_token`)."""
+    checked = check_token(token, public_keys(store), settings, wanted, now)
+    if checked is None or has_lost_object(checked.claims.bound, objects, now):
+        return None
+    return Authenticated(checked.claims.user, checked.audiences)
+
+
+class ServiceAccountTokens:
+    """Finds the users of tokens, on the threads of connections.
+
+    A signature is checked here, with the keys that the API server has given. It is asked each time whether the objects
+    are still there with which the token ends: a token is refused as soon as the deletion of one is answered.
+
+    Args:
+        settings: the issuer, and the audiences of the API server.
+        server: the API server.
+        clock: the time.
+    """
+
+    def __init__(self, settings: ServiceAccountSettings, server: AsksApiServer, clock: Clock) -> None:
+        self._settings = settings
+        self._server = server
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._keys: Mapping[str, bytes] = {}
+        self._asked_at = -_PAUSE
+        """Monotonic seconds of the last question for keys."""
+
+    def authenticate(self, token: str, audiences: tuple[str, ...]) -> Authenticated | None:
+        """Return the user of a token for one of some audiences; None for one that is not valid.
+
+        Raises:
+            ApiStatusError: the API server does not answer.
+        """
+        try:
+            key_id = read_jws(token).key_id
+        except JwsError:
+            return None
+        checked = check_token(token, self._keys_with(key_id), self._settings, audiences, self._clock.now())
+        if checked is None or self._server.is_void(checked.claims.bound):
+            return None
+        return Authenticated(checked.claims.user, checked.audiences)
+
+    def _keys_with(self, key_id: str) -> Mapping[str, bytes]:
+        """Return the keys; one that is not known may have been made by another cloudcore, or by this one, just now."""
+        if key_id not in self._keys:
+            with self._lock:
+                if key_id not in self._keys and self._clock.monotonic() >= self._asked_at + _PAUSE:
+                    self._asked_at = self._clock.monotonic()
+                    self._keys = self._server.token_keys()
+        return self._keys

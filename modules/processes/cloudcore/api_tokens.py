@@ -1,0 +1,64 @@
+"""The authentication of the embedded API server's clients, and what it tells others about its tokens."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from modules.apimachinery.errors import ApiStatusError
+from modules.cloud.apiserver.endpoints.module_caller import ModuleCaller
+from modules.cloud.apiserver.tokens.openid import OpenIdDocuments
+from modules.cloud.apiserver.tokens.verification import ServiceAccountTokens
+from modules.cloud.authentication.authenticator import Authenticator
+from modules.cloud.authentication.settings import ISSUER
+from modules.cloud.authentication.token_file import StaticTokens, read_tokens
+from modules.cloud.identities.known import NOT_YET, KnownIdentities
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from beehive.clock import Clock
+    from beehive.hive import Hive
+    from modules.cloud.authorization.subject_reviews import Authenticate
+    from modules.processes.cloudcore.config import CloudCoreConfig
+
+
+class ApiTokens:
+    """Authenticates by certificates, static tokens and the tokens of service accounts, which a cluster has not from
+    here.
+
+    Args:
+        config: settings.
+        hive: has the module apiserver.
+        clock: the time.
+        identities: knows which client certificates are refused.
+        port: returns the port of the Kubernetes API.
+
+    Raises:
+        TokenFileError: the file of static tokens cannot be used.
+    """
+
+    def __init__(
+        self, config: CloudCoreConfig, hive: Hive, clock: Clock, identities: KnownIdentities, port: Callable[[], int]
+    ) -> None:
+        self._identities = identities
+        self._config = config
+        self._port = port
+        file, caller = config.token_auth_file, ModuleCaller(hive, clock)
+        static = read_tokens(file) if file else StaticTokens({})
+        is_embedded = config.kubeconfig is None and not config.in_cluster
+        accounts = (ServiceAccountTokens(config.tokens, caller, clock),) if is_embedded else ()
+        self.authenticator = Authenticator(static, self._check_revocations, accounts, config.tokens)
+        self.authenticate: Authenticate = self.authenticator.authenticate
+        self.document = OpenIdDocuments(config.tokens.issuer, self._keys_uri, caller.token_keys).document
+
+    def _keys_uri(self) -> str:
+        """Return where others find the keys: at the issuer, if it was configured; else at the secure port."""
+        issuer, tls = self._config.tokens.issuer, self._config.tls
+        root = issuer if issuer != ISSUER or tls is None else f"https://{tls.names[0]}:{self._port()}"
+        return f"{root.rstrip('/')}/openid/v1/jwks"
+
+    def _check_revocations(self, certificate: Mapping[str, Any] | None) -> None:
+        """Check that a client certificate is accepted. Raises ApiStatusError if it is not."""
+        why = self._identities.refusal(certificate)
+        if why:
+            raise ApiStatusError(503 if why == NOT_YET else 401, why if why == NOT_YET else f"Unauthorized: {why}")

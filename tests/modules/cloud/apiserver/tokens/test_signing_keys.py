@@ -1,0 +1,66 @@
+"""The keys that sign tokens: made once, replaced after 90 days, and forgotten when no token of them can be valid."""
+
+from __future__ import annotations
+
+from modules.cloud.apiserver.tokens.issuer import KeysInMemory
+from modules.cloud.apiserver.tokens.signing_keys import (
+    LONGEST_LIFE,
+    SIGNS_FOR,
+    current_signer,
+    json_web_keys,
+    public_key,
+    public_keys,
+)
+
+NOW = 1_800_000_000.0
+DAY = 24 * 3600
+
+
+def test_a_key_signs_for_90_days() -> None:
+    store = KeysInMemory()
+    first = current_signer(store, NOW)
+    assert current_signer(store, NOW + SIGNS_FOR - 1).key_id == first.key_id
+    second = current_signer(store, NOW + SIGNS_FOR)
+    assert second.key_id != first.key_id
+    assert sorted(public_keys(store)) == sorted((first.key_id, second.key_id))
+
+
+def test_a_retired_key_has_no_private_part_and_goes_after_its_last_token() -> None:
+    store = KeysInMemory()
+    first, end = current_signer(store, NOW), NOW + SIGNS_FOR
+    current_signer(store, end)
+    retired = next(key for key in store.signing_keys() if key.key_id == first.key_id)
+    assert (retired.retired, b"PRIVATE" in retired.pem) == (int(end), False)
+    assert public_key(retired.pem).public_numbers() == first.key.public_key().public_numbers()
+    last = end + LONGEST_LIFE
+    for moment in (end + SIGNS_FOR, end + 2 * SIGNS_FOR, end + 3 * SIGNS_FOR, last):
+        current_signer(store, moment)
+    assert first.key_id in public_keys(store)
+    current_signer(store, last + SIGNS_FOR)
+    assert first.key_id not in public_keys(store)
+
+
+def test_the_newest_key_of_two_cloudcores_signs() -> None:
+    """Each may have made one, when neither saw the other's: clocks differ."""
+    store, other = KeysInMemory(), KeysInMemory()
+    current_signer(store, NOW)
+    ahead = current_signer(other, NOW + DAY)
+    store.put_signing_key(ahead.key_id, other.signing_keys()[0])
+    assert current_signer(store, NOW).key_id == ahead.key_id
+    assert current_signer(store, NOW + SIGNS_FOR).key_id == ahead.key_id
+
+
+def test_a_key_is_not_shown() -> None:
+    store = KeysInMemory()
+    current_signer(store, NOW)
+    (key,) = store.signing_keys()
+    assert b"PRIVATE" in key.pem
+    assert "PRIVATE" not in repr(key)
+
+
+def test_the_json_web_keys_are_the_public_ones() -> None:
+    store = KeysInMemory()
+    signer = current_signer(store, NOW)
+    (key,) = json_web_keys(public_keys(store))["keys"]
+    assert set(key) == {"use", "kty", "kid", "crv", "alg", "x", "y"}
+    assert (key["kid"], key["kty"], key["alg"], len(key["x"])) == (signer.key_id, "EC", "ES256", 43)

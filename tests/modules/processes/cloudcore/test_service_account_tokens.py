@@ -1,0 +1,178 @@
+"""Tokens of service accounts at the secure port: real TLS sockets, RBAC, and what ends a token."""
+
+from __future__ import annotations
+
+import json
+import logging
+import ssl
+from collections.abc import Iterator
+from http.client import HTTPSConnection
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles
+from modules.processes.cloudcore.config import TlsConfig
+from tests.modules.processes.cloudcore.stubs import DEADLINE, Stub
+
+ADMIN = "admins-token"
+NAMESPACE = "/api/v1/namespaces/default"
+ROLES = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
+REVIEWS = "/apis/authentication.k8s.io/v1"
+
+
+class Port:
+    """A secure port, and requests to it."""
+
+    def __init__(self, stub: Stub, directory: Path) -> None:
+        self.stub = stub
+        self.ca = AuthorityFiles(directory / "tls").authority
+
+    def ask(self, method: str, path: str, body: Any = None, token: str = ADMIN) -> tuple[int, Any]:
+        """The status and the body of a response."""
+        context = ssl.create_default_context(cafile=str(self.ca))
+        connection = HTTPSConnection("127.0.0.1", self.stub.core.api_port, timeout=DEADLINE, context=context)
+        headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {token}"} if token else {})}
+        try:
+            connection.request(method, path, None if body is None else json.dumps(body), headers)
+            answer = connection.getresponse()
+            text = answer.read()
+            return answer.status, json.loads(text)
+        finally:
+            connection.close()
+
+    def made(self, path: str, body: Any) -> Any:
+        """The created object."""
+        status, found = self.ask("POST", path, body)
+        assert status == 201, found
+        return found
+
+    def account(self, name: str = "app") -> None:
+        """Make a service account that may read ConfigMaps of the namespace."""
+        self.made(f"{NAMESPACE}/serviceaccounts", {"metadata": {"name": name}})
+        rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"]}
+        self.made(f"{ROLES}/roles", {"metadata": {"name": name}, "rules": [rule]})
+        subject = {"kind": "ServiceAccount", "name": name, "namespace": "default"}
+        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}
+        self.made(f"{ROLES}/rolebindings", {"metadata": {"name": name}, "subjects": [subject], "roleRef": reference})
+
+    def token(self, name: str = "app", **spec: Any) -> str:
+        """A new token."""
+        found = self.made(f"{NAMESPACE}/serviceaccounts/{name}/token", {"spec": spec})
+        return str(found["status"]["token"])
+
+
+@pytest.fixture
+def port(tmp_path: Path) -> Iterator[Port]:
+    with _stub(tmp_path) as stub:
+        yield Port(stub, tmp_path)
+
+
+def _stub(directory: Path, **options: Any) -> Stub:
+    tokens = directory / "tokens.csv"
+    tokens.write_text(f'{ADMIN},alice,1,"system:masters"\n')
+    tokens.chmod(0o600)
+    tls = TlsConfig(directory=directory / "tls", https_port=0)
+    return Stub(directory, tls=tls, secure_port=0, token_auth_file=tokens, **options)
+
+
+def test_an_account_may_what_its_roles_allow(port: Port) -> None:
+    """And no more: it is 403 then, and 401 for a token that is none."""
+    port.account()
+    token = port.token()
+    assert port.ask("GET", f"{NAMESPACE}/configmaps", token=token)[0] == 200
+    status, refusal = port.ask("GET", f"{NAMESPACE}/secrets", token=token)
+    assert (status, refusal["reason"]) == (403, "Forbidden")
+    assert 'User "system:serviceaccount:default:app" cannot list resource "secrets"' in refusal["message"]
+    assert port.ask("GET", f"{NAMESPACE}/configmaps", token=token[:-3])[0] == 401
+    assert port.ask("POST", f"{NAMESPACE}/serviceaccounts/app/token", {"spec": {}}, token=token)[0] == 403
+
+
+def test_an_account_knows_who_it_is(port: Port) -> None:
+    """`kubectl auth whoami`, and a TokenReview of an administrator."""
+    port.account()
+    token = port.token()
+    body = {"kind": "SelfSubjectReview", "apiVersion": "authentication.k8s.io/v1"}
+    status, found = port.ask("POST", f"{REVIEWS}/selfsubjectreviews", body, token)
+    assert status == 201, found
+    own = found["status"]["userInfo"]
+    assert own["username"] == "system:serviceaccount:default:app"
+    assert own["groups"] == ["system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"]
+    reviewed = port.made(f"{REVIEWS}/tokenreviews", {"spec": {"token": token}})
+    assert reviewed["status"] == {
+        "authenticated": True,
+        "user": own,
+        "audiences": ["https://kubernetes.default.svc"],
+    }
+    assert "token" not in reviewed["spec"]
+    for spec in ({"token": token, "audiences": ["vault"]}, {"token": "wrong"}):
+        assert port.made(f"{REVIEWS}/tokenreviews", {"spec": spec})["status"]["authenticated"] is False
+    assert port.ask("POST", f"{REVIEWS}/tokenreviews", {"spec": {"token": token}}, token)[0] == 403
+    for_vault = port.token(audiences=["vault"])
+    assert port.ask("GET", f"{NAMESPACE}/configmaps", token=for_vault)[0] == 401
+    reviewed = port.made(f"{REVIEWS}/tokenreviews", {"spec": {"token": for_vault, "audiences": ["vault"]}})
+    assert reviewed["status"]["audiences"] == ["vault"]
+
+
+def test_a_token_ends_with_its_account(port: Port) -> None:
+    """As soon as the deletion is answered; and an account of the same name is another one."""
+    port.account()
+    token = port.token()
+    assert port.ask("GET", f"{NAMESPACE}/configmaps", token=token)[0] == 200
+    assert port.ask("DELETE", f"{NAMESPACE}/serviceaccounts/app")[0] == 200
+    assert port.ask("GET", f"{NAMESPACE}/configmaps", token=token)[0] == 401
+    port.made(f"{NAMESPACE}/serviceaccounts", {"metadata": {"name": "app"}})
+    assert port.ask("GET", f"{NAMESPACE}/configmaps", token=token)[0] == 401
+    assert port.ask("GET", f"{NAMESPACE}/configmaps", token=port.token())[0] == 200
+
+
+def test_others_find_the_public_keys(port: Port) -> None:
+    """Service accounts may read them; an anonymous client may not, as with kube-apiserver."""
+    port.account()
+    token = port.token()
+    status, configuration = port.ask("GET", "/.well-known/openid-configuration", token=token)
+    assert status == 200
+    assert configuration["issuer"] == "https://kubernetes.default.svc"
+    assert configuration["jwks_uri"] == f"https://127.0.0.1:{port.stub.core.api_port}/openid/v1/jwks"
+    assert configuration["id_token_signing_alg_values_supported"] == ["ES256"]
+    status, keys = port.ask("GET", "/openid/v1/jwks", token=token)
+    assert (status, [key["kty"] for key in keys["keys"]]) == (200, ["EC"])
+    assert "d" not in keys["keys"][0], "the private number"
+    assert port.ask("GET", "/openid/v1/jwks", token="")[0] == 403
+
+
+def test_a_dry_run_leaves_no_key_behind(port: Port) -> None:
+    port.account()
+    path = f"{NAMESPACE}/serviceaccounts/app/token"
+    assert port.ask("POST", f"{path}?dryRun=All", {"spec": {}})[0] == 201
+    assert port.ask("GET", "/openid/v1/jwks")[1] == {"keys": []}
+    assert port.ask("GET", f"{NAMESPACE}/configmaps", token=port.token())[0] == 200
+
+
+def test_tokens_outlive_a_restart_and_are_of_all_cloudcores_of_the_database(tmp_path: Path) -> None:
+    database = str(tmp_path / "cloud.db")
+    with _stub(tmp_path, database=database) as stub:
+        port = Port(stub, tmp_path)
+        port.account()
+        token = port.token()
+        other = _stub(tmp_path, database=database, control_socket=tmp_path / "second")
+        with other:
+            second = Port(other, tmp_path)
+            assert second.ask("GET", f"{NAMESPACE}/configmaps", token=token)[0] == 200
+            assert port.ask("GET", f"{NAMESPACE}/configmaps", token=second.token())[0] == 200
+            assert len(second.ask("GET", "/openid/v1/jwks")[1]["keys"]) == 1
+    with _stub(tmp_path, database=database) as stub:
+        assert Port(stub, tmp_path).ask("GET", f"{NAMESPACE}/configmaps", token=token)[0] == 200
+
+
+def test_no_token_is_logged(port: Port, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    port.account()
+    token = port.token()
+    for wrong in (token, token[:-3], f"{token}.x"):
+        port.ask("GET", f"{NAMESPACE}/secrets", token=wrong)
+        port.ask("POST", f"{REVIEWS}/tokenreviews", {"spec": {"token": wrong}})
+        port.ask("POST", f"{REVIEWS}/tokenreviews", {"spec": {"token": wrong, "audiences": [7]}})
+    assert token[-40:-3] not in caplog.text
+    assert token.split(".")[1] not in caplog.text
