@@ -1,11 +1,10 @@
 """Records the frames of links for a trace. The process wraps its factory of links in `RecordingLinks`."""
 
-from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
-from beehive.clock import Clock
+from beehive.trace.entries import EntrySink
 from beehive.trace.format import Direction, LinkFrame, Note, NoteKind, Record
 from beehive.trace.redact import Redactor
 from beehive.trace_context import own_context
@@ -82,52 +81,39 @@ class RecordingLinks:
     """A factory of links that report every frame to a recorder.
 
     A received frame begins a trace: every message that this node derives from it belongs to that trace. Frames with
-    secrets go to `learn` first, so that the recorder finds the secrets in later records too.
+    secrets go to the redactor first, so that the recorder finds the secrets in later records too.
 
     Args:
         make: makes the wrapped links.
-        clock: for the entries' times.
-        next_span: numbers the frames, see `beehive.trace_context`.
-        add: called with each entry, on the thread that runs the link or sends.
-        learn: called with each frame that may contain secrets.
+        sink: takes each `LinkRecord`, on the thread that runs the link or sends.
     """
 
-    def __init__(
-        self,
-        make: LinkFactory,
-        clock: Clock,
-        next_span: Callable[[], int],
-        add: Callable[[LinkRecord], None],
-        learn: Callable[[bytes], object],
-    ) -> None:
+    def __init__(self, make: LinkFactory, sink: EntrySink) -> None:
         self._make = make
-        self.clock = clock
-        self.next_span = next_span
-        self.add = add
-        self.learn = learn
+        self._sink = sink
         self._connections = 0
 
     def __call__(self) -> Link:
         """Return a new link."""
         self._connections += 1
-        return _RecordedLink(self._make(), self, self._connections)
+        return _RecordedLink(self._make(), self._sink, self._connections)
 
 
 class _RecordedLink(Link):
-    def __init__(self, link: Link, links: RecordingLinks, number: int) -> None:
+    def __init__(self, link: Link, sink: EntrySink, number: int) -> None:
         self._link = link
-        self._links = links
+        self._sink = sink
         self._number = number
 
     def run(self, events: LinkEvents) -> LinkError:
-        error = self._link.run(_RecordedEvents(events, self._links, self._number))
-        self._links.add(LinkEntry(self._links.clock.monotonic(), self._number, error))
+        error = self._link.run(_RecordedEvents(events, self._sink, self._number))
+        self._sink.add(LinkEntry(self._sink.monotonic(), self._number, error))
         return error
 
     def send(self, frame: bytes) -> None:
-        context, span = own_context(), self._links.next_span()
-        now, trace = self._links.clock.monotonic(), context.trace or span
-        self._links.add(FrameEntry(now, span, context.span, trace, Direction.OUT, self._number, frame))
+        context, span = own_context(), self._sink.next_span()
+        now, trace = self._sink.monotonic(), context.trace or span
+        self._sink.add(FrameEntry(now, span, context.span, trace, Direction.OUT, self._number, frame))
         self._link.send(frame)
 
     def check(self) -> None:
@@ -138,33 +124,32 @@ class _RecordedLink(Link):
 
 
 class _RecordedEvents:
-    def __init__(self, events: LinkEvents, links: RecordingLinks, number: int) -> None:
+    def __init__(self, events: LinkEvents, sink: EntrySink, number: int) -> None:
         self._events = events
-        self._links = links
+        self._sink = sink
         self._number = number
         self.skipped = events.skipped
 
     def confirmed(self, frames: int) -> None:
-        links = self._links
-        links.add(ConfirmedEntry(links.clock.monotonic(), self._number, frames))
+        self._sink.add(ConfirmedEntry(self._sink.monotonic(), self._number, frames))
         self._events.confirmed(frames)
 
     def opened(self) -> None:
         self._begin()
-        self._links.add(LinkEntry(self._links.clock.monotonic(), self._number, None))
+        self._sink.add(LinkEntry(self._sink.monotonic(), self._number, None))
         self._events.opened()
 
     def received(self, frame: bytes) -> None:
         span = self._begin()
         if _may_be_secret(frame):
-            self._links.learn(frame)
-        now = self._links.clock.monotonic()
-        self._links.add(FrameEntry(now, span, 0, span, Direction.IN, self._number, frame))
+            self._sink.redactor.frame(frame)
+        now = self._sink.monotonic()
+        self._sink.add(FrameEntry(now, span, 0, span, Direction.IN, self._number, frame))
         self._events.received(frame)
 
     def _begin(self) -> int:
         """Begin a new trace: an event from outside does not belong to the thread's present trace."""
-        context, span = own_context(), self._links.next_span()
+        context, span = own_context(), self._sink.next_span()
         context.span = context.trace = span
         return span
 

@@ -1,14 +1,14 @@
 """Records the store's commits for a trace. The process passes a wrapping `open_store` to `MetaManager`."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
 import msgspec
 
-from beehive.clock import Clock
 from beehive.decoding import decode_json
 from beehive.names import ResourceType
+from beehive.trace.entries import EntrySink
 from beehive.trace.format import Change, StoreCommit
 from beehive.trace.redact import Redactor
 from beehive.trace_context import current_context
@@ -78,29 +78,18 @@ class RecordingStore:
     """Wraps a `Store` and reports every commit, rollback and refused change, and its contents at the opening.
 
     Rows are kept unredacted in memory and written without secrets. Stored secrets, including those of earlier runs, go
-    to `learn`.
+    to the redactor.
 
     Args:
         store: the wrapped store.
-        clock: for the entries' times.
-        next_span: numbers the commits, see `beehive.trace_context`.
-        add: called with each entry.
-        learn: called with the text of each secret.
+        sink: takes a `CommitEntry` for each of these.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        clock: Clock,
-        next_span: Callable[[], int],
-        add: Callable[[CommitEntry], None],
-        learn: Callable[[bytes], None],
-    ) -> None:
+    def __init__(self, store: Store, sink: EntrySink) -> None:
         self._store = store
-        self._monotonic = clock.monotonic
-        self._next_span = next_span
-        self._add = add
-        self._learn = learn
+        self._sink = sink
+        self._monotonic = sink.monotonic
+        self._learn = sink.redactor.learn
         self._changes: list[_Written] = []
         self.get = store.get
         self.get_all = store.get_all
@@ -190,9 +179,9 @@ class RecordingStore:
             self._add_entry(operation, begin, error, changes)
 
     def _add_entry(self, operation: str, begin: float, error: str, changes: tuple[_Written, ...]) -> None:
-        context, span, now = current_context(), self._next_span(), self._monotonic()
+        context, span, now = current_context(), self._sink.next_span(), self._monotonic()
         trace = context.trace or span
-        self._add(CommitEntry(now, span, context.span, trace, operation, now - begin, error, changes))
+        self._sink.add(CommitEntry(now, span, context.span, trace, operation, now - begin, error, changes))
 
 
 def _as_json(value: bytes) -> bytes:

@@ -5,10 +5,12 @@ is written, so that the flight recorder can always be on.
 """
 
 import logging
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import msgspec
 
+from beehive.clock import Clock
 from beehive.delivery import DeliveryRecord as Delivery
 from beehive.delivery import ModuleFailed, TimerRun
 from beehive.errors import BeehiveError
@@ -38,6 +40,25 @@ class Entry(Protocol):
 
 AnyEntry = Delivery | TimerRun | ModuleFailed | Entry
 """An entry of any kind, as recorders keep them."""
+
+
+class EntrySink:
+    """Takes the entries of store, runtime, links and other parts that are recorded.
+
+    Args:
+        clock: for the entries' times.
+        redactor: learns the secrets in entries, so that they are found in later records too.
+        next_span: numbers the entries, see `beehive.trace_context`.
+        add: called with each `AnyEntry`, on the thread that made it.
+    """
+
+    def __init__(
+        self, clock: Clock, redactor: Redactor, next_span: Callable[[], int], add: Callable[[Any], None]
+    ) -> None:
+        self.monotonic = clock.monotonic
+        self.redactor = redactor
+        self.next_span = next_span
+        self.add = add
 
 
 class RecorderNote(msgspec.Struct, frozen=True):

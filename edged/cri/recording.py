@@ -17,12 +17,12 @@ from google.protobuf.message import Message
 from beehive.trace.format import CriCall
 from beehive.trace_context import current_context
 from edged.cri.contract import ContainerRuntime, ExecResult, Streams
-from edged.cri.recording_events import StreamEntry, StreamRecorder
+from edged.cri.recording_events import StreamRecorder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from beehive.clock import Clock
+    from beehive.trace.entries import EntrySink
     from beehive.trace.redact import Redactor
     from protos.cri.v1 import api_pb2 as pb
 
@@ -72,18 +72,11 @@ class CriEntry(msgspec.Struct, frozen=True, gc=False):
         )  # fmt: skip
 
 
-def recording(
-    runtime: ContainerRuntime, clock: Clock, next_span: Callable[[], int], add: Callable[[CriEntry | StreamEntry], None]
-) -> ContainerRuntime:
-    """Return `runtime` with all its calls recorded.
-
-    Args:
-        runtime: the runtime to call.
-        clock: source of the times.
-        next_span: numbers the calls, see `beehive.trace_context`.
-        add: called with the entry of each call that has ended; on the caller's thread.
+def recording(runtime: ContainerRuntime, sink: EntrySink) -> ContainerRuntime:
+    """Return `runtime` with all its calls recorded: a `CriEntry` for each call that has ended, a `StreamEntry` for each
+    event.
     """
-    return cast("ContainerRuntime", RecordingRuntime(runtime, clock, next_span, add))
+    return cast("ContainerRuntime", RecordingRuntime(runtime, sink))
 
 
 class _Packed(msgspec.Struct, frozen=True, gc=False):
@@ -126,17 +119,12 @@ class RecordingRuntime:
     `_METHODS`.
     """
 
-    def __init__(
-        self,
-        runtime: ContainerRuntime,
-        clock: Clock,
-        next_span: Callable[[], int],
-        add: Callable[[CriEntry | StreamEntry], None],
-    ) -> None:
+    def __init__(self, runtime: ContainerRuntime, sink: EntrySink) -> None:
         self._runtime = runtime
-        self._monotonic = clock.monotonic
-        self._next_span = next_span
-        self._add = add
+        self._sink = sink
+        self._monotonic = sink.monotonic
+        self._next_span = sink.next_span
+        self._add = sink.add
         self._lists: dict[str, _Packed] = {}
 
     def close(self) -> None:
@@ -147,7 +135,7 @@ class RecordingRuntime:
         self, opened: Callable[[], None], happened: Callable[[pb.ContainerEventResponse], None]
     ) -> NoReturn:
         """Record event by event: the call itself ends only with its client."""
-        recorder = StreamRecorder(self._monotonic, self._next_span, self._add)
+        recorder = StreamRecorder(self._sink)
         recorder.listening()
         try:
             self._runtime.container_events(recorder.opened(opened), recorder.happened(happened))

@@ -18,6 +18,7 @@ from protos.cri.v1 import api_pb2 as pb
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from beehive.trace.entries import EntrySink
     from beehive.trace.redact import Redactor
 
 LISTENING: Final = "events asked for"
@@ -72,20 +73,10 @@ class StreamEntry(msgspec.Struct, frozen=True, gc=False):
 
 
 class StreamRecorder:
-    """Records one stream.
+    """Records one stream."""
 
-    Args:
-        monotonic: source of the times, in seconds.
-        next_span: numbers the entries, see `beehive.trace_context`.
-        add: called with each entry.
-    """
-
-    def __init__(
-        self, monotonic: Callable[[], float], next_span: Callable[[], int], add: Callable[[StreamEntry], None]
-    ) -> None:
-        self._monotonic = monotonic
-        self._next_span = next_span
-        self._add = add
+    def __init__(self, sink: EntrySink) -> None:
+        self._sink = sink
 
     def listening(self) -> None:
         """Record the request for a stream."""
@@ -119,8 +110,8 @@ class StreamRecorder:
     def _add_entry(
         self, kind: str, *, event: pb.ContainerEventResponse | None = None, error: Exception | None = None
     ) -> int:
-        span = self._next_span()
-        self._add(StreamEntry(self._monotonic(), span, kind, event, error))
+        span = self._sink.next_span()
+        self._sink.add(StreamEntry(self._sink.monotonic(), span, kind, event, error))
         return span
 
 

@@ -1,12 +1,11 @@
 """RecordingMachineInfo: writes the facts and usage of the machine into a recording."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from beehive.clock import Clock
+from beehive.trace.entries import EntrySink
 from beehive.trace.format import Note, Record
 from beehive.trace.redact import Redactor
 from edged.cri.contract import ContainerRuntime
@@ -48,15 +47,13 @@ class RecordingMachineInfo(MachineInfo):
 
     Args:
         figures: the source.
-        clock: the time of entries.
-        add: takes each entry.
+        sink: takes a `MachineInfoEntry` for each of them.
     """
 
-    def __init__(self, figures: MachineInfo, clock: Clock, add: Callable[[MachineInfoEntry], None]) -> None:
+    def __init__(self, figures: MachineInfo, sink: EntrySink) -> None:
         super().__init__()
         self._figures = figures
-        self._clock = clock
-        self._add = add
+        self._sink = sink
         self._told: dict[str, Any] = {}
 
     def machine(self, root: Path, node_ip: str = "") -> MachineFacts:
@@ -80,4 +77,4 @@ class RecordingMachineInfo(MachineInfo):
     def _tell(self, text: str, figures: MachineFacts | MachineUsage | tuple[PodUsage, ...]) -> None:
         if self._told.get(text) != figures:
             self._told[text] = figures
-            self._add(MachineInfoEntry(self._clock.monotonic(), text, figures))
+            self._sink.add(MachineInfoEntry(self._sink.monotonic(), text, figures))

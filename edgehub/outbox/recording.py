@@ -1,11 +1,11 @@
 """Records the outbox for a trace."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
 
-from beehive.clock import Clock
+from beehive.trace.entries import EntrySink
 from beehive.trace.format import Note, Record
 from beehive.trace.redact import Redactor
 from edgehub.errors import OutboxError
@@ -44,16 +44,15 @@ class RecordingOutbox:
     The contents come from an earlier run. Later writes need no record: the trace has the frames that the node sent.
     """
 
-    def __init__(self, store: OutboxStore, clock: Clock, add: Callable[[OutboxEntry], None]) -> None:
+    def __init__(self, store: OutboxStore, sink: EntrySink) -> None:
         self._store = store
-        self._clock = clock
-        self._add = add
+        self._sink = sink
         self.close = store.close
 
     def load(self) -> list[StoredMessage]:
         """See `OutboxStore`."""
         found = self._store.load()
-        self._add(OutboxEntry(self._clock.monotonic(), "", tuple(found)))
+        self._sink.add(OutboxEntry(self._sink.monotonic(), "", tuple(found)))
         return found
 
     def change(self, put: Iterable[StoredMessage], gone: Iterable[int]) -> None:
@@ -61,18 +60,18 @@ class RecordingOutbox:
         try:
             self._store.change(put, gone)
         except OutboxError as error:
-            self._add(OutboxEntry(self._clock.monotonic(), str(error)))
+            self._sink.add(OutboxEntry(self._sink.monotonic(), str(error)))
             raise
 
 
-def recording(open_outbox: OpenOutbox, clock: Clock, add: Callable[[OutboxEntry], None]) -> OpenOutbox:
+def recording(open_outbox: OpenOutbox, sink: EntrySink) -> OpenOutbox:
     """Wrap a function that opens the outbox, so that it returns recorded ones."""
 
     def opened() -> OutboxStore:
         try:
-            return RecordingOutbox(open_outbox(), clock, add)
+            return RecordingOutbox(open_outbox(), sink)
         except OutboxError as error:
-            add(OutboxEntry(clock.monotonic(), str(error)))
+            sink.add(OutboxEntry(sink.monotonic(), str(error)))
             raise
 
     return opened

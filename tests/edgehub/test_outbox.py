@@ -9,6 +9,7 @@ import pytest
 
 from beehive import Message, encode
 from beehive.files.damaged import all_set_aside
+from beehive.trace.entries import EntrySink
 from beehive.trace.format import Note
 from beehive.trace.redact import Redactor
 from edgehub.errors import OutboxError
@@ -379,7 +380,7 @@ def test_messages_found_in_the_outbox_are_recorded(disk: Disk) -> None:
     """Messages of an earlier run are inputs of this one, and so are failures of the disk."""
     entries: list[OutboxEntry] = []
     disk.rows[1] = kept(1)
-    opener = recording(disk.open, Bed().bee.clock, entries.append)
+    opener = recording(disk.open, EntrySink(Bed().bee.clock, Redactor(), lambda: 1, entries.append))
     store = opener()
     assert [one.serial for one in store.load()] == [1]
     disk.failing = True

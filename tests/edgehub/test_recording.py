@@ -6,6 +6,7 @@ import msgspec
 
 from beehive import DeliveryRecord, Group, Message, Module, Operation, handles
 from beehive.testing import Harness
+from beehive.trace.entries import EntrySink
 from beehive.trace.format import Direction, LinkFrame, Note, NoteKind
 from beehive.trace.redact import Redactor
 from edgehub.install import install
@@ -44,7 +45,7 @@ def test_frames_of_both_ways_are_told_and_begin_the_traces_of_what_follows() -> 
         cloud = MemoryCloud(bee.simulation)
 
         def wrap(make: LinkFactory) -> LinkFactory:
-            return RecordingLinks(make, bee.clock, bee.hive.next_span, entries.append, redactor.frame)
+            return RecordingLinks(make, EntrySink(bee.clock, redactor, bee.hive.next_span, entries.append))
 
         install(bee.hive, EdgeHubSettings(url="ws://cloud", node="n"), make_link=cloud.make_link, wrap=wrap)
         bee.add(Meta)

@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from beehive.simulation import Simulation
+from beehive.trace.entries import EntrySink
 from beehive.trace.format import StoreCommit
 from beehive.trace.redact import Redactor
 from metamanager.errors import StoreWriteError
@@ -26,7 +27,9 @@ class Recorded:
         self.entries: list[CommitEntry] = []
         self.redactor = Redactor()
         self.inner = SqliteStore(path)
-        self.store = RecordingStore(self.inner, clock, lambda: next(spans), self.entries.append, self.redactor.learn)
+        self.store = RecordingStore(
+            self.inner, EntrySink(clock, self.redactor, lambda: next(spans), self.entries.append)
+        )
 
     def commits(self) -> list[StoreCommit]:
         """As they are written."""

@@ -137,6 +137,7 @@ class _FlightRecorded(ProcessRecorder):
         super().__init__(hive, node, seed, configuration)
         flight = FlightRecorder(hive.clock, seconds=2 * PLAN.seconds)  # it is written at the end of the run
         self._entries = _Flight(flight)
+        self._sink.add = flight.add
         self._entries.append(RecorderNote(hive.clock.monotonic(), NoteKind.BEGUN, "the process has begun"))
         self.delivered = flight.delivered
         self._header = replace(self._header, why="signal")

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from beehive.simulation import Simulation
 from beehive.trace import Change, Note, StoreCommit
+from beehive.trace.entries import EntrySink
 from beehive.trace.redact import Redactor
 from edged.node.machine import MachineInfo, MachineUsage
 from edged.node.recording import MACHINE_NOTES, RecordingMachineInfo
@@ -184,7 +185,7 @@ class Locked(SqliteStore):
 
 def test_a_change_that_is_refused_is_recorded(tmp_path: Path) -> None:
     kept: list[Any] = []
-    store = RecordingStore(Locked(tmp_path / "db"), Simulation().clock, lambda: 1, kept.append, lambda _text: None)
+    store = RecordingStore(Locked(tmp_path / "db"), EntrySink(Simulation().clock, Redactor(), lambda: 1, kept.append))
     with pytest.raises(StoreWriteError):
         store.put(ROW)
     (entry,) = kept
@@ -203,7 +204,7 @@ def test_figures_are_recorded_when_they_change_and_come_back_at_their_time(tmp_p
         def usage(self, root: Path, images: Path | None = None) -> MachineUsage:
             return replace(PLENTY, memory_available=10 - int(simulation.clock.monotonic() / 5))
 
-    figures = RecordingMachineInfo(Falling(), simulation.clock, kept.append)
+    figures = RecordingMachineInfo(Falling(), EntrySink(simulation.clock, Redactor(), lambda: 1, kept.append))
     for _ in range(4):
         figures.usage(tmp_path)
         simulation.run_for(3.0)

@@ -1,11 +1,10 @@
 """Records the events of a hive, as the recorder of a running node does."""
 
-from beehive.clock import Clock
 from beehive.delivery import DeliveryRecord as Delivery
 from beehive.delivery import HiveEvent
 from beehive.hive import Hive
 from beehive.trace import Record
-from beehive.trace.entries import AnyEntry, Serialiser
+from beehive.trace.entries import AnyEntry, EntrySink, Serialiser
 from beehive.trace.redact import Redactor
 from edged.cri.contract import ContainerRuntime
 from edged.cri.recording import CriEntry, recording
@@ -25,12 +24,12 @@ class Recorder:
     """
 
     def __init__(self, hive: Hive, origin: float = 0.0) -> None:
-        self._hive = hive
-        self._clock: Clock = hive.clock
-        self._redactor = Redactor()
-        self._serialiser = Serialiser(origin, self._redactor)
+        redactor = Redactor()
+        self._serialiser = Serialiser(origin, redactor)
         self.kept: list[AnyEntry] = []
         self.add = self.kept.append
+        self.sink = EntrySink(hive.clock, redactor, hive.next_span, self.add)
+        """Takes the entries of recorded parts."""
         hive.taps.append(self)
         hive.watchers.append(self._happened)
 
@@ -40,15 +39,15 @@ class Recorder:
 
     def runtime(self, runtime: ContainerRuntime) -> ContainerRuntime:
         """Wrap a container runtime so that its calls are recorded."""
-        return recording(runtime, self._clock, self._hive.next_span, self.add)
+        return recording(runtime, self.sink)
 
     def links(self, make: LinkFactory) -> LinkFactory:
         """Wrap a link factory so that the frames of its links are recorded."""
-        return RecordingLinks(make, self._clock, self._hive.next_span, self.add, self._redactor.frame)
+        return RecordingLinks(make, self.sink)
 
     def store(self, store: Store) -> RecordingStore:
         """Wrap a store so that its commits are recorded."""
-        return RecordingStore(store, self._clock, self._hive.next_span, self.add, self._redactor.learn)
+        return RecordingStore(store, self.sink)
 
     def records(self, *, reads: bool = True) -> tuple[Record, ...]:
         """Return the records, oldest first.

@@ -233,7 +233,7 @@ class Replay:
                 Snapshots(),
                 self._recorded.agent_version(),
                 Host(
-                    machine_info=RecordingMachineInfo(self._machine_info, self._clock, recorder.add),
+                    machine_info=RecordingMachineInfo(self._machine_info, recorder.sink),
                     mounts=MemoryMounts(),
                     cgroups=SilentTree() if _had_cgroups(self._recorded) else None,
                 ),

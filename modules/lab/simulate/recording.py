@@ -9,7 +9,7 @@ from typing import Any
 from beehive.delivery import HiveEvent
 from beehive.hive import Hive
 from beehive.simulation import EPOCH
-from beehive.trace.entries import AnyEntry, RecorderNote, Serialiser
+from beehive.trace.entries import AnyEntry, EntrySink, RecorderNote, Serialiser
 from beehive.trace.format import FORMAT, NoteKind, TraceHeader
 from beehive.trace.redact import Redactor
 from beehive.trace.writer import FileWriter
@@ -40,6 +40,7 @@ class ProcessRecorder:
         self._redactor = Redactor()
         self._entries: list[AnyEntry] = []
         clock = hive.clock
+        self._sink = EntrySink(clock, self._redactor, hive.next_span, self._entries.append)
         self._origin = clock.monotonic()
         self._header = TraceHeader(
             FORMAT, "edgecore simulate", node, clock.now(), seed, configuration, int(clock.now() - EPOCH) + 1,
@@ -59,23 +60,23 @@ class ProcessRecorder:
 
     def store(self, store: Store) -> Store:
         """Wrap a store so that it is recorded."""
-        return RecordingStore(store, self._hive.clock, self._hive.next_span, self._entries.append, self._redactor.learn)
+        return RecordingStore(store, self._sink)
 
     def runtime(self, runtime: ContainerRuntime) -> ContainerRuntime:
         """Wrap a container runtime so that it is recorded."""
-        return recording(runtime, self._hive.clock, self._hive.next_span, self._entries.append)
+        return recording(runtime, self._sink)
 
     def machine_info(self, machine_info: MachineInfo) -> MachineInfo:
         """Wrap the machine info so that it is recorded."""
-        return RecordingMachineInfo(machine_info, self._hive.clock, self._entries.append)
+        return RecordingMachineInfo(machine_info, self._sink)
 
     def links(self, make: LinkFactory) -> LinkFactory:
         """Wrap a link factory so that its links are recorded."""
-        return RecordingLinks(make, self._hive.clock, self._hive.next_span, self._entries.append, self._redactor.frame)
+        return RecordingLinks(make, self._sink)
 
     def outbox(self, open_outbox: OpenOutbox) -> OpenOutbox:
         """Wrap the opening of the outbox so that it is recorded."""
-        return recorded_outbox(open_outbox, self._hive.clock, self._entries.append)
+        return recorded_outbox(open_outbox, self._sink)
 
     def write(self, path: Path) -> None:
         """Append the records to a trace.

@@ -239,7 +239,7 @@ def _add_edged(
         snapshots,
         KUBELET_VERSION,
         Host(
-            machine_info=RecordingMachineInfo(MachineInfo(consumption(snapshots.stats)), hive.clock, tracing.add),
+            machine_info=RecordingMachineInfo(MachineInfo(consumption(snapshots.stats)), tracing.sink),
             cgroups=cgroups,
             devices=GrpcDevicePluginTransport(hive.clock),
             shutdown=lambda: Logind(sum(group.seconds for group in settings.shutdown)),

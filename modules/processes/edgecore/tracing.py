@@ -14,7 +14,7 @@ import msgspec
 from beehive import Actor, BeehiveError
 from beehive.delivery import ModuleFailed
 from beehive.errors import StopError, TraceError
-from beehive.trace.entries import AnyEntry, RecorderNote, Serialiser
+from beehive.trace.entries import AnyEntry, EntrySink, RecorderNote, Serialiser
 from beehive.trace.flight_recorder import FlightRecorder
 from beehive.trace.format import FORMAT, NoteKind, TraceHeader
 from beehive.trace.redact import Redactor
@@ -117,6 +117,8 @@ class Tracing:
         self._record = record
         self._limit = limit
         self._redactor = Redactor(KnownSecrets(clock.now))
+        self.sink = EntrySink(clock, self._redactor, hive.next_span, self.add)
+        """Takes the entries of recorded parts."""
         self._origin = clock.monotonic()
         self._header = TraceHeader(
             FORMAT, f"edgecore {VERSION}", config.node_name, clock.now(), None, configuration(config),
@@ -147,20 +149,19 @@ class Tracing:
 
     def open_store(self, source: str) -> Store:
         """Open the store of a source, recorded (`MetaManager`'s `open_store`)."""
-        hive = self._hive
-        return RecordingStore(open_store(source), hive.clock, hive.next_span, self.add, self._redactor.learn)
+        return RecordingStore(open_store(source), self.sink)
 
     def outbox(self, open_outbox: OpenOutbox) -> OpenOutbox:
         """Wrap the opening of the outbox so that it is recorded."""
-        return recorded_outbox(open_outbox, self._hive.clock, self.add)
+        return recorded_outbox(open_outbox, self.sink)
 
     def runtime(self, runtime: ContainerRuntime) -> ContainerRuntime:
         """Wrap a container runtime so that its calls are recorded."""
-        return recording(runtime, self._hive.clock, self._hive.next_span, self.add)
+        return recording(runtime, self.sink)
 
     def links(self, make: LinkFactory) -> LinkFactory:
         """Wrap a link factory so that its links are recorded."""
-        return RecordingLinks(make, self._hive.clock, self._hive.next_span, self.add, self._redactor.frame)
+        return RecordingLinks(make, self.sink)
 
     def add(self, entry: AnyEntry) -> None:
         """Record an entry from outside of the bus."""

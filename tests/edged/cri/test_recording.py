@@ -9,6 +9,7 @@ from unittest.mock import patch
 import pytest
 
 from beehive.simulation import Simulation
+from beehive.trace.entries import EntrySink
 from beehive.trace.format import CriCall, CriEvent
 from beehive.trace.packed_block import PackedBlock
 from beehive.trace.redact import Redactor
@@ -32,8 +33,9 @@ class Recorded:
         self.entries: list[CriEntry | StreamEntry] = []
         self.double = FakeRuntime(simulation, images=["image"])
         spans = iter(range(1, 1000))
-        self.runtime = recording(self.double, simulation.clock, lambda: next(spans), self.entries.append)
         self.redactor = Redactor()
+        sink = EntrySink(simulation.clock, self.redactor, lambda: next(spans), self.entries.append)
+        self.runtime = recording(self.double, sink)
 
     def calls(self) -> list[CriCall]:
         """As they are written, after the flight recorder has packed them."""
