@@ -45,6 +45,10 @@ class Snapshots:
     relisted_at: float | None = None
     """Monotonic seconds at which the last relist ended, with an error or without."""
 
+    pods_are_complete = False
+    """Whether `pods` has all pods of the node as they are: since edged started, their sources have sent them, and the
+    runtime was asked for each."""
+
     listener: Callable[[], None] | None = None
     """Called on edged's thread after each change of pods or node; must be quick."""
 

@@ -115,6 +115,7 @@ class SyncLoop:
 
     def start(self) -> None:
         """Start the workers."""
+        self._snapshots.pods_are_complete = False
         self._workers.start(self._settings.workers)
 
     def handle(self, event: SyncEvent) -> None:
@@ -138,6 +139,7 @@ class SyncLoop:
                 self.handle_node_report(event)
             case PluginsChanged():
                 self.handle_plugins_changed()
+        self._check_complete()
 
     def post(self, event: SyncEvent) -> None:
         """Handle an event later, on the module's thread. May be called from any thread."""
@@ -494,6 +496,14 @@ class SyncLoop:
         if not self._complete:
             self._updated.add(uid)
 
+    def _check_complete(self) -> None:
+        """Publish once that the pods are all of the node's, and as the runtime has them."""
+        if self._snapshots.pods_are_complete or not self._sources_ready:
+            return
+        if all(record.observed for record in self._pods):
+            self._snapshots.pods_are_complete = True
+            self._status_generator.publish()
+
     def _check_sources(self) -> None:
         """Start to look for orphans once every source has sent all its pods (kubelet's sourcesReady)."""
         if self._store.listed and self._static_pods.all_ready and not self._sources_ready:
@@ -501,3 +511,4 @@ class SyncLoop:
             self._store.sources_ready()
             self._runtime_watch.relist_soon()
             self._static_pods.cloud_pods_listed()
+            self._check_complete()

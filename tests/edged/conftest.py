@@ -71,6 +71,7 @@ class FragileSnapshots(Snapshots):
             self.fails = False
             raise RuntimeError("a bug")
         self._pods = pods
+        self._changed()
 
 
 class OpenEdged(Edged):

@@ -384,6 +384,27 @@ def test_a_pod_of_another_uid_takes_the_place_of_its_namesake(bench: Bench) -> N
     assert [sandbox.metadata.uid for sandbox in bench.runtime.sandboxes.values()] == ["second"]
 
 
+def test_the_pods_are_complete_once_they_are_listed_and_the_runtime_was_asked(bench: Bench) -> None:
+    """Others count on them from then on, and not while edged starts again."""
+    told: list[tuple[bool, tuple[str, ...]]] = []
+
+    def listen() -> None:
+        told.append((bench.snapshots.pods_are_complete, tuple(each.status.phase for each in bench.snapshots.pods)))
+
+    bench.snapshots.listener = listen
+    bench.start()
+    assert told.pop() == (True, ())
+    bench.tell("insert", pod())
+    bench.run(10)
+    assert told.pop() == (True, ("Running",))
+    bench.silent.add("null/pod")
+    told.clear()
+    bench.poison()
+    bench.run(3)
+    assert not bench.snapshots.pods_are_complete
+    assert not any(complete for complete, _ in told[1:])
+
+
 def test_the_server_has_the_runtime_while_edged_runs(bench: Bench) -> None:
     """The server also learns of each relist, even of one that failed."""
     bench.runtime.serves_events = False

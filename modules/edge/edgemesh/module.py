@@ -49,8 +49,6 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-SETTLE_SECONDS: Final = 10.0
-"""After the start, the time until edged knows its pods; the cloud's endpoints on this node count until then."""
 AGAIN_SECONDS: Final = 5.0
 MOST_RESOLVING: Final = 8
 """Names for which the node's owner may wait at a time."""
@@ -81,6 +79,10 @@ class PodSource(Protocol):
 
     def pods(self) -> tuple[Pod, ...]:
         """Return them with the statuses that edged last computed. Any thread."""
+
+    @property
+    def are_complete(self) -> bool:
+        """Whether edged knows all of them. Any thread."""
 
     def listen(self, changed: Callable[[], None]) -> None:
         """Call a function, which does not block, after each change."""
@@ -157,7 +159,6 @@ class EdgeMesh(Module):
         if self._pods is not None:
             self._pods.listen(self._hear_of_pods)
             self._take_pods()
-            self.after(SETTLE_SECONDS, self._settle)
 
     def on_stop(self) -> None:
         """End; rules of the kernel stay."""
@@ -322,16 +323,15 @@ class EdgeMesh(Module):
         self._has_news_of_pods = False
         if self._pods is None:
             return
-        before = own_addresses(self._state.pods)
+        before, is_settled = own_addresses(self._state.pods), self._pods.are_complete
         changed = self._state.set_pods(self._pods.pods())
         if self._names is not None:
             self._names.pods_changed(self._state.pods)
         if changed or own_addresses(self._state.pods) != before:
             self._note(changed)
-
-    def _settle(self) -> None:
-        self._state.is_settled = True
-        self._note(self._state.services)
+        if is_settled != self._state.is_settled:
+            self._state.is_settled = is_settled
+            self._note(self._state.services)
 
     def _note(self, changed: Iterable[ServiceKey]) -> None:
         """Compute the tables of Services soon: a burst of messages is computed once."""

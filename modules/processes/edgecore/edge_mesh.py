@@ -87,6 +87,11 @@ class SnapshotPods:
         """See `PodSource`."""
         return self._snapshots.pods
 
+    @property
+    def are_complete(self) -> bool:
+        """See `PodSource`."""
+        return self._snapshots.pods_are_complete
+
     def listen(self, changed: Callable[[], None]) -> None:
         """See `PodSource`; the function of a restarted module takes the place of the former one."""
         self._changed = changed

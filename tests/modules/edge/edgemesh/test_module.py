@@ -94,6 +94,7 @@ class Pods:
     def __init__(self, *pods: Pod) -> None:
         self.now = pods
         self.changed: Callable[[], None] = lambda: None
+        self.are_complete = True
 
     def pods(self) -> tuple[Pod, ...]:
         """The pods."""
@@ -182,6 +183,21 @@ def test_own_pods_count_in_one_change(bee: Harness) -> None:
     bee.run_for(1)
     assert mesh.plane.tables[before:] == [{"web": ["10.86.0.3"], "pods": ["10.86.0.2", "10.86.0.3"]}]
     assert mesh.plane.times[-1] - now < 0.05
+
+
+def test_until_edged_knows_its_pods_the_clouds_endpoints_on_this_node_count(bee: Harness) -> None:
+    """Case 10: and not for a moment longer; also when edged starts again."""
+    ends = (endpoint("10.86.0.77", NODE), endpoint("192.0.2.2"))
+    mesh = Mesh(bee, {"service": [service()], "endpointslice": [slice_of(*ends)]})
+    mesh.pods.are_complete = False
+    mesh.start()
+    bee.run_for(3600)
+    assert mesh.last["web"] == ["10.86.0.77"]
+    for complete, used in ((True, "192.0.2.2"), (False, "10.86.0.77"), (True, "192.0.2.2")):
+        mesh.pods.are_complete = complete
+        mesh.pods.set()
+        bee.run_for(0.2)
+        assert mesh.last["web"] == [used]
 
 
 def test_many_changes_are_gathered(bee: Harness) -> None:
