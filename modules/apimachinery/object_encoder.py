@@ -7,6 +7,7 @@ import msgspec
 
 from beehive.decoding import json_decoder
 from modules.apimachinery.custom_columns import custom_column
+from modules.apimachinery.event_versions import is_newer, to_core
 from modules.apimachinery.options import Form
 from modules.apimachinery.resources import Resource
 from modules.tools.printing.columns import Column, columns_of
@@ -81,7 +82,8 @@ class ObjectEncoder:
 
     def _row(self, columns: Sequence[Column], text: bytes) -> dict[str, Any]:
         obj = msgspec.json.decode(text)
-        row: dict[str, Any] = {"cells": [column.cell(obj, self._now) for column in columns]}
+        printed = to_core(obj) if is_newer(self._resource) else obj
+        row: dict[str, Any] = {"cells": [column.cell(printed, self._now) for column in columns]}
         if self._included == "Object":
             row["object"] = msgspec.Raw(text)
         elif self._included == "Metadata":

@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from modules.apimachinery.errors import ApiStatusError
+from modules.apimachinery.event_versions import core_selector, is_newer
 from modules.apimachinery.label_selectors import MOST_REQUIREMENTS, Requirement, read_requirements
 from modules.apimachinery.resources import Resource
 from modules.tools.printing.fields import map_at, text_at
@@ -91,9 +92,13 @@ def parse_selector(resource: Resource, labels: str, fields: str) -> Selector:
         ApiStatusError: 400; it cannot be parsed, or has a field that is not selectable for the kind.
     """
     try:
-        return Selector(tuple(read_requirements(labels)), tuple(_terms(resource, fields)))
+        return Selector(tuple(read_requirements(labels)), tuple(_terms(resource, _stored_names(resource, fields))))
     except ValueError as error:
         raise ApiStatusError(400, str(error)) from error
+
+
+def _stored_names(resource: Resource, fields: str) -> str:
+    return core_selector(fields) if is_newer(resource) else fields
 
 
 def are_selected_alike(kind: str, one: dict[str, Any], other: dict[str, Any]) -> bool:

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from modules.apimachinery.event_versions import EVENTS
 from modules.apimachinery.kinds import KINDS, Kind
 from modules.apimachinery.resources import (
     READ_VERBS,
@@ -17,8 +18,10 @@ _WITH_STATUS: Final = (
     "CertificateSigningRequest", "Deployment", "ReplicaSet", "DaemonSet", "StatefulSet", "Job", "CronJob",
     "PodDisruptionBudget", "ReplicationController", "ResourceClaim",
 )  # fmt: skip
-_WITH_SCALE: Final = ("Deployment", "ReplicaSet", "StatefulSet")
-_IN_ALL: Final = ("Pod", "Service", "Deployment", "ReplicaSet", "DaemonSet", "StatefulSet", "Job", "CronJob")
+_WITH_SCALE: Final = ("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet")
+_IN_ALL: Final = (
+    "Pod", "Service", "Deployment", "ReplicaSet", "DaemonSet", "StatefulSet", "Job", "CronJob", "ReplicationController",
+)  # fmt: skip
 _FURTHER: Final = {
     "Pod": ("ephemeralcontainers",),
     "Namespace": ("finalize",),
@@ -65,6 +68,26 @@ def _subresources(kind: Kind) -> tuple[str, ...]:
 
 
 RESOURCES: Final = tuple(_resource(kind) for kind in KINDS)
+BUILT_IN: Final = (*RESOURCES, EVENTS)
+"""The resources whose objects can be read and written: Events are in two groups."""
+_CREATE: Final = ("create",)
+_REVIEWED: Final = {
+    "authentication.k8s.io": (("SelfSubjectReview", False), ("TokenReview", False)),
+    "authorization.k8s.io": (
+        ("LocalSubjectAccessReview", True),
+        ("SelfSubjectAccessReview", False),
+        ("SelfSubjectRulesReview", False),
+        ("SubjectAccessReview", False),
+    ),
+}
+"""By group: the kinds that are only created, to ask for something, and whether they are namespaced."""
+REVIEWS: Final = tuple(
+    Resource(
+        kind=kind, plural=f"{kind.lower()}s", token=kind.lower(), group=group, namespaced=is_namespaced, verbs=_CREATE
+    )
+    for group, kinds in _REVIEWED.items()
+    for kind, is_namespaced in kinds
+)
 
 _BY_KIND: Final = {one.kind: one for one in RESOURCES}
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from ipaddress import ip_network
 from typing import Any, Final
 
-from edged.validation.causes import Causes, forbidden, invalid
-from edged.validation.labels import taints
+from edged.validation.causes import Causes, forbidden, invalid, required
+from edged.validation.labels import label_key, taints
 from edged.validation.resources import amounts
-from edged.validation.rules import Fields, at_least, needed, non_negative, or_zero, pointer
+from edged.validation.rules import Fields, Rule, at_least, needed, non_negative, or_zero, pointer
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.validation.metadata import finalizers
 
@@ -62,11 +62,45 @@ lease = Fields(
 
 
 def event(obj: Mapping[str, Any], path: str, found: Causes) -> None:
-    """Check that an Event is in the namespace of what it is about; that of a cluster-scoped object is in `default`."""
+    """Check that an Event is in the namespace of what it is about; that of a cluster-scoped object is in `default`. One
+    of the newer form, with an `eventTime`, has to say more.
+    """
     about = (obj.get("involvedObject") or {}).get("namespace") or ""
     namespace_of_event = obj["metadata"].get("namespace") or "default"
-    if about != namespace_of_event and (about or namespace_of_event != "default"):
+    if obj.get("eventTime"):
+        is_elsewhere = not about and namespace_of_event not in ("default", "kube-system")
+        _EVENT_WITH_TIME(obj, path, found)
+    else:
+        is_elsewhere = about != namespace_of_event and bool(about or namespace_of_event != "default")
+    if is_elsewhere:
         found.append(invalid(f"{path}.involvedObject.namespace", about, "does not match event.namespace"))
+
+
+def _at_most(most: int) -> Rule:
+    def rule(value: str, path: str, found: Causes) -> None:
+        if len(value) > most:
+            found.append(invalid(path, "", f"can have at most {most} characters"))
+
+    return rule
+
+
+def _reporter(value: Mapping[str, Any], path: str, found: Causes) -> None:
+    if name := value.get("reportingComponent"):
+        label_key(name, f"{path}.reportingController", found)
+    else:
+        found.append(required(f"{path}.reportingController"))
+
+
+_WORDS: Final = _at_most(128)
+_EVENT_WITH_TIME: Final = Fields(
+    {
+        "reportingInstance": needed(_WORDS),
+        "action": needed(_WORDS),
+        "reason": needed(_WORDS),
+        "message": _at_most(1024),
+    },
+    _reporter,
+)
 
 
 certificate_request = Fields({"spec": or_zero(Fields({"request": needed(), "signerName": needed()}), {})})

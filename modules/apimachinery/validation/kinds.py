@@ -13,6 +13,9 @@ from modules.apimachinery.validation.metadata import namespace_name, subdomain
 Update = Callable[[JsonObject, JsonObject, Causes], None]
 """A rule of changes: the object after and before, and the causes to append to."""
 
+Creation = Callable[[JsonObject, Causes], None]
+"""A rule of new objects."""
+
 
 class KindRules(NamedTuple):
     """The rules of a kind, beside those of metadata. They are asked about objects that have their defaults."""
@@ -20,7 +23,7 @@ class KindRules(NamedTuple):
     rule: Rule = Fields({})
     """Of an object as a whole, at the path ""."""
     update: Update | None = None
-    create: Callable[[JsonObject, Causes], None] | None = None
+    create: Creation | None = None
     """What a new object may not have."""
     name: Rule = subdomain
 

@@ -7,7 +7,7 @@ from modules.apimachinery.api_errors import BadRequestError, InvalidError
 from modules.apimachinery.conversion import validate_schema
 from modules.apimachinery.kinds import JsonObject, Kind, kind_named
 from modules.apimachinery.structural_schema.causes import InvalidFieldsError
-from modules.apimachinery.validation.kinds import RULES, KindRules, Update
+from modules.apimachinery.validation.kinds import RULES, Creation, KindRules, Update
 from modules.apimachinery.validation.metadata import check_metadata
 from modules.apimachinery.validation.statuses import STATUS_RULES, StatusRule
 
@@ -56,11 +56,12 @@ def validate_metadata(obj: Any, kind: Kind | None = None) -> JsonObject:
     return checked
 
 
-def validate_object(obj: JsonObject, *, is_new: bool = True) -> None:
+def validate_object(obj: JsonObject, creation: Creation | None = None, *, is_new: bool = True) -> None:
     """Check an object of the API server's own kinds, with its defaults, by all rules.
 
     Args:
         obj: the object.
+        creation: the rules of its creation; None: those of its kind.
         is_new: whether it is created; a manifest may be that of a stored object.
 
     Raises:
@@ -68,8 +69,9 @@ def validate_object(obj: JsonObject, *, is_new: bool = True) -> None:
     """
     kind, found = kind_named(obj["kind"]), Causes()
     _check(obj, kind, found)
-    if is_new and (creation := _rules(kind).create) is not None:
-        creation(obj, found)
+    rules = creation or _rules(kind).create
+    if is_new and rules is not None:
+        rules(obj, found)
     _refuse(obj, kind, found)
 
 

@@ -18,6 +18,16 @@ from modules.apimachinery.api_errors import (
 )
 from modules.apimachinery.conversion import without_null_members
 from modules.apimachinery.errors import ApiStatusError, no_such_path
+from modules.apimachinery.event_versions import (
+    EVENTS_VERSION,
+    check_creation,
+    check_update,
+    core_selector,
+    is_of_events,
+    operations_to_core,
+    to_core,
+    to_events,
+)
 from modules.apimachinery.go_json import type_error
 from modules.apimachinery.json_patch import apply_json_patch
 from modules.apimachinery.kinds import (
@@ -64,6 +74,7 @@ _CREATED: Final = {
     ("serviceaccounts", "token"): request_token,
 }
 """The subresources that are created; nodes have no right to them here."""
+_CORE: Final = "v1"
 _LEASE: Final = "Lease"
 _FINALIZE: Final = "finalize"
 _EPHEMERAL: Final = "ephemeralcontainers"
@@ -101,12 +112,15 @@ def serve(cluster: Cluster, request: ApiCall, *, knows_all: bool = True) -> ApiR
     try:
         if request.verb == DOCUMENT:
             return ApiResult(document(cluster.storage.kinds, request.name))
+        request = _with_core_event(request)
         check_options(request)
         dry_run = is_dry_run(request)
         warnings = _field_warnings(cluster.storage.kinds, request)
         with _managed(cluster, request):
             result = _carry_out(cluster, request)
         shown = in_requested_version(cluster.storage.kinds, request.api_version, request.plural, result.object)
+        if _is_event(request) and shown is not None:
+            shown = to_events(shown)
         result = result if shown is result.object else msgspec.structs.replace(result, object=shown)
     except (ApiError, ApiStatusError) as error:
         return ApiResult(refusal=error.status())
@@ -195,7 +209,8 @@ def _carry_out(cluster: Cluster, request: ApiCall) -> ApiResult:
         case "list":
             return ApiResult(list_objects(cluster, kind, request.namespace, request.options))
         case "create":
-            return ApiResult(cluster.create(_to_create(cluster, kind, request)), created=True)
+            rules = check_creation if _is_event(request) else None
+            return ApiResult(cluster.create(_to_create(cluster, kind, request), rules), created=True)
         case "deletecollection":
             return ApiResult(_delete_collection(cluster, kind, request))
     if not request.name:
@@ -221,7 +236,8 @@ def _on_one(cluster: Cluster, request: ApiCall, key: ObjectKey, kind: Kind) -> A
         case "get":
             return ApiResult(cluster.storage.get(key))
         case "update":
-            return ApiResult(cluster.update(_versioned(_named(_object(request, kind.name), kind, request))))
+            changes = check_update if _is_event(request) else None
+            return ApiResult(cluster.update(_versioned(_named(_object(request, kind.name), kind, request)), changes))
         case "patch" if request.patch_type == APPLY:
             return _apply(cluster, kind, request)
         case "patch":
@@ -257,7 +273,7 @@ def _apply(cluster: Cluster, kind: Kind, request: ApiCall) -> ApiResult:
         return ApiResult(made, created=outcome is ApplyOutcome.CREATED)
     if kind == _SECRET:
         encode_string_data(wanted)
-    manager = Manager(name, APPLIED, request.subresource, request.api_version)
+    manager = Manager(name, APPLIED, request.subresource, _stored_version(request))
     wanted.pop("spec" if request.subresource else _without(cluster, kind), None)
     made, outcome = cluster.apply_as(manager, wanted, force=bool(request.options.get("force")))
     return ApiResult(made, created=outcome is ApplyOutcome.CREATED)
@@ -275,7 +291,7 @@ def _managed(cluster: Cluster, request: ApiCall) -> AbstractContextManager[None]
     name = str(request.options.get("fieldManager") or "")
     if not name or request.node or request.verb not in _WITH_OBJECT or request.patch_type == APPLY:
         return nullcontext()
-    return cluster.managed_by(Manager(name, UPDATED, request.subresource, request.api_version))
+    return cluster.managed_by(Manager(name, UPDATED, request.subresource, _stored_version(request)))
 
 
 def _patch(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject:
@@ -305,7 +321,8 @@ def _patch(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject:
         return _with_ephemeral_containers(cluster, key, merged)
     if request.subresource == _APPROVAL:
         return cluster.update_approval(key, merged)
-    return cluster.update({**merged, "kind": live["kind"], "apiVersion": live["apiVersion"]})
+    changes = check_update if _is_event(request) else None
+    return cluster.update({**merged, "kind": live["kind"], "apiVersion": live["apiVersion"]}, changes)
 
 
 def _with_ephemeral_containers(cluster: Cluster, key: ObjectKey, wanted: JsonObject) -> JsonObject:
@@ -387,7 +404,39 @@ def kind_of(kinds: ServedKinds, request: ApiCall) -> Kind:
     Raises:
         UnknownKindError: the API server stores no such objects.
     """
-    return kinds.at(request.api_version, request.plural)
+    return kinds.at(_stored_version(request), request.plural)
+
+
+def _is_event(request: ApiCall) -> bool:
+    """Return whether a request is about an Event of events.k8s.io, whose errors and rules are that group's."""
+    return is_of_events(request.api_version, request.plural)
+
+
+def _stored_version(request: ApiCall) -> str:
+    """Return the API version in which a request's objects are stored; several versions of a custom kind are one."""
+    return _CORE if _is_event(request) else request.api_version
+
+
+def _with_core_event(request: ApiCall) -> ApiCall:
+    """Return a request about an Event of events.k8s.io with its body and its selector as core/v1 has them.
+
+    Raises:
+        BadRequestError: the body has another apiVersion.
+    """
+    if not _is_event(request):
+        return request
+    body, options = request.body, request.options
+    if isinstance(body, dict):
+        version = str(body.get("apiVersion") or "")[:_LONGEST_PREFIX]
+        if version not in ("", EVENTS_VERSION):
+            data = f"the API version in the data ({version})"
+            raise BadRequestError(f"{data} does not match the expected API version ({EVENTS_VERSION})")
+        body = to_core(body)
+    elif request.patch_type == JSON_PATCH:
+        body = operations_to_core(body)
+    if fields := options.get("fieldSelector"):
+        options = {**options, "fieldSelector": core_selector(str(fields))}
+    return msgspec.structs.replace(request, body=body, options=options)
 
 
 def _object(request: ApiCall, kind: str = "") -> JsonObject:

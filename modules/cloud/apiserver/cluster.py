@@ -29,7 +29,7 @@ from modules.apimachinery.kinds import (
     version_of,
 )
 from modules.apimachinery.times import format_rfc3339
-from modules.apimachinery.validation.kinds import Update
+from modules.apimachinery.validation.kinds import Creation, Update
 from modules.apimachinery.validation.objects import validate_metadata, validate_object, validate_status, validate_update
 from modules.apimachinery.validation.statuses import certificate_approval
 from modules.cloud.apiextensions.admission import CustomAdmission
@@ -219,8 +219,12 @@ class Cluster:
             self.storage.replace(changed)
         return self.storage.get(key_of(obj))
 
-    def create(self, obj: JsonObject) -> JsonObject:
+    def create(self, obj: JsonObject, creation: Creation | None = None) -> JsonObject:
         """Store a new object with its kind's defaults, and return it.
+
+        Args:
+            obj: the object.
+            creation: the rules of its creation; None: the rules of its kind.
 
         Raises:
             AlreadyExistsError: an object of that name exists.
@@ -231,7 +235,7 @@ class Cluster:
         self._admit(None, obj)
         new = self._chain.admitted(with_defaults(obj))
         if self.storage.kinds.custom_of(new) is None:
-            validate_object(new)
+            validate_object(new, creation)
         return self._bound(self._create(self._track(None, new)))
 
     def update(self, obj: JsonObject, changes: Update | None = None) -> JsonObject:

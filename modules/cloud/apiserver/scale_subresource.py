@@ -13,7 +13,9 @@ from modules.cloud.client.calls import JSON_PATCH, MERGE, STRATEGIC, ApiCall
 from modules.tools.printing.workloads import selector_text
 
 _OF_WORKLOADS: Final = ScalePaths(("spec", "replicas"), ("status", "replicas"))
-"""Of Deployments, ReplicaSets and StatefulSets, whose selectors are objects."""
+"""Of Deployments, ReplicaSets, StatefulSets and ReplicationControllers."""
+_WITH_LABELS: Final = "ReplicationController"
+"""The kind whose selector is a table of labels."""
 
 
 def serve_scale(cluster: Cluster, key: ObjectKey, request: ApiCall) -> JsonObject:
@@ -56,7 +58,8 @@ def _scale_of(paths: ScalePaths, obj: JsonObject) -> JsonObject:
     replicas, found = value_at(obj, paths.replicas), value_at(obj, paths.status_replicas)
     if paths is _OF_WORKLOADS:
         replicas = 1 if replicas is None else replicas
-        selector = selector_text(value_at(obj, ("spec", "selector")) or {})
+        selected = value_at(obj, ("spec", "selector")) or {}
+        selector = selector_text({"matchLabels": selected} if obj["kind"] == _WITH_LABELS else selected)
     else:
         selector = str(value_at(obj, paths.selector) or "")
     if replicas is None:

@@ -18,6 +18,7 @@ _ALL_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "pat
 _LABEL: Final = "rbac.authorization.k8s.io/aggregate-to-"
 _WORKLOADS: Final = ("daemonsets", "deployments", "replicasets", "statefulsets")
 _SCALED: Final = ("deployments/scale", "replicasets/scale", "statefulsets/scale")
+_SCALED_CONTROLLER: Final = "replicationcontrollers/scale"
 _CONNECTED: Final = ("pods/attach", "pods/exec", "pods/portforward", "pods/proxy")
 _HEALTH: Final = ("/healthz", "/livez", "/readyz", "/version", "/version/")
 _DISCOVERY: Final = ("/api", "/api/*", "/apis", "/apis/*", *_HEALTH, "/openapi", "/openapi/*")
@@ -40,7 +41,7 @@ _VIEW: Final = (
         "",
         (
             "configmaps", "endpoints", *_with_status("persistentvolumeclaims", "pods", "services"), "serviceaccounts",
-            "bindings", "events", "pods/log", *_with_status("namespaces"),
+            "bindings", "events", "pods/log", *_with_status("namespaces", "replicationcontrollers"), _SCALED_CONTROLLER,
         ),
         _READ,
     ),
@@ -54,12 +55,19 @@ _EDIT: Final = (
     _rule("", ("serviceaccounts",), ("impersonate",)),
     _rule("", ("pods", *_CONNECTED), _WRITE),
     _rule("", ("pods/eviction", "serviceaccounts/token"), ("create",)),
-    _rule("", ("configmaps", "events", "persistentvolumeclaims", "secrets", "serviceaccounts", "services"), _WRITE),
+    _rule(
+        "",
+        (
+            "configmaps", "events", "persistentvolumeclaims", "replicationcontrollers", _SCALED_CONTROLLER, "secrets",
+            "serviceaccounts", "services",
+        ),
+        _WRITE,
+    ),
     _rule("apps", (*_WORKLOADS, *_SCALED), _WRITE),
     _rule("batch", ("cronjobs", "jobs"), _WRITE),
     _rule("policy", ("poddisruptionbudgets",), _WRITE),
     _rule("coordination.k8s.io", ("leases",), _ALL_VERBS),
-)
+)  # fmt: skip
 _ADMIN: Final = (
     _rule("authorization.k8s.io", ("localsubjectaccessreviews",), ("create",)),
     _rule(GROUP, ("rolebindings", "roles"), _ALL_VERBS),

@@ -13,7 +13,6 @@ _GROUPS: Final = {
     "autoscaling": _NO_AUTOSCALER,
     "networking.k8s.io": "services have no network here; hostPort or hostNetwork of a pod opens a port of its node",
     "apiregistration.k8s.io": "no other API servers are behind this one: serve kinds by CustomResourceDefinitions",
-    "events.k8s.io": "Events are served as v1 (`/api/v1/events`), the same objects",
     "admissionregistration.k8s.io": "no webhooks are called here",
 }
 _OF_CORE: Final = {

@@ -23,7 +23,7 @@ from modules.apimachinery.openapi_v2 import PROTOBUF, PROTOBUF_TYPE, swagger, sw
 from modules.apimachinery.options import Form, ReadOptions, form_of, read_options
 from modules.apimachinery.paths import parse_target
 from modules.apimachinery.resources import Resource
-from modules.apimachinery.served_resources import RESOURCES
+from modules.apimachinery.served_resources import BUILT_IN, REVIEWS
 from modules.apimachinery.watch_errors import failed_watch
 from modules.cloud.apiserver.endpoints.custom_resources import CustomResourceList
 from modules.cloud.apiserver.endpoints.list_answers import list_answer
@@ -152,7 +152,7 @@ class ApiService:
         if request.parts == OPENAPI_V2:
             return self._swagger(request)
         if request.parts in _ROOTS and (version := aggregated_version(request.header("accept"))):
-            found = aggregated(self._resources(), version, core=request.parts == _CORE)
+            found = aggregated((*self._resources(), *REVIEWS), version, core=request.parts == _CORE)
             return Response(HTTPStatus.OK, content_type(version), msgspec.json.encode(found))
         document = self._document(request.parts)
         return self._openid(request.parts) if document is None else json(msgspec.json.encode(document))
@@ -184,13 +184,13 @@ class ApiService:
     def _document(self, parts: tuple[str, ...]) -> Any:
         """Return a document of discovery or OpenAPI, None for another path."""
         has_custom = parts[:1] in ((), ("apis",), ("openapi",)) and len(parts) <= _LONGEST_DOCUMENT
-        resources = self._resources() if has_custom else RESOURCES
-        document = Discovery(resources, self._version).document(parts)
+        resources = self._resources() if has_custom else BUILT_IN
+        document = Discovery((*resources, *REVIEWS), self._version).document(parts)
         return OpenApi(resources, openapi_schemas).document(parts) if document is None else document
 
     def _resources(self) -> tuple[Resource, ...]:
         measured = METRICS if self._metrics is not None else ()
-        return (*RESOURCES, *self._custom.resources(), *measured)
+        return (*BUILT_IN, *self._custom.resources(), *measured)
 
     def _swagger(self, request: Request) -> Response:
         """Answer `/openapi/v2`."""
@@ -200,7 +200,7 @@ class ApiService:
 
     def _resource(self, target: Target) -> Resource:
         """Return the resource of a path: of a kind that is not built in, out of the CustomResourceDefinitions."""
-        for resources in (lambda: RESOURCES, self._custom.resources):
+        for resources in (lambda: BUILT_IN, self._custom.resources):
             for one in resources():
                 if (one.group, one.version, one.plural) == (target.group, target.version, target.plural):
                     if target.namespace and not one.namespaced:

@@ -7,6 +7,7 @@ import msgspec
 
 from beehive.clock import Clock
 from beehive.http.responses import Peer
+from modules.apimachinery.event_versions import is_newer, to_events
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.object_encoder import ObjectEncoder
 from modules.apimachinery.options import ReadOptions
@@ -94,6 +95,8 @@ class ObjectWatch:
                 )
 
     def _in_version(self, obj: JsonObject) -> JsonObject:
+        if is_newer(self._resource):
+            return to_events(obj)
         return in_version(obj, self._resource.group_version) if self._resource.is_custom else obj
 
     def _bookmark(self, version: int, annotations: dict[str, str] | None = None) -> bytes:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
+from modules.apimachinery.event_versions import field_name, is_newer
 from modules.apimachinery.resources import Resource
 from modules.cloud.apiserver.fields.validation import field_types
 
@@ -13,6 +14,7 @@ _PLAIN: Final = {
     "bool": {"type": "boolean"},
     "datetime": {"type": "string", "format": "date-time"},
 }
+_OF_EVENTS: Final = "io.k8s.api.events.v1.Event"
 _DESCRIPTION: Final = "What each field means: https://kubernetes.io/docs/reference/kubernetes-api/"
 
 
@@ -21,11 +23,15 @@ def schemas_of(resources: Iterable[Resource]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for resource in resources:
         types = field_types(resource.kind)
+        root = _name(next(iter(types)))
         for name, fields in types.items():
             properties = {field: _schema(kind) for field, kind in sorted(fields.items())}
             found.setdefault(_name(name), {"type": "object", "properties": properties})
+        if is_newer(resource):
+            properties = {field_name(field): of for field, of in found[root]["properties"].items()}
+            root = _OF_EVENTS
+            found[root] = {"type": "object", "properties": dict(sorted(properties.items()))}
         kind = {"group": resource.group, "kind": resource.kind, "version": resource.version}
-        root = _name(next(iter(types)))
         found[root] = {**found[root], "description": _DESCRIPTION, "x-kubernetes-group-version-kind": [kind]}
     return found
 

@@ -107,9 +107,9 @@ def test_a_text_is_the_same_in_yaml() -> None:
     [("/apis/autoscaling/v2/horizontalpodautoscalers", "scale"), ("/api/v1/podtemplates", "Deployment"),
      ("/apis/networking.k8s.io/v1/ingresses", "no network"), (f"{PODS}/a/scale", "no replicas"),
      ("/apis/apiregistration.k8s.io/v1/apiservices", "CustomResourceDefinitions"),
-     ("/apis/events.k8s.io/v1/events", "/api/v1/events"), (f"{PODS}/a/resize", "resized"),
+     (f"{PODS}/a/resize", "resized"),
      ("/apis/nobody.example.org/v1/x", "resource")],
-    ids=["autoscaler", "controllers", "ingresses", "scale", "aggregation", "events", "resize", "other"],
+    ids=["autoscaler", "controllers", "ingresses", "scale", "aggregation", "resize", "other"],
 )  # fmt: skip
 def test_what_is_not_served_says_what_to_do(api: Serving, path: str, what: str) -> None:
     """Still as 404 with kube-apiserver's words at the beginning, which clients know."""

@@ -26,9 +26,12 @@ def test_discovery(api: Serving) -> None:
     assert body_of(api.ask("GET", "/api"))["versions"] == ["v1"]
     groups = [group["name"] for group in body_of(api.ask("GET", "/apis"))["groups"]]
     core = [
+        "authentication",
+        "authorization",
         "certificates",
         "coordination",
         "discovery",
+        "events",
         "node",
         "rbac.authorization",
         "resource",
