@@ -114,6 +114,8 @@ class RestMapper:
                 return resource
         near = next((each for each in self.all if each.kind == kind), None)
         hint = f"; {kind} is in {near.api_version}" if near else self._instead_of(kind)
+        if not hint and "." in api_version.partition("/")[0]:
+            hint = "; ensure CRDs are installed first"
         raise KubectlError(f'no matches for kind "{kind}" in version "{api_version}"{hint}')
 
     def in_category(self, word: str) -> list[ApiResource]:

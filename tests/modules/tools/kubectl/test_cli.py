@@ -169,6 +169,8 @@ def test_only_the_typed_verb_is_loaded() -> None:
     settings = {
         "modules.cloud.apiserver",
         "modules.cloud.apiserver.service_defaults",
+        "modules.cloud.authentication",
+        "modules.cloud.authentication.settings",
         "modules.cloud.storage",
         "modules.cloud.storage.database",
         "modules.cloud.coordination",

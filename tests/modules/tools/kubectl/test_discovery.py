@@ -119,3 +119,11 @@ def test_a_kind_without_a_controller_says_what_to_do(api_version: str, kind: str
         RestMapper(Server()).of_manifest(api_version, kind)
     assert str(refused.value).startswith(f'no matches for kind "{kind}" in version "{api_version}": ')
     assert advice in str(refused.value)
+
+
+def test_a_kind_of_a_group_that_nobody_serves_may_lack_its_definition() -> None:
+    with pytest.raises(KubectlError) as refused:
+        RestMapper(Server()).of_manifest("foo.example/v1", "Unheard")
+    assert str(refused.value) == (
+        'no matches for kind "Unheard" in version "foo.example/v1"; ensure CRDs are installed first'
+    )
