@@ -2,17 +2,18 @@
 
 from collections.abc import Sequence
 
-from edged.api import Pod
+from edged.api import Pod, PodStatus
 from edged.events.model import EventType
 from edged.events.reasons import Reason
 from edged.events.recorder import EventRecorder
+from edged.events.status_steps import steps_between
 from edged.pods.labels import ref_of
 
 NORMAL, WARNING = EventType.NORMAL, EventType.WARNING
 
 
 class PodEvents:
-    """Records events of pods, one method for each event. Thread-safe.
+    """Records events of pods, one method for each event, and the steps between them, which are no Events. Thread-safe.
 
     Errors are quoted as in the pod's status. Output of hooks and probes never is: it may be a secret (a kubelet shows a
     probe's output, and no longer a hook's).
@@ -20,6 +21,29 @@ class PodEvents:
 
     def __init__(self, recorder: EventRecorder) -> None:
         self._recorder = recorder
+
+    def taken(self, pod: Pod) -> None:
+        """Note the step: the agent has taken the pod, from the cloud, a file, or its own store after a restart."""
+        self._recorder.step(ref_of(pod), "Taken", "the agent has the pod")
+
+    def starting(self, pod: Pod) -> None:
+        """Note the step: a worker has begun to start containers of the pod."""
+        self._recorder.step(ref_of(pod), "Starting", "a worker starts what does not run yet")
+
+    def volumes_ready(self, pod: Pod) -> None:
+        """Note the step: the volumes of the pod are there."""
+        names = ", ".join(volume.name for volume in pod.spec.volumes)
+        if names:
+            self._recorder.step(ref_of(pod), "VolumesReady", f"the volumes are there: {names}")
+
+    def sandbox_made(self, pod: Pod) -> None:
+        """Note the step: the sandbox was created."""
+        self._recorder.step(ref_of(pod), "SandboxCreated", "the sandbox was created")
+
+    def status_changed(self, pod: Pod, status: PodStatus) -> None:
+        """Note the steps from the status of a pod to its next one."""
+        for step in steps_between(pod.status, status):
+            self._recorder.step(ref_of(pod), step.reason, step.text, step.container, is_warning=step.is_warning)
 
     def sandbox_changed(self, pod: Pod) -> None:
         """Make the event: the sandbox must be replaced."""

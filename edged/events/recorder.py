@@ -21,11 +21,19 @@ class EventRecorder:
         clock: for the time of an occurrence.
         node: name of this node.
         take: called with each occurrence, on any thread.
+        keep: called with each occurrence, and with each step of a pod that is no Event, on any thread.
     """
 
-    def __init__(self, clock: Clock, node: str, take: Callable[[Occurrence], None]) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        node: str,
+        take: Callable[[Occurrence], None],
+        keep: Callable[[Occurrence], None] = lambda _occurrence: None,
+    ) -> None:
         self._clock = clock
         self._take = take
+        self._keep = keep
         self._node = ObjectReference(kind="Node", name=node, uid=node)
 
     def record(
@@ -50,13 +58,22 @@ class EventRecorder:
         """
         self._record(_about(ref, container, among), event_type, reason, message)
 
+    def step(self, ref: PodRef, reason: str, text: str, container: str = "", *, is_warning: bool = False) -> None:
+        """Record a step of a pod that is no Event; see `record`."""
+        event_type = EventType.WARNING if is_warning else EventType.NORMAL
+        self._keep(self._occurrence(_about(ref, container, "containers"), event_type, reason, text))
+
     def record_node(self, event_type: EventType, reason: Reason, message: str) -> None:
         """Record an event of the node. As in a kubelet, the uid of the node's reference is its name."""
         self._record(self._node, event_type, reason, message)
 
     def _record(self, about: ObjectReference, event_type: EventType, reason: str, message: str) -> None:
-        now = Nanoseconds(self._clock.now_ns())
-        self._take(Occurrence(about, event_type, reason, shortened(message), now))
+        occurrence = self._occurrence(about, event_type, reason, message)
+        self._keep(occurrence)
+        self._take(occurrence)
+
+    def _occurrence(self, about: ObjectReference, event_type: EventType, reason: str, message: str) -> Occurrence:
+        return Occurrence(about, event_type, reason, shortened(message), Nanoseconds(self._clock.now_ns()))
 
 
 def _about(ref: PodRef, container: str, among: str) -> ObjectReference:

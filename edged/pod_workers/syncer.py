@@ -211,10 +211,14 @@ class PodSyncer:
         """
         sources = self._resources.objects.of(pod, job.delivered)
         starts = bool(actions.starts or actions.create_sandbox)
+        if starts:
+            self._events.starting(pod)
         try:
             if starts:
                 self._allocate_devices(pod, facts, actions)
             volumes = self._update_volumes(pod, sources)
+            if starts:
+                self._events.volumes_ready(pod)
             self._resources.cgroups.apply(pod, anew=actions.create_sandbox)
             sandbox = self._ensure_sandbox(pod, facts, actions) if starts else None
         except _FAILURES as error:
@@ -274,10 +278,13 @@ class PodSyncer:
 
     def _ensure_sandbox(self, pod: Pod, facts: PodFacts, actions: PodActions) -> PodSandbox:
         try:
-            return self._starter.ensure_sandbox(pod, facts, actions)
+            sandbox = self._starter.ensure_sandbox(pod, facts, actions)
         except _FAILURES as error:
             self._events.sandbox_failed(pod, error)
             raise
+        if actions.create_sandbox:
+            self._events.sandbox_made(pod)
+        return sandbox
 
     def _note_start(self, facts: PodFacts, start: ContainerStart) -> None:
         if start.after is not None:

@@ -39,6 +39,9 @@ class Snapshots:
     work: Callable[[], WorkFigures] | None = None
     """Returns the figures of the pod workers' queues, on any thread; None where edged does not run."""
 
+    chain: Callable[[str, str], bytes | None] | None = None
+    """Returns the chain of a pod by namespace and name, as JSON, on any thread; None where edged does not run."""
+
     probes: Callable[[], Mapping[PodUid, ProbeCounts]] | None = None
     """Returns how often the probes of each pod had each outcome, on any thread; None where edged does not run."""
 

@@ -2,6 +2,7 @@
 
 from beehive import Clock
 from edged.api import Nanoseconds, PodStatus
+from edged.events.pods import PodEvents
 from edged.lifecycle.post_start_hooks import PostStartHooks
 from edged.lifecycle.visible import settled_facts
 from edged.pods.manager import PodManager, PodRecord
@@ -23,6 +24,7 @@ class StatusGenerator:
         probes: results of probes.
         hooks: results of postStart hooks.
         status_manager: sends statuses to the cloud.
+        events: records the steps between statuses.
         snapshots: holds the pods for the local HTTP server.
     """
 
@@ -33,6 +35,7 @@ class StatusGenerator:
         probes: ProbeManager,
         hooks: PostStartHooks,
         status_manager: StatusManager,
+        events: PodEvents,
         snapshots: Snapshots,
     ) -> None:
         self._clock = clock
@@ -40,6 +43,7 @@ class StatusGenerator:
         self._probes = probes
         self._hooks = hooks
         self._status_manager = status_manager
+        self._events = events
         self._snapshots = snapshots
         self._node = NodeView((), "")
 
@@ -64,7 +68,9 @@ class StatusGenerator:
         if can_generate:
             status = self._status_of(record, facts)
             is_early = working and _ends_early(record, status)
+            pod = record.pod
             if not is_early and (record.set_status(status) or not self._status_manager.has_status(uid)):
+                self._events.status_changed(pod, status)
                 self._status_manager.set_pod_status(uid, status)
         self.publish()
         return can_generate

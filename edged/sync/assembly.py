@@ -10,6 +10,9 @@ from beehive.names import REGISTRATION_RESOURCE, SHUTDOWN_RESOURCE
 from edged.admission.admitter import PodAdmitter
 from edged.api import seconds
 from edged.cgroups.pod_cgroups import PodCgroups
+from edged.chains.chains import Chains
+from edged.chains.file import ChainFile
+from edged.chains.writer import ChainWriter
 from edged.cri.contract import ContainerRuntime
 from edged.devices.node_devices import NodeDevices
 from edged.events import EventRecorder, Occurrence
@@ -92,7 +95,11 @@ class Assembly:
         self._runtime = given.snapshots.runtime = given.connect()
         self._meta = AsyncMetaClient(module)
         self._event_reporter = self._make_event_reporter()
-        self._recorder = EventRecorder(module.clock, self._settings.node_name, self._record_event)
+        self._chain_file = ChainFile(self._settings.root)
+        self._chains = Chains(self._chain_file.read())
+        self._recorder = EventRecorder(
+            module.clock, self._settings.node_name, self._record_event, keep=self._chains.note
+        )
         self._pod_events = PodEvents(self._recorder)
         self._node_events = NodeEvents(self._recorder, self._settings.node_name)
         self.pods = PodManager()
@@ -125,6 +132,7 @@ class Assembly:
         snapshots.probes = self._probes.counts
         self._start_actors()
         snapshots.work = self.sync_loop.figures
+        snapshots.chain = self._chains.find
         module.every(settings.status_period, self.sync_loop.handle_status_period)
         module.every(settings.lease_duration * LEASE_RENEW_FRACTION, self.node_reporter.renew_lease)
         self._meta.list_all(ResourceType.NODE, then=self._on_stored_node)
@@ -140,6 +148,7 @@ class Assembly:
         snapshots = self._given.snapshots
         snapshots.runtime = None
         snapshots.work = None
+        snapshots.chain = None
         snapshots.probes = None
         if self._machine is not None:
             self._machine.close()
@@ -274,10 +283,11 @@ class Assembly:
             backoffs=self._backoffs,
             probes=self._probes,
             status_generator=StatusGenerator(
-                self._module.clock, self.pods, self._probes, hooks, self._statuses, snapshots
+                self._module.clock, self.pods, self._probes, hooks, self._statuses, self._pod_events, snapshots
             ),
             status_manager=self._statuses,
             events=self._pod_events,
+            chains=self._chains,
             store=self._pod_store,
             static_pods=self.static_pods,
             node_reporter=self.node_reporter,
@@ -288,6 +298,7 @@ class Assembly:
 
     def _start_actors(self) -> None:
         module, settings, host = self._module, self._settings, self._given.host
+        module.start_actor(ChainWriter, self._chains, self._chain_file)
         self._runtime_watch.start(self._runtime, self._reader, self.sync_loop)
         self.sync_loop.start()
         in_use = self.volume_manager.csi.in_use

@@ -9,6 +9,7 @@ from edged.admission.admit import refusal_by_node
 from edged.admission.admitter import PodAdmitter, was_admitted
 from edged.api import Nanoseconds, Pod
 from edged.api.versions import version_number
+from edged.chains.chains import Chains
 from edged.cri.errors import UnavailableError
 from edged.errors import found_no_room
 from edged.events.pods import PodEvents
@@ -76,6 +77,7 @@ class SyncLoop:
         status_generator: StatusGenerator,
         status_manager: StatusManager,
         events: PodEvents,
+        chains: Chains,
         store: PodStore,
         static_pods: StaticPodManager,
         node_reporter: NodeReporter,
@@ -94,6 +96,7 @@ class SyncLoop:
         self._status_generator = status_generator
         self._status_manager = status_manager
         self._events = events
+        self._chains = chains
         self._store = store
         self._static_pods = static_pods
         self._node_reporter = node_reporter
@@ -310,6 +313,7 @@ class SyncLoop:
     def _add_pod(self, ref: PodRef, pod: Pod, *, is_stored: bool) -> None:
         added = self._pods.put(pod)
         self._records[ref.uid] = PodSyncRecord(ref, added)
+        self._events.taken(pod)
         if is_stored:
             self._remove_namesakes(added)
         self._step(ref.uid, machine.AddPod(pod))
@@ -458,6 +462,7 @@ class SyncLoop:
         """Forget a pod that is removed from the node. A pod of its uid or name that was held begins."""
         uid = record.ref.uid
         del self._records[uid]
+        self._chains.forget(record.ref)
         if record.pod is not None:
             self._pods.forget(uid)
             self._workers.forget_pod(uid)

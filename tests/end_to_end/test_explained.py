@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from edged.chains.file import ChainFile
 from modules.processes.edgecore.cli import main
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import container, is_ready, mount, pod
@@ -68,3 +70,36 @@ def test_why_a_pod_does_not_run(machine: Machine, capsys: pytest.CaptureFixture[
     wait_until(named, "a reason that names the configmap")
     assert told["state"] == "not running"
     assert [step for step in told["steps"] if step["mark"] == "waits here"]
+
+
+def test_the_steps_of_a_pod_outlive_the_agent(stopped_machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
+    """Those from before it was killed, too, with the cause, and without a cloud."""
+    machine = stopped_machine
+    machine.start()
+    machine.cloud.apply(pod("kept", container(envFrom=[{"configMapRef": {"name": "nowhere"}}])))
+    root = machine.edge.root / "edged"
+    wait_until(lambda: "nowhere" in str([chain.steps for chain in ChainFile(root).read()]), "the cause is on the disk")
+    before = _answer(machine, capsys)
+    machine.edge.kill()
+    machine.cloud.kill()
+    machine.start_edge()
+    wait_until(lambda: "kept" in machine.edge.pods(), "the node has its pod again")
+    again = _answer(machine, capsys)
+    assert "nowhere" in _cause(again)
+    assert _cause(again) == _cause(before)
+    taken = [step["text"] for step in again["steps"] if step["text"].startswith("Taken")]
+    assert taken == ["Taken (2 times): the agent has the pod"]
+
+
+def _answer(machine: Machine, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """What `edgecore why` says of the pod."""
+    capsys.readouterr()
+    assert main(["why", "pod", "default/kept", "-o", "json", "--config", str(machine.edge.file)]) == 0
+    answer: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return answer
+
+
+def _cause(answer: dict[str, Any]) -> str:
+    """The step that is the cause, without its count."""
+    [cause] = [step["text"] for step in answer["steps"] if step.get("is_cause")]
+    return re.sub(r" \([0-9]+ times\)", "", cause)

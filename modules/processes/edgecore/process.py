@@ -53,6 +53,7 @@ from modules.processes.common.service_manager import ServiceManager, Watch
 from modules.processes.common.shutdown import Shutdown
 from modules.processes.common.start_collector import collect_as_usual
 from modules.processes.common.version import KUBELET_VERSION
+from modules.processes.edgecore.chain_route import chain_route
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.damaged import DamagedCollector
 from modules.processes.edgecore.device_routes import DeviceRoutes
@@ -166,7 +167,12 @@ def start(config: EdgeCoreConfig, hive: Hive, tracing: Tracing, stack: ExitStack
     feed = DeviceFeed() if config.modules.device_twin.enable and config.modules.meta_manager.enable else None
     local = _start_runtime(config, hive, stack)
     state.counters = _add_modules(hive, config, snapshots, registry, tracing, stack, feed, local=local)
-    owners = [state.route, *DeviceRoutes(hive, feed).routes, *MeshRoutes(hive, config).routes]
+    owners = [
+        state.route,
+        chain_route(snapshots),
+        *DeviceRoutes(hive, feed).routes,
+        *MeshRoutes(hive, config).routes,
+    ]
     serve(config, hive, snapshots, lambda: registry.text().encode(), stack, owners)
     hive.start()
     return snapshots

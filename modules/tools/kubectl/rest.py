@@ -76,12 +76,21 @@ class RestClient:
         """
         return decoded(self.raw(method, path, query, body, content_type))
 
-    def raw(self, method: str, path: str, query: Query = (), body: Any = None, content_type: str = JSON) -> bytes:
-        """Send a request, and return the answer's body."""
+    def raw(
+        self,
+        method: str,
+        path: str,
+        query: Query = (),
+        body: Any = None,
+        content_type: str = JSON,
+        *,
+        most: int = _MOST_BYTES,
+    ) -> bytes:
+        """Send a request, and return the answer's body, of at most so many bytes."""
         with self._answer(method, path, query, (body, content_type), seconds=self._seconds) as (answer, _):
-            data = answer.read(_MOST_BYTES + 1)
-            if len(data) > _MOST_BYTES:
-                raise KubectlError(f"the answer is longer than {_MOST_BYTES >> 20} MiB: ask for fewer objects")
+            data = answer.read(most + 1)
+            if len(data) > most:
+                raise KubectlError(f"the answer is longer than {most >> 10} KiB: ask for fewer objects")
             if answer.length:
                 raise UnreachableError(f"the connection to {self} broke off in the middle of an answer")
             return data

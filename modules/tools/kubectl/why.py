@@ -10,7 +10,7 @@ from modules.tools.kubectl import arguments
 from modules.tools.kubectl.errors import KubectlError, StatusError, UnreachableError, UsageError
 from modules.tools.kubectl.resources import Listing, objects_of
 from modules.tools.printing.ages import ago
-from modules.tools.printing.fields import JsonObject, text_at
+from modules.tools.printing.fields import JsonObject, map_at, text_at
 from modules.tools.printing.terminal import print_json, print_lines
 
 if TYPE_CHECKING:
@@ -18,11 +18,16 @@ if TYPE_CHECKING:
 
     from modules.tools.kubectl.parser import VerbParser
     from modules.tools.kubectl.session import Session
-    from modules.tools.why.pods import Answer, PodFacts
+    from modules.tools.why.pods import Answer, NodeChain, PodFacts
     from modules.tools.why.references import Missing, Reference
 
 _PODS: Final = ("pod", "pods", "po")
 _NODE: Final = "edgecore"
+_MIRROR: Final = "kubernetes.io/config.mirror"
+"""Annotation of a mirror pod, whose uid is not that of the static pod on the node."""
+_MOST_OF_A_CHAIN: Final = 256 * 1024
+"""Bytes of what a node answers."""
+_NOT_FOUND: Final = 404
 _CAUSE: Final = "◆"
 """Marks the step that is the cause."""
 
@@ -94,7 +99,34 @@ def pod_facts(session: Session, namespace: str, name: str, now: float) -> PodFac
         missing=missing,
         unread=unread,
         events=events_about(_events(session, namespace, name, unread), pod),
+        chain=_chain(session, pod, unread),
     )
+
+
+def _chain(session: Session, pod: JsonObject, unread: list[str]) -> NodeChain | None:
+    """Return the steps of a pod that its node has kept: the node's own, or over the tunnel to it."""
+    import msgspec  # noqa: PLC0415 - as in `run`
+
+    from modules.tools.kubectl.rest import path_of  # noqa: PLC0415
+    from modules.tools.why.pods import NodeChain  # noqa: PLC0415
+
+    bound, uid = text_at(pod, "spec.nodeName"), text_at(pod, "metadata.uid")
+    if not bound:
+        return None
+    way = () if session.program == _NODE else ("api", "v1", "nodes", bound, "proxy")
+    path = path_of(*way, "edgecore", "chains", text_at(pod, "metadata.namespace"), text_at(pod, "metadata.name"))
+    try:
+        chain = msgspec.json.decode(session.client.raw("GET", path, most=_MOST_OF_A_CHAIN), type=NodeChain)
+    except StatusError as error:
+        if error.code != _NOT_FOUND:
+            unread.append(f"the steps that node {bound} has kept: {error.text}")
+        return None
+    except UnreachableError:
+        raise
+    except (KubectlError, msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        unread.append(f"the steps that node {bound} has kept: {error}")
+        return None
+    return chain if chain.uid == uid or _MIRROR in map_at(pod, "metadata.annotations") else None
 
 
 def _missing(session: Session, namespace: str, reference: Reference, unread: list[str]) -> Iterator[Missing]:

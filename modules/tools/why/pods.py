@@ -5,7 +5,8 @@ is said to be unknown; it is never guessed.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from datetime import UTC, datetime
+from typing import Annotated, Final
 
 import msgspec
 
@@ -21,6 +22,8 @@ _CONDITIONS: Final = ("PodScheduled", "PodReadyToStartContainers", "Initialized"
 _UNTOLD: Final = "its status does not say why"
 _LONGEST: Final = 400
 """Characters of a message."""
+_COMPARED: Final = 300
+"""Characters by which an Event is found among the steps of the node, which cuts long messages elsewhere."""
 _AGED: Final = ("lastTimestamp", "series.lastObservedTime", "eventTime", "firstTimestamp", "metadata.creationTimestamp")
 _STARTING: Final = ("", "ContainerCreating", "PodInitializing")
 _IMAGE: Final = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError",
@@ -32,6 +35,25 @@ _EXIT_CODES: Final = {
     139: "it crashed, by SIGSEGV",
     143: "ended by SIGTERM",
 }
+
+
+class NodeStep(msgspec.Struct, frozen=True):
+    """A step that a node has kept (`edged.chains`). What a node says is cut and escaped before it is shown."""
+
+    at: float
+    reason: str
+    text: str
+    is_warning: bool = False
+    count: int = 1
+    last: float = 0.0
+
+
+class NodeChain(msgspec.Struct, frozen=True):
+    """The steps of a pod that its node has kept; keys that are not here are ignored."""
+
+    uid: str
+    steps: Annotated[list[NodeStep], msgspec.Meta(max_length=256)] = []
+    left_out: int = 0
 
 
 class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,6 +74,8 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Objects that could not be looked up, with the reason: nothing is known of them."""
     events: Sequence[JsonObject] = ()
     """The Events about the pod."""
+    chain: NodeChain | None = None
+    """The steps that the pod's node has kept; None if they are not known."""
 
 
 class PodStep(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -97,7 +121,7 @@ def explain(facts: PodFacts) -> Answer:
         sentence=f"{_name(facts.pod)} {finding.text}".rstrip("."),
         state=finding.state,
         steps=steps[-MAX_STEPS:],
-        left_out=max(0, len(steps) - MAX_STEPS),
+        left_out=max(0, len(steps) - MAX_STEPS) + (facts.chain.left_out if facts.chain is not None else 0),
         notes=list(_notes(facts)),
         remedy=list(finding.remedy),
     )
@@ -313,12 +337,25 @@ def _steps(facts: PodFacts) -> list[PodStep]:
         detail = ": ".join(part for part in (text_at(each, "reason"), _message(each, "message")) if part)
         if at and (status == "True" or kind == "PodScheduled"):
             found.append(PodStep(at, "status", f"{kind} is {status}" + (f": {detail}" if detail else "")))
+    chain = facts.chain.steps if facts.chain is not None else []
+    kept = {(step.reason, _one_line(step.text)[:_COMPARED]) for step in chain}
     for each in facts.events:
+        if (text_at(each, "reason"), _message(each, "message")[:_COMPARED]) in kept:
+            continue
         count = text_at(each, "series.count") or text_at(each, "count")
-        times = f" ({count} times)" if count not in ("", "0", "1") else ""
+        times = _times(int(count) if count.isdigit() else 1)
         who = text_at(each, "source.component") or text_at(each, "reportingComponent") or "event"
         text = f"{text_at(each, 'reason')}{times}: {_message(each, 'message')}"
         found.append(PodStep(_seen(each), who, text, text_at(each, "type") == "Warning"))
+    found += [
+        PodStep(
+            _rfc3339(step.last or step.at),
+            "kubelet",
+            f"{_one_line(step.reason)}{_times(step.count)}: {_one_line(step.text)}",
+            step.is_warning,
+        )
+        for step in chain
+    ]
     found.sort(key=lambda step: seconds_of(step.at) or 0.0)
     last = max((place for place, step in enumerate(found) if step.is_cause), default=-1)
     runs = _is_running(pod)
@@ -370,7 +407,11 @@ def _last_warning(facts: PodFacts, reasons: Sequence[str]) -> str:
         if text_at(each, "type") == "Warning" and (not reasons or text_at(each, "reason") in reasons)
     ]
     newest = max(warnings, key=lambda each: seconds_of(_seen(each)) or 0.0, default=None)
-    return "" if newest is None else _message(newest, "message")
+    if newest is not None:
+        return _message(newest, "message")
+    chain = facts.chain.steps if facts.chain is not None else []
+    kept = [step for step in chain if step.is_warning and (not reasons or step.reason in reasons)]
+    return _one_line(max(kept, key=lambda step: step.last or step.at).text) if kept else ""
 
 
 def _statuses(pod: JsonObject) -> list[JsonObject]:
@@ -403,9 +444,25 @@ def _seen(event: JsonObject) -> str:
 
 
 def _message(obj: JsonObject, path: str) -> str:
-    """Return a message on one line, cut where it is very long."""
-    text = " ".join(text_at(obj, path).split())
+    return _one_line(text_at(obj, path))
+
+
+def _one_line(text: str) -> str:
+    """Return a text on one line, cut where it is very long."""
+    text = " ".join(text.split())
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …"
+
+
+def _times(count: int) -> str:
+    return f" ({count} times)" if count > 1 else ""
+
+
+def _rfc3339(seconds: float) -> str:
+    """Return a time in seconds since 1970 as a time of the API; empty if there is no such time."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except (ValueError, OverflowError, OSError):
+        return ""
 
 
 def _name(pod: JsonObject) -> str:

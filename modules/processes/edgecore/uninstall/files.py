@@ -35,6 +35,8 @@ _FILES: Final = (
     "device-plugins/kubelet.sock",
     "device-plugins/kubelet_internal_checkpoint",
     LOCK_FILE,
+    "chains",
+    ".chains.new",
 )
 _IF_EMPTY: Final = ("device-plugins", "plugins", "plugins_registry")
 _BESIDE_DATABASE: Final = ("", "-wal", "-shm", "-journal", "-reserve")

@@ -51,6 +51,7 @@ def _more(root: Path) -> None:
     """What a node that has been used has besides."""
     uid = "0f1a0000-0000-0000-0000-000000000001"
     for name in (
+        "edged/chains",
         "edged/device-plugins/kubelet_internal_checkpoint",
         "edged/embedded/images.json",
         f"edged/embedded/sandboxes/{'a' * 64}/request.pb",

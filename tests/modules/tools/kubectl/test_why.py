@@ -55,6 +55,10 @@ class _Refusing:
             return {"versions": ["v1"], "groups": [], "groupVersion": "v1", "resources": listed}
         raise StatusError(403, "Forbidden", f"{path} is forbidden")
 
+    def raw(self, _method: str, path: str, **_limits: int) -> bytes:
+        """Refuse."""
+        raise StatusError(403, "Forbidden", f"{path} is forbidden")
+
 
 def test_a_node_is_not_asked_for_what_it_is_not_sent(capsys: pytest.CaptureFixture[str]) -> None:
     """Whether a claim exists is not known there."""
@@ -65,7 +69,8 @@ def test_a_node_is_not_asked_for_what_it_is_not_sent(capsys: pytest.CaptureFixtu
 
     server = _Refusing({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]})
     assert run(Session("edgecore", server), Chosen()) == 0  # type: ignore[arg-type]
-    assert [note.split(":")[1] for note in json.loads(capsys.readouterr().out)["notes"]] == [" nodes n1", " its events"]
+    notes = [note.split(":")[1] for note in json.loads(capsys.readouterr().out)["notes"]]
+    assert notes == [" nodes n1", " its events", " the steps that node n1 has kept"]
 
 
 def test_what_may_not_be_read_is_said_to_be_unknown(capsys: pytest.CaptureFixture[str]) -> None:
@@ -80,4 +85,68 @@ def test_what_may_not_be_read_is_said_to_be_unknown(capsys: pytest.CaptureFixtur
     assert run(session, Chosen()) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["sentence"] == "default/web is bound to n1, which has said nothing about it yet"
-    assert [note.split(":")[1] for note in answer["notes"]] == [" Secret key", " nodes n1", " its events"]
+    notes = [note.split(":")[1] for note in answer["notes"]]
+    assert notes == [" Secret key", " nodes n1", " its events", " the steps that node n1 has kept"]
+
+
+class _Keeping(_Refusing):
+    """A node that answers what it is given."""
+
+    def __init__(self, answer: bytes, uid: str = "u1") -> None:
+        super().__init__({})
+        self._answer, self._uid = answer, uid
+        self.asked = list[str]()
+
+    def get(self, path: str, _query: Any = ()) -> JsonObject:
+        """Return the pod with a uid."""
+        found = super().get(path)
+        found.setdefault("metadata", {})["uid"] = self._uid
+        return found
+
+    def raw(self, _method: str, path: str, **_limits: int) -> bytes:
+        """Return the answer."""
+        self.asked.append(path)
+        return self._answer
+
+
+FAILED = {"at": 1.8e9, "reason": "Failed", "text": "Error: \x1b[31mno\nspace", "is_warning": True, "count": 7}
+
+
+class _Asked:
+    words = ("pod", "web")
+    output = ""
+
+
+@pytest.mark.parametrize(
+    ("program", "path"),
+    [
+        ("edgecore", "/edgecore/chains/default/web"),
+        ("cloudcore", "/api/v1/nodes/n1/proxy/edgecore/chains/default/web"),
+    ],
+)
+def test_the_steps_that_the_node_has_kept_are_shown(
+    capsys: pytest.CaptureFixture[str], program: str, path: str
+) -> None:
+    server = _Keeping(json.dumps({"uid": "u1", "steps": [FAILED], "left_out": 3, "later": "a key"}).encode())
+    assert run(Session(program, server), _Asked()) == 0  # type: ignore[arg-type]
+    out = capsys.readouterr().out
+    assert server.asked == [path]
+    assert "kubelet          Failed (7 times): Error: \\x1b[31mno space" in out
+    assert "◆" in out
+    assert "3 earlier steps are left out" in out
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"", b"\xff", b"[" * 100_000, b"{}", b'{"uid":"u1","steps":{}}', b'{"uid":"u1","steps":[{"at":"x"}]}',
+     json.dumps({"uid": "u1", "steps": [FAILED] * 257}).encode()],
+)  # fmt: skip
+def test_what_a_node_answers_is_not_believed(capsys: pytest.CaptureFixture[str], answer: bytes) -> None:
+    assert run(Session("cloudcore", _Keeping(answer)), _Asked()) == 0  # type: ignore[arg-type]
+    assert "not known: the steps that node n1 has kept" in capsys.readouterr().out
+
+
+def test_the_steps_of_an_earlier_pod_of_the_name_are_not_its(capsys: pytest.CaptureFixture[str]) -> None:
+    server = _Keeping(json.dumps({"uid": "old", "steps": [FAILED]}).encode())
+    assert run(Session("cloudcore", server), _Asked()) == 0  # type: ignore[arg-type]
+    assert "Failed" not in capsys.readouterr().out

@@ -29,7 +29,7 @@ DIRECTORIES = (
     "certs", "manifests", "damaged",
 )  # fmt: skip
 FILES = (
-    f"edged/{LOCK_FILE}", "edged/edged.sock", "edged/embedded/lock", "edged/docker/theirs",
+    f"edged/{LOCK_FILE}", "edged/edged.sock", "edged/chains", "edged/embedded/lock", "edged/docker/theirs",
     "edged/plugins/driver/csi.sock", "edgecore.db", "edgecore.db-wal",
     "dmi.sock",
     "edgecore.db.before-restore-20261120T000000.000Z", "edgecore.db-wal.before-restore-20261120T000000.000Z",

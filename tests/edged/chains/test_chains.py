@@ -1,0 +1,181 @@
+"""The chain of a pod: bounded, counted, and kept in a file that a power cut or a damage does not take away."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from beehive.files.damaged import all_set_aside
+from edged.api import Nanoseconds, ObjectReference
+from edged.chains.chains import MOST_PODS, NEW_SECONDS, REPEATED_SECONDS, Chains
+from edged.chains.file import NAME, ChainFile
+from edged.chains.model import FIRST_STEPS, MOST_BYTES, MOST_STEPS, Chain
+from edged.events.model import EventType, Occurrence
+from edged.pods.model import PodRef, PodUid
+
+SECOND = 1_000_000_000
+
+
+def occurrence(
+    message: str = "Created container: main", pod: str = "web", at: int = 1, kind: str = "Pod", reason: str = "Created"
+) -> Occurrence:
+    about = ObjectReference(
+        kind=kind, namespace="default", name=pod, uid=f"uid-{pod}", field_path="spec.containers{main}"
+    )
+    return Occurrence(about, EventType.NORMAL, reason, message, Nanoseconds(at * SECOND))
+
+
+def found(chains: Chains, pod: str = "web") -> Chain:
+    content = chains.find("default", pod)
+    assert content is not None
+    return msgspec.json.decode(content, type=Chain)
+
+
+def save(chains: Chains, file: ChainFile) -> None:
+    lines = chains.unwritten()
+    if lines and not file.append(lines):
+        file.replace(chains.everything())
+
+
+def test_a_repeated_step_is_counted() -> None:
+    chains = Chains()
+    for at in (1, 5, 9):
+        chains.note(occurrence(at=at))
+    chains.note(occurrence("Started container main", reason="Started", at=10))
+    assert [(step.reason, step.count, step.at, step.last, step.container) for step in found(chains).steps] == [
+        ("Created", 3, 1.0, 9.0, "main"),
+        ("Started", 1, 10.0, 0.0, "main"),
+    ]
+
+
+def test_other_objects_have_no_chain() -> None:
+    chains = Chains()
+    chains.note(occurrence(kind="Node"))
+    assert chains.find("default", "web") is None
+    assert chains.unwritten() == []
+
+
+def test_the_first_steps_and_the_newest_are_kept() -> None:
+    chains = Chains()
+    for number in range(100):
+        chains.note(occurrence(f"step {number}", at=number))
+    chain = found(chains)
+    texts = [step.text for step in chain.steps]
+    assert len(texts) == MOST_STEPS
+    assert texts[:FIRST_STEPS] == [f"step {number}" for number in range(FIRST_STEPS)]
+    assert texts[-1] == "step 99"
+    assert chain.left_out == 100 - MOST_STEPS
+
+
+@pytest.mark.parametrize("text", ["x" * 5000, "\x01" * 5000, "\N{SNOWMAN}" * 5000])
+def test_a_chain_is_bounded_in_bytes(text: str) -> None:
+    chains = Chains()
+    for number in range(60):
+        chains.note(occurrence(f"{number} {text}", at=number))
+    chain = found(chains)
+    assert len(msgspec.json.encode(chain.steps)) <= MOST_BYTES
+    assert chain.steps[-1].text.startswith("59 ")
+
+
+def test_so_many_pods_have_a_chain() -> None:
+    chains = Chains()
+    for number in range(MOST_PODS + 3):
+        chains.note(occurrence(pod=f"p{number}"))
+    chains.note(occurrence("again", pod="p3"))
+    assert len(chains.everything()) == MOST_PODS
+    assert chains.find("default", "p2") is None
+    assert found(chains, "p3").steps[-1].text == "again"
+
+
+def test_a_pod_that_is_removed_has_none_and_its_successor_its_own() -> None:
+    chains = Chains()
+    chains.note(occurrence())
+    chains.forget(PodRef(PodUid("uid-web"), "default", "web"))
+    chains.forget(PodRef(PodUid("uid-web"), "default", "web"))
+    assert chains.find("default", "web") is None
+    [line] = chains.unwritten()
+    assert msgspec.json.decode(line, type=Chain).steps == []
+
+
+def test_new_steps_are_written_soon_and_repetitions_later() -> None:
+    chains, asked = Chains(), list[float]()
+    chains.wake = asked.append
+    chains.note(occurrence())
+    chains.note(occurrence(pod="db"))
+    assert asked == [NEW_SECONDS]
+    assert len(chains.unwritten()) == 2
+    chains.note(occurrence(at=2))
+    chains.note(occurrence(at=3))
+    assert asked == [NEW_SECONDS, REPEATED_SECONDS]
+    chains.note(occurrence("else", at=3))
+    assert asked == [NEW_SECONDS, REPEATED_SECONDS, NEW_SECONDS]
+
+
+def test_a_restart_finds_what_was_written(tmp_path: Path) -> None:
+    chains, file = Chains(), ChainFile(tmp_path)
+    assert file.read() == []
+    for pod in ("web", "db", "gone"):
+        chains.note(occurrence(pod=pod))
+        save(chains, file)
+    chains.note(occurrence("later", at=2))
+    chains.forget(PodRef(PodUid("uid-gone"), "default", "gone"))
+    save(chains, file)
+    again = Chains(ChainFile(tmp_path).read())
+    assert [step.text for step in found(again).steps] == ["Created container: main", "later"]
+    assert found(again, "db").steps[0].at == 1.0
+    assert again.find("default", "gone") is None
+    assert again.unwritten() == []
+
+
+def test_a_line_that_a_power_cut_has_cut_is_skipped(tmp_path: Path) -> None:
+    chains, file = Chains(), ChainFile(tmp_path)
+    chains.note(occurrence())
+    save(chains, file)
+    chains.note(occurrence("lost", at=2))
+    save(chains, file)
+    content = (tmp_path / NAME).read_bytes()
+    (tmp_path / NAME).write_bytes(content[:-7])
+    again = Chains((file := ChainFile(tmp_path)).read())
+    assert [step.text for step in found(again).steps] == ["Created container: main"]
+    assert all_set_aside(tmp_path) == []
+    again.note(occurrence("new", at=3))
+    save(again, file)
+    assert [step.text for step in ChainFile(tmp_path).read()[0].steps] == ["Created container: main", "new"]
+
+
+@pytest.mark.parametrize("damage", [b"\xff\xfe\n", b"{}\n", b'{"uid":1}\n', b"[" * 9000 + b"\n", b"\x00" * 100 + b"\n"])
+def test_a_damaged_file_is_set_aside_and_read_as_far_as_it_goes(tmp_path: Path, damage: bytes) -> None:
+    chains, file = Chains(), ChainFile(tmp_path)
+    chains.note(occurrence())
+    save(chains, file)
+    (tmp_path / NAME).write_bytes(damage + (tmp_path / NAME).read_bytes())
+    assert [chain.uid for chain in ChainFile(tmp_path).read()] == ["uid-web"]
+    assert [path.name for path in all_set_aside(tmp_path)] == ["chains.1"]
+
+
+def test_a_directory_in_its_place_is_set_aside(tmp_path: Path) -> None:
+    (tmp_path / NAME).mkdir()
+    assert ChainFile(tmp_path).read() == []
+    assert [path.name for path in all_set_aside(tmp_path)] == ["chains.1"]
+
+
+def test_a_file_that_cannot_be_written_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    chains, file = Chains(), ChainFile(tmp_path / "missing")
+    for number in range(3):
+        chains.note(occurrence(str(number)))
+        save(chains, file)
+    assert len(caplog.records) == 1
+    (tmp_path / "missing").mkdir()
+    chains.note(occurrence("3"))
+    save(chains, file)
+    assert [step.text for step in ChainFile(tmp_path / "missing").read()[0].steps] == ["0", "1", "2", "3"]
+
+
+def test_the_file_does_not_grow_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edged.chains.file.MOST_BYTES", 4000)
+    chains, file = Chains(), ChainFile(tmp_path)
+    for number in range(100):
+        chains.note(occurrence(str(number), at=number))
+        save(chains, file)
+        assert (tmp_path / NAME).stat().st_size <= 4000 + MOST_BYTES
+    assert ChainFile(tmp_path).read()[0].steps[-1].text == "99"
