@@ -79,27 +79,17 @@ def test_the_steps_of_a_pod_outlive_the_agent(stopped_machine: Machine, capsys: 
     machine.cloud.apply(pod("kept", container(envFrom=[{"configMapRef": {"name": "nowhere"}}])))
     root = machine.edge.root / "edged"
     wait_until(lambda: "nowhere" in str([chain.steps for chain in ChainFile(root).read()]), "the cause is on the disk")
-    before = _answer(machine, capsys)
+    [before] = _failures(machine, capsys)
     machine.edge.kill()
     machine.cloud.kill()
     machine.start_edge()
     wait_until(lambda: "kept" in machine.edge.pods(), "the node has its pod again")
-    again = _answer(machine, capsys)
-    assert "nowhere" in _cause(again)
-    assert _cause(again) == _cause(before)
-    taken = [step["text"] for step in again["steps"] if step["text"].startswith("Taken")]
-    assert taken == ["Taken (2 times): the agent has the pod"]
+    assert before in _failures(machine, capsys)
 
 
-def _answer(machine: Machine, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    """What `edgecore why` says of the pod."""
+def _failures(machine: Machine, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """The steps that say what is missing, by `edgecore why`, without how often they came."""
     capsys.readouterr()
     assert main(["why", "pod", "default/kept", "-o", "json", "--config", str(machine.edge.file)]) == 0
-    answer: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return answer
-
-
-def _cause(answer: dict[str, Any]) -> str:
-    """The step that is the cause, without its count."""
-    [cause] = [step["text"] for step in answer["steps"] if step.get("is_cause")]
-    return re.sub(r" \([0-9]+ times\)", "", cause)
+    steps = [step["text"] for step in json.loads(capsys.readouterr().out)["steps"]]
+    return [re.sub(r" \([0-9]+ times\)", "", text) for text in steps if "configmap not found: nowhere" in text]

@@ -12,7 +12,7 @@ from http.client import HTTPConnection, IncompleteRead
 import pytest
 from websockets.sync.client import ClientConnection, connect
 
-from tests.end_to_end.machine import Machine
+from tests.end_to_end.machine import NODE, Machine
 from tests.end_to_end.pods import container, is_ready, pod
 from tests.end_to_end.processes import PATIENCE, run_program, wait_until
 from tests.support.kubectl import Kubectl
@@ -65,6 +65,24 @@ def test_logs(api: int, stopped_machine: Machine) -> None:
     lost = kubectl.ask(f"{POD}/log")
     assert lost.status == 503
     assert "modules.edgeStream" in lost.body["message"]
+
+
+@pytest.mark.parametrize("runtime", ["embedded"], indirect=True)
+def test_why_with_the_steps_of_the_node(api: int, stopped_machine: Machine) -> None:
+    """Over the tunnel, as long as there is one; then the answer says what is not known."""
+    kubectl = Kubectl(api)
+    path = f"/api/v1/nodes/{NODE}/proxy/edgecore/chains/default/p"
+    wait_until(lambda: kubectl.ask(path).status == 200, "the node has its tunnel")
+    shown = cloudcore(stopped_machine, "why", "pod", "p").stdout
+    assert "Taken: the agent has the pod" in shown, shown
+    assert shown.count("Started container app") == 1, "the Event is not shown again"
+    assert "not known" not in shown
+    assert kubectl.ask(f"{path}/more").status == 404
+    assert kubectl.ask(path.removesuffix("p") + "none").status == 404
+    stopped_machine.edge.kill()
+    wait_until(lambda: kubectl.ask(path).status == 503, "the tunnel has ended")
+    shown = cloudcore(stopped_machine, "why", "pod", "p").stdout
+    assert f"not known: the steps that node {NODE} has kept" in shown, shown
 
 
 def cloudcore(machine: Machine, command: str, *words: str) -> subprocess.CompletedProcess[str]:

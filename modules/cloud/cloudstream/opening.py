@@ -41,6 +41,7 @@ _KINDS: Final = {
     "portForward": FrameType.EXEC,
     "metrics": FrameType.METRICS,
     "stats": FrameType.METRICS,
+    "edgecore": FrameType.METRICS,
 }
 """Types of frames, by the first part of the path. KubeEdge has no type for port forwarding; the node takes the path."""
 _UPGRADES: Final = (FrameType.EXEC, FrameType.ATTACH)
@@ -48,7 +49,8 @@ _TRUE: Final = ("true", "1", "t", "T", "TRUE", "True")
 """A true value in a query, as Go's `strconv.ParseBool` reads it."""
 _LOG: Final = "text/plain; charset=utf-8"
 _METRICS: Final = "text/plain; version=0.0.4; charset=utf-8"
-_CONTENT_TYPES: Final = {"containerLogs": _LOG, "metrics": _METRICS, "stats": "application/json"}
+_JSON: Final = "application/json"
+_CONTENT_TYPES: Final = {"containerLogs": _LOG, "metrics": _METRICS, "stats": _JSON, "edgecore": _JSON}
 
 
 class NodeStreams:

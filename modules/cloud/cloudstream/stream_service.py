@@ -20,7 +20,7 @@ from beehive.http.responses import Reply, text
 from beehive.names import ModuleName
 from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.apiserver.endpoints.module_caller import ModuleCaller
-from modules.cloud.apiserver.endpoints.pod_streams import STATISTICS, Calls, NodeServer
+from modules.cloud.apiserver.endpoints.pod_streams import Calls, NodeServer, is_read_of_node
 from modules.cloud.authentication.users import user_of_certificate
 from modules.cloud.client.calls import ApiCall
 from modules.cloud.cloudstream.tunnels import Tunnels
@@ -72,7 +72,7 @@ class StreamService:
     def _node(self, request: Request) -> str:
         """Return the node that a request is for. Raise ApiStatusError for none."""
         parts = request.parts
-        if parts in STATISTICS and request.method == "GET":
+        if is_read_of_node(parts) and request.method == "GET":
             return self._node_of_host(request)
         methods = _STREAMS.get(parts[0] if parts else "", ())
         shortest = _SHORTEST.get(parts[0] if parts else "", _PARTS)

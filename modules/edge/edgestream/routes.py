@@ -19,7 +19,9 @@ _PATHS: Final = {
     FrameType.LOGS: re.compile(rf"/containerLogs(?:{_NAME}){{3}}"),
     FrameType.EXEC: _UPGRADED,
     FrameType.ATTACH: _UPGRADED,
-    FrameType.METRICS: re.compile(r"/metrics(?:/cadvisor|/resource|/probes)?|/stats/summary"),
+    FrameType.METRICS: re.compile(
+        rf"/metrics(?:/cadvisor|/resource|/probes)?|/stats/summary|/edgecore/chains(?:{_NAME}){{2}}"
+    ),
 }
 _HOST: Final = "edgecore"
 

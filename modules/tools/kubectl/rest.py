@@ -84,9 +84,10 @@ class RestClient:
         body: Any = None,
         content_type: str = JSON,
         *,
-        most: int = _MOST_BYTES,
+        most: int = 0,
     ) -> bytes:
-        """Send a request, and return the answer's body, of at most so many bytes."""
+        """Send a request, and return the answer's body; `most` are its bytes, if less than any answer may have."""
+        most = most or _MOST_BYTES
         with self._answer(method, path, query, (body, content_type), seconds=self._seconds) as (answer, _):
             data = answer.read(most + 1)
             if len(data) > most:

@@ -24,6 +24,8 @@ STATISTICS: Final = (
     ("metrics",), ("metrics", "cadvisor"), ("metrics", "probes"), ("metrics", "resource"), ("stats", "summary"),
 )  # fmt: skip
 """The paths of a node's server, in parts, that are served for the node and not for a pod."""
+_CHAINS: Final = ("edgecore", "chains")
+"""The path of a pod's steps on its node: these parts, its namespace and its name."""
 _PROXY: Final = "proxy"
 _READS: Final = ("GET", "HEAD")
 _BEGINS: Final = ("GET", "POST")
@@ -56,6 +58,11 @@ class Calls(Protocol):
 
     def call(self, call: ApiCall) -> ApiResult:
         """Return the response. Raise ApiStatusError when there is none."""
+
+
+def is_read_of_node(path: tuple[str, ...]) -> bool:
+    """Return whether a path of a node's server, in parts, is served for the node and not for a pod."""
+    return path in STATISTICS or (len(path) == len(_CHAINS) + 2 and path[: len(_CHAINS)] == _CHAINS)
 
 
 def is_stream(target: Target) -> bool:
@@ -100,12 +107,12 @@ def serve_stream(request: Request, target: Target, caller: Calls, nodes: NodeRep
 
 def _serve_statistics(request: Request, target: Target, nodes: NodeReplies) -> Reply:
     path = tuple(target.subresource.split("/")[1:])
-    if path not in STATISTICS:
-        served = ", ".join("/".join(each) for each in STATISTICS)
+    if not is_read_of_node(path):
+        served = ", ".join("/".join(each) for each in (*STATISTICS, (*_CHAINS, "NAMESPACE", "POD")))
         raise ApiStatusError(404, f"of a node's server only these paths are served: {served}")
     if request.method not in _READS:
         raise ApiStatusError(405, "the server does not allow this method on the requested resource")
-    return nodes.reply(target.name, "/" + "/".join(path), request)
+    return nodes.reply(target.name, "/" + "/".join(quote(part, "") for part in path), request)
 
 
 def container_of(pod: JsonObject, wanted: str) -> str:

@@ -115,13 +115,16 @@ def test_exec(bed: Bed, cloud: CloudEnd) -> None:
         (connect_frame(9, path="/api/v1/secrets"), "is not served"),
         (connect_frame(9, path=EXEC), "is not served"),
         (connect_frame(9, FrameType.METRICS, LOGS), "is not served"),
+        (connect_frame(9, FrameType.METRICS, "/edgecore/state"), "is not served"),
+        (connect_frame(9, FrameType.METRICS, "/edgecore/chains/default/.."), "is not served"),
+        (connect_frame(9, FrameType.METRICS, "/edgecore/chains/default/a%3Fb"), "is not served"),
         (connect_frame(9, FrameType.ATTACH, "/run/a/b/c"), "is not served"),
         (connect_frame(9, FrameType.EXEC, EXEC, header={}), "begins with an upgrade"),
         (connect_frame(9, method="POST"), "asked for with GET"),
         (connect_frame(9, MessID=10), "its frame for 9"),
         (Frame(9, FrameType.EXEC, b"{"), "cannot be read"),
     ],
-    ids=range(10),
+    ids=range(13),
 )  # fmt: skip
 def test_refused(bed: Bed, cloud: CloudEnd, frame: Frame, why: str) -> None:
     """What is not on the list is not asked of the node's server; the caller gets an error and the end at once."""

@@ -85,8 +85,10 @@ def test_a_node_is_asked_in_a_kubelets_words(target: str, asked: str) -> None:
         (Site("a"), POD.replace("web", "none") + "/log", 404, 'pods "none" not found'),
         (Site("a"), f"{POD}/log?tailLines=-1", 422, 'PodLogOptions "web" is invalid: tailLines: wanted is a number'),
         (Site("a"), "/api/v1/nodes/n1/proxy/configz", 404, "only these paths are served"),
+        (Site("a"), "/api/v1/nodes/n1/proxy/edgecore/state", 404, "edgecore/chains/NAMESPACE/POD"),
+        (Site("a"), "/api/v1/nodes/n1/proxy/edgecore/chains/a/b/c", 404, "only these paths are served"),
     ],
-    ids=["which", "which-initial", "no-container", "no-node", "no-pod", "option", "path"],
+    ids=["which", "which-initial", "no-container", "no-node", "no-pod", "option", "path", "state", "long-path"],
 )  # fmt: skip
 def test_what_no_node_can_answer_is_refused_as_kube_apiserver_does(
     site: Site, target: str, code: int, message: str
@@ -115,6 +117,14 @@ def test_statistics_of_a_node() -> None:
     site = Site()
     site.serve("/api/v1/nodes/n7/proxy/stats/summary?only_cpu_and_memory=true")
     assert site.asked == [("n7", "/stats/summary")]
+
+
+def test_the_steps_of_a_pod_on_its_node() -> None:
+    """Names are quoted again; the node takes only those that are names."""
+    site = Site()
+    site.serve("/api/v1/nodes/n7/proxy/edgecore/chains/default/web")
+    site.serve("/api/v1/nodes/n7/proxy/edgecore/chains/default/a%3Fb")
+    assert site.asked == [("n7", "/edgecore/chains/default/web"), ("n7", "/edgecore/chains/default/a%3Fb")]
 
 
 @pytest.mark.parametrize(
