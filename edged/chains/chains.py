@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from edged.chains.model import LONGEST_TEXT, Chain, Step
+from edged.chains.model import LONGEST_TEXT, Chain, ChainStep
 from edged.events.model import EventType, Occurrence
 from edged.pods.model import PodRef
 
@@ -43,7 +43,7 @@ class Chains:
         if about.kind != "Pod" or not about.uid:
             return
         text = occurrence.message
-        step = Step(
+        step = ChainStep(
             at=occurrence.at / 1e9,
             reason=occurrence.reason,
             text=text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 1]}…",

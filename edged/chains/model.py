@@ -14,7 +14,7 @@ LONGEST_TEXT: Final = 400
 """Characters of a step's text."""
 
 
-class Step(msgspec.Struct, omit_defaults=True):
+class ChainStep(msgspec.Struct, omit_defaults=True):
     """A step on the way of a pod. One that came again is counted, not repeated."""
 
     at: float
@@ -35,11 +35,11 @@ class Chain(msgspec.Struct, omit_defaults=True):
     uid: str
     namespace: str
     name: str
-    steps: list[Step] = []
+    steps: list[ChainStep] = []
     left_out: int = 0
     """Steps between the first ones and the others for which there was no room."""
 
-    def add(self, step: Step) -> bool:
+    def add(self, step: ChainStep) -> bool:
         """Add a step; return False if it is a repetition, which is only counted."""
         for known in reversed(self.steps):
             if (known.reason, known.text, known.container) == (step.reason, step.text, step.container):

@@ -8,7 +8,7 @@ import pytest
 
 from edged.chains.chains import NEW_SECONDS
 from edged.chains.file import NAME, ChainFile
-from edged.chains.model import Chain, Step
+from edged.chains.model import Chain, ChainStep
 from tests.edged.conftest import Bench, pod
 
 Make = Callable[[], Bench]
@@ -20,7 +20,7 @@ def make(tmp_path: Path) -> Make:
     return lambda: Bench(tmp_path)
 
 
-def steps(bench: Bench, name: str = "web") -> list[Step]:
+def steps(bench: Bench, name: str = "web") -> list[ChainStep]:
     assert bench.snapshots.chain is not None
     content = bench.snapshots.chain("default", name)
     return [] if content is None else msgspec.json.decode(content, type=Chain).steps
