@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -42,7 +41,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     On runtimes that isolate containers, only what is different there is not slow: all else runs on the embedded one.
     """
     for item in items:
-        if item.path.is_relative_to(Path(__file__).parent):
+        if item.nodeid.startswith("tests/end_to_end/"):
             item.add_marker(pytest.mark.timeout(_LONGEST))
             parameters = getattr(getattr(item, "callspec", None), "params", {})
             quick = _ON.get(str(parameters.get("runtime")), (item.path.stem,))

@@ -128,7 +128,11 @@ class Process:
 
 
 def run_program(
-    program: str, *arguments: str, given: str = "", directory: Path = REPOSITORY
+    program: str,
+    *arguments: str,
+    given: str = "",
+    environment: Mapping[str, str] | None = None,
+    instead: str | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run `edgecore` or `cloudcore` to its end, in a process that has imported already what it needs in any case.
 
@@ -136,7 +140,8 @@ def run_program(
         program: its name.
         arguments: of the command line.
         given: its standard input; less than a pipe holds.
-        directory: its working directory.
+        environment: variables besides those of this process.
+        instead: a module that is run in the place of the program's, with the same imports.
     """
     module = f"modules.processes.{program}"
     read, write = os.pipe()
@@ -144,7 +149,8 @@ def run_program(
         with os.fdopen(write, "w") as text:
             text.write(given)
         streams = dict(enumerate((read, output.fileno(), errors.fileno())))
-        process = preloaded(_PRELOADS[module], REPOSITORY).start(module, arguments, streams, os.environ, directory)
+        server, variables = preloaded(_PRELOADS[module], REPOSITORY), {**os.environ, **(environment or {})}
+        process = server.start(instead or module, arguments, streams, variables)
         try:
             status = process.wait(PATIENCE)
         finally:

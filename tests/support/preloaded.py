@@ -63,7 +63,6 @@ class Preloaded:
         arguments: Sequence[str],
         streams: Mapping[int, int],
         environment: Mapping[str, str],
-        directory: Path | None = None,
     ) -> PreloadedProcess:
         """Start a process.
 
@@ -72,14 +71,12 @@ class Preloaded:
             arguments: its arguments.
             streams: the descriptors that become its input (0), output (1) and errors (2); without one, input is empty.
             environment: all its variables.
-            directory: its working directory; None: the server's.
         """
         request = {
             "module": module,
             "arguments": list(arguments),
             "environment": dict(environment),
             "streams": list(streams),
-            "directory": None if directory is None else str(directory),
         }
         return PreloadedProcess(self, self._ask(request, *streams.values()))
 
@@ -172,8 +169,6 @@ def _serve(connection: socket.socket) -> str:
             for descriptor, stream in zip(descriptors, request["streams"], strict=True):
                 os.dup2(descriptor, stream)
                 os.close(descriptor)
-            if request["directory"] is not None:
-                os.chdir(request["directory"])
             os.environ.clear()
             os.environ.update(request["environment"])
             sys.argv[1:] = request["arguments"]

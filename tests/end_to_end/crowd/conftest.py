@@ -53,4 +53,4 @@ def _start(machine: Machine) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """One after another, also where the order of tests is drawn by lot: a crowd that was left has to be made again."""
-    items.sort(key=lambda item: item.path.parent == Path(__file__).parent)
+    items.sort(key=lambda item: item.nodeid.startswith("tests/end_to_end/crowd/"))

@@ -21,6 +21,7 @@ import pytest
 from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.process import RunOptions
 from modules.processes.common.exit_codes import ExitCode
+from tests.end_to_end.processes import run_program
 
 POD = """\
 apiVersion: v1
@@ -219,7 +220,7 @@ def test_interrupting_a_watch_is_no_traceback(running: Running) -> None:
 
 def test_a_cloudcore_that_is_not_there_is_an_error_with_a_hint(tmp_path: Path) -> None:
     arguments = ["get", "pods", "--root", str(tmp_path)]
-    done = subprocess.run([*PROGRAM, *arguments], capture_output=True, text=True, timeout=DEADLINE, check=False)
+    done = run_program("cloudcore", *arguments)
     assert done.returncode == 1
     assert "is `cloudcore run` running, with this --root?" in done.stderr
     assert len(done.stderr.splitlines()) == 1
@@ -228,7 +229,7 @@ def test_a_cloudcore_that_is_not_there_is_an_error_with_a_hint(tmp_path: Path) -
 def test_an_address_in_use_is_a_failed_start(running: Running, tmp_path: Path) -> None:
     address = (running.directory / "ready").read_text().strip()
     arguments = ["run", "--listen", address, "--socket", str(tmp_path / "other")]
-    done = subprocess.run([*PROGRAM, *arguments], capture_output=True, text=True, timeout=DEADLINE, check=False)
+    done = run_program("cloudcore", *arguments)
     assert done.returncode == 4
     assert f"the port is taken by process {running.process.pid} (" in done.stderr
     assert "--listen chooses another" in done.stderr
@@ -264,8 +265,7 @@ def test_without_tls_there_are_no_tokens(running: Running) -> None:
 def test_an_authority_that_is_broken_is_a_failed_start(tmp_path: Path) -> None:
     """A message and no traceback."""
     (tmp_path / "ca.crt").write_text("nonsense")
-    done = subprocess.run([*PROGRAM, "run", "--tls", "--tls-dir", str(tmp_path), "--socket", str(tmp_path / "s")],
-                          capture_output=True, text=True, timeout=DEADLINE, check=False)  # fmt: skip
+    done = run_program("cloudcore", "run", "--tls", "--tls-dir", str(tmp_path), "--socket", str(tmp_path / "s"))
     assert done.returncode == 4
     assert "only ca.crt is there" in done.stderr
     assert "Traceback" not in done.stderr

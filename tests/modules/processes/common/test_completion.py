@@ -24,6 +24,7 @@ import pytest
 from modules.processes.common import completion_values
 from modules.processes.common.completion import SHELLS
 from modules.processes.common.completion_values import Values
+from tests.end_to_end.processes import run_program
 
 PODS = {"items": [
     {"metadata": {"name": "web", "namespace": "default"}, "spec": {"containers": [{"name": "a"}, {"name": "b"}]}},
@@ -72,24 +73,15 @@ def served(tmp_path: Path) -> Iterator[Path]:
         thread.join()
 
 
-PATIENT = """
-import runpy, sys
-from modules.processes.common import completion
-completion.SECONDS = 60.0
-runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
-"""
-"""Runs a program that waits longer for an answer than a person would who presses Tab: the machine may be busy."""
-
-
 def offered(program: str, line: str, directory: Path) -> list[str]:
     """Return what is offered at the end of a line."""
     output = directory / "offered"
     environment = {
-        **os.environ, "_ARGCOMPLETE": "1", "_ARGCOMPLETE_STDOUT_FILENAME": str(output), "_ARGCOMPLETE_IFS": "\n",
+        "_ARGCOMPLETE": "1", "_ARGCOMPLETE_STDOUT_FILENAME": str(output), "_ARGCOMPLETE_IFS": "\n",
         "COMP_LINE": line, "COMP_POINT": str(len(line.encode())), "COMP_TYPE": "9",
     }  # fmt: skip
-    command = [sys.executable, "-c", PATIENT, f"modules.processes.{program}"]
-    done = subprocess.run(command, env=environment, capture_output=True, check=False)
+    patient = "tests.modules.processes.common.patient_completion"
+    done = run_program(program, f"modules.processes.{program}", environment=environment, instead=patient)
     assert done.returncode == 0, done.stderr
     return sorted(each.strip() for each in output.read_text().split("\n") if each.strip())
 
@@ -98,8 +90,7 @@ def offered(program: str, line: str, directory: Path) -> list[str]:
 @pytest.mark.parametrize("program", ["edgecore", "cloudcore"])
 def test_the_scripts(program: str, shell: str, tmp_path: Path) -> None:
     """Each is for the program, and the shell can read it, if it is there."""
-    words = [sys.executable, "-m", f"modules.processes.{program}", "completion", shell]
-    script = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    script = run_program(program, "completion", shell).stdout
     assert program in script
     file = tmp_path / "script"
     file.write_text(script)
@@ -111,7 +102,7 @@ def test_commands_and_options(tmp_path: Path) -> None:
     """Of both programs."""
     assert offered("edgecore", "edgecore uni", tmp_path) == ["uninstall", "unit"]
     assert offered("edgecore", "edgecore completion ", tmp_path) == sorted(SHELLS)
-    assert offered("edgecore", "edgecore s", tmp_path) == ["simulate", "store"]
+    assert offered("edgecore", "edgecore s", tmp_path) == ["services", "simulate", "store"]
     assert "--keep-data" in offered("edgecore", "edgecore uninstall --", tmp_path)
     assert "--allow-without-tls" in offered("cloudcore", "cloudcore run --allow", tmp_path)
 

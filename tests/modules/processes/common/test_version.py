@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from modules.processes.common.source_version import checked_out
 from modules.processes.common.version import CRI_VERSIONS, VERSION
+from tests.end_to_end.processes import run_program
 
 PROGRAMS = ("edgecore", "cloudcore")
 
 
 def said(program: str, *arguments: str) -> str:
     """Run a program in a process of its own, and return what it prints."""
-    command = [sys.executable, "-m", f"modules.processes.{program}", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    done = run_program(program, *arguments)
+    done.check_returncode()
+    return done.stdout
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
