@@ -15,10 +15,9 @@ import zlib
 from collections.abc import Iterator
 from io import BufferedReader
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-from edged.logs.lines import is_whole
-from edged.logs.tail import find_tail
+from edged.logs.lines import LONGEST_HEAD, is_whole
 
 _log = logging.getLogger(__name__)
 
@@ -39,6 +38,9 @@ _DIRECTORY: Final = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 
 LONGEST_LINE: Final = 1024 * 1024
 """Bytes of a line to read at a time; runtimes break lines at 16 KiB."""
+
+BLOCK: Final = 64 * 1024
+"""Bytes to read at a time, and to hold in memory."""
 
 
 class PackedFile(gzip.GzipFile):
@@ -168,6 +170,50 @@ def open_log(path: Path) -> BufferedReader:
         os.close(descriptor)
         raise OSError(errno.EINVAL, "it is no regular file", str(path))
     return os.fdopen(descriptor, "rb")
+
+
+class Tail(NamedTuple):
+    """The beginning of the last lines."""
+
+    offset: int
+    lines: int
+    """Number of lines from there on: the wanted number, or all of a shorter file."""
+
+
+def find_tail(descriptor: int, wanted: int, block: int = BLOCK) -> Tail:
+    """Return the offset from which a file has the last `wanted` lines, found from its end without reading the rest.
+
+    A line of the container counts once, even if the runtime has split it into parts.
+    """
+    begin = size = os.fstat(descriptor).st_size
+    if wanted <= 0:
+        return Tail(size, 0)
+    found = 0
+    for start, head in _backwards(descriptor, size, block):
+        if is_whole(head) or found == 0:
+            if found == wanted:
+                return Tail(begin, found)
+            found += 1
+        begin = start
+    return Tail(0, found)
+
+
+def _backwards(descriptor: int, size: int, block: int) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of a file from the last to the first: offset and first bytes."""
+    position, after = size, b""
+    while position > 0:
+        step = min(block, position)
+        position -= step
+        data = os.pread(descriptor, step, position)
+        window, at = data + after, len(data)
+        while (newline := data.rfind(b"\n", 0, at)) >= 0:
+            start = newline + 1
+            if position + start < size:
+                yield position + start, window[start : start + LONGEST_HEAD]
+            at = newline
+        after = window[:LONGEST_HEAD]
+    if size:
+        yield 0, after
 
 
 def _seek_tail(file: LogFile, wanted: int) -> int:

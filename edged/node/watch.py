@@ -1,14 +1,13 @@
 """NodeWatch: inspects the machine and the container runtime for the node's status."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from beehive import Actor
 from edged.api.nodes import ContainerImage
 from edged.cri.contract import ContainerRuntime
 from edged.cri.errors import CriError
-from edged.images.largest import largest_images
 from edged.node.machine import MachineError, MachineFacts, MachineInfo, default_addresses
 from edged.node.status import NodeReport
 from edged.settings import EdgedSettings
@@ -17,9 +16,24 @@ from protos.cri.v1 import api_pb2 as cri
 
 _log = logging.getLogger(__name__)
 
+MOST_NAMES = 5
+"""Names of one image in the list (kubelet's MaxNamesPerImageInNodeStatus)."""
+
 
 class CheckNode(NamedTuple):
     """Inspect the machine and the runtime now."""
+
+
+def largest_images(images: Iterable[cri.Image], most: int) -> tuple[ContainerImage, ...]:
+    """Return the largest `most` images (-1: all) with their names, digests first, as a kubelet orders them.
+
+    Images of one size are sorted by name, so that the status changes only when the images do. Images without a name are
+    left out.
+    """
+    named = [(image.size, [*sorted(image.repo_digests), *sorted(image.repo_tags)]) for image in images]
+    ordered = sorted(((size, names) for size, names in named if names), key=lambda one: (-one[0], one[1]))
+    chosen = ordered if most < 0 else ordered[:most]
+    return tuple(ContainerImage(names=tuple(names[:MOST_NAMES]), size_bytes=size) for size, names in chosen)
 
 
 class NodeWatch(Actor):

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modules.lab.simulate.plan import Fault, FaultKind, Plan
-from modules.lab.simulate.shrink import shrink
+from modules.lab.simulate.seeds import shrink
 
 
 def plan_of(times: list[int]) -> Plan:

@@ -15,11 +15,10 @@ from edged.pods.model import PodUid
 from metamanager.rows import Row
 from modules.apimachinery.kinds import JsonObject
 from modules.lab.simulate.ended_watch import EndedWatch
-from modules.lab.simulate.fields import unlike
 from modules.lab.simulate.machine import Machine
 from modules.lab.simulate.row_watch import RowWatch
 from modules.lab.simulate.runtime_watch import RuntimeWatch
-from modules.lab.simulate.status_watch import StatusWatch
+from modules.lab.simulate.status_watch import StatusWatch, unlike
 from modules.lab.simulate.world import World
 from protos.cri.v1 import api_pb2 as pb
 

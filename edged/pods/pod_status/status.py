@@ -6,6 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from edged.api import (
+    ContainerState,
     ContainerStateWaiting,
     ContainerStatus,
     HostIP,
@@ -27,7 +28,6 @@ from edged.pods.pod_status.container_status import (
     lost,
     regular_statuses,
 )
-from edged.pods.pod_status.message_limit import share_of_message, shortened
 from edged.pods.pod_status.phase import Phase, pod_phase
 from edged.pods.qos import qos_class
 from edged.pods.sidecars import is_sidecar
@@ -44,6 +44,9 @@ CREATE_CONFIG_ERROR = "CreateContainerConfigError"
 CREATE_ERROR = "CreateContainerError"
 RUN_ERROR = "RunContainerError"
 POST_START_ERROR = "PostStartHookError"
+
+LONGEST_OF_POD = 12 * 1024
+"""Bytes that all containers of a pod share evenly (MaxPodTerminationMessageLogLength)."""
 
 
 class NodeView(Struct, frozen=True, gc=False):
@@ -165,6 +168,27 @@ def _pod_ips(pod: Pod, facts: PodFacts, node: NodeView, before: PodStatus) -> Se
     if ready is not None and ready.ips:
         return ready.ips
     return [ip.ip for ip in before.pod_ips]
+
+
+def share_of_message(pod: Pod) -> int:
+    """Return the longest message of one container in the pod's status, in bytes."""
+    return LONGEST_OF_POD // max(len(pod.spec.all_containers), 1)
+
+
+def shortened(statuses: Sequence[ContainerStatus], limit: int) -> tuple[ContainerStatus, ...]:
+    """Return the statuses with their messages cut to `limit` bytes."""
+    return tuple(
+        replace(status, state=_short(status.state, limit), last_state=_short(status.last_state, limit))
+        for status in statuses
+    )
+
+
+def _short(state: ContainerState, limit: int) -> ContainerState:
+    ending = state.terminated
+    if ending is None or len(ending.message) * 4 <= limit or len(encoded := ending.message.encode()) <= limit:
+        return state
+    message = encoded[:limit].decode(errors="ignore")
+    return replace(state, terminated=replace(ending, message=message))
 
 
 def _with_short_messages(pod: Pod, status: PodStatus) -> PodStatus:

@@ -2,15 +2,15 @@
 
 import logging
 import random
+from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
 from beehive.clock import Clock, Timer
 from modules.cloud.client.call_requests import size_of
 from modules.cloud.client.calls import ApiCall
 from modules.cloud.client.counters import NO_RESPONSE, ApiCounters, WatchCounters
-from modules.cloud.client.handover import Handover
 from modules.cloud.client.kube_api import ApiReading, CallResponse, KubeApi
 from modules.cloud.client.lane_calls import (
     Call,
@@ -45,6 +45,9 @@ _log = logging.getLogger(__name__)
 News = Added | Modified | Deleted | Synced | EpochChanged | Refused
 CallEnd = CallAnswered | CallFailed | CallSuperseded | LaneFull
 
+AT_ONCE: Final = 16
+"""Functions that are called before other items of the module's inbox have their turn."""
+
 
 class ModuleThread(Protocol):
     """Calls functions on the thread of a module; `Module` has these methods."""
@@ -58,6 +61,37 @@ class ModuleThread(Protocol):
 
     def after(self, seconds: float, function: Callable[[], None]) -> Timer:
         """Call a function later; from the module's thread."""
+
+
+class Handover:
+    """Calls functions on a module's thread, in order. Those that come before their turn share an item of its inbox.
+
+    Args:
+        call_soon: calls a function on the module's thread, from any thread.
+    """
+
+    def __init__(self, call_soon: Callable[[Callable[[], None]], None]) -> None:
+        self._call_soon = call_soon
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._is_announced = False
+        """Whether `_take` is in the inbox. It is cleared before functions are taken, so none is left behind."""
+
+    def post(self, function: Callable[[], None]) -> None:
+        """Call a function on the module's thread; from any thread."""
+        self._waiting.append(function)
+        self._announce()
+
+    def _announce(self) -> None:
+        if not self._is_announced:
+            self._is_announced = True
+            self._call_soon(self._take)
+
+    def _take(self) -> None:
+        self._is_announced = False
+        for _ in range(min(len(self._waiting), AT_ONCE)):
+            self._waiting.popleft()()
+        if self._waiting:
+            self._announce()
 
 
 class KubeClient:

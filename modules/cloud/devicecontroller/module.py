@@ -1,5 +1,6 @@
 """The module devicecontroller."""
 
+import logging
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import ClassVar
@@ -16,13 +17,13 @@ from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.devicecontroller import wire
 from modules.cloud.devicecontroller.devices_by_key import DeviceChange, DevicesByKey, device_key
 from modules.cloud.devicecontroller.later_values import Times
-from modules.cloud.devicecontroller.loading import Loading
 from modules.cloud.devicecontroller.reports import Report, ReportError, read_state, read_twins
 from modules.cloud.devicecontroller.status_review import StatusReview
 from modules.cloud.devicecontroller.status_writer import StatusWriter
 from modules.cloud.devicecontroller.statuses import with_report
 from modules.cloud.devicecontroller.validity import conditions_of
-from modules.cloud.devices import API_VERSION, DEVICE_MODEL
+from modules.cloud.devices import API_VERSION, DEVICE, DEVICE_MODEL
+from modules.cloud.kind_watch import KindWatch
 from modules.cloud.messages import HANDLED, HANDLED_RESOURCE, ConnectEvent
 from modules.cloud.refusals import Refusals
 from modules.cloud.storage.object_storage import EventType
@@ -36,6 +37,56 @@ _DEVICES = "devices"
 """The kind by which refused messages are counted."""
 _TWINS, _STATE = "twin/edge_updated", "state/update"
 _READERS: dict[str, Callable[[Message], Report]] = {_TWINS: read_twins, _STATE: read_state}
+
+_log = logging.getLogger(__name__)
+
+
+class Loading:
+    """Watches DeviceModels, then Devices, and notes which there are.
+
+    Args:
+        module: devicecontroller.
+        take: takes over an object that there is.
+        done: called when all objects are known.
+    """
+
+    def __init__(self, module: Module, *, take: Callable[[ObjectChanged], None], done: Callable[[], None]) -> None:
+        kinds = (DEVICE_MODEL, DEVICE)
+        self._watch = KindWatch(module, kinds, self._taken, self._ended, self._failed)
+        self._take = take
+        self._done = done
+        self._told = ""
+        """The last trouble in the log."""
+        self.seen: set[ObjectKey] = set()
+        """The objects that there are, and have been, since it has begun."""
+        self.are_absent = False
+        """Whether the API server has no such kinds: then there are no devices."""
+
+    @property
+    def kinds(self) -> set[str]:
+        """The kinds whose objects are all known."""
+        return self._watch.loaded
+
+    def start(self) -> None:
+        """Begin, perhaps once more: a restart of edgecontroller ends its watches."""
+        self.seen.clear()
+        self._watch.start()
+
+    def _taken(self, changed: ObjectChanged) -> None:
+        self.seen.add(key_of(changed.object))
+        self._take(changed)
+
+    def _ended(self) -> None:
+        self.are_absent = False
+        self._done()
+
+    def _failed(self, why: str, code: int) -> None:
+        self.seen.clear()
+        self.are_absent = code == HTTPStatus.NOT_FOUND
+        is_new, self._told = why != self._told, why
+        is_new = is_new and code != HTTPStatus.SERVICE_UNAVAILABLE  # the start of a list that is not complete yet
+        level = logging.DEBUG if not is_new else logging.INFO if code else logging.WARNING
+        _log.log(level, "devices are not served yet: %s", why)
 
 
 class DeviceController(Module):

@@ -1,6 +1,7 @@
 """Invariants between the statuses that a node finds and those in the cloud."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any, Final
 
 import msgspec
 
@@ -8,11 +9,13 @@ from beehive.decoding import convert
 from edged.api import Pod, PodStatus, to_value
 from edged.pods.pod_status.conditions import OURS
 from modules.apimachinery.kinds import JsonObject
-from modules.lab.simulate.fields import unlike
 from modules.lab.simulate.world import World
 
 MIRRORS = "kubernetes.io/config.mirror"
 """Annotation of a mirror pod with the uid of its static pod."""
+
+_LONGEST: Final = 200
+"""Characters of each value that are shown."""
 
 
 class StatusWatch:
@@ -117,6 +120,23 @@ def own_part(status: PodStatus) -> PodStatus:
     """Return the part of a status that its node owns."""
     own = tuple(sorted((one for one in status.conditions if one.type in OURS), key=lambda one: one.type))
     return msgspec.structs.replace(status, conditions=own, qos_class="", nominated_node_name="", resize="")
+
+
+def unlike(has: Any, wanted: Any, path: str = "") -> Iterator[str]:
+    """Yield each field that differs as a line, with both values: objects and lists are compared member by member."""
+    if isinstance(has, dict) and isinstance(wanted, dict):
+        for name in sorted(has.keys() | wanted.keys()):
+            yield from unlike(has.get(name), wanted.get(name), f"{path}.{name}" if path else name)
+    elif isinstance(has, list) and isinstance(wanted, list) and len(has) == len(wanted):
+        for number, (one, other) in enumerate(zip(has, wanted, strict=True)):
+            yield from unlike(one, other, f"{path}[{number}]")
+    elif has != wanted:
+        yield f"{path} is {_brief(has)}, not {_brief(wanted)}"
+
+
+def _brief(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def fields_unlike(has: PodStatus, found: PodStatus) -> str:

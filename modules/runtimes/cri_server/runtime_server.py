@@ -1,18 +1,19 @@
 """A runtime inside edgecore as edgecore starts it: an engine, and the server around it."""
 
 import logging
+import socket
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from beehive.clock import Clock
 from beehive.socket_activation import ActivatedServer
 from modules.runtimes.cri_server.call_threads import CallThreads
-from modules.runtimes.cri_server.cri_socket import listen_for_cri
 from modules.runtimes.cri_server.local_calls import LocalCall, local_calls
 from modules.runtimes.cri_server.methods import CriMethods
 from modules.runtimes.engine.driver import RuntimeSettings
 from modules.runtimes.engine.engine import Engine
+from modules.runtimes.engine.errors import StateDirectoryError
 
 if TYPE_CHECKING:
     from modules.runtimes.cri_server.server import Server
@@ -23,6 +24,31 @@ _LOCAL_SECONDS = 5.0
 """Seconds that local calls may take to end, after the processes that they wait for were ended."""
 
 _log = logging.getLogger(__name__)
+
+_MODE: Final = 0o600
+_ADDRESS_LIMIT: Final = 107
+
+
+def listen_for_cri(address: Path) -> socket.socket:
+    """Return a listening socket that only this user can open; replaces one that a killed process left.
+
+    Raises StateDirectoryError.
+    """
+    attempt = f'listen on "{address}"'
+    if len(bytes(address)) > _ADDRESS_LIMIT:
+        reason = f"a unix socket's path holds {_ADDRESS_LIMIT} bytes"
+        raise StateDirectoryError(attempt, reason, "configure a shorter path")
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        address.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        address.unlink(missing_ok=True)
+        listening.bind(str(address))
+        address.chmod(_MODE)
+        listening.listen()
+    except OSError as error:
+        listening.close()
+        raise StateDirectoryError(attempt, str(error)) from error
+    return listening
 
 
 class CriServer:

@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import grpc
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
 from beehive.socket_activation import PrivateSocket
-from modules.runtimes.cri_server.listings import streamed_listings
 from modules.runtimes.cri_server.local_calls import REQUEST_LIMIT, failure_of
 from modules.runtimes.cri_server.methods import CriMethods
 from modules.runtimes.engine.driver import Method, OnEnd
@@ -28,6 +27,19 @@ grace period, an ExecSync for its run time (an endless hook as long as its conta
 """
 
 Behaviour = Callable[[Any, grpc.ServicerContext], Any]
+
+_ITEMS: Final = 64
+"""Items in one message."""
+
+_LISTINGS: Final = {
+    "StreamPodSandboxes": ("ListPodSandbox", "items"),
+    "StreamContainers": ("ListContainers", "containers"),
+    "StreamContainerStats": ("ListContainerStats", "stats"),
+    "StreamPodSandboxStats": ("ListPodSandboxStats", "stats"),
+    "StreamPodSandboxMetrics": ("ListPodSandboxMetrics", "pod_metrics"),
+    "StreamImages": ("ListImages", "images"),
+}
+"""By streamed method, the listing whose request has the same fields, and the field of the answer that it sends."""
 
 
 class Server:
@@ -99,6 +111,33 @@ def _streaming(method: Callable[[OnEnd], Iterator[Any]]) -> Behaviour:
             yield from events
 
     return behaviour
+
+
+def streamed_listings(
+    service: str, methods: Mapping[str, Callable[[Any], Any]]
+) -> dict[str, Callable[[Any], Iterator[Any]]]:
+    """Return the streamed methods of a service (`RuntimeService` or `ImageService`) whose listings are in `methods`.
+
+    They send the answer of the listing of the same name in small messages (StreamContainers and others), so that it is
+    not limited by the size of one gRPC message.
+    """
+    known = cri.DESCRIPTOR.services_by_name[service].methods_by_name
+    return {
+        name: _streamed(methods[listing], field, GetMessageClass(known[name].output_type))
+        for name, (listing, field) in _LISTINGS.items()
+        if name in known and listing in methods
+    }
+
+
+def _streamed(listing: Callable[[Any], Any], field: str, answer: type[Any]) -> Callable[[Any], Iterator[Any]]:
+    into = answer.DESCRIPTOR.fields[0].name
+
+    def stream(request: Any) -> Iterator[Any]:
+        items = getattr(listing(request), field)
+        for at in range(0, len(items), _ITEMS):
+            yield answer(**{into: items[at : at + _ITEMS]})
+
+    return stream
 
 
 def _listing(service: str, methods: Mapping[str, Method]) -> dict[str, Behaviour]:

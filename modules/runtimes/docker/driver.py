@@ -5,20 +5,21 @@ ROOT/lock, sandboxes/, containers/, damaged/    see `engine.state`; Docker's ids
 
 import json
 import os
-from collections.abc import Sequence
+import stat
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from beehive.clock import Clock
 from beehive.files.durable import make_directories
+from beehive.files.walking import Walk
 from modules.runtimes.docker.answers import Info, ListedContainer
 from modules.runtimes.docker.client import SOCKET, DockerClient
 from modules.runtimes.docker.creation import ContainerMaker, remove_container
 from modules.runtimes.docker.errors import ConflictError
 from modules.runtimes.docker.execution import execute
 from modules.runtimes.docker.images import DockerImages
-from modules.runtimes.docker.inspection import pid_of, specification_of
 from modules.runtimes.docker.labels import container_name, events_of, owned_by
 from modules.runtimes.docker.model import DockerContainer
 from modules.runtimes.docker.pause_image import ensure_pause_image
@@ -34,7 +35,6 @@ from modules.runtimes.docker.specs import (
     container_body,
     limits,
 )
-from modules.runtimes.docker.stats import WritableLayers
 from modules.runtimes.docker.streams import DockerStreams
 from modules.runtimes.docker.user_files import refuse_numbers_as_names
 from modules.runtimes.docker.watch import DockerWatch
@@ -43,7 +43,9 @@ from modules.runtimes.engine.errors import NoSuchObjectError, RequestRefusedErro
 from modules.runtimes.engine.inspection import image_info
 from modules.runtimes.engine.model import Sandbox
 from modules.runtimes.engine.records import ContainerId, ContainerRecord, PodAddresses, SandboxId, reference_of
+from modules.runtimes.engine.registry import Registry
 from modules.runtimes.engine.state import OWNER_ONLY, StateDirectory
+from modules.runtimes.oci.images.model import StorageUsage
 from modules.runtimes.oci.network.attachment import verbose_network_status
 from modules.runtimes.oci.network.pod_network import PodNetwork
 from modules.runtimes.oci.sandbox_files import sandbox_files
@@ -56,6 +58,8 @@ from protos.cri.v1 import api_pb2 as cri
 _CREATION_SECONDS: Final = 600.0
 """Seconds after which the creation of a container is no longer under way."""
 _NO_SHM: Final = Path("/dev/shm")  # noqa: S108 - Docker has the sandbox's
+
+_SECTOR: Final = 512
 
 
 class DockerSettings(NamedTuple):
@@ -77,6 +81,48 @@ class DockerSettings(NamedTuple):
     def driver(self, parts: EngineParts[DockerContainer]) -> "DockerDriver":
         """Return a new driver. Raises ContainerRuntimeError, OSError."""
         return DockerDriver(parts, self)
+
+
+def specification_of(image: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an image's configuration by the image specification, from Docker's `GET /images/NAME/json`."""
+    layers = image.get("RootFS")
+    return {
+        "created": image.get("Created"),
+        "architecture": image.get("Architecture"),
+        "os": image.get("Os"),
+        "config": image.get("Config"),
+        "rootfs": {"type": "layers", "diff_ids": layers.get("Layers") if isinstance(layers, dict) else None},
+    }
+
+
+def pid_of(container: Mapping[str, Any]) -> int:
+    """Return the process of a container, from Docker's `GET /containers/ID/json`; 0 if it does not run."""
+    state = container.get("State")
+    pid = state.get("Pid") if isinstance(state, dict) else None
+    return pid if isinstance(pid, int) else 0
+
+
+class WritableLayers:
+    """The writable layers of containers, if Docker's storage driver reports their directories (overlay2). All other
+    usage comes from control groups.
+    """
+
+    def __init__(self, registry: Registry[DockerContainer]) -> None:
+        self._registry = registry
+
+    def usage(self, directory: Path) -> StorageUsage:
+        """Walk a container's writable layer and return its usage; empty if its directory is unknown."""
+        container = self._registry.find_container(directory.name)
+        if container is None or not container.writable_layer:
+            return StorageUsage()
+        size, inodes = 0, 0
+        with suppress(OSError):
+            for found in Walk(Path(container.writable_layer)):
+                with suppress(OSError):
+                    status = found.entry.stat(follow_symlinks=False)
+                    size += status.st_blocks * _SECTOR // (1 if stat.S_ISDIR(status.st_mode) else status.st_nlink)
+                    inodes += 1
+        return StorageUsage(size, inodes)
 
 
 class DockerDriver(Driver[DockerContainer]):

@@ -5,7 +5,7 @@ import json
 import os
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -20,7 +20,6 @@ from modules.runtimes.docker.client import DockerClient, Exchange, Headers, part
 from modules.runtimes.docker.errors import DockerUnreachableError
 from modules.runtimes.docker.labels import OWNER
 from modules.runtimes.docker.pause_image import NAME as PAUSE_IMAGE
-from modules.runtimes.docker.pull_progress import ReportedLayers
 from modules.runtimes.engine.driver import OnEnd
 from modules.runtimes.engine.errors import BadRequestError, NoSuchObjectError, RequestRefusedError, RunFailedError
 from modules.runtimes.oci.images.names import ONE_NAME
@@ -29,12 +28,58 @@ from modules.runtimes.oci.images.views import cri_user
 from modules.runtimes.oci.images.worker.authorization import credentials_for
 from modules.runtimes.oci.images.worker.errors import ImageWorkError
 from modules.runtimes.oci.images.worker.references import Reference, parse_reference
+from modules.runtimes.oci.images.worker_process import LayerProgress
 from protos.cri.v1 import api_pb2 as cri
 
 _ID: Final = re.compile(r"(sha256:)?[0-9a-f]{64}")
 _LONGEST_LINE: Final = 1024 * 1024
 _SILENCE_SECONDS: Final = 300.0
 """Seconds without progress after which a pull is given up."""
+
+_FETCHING: Final = "Downloading"
+_FETCHED: Final = ("Verifying Checksum", "Download complete")
+_UNPACKING: Final = "Extracting"
+_DONE: Final = "Pull complete"
+_MOST_LAYERS: Final = 500
+
+
+class ReportedLayers:
+    """The layers of a pull. Docker names them by the beginning of their digests.
+
+    A layer is told once Docker has said its size: a small layer is fetched without that, and only unpacked with it.
+
+    Args:
+        told: takes how far a layer is.
+    """
+
+    def __init__(self, told: Callable[[LayerProgress], None]) -> None:
+        self._told = told
+        self._layers: dict[str, LayerProgress] = {}
+
+    def take(self, line: Progress) -> None:
+        """Take a line of the report; one that is not about a layer, or of an unknown kind, changes nothing."""
+        layer = self._changed(line)
+        if layer is not None and (line.id in self._layers or len(self._layers) < _MOST_LAYERS):
+            self._layers[line.id] = layer
+            self._told(layer)
+
+    def _changed(self, line: Progress) -> LayerProgress | None:
+        before = self._layers.get(line.id)
+        size = max(line.detail.total, before.size if before is not None else 0)
+        if not line.id or size <= 0:
+            return None
+        digest, fetched = f"sha256:{line.id}", before.fetched if before is not None else 0
+        if line.status == _FETCHING:
+            return LayerProgress(digest, size, max(fetched, _within(line.detail.current, size)))
+        if line.status in _FETCHED:
+            return LayerProgress(digest, size, size)
+        if line.status == _UNPACKING:
+            return LayerProgress(digest, size, size, _within(line.detail.current, size))
+        return LayerProgress(digest, size, size, size) if line.status == _DONE else None
+
+
+def _within(count: int, size: int) -> int:
+    return max(0, min(count, size))
 
 
 class DockerImages:

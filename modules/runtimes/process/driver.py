@@ -1,5 +1,6 @@
 """The driver whose containers are plain, unisolated processes of the machine, each under a shim."""
 
+import contextlib
 import json
 import os
 import socket
@@ -11,7 +12,13 @@ from typing import Final
 from beehive.clock import Clock
 from beehive.files.durable import make_directories
 from modules.runtimes.engine.driver import Driver, EngineParts, OnEnd, WatchingMethod
-from modules.runtimes.engine.errors import BadRequestError, RunFailedError, ShimGoneError, WrongStateError
+from modules.runtimes.engine.errors import (
+    BadRequestError,
+    NotProvidedError,
+    RunFailedError,
+    ShimGoneError,
+    WrongStateError,
+)
 from modules.runtimes.engine.model import Sandbox
 from modules.runtimes.engine.records import ContainerId, ContainerRecord, Exit
 from modules.runtimes.engine.state import SUBDIRECTORIES, StateDirectory, write_record
@@ -20,12 +27,11 @@ from modules.runtimes.process.execution import execute
 from modules.runtimes.process.host_files import HostFiles
 from modules.runtimes.process.images import ProcessImages
 from modules.runtimes.process.model import ProcessContainer
-from modules.runtimes.process.resources import check_resources, set_oom_score
 from modules.runtimes.process.shim_manager import ShimManager, send_signal
 from modules.runtimes.process.shim_spawner import MountAbility, ShimSpawner
 from modules.runtimes.process.stats import container_usage, measure, sandbox_usage
-from modules.runtimes.shim.procfs import all_processes
-from modules.runtimes.shim.protocol import EXIT_RECORD, START_ERROR_EXIT_CODE, ContainerSpec
+from modules.runtimes.shim.procfs import all_processes, descendants
+from modules.runtimes.shim.protocol import EXIT_RECORD, START_ERROR_EXIT_CODE, ContainerSpec, Pid
 from protos.cri.v1 import api_pb2 as cri
 
 _ANSWER_SECONDS: Final = 15.0
@@ -44,6 +50,24 @@ class ProcessSettings:
     def driver(self, parts: EngineParts[ProcessContainer]) -> "ProcessDriver":
         """Return a new driver."""
         return ProcessDriver(parts)
+
+
+def check_resources(current: cri.LinuxContainerResources, wanted: cri.LinuxContainerResources, attempt: str) -> None:
+    """Raise NotProvidedError if anything but the OOM score changes: all other resources need control groups."""
+    others = cri.LinuxContainerResources()
+    others.CopyFrom(wanted)
+    others.oom_score_adj = current.oom_score_adj
+    if others not in (current, cri.LinuxContainerResources(oom_score_adj=current.oom_score_adj)):
+        raise NotProvidedError(attempt, "this runtime enforces no CPU or memory limits, so there are none to change")
+
+
+def set_oom_score(main_pid: int, score: int) -> None:
+    """Set the OOM score of all processes of a container, found by its main process."""
+    processes = all_processes()
+    main = processes.get(Pid(main_pid))
+    for stat in descendants(main.parent, processes) if main else ():
+        with contextlib.suppress(OSError):  # it has ended, or lowering takes CAP_SYS_RESOURCE
+            Path(f"/proc/{stat.pid}/oom_score_adj").write_text(str(score))
 
 
 class ProcessDriver(Driver[ProcessContainer]):

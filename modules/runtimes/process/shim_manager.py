@@ -15,7 +15,6 @@ from modules.runtimes.engine.events import Announcer
 from modules.runtimes.engine.process_watcher import ProcessWatcher
 from modules.runtimes.engine.records import Exit, Run, lost
 from modules.runtimes.engine.state import ControlAddress, read_record, write_record
-from modules.runtimes.process.leftovers import kill_leftovers
 from modules.runtimes.process.model import ProcessContainer
 from modules.runtimes.process.shim_client import Answer, ShimClient
 from modules.runtimes.process.shim_spawner import ShimSpawner
@@ -40,6 +39,43 @@ _END_SECONDS = 15.0
 
 START_SECONDS = 60.0
 """Seconds that the preparation of a container (mounts on a slow machine) may take."""
+
+
+def kill_leftovers(work: Path) -> None:
+    """Kill every process whose HOME is `work`, a container's directory, after its shim was killed.
+
+    The main process dies with its shim (see `shim.launch`); its descendants do not. Only their environment still tells
+    which container they belong to: HOME is the container's own directory, named by 256 random bits, unless the pod sets
+    another. No process is identified by its pid, which may belong to another one by now.
+    """
+    mark = b"HOME=" + os.fsencode(work)
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal() and mark in _environment(entry):
+            _kill_if_marked(int(entry.name), mark)
+
+
+def _kill_if_marked(pid: int, mark: bytes) -> None:
+    """Kill the process if it carries the mark. Its environment is read again after pidfd_open, so that the pid cannot
+    be another's.
+    """
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        if mark in _environment(Path(f"/proc/{pid}")):
+            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+    finally:
+        os.close(descriptor)
+
+
+def _environment(process: Path) -> list[bytes]:
+    try:
+        return (process / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
 
 
 class ShimManager:

@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from modules.tools.kubectl import arguments
 from modules.tools.kubectl.durations import end_of
 from modules.tools.kubectl.errors import KubectlError, StatusError, TimedOutError, UsageError, not_found
 from modules.tools.kubectl.output import print_result
-from modules.tools.kubectl.resources import ObjectRef, fetch_refs, find
+from modules.tools.kubectl.resources import Listing, ObjectRef, fetch_refs, find, objects_of
 from modules.tools.kubectl.rest import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
-from modules.tools.kubectl.rollout_history import RolloutRevision, history_table, revisions_of
 from modules.tools.kubectl.rollout_status import rollout_status
 from modules.tools.kubectl.session import Session, report
 from modules.tools.kubectl.watching import states
 from modules.tools.kubectl.yaml_text import yaml_text
-from modules.tools.printing.fields import JsonObject, value_at
+from modules.tools.printing.fields import JsonObject, map_at, objects_at, text_at, value_at
 from modules.tools.printing.terminal import print_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from modules.tools.kubectl.parser import VerbParser
+    from modules.tools.kubectl.session import Session
 
 _RESTARTED: Final = "kubectl.kubernetes.io/restartedAt"
 _HASH: Final = "pod-template-hash"
 _FOR_EVER: Final = "0s"
+
+_REVISION: Final = "deployment.kubernetes.io/revision"
+_CAUSE: Final = "kubernetes.io/change-cause"
 
 
 def add(parser: VerbParser) -> None:
@@ -75,6 +79,53 @@ def _status(session: Session, chosen: Any, ref: ObjectRef, obj: JsonObject) -> N
             seen = now
     except TimedOutError:
         raise TimedOutError("timed out waiting for the condition") from None
+
+
+class RolloutRevision(NamedTuple):
+    """One revision."""
+
+    number: int
+    cause: str
+    template: JsonObject
+
+
+def revisions_of(session: Session, ref: ObjectRef, obj: JsonObject) -> list[RolloutRevision]:
+    """Return the revisions of a workload, the oldest first.
+
+    Raises:
+        KubectlError: a workload of this kind has none.
+    """
+    if ref.resource.kind not in ("Deployment", "DaemonSet", "StatefulSet"):
+        raise KubectlError(f"no history viewer has been implemented for {ref.resource.kind}")
+    is_deployment = ref.resource.kind == "Deployment"
+    resource = session.discovery.one("replicasets" if is_deployment else "controllerrevisions")
+    found, _ = objects_of(session, Listing(resource, ref.namespace))
+    uid = text_at(obj, "metadata.uid")
+    owned = [
+        one for one in found if any(each.get("uid") == uid for each in objects_at(one, "metadata.ownerReferences"))
+    ]
+    return sorted(map(_of_replica_set if is_deployment else _of_controller_revision, owned))
+
+
+def history_table(revisions: Sequence[RolloutRevision]) -> str:
+    """Return kubectl's table of revisions."""
+    rows = [("REVISION", "CHANGE-CAUSE"), *((str(one.number), one.cause or "<none>") for one in revisions)]
+    width = max(len(number) for number, _ in rows) + 2
+    return "\n".join(f"{number:<{width}}{cause}" for number, cause in rows)
+
+
+def _of_replica_set(obj: JsonObject) -> RolloutRevision:
+    annotations = map_at(obj, "metadata.annotations")
+    text = str(annotations.get(_REVISION, "0"))
+    number = int(text) if text.isdecimal() else 0
+    return RolloutRevision(number, str(annotations.get(_CAUSE, "")), map_at(obj, "spec.template"))
+
+
+def _of_controller_revision(obj: JsonObject) -> RolloutRevision:
+    template = {name: value for name, value in map_at(obj, "data.spec.template").items() if name != "$patch"}
+    number = obj.get("revision")
+    cause = str(map_at(obj, "metadata.annotations").get(_CAUSE, ""))
+    return RolloutRevision(number if isinstance(number, int) else 0, cause, template)
 
 
 def _history(session: Session, chosen: Any, ref: ObjectRef, obj: JsonObject) -> None:

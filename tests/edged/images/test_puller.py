@@ -7,9 +7,9 @@ from beehive.simulation import Simulation
 from edged.api.nodes import ContainerImage
 from edged.cri.errors import CriError, UnavailableError
 from edged.images.keyring import Credentials
-from edged.images.largest import largest_images
 from edged.images.limits import PullLimits
 from edged.images.puller import FRESH_SECONDS, MOST_SLOW, TURN_SECONDS, ImagePuller, PullRequest, PullResult
+from edged.node.watch import largest_images
 from edged.pods.model import PodUid
 from edged.sync_events import PodHealthChanged
 from modules.lab.doubles.container_runtime import FakeRuntime

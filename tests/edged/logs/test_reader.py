@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.api.times import parse_time
+from edged.logs.files import find_tail
 from edged.logs.lines import is_whole, parse_line
 from edged.logs.options import LogOptions
 from edged.logs.reader import PIECE, LogReader
-from edged.logs.tail import find_tail
 
 
 def line(text: str, *, tag: str = "F", stream: str = "stdout", minute: int = 0) -> bytes:

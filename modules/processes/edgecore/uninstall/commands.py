@@ -6,19 +6,23 @@ import os
 import select
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from beehive import RealClock
+from modules.edge.edgemesh.nft.addresses import AddressError, HostAddresses
+from modules.edge.edgemesh.nft.program import Nft, NftError, NftMissingError
+from modules.edge.edgemesh.nft.ruleset import deletion
 from modules.processes.common.backup.errors import BackupError
+from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.container_runtime import purge_kind
 from modules.processes.edgecore.location import NodeLocation, node_location
 from modules.processes.edgecore.ownership import LOCK_FILE, RootDirectoryTakenError, take_root_directory
 from modules.processes.edgecore.reporting import reporting_errors
 from modules.processes.edgecore.runtime_kinds import RuntimeKind, kinds_with_records, of_kind, other_kinds
 from modules.processes.edgecore.uninstall.files import Leftovers, leftovers, pod_uids
-from modules.processes.edgecore.uninstall.mesh import remove_service_rules
 from modules.processes.edgecore.uninstall.pods import end_pods, remove_cgroups, unmount_below
 from modules.tools.printing.terminal import print_error, print_lines
 
@@ -32,6 +36,36 @@ STOP_SECONDS: Final = 60.0
 """Seconds within which a running edgecore has to stop."""
 
 _UNITS: Final = ("/etc/systemd/system/edgecore.service", "~/.config/systemd/user/edgecore.service")
+
+
+def remove_service_rules(
+    config: EdgeCoreConfig, say: Callable[[str], None], nft: Nft | None = None, addresses: HostAddresses | None = None
+) -> None:
+    """Remove edgemesh's rules, its route and the address of its name server from the kernel, if the module is on and
+    this is root; say what cannot be removed.
+
+    Args:
+        config: of the node.
+        say: prints a line.
+        nft: for tests.
+        addresses: for tests.
+    """
+    mesh = config.modules.edge_mesh
+    if not mesh.enable or os.geteuid() != 0:
+        return
+    addresses = addresses or HostAddresses()
+    try:
+        (nft or Nft()).apply(deletion())
+    except NftMissingError:
+        pass  # then there never were any
+    except NftError as error:
+        say(f"rules of Services are left: {error}; `nft delete table ip edgecore` removes them")
+    try:
+        for cidr in mesh.service_cidrs:
+            addresses.remove_route(cidr)
+        addresses.remove_address(mesh.dns_address)
+    except AddressError as error:
+        say(f"the route to Services, or the name server's address, is left: {error}")
 
 
 @reporting_errors

@@ -1,11 +1,13 @@
 """Mounts that can never be made, found before anything is."""
 
 import os
+import re
+from enum import Flag, auto
+from pathlib import Path
 from typing import Final
 
 from modules.runtimes.engine.errors import BadRequestError, NotProvidedError, WrongStateError
 from modules.runtimes.oci.spec.machine import Machine
-from modules.runtimes.oci.spec.mount_table import MountTable, Propagation
 from modules.runtimes.oci.spec.paths import checked_path
 from protos.cri.v1 import api_pb2 as cri
 
@@ -15,6 +17,8 @@ _RECURSIVE_READ_ONLY: Final = (5, 12)
 """The kernel that brought mount_setattr."""
 _MOST: Final = 4096
 """Mounts of a container: crun needs 0.1 ms for each."""
+
+_ESCAPED: Final = re.compile(r"\\([0-7]{3})")
 
 
 def check_mounts(attempt: str, config: cri.ContainerConfig, machine: Machine) -> None:
@@ -71,6 +75,47 @@ def _check_mappings(attempt: str, mount: cri.Mount, users: cri.UserNamespace) ->
     ):
         where = f'the mount at "{mount.container_path[:200]}"'
         raise NotProvidedError(attempt, f"{where} has id mappings that are not those of the pod's user namespace")
+
+
+class Propagation(Flag):
+    """The optional fields of a mount (proc(5), mountinfo): neither is private."""
+
+    PRIVATE = 0
+    SHARED = auto()
+    SLAVE = auto()
+
+
+class MountTable:
+    """The mounts of the machine, from a text like /proc/self/mountinfo."""
+
+    def __init__(self, mountinfo: str) -> None:
+        self._mounts: dict[str, Propagation] = {}
+        for line in mountinfo.splitlines():
+            before, _, _ = line.partition(" - ")
+            fields = before.split(" ")
+            if len(fields) >= 6:
+                self._mounts[_ESCAPED.sub(lambda code: chr(int(code[1], 8)), fields[4])] = _propagation(fields[6:])
+
+    @classmethod
+    def read(cls, path: Path) -> "MountTable":
+        """Read the table now. Raises OSError."""
+        return cls(path.read_bytes().decode(errors="surrogateescape"))
+
+    def mount_of(self, path: str) -> tuple[str, Propagation]:
+        """Return the mount point on which an absolute path without links is, and how it propagates."""
+        while path not in self._mounts and path != "/":
+            path = os.path.dirname(path)  # noqa: PTH120 - thousands of components, and no object for each
+        return path, self._mounts.get(path, Propagation.PRIVATE)
+
+
+def _propagation(optional_fields: list[str]) -> Propagation:
+    kinds = Propagation.PRIVATE
+    for field in optional_fields:
+        if field.startswith("shared:"):
+            kinds |= Propagation.SHARED
+        if field.startswith("master:"):
+            kinds |= Propagation.SLAVE
+    return kinds
 
 
 def _check_propagation(attempt: str, config: cri.ContainerConfig, machine: Machine) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from modules.apimachinery.kinds import kind_named
-from modules.cloud.client.http.collection_requests import collection_request
 from modules.cloud.client.http.collection_response import CollectionResponse
+from modules.cloud.client.http.kube_api import collection_request
 from modules.cloud.client.reflector.effects import (
     Added,
     Change,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from modules.cloud.client.handover import AT_ONCE, Handover
+from modules.cloud.client.kube_client import AT_ONCE, Handover
 
 
 class Inbox:

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from modules.cloud.client.http.collection_requests import collection_request
+from modules.cloud.client.http.kube_api import collection_request
 from modules.cloud.client.reflector.effects import Added, CancelRequest, EpochChanged, Modified, StartRequest, Synced
 from modules.cloud.client.reflector.silence import LONGEST_SILENCE
 from modules.cloud.client.transport import ApiRequest

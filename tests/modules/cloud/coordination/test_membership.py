@@ -1,7 +1,7 @@
 """Which cloudcores are alive, as one of them sees it on its own clock."""
 
+from modules.cloud.coordination.lease_keeper import Membership
 from modules.cloud.coordination.leases import ObservedLease
-from modules.cloud.coordination.membership import Membership
 
 
 def lease(name: str, renewal: str = "1", duration: float = 30.0) -> ObservedLease:

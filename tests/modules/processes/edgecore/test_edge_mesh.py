@@ -14,7 +14,7 @@ from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.edge_mesh import EdgeMeshOptions
 from modules.processes.edgecore.edge_mesh import SnapshotPods
 from modules.processes.edgecore.settings import edged_settings
-from modules.processes.edgecore.uninstall.mesh import remove_service_rules
+from modules.processes.edgecore.uninstall.commands import remove_service_rules
 from tests.modules.edge.edgemesh.machine import needs_nft, own_machine
 from tests.modules.edge.edgemesh.objects import pod
 

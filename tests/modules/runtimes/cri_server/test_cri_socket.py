@@ -4,7 +4,7 @@ import socket
 import stat
 from pathlib import Path
 
-from modules.runtimes.cri_server.cri_socket import listen_for_cri
+from modules.runtimes.cri_server.runtime_server import listen_for_cri
 
 
 def test_a_socket_that_a_killed_process_left_is_replaced(tmp_path: Path) -> None:

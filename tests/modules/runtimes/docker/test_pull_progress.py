@@ -8,7 +8,7 @@ import pytest
 from beehive.decoding import decode_json
 from edged.images.progress import PulledLayer, progress_of
 from modules.runtimes.docker.answers import Progress
-from modules.runtimes.docker.pull_progress import ReportedLayers
+from modules.runtimes.docker.images import ReportedLayers
 from modules.runtimes.oci.images.pulls import PullsUnderWay
 
 ONE, TWO = "aaaaaaaaaaaa", "bbbbbbbbbbbb"

@@ -3,12 +3,12 @@
 import base64
 import binascii
 import json
+import re
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
-from modules.runtimes.oci.images.worker.challenges import Challenge, parse_challenges
 from modules.runtimes.oci.images.worker.errors import DENIED, INVALID, UNAVAILABLE, ImageWorkError, invalid
 from modules.runtimes.oci.images.worker.hosts import RegistryHost, address_of
 from modules.runtimes.oci.images.worker.http_exchange import HttpExchange, read_bounded
@@ -20,6 +20,12 @@ _MARGIN: Final = 10.0
 _LIFETIME: Final = 60.0
 """Lifetime in seconds of a token that comes without one."""
 _LONGEST_LIFETIME: Final = 3600.0
+
+_WORD: Final = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
+_PARAMETER: Final = rf'({_WORD})\s*=\s*(?:"((?:[^"\\]|\\.)*)"|({_WORD}))'
+_PART: Final = re.compile(rf"\s*,?\s*(?:{_PARAMETER}|({_WORD})(?=\s|$|,))", re.DOTALL)
+_ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
+_LONGEST: Final = 16 * 1024
 
 
 class RegistryCredentials(NamedTuple):
@@ -56,6 +62,30 @@ def registry_names(name: str) -> frozenset[str]:
     """Return the names of a registry: Docker Hub has several."""
     hub = frozenset({"docker.io", "index.docker.io", "registry-1.docker.io"})
     return hub if name in hub else frozenset({name})
+
+
+class Challenge(NamedTuple):
+    """One way in which a server lets a client in."""
+
+    scheme: str
+    """In lower case: `bearer`, `basic`."""
+    parameters: dict[str, str]
+
+
+def parse_challenges(header: str) -> list[Challenge]:
+    """Return the challenges of a header, as far as it can be read."""
+    found: list[Challenge] = []
+    at = 0
+    text = header[:_LONGEST]
+    while (part := _PART.match(text, at)) is not None and part.end() > at:
+        at = part.end()
+        key, quoted, plain, scheme = part.groups()
+        if scheme is not None:
+            found.append(Challenge(scheme.lower(), {}))
+        elif found:
+            value = plain if quoted is None else _ESCAPE.sub(r"\1", quoted)
+            found[-1].parameters.setdefault(key.lower(), value)
+    return found
 
 
 class Authorization:

@@ -16,9 +16,9 @@ from typing import Final
 from modules.runtimes.oci.images.worker import tar_entries as tar
 from modules.runtimes.oci.images.worker.attributes import copy_attributes, mark_opaque, set_attributes, set_time
 from modules.runtimes.oci.images.worker.directory_times import DirectoryTimes
-from modules.runtimes.oci.images.worker.entry_names import OPAQUE, WHITEOUT, components, hidden_name, is_reserved
 from modules.runtimes.oci.images.worker.errors import ImageWorkError, invalid
 from modules.runtimes.oci.images.worker.inside import is_whiteout, open_inside
+from modules.runtimes.oci.images.worker.limits import LONGEST_COMPONENT, LONGEST_NAME
 from modules.runtimes.oci.images.worker.lower_layers import LowerLayers
 from modules.runtimes.oci.images.worker.tar_entries import Entry
 from modules.runtimes.oci.images.worker.tar_stream import TarStream
@@ -26,6 +26,48 @@ from modules.runtimes.oci.images.worker.tar_stream import TarStream
 _NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _CACHED: Final = 16
 _BLOCK: Final = 4096
+
+WHITEOUT = b".wh."
+OPAQUE = b".wh..wh..opq"
+_RESERVED = b".wh..wh."
+"""Begins names of AUFS' own files, which mean nothing elsewhere."""
+
+
+def components(name: bytes) -> tuple[bytes, ...]:
+    """Return the components of an entry's name; none for the root itself.
+
+    Raises ImageWorkError for a name with "..", NUL, or too many bytes.
+    """
+    parts = tuple(part for part in name.split(b"/") if part not in (b"", b"."))
+    if b".." in parts or b"\0" in name:
+        raise invalid(f"an entry's name leaves the layer: {_shown(name)}")
+    if len(name) > LONGEST_NAME or any(len(part) > LONGEST_COMPONENT for part in parts):
+        raise invalid(f"an entry's name is too long: {_shown(name)}")
+    return parts
+
+
+def is_reserved(parts: tuple[bytes, ...]) -> bool:
+    """Whether an entry is one of AUFS' own.
+
+    Raises ImageWorkError for a whiteout that is a directory of other entries.
+    """
+    if any(part.startswith(_RESERVED) and part != OPAQUE for part in parts):
+        return True
+    if any(part.startswith(WHITEOUT) for part in parts[:-1]):
+        raise invalid("an entry is inside of a whiteout")
+    return False
+
+
+def hidden_name(name: bytes) -> bytes:
+    """Return the name that a whiteout removes. Raises ImageWorkError."""
+    hidden = name[len(WHITEOUT) :]
+    if hidden in (b"", b".", b".."):
+        raise invalid("a whiteout names nothing")
+    return hidden
+
+
+def _shown(name: bytes) -> str:
+    return repr(name[:80])
 
 
 class LayerTree:

@@ -15,9 +15,8 @@ from beehive.clock import RealClock
 from modules.runtimes.oci.images import ImageStore
 from modules.runtimes.oci.images.worker import publication
 from modules.runtimes.oci.images.worker.digests import chain_ids, sha256_of
-from modules.runtimes.oci.images.worker.disk import Disk
 from modules.runtimes.oci.images.worker.limits import UnpackLimits
-from modules.runtimes.oci.images.worker.publication import Publication
+from modules.runtimes.oci.images.worker.publication import Disk, Publication
 from modules.runtimes.oci.images.worker.store_layout import StoreLayout
 from modules.runtimes.oci.images.worker.unpack import LayerSource, Unpacked
 

@@ -15,8 +15,12 @@ from hypothesis import strategies as st
 from modules.runtimes.oci.images.worker import compatible, platforms
 from modules.runtimes.oci.images.worker.archive import Archive
 from modules.runtimes.oci.images.worker.archived_images import images_of
-from modules.runtimes.oci.images.worker.authorization import RegistryCredentials, credentials_for
-from modules.runtimes.oci.images.worker.challenges import Challenge, parse_challenges
+from modules.runtimes.oci.images.worker.authorization import (
+    Challenge,
+    RegistryCredentials,
+    credentials_for,
+    parse_challenges,
+)
 from modules.runtimes.oci.images.worker.digests import chain_ids
 from modules.runtimes.oci.images.worker.documents import Descriptor
 from modules.runtimes.oci.images.worker.errors import ImageWorkError

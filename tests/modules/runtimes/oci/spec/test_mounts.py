@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from modules.runtimes.engine.errors import BadRequestError, NotProvidedError, RequestRefusedError, WrongStateError
 from modules.runtimes.oci.spec import Json, check_container
-from modules.runtimes.oci.spec.mount_points import mount_point
-from modules.runtimes.oci.spec.mount_table import MountTable, Propagation
+from modules.runtimes.oci.spec.mount_checks import MountTable, Propagation
+from modules.runtimes.oci.spec.mounts import mount_point
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.spec.samples import IMAGE, UNIFIED, linux, mount_at, request, translated
 
