@@ -1,6 +1,6 @@
 """The interfaces through which edged uses its machine."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct, field
 
@@ -28,5 +28,8 @@ class Host(Struct, frozen=True, kw_only=True):
     """Tree in which pods get control groups; None: they get none."""
     devices: DevicePluginTransport | None = None
     """Connects device plug-ins; None: the node has no devices."""
+    service_links: Callable[[str], Mapping[str, str]] | None = None
+    """Returns the variables of a namespace's Services for containers (`enableServiceLinks`); blocks, and raises
+    EdgedError while they are not known. None: there are none."""
     shutdown: Callable[[], ShutdownSource] | None = None
     """Makes the source of shutdown notices, at each start of edged; None: shutdowns are not noticed."""

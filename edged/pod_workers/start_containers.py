@@ -1,6 +1,6 @@
 """ContainerStarter: makes sandboxes, and starts containers in them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -76,6 +76,7 @@ class ContainerStarter:
         resources: directories, control groups and devices of pods.
         node: the node's addresses and allocatable resources, which containers may read (`resourceFieldRef`).
         events: records created and started containers.
+        service_links: see `Host`.
     """
 
     def __init__(
@@ -87,9 +88,12 @@ class ContainerStarter:
         resources: PodResources,
         node: LocalNode,
         events: PodEvents,
+        *,
+        service_links: Callable[[str], Mapping[str, str]] | None = None,
     ) -> None:
         self._settings = settings
         self._clock = clock
+        self._service_links = service_links
         self._runtime = runtime
         self._images = images
         self._resources = resources
@@ -148,7 +152,7 @@ class ContainerStarter:
             self.pod_ips(pod, context.sandbox), self._node.state.addresses, self._node.status().allocatable
         )
         try:
-            own = environment(pod, container, context.sources, view)
+            own = environment(pod, container, context.sources, view, self._links_of(pod))
             for source, keys in impossible_names(container, context.sources).items():
                 self._events.variables_skipped(pod, container.name, source, keys)
             devices = self._resources.devices.run_container_options(pod, container)
@@ -161,6 +165,12 @@ class ContainerStarter:
             raise self._start_error(pod, container, CREATE_CONFIG_ERROR, error) from error
         self._misconfigured.discard(key)
         return _ConfigurationParts({**devices.envs, **own}, mounts, devices, target)
+
+    def _links_of(self, pod: Pod) -> Mapping[str, str]:
+        """Return the variables of the Services of a pod's namespace. Raises EdgedError."""
+        if self._service_links is None or pod.spec.enable_service_links is False:
+            return {}
+        return self._service_links(pod.metadata.namespace)
 
     def _config(
         self, pod: Pod, start: ContainerStart, context: StartContext, image: str, user: ImageUser

@@ -233,7 +233,16 @@ class Assembly:
         )
         images = ImageManager(runtime, self._puller, self._backoffs, events)
         containers = ContainerParts(
-            ContainerStarter(settings, clock, runtime, images, resources, self.node, events),
+            ContainerStarter(
+                settings,
+                clock,
+                runtime,
+                images,
+                resources,
+                self.node,
+                events,
+                service_links=self._given.host.service_links,
+            ),
             ContainerKiller(self._module.runtime, runtime, self._lifecycle, events),
             PodPruner(runtime, self._directories, settings.gc.containers.kept_per_sync),
         )

@@ -1,6 +1,6 @@
 """edged alone on a hive: a runtime in memory, a double of metamanager, virtual time."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -102,6 +102,7 @@ class Bench:
         tree: CgroupTree | None = None,
         devices: DevicePluginTransport | None = None,
         machine: ShutdownSource | None = None,
+        service_links: Callable[[str], Mapping[str, str]] | None = None,
         **settings: Any,
     ) -> None:
         self.bee = Harness(seed)
@@ -129,6 +130,7 @@ class Bench:
             mounts=self.mounts,
             cgroups=tree,
             devices=devices,
+            service_links=service_links,
             shutdown=None if machine is None else lambda: machine,
         )
         self.bee.add(OpenEdged, self.settings, self.runtime.connect, self.snapshots, "v1.32", host)

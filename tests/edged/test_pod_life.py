@@ -9,6 +9,7 @@ import pytest
 
 from edged.api import to_value
 from edged.cri.errors import CriError
+from edged.errors import ConfigError
 from tests.edged.conftest import Bench, pod
 
 
@@ -188,6 +189,27 @@ def test_a_resource_that_is_not_limited_is_what_the_node_has_for_pods(bench: Ben
     bench.tell("insert", pod(containers=[container(env=env)]))
     [config] = bench.runtime.configs.values()
     assert int({each.key: each.value for each in config.envs}["CPUS"]) >= 1
+
+
+def test_containers_have_variables_of_the_services_of_their_namespace_unless_the_pod_wants_none(tmp_path: Path) -> None:
+    is_known = False
+
+    def links(namespace: str) -> dict[str, str]:
+        if not is_known:
+            raise ConfigError("set the variables of Services", namespace, "they are not read yet", retryable=True)
+        return {"NAMESPACE_OF_LINKS": namespace}
+
+    bench = Bench(tmp_path, service_links=links)
+    bench.start()
+    bench.tell("insert", pod("with"))
+    bench.tell("insert", pod("without", enableServiceLinks=False))
+    [config] = bench.runtime.configs.values()
+    assert "NAMESPACE_OF_LINKS" not in {each.key for each in config.envs}
+    is_known = True
+    bench.run(60)
+    values = [each.value for one in bench.runtime.configs.values() for each in one.envs if "LINKS" in each.key]
+    bench.stop()
+    assert values == [b"default"]
 
 
 def test_what_a_container_lacks_is_named_and_it_starts_when_it_is_there(bench: Bench) -> None:

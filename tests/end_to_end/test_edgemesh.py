@@ -48,6 +48,11 @@ def test_a_service_reaches_its_pod_with_and_without_the_cloud(stopped_machine: M
             return b""
 
     wait_until(lambda: page() == b"hello\n", "the Service answers")
+    read = "python3 -c 'import sys, urllib.request as u; u.urlopen(sys.argv[1])'"
+    machine.cloud.apply(
+        pod("client", container(f"exec {read} http://$WEB_SERVICE_HOST:$WEB_SERVICE_PORT/"), restartPolicy="OnFailure")
+    )
+    machine.cloud.pods.wait("client", lambda each: each["status"].get("phase") == "Succeeded")
     machine.cloud.kill()
     machine.edge.kill()
     machine.start_edge()

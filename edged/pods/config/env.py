@@ -1,16 +1,20 @@
 """The environment of a container (kubelet's makeEnvironmentVariables).
 
 `envFrom` comes first, then `env` in the order of the pod; each value may refer to earlier variables, and a later
-variable replaces an earlier one of its name. The caller fetches configmaps and secrets.
+variable replaces an earlier one of its name. Those of Services fill up what is left. The caller fetches configmaps,
+secrets and the variables of Services.
 """
 
-from collections.abc import Iterator
-from typing import Protocol
+from collections import ChainMap
+from collections.abc import Iterator, Mapping
+from typing import Final, Protocol
 
 from edged.api import ConfigMap, Container, EnvFromSource, EnvVar, EnvVarSource, Pod, Secret
 from edged.errors import ConfigError, MissingSourceError, TooLargeError
 from edged.pods.config.downward import DownwardView, field_value, resource_value
 from edged.pods.config.expansion import LARGEST_START, LARGEST_TEXT, expand, size_of
+
+_NO_LINKS: Final[Mapping[str, str]] = {}
 
 
 class EnvSources(Protocol):
@@ -23,8 +27,17 @@ class EnvSources(Protocol):
         """Return the secret of that name, None when it does not exist."""
 
 
-def environment(pod: Pod, container: Container, sources: EnvSources, view: DownwardView) -> dict[str, str]:
+def environment(
+    pod: Pod, container: Container, sources: EnvSources, view: DownwardView, links: Mapping[str, str] = _NO_LINKS
+) -> dict[str, str]:
     """Return names and values in order. No error shows a value.
+
+    Args:
+        pod: the pod.
+        container: of the pod.
+        sources: of `envFrom` and `valueFrom`.
+        view: of fields and resources.
+        links: variables of Services; those of the container come before them.
 
     Raises:
         MissingSourceError: a configmap, a secret or one of its keys does not exist.
@@ -33,6 +46,7 @@ def environment(pod: Pod, container: Container, sources: EnvSources, view: Downw
         ConfigError: a value has a zero byte.
     """
     variables: dict[str, str] = {}
+    known = ChainMap(variables, dict(links))
     room = _Room()
     for source in container.env_from:
         for key, value in _all_keys(source, sources):
@@ -41,11 +55,15 @@ def environment(pod: Pod, container: Container, sources: EnvSources, view: Downw
             if is_variable_name(name):
                 variables[name] = value
     for variable in container.env:
-        own = _value(pod, container, variable, variables, sources, view)
+        own = _value(pod, container, variable, known, sources, view)
         if own is not None:
             room.take(variable.name, own)
             variables.pop(variable.name, None)
             variables[variable.name] = own
+    for name, value in links.items():
+        if name not in variables:
+            room.take(name, value)
+            variables[name] = value
     for name, value in variables.items():
         if "\0" in value:
             raise ConfigError("cannot set the variable", name, "its value holds a zero byte")
@@ -107,7 +125,7 @@ def _value(
     pod: Pod,
     container: Container,
     variable: EnvVar,
-    known: dict[str, str],
+    known: Mapping[str, str],
     sources: EnvSources,
     view: DownwardView,
 ) -> str | None:
@@ -122,7 +140,7 @@ def _value(
     return _value_of_key(source, sources)
 
 
-def _expanded(variable: EnvVar, known: dict[str, str]) -> str:
+def _expanded(variable: EnvVar, known: Mapping[str, str]) -> str:
     """Expand the variable's references. TooLargeError names only the variable, because its value may be a secret."""
     try:
         return expand(variable.value, known)

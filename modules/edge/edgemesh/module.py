@@ -22,6 +22,7 @@ from modules.edge.edgemesh.backends import MeshBackend
 from modules.edge.edgemesh.counters import MeshCounters
 from modules.edge.edgemesh.dns.explaining import Resolution
 from modules.edge.edgemesh.dns.wire import WireError
+from modules.edge.edgemesh.links import ServiceLinks
 from modules.edge.edgemesh.objects import (
     NODE_GROUP_LABEL,
     ZONE_LABEL,
@@ -119,6 +120,7 @@ class EdgeMesh(Module):
         planes: what may carry connections, the best first.
         counters: of the module.
         names: makes the name server; None without one.
+        links: gets the Services of which containers have variables; None if nobody asks for them.
     """
 
     name = ModuleName.EDGEMESH
@@ -131,6 +133,7 @@ class EdgeMesh(Module):
         planes: Iterable[DataPlane],
         counters: MeshCounters,
         names: Callable[[], Names] | None = None,
+        links: ServiceLinks | None = None,
     ) -> None:
         super().__init__()
         self._settings = settings
@@ -145,6 +148,8 @@ class EdgeMesh(Module):
         self._changed: set[ServiceKey] = set()
         self._is_read = self._is_computing = self._has_news_of_pods = False
         self._problem = ""
+        self._links = links
+        self._is_decided = False
         self._applier = Applier(self, planes, counters, self._report)
         self._resolving = BoundedCalls(self, 1, MOST_RESOLVING)
 
@@ -355,6 +360,7 @@ class EdgeMesh(Module):
                 self._tables[key] = tuple(port_tables(service, backends, self._selector))
         if self._names is not None and self._state.is_known:
             self._names.known()
+        self._open_links()
         tables = {port.key: port for ports in self._tables.values() for port in ports}
         self._applier.apply(tables, own_addresses(self._state.pods))
 
@@ -366,10 +372,17 @@ class EdgeMesh(Module):
     def _report(self, reason: str) -> None:
         """Say in the node's readiness why Services are not carried."""
         self._problem = reason
+        self._is_decided = True
+        self._open_links()
         if reason:
             self.announce_not_ready(reason)
         else:
             self.announce_ready()
+
+    def _open_links(self) -> None:
+        """Let containers have variables: Services are read, and it is known where programs of the node reach them."""
+        if self._links is not None and self._is_read and self._is_decided:
+            self._links.open(self._state.services, self._tables, self._applier.reach)
 
     def _decoded(self, kind: type[T], message: Message) -> T | None:
         try:

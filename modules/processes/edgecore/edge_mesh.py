@@ -1,7 +1,7 @@
 """Adds edgemesh to the hive, with what carries connections on this machine."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -16,6 +16,7 @@ from modules.edge.edgemesh.dns.resolving import DnsNames
 from modules.edge.edgemesh.dns.server import NameServer
 from modules.edge.edgemesh.dns.upstream import UpstreamResolver
 from modules.edge.edgemesh.dns.zone import Zone
+from modules.edge.edgemesh.links import ServiceLinks
 from modules.edge.edgemesh.module import EdgeMesh, MeshSettings
 from modules.edge.edgemesh.nft.addresses import HostAddresses
 from modules.edge.edgemesh.nft.kernel import KernelRules
@@ -35,14 +36,17 @@ POD_CIDRS: Final = ("10.86.0.0/16",)
 _INTERFACES: Final = Path("/sys/class/net")
 
 
-def add_edge_mesh(hive: Hive, config: EdgeCoreConfig, registry: CollectorRegistry, snapshots: Snapshots) -> None:
+def add_edge_mesh(
+    hive: Hive, config: EdgeCoreConfig, registry: CollectorRegistry, snapshots: Snapshots
+) -> Callable[[str], Mapping[str, str]] | None:
     """Add the module, and the one that has the cloud watch Services where the metaserver does not bring it.
 
-    It stays off beside KubeEdge's edgemesh-agent, which would translate the same connections.
+    It stays off beside KubeEdge's edgemesh-agent, which would translate the same connections. Return what gives
+    containers the variables of Services (`Host.service_links`); None where it stays off.
     """
     if (_INTERFACES / FOREIGN_INTERFACE).exists():
         _log.warning("edgemesh stays off: KubeEdge's edgemesh-agent runs here (interface %s)", FOREIGN_INTERFACE)
-        return
+        return None
     mesh = config.modules.edge_mesh
     edged = config.modules.edged
     settings = MeshSettings(
@@ -56,8 +60,10 @@ def add_edge_mesh(hive: Hive, config: EdgeCoreConfig, registry: CollectorRegistr
     if not config.modules.meta_manager.meta_server.enable:
         hive.add(WatchAgent, config.node_name)
     names = partial(_name_server, hive, config, counters) if mesh.dns else None
-    hive.add(EdgeMesh, settings, pods, _planes(hive, config), counters, names)
+    links = ServiceLinks()
+    hive.add(EdgeMesh, settings, pods, _planes(hive, config), counters, names, links)
     registry.register(MeshCollector(counters))
+    return links.variables
 
 
 def _name_server(hive: Hive, config: EdgeCoreConfig, counters: MeshCounters) -> NameServer:

@@ -212,13 +212,14 @@ def _add_modules(
     if feed is not None:
         hive.add(DeviceTwin, twin_settings(config), feed)
     add_optional_modules(hive, config, registry)
+    links = None
     if modules.edge_mesh.enable and modules.meta_manager.enable:
         # imported only here, as `optional_modules` does
         from modules.processes.edgecore.edge_mesh import add_edge_mesh  # noqa: PLC0415
 
-        add_edge_mesh(hive, config, registry, snapshots)
+        links = add_edge_mesh(hive, config, registry, snapshots)
     if modules.edged.enable:
-        _add_edged(hive, config, snapshots, tracing, local)
+        _add_edged(hive, config, snapshots, tracing, local, links)
     if not modules.edge_hub.enable:
         return None
     hive.add(TaskManager, config.node_name)
@@ -226,7 +227,12 @@ def _add_modules(
 
 
 def _add_edged(
-    hive: Hive, config: EdgeCoreConfig, snapshots: Snapshots, tracing: Tracing, local: Mapping[str, Callable[..., Any]]
+    hive: Hive,
+    config: EdgeCoreConfig,
+    snapshots: Snapshots,
+    tracing: Tracing,
+    local: Mapping[str, Callable[..., Any]],
+    links: Callable[[str], Mapping[str, str]] | None,
 ) -> None:
     settings = edged_settings(config)
     cgroups = _open_cgroups(settings)
@@ -248,6 +254,7 @@ def _add_edged(
             machine_info=RecordingMachineInfo(MachineInfo(consumption(snapshots.stats)), tracing.sink),
             cgroups=cgroups,
             devices=GrpcDevicePluginTransport(hive.clock),
+            service_links=links,
             shutdown=lambda: Logind(sum(group.seconds for group in settings.shutdown)),
         ),
     )

@@ -18,6 +18,7 @@ from modules.edge.edgemesh.applier import Applier
 from modules.edge.edgemesh.counters import MeshCollector, MeshCounters
 from modules.edge.edgemesh.dns.explaining import Resolution
 from modules.edge.edgemesh.dns.wire import WireError
+from modules.edge.edgemesh.links import ServiceLinks
 from modules.edge.edgemesh.module import EdgeMesh, MeshSettings
 from modules.edge.edgemesh.nft.watch import Loss, RulesWatch
 from modules.edge.edgemesh.owner import (
@@ -210,6 +211,19 @@ def test_many_changes_are_gathered(bee: Harness) -> None:
     bee.run_for(1)
     assert len(mesh.last) == 201
     assert len(mesh.plane.tables) - before <= 2
+
+
+@pytest.mark.parametrize(("planes", "host"), [(1, "127.96.0.1"), (0, "10.96.0.1")])
+def test_containers_have_variables_of_services_once_it_is_known_where_they_are(
+    bee: Harness, planes: int, host: str
+) -> None:
+    mesh, links = Mesh(bee, {"service": [service()]}), ServiceLinks()
+    bee.add(EdgeMesh, MeshSettings(NODE), mesh.pods, [mesh.plane] * planes, mesh.counters, None, links)
+    bee.start()
+    bee.run_for(1)
+    assert links.variables("default")["WEB_SERVICE_HOST"] == host
+    mesh.tell("service", "delete", None)
+    assert links.variables("default") == {}
 
 
 def test_messages_of_a_cloud_of_2019_are_taken(bee: Harness) -> None:
