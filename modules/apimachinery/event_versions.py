@@ -5,6 +5,7 @@ They are stored as core/v1, as kube-apiserver stores them; the fields have other
 `ValidateEventUpdate` of release 1.32).
 """
 
+import re
 from typing import Any, Final
 
 from edged.validation.causes import Causes, invalid, required
@@ -34,7 +35,8 @@ _NAMES: Final = {
 }
 """Fields of events.k8s.io/v1 by their names in core/v1; all others have the same name."""
 _CORE_NAMES: Final = {name: field for field, name in _NAMES.items()}
-_ABOUT: Final = "regarding."
+_FIELD: Final = re.compile("[A-Za-z]+")
+"""The first part of a field's path."""
 _PATHS: Final = ("path", "from")
 _TYPES: Final = ("Normal", "Warning")
 _UNSET: Final = ("firstTimestamp", "lastTimestamp", "count", "source")
@@ -99,10 +101,12 @@ def to_events(obj: JsonObject) -> JsonObject:
 
 def core_selector(fields: str) -> str:
     """Return a field selector of events.k8s.io/v1 with the names of core/v1."""
-    terms = (term.strip() for term in fields.split(","))
-    return ",".join(
-        f"involvedObject.{term.removeprefix(_ABOUT)}" if term.startswith(_ABOUT) else term for term in terms
-    )
+    return ",".join(_core_term(term.strip()) for term in fields.split(","))
+
+
+def _core_term(term: str) -> str:
+    field = _FIELD.match(term)
+    return term if field is None else f"{_NAMES.get(field[0], field[0])}{term[field.end() :]}"
 
 
 def check_creation(event: JsonObject, found: Causes) -> None:

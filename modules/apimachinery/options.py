@@ -114,6 +114,16 @@ def form_of(accept: str) -> Form:
     raise ApiStatusError(406, "only the following media types are accepted: application/json")
 
 
+def check_plain(accept: str) -> None:
+    """Check that a client accepts an object as it is: a review has no table.
+
+    Raises:
+        ApiStatusError: 406; it does not.
+    """
+    if accept and form_of(accept) is not Form.OBJECT:
+        raise ApiStatusError(406, "only the following media types are accepted: application/json")
+
+
 def _number(request: Request, name: str, otherwise: int) -> int:
     text = request.first(name)
     if not text:

@@ -21,6 +21,13 @@ _NUMBERS: Final = ("minimum", "maximum", "multipleOf")
 _TEXTS: Final = ("description", "title", "format", "pattern", "x-kubernetes-list-type", "x-kubernetes-map-type")
 _ANY: Final = ("default", "example", "externalDocs", "enum", "required", "type", "properties", "items",
                "additionalProperties", "x-kubernetes-list-map-keys", "allOf", "anyOf", "oneOf", "not")  # fmt: skip
+_NOT_SUPPORTED: Final = {
+    "x-kubernetes-validations": (
+        "this API server evaluates no CEL: take the rules out, and write them as minimum, maximum, pattern, enum, "
+        "required or oneOf where that is possible; the controller of the kind checks the others"
+    )
+}
+"""What to do about a keyword of Kubernetes that is refused: ignoring a rule would accept what a cluster refuses."""
 _KNOWN: Final = frozenset((*_FLAGS, *_COUNTS, *_NUMBERS, *_TEXTS, *_ANY))
 
 
@@ -72,7 +79,9 @@ def _default_faults(schema: dict[str, Any], path: str) -> Iterator[Cause]:
 
 def _keyword_faults(schema: dict[str, Any], path: str) -> Iterator[Cause]:
     for name in schema.keys() - _KNOWN:
-        yield forbidden(f"{path}.{name[:60]}", "this keyword is not supported by this API server")
+        yield forbidden(
+            f"{path}.{name[:60]}", _NOT_SUPPORTED.get(name, "this keyword is not supported by this API server")
+        )
     shapes: tuple[tuple[tuple[str, ...], Any, str], ...] = (
         (_FLAGS, bool, "must be a boolean"), (_TEXTS, str, "must be a string"),
         (_NUMBERS, (int, float), "must be a number"),

@@ -60,11 +60,19 @@ def with_status(obj: JsonObject, live: JsonObject | None, others: Iterable[JsonO
     ]  # fmt: skip
     stored = next(one["name"] for one in obj["spec"]["versions"] if one["storage"])
     status = {
-        "conditions": [_condition(before, *one, now) for one in wanted],
+        "conditions": [
+            *(_condition(before, *one, now) for one in wanted),
+            *_others(before, [one[0] for one in wanted]),
+        ],
         "acceptedNames": obj["spec"]["names"] if accepted else {"plural": "", "kind": ""},
         "storedVersions": list(dict.fromkeys((*(before.get("storedVersions") or ()), stored))),
     }
     return {**obj, "status": status}
+
+
+def _others(before: JsonObject, own: list[str]) -> list[JsonObject]:
+    """Return the conditions that others have written."""
+    return [one for one in before.get("conditions") or () if one.get("type") not in own]
 
 
 def _condition(before: JsonObject, kind: str, holds: bool, reason: str, message: str, now: str) -> JsonObject:

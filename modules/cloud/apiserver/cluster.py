@@ -326,7 +326,9 @@ class Cluster:
             raise BadRequestError("the patch takes the object's metadata away")
         changed = with_changed_status(merged, live)
         validate_status(changed, live)
-        return self.replace(changed)
+        stored = self.replace(changed)
+        self._custom.changed(stored)
+        return stored
 
     def update_approval(self, key: ObjectKey, new: JsonObject) -> JsonObject:
         """Store the conditions of a certificate request, as its subresource `approval` sets them.

@@ -23,6 +23,8 @@ _ALSO_KEPT: Final = {
 """The same by kind: a node must not set an owner of a pod by its status."""
 _META_KEPT: Final = ("VolumeAttachment", "ResourceClaim", "CustomResourceDefinition")
 """Kinds of which a change of the status changes no metadata at all."""
+_COMPUTED: Final = "CustomResourceDefinition"
+"""The kind whose status this API server computes with each update."""
 _SERVED: Final = ("resourceVersion", "managedFields")
 """Metadata that a request may name even then."""
 
@@ -41,7 +43,7 @@ def without_status(obj: JsonObject) -> JsonObject:
 
 def with_kept_fields(new: JsonObject, live: JsonObject) -> JsonObject:
     """Return a new state of an object with what an update of it keeps: a status that is a subresource."""
-    if not has_status(new):
+    if not has_status(new) or new["kind"] == _COMPUTED:
         return new
     kept = (_STATUS, "spec") if new["kind"] == _SPEC_OF_CREATION else (_STATUS,)
     others = {name: value for name, value in new.items() if name not in kept}

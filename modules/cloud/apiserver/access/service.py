@@ -15,6 +15,7 @@ from beehive.http.responses import Reply, Response
 from beehive.http.router import HttpService
 from modules.apimachinery.api_errors import ApiError
 from modules.apimachinery.errors import ApiStatusError
+from modules.apimachinery.options import check_plain
 from modules.apimachinery.paths import parse_target
 from modules.cloud.apiserver.access.flow_control import FlowControl, NoSeatError, too_many_requests
 from modules.cloud.apiserver.access.request_attributes import attributes_of, forbidden
@@ -153,6 +154,7 @@ class AccessService:
             status = 201 if result.refusal is None else int(result.refusal.get("code", 500))
             return Response(status, "application/json", msgspec.json.encode(answer))
         if request.method == "POST" and request.parts in PATHS and user is not ANONYMOUS:
+            check_plain(request.header("accept"))
             body = decoded(request.body, request.header("content-type"))
             return review(user, request.parts, body, self._users.rbac)
         if user.is_administrator:

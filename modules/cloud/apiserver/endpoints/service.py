@@ -20,7 +20,7 @@ from modules.apimachinery.object_encoder import ObjectEncoder
 from modules.apimachinery.openapi import OpenApi
 from modules.apimachinery.openapi_v2 import PATH as OPENAPI_V2
 from modules.apimachinery.openapi_v2 import PROTOBUF, PROTOBUF_TYPE, swagger, swagger_protobuf
-from modules.apimachinery.options import Form, ReadOptions, form_of, read_options
+from modules.apimachinery.options import Form, ReadOptions, check_plain, form_of, read_options
 from modules.apimachinery.paths import parse_target
 from modules.apimachinery.resources import Resource
 from modules.apimachinery.served_resources import BUILT_IN, REVIEWS
@@ -162,6 +162,8 @@ class ApiService:
         parts = request.parts
         if request.method != "POST" or parts[:1] != _ROOTS[1]:
             return None
+        if parts in PATHS or is_access_review(parts):
+            check_plain(request.header("accept"))
         if parts in PATHS:
             return review(_OWNER, parts, _body(request), self._index)
         if is_access_review(parts):

@@ -119,18 +119,37 @@ def _unknown(types: dict[str, dict[str, str]], of: str, value: Any, path: str) -
 
 
 def duplicate_fields(body: bytes) -> tuple[str, ...]:
-    """Return the names that an object of a JSON text has twice; none for text that is not JSON."""
-    found: dict[str, None] = {}
-
-    def note(pairs: list[tuple[str, Any]]) -> None:
-        names: set[str] = set()
-        for name, _ in pairs:
-            if name in names:
-                found[name] = None
-            names.add(name)
-
+    """Return the paths of fields that objects of a JSON text have twice, such as `spec.replicas`; none for text that is
+    not JSON.
+    """
     try:
-        json.loads(body, object_pairs_hook=note)
+        found = json.loads(body, object_pairs_hook=_repeated)
     except (ValueError, RecursionError):
         return ()
-    return tuple(found)[:_MOST]
+    return tuple(dict.fromkeys(_inside(found, "")))[:_MOST]
+
+
+class _Repeated(list[str]):
+    """The paths of the fields that an object, or an object in it, has twice; at most twenty."""
+
+
+def _repeated(pairs: list[tuple[str, Any]]) -> _Repeated:
+    found, names = _Repeated(), set[str]()
+    for name, value in pairs:
+        if name in names:
+            found.append(name)
+        names.add(name)
+        found += (f"{name}{path}" for path in _inside(value, "."))
+    del found[_MOST:]
+    return found
+
+
+def _inside(value: Any, separator: str) -> Iterator[str]:
+    """Yield the paths in a value of a field."""
+    if isinstance(value, _Repeated):
+        for path in value:
+            yield f"{separator}{path}"
+    elif isinstance(value, list):
+        for index, each in enumerate(value):
+            for path in _inside(each, "."):
+                yield f"[{index}]{path}"

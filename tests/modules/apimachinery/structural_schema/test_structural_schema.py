@@ -112,3 +112,12 @@ def test_unknown_fields_are_pruned_and_defaults_set() -> None:
     assert with_defaults(pruned(value, schema), schema) == {
         "kind": "K", "metadata": {"name": "a"}, "spec": {"n": 3, "any": {"y": 2}},
     }  # fmt: skip
+
+
+def test_rules_in_cel_are_refused_with_what_to_do() -> None:
+    rules = [{"rule": "self.a <= self.b", "message": "a is too large"}]
+    schema = {"type": "object", "properties": {"a": {"type": "object", "x-kubernetes-validations": rules}}}
+    (cause,) = schema_faults(schema, "s")
+    assert cause.field == "s.properties[a].x-kubernetes-validations"
+    assert cause.message.startswith("Forbidden: this API server evaluates no CEL")
+    assert "minimum" in cause.message

@@ -246,7 +246,7 @@ def test_field_validation(api: Serving) -> None:
     assert body_of(strict)["message"] == f'Pod in version "v1" cannot be handled as a Pod: {unknown}'
     twice = b'{"metadata": {"name": "x", "name": "y"}}'
     message = body_of(api.ask("POST", MAPS, twice, fieldValidation="Strict"))["message"]
-    assert message.endswith('as a ConfigMap: strict decoding error: duplicate field "name"')
+    assert message.endswith('as a ConfigMap: strict decoding error: duplicate field "metadata.name"')
     assert api.ask("POST", MAPS, twice, fieldValidation="Ignore").headers == ()
 
 

@@ -52,7 +52,8 @@ def test_strict_refuses_warn_tells_and_ignore_does_neither() -> None:
 
 
 def test_duplicate_fields() -> None:
-    assert duplicate_fields(b'{"a":{"b":1,"b":2},"c":[{"d":1},{"d":2}]}') == ("b",)
+    assert duplicate_fields(b'{"a":{"b":1,"b":2},"c":[{"d":1},{"d":2}]}') == ("a.b",)
+    assert duplicate_fields(b'{"c":[{"d":1},{"d":2,"d":3}],"c":[]}') == ("c[1].d", "c")
     assert duplicate_fields(b"nonsense") == ()
 
 

@@ -106,7 +106,9 @@ def put(cluster: Cluster, obj: Json, subresource: str = "", verb: str = "update"
 
 
 def test_each_kind_with_the_subresource_is_here() -> None:
-    assert set(_STATUSES) == {each.kind for each in RESOURCES if "status" in each.subresources}
+    """The status of a CustomResourceDefinition is the API server's own; see below."""
+    served = {each.kind for each in RESOURCES if "status" in each.subresources}
+    assert set(_STATUSES) == served - {"CustomResourceDefinition"}
 
 
 @pytest.mark.parametrize("kind", sorted(_STATUSES))
