@@ -11,6 +11,8 @@ from typing import Final
 
 import msgspec
 
+from beehive.clock import Clock
+
 _log = logging.getLogger(__name__)
 
 _FRESH_SECONDS: Final = 1.0
@@ -65,15 +67,15 @@ class OpenConnections:
 
     Args:
         name: of the server, for the log.
-        monotonic: seconds.
+        clock: for deadlines.
         most: open connections in all, without streams.
         of_address: open connections of one address, without streams.
         also: further connections of the server's own kind, such as streams, which may be open at the same time.
     """
 
-    def __init__(self, name: str, monotonic: Callable[[], float], most: int, of_address: int, also: int = 0) -> None:
+    def __init__(self, name: str, clock: Clock, most: int, of_address: int, also: int = 0) -> None:
         self._name = name
-        self._monotonic = monotonic
+        self._monotonic = clock.monotonic
         self._most = most
         self._of_address = of_address
         self._most_threads = 2 * most + also

@@ -89,7 +89,7 @@ class HttpServer:
         self._threads: dict[OpenConnection, threading.Thread] = {}
         of_address = max_connections if listening.family == socket.AF_UNIX else max_connections * 3 // 4
         name = f"the HTTP server at {_name_of(listening)}"
-        self._open = OpenConnections(name, clock.monotonic, max_connections, of_address, max_streams)
+        self._open = OpenConnections(name, clock, max_connections, of_address, max_streams)
         self._streams = StreamShares(max_streams)
         self._thread = threading.Thread(target=self._accept, name="http", daemon=True)
 

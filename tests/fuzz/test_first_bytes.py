@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from random import Random
-from time import monotonic
 
 import pytest
 from websockets.sync.client import connect
@@ -125,9 +124,7 @@ def test_the_server_of_certificates_outlives_strangers(tmp_path: Path) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pair)
     enrolment = Enrolment(authority, lambda _: False, YEAR, unrefused, unrefused)
-    server = HttpsServer(
-        "127.0.0.1", 0, context, lambda request: enrolment.answer(request, NOW), lambda: NOW, monotonic
-    )
+    server = HttpsServer("127.0.0.1", 0, context, lambda request: enrolment.answer(request, NOW), RealClock())
     server.start()
     try:
         for number in range(CASES):

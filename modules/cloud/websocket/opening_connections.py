@@ -2,9 +2,9 @@
 
 import logging
 import resource
-from collections.abc import Callable
 from typing import Final
 
+from beehive.clock import Clock
 from beehive.http.connections import network_of
 from modules.cloud.websocket.connection import WebsocketConnection
 
@@ -29,13 +29,13 @@ class OpeningConnections:
 
     Args:
         name: of the port, for the log.
-        monotonic: seconds.
+        clock: for the log.
         most: connections at a time.
     """
 
-    def __init__(self, name: str, monotonic: Callable[[], float], most: int) -> None:
+    def __init__(self, name: str, clock: Clock, most: int) -> None:
         self._name = name
-        self._monotonic = monotonic
+        self._monotonic = clock.monotonic
         self.most = most
         self._silent: _Networks = {}
         self._begun: _Networks = {}

@@ -135,7 +135,7 @@ class WebsocketServer:
         """Connections of each node: a new one exists beside the old until cloudhub closes that."""
         self._incoming = IncomingFrames(self._deliver_frame, is_full, settings.most_message_bytes)
         self._callbacks = UpgradeCallbacks(self._refusal, self._opened, self._tls_failed)
-        self._opening = OpeningConnections(f"{self.option} {host}:{bound_port}", clock.monotonic, most_opening())
+        self._opening = OpeningConnections(f"{self.option} {host}:{bound_port}", clock, most_opening())
         self._unopened: list[WebsocketConnection] = []
         """Connections that are not read before the inboxes have room: each opened one is news for the controllers."""
         self._signalled: deque[WebsocketLink] = deque()

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from beehive.http.connections import OpenConnection, OpenConnections, Phase, StreamShares, address_of, network_of
+from beehive.simulation import Simulation
 
 MOST, OF_ADDRESS, ALSO = 4, 3, 2
 
@@ -14,14 +15,17 @@ class Site:
     """A server's connections, which a test opens."""
 
     def __init__(self) -> None:
-        self.now = 1000.0
-        self.open = OpenConnections("here", lambda: self.now, MOST, OF_ADDRESS, ALSO)
+        self._simulation = Simulation()
+        self.open = OpenConnections("here", self._simulation.clock, MOST, OF_ADDRESS, ALSO)
         self.sockets: list[socket.socket] = []
+
+    def wait(self, seconds: float) -> None:
+        self._simulation.run_for(seconds)
 
     def accept(self, address: str, phase: Phase = Phase.UNFINISHED) -> OpenConnection | None:
         here, there = socket.socketpair()
         self.sockets += [here, there]
-        self.now += 0.01
+        self.wait(0.01)
         connection = self.open.accept(address, here)
         if connection is not None and phase is not Phase.UNFINISHED:
             self.open.enter(connection, phase)
@@ -61,7 +65,7 @@ def test_who_makes_room(site: Site, present: list[tuple[str, Phase]], new: str, 
 
 def test_who_is_slow_goes_before_who_waits_for_another_request(site: Site) -> None:
     idle, slow = site.accept("a", W), site.accept("a")
-    site.now += 2
+    site.wait(2)
     fresh = site.accept("a")
     site.accept("a")
     assert [each is not None and each.is_ended for each in (idle, slow, fresh)] == [False, True, False]
@@ -113,7 +117,7 @@ def test_one_is_ended_when_there_are_no_more_descriptors(site: Site) -> None:
 
 def test_an_overdue_connection_is_ended(site: Site) -> None:
     old = site.accept("a")
-    site.now += 5
+    site.wait(5)
     new = site.accept("a")
     site.open.end_overdue(5.0)
     assert [each is not None and each.is_ended for each in (old, new)] == [True, False]

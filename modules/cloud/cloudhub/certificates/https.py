@@ -15,6 +15,7 @@ from http import HTTPStatus
 from socketserver import BaseRequestHandler, ThreadingTCPServer
 from typing import Any
 
+from beehive.clock import Clock
 from beehive.http.connections import OpenConnection, OpenConnections, Phase, address_of
 from beehive.http.errors import HttpError
 from beehive.http.server import RequestHead, ServerExchange, body_length
@@ -53,8 +54,7 @@ class HttpsServer:
         port: to listen on; 0 takes a free one.
         context: of TLS.
         respond: answers requests, on the connection's thread.
-        now: returns seconds since the epoch, for the header Date.
-        monotonic: returns seconds, for deadlines.
+        clock: for the header Date and deadlines.
 
     Raises:
         ListenError: the address cannot be listened on.
@@ -66,11 +66,10 @@ class HttpsServer:
         port: int,
         context: ssl.SSLContext,
         respond: Respond,
-        now: Callable[[], float],
-        monotonic: Callable[[], float],
+        clock: Clock,
     ) -> None:
         with told_why(address, port, "--https-listen"):
-            self._server = _Server(address, port, context, respond, now, monotonic)
+            self._server = _Server(address, port, context, respond, clock)
         host, bound_port = self._server.socket.getsockname()[:2]
         self._address = (str(host), int(bound_port))
         self._thread = threading.Thread(
@@ -105,14 +104,13 @@ class _Server(ThreadingTCPServer):
         port: int,
         context: ssl.SSLContext,
         respond: Respond,
-        now: Callable[[], float],
-        monotonic: Callable[[], float],
+        clock: Clock,
     ) -> None:
         self.address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
         self.respond = respond
-        self.now = now
+        self.now = clock.now
         self.connections = OpenConnections(
-            "the certificate server", monotonic, MAX_CONNECTIONS, MAX_CONNECTIONS_PER_ADDRESS
+            "the certificate server", clock, MAX_CONNECTIONS, MAX_CONNECTIONS_PER_ADDRESS
         )
         self._context = context
         super().__init__((address, port), _Handler)

@@ -89,9 +89,7 @@ class Registrar(Module):
         """
         port = self._bound[-1][1] if self._bound else self._settings.port
         context = https_context(self._files)
-        self._server = HttpsServer(
-            self._settings.address, port, context, self._answer, self.clock.now, self.clock.monotonic
-        )
+        self._server = HttpsServer(self._settings.address, port, context, self._answer, self.clock)
         self._bound[:] = [self._server.address]
         self._server.start()
 

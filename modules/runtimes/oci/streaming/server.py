@@ -54,7 +54,7 @@ class StreamingServer:
         self._lock = threading.Lock()
         self._threads: dict[OpenConnection, threading.Thread] = {}
         self._open = OpenConnections(
-            "the runtime's streaming server", clock.monotonic, MOST_CONNECTIONS, MOST_CONNECTIONS, _MOST_STREAMS
+            "the runtime's streaming server", clock, MOST_CONNECTIONS, MOST_CONNECTIONS, _MOST_STREAMS
         )
         self._thread = threading.Thread(target=self._accept, name="streaming", daemon=True)
 

@@ -5,6 +5,7 @@ from typing import cast
 
 import pytest
 
+from beehive.simulation import Simulation
 from modules.cloud.websocket.connection import WebsocketConnection
 from modules.cloud.websocket.opening_connections import OpeningConnections
 
@@ -23,7 +24,7 @@ def made(address: str) -> WebsocketConnection:
 
 @pytest.fixture
 def opening() -> OpeningConnections:
-    return OpeningConnections("--listen", lambda: 0.0, 4)
+    return OpeningConnections("--listen", Simulation().clock, 4)
 
 
 def begin(opening: OpeningConnections, connection: WebsocketConnection) -> None:

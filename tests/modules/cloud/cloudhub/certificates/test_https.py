@@ -27,19 +27,24 @@ TODAY = CLOCK.now()
 """Certificates are verified by OpenSSL, which knows the real time only."""
 
 
+class _DatedClock(StandingClock):
+    """At the moment of the recorded answers."""
+
+    def now(self) -> float:
+        return NOW
+
+
 class Server:
     """A server with an authority of its own."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.clock = StandingClock()
+        self.clock = _DatedClock()
         self.files = AuthorityFiles(directory / "tls")
         self.authority = open_authority(self.files, ["127.0.0.1"], TODAY - YEAR)
         enrolment = Enrolment(self.authority, NODES.__contains__, 3 * YEAR, unrefused, unrefused)
         context = https_context(self.files)
-        self.server = HttpsServer(
-            "127.0.0.1", 0, context, lambda request: enrolment.answer(request, TODAY), lambda: NOW, self.clock.monotonic
-        )
+        self.server = HttpsServer("127.0.0.1", 0, context, lambda request: enrolment.answer(request, TODAY), self.clock)
         self.server.start()
 
     def client(self, chain: Path | None = None) -> ssl.SSLContext:
@@ -161,7 +166,7 @@ def test_clients_that_say_nothing_or_nonsense_hold_up_nobody(server: Server) -> 
 def test_many_may_come_at_once(server: Server) -> None:
     """All of them are connected before the first is accepted."""
     context = https_context(server.files)
-    late = HttpsServer("127.0.0.1", 0, context, lambda _: pytest.fail("asked"), lambda: NOW, server.clock.monotonic)
+    late = HttpsServer("127.0.0.1", 0, context, lambda _: pytest.fail("asked"), server.clock)
     with ExitStack() as stack:
         for _ in range(100):
             stack.enter_context(socket.create_connection(late.address, timeout=DEADLINE))
