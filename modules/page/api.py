@@ -14,6 +14,7 @@ from modules.cloud.messages import LinkSession
 from modules.page.feeds import NAMES, Feeds
 from modules.page.picture import Picture
 from modules.page.pod_story import PodStories
+from modules.tools.fleet.rollouts import rollouts
 from modules.tools.fleet.rows import LONGEST, FleetPodRow, NodeRow
 from modules.tools.fleet.sentences import pods_sentence
 from modules.tools.printing.fields import JsonObject, objects_at, text_at
@@ -113,6 +114,9 @@ class FleetApi:
             case ("pods",):
                 self._feeds.look()
                 return _json(self._pods(request.first("q")))
+            case ("rollouts",):
+                self._feeds.look()
+                return _json(rollouts(self._picture.pods(), self._picture.rows()))
             case ("explain", namespace, name):
                 return _json(self._stories.story(namespace, name, self._now()))
             case ("log", namespace, name, container):

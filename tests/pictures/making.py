@@ -65,7 +65,7 @@ def trace_page(node: DemoNode, directory: Path) -> list[Path]:
 
 
 def fleet_pages(directory: Path) -> list[Path]:
-    """Make `page-fleet.png`, its dark and narrow ones, and `page-pod.png`, of a fleet with planted faults."""
+    """Make `page-fleet.png`, its dark and narrow ones, `page-pod.png` and `page-rollouts.png`, of planted faults."""
     made = []
     with fleet_page(directory) as page:
         for name, size in (("fleet", _WINDOW), ("fleet-dark", _WINDOW), ("fleet-narrow", _NARROW)):
@@ -82,6 +82,10 @@ def fleet_pages(directory: Path) -> list[Path]:
                     )
                     window.run(f"{pod}.querySelector('a').click()")
                     window.wait("Boolean(document.querySelector('.chain'))")
+                    window.picture(made[-1])
+                    made.append(directory / "page-rollouts.png")
+                    window.run("document.querySelector('nav a[href=\"/page/rollouts\"]').click()")
+                    window.wait("Boolean(document.querySelector('.four'))")
                     window.picture(made[-1])
     return made
 

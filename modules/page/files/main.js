@@ -7,11 +7,12 @@ import { node } from "./node.js";
 import { command } from "./parts.js";
 import { pod } from "./pod.js";
 import { pods } from "./pods.js";
+import { rollouts } from "./rollouts.js";
 import { duration, now, plain, setNow } from "./words.js";
 
 const PERIOD = 1000;
 const SLOW = 3000;
-const TABS = [["Fleet", "/page/"], ["Pods", "/page/pods"]];
+const TABS = [["Fleet", "/page/"], ["Pods", "/page/pods"], ["Rollouts", "/page/rollouts"]];
 const content = document.getElementById("content");
 const state = { rows: new Map(), head: {}, version: 0, isRead: false, query: "", trouble: "", asOf: 0, failed: 0, story: null, logs: new Map(), paint, about: {} };
 let timer = 0, turn = 0, said = "";
@@ -31,6 +32,7 @@ function view() {
   if (!page) return fleet(state, search);
   if (!state.story) return h("p", { class: "quiet lead" }, "reading");
   if (page === "nodes") return node(state.story);
+  if (page === "rollouts") return rollouts(state.story);
   if (page === "pods" && rest.length) return pod(state.story, state.logs, paint);
   return pods(state.story, state.query, search);
 }
@@ -38,7 +40,7 @@ function view() {
 function paint() {
   render(content, [view()].flat(Infinity).filter(Boolean));
   const page = parts()[0];
-  render(document.getElementById("nav"), TABS.map(([label, href]) => h("a", { href, "aria-current": (page === "pods") === (href === "/page/pods") ? "page" : null }, label)));
+  render(document.getElementById("nav"), TABS.map(([label, href]) => h("a", { href, "aria-current": (["pods", "rollouts"].includes(page) ? page : "") === href.slice(6) ? "page" : null }, label)));
   const late = state.failed ? `no answer for ${duration(now() - state.failed)}, trying again` : state.trouble ? `${plain(state.trouble)}${state.asOf ? ` · as of ${duration(now() - state.asOf)} ago` : ""}` : "live";
   render(document.getElementById("live"), [h("i", { class: late === "live" ? "" : "late" }), late]);
   document.body.classList.toggle("stale", late !== "live");
@@ -60,7 +62,7 @@ async function readFleet() {
 
 async function readStory() {
   const [page, ...rest] = parts(), encoded = rest.map(encodeURIComponent).join("/");
-  const asked = page === "nodes" ? `nodes/${encoded}` : rest.length ? `explain/${encoded}` : `pods?q=${encodeURIComponent(state.query)}`;
+  const asked = page === "nodes" ? `nodes/${encoded}` : page === "rollouts" ? page : rest.length ? `explain/${encoded}` : `pods?q=${encodeURIComponent(state.query)}`;
   const at = turn, story = await ask(asked);
   if (at === turn) {
     if (story.now) setNow(story.now);
@@ -104,7 +106,7 @@ function ended(why) {
   render(document.getElementById("live"), ["signed out"]);
 }
 
-const KEYS = { f: "/page/", p: "/page/pods" };
+const KEYS = { f: "/page/", p: "/page/pods", r: "/page/rollouts" };
 let before = "";
 
 function pressed(event) {

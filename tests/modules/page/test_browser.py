@@ -61,7 +61,8 @@ class Looked:
 def looked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Looked]:
     """Start a cloudcore with faults, its page, and a browser."""
     directory, clock = tmp_path_factory.mktemp("page"), RealClock()
-    with Stub(directory) as stub, stub.edge("kiel-01"):
+    without = "none"  # or the pod whose owner does not exist were collected
+    with Stub(directory, controllers=without) as stub, stub.edge("kiel-01"):
         plant(stub)
         client = RestClient(stub.config.control_socket)
         page = PageServer(client, ControlLinks(stub.client), clock, About("here", "1", "cloudcore"))
@@ -86,15 +87,22 @@ def plant(stub: Stub) -> None:
         manifest("Node", "kiel-01", {}, labels={"topology.kubernetes.io/zone": "kiel"}),
         manifest("Node", "kiel-02", {"unschedulable": True}, annotations=annotations),
         manifest("Pod", "crasher", {"nodeName": "kiel-01", "containers": [{"name": "c", "image": "web:1"}]}),
+        manifest(
+            "Pod",
+            "owned",
+            {"nodeName": "kiel-01", "containers": [{"name": "c", "image": "web:1"}]},
+            ownerReferences=[{"apiVersion": "v1", "kind": "Odd", "name": ODD, "uid": "u", "controller": True}],
+        ),
         manifest("Pod", "lost", {"nodeSelector": {"no": "where"}, "containers": [{"name": "c", "image": "web:1"}]}),
     ]
     for item in stub.client.run(Apply(documents)):
         assert not item.error, item.error
     client = RestClient(stub.config.control_socket)
     statuses = [{"name": "c", "ready": False, "restartCount": 3, "image": "web:1", "imageID": "", "state": WAITING}]
-    path = "/api/v1/namespaces/default/pods/crasher/status"
     patch = {"status": {"phase": "Running", "containerStatuses": statuses, "message": ODD}}
-    client.request("PATCH", path, body=patch, content_type="application/merge-patch+json")
+    for pod in ("crasher", "owned"):
+        path = f"/api/v1/namespaces/default/pods/{pod}/status"
+        client.request("PATCH", path, body=patch, content_type="application/merge-patch+json")
     status = {"status": {"nodeInfo": {"osImage": ODD, "kubeletVersion": "v1.32.10-edgecore-0.3.0"}}}
     client.request("PATCH", "/api/v1/nodes/kiel-01/status", body=status, content_type="application/merge-patch+json")
 
@@ -129,13 +137,16 @@ def test_each_question_is_answered_a_click_from_the_first_page(looked: Looked) -
     window.wait("location.search === '?q=lost' && document.querySelectorAll('td a.name').length === 1")
     looked.follow("default/lost")
     looked.sentence("default/lost")
+    looked.follow("Rollouts")
+    assert looked.sentence("workloads run") == "0 of 1 workloads run; 1 fails on some node."
+    window.wait("document.querySelector('main').textContent.includes('CrashLoopBackOff on 1 pod: owned on kiel-01')")
     looked.follow("Fleet")
     looked.sentence("nodes is connected")
 
 
 def test_no_text_of_others_becomes_markup_or_leaves_the_page(looked: Looked) -> None:
     window = looked.window
-    for path in ("/page/", "/page/nodes/kiel-01", "/page/pods", "/page/pods/default/crasher"):
+    for path in ("/page/", "/page/nodes/kiel-01", "/page/pods", "/page/rollouts", "/page/pods/default/crasher"):
         window.run("history.pushState(null, '', arguments[0]); dispatchEvent(new PopStateEvent('popstate'))", path)
         window.wait("Boolean(document.getElementById('sentence'))")
         window.wait("!document.body.textContent.includes('reading')")
@@ -162,7 +173,7 @@ def test_the_search_says_what_is_wrong_with_it(looked: Looked) -> None:
 
 def test_the_narrow_and_the_dark_page_need_no_sideways_scrolling(looked: Looked) -> None:
     window = looked.window
-    for path in ("/page/", "/page/nodes/kiel-01", "/page/pods/default/crasher"):
+    for path in ("/page/", "/page/nodes/kiel-01", "/page/rollouts", "/page/pods/default/crasher"):
         window.run("history.pushState(null, '', arguments[0]); dispatchEvent(new PopStateEvent('popstate'))", path)
         window.wait("Boolean(document.getElementById('sentence'))")
         for width in (390, 1280):

@@ -205,6 +205,12 @@ def test_a_node_and_pods_as_the_page_asks_for_them(page: Page) -> None:
     assert (answer.status, b"there is no node n2" in answer.body) == (404, True)
 
 
+def test_the_workloads_are_counted(page: Page) -> None:
+    assert page.get("/page/v1/rollouts") == {
+        "sentence": "There are no workloads: no pod has a controller.", "rows": [], "more": 0,
+    }  # fmt: skip
+
+
 def test_without_a_cloudcore_the_error_says_so(page: Page) -> None:
     answer = page.ask("/page/v1/explain/a/b", authorization=f"Bearer {page.key()}")
     assert (answer.status, b"cannot reach the server" in answer.body) == (502, True)

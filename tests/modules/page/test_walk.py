@@ -42,3 +42,14 @@ def test_each_question_is_one_click_from_the_first_page(tmp_path: Path) -> None:
         window.keys("is:away version:0.2", "#q")
         window.wait("document.querySelectorAll('.rows .row').length < 10")
         assert window.run("return location.search") == "?q=is%3Aaway%20version%3A0.2"
+
+        window.run("[...document.querySelectorAll('nav a')].find((each) => each.textContent === 'Rollouts').click()")
+        window.wait(
+            f"{said}.startsWith('0 of 3 workloads run; 2 fail on some node, 1 has pods on nodes that are away')"
+        )
+        text = str(window.run("return document.querySelector('main').innerText"))
+        assert "6 run it · 2 fail" in text
+        assert "9 have not heard" in text
+        assert "ImagePullBackOff on 2 pods: scanner-9fq8c on rostock-04, scanner-x2k4f on bremen-02" in text
+        window.run("[...document.querySelectorAll('a')].find((each) => each.textContent === 'prices-7c9d4').click()")
+        window.wait(f"{said}.startsWith('default/prices-7c9d4')")

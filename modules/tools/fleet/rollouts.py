@@ -1,0 +1,125 @@
+"""Which workloads do not run everywhere, on which nodes, and why: pods by the controller that owns them.
+
+A pod on a node that is away is neither good nor bad: its node has not been heard, and that is counted apart.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from modules.tools.fleet.findings import shared_by
+from modules.tools.fleet.rows import FleetPodRow, NodeRow
+from modules.tools.fleet.states import AWAY, NEVER
+
+_UNDER_WAY: Final = ("Pending", "ContainerCreating", "PodInitializing", "Running", "Terminating")
+_BEGINS: Final = "Init:"
+_MOST_ROWS: Final = 200
+_MOST_REASONS: Final = 8
+_MOST_PODS: Final = 20
+
+
+class FailingPods(msgspec.Struct, frozen=True):
+    """Pods of a workload that fail for the same reason."""
+
+    status: str
+    """What kubectl prints of them."""
+    shared: str
+    """What all their nodes share, and not all nodes of the fleet; empty for nothing, and for one node."""
+    pods: Sequence[FleetPodRow]
+    more: int
+    """Pods beyond these."""
+
+
+class RolloutRow(msgspec.Struct, frozen=True):
+    """A workload: its pods in four parts."""
+
+    namespace: str
+    owner: str
+    """Kind and name."""
+    images: Sequence[str]
+    """Of the first containers of its pods; several while it is rolled out."""
+    run: int
+    under_way: int
+    fail: int
+    unheard: int
+    """Pods whose nodes are away."""
+    failing: Sequence[FailingPods]
+
+
+class Rollouts(msgspec.Struct, frozen=True):
+    """All workloads that have a pod, those that fail first."""
+
+    sentence: str
+    rows: Sequence[RolloutRow]
+    more: int
+    """Workloads beyond these."""
+
+
+def rollouts(pods: Sequence[FleetPodRow], nodes: Sequence[NodeRow]) -> Rollouts:
+    """Return the workloads of a fleet."""
+    known = {each.name: each for each in nodes}
+    workloads: defaultdict[tuple[str, str], list[FleetPodRow]] = defaultdict(list)
+    for pod in pods:
+        if pod.owner:
+            workloads[pod.namespace, pod.owner].append(pod)
+    rows = [_row(namespace, owner, found, known) for (namespace, owner), found in workloads.items()]
+    rows.sort(key=lambda row: (-row.fail, -row.under_way, -row.unheard, row.namespace, row.owner))
+    return Rollouts(_sentence(rows), rows[:_MOST_ROWS], max(0, len(rows) - _MOST_ROWS))
+
+
+def _row(namespace: str, owner: str, pods: Sequence[FleetPodRow], nodes: Mapping[str, NodeRow]) -> RolloutRow:
+    parts: defaultdict[str, list[FleetPodRow]] = defaultdict(list)
+    for pod in sorted(pods, key=lambda each: each.key):
+        parts[_part(pod, nodes.get(pod.node))].append(pod)
+    reasons: defaultdict[str, list[FleetPodRow]] = defaultdict(list)
+    for pod in parts["fail"]:
+        reasons[pod.status].append(pod)
+    most = sorted(reasons.items(), key=lambda each: (-len(each[1]), each[0]))[:_MOST_REASONS]
+    return RolloutRow(
+        namespace=namespace,
+        owner=owner,
+        images=sorted({each.image for each in pods if each.image})[:_MOST_REASONS],
+        run=len(parts["run"]),
+        under_way=len(parts["under way"]),
+        fail=len(parts["fail"]),
+        unheard=len(parts["unheard"]),
+        failing=[
+            FailingPods(status, _shared(found, nodes), found[:_MOST_PODS], max(0, len(found) - _MOST_PODS))
+            for status, found in most
+        ],
+    )
+
+
+def _part(pod: FleetPodRow, node: NodeRow | None) -> str:
+    if node is not None and node.state in (AWAY, NEVER):
+        return "unheard"
+    if not pod.is_troubled:
+        return "run"
+    return "under way" if pod.status in _UNDER_WAY or pod.status.startswith(_BEGINS) else "fail"
+
+
+def _shared(pods: Sequence[FleetPodRow], nodes: Mapping[str, NodeRow]) -> str:
+    found = {each.node: nodes[each.node] for each in pods if each.node in nodes}
+    shared = shared_by(list(found.values())) if len(found) > 1 else ""
+    return shared if shared != shared_by(list(nodes.values()) or [NodeRow("", "")]) else ""
+
+
+def _sentence(rows: Sequence[RolloutRow]) -> str:
+    if not rows:
+        return "There are no workloads: no pod has a controller."
+    counts = {
+        "fail": sum(row.fail > 0 for row in rows),
+        "under way": sum(row.fail == 0 and row.under_way > 0 for row in rows),
+        "unheard": sum(row.fail == row.under_way == 0 and row.unheard > 0 for row in rows),
+    }
+    good = len(rows) - sum(counts.values())
+    if good == len(rows):
+        return f"All {good} workloads run." if good > 1 else "The workload runs."
+    said = {
+        "fail": f"{counts['fail']} {'fails' if counts['fail'] == 1 else 'fail'} on some node",
+        "under way": f"{counts['under way']} {'is' if counts['under way'] == 1 else 'are'} under way",
+        "unheard": f"{counts['unheard']} {'has' if counts['unheard'] == 1 else 'have'} pods on nodes that are away",
+    }
+    return f"{good} of {len(rows)} workloads run; {', '.join(said[part] for part in said if counts[part])}."
