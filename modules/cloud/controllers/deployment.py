@@ -121,6 +121,8 @@ class _Pass:
             annotations[REVISION] = str(revision_of(self._sets.new))
         write = update_status(deployment, status, annotations)
         again_at = times_out_at(deployment, status) if deployment["spec"].get("paused") is not True else None
+        if again_at is not None and again_at <= self._now:  # one that is being deleted, or scaled, does not time out
+            again_at = None
         return ReconcilePlan(tuple(self._writes), write, again_at=again_at)
 
     def _note_pause(self) -> None:

@@ -28,6 +28,8 @@ _MOST_AT_ONCE: Final = 64
 """Objects that are looked at before others have their turn on the thread."""
 _STEADY: Final = 100
 """Looks at an object, each with something to do, after which there is a second between them."""
+_NOT_AT_ONCE: Final = 1.0
+"""Seconds until the next look at an object whose plan names a time that is over; it would be looked at without end."""
 _GATHERED: Final = ("Service",)
 """Kinds whose objects rest for a second after a write, so that the pods of a rollout are few writes."""
 _OTHERS: Final = (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND)
@@ -123,11 +125,12 @@ class Engine:
         if key in self._running or key in self._awaited:
             return  # it is looked at after that
         about = self.view.find(key)
-        plan = self._controllers[key.kind](self.view, key, self._now())
+        now = self._now()
+        plan = self._controllers[key.kind](self.view, key, now)
         for note in plan.events if about else ():
             self._record(about, note)  # type: ignore[arg-type]
         if plan.again_at is not None:
-            self.queue.add_at(key, plan.again_at)
+            self.queue.add_at(key, plan.again_at if plan.again_at > now else now + _NOT_AT_ONCE)
         if not plan.writes and plan.status is None:
             self._settle(key)
             if about is None and plan.again_at is None:

@@ -17,6 +17,7 @@ from modules.cloud.controllers.engine import Engine
 from modules.cloud.controllers.pods import is_ready
 from modules.cloud.controllers.registry import ALL, CONTROLLERS, MADE
 from modules.cloud.controllers.view import controller_of
+from modules.cloud.storage.object_storage import ObjectEvent
 from modules.cloud.storage.watch_history import ObjectChanged
 
 FOLLOWED = frozenset((*CONTROLLERS, *MADE))
@@ -169,11 +170,14 @@ class Site:
     def _publish(self) -> None:
         """Tell the controllers of the changes, in order but later."""
         for event in self.cluster.storage.take_events():
-            changed = ObjectChanged(event.type, event.new, event.old)
-            if changed.kind in FOLLOWED:
-                self._queues[2].append(lambda changed=changed: self.engine.take(changed))  # type: ignore[misc]
+            self._published(event)
             for check in self.checks:
                 check(self)
+
+    def _published(self, event: ObjectEvent) -> None:
+        changed = ObjectChanged(event.type, event.new, event.old)
+        if changed.kind in FOLLOWED:
+            self._queues[2].append(lambda: self.engine.take(changed))
 
     def _next_of_nodes(self) -> float | None:
         return min((at for at, _ in self._duties()), default=None)
