@@ -25,7 +25,7 @@ ANSWERS: Final = {
     "delete": "",
     "describe": "",
     "diff": "",
-    "drain": "`cordon` the node, then `delete` its pods: their controllers make others elsewhere",
+    "drain": "",
     "edit": "",
     "events": "",
     "exec": "",

@@ -55,6 +55,7 @@ VERBS: Final = {
     "rollout": VerbCommand("show, undo, restart, pause and resume rollouts of workloads", f"{_HERE}.rollout"),
     "cordon": VerbCommand("let no more pods onto a node", f"{_HERE}.node_scheduling"),
     "uncordon": VerbCommand("let pods onto a node again", f"{_HERE}.node_scheduling"),
+    "drain": VerbCommand("let no more pods onto a node, and evict those that are there", f"{_HERE}.drain"),
     "taint": VerbCommand("set and remove taints of nodes", f"{_HERE}.taint"),
     "api-resources": VerbCommand("list the resources of the server", f"{_HERE}.api_resources"),
     "api-versions": VerbCommand("list the API versions of the server", f"{_HERE}.api_versions"),

@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from modules.tools.kubectl import arguments
-from modules.tools.kubectl.errors import StatusError, UsageError
+from modules.tools.kubectl.errors import KubectlError, StatusError, UsageError
 from modules.tools.kubectl.output import DRY_RUN
 from modules.tools.kubectl.resources import Listing, ObjectRef, fetch_refs, ref
 from modules.tools.kubectl.rest import MERGE_PATCH
 from modules.tools.kubectl.session import Session, report
-from modules.tools.printing.fields import value_at
+from modules.tools.printing.fields import JsonObject, value_at
 from modules.tools.printing.terminal import print_lines
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from modules.tools.kubectl.parser import VerbParser
 
 
@@ -26,13 +28,28 @@ def add(parser: VerbParser) -> None:
 
 def run(session: Session, chosen: Any) -> int:
     """Mark nodes; return 1 when one could not be marked."""
-    unschedulable = chosen.verb == "cordon"
+    _, errors = mark(session, chosen, wanted_nodes(session, chosen), unschedulable=chosen.verb == "cordon")
+    return report(session, errors)
+
+
+def wanted_nodes(session: Session, chosen: Any) -> list[ObjectRef | Listing]:
+    """Return the nodes that the words of a command, or its selector, mean.
+
+    Raises:
+        UsageError: it has neither, or both.
+    """
     nodes = session.discovery.one("nodes")
     if bool(chosen.words) == bool(chosen.selector):
         raise UsageError("names of nodes are wanted, or -l")
-    wanted: list[ObjectRef | Listing] = [ref(session, nodes, name.removeprefix("node/")) for name in chosen.words]
     if chosen.selector:
-        wanted = [Listing(nodes, "", (("labelSelector", chosen.selector),))]
+        return [Listing(nodes, "", (("labelSelector", chosen.selector),))]
+    return [ref(session, nodes, name.removeprefix("node/")) for name in chosen.words]
+
+
+def mark(
+    session: Session, chosen: Any, wanted: Sequence[ObjectRef | Listing], *, unschedulable: bool
+) -> tuple[list[tuple[ObjectRef, JsonObject]], list[KubectlError]]:
+    """Let pods onto nodes, or no more pods, and say so; return the nodes, and what has failed."""
     found, errors = fetch_refs(session, wanted)
     word = "cordoned" if unschedulable else "uncordoned"
     for node, obj in found:
@@ -45,4 +62,4 @@ def run(session: Session, chosen: Any) -> int:
             print_lines([f"{node} {'already ' if already else ''}{word}{DRY_RUN[chosen.dry_run]}"])
         except StatusError as error:
             errors.append(error)
-    return report(session, errors)
+    return found, errors

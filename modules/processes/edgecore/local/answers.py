@@ -16,7 +16,7 @@ ANSWERS: Final[dict[str, str]] = {
     "explain": "the schemas are the cloud's: `cloudcore explain pod.spec`",
     "cordon": "it is the cloud's: `cloudcore cordon NODE`",
     "uncordon": "it is the cloud's: `cloudcore uncordon NODE`",
-    "drain": "it is the cloud's: `cloudcore cordon NODE`, then `cloudcore delete` its pods",
+    "drain": "it is the cloud's: `cloudcore drain NODE`",
     "taint": "it is the cloud's: `cloudcore taint`",
     "debug": "`edgecore exec POD -- COMMAND` runs a command in a container, `edgecore doctor` checks the node",
     "cluster-info": "this is one node; `edgecore doctor` says what its cloud is, and how the link to it is",

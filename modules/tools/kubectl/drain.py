@@ -1,0 +1,167 @@
+"""`drain`: lets no more pods onto nodes, and evicts those that are there, as their PodDisruptionBudgets allow."""
+
+from __future__ import annotations
+
+import time
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+from modules.tools.kubectl import arguments
+from modules.tools.kubectl.drain_plan import DrainOptions, drain_plan, pod_name
+from modules.tools.kubectl.durations import end_of, seconds_of
+from modules.tools.kubectl.errors import KubectlError, StatusError, TimedOutError
+from modules.tools.kubectl.node_scheduling import mark, wanted_nodes
+from modules.tools.kubectl.output import DRY_RUN
+from modules.tools.kubectl.resources import Listing, ObjectRef, objects_of
+from modules.tools.kubectl.session import Session, report
+from modules.tools.printing.fields import JsonObject, objects_at, text_at
+from modules.tools.printing.terminal import print_lines
+
+if TYPE_CHECKING:
+    from modules.tools.kubectl.parser import VerbParser
+
+RETRY_SECONDS: Final = 5
+"""After which an eviction is tried again that a budget does not allow."""
+POLL_SECONDS: Final = 1.0
+
+
+def add(parser: VerbParser) -> None:
+    """Add the options."""
+    parser.add_argument("words", nargs="*", metavar="NODE", help="names of nodes")
+    arguments.add_selectors(parser, fields=False)
+    arguments.add_dry_run(parser)
+    parser.add_argument("--pod-selector", default="", metavar="LABELS", help="evict only pods with these labels")
+    parser.flag("--ignore-daemonsets", text="leave the pods of DaemonSets, which would be made again")
+    parser.flag("--delete-emptydir-data", text="evict pods with emptyDir volumes, too; their data is lost")
+    parser.flag("--force", text="evict pods without a controller, too; nothing makes them again")
+    parser.flag("--disable-eviction", text="delete the pods, whatever their PodDisruptionBudgets say")
+    parser.add_argument(
+        "--grace-period", type=int, default=-1, metavar="SECONDS", help="given to pods to end (default: their own)"
+    )
+    parser.add_argument("--timeout", default="0", metavar="DURATION", help="longest wait: 90s, 5m (default: no limit)")
+    parser.absent("--chunk-size", "the pods of a node are listed in parts of 500")
+    parser.absent("--skip-wait-for-delete-timeout", "`--timeout` ends the wait for pods that do not end")
+
+
+def run(session: Session, chosen: Any) -> int:
+    """Drain the nodes; return 1 when one could not be drained."""
+    nodes, errors = mark(session, chosen, wanted_nodes(session, chosen), unschedulable=True)
+    if errors:
+        return report(session, errors)
+    ends = end_of(chosen.timeout) if seconds_of(chosen.timeout) else None
+    left = []
+    for node, obj in nodes:
+        try:
+            _Drain(session, chosen, node, obj, ends).run()
+            print_lines([f"{node} drained{DRY_RUN[chosen.dry_run]}"])
+        except KubectlError as error:
+            left.append(node.name)
+            errors.append(error)
+            session.say(f'error: unable to drain node "{node.name}" due to error: {error.text}, continuing command...')
+    if left:
+        session.say("\n".join(["There are pending nodes to be drained:", *(f" {name}" for name in left)]))
+    return report(session, errors)
+
+
+class _Drain:
+    """The draining of a node."""
+
+    def __init__(self, session: Session, chosen: Any, node: ObjectRef, obj: JsonObject, ends: float | None) -> None:
+        self._session = session
+        self._chosen = chosen
+        self._node = node
+        self._ends = ends
+        self._pods = session.discovery.one("pods")
+        self._is_silent = any(
+            one.get("type") == "Ready" and one.get("status") == "Unknown"
+            for one in objects_at(obj, "status.conditions")
+        )
+        """Whether the node does not answer."""
+
+    def run(self) -> None:
+        """Evict the pods, and wait until they are gone.
+
+        Raises:
+            KubectlError: not all may be evicted, or the time is over.
+        """
+        chosen = self._chosen
+        options = DrainOptions(chosen.ignore_daemonsets, chosen.delete_emptydir_data, chosen.force)
+        plan = drain_plan(self._present(), options)
+        if plan.errors:
+            raise KubectlError(plan.errors[0] if len(plan.errors) == 1 else f"[{', '.join(plan.errors)}]")
+        if plan.warnings:
+            self._session.say(f"Warning: {plan.warnings}")
+        if chosen.dry_run == "client":
+            print_lines([f"evicting pod {pod_name(pod)} (dry run)" for pod in plan.pods])
+            return
+        if self._is_silent and plan.pods:
+            self._session.say(f'Warning: node "{self._node.name}" does not answer: its pods end when it is back')
+        due = plan.pods
+        going: dict[str, JsonObject] = {}
+        while due or going:
+            due = [pod for pod in due if not self._evicted(pod, going)]
+            self._drop_gone(going)
+            if due or going:
+                self._pause(RETRY_SECONDS if due else POLL_SECONDS)
+
+    def _present(self) -> list[JsonObject]:
+        query = [("fieldSelector", f"spec.nodeName={self._node.name}")]
+        if self._chosen.pod_selector:
+            query.append(("labelSelector", self._chosen.pod_selector))
+        return objects_of(self._session, Listing(self._pods, "", tuple(query)))[0]
+
+    def _evicted(self, pod: JsonObject, going: dict[str, JsonObject]) -> bool:
+        """Evict a pod, and note that it is going; return whether that need not be tried again."""
+        namespace, name = text_at(pod, "metadata.namespace"), text_at(pod, "metadata.name")
+        print_lines([f"evicting pod {pod_name(pod)}"])
+        try:
+            self._request(namespace, name)
+        except StatusError as error:
+            if error.is_not_found:
+                return True
+            what = f'error when evicting pods/"{name}" -n "{namespace}"'
+            if error.code != HTTPStatus.TOO_MANY_REQUESTS:
+                raise KubectlError(f"{what}: {error.text}") from error
+            self._session.say(f"{what} (will retry after {RETRY_SECONDS}s): {error.text}")
+            return False
+        if self._chosen.dry_run == "server":
+            self._say_gone(name)
+        elif not self._is_silent:
+            going[text_at(pod, "metadata.uid")] = pod
+        return True
+
+    def _request(self, namespace: str, name: str) -> None:
+        options: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1"}
+        if self._chosen.grace_period >= 0:
+            options["gracePeriodSeconds"] = self._chosen.grace_period
+        if self._chosen.dry_run == "server":
+            options["dryRun"] = ["All"]
+        client = self._session.client
+        if self._chosen.disable_eviction:
+            client.request("DELETE", self._pods.path(namespace, name), body=options)
+            return
+        body = {
+            "kind": "Eviction",
+            "apiVersion": "policy/v1",
+            "metadata": {"name": name, "namespace": namespace},
+            "deleteOptions": options,
+        }
+        client.request("POST", self._pods.path(namespace, name, "eviction"), body=body)
+
+    def _drop_gone(self, going: dict[str, JsonObject]) -> None:
+        """Say which pods are gone, and forget them."""
+        if not going:
+            return
+        present = {text_at(pod, "metadata.uid") for pod in self._present()}
+        for uid in [uid for uid in going if uid not in present]:
+            self._say_gone(text_at(going.pop(uid), "metadata.name"))
+
+    def _say_gone(self, name: str) -> None:
+        done = "deleted" if self._chosen.disable_eviction else "evicted"
+        print_lines([f"pod/{name} {done}{DRY_RUN[self._chosen.dry_run]}"])
+
+    def _pause(self, seconds: float) -> None:
+        left = seconds if self._ends is None else self._ends - time.monotonic()
+        if left <= 0:
+            raise TimedOutError(f"global timeout reached: {self._chosen.timeout}")
+        time.sleep(min(seconds, left))
