@@ -29,9 +29,16 @@ def insufficient_beside(
     pod: Pod, used: Mapping[str, Fraction], allocatable: Mapping[str, Fraction]
 ) -> tuple[str, str] | None:
     """Return the same as `insufficient_resource`, given the resources that other pods use (`used_resources`)."""
+    return insufficient_amount(pod_requests(pod), used, allocatable)
+
+
+def insufficient_amount(
+    requests: Amounts, used: Mapping[str, Fraction], allocatable: Mapping[str, Fraction]
+) -> tuple[str, str] | None:
+    """Return the same as `insufficient_beside`, given the requests of the pod."""
     if not allocatable:
         return None
-    wanted: Amounts = {_PODS: Fraction(1), **pod_requests(pod)}
+    wanted: Amounts = {_PODS: Fraction(1), **requests}
     for name in sorted(wanted, key=lambda name: (name != _PODS, name)):
         amount, there = wanted[name], allocatable.get(name, Fraction())
         if amount > 0 and used.get(name, Fraction()) + amount > there:
@@ -42,11 +49,14 @@ def insufficient_beside(
 def taken_host_port(pod: Pod, others: Iterable[Pod]) -> Port | None:
     """Return the first host port of a pod that another pod uses; None when all are free."""
     wanted = host_ports(pod)
-    if not wanted:
-        return None
+    return taken_port(wanted, map(host_ports, others)) if wanted else None
+
+
+def taken_port(wanted: Sequence[Port], used: Iterable[Sequence[Port]]) -> Port | None:
+    """Return the first of the wanted ports that is used, given the ports of each pod."""
     taken: dict[tuple[str, int], set[str]] = {}
-    for other in others:
-        for address, protocol, number in host_ports(other):
+    for ports in used:
+        for address, protocol, number in ports:
             taken.setdefault((protocol, number), set()).add(address)
     return next((port for port in wanted if _is_taken(port[0], taken.get(port[1:], set()))), None)
 

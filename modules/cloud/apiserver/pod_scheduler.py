@@ -17,6 +17,7 @@ from modules.cloud.apiserver.pod_scheduled import (
     with_node,
 )
 from modules.cloud.apiserver.scheduler import Placer
+from modules.cloud.apiserver.scheduling.rooms import Fleet
 from modules.cloud.storage.object_storage import Storage
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ _log = logging.getLogger(__name__)
 
 _POD: Final = kind_named("Pod")
 _NODE: Final = kind_named("Node")
+_NAMESPACE: Final = kind_named("Namespace")
 
 
 class PodScheduler:
@@ -55,6 +57,7 @@ class PodScheduler:
         self._clock = clock
         self._default_node = default_node
         self._is_enabled = is_enabled
+        self._fleet = Fleet()
 
     def placed(self, obj: JsonObject, placer: Placer | None = None) -> JsonObject:
         """Return the object; a pod without a node gets one, or the condition that there is none.
@@ -101,4 +104,14 @@ class PodScheduler:
         return self._is_enabled and has_default_scheduler(pod)
 
     def _placer(self) -> Placer:
-        return Placer(self._storage.list(_NODE), self._storage.list(_POD))
+        """Return a placer that knows the present nodes, pods and namespaces; what has not changed is not read again."""
+        storage, fleet = self._storage, self._fleet
+        fleet.set_nodes(storage.list(_NODE))
+        fleet.namespaces = {
+            str(one["metadata"]["name"]): one["metadata"].get("labels") or {} for one in storage.list(_NAMESPACE)
+        }
+        for name in fleet.rooms:
+            change = storage.last_change_of_pods(name)
+            if fleet.is_outdated(name, change):
+                fleet.set_pods(name, [storage.get(key) for key in storage.pods_of(name)], change)
+        return Placer(fleet)

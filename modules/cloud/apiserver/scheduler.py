@@ -1,37 +1,39 @@
 """A small scheduler: the node of a pod that names none.
 
 A node fits if its labels, taints, resources and ports fit the pod, by the kubelet's own predicates, so that the node
-admits the pod. Among fitting nodes, ready ones are preferred, then the one with the fewest pods, then the first by
-name: the same objects give the same node. Preferences (preferred affinity, topology spread, affinity between pods,
-priority, preemption) are not read. A node that is not ready is taken when no ready one fits: an edge node may be
-offline for long, and gets the pod when it connects.
+admits the pod, and if the rules about other pods allow it: affinity, anti-affinity, topology spread. Among fitting
+nodes, ready ones are preferred, then the one with the highest score (kube-scheduler's), then the one with the fewest
+pods, then the first by name: the same objects give the same node. Priority and preemption are not read. A node that is
+not ready is taken when no ready one fits: an edge node may be offline for long, and gets the pod when it connects.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from fractions import Fraction
 from typing import Final, NamedTuple
 
 import msgspec
 
-from edged.admission.general_predicates import insufficient_beside, taken_host_port, used_resources
+from edged.admission.general_predicates import insufficient_amount, taken_port
 from edged.admission.tolerations import tolerates
-from edged.api import Node, Pod, QuantityError, Taint, parse_quantity
+from edged.api import Pod, Taint
 from edged.pods.node_selector import pod_fits_node
-from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.conversion import convert
 from modules.apimachinery.kinds import JsonObject
 from modules.cloud.apiserver.pod_scheduled import is_gated
+from modules.cloud.apiserver.scheduling.pod_affinity import PodRules
+from modules.cloud.apiserver.scheduling.rooms import PODS, Fleet, PodDemand, Room, demand_of, has_ended
+from modules.cloud.apiserver.scheduling.scores import Scorer
+from modules.cloud.apiserver.scheduling.topology_spread import SpreadRules
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 
 _UNSCHEDULABLE: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _HARD: Final = ("NoSchedule", "NoExecute")
-_ENDED: Final = ("Succeeded", "Failed")
-_PODS: Final = "pods"
 _LONGEST_REASON: Final = 1024
 """Characters of a reason (those of an Event's message); nodes choose the keys of their taints."""
 _UNREADABLE: Final = "node(s) had amounts that cannot be read"
 _NO_NODE: Final = "no nodes available to schedule pods"
+_MISPLACED: Final = "node(s) didn't match Pod's node affinity/selector"
+_BY_NAME: Final = "metadata.name"
 
 
 class Placement(NamedTuple):
@@ -44,69 +46,137 @@ class Placement(NamedTuple):
 
 
 class Placer:
-    """Places pods one after another; nodes and pods are read once for all of them.
+    """Places pods one after another, and counts each where it goes.
 
     Args:
-        nodes: all nodes.
-        pods: all pods.
+        fleet: all nodes with their pods.
     """
 
-    def __init__(self, nodes: Sequence[JsonObject], pods: Iterable[JsonObject]) -> None:
-        self._nodes = nodes
-        self._on_node: defaultdict[str, list[JsonObject]] = defaultdict(list)
-        for pod in pods:
-            if not _has_ended(pod):
-                self._on_node[str((pod.get("spec") or {}).get("nodeName") or "")].append(pod)
-        self._rooms: dict[str, _Room | None] = {}
-        """The nodes that were read, with their pods; None for a node with an invalid status."""
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
         self._refused: dict[bytes, Placement] = {}
-        """The placement of pods that fit nowhere, by their spec: later ones find less room, not more."""
+        """The placement of pods without rules about others that fit nowhere: later ones find less room, not more."""
+
+    @classmethod
+    def of(cls, nodes: Sequence[JsonObject], pods: Iterable[JsonObject]) -> "Placer":
+        """Return a placer for nodes with pods."""
+        fleet = Fleet()
+        fleet.set_nodes(nodes)
+        by_node: dict[str, list[JsonObject]] = {}
+        for pod in pods:
+            by_node.setdefault(str((pod.get("spec") or {}).get("nodeName") or ""), []).append(pod)
+        for name in fleet.rooms.keys() & by_node.keys():
+            fleet.set_pods(name, by_node[name])
+        return cls(fleet)
 
     def place(self, pod: JsonObject) -> Placement:
-        """Return the node of a pod that has none, and count it there."""
-        if not self._nodes:
+        """Return the node of a pod that has none, and count it there.
+
+        Raises:
+            BadRequestError, QuantityError: it is not a pod.
+        """
+        if not self._fleet.rooms:
             return Placement("", _NO_NODE)
-        spec = msgspec.json.encode(pod.get("spec"))
-        placement = self._refused.get(spec)
+        spec = pod.get("spec") or {}
+        metadata = pod["metadata"]
+        about = msgspec.json.encode((spec, metadata.get("labels"), metadata.get("namespace")))
+        placement = self._refused.get(about)
         if placement is None:
-            placement = self._placement(convert(pod, Pod, "Pod"))
+            attempt = _Attempt(pod, self._fleet)
+            placement = attempt.placement()
             if placement.node:
-                self._on_node[placement.node].append(pod)
-                self._rooms.pop(placement.node, None)
-            else:
-                self._refused[spec] = placement
+                self._fleet.assume(placement.node, pod, attempt.demand)
+            elif not attempt.demand.affinity and not spec.get("topologySpreadConstraints"):
+                self._refused[about] = placement
         return placement
 
-    def _placement(self, pod: Pod) -> Placement:
-        reasons: Counter[str] = Counter()
-        for node in sorted(self._nodes, key=lambda node: _rank(node, self._on_node)):
-            reason = self._refusal(pod, node)
-            if not reason:
-                return Placement(str(node["metadata"]["name"]))
-            reasons[reason] += 1
+
+class _Attempt:
+    """One look for the node of a pod."""
+
+    def __init__(self, obj: JsonObject, fleet: Fleet) -> None:
+        self._obj = obj
+        self._fleet = fleet
+        self._pod = convert(obj, Pod, "Pod")
+        self.demand: PodDemand = demand_of(obj, self._pod)
+        self._rules = PodRules(self.demand, fleet)
+        constraints = (obj.get("spec") or {}).get("topologySpreadConstraints") or ()
+        self._spread = SpreadRules(self.demand, constraints, fleet, self._fits, lambda room: not self._taint(room))
+
+    def placement(self) -> Placement:
+        """Return where the pod goes."""
+        rooms, reasons = self._fleet.rooms, Counter[str]()
+        named = _named(self._pod)
+        candidates = list(rooms.values()) if named is None else [rooms[name] for name in named if name in rooms]
+        if len(candidates) < len(rooms):
+            reasons[_MISPLACED] = len(rooms) - len(candidates)
+        fitting = []
+        for room in candidates:
+            reason = self._refusal(room)
+            if reason:
+                reasons[reason] += 1
+            else:
+                fitting.append(room)
+        if fitting:
+            return Placement(self._best(fitting).name)
         found = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
-        return Placement("", f"0/{len(self._nodes)} nodes are available: {found}."[:_LONGEST_REASON])
+        return Placement("", f"0/{len(rooms)} nodes are available: {found}."[:_LONGEST_REASON])
 
-    def _refusal(self, pod: Pod, node: JsonObject) -> str:
+    def _best(self, fitting: Sequence[Room]) -> Room:
+        ready = [room for room in fitting if is_ready(room.obj)] or list(fitting)
+        if len(ready) == 1:
+            return ready[0]
+        scores = Scorer(self._obj, self._pod, self.demand, self._fleet, self._rules, self._spread).scores(ready)
+        places = sorted(range(len(ready)), key=lambda at: (-scores[at], ready[at].used[PODS], ready[at].name))
+        return ready[places[0]]
+
+    def _refusal(self, room: Room) -> str:
         """Return why a node does not fit; "" when it does. One that reports nonsense keeps only itself from pods."""
-        name = str(node["metadata"]["name"])
-        try:
-            if name not in self._rooms:
-                self._rooms[name] = None
-                self._rooms[name] = _room_of(node, self._on_node[name])
-            room = self._rooms[name]
-            return _UNREADABLE if room is None else _misfit(pod, room)
-        except (BadRequestError, QuantityError):
+        if room.node is None or not room.is_readable:
             return _UNREADABLE
+        if (room.obj.get("spec") or {}).get("unschedulable") and not tolerates(
+            _UNSCHEDULABLE, self._pod.spec.tolerations
+        ):
+            return self._misplaced(room) or "node(s) were unschedulable"
+        return self._misplaced(room) or self._taint(room) or self._full(room) or self._of_others(room)
+
+    def _misplaced(self, room: Room) -> str:
+        return "" if self._fits(room) else _MISPLACED
+
+    def _fits(self, room: Room) -> bool:
+        return pod_fits_node(self._pod, room.name, room.labels)
+
+    def _taint(self, room: Room) -> str:
+        for taint in room.node.spec.taints if room.node is not None else ():
+            if taint.effect in _HARD and not tolerates(taint, self._pod.spec.tolerations):
+                return f"node(s) had untolerated taint {{{taint.key}: {taint.value or ''}}}"
+        return ""
+
+    def _full(self, room: Room) -> str:
+        short = insufficient_amount(self.demand.requests, room.used, room.allocatable)
+        if short is not None:
+            return "Too many pods" if short[0] == PODS else f"Insufficient {short[0]}"
+        if self.demand.ports and taken_port(self.demand.ports, (other.ports for other in room.demands)) is not None:
+            return "node(s) didn't have free ports for the requested pod ports"
+        return ""
+
+    def _of_others(self, room: Room) -> str:
+        return self._spread.refusal(room) or self._rules.refusal(room)
 
 
-def _has_ended(pod: JsonObject) -> bool:
-    return (pod.get("status") or {}).get("phase") in _ENDED
-
-
-def _rank(node: JsonObject, on_node: dict[str, list[JsonObject]]) -> tuple[bool, int, str]:
-    name = str(node["metadata"]["name"])
-    return not is_ready(node), len(on_node.get(name, ())), name
+def _named(pod: Pod) -> list[str] | None:
+    """Return the only nodes that a pod's required affinity names, as that of a DaemonSet's pod does; None for any."""
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
+    required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
+    if required is None or not required.node_selector_terms:
+        return None
+    names: list[str] = []
+    for term in required.node_selector_terms:
+        by_name = [one for one in term.match_fields if one.key == _BY_NAME and one.operator == "In"]
+        if not by_name:
+            return None
+        names += by_name[0].values
+    return sorted(set(names))
 
 
 def is_ready(node: JsonObject) -> bool:
@@ -124,43 +194,16 @@ def makes_room(event: ObjectEvent) -> bool:
         return False
     if event.type is EventType.DELETED or old is None:
         return event.type is EventType.DELETED
-    return (_has_ended(new) and not _has_ended(old)) or (is_gated(old) and not is_gated(new))
+    if is_gated(old) and not is_gated(new):
+        return True
+    return (has_ended(new) and not has_ended(old)) or _place_of(old) != _place_of(new)
+
+
+def _place_of(pod: JsonObject) -> tuple[object, object]:
+    """Return what other pods' rules are about: the node and the labels."""
+    return (pod.get("spec") or {}).get("nodeName"), pod["metadata"].get("labels")
 
 
 def _matters(node: JsonObject) -> tuple[object, ...]:
     status = node.get("status") or {}
     return node["metadata"].get("labels"), node.get("spec"), status.get("allocatable"), is_ready(node)
-
-
-class _Room(NamedTuple):
-    """A node as the scheduler reads it."""
-
-    node: Node
-    unschedulable: bool
-    allocatable: dict[str, Fraction]
-    pods: list[Pod]
-    used: dict[str, Fraction]
-    """The requests of the pods."""
-
-
-def _room_of(obj: JsonObject, others: Sequence[JsonObject]) -> _Room:
-    node = convert(obj, Node, "Node")
-    allocatable = {name: parse_quantity(amount) for name, amount in node.status.allocatable.items()}
-    pods = [convert(other, Pod, "Pod") for other in others]
-    return _Room(node, bool((obj.get("spec") or {}).get("unschedulable")), allocatable, pods, used_resources(pods))
-
-
-def _misfit(pod: Pod, room: _Room) -> str:
-    if not pod_fits_node(pod, room.node.metadata.name, room.node.metadata.labels):
-        return "node(s) didn't match Pod's node affinity/selector"
-    if room.unschedulable and not tolerates(_UNSCHEDULABLE, pod.spec.tolerations):
-        return "node(s) were unschedulable"
-    for taint in room.node.spec.taints:
-        if taint.effect in _HARD and not tolerates(taint, pod.spec.tolerations):
-            return f"node(s) had untolerated taint {{{taint.key}: {taint.value or ''}}}"
-    short = insufficient_beside(pod, room.used, room.allocatable)
-    if short is not None:
-        return "Too many pods" if short[0] == _PODS else f"Insufficient {short[0]}"
-    if taken_host_port(pod, room.pods) is not None:
-        return "node(s) didn't have free ports for the requested pod ports"
-    return ""

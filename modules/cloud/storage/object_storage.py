@@ -96,6 +96,9 @@ class Storage:
         """The API server's own kinds and the custom ones."""
         self._pods_of: dict[str, set[ObjectKey]] = {}
         """The pods by their node, "" for those without one; an index of kube-apiserver's, too."""
+        self._pods_changed: dict[str, int] = {}
+        """The number of the latest change of each node's pods; those of nodes without pods are left out."""
+        self._pod_changes = 0
         self._sorted: dict[str, list[ObjectKey]] = {}
         """The keys of each kind that has been listed, in order."""
         self._changed_at: dict[ObjectKey, float] = {}
@@ -182,6 +185,10 @@ class Storage:
     def pods_of(self, node: str) -> Set[ObjectKey]:
         """Return the keys of a node's pods, "" for the pods without one. They must not be changed."""
         return self._pods_of.get(node, frozenset())
+
+    def last_change_of_pods(self, node: str) -> int:
+        """Return the number of the latest change of a node's pods; another one each time, and 0 if it has none."""
+        return self._pods_changed.get(node, 0)
 
     def nodes_of_pods(self) -> Set[str]:
         """Return the nodes that pods have, "" for no node."""
@@ -416,6 +423,7 @@ class Storage:
         self._objects[key] = self._of_kind[key.kind][key] = obj
         if key.kind == _POD:
             self._pods_of.setdefault(_node_of(obj), set()).add(key)
+            self._note_pods(_node_of(obj))
         self._changed_at[key] = self._clock.monotonic()
 
     def _unindex(self, key: ObjectKey) -> None:
@@ -425,8 +433,13 @@ class Storage:
         node = _node_of(self._objects[key])
         pods = self._pods_of[node]
         pods.remove(key)
+        self._note_pods(node)
         if not pods:
-            del self._pods_of[node]
+            del self._pods_of[node], self._pods_changed[node]
+
+    def _note_pods(self, node: str) -> None:
+        self._pod_changes += 1
+        self._pods_changed[node] = self._pod_changes
 
 
 def _node_of(pod: JsonObject) -> str:

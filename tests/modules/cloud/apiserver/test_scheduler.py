@@ -10,6 +10,8 @@ from modules.apimachinery.conversion import convert
 from modules.apimachinery.kinds import JsonObject
 from modules.cloud.apiserver import scheduler
 from modules.cloud.apiserver.scheduler import Placement, Placer
+from modules.cloud.apiserver.scheduling import rooms
+from modules.cloud.authorization.node_accounts import MIRROR
 
 
 def a_node(name: str, *, ready: bool = True, labels: dict[str, str] | None = None, **spec: Any) -> JsonObject:
@@ -33,7 +35,7 @@ def a_pod(name: str = "p", on: str = "", cpu: str = "", port: int = 0, **spec: A
 
 
 def place(pod: JsonObject, nodes: list[JsonObject], pods: list[JsonObject]) -> Placement:
-    return Placer(nodes, pods).place(pod)
+    return Placer.of(nodes, pods).place(pod)
 
 
 def test_the_ready_one_with_the_fewest_pods_and_then_the_first_by_name() -> None:
@@ -91,13 +93,140 @@ def test_a_node_that_reports_nonsense_keeps_only_itself_from_pods() -> None:
 def test_many_pods_are_placed_one_after_another_with_one_reading_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundred pods that waited beside a hundred nodes kept the API server busy for twelve seconds."""
     nodes, others = [a_node(f"n{i}") for i in range(10)], [a_pod(f"x{i}", on=f"n{i}", cpu="500m") for i in range(10)]
-    placer, read = Placer(nodes, others), list[str]()
+    read = list[str]()
 
     def counted(obj: JsonObject, kind: Any, name: str) -> Any:
         read.append(name)
         return convert(obj, kind, name)
 
-    monkeypatch.setattr(scheduler, "convert", counted)
+    for module in (scheduler, rooms):
+        monkeypatch.setattr(module, "convert", counted)
+    placer = Placer.of(nodes, others)
     assert [placer.place(a_pod(f"w{i}", cpu="600m")).node for i in range(50)] == [""] * 50
     assert (read.count("Node"), read.count("Pod")) == (10, 11)
     assert [placer.place(a_pod(f"w{i}", cpu="300m")).node for i in range(11)] == [*(f"n{i}" for i in range(10)), ""]
+
+
+def affinity(kind: str, *, key: str = "kubernetes.io/hostname", weight: int = 0, **labels: str) -> dict[str, Any]:
+    """Return a rule about pods with labels: required, or preferred if it has a weight."""
+    term = {"topologyKey": key, "labelSelector": {"matchLabels": labels}}
+    if weight:
+        preferred = [{"weight": weight, "podAffinityTerm": term}]
+        return {kind: {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    return {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+def labelled(pod: JsonObject, namespace: str = "default", **labels: str) -> JsonObject:
+    return {**pod, "metadata": {**pod["metadata"], "namespace": namespace, "labels": labels}}
+
+
+def hosts(*names: str, **zones: str) -> list[JsonObject]:
+    zone = {name: {"zone": zones[name]} if name in zones else {} for name in names}
+    return [a_node(name, labels={"kubernetes.io/hostname": name, **zone[name]}) for name in names]
+
+
+def test_pods_that_keep_each_other_away_are_on_different_nodes() -> None:
+    away = affinity("podAntiAffinity", app="db")
+    placer = Placer.of(hosts("a", "b"), [])
+    pods = [labelled(a_pod(f"p{number}", affinity=away), app="db") for number in range(3)]
+    placed = [placer.place(pod) for pod in pods]
+    assert [one.node for one in placed] == ["a", "b", ""]
+    assert placed[2].why == "0/2 nodes are available: 2 node(s) didn't satisfy existing pods anti-affinity rules."
+    assert placer.place(labelled(a_pod("web"), app="web")).node == "a"
+    assert not placer.place(labelled(a_pod("other"), app="db")).node, "the rules of those that are there count"
+    assert placer.place(labelled(a_pod("far"), "elsewhere", app="db")).node == "b", "they are about their namespace"
+    mirror = labelled(a_pod("mirror", on="a", affinity=affinity("podAntiAffinity", key="zone")), "kube-system")
+    mirror["metadata"]["annotations"] = {MIRROR: "x"}
+    wide = {"labelSelector": {}, "namespaceSelector": {}, "topologyKey": "zone"}
+    mirror["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] = [wide]
+    assert place(labelled(a_pod()), hosts("a", a="east"), [mirror]).node == "a", "a node writes the rules of such a pod"
+    real = {**mirror, "metadata": {**mirror["metadata"], "annotations": {}}}
+    assert not place(labelled(a_pod()), hosts("a", a="east"), [real]).node
+    alone = place(labelled(a_pod(affinity=affinity("podAntiAffinity", app="web")), app="db"), hosts("a"),
+                  [labelled(a_pod("web", on="a"), app="web")])  # fmt: skip
+    assert alone.why == "0/1 nodes are available: 1 node(s) didn't match pod anti-affinity rules."
+
+
+def test_pods_that_want_to_be_together_are_in_one_zone() -> None:
+    nodes = hosts("a", "b", "c", a="east", b="west", c="west")
+    near = affinity("podAffinity", key="zone", app="db")
+    there = [labelled(a_pod("db", on="b"), app="db"), labelled(a_pod("x", on="c"))]
+    assert place(labelled(a_pod(affinity=near), app="web"), nodes, there).node in ("b", "c")
+    lonely = place(labelled(a_pod(affinity=near), app="web"), nodes, [])
+    assert lonely.why == "0/3 nodes are available: 3 node(s) didn't match pod affinity rules."
+    placer = Placer.of(nodes, [])
+    first, second = (placer.place(labelled(a_pod(f"db{i}", affinity=near), app="db")).node for i in range(2))
+    assert (first, second) == ("a", "a"), "the first of those that want each other may begin anywhere"
+
+
+def spread(when: str = "DoNotSchedule", **fields: Any) -> list[JsonObject]:
+    constraint = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": when, **fields}
+    return [{"labelSelector": {"matchLabels": {"app": "web"}}, **constraint}]
+
+
+def test_a_topology_spread_constraint_bounds_the_difference_between_zones() -> None:
+    nodes = hosts("a", "b", "c", a="east", b="west")
+    placer = Placer.of(nodes, [])
+    pods = [labelled(a_pod(f"w{i}", topologySpreadConstraints=spread()), app="web") for i in range(4)]
+    assert sorted(placer.place(pod).node for pod in pods) == ["a", "a", "b", "b"]
+    full = [labelled(a_pod(f"x{i}", on="b")) for i in range(3)]
+    there = [*full, labelled(a_pod("w", on="a"), app="web")]
+    refused = place(pods[0], nodes, there)
+    unbalanced = "node(s) didn't match pod topology spread constraints"
+    assert refused.why == (
+        f"0/3 nodes are available: 1 Too many pods, 1 {unbalanced}, 1 {unbalanced} (missing required label)."
+    )
+    wanted = a_pod(topologySpreadConstraints=spread(minDomains=3))
+    assert not place(labelled(wanted, app="web"), nodes, [there[-1], labelled(a_pod("v", on="b"), app="web")]).node
+
+
+def test_a_spread_that_is_only_preferred_chooses_the_emptier_zone() -> None:
+    nodes = hosts("a", "b", "c", a="east", b="west")
+    pod = labelled(a_pod(topologySpreadConstraints=spread("ScheduleAnyway")), app="web")
+    there = [labelled(a_pod("w", on="a"), app="web"), labelled(a_pod("x", on="b"))]
+    assert place(pod, nodes, there).node == "b"
+
+
+@pytest.mark.parametrize(
+    ("pod", "pods", "chosen"),
+    [
+        (a_pod(cpu="100m"), [labelled(a_pod("x", on="a", cpu="500m"))], "b"),
+        (a_pod(affinity={"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
+            {"weight": 1, "preference": {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["west"]}]}}
+        ]}}), [], "b"),
+        (a_pod(affinity=affinity("podAffinity", weight=10, app="db")), [labelled(a_pod("x", on="b"), app="db")], "b"),
+        (a_pod(affinity=affinity("podAntiAffinity", weight=10, app="db")),
+         [labelled(a_pod("x", on="a"), app="db"), labelled(a_pod("y", on="b", cpu="300m"))], "b"),
+    ],
+    ids=["least allocated", "node affinity", "pod affinity", "pod anti-affinity"],
+)  # fmt: skip
+def test_preferences(pod: JsonObject, pods: list[JsonObject], chosen: str) -> None:
+    assert place(labelled(pod), hosts("a", "b", a="east", b="west"), pods).node == chosen
+
+
+def test_taints_that_only_prefer_and_images_that_are_there() -> None:
+    soft = a_node("a", taints=[{**TAINT, "effect": "PreferNoSchedule"}])
+    assert place(a_pod(), [soft, a_node("b")], []).node == "b"
+    having = a_node("b")
+    having["status"]["images"] = [{"names": ["i:latest"], "sizeBytes": 2_000_000_000}]
+    assert place(a_pod(), [a_node("a"), having], []).node == "b"
+
+
+def test_what_has_not_changed_is_not_read_again() -> None:
+    fleet = rooms.Fleet()
+    node, pods = a_node("a"), [a_pod(str(number), on="a", cpu="100m") for number in range(3)]
+    fleet.set_nodes([node])
+    assert fleet.is_outdated("a", 1)
+    fleet.set_pods("a", pods, 1)
+    assert not fleet.is_outdated("a", 1)
+    room = fleet.rooms["a"]
+    before = list(room.demands)
+    fleet.assume("a", a_pod("new", on="a", cpu="100m"), rooms.demand_of(a_pod("new", cpu="100m")))
+    assert [room.used["cpu"] * 10, room.used["pods"]] == [4, 4]
+    assert fleet.is_outdated("a", 1), "whether it was stored is not known"
+    fleet.set_pods("a", pods[1:], 2)
+    assert all(one is other for one, other in zip(room.demands, before[1:], strict=True))
+    assert [room.used["cpu"] * 10, room.used["pods"]] == [2, 2]
+    assert room.counted["cpu"] * 10 == 2
+    fleet.set_nodes([])
+    assert not fleet.rooms

@@ -1,0 +1,206 @@
+"""The nodes as the scheduler reads them, with sums of what their pods use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
+from typing import Final, NamedTuple
+
+from edged.admission.general_predicates import Port, host_ports
+from edged.api import Node, Pod, QuantityError, parse_quantity
+from edged.pods.demand import Amounts, pod_requests
+from modules.apimachinery.api_errors import BadRequestError
+from modules.apimachinery.conversion import convert
+from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of
+from modules.cloud.authorization.node_accounts import MIRROR
+
+PODS: Final = "pods"
+CPU: Final = "cpu"
+MEMORY: Final = "memory"
+_ENDED: Final = ("Succeeded", "Failed")
+_LEAST: Final = {CPU: Fraction(1, 10), MEMORY: Fraction(200 * 1024 * 1024)}
+"""What a pod counts for in scores that asks for nothing (kube-scheduler's non-zero requests)."""
+
+
+def has_ended(pod: JsonObject) -> bool:
+    """Return whether a pod takes no room any more."""
+    return (pod.get("status") or {}).get("phase") in _ENDED
+
+
+class PodDemand(NamedTuple):
+    """What a pod takes of a node, and what its labels and rules mean for others."""
+
+    namespace: str
+    labels: Mapping[str, str]
+    requests: Amounts
+    ports: list[Port]
+    affinity: JsonObject
+    """`podAffinity` and `podAntiAffinity`; empty if it has neither."""
+    is_ending: bool
+
+    def counted(self, resource: str) -> Fraction:
+        """Return what the pod counts for in scores."""
+        return self.requests.get(resource) or _LEAST[resource]
+
+
+def demand_of(obj: JsonObject, pod: Pod | None = None) -> PodDemand:
+    """Return the demand of a pod.
+
+    Raises:
+        BadRequestError, QuantityError: it is not one.
+    """
+    pod = convert(obj, Pod, "Pod") if pod is None else pod
+    metadata = obj["metadata"]
+    return PodDemand(
+        str(metadata.get("namespace") or ""),
+        metadata.get("labels") or {},
+        pod_requests(pod),
+        host_ports(pod),
+        _pod_affinity_of(obj),
+        bool(metadata.get("deletionTimestamp")),
+    )
+
+
+def _readable_demand_of(obj: JsonObject) -> PodDemand | None:
+    try:
+        return demand_of(obj)
+    except (BadRequestError, QuantityError):
+        return None
+
+
+def _pod_affinity_of(obj: JsonObject) -> JsonObject:
+    """Return the rules of a pod about other pods. Those of a mirror pod do not count: a node writes them, and could
+    keep pods from other nodes.
+    """
+    if MIRROR in (obj["metadata"].get("annotations") or {}):
+        return {}
+    affinity = (obj.get("spec") or {}).get("affinity") or {}
+    return {name: affinity[name] for name in ("podAffinity", "podAntiAffinity") if affinity.get(name)}
+
+
+class Room:
+    """A node with its pods."""
+
+    def __init__(self, obj: JsonObject) -> None:
+        self.name = str(obj["metadata"]["name"])
+        self.obj: JsonObject = {}
+        self.node: Node | None = None
+        """None for a node that reports nonsense."""
+        self.allocatable: dict[str, Fraction] = {}
+        self.images: dict[str, int] = {}
+        """The bytes of the images that the node has, by name."""
+        self._known: dict[ObjectKey, tuple[JsonObject, PodDemand | None]] = {}
+        self.used: Amounts = {PODS: Fraction()}
+        """The requests of the pods, with their number."""
+        self.counted: Amounts = {CPU: Fraction(), MEMORY: Fraction()}
+        """The same as it counts in scores."""
+        self._unreadable = 0
+        self.with_rules: dict[ObjectKey, PodDemand] = {}
+        """The pods that have rules about other pods."""
+        self.read(obj)
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The labels of the node."""
+        return self.node.metadata.labels if self.node is not None else {}
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether the node, and all of its pods, can be read."""
+        return self.node is not None and not self._unreadable
+
+    def read(self, obj: JsonObject) -> None:
+        """Take the present state of the node."""
+        if obj is self.obj:
+            return
+        self.obj, self.node = obj, None
+        try:
+            node = convert(obj, Node, "Node")
+            self.allocatable = {name: parse_quantity(amount) for name, amount in node.status.allocatable.items()}
+        except (BadRequestError, QuantityError):
+            return
+        self.node, self.images = node, dict(_images(obj))
+
+    @property
+    def demands(self) -> Iterator[PodDemand]:
+        """The pods of the node that can be read."""
+        return (demand for _, demand in self._known.values() if demand is not None)
+
+    def set_pods(self, pods: Iterable[JsonObject]) -> None:
+        """Take all pods of the node that have not ended; those that are known already are not read again."""
+        present = {key_of(pod): pod for pod in pods if not has_ended(pod)}
+        for key in [key for key in self._known if key not in present]:
+            self._drop(key)
+        for key, pod in present.items():
+            known = self._known.get(key)
+            if known is None or known[0] is not pod:
+                self.add(pod, _readable_demand_of(pod))
+
+    def add(self, pod: JsonObject, demand: PodDemand | None) -> None:
+        """Take one more pod with its demand; None if it cannot be read."""
+        key = key_of(pod)
+        if key in self._known:
+            self._drop(key)
+        self._known[key] = pod, demand
+        self._unreadable += demand is None
+        if demand is not None:
+            self._count(demand, 1)
+            if demand.affinity:
+                self.with_rules[key] = demand
+
+    def _drop(self, key: ObjectKey) -> None:
+        _, demand = self._known.pop(key)
+        self.with_rules.pop(key, None)
+        if demand is None:
+            self._unreadable -= 1
+        else:
+            self._count(demand, -1)
+
+    def _count(self, demand: PodDemand, sign: int) -> None:
+        self.used[PODS] += sign
+        for name, amount in demand.requests.items():
+            self.used[name] = self.used.get(name, Fraction()) + sign * amount
+        for name in self.counted:
+            self.counted[name] += sign * demand.counted(name)
+
+
+def _images(node: JsonObject) -> Iterator[tuple[str, int]]:
+    for image in (node.get("status") or {}).get("images") or ():
+        size = image.get("sizeBytes") if isinstance(image, dict) else None
+        if isinstance(size, int):
+            yield from ((str(name), size) for name in image.get("names") or ())
+
+
+class Fleet:
+    """All nodes with their pods; what has not changed is not read again."""
+
+    def __init__(self) -> None:
+        self.rooms: dict[str, Room] = {}
+        self._seen: dict[str, int] = {}
+        """The number of the latest change of a node's pods that is known."""
+        self.namespaces: dict[str, Mapping[str, str]] = {}
+        """The labels of the namespaces."""
+
+    def set_nodes(self, nodes: Iterable[JsonObject]) -> None:
+        """Take the present nodes."""
+        known, self.rooms = self.rooms, {}
+        for obj in sorted(nodes, key=lambda node: str(node["metadata"]["name"])):
+            name = str(obj["metadata"]["name"])
+            room = known.get(name) or Room(obj)
+            room.read(obj)
+            self.rooms[name] = room
+        self._seen = {name: change for name, change in self._seen.items() if name in self.rooms}
+
+    def is_outdated(self, node: str, change: int) -> bool:
+        """Return whether the pods of a node have changed since the known change."""
+        return self._seen.get(node) != change
+
+    def set_pods(self, node: str, pods: Iterable[JsonObject], change: int = 0) -> None:
+        """Take all pods of a node, as they are at a change."""
+        self.rooms[node].set_pods(pods)
+        self._seen[node] = change
+
+    def assume(self, node: str, pod: JsonObject, demand: PodDemand) -> None:
+        """Count a pod that is being put onto a node; the node's pods are read again before they count next time."""
+        self.rooms[node].add(pod, demand)
+        self._seen.pop(node, None)
