@@ -17,7 +17,7 @@ from modules.cloud.apiserver.pod_scheduled import (
     with_node,
 )
 from modules.cloud.apiserver.scheduler import Placer
-from modules.cloud.apiserver.scheduling.rooms import Fleet
+from modules.cloud.apiserver.scheduling.rooms import NodeRooms
 from modules.cloud.storage.object_storage import Storage
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class PodScheduler:
         self._clock = clock
         self._default_node = default_node
         self._is_enabled = is_enabled
-        self._fleet = Fleet()
+        self._fleet = NodeRooms()
 
     def placed(self, obj: JsonObject, placer: Placer | None = None) -> JsonObject:
         """Return the object; a pod without a node gets one, or the condition that there is none.

@@ -21,7 +21,7 @@ from modules.apimachinery.conversion import convert
 from modules.apimachinery.kinds import JsonObject
 from modules.cloud.apiserver.pod_scheduled import is_gated
 from modules.cloud.apiserver.scheduling.pod_affinity import PodRules
-from modules.cloud.apiserver.scheduling.rooms import PODS, Fleet, PodDemand, Room, demand_of, has_ended
+from modules.cloud.apiserver.scheduling.rooms import PODS, NodeRoom, NodeRooms, PodDemand, demand_of, has_ended
 from modules.cloud.apiserver.scheduling.scores import Scorer
 from modules.cloud.apiserver.scheduling.topology_spread import SpreadRules
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
@@ -52,7 +52,7 @@ class Placer:
         fleet: all nodes with their pods.
     """
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: NodeRooms) -> None:
         self._fleet = fleet
         self._refused: dict[bytes, Placement] = {}
         """The placement of pods without rules about others that fit nowhere: later ones find less room, not more."""
@@ -60,7 +60,7 @@ class Placer:
     @classmethod
     def of(cls, nodes: Sequence[JsonObject], pods: Iterable[JsonObject]) -> "Placer":
         """Return a placer for nodes with pods."""
-        fleet = Fleet()
+        fleet = NodeRooms()
         fleet.set_nodes(nodes)
         by_node: dict[str, list[JsonObject]] = {}
         for pod in pods:
@@ -94,7 +94,7 @@ class Placer:
 class _Attempt:
     """One look for the node of a pod."""
 
-    def __init__(self, obj: JsonObject, fleet: Fleet) -> None:
+    def __init__(self, obj: JsonObject, fleet: NodeRooms) -> None:
         self._obj = obj
         self._fleet = fleet
         self._pod = convert(obj, Pod, "Pod")
@@ -122,7 +122,7 @@ class _Attempt:
         found = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
         return Placement("", f"0/{len(rooms)} nodes are available: {found}."[:_LONGEST_REASON])
 
-    def _best(self, fitting: Sequence[Room]) -> Room:
+    def _best(self, fitting: Sequence[NodeRoom]) -> NodeRoom:
         ready = [room for room in fitting if is_ready(room.obj)] or list(fitting)
         if len(ready) == 1:
             return ready[0]
@@ -130,7 +130,7 @@ class _Attempt:
         places = sorted(range(len(ready)), key=lambda at: (-scores[at], ready[at].used[PODS], ready[at].name))
         return ready[places[0]]
 
-    def _refusal(self, room: Room) -> str:
+    def _refusal(self, room: NodeRoom) -> str:
         """Return why a node does not fit; "" when it does. One that reports nonsense keeps only itself from pods."""
         if room.node is None or not room.is_readable:
             return _UNREADABLE
@@ -140,19 +140,19 @@ class _Attempt:
             return self._misplaced(room) or "node(s) were unschedulable"
         return self._misplaced(room) or self._taint(room) or self._full(room) or self._of_others(room)
 
-    def _misplaced(self, room: Room) -> str:
+    def _misplaced(self, room: NodeRoom) -> str:
         return "" if self._fits(room) else _MISPLACED
 
-    def _fits(self, room: Room) -> bool:
+    def _fits(self, room: NodeRoom) -> bool:
         return pod_fits_node(self._pod, room.name, room.labels)
 
-    def _taint(self, room: Room) -> str:
+    def _taint(self, room: NodeRoom) -> str:
         for taint in room.node.spec.taints if room.node is not None else ():
             if taint.effect in _HARD and not tolerates(taint, self._pod.spec.tolerations):
                 return f"node(s) had untolerated taint {{{taint.key}: {taint.value or ''}}}"
         return ""
 
-    def _full(self, room: Room) -> str:
+    def _full(self, room: NodeRoom) -> str:
         short = insufficient_amount(self.demand.requests, room.used, room.allocatable)
         if short is not None:
             return "Too many pods" if short[0] == PODS else f"Insufficient {short[0]}"
@@ -160,7 +160,7 @@ class _Attempt:
             return "node(s) didn't have free ports for the requested pod ports"
         return ""
 
-    def _of_others(self, room: Room) -> str:
+    def _of_others(self, room: NodeRoom) -> str:
         return self._spread.refusal(room) or self._rules.refusal(room)
 
 

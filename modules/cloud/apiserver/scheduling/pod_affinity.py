@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.workload_selectors import matcher_of
-from modules.cloud.apiserver.scheduling.rooms import Fleet, PodDemand, Room
+from modules.cloud.apiserver.scheduling.rooms import NodeRoom, NodeRooms, PodDemand
 
 EXISTING_ANTI_AFFINITY: Final = "node(s) didn't satisfy existing pods anti-affinity rules"
 NO_AFFINITY: Final = "node(s) didn't match pod affinity rules"
@@ -86,7 +86,7 @@ def _in_namespaces(
 class PodRules:
     """What the rules of a new pod, and those of the pods that are there, mean for it."""
 
-    def __init__(self, pod: PodDemand, fleet: Fleet) -> None:
+    def __init__(self, pod: PodDemand, fleet: NodeRooms) -> None:
         self._pod = pod
         self._rooms = fleet.rooms.values()
         self._spaces = fleet.namespaces
@@ -101,7 +101,7 @@ class PodRules:
             self._far |= self._places_of([term.matches], [term])
         self._starts = bool(self._affinity) and not self._near and all(term.matches(pod) for term in self._affinity)
 
-    def refusal(self, room: Room) -> str:
+    def refusal(self, room: NodeRoom) -> str:
         """Return why a node does not fit; "" if it does."""
         if any(room.labels.get(key) == value for key, value in self._forbidden):
             return EXISTING_ANTI_AFFINITY
@@ -135,7 +135,7 @@ class PodRules:
             yield from ((term, worth) for term, worth in each if term.matches(self._pod))
 
     @staticmethod
-    def _add(found: Counter[Place], room: Room, terms: Iterable[tuple[Term, int]]) -> None:
+    def _add(found: Counter[Place], room: NodeRoom, terms: Iterable[tuple[Term, int]]) -> None:
         for term, worth in terms:
             value = room.labels.get(term.topology_key)
             if value is not None:

@@ -78,7 +78,7 @@ def _pod_affinity_of(obj: JsonObject) -> JsonObject:
     return {name: affinity[name] for name in ("podAffinity", "podAntiAffinity") if affinity.get(name)}
 
 
-class Room:
+class NodeRoom:
     """A node with its pods."""
 
     def __init__(self, obj: JsonObject) -> None:
@@ -171,11 +171,11 @@ def _images(node: JsonObject) -> Iterator[tuple[str, int]]:
             yield from ((str(name), size) for name in image.get("names") or ())
 
 
-class Fleet:
+class NodeRooms:
     """All nodes with their pods; what has not changed is not read again."""
 
     def __init__(self) -> None:
-        self.rooms: dict[str, Room] = {}
+        self.rooms: dict[str, NodeRoom] = {}
         self._seen: dict[str, int] = {}
         """The number of the latest change of a node's pods that is known."""
         self.namespaces: dict[str, Mapping[str, str]] = {}
@@ -186,7 +186,7 @@ class Fleet:
         known, self.rooms = self.rooms, {}
         for obj in sorted(nodes, key=lambda node: str(node["metadata"]["name"])):
             name = str(obj["metadata"]["name"])
-            room = known.get(name) or Room(obj)
+            room = known.get(name) or NodeRoom(obj)
             room.read(obj)
             self.rooms[name] = room
         self._seen = {name: change for name, change in self._seen.items() if name in self.rooms}

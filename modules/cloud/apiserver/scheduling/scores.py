@@ -13,7 +13,7 @@ from edged.pods.node_selector import selector_matches
 from modules.apimachinery.conversion import convert
 from modules.apimachinery.kinds import JsonObject
 from modules.cloud.apiserver.scheduling.pod_affinity import PodRules
-from modules.cloud.apiserver.scheduling.rooms import CPU, MEMORY, Fleet, PodDemand, Room
+from modules.cloud.apiserver.scheduling.rooms import CPU, MEMORY, NodeRoom, NodeRooms, PodDemand
 from modules.cloud.apiserver.scheduling.topology_spread import SpreadRules
 
 _MOST: Final = 100
@@ -38,7 +38,7 @@ class Scorer:
     """
 
     def __init__(
-        self, obj: JsonObject, pod: Pod, demand: PodDemand, fleet: Fleet, rules: PodRules, spread: SpreadRules
+        self, obj: JsonObject, pod: Pod, demand: PodDemand, fleet: NodeRooms, rules: PodRules, spread: SpreadRules
     ) -> None:
         self._pod = pod
         self._demand = demand
@@ -55,7 +55,7 @@ class Scorer:
         having = {image: sum(image in room.images for room in fleet.rooms.values()) for image in set(self._images)}
         self._shares = {image: Fraction(count, max(1, len(fleet.rooms))) for image, count in having.items()}
 
-    def scores(self, rooms: Sequence[Room]) -> list[int]:
+    def scores(self, rooms: Sequence[NodeRoom]) -> list[int]:
         """Return the weighted sum of the scores of each node."""
         parts = {
             "taints": _normalized([self._hard_taints(room) for room in rooms], is_reversed=True),
@@ -68,16 +68,16 @@ class Scorer:
         }
         return [sum(_WEIGHTS[name] * part[place] for name, part in parts.items()) for place in range(len(rooms))]
 
-    def _hard_taints(self, room: Room) -> int:
+    def _hard_taints(self, room: NodeRoom) -> int:
         taints = room.node.spec.taints if room.node is not None else ()
         return sum(
             one.effect == "PreferNoSchedule" and not tolerates(one, self._pod.spec.tolerations) for one in taints
         )
 
-    def _node_affinity(self, room: Room) -> int:
+    def _node_affinity(self, room: NodeRoom) -> int:
         return sum(weight for weight, term in self._preferred if selector_matches(term, room.name, room.labels))
 
-    def _spreads(self, rooms: Sequence[Room]) -> list[int]:
+    def _spreads(self, rooms: Sequence[NodeRoom]) -> list[int]:
         if not self._spread.has_preferences:
             return [0] * len(rooms)
         costs = [self._spread.cost(room) for room in rooms]
@@ -88,7 +88,7 @@ class Scorer:
             for cost in costs
         ]
 
-    def _pod_affinities(self, rooms: Sequence[Room]) -> list[int]:
+    def _pod_affinities(self, rooms: Sequence[NodeRoom]) -> list[int]:
         points = self._rules.points()
         if not points:
             return [0] * len(rooms)
@@ -96,14 +96,14 @@ class Scorer:
         least, most = min(worth), max(worth)
         return [_MOST * (one - least) // (most - least) if most > least else 0 for one in worth]
 
-    def _locality(self, room: Room) -> int:
+    def _locality(self, room: NodeRoom) -> int:
         total = sum(int(room.images.get(image, 0) * self._shares[image]) for image in self._images)
         most = _LARGEST_IMAGE * max(1, len(self._images))
         bounded = min(max(total, _SMALLEST_IMAGE), most)
         return _MOST * (bounded - _SMALLEST_IMAGE) // (most - _SMALLEST_IMAGE)
 
 
-def least_allocated(room: Room, demand: PodDemand) -> int:
+def least_allocated(room: NodeRoom, demand: PodDemand) -> int:
     """Return a higher score for a node of which less is asked for (LeastAllocated)."""
     found = []
     for name in (CPU, MEMORY):
@@ -114,7 +114,7 @@ def least_allocated(room: Room, demand: PodDemand) -> int:
     return sum(found) // len(found) if found else 0
 
 
-def balanced(room: Room, demand: PodDemand) -> int:
+def balanced(room: NodeRoom, demand: PodDemand) -> int:
     """Return a higher score for a node of which processor and memory are asked for evenly (BalancedAllocation)."""
     shares = [
         min(Fraction(1), (room.used.get(name, Fraction()) + demand.requests.get(name, Fraction())) / there)

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from modules.apimachinery.kinds import JsonObject
 from modules.cloud.apiserver.scheduling.pod_affinity import Matcher, selector_of
-from modules.cloud.apiserver.scheduling.rooms import Fleet, PodDemand, Room
+from modules.cloud.apiserver.scheduling.rooms import NodeRoom, NodeRooms, PodDemand
 
 UNBALANCED: Final = "node(s) didn't match pod topology spread constraints"
 NO_LABEL: Final = f"{UNBALANCED} (missing required label)"
@@ -49,9 +49,9 @@ class SpreadRules:
         self,
         pod: PodDemand,
         constraints: Sequence[JsonObject],
-        fleet: Fleet,
-        fits: Callable[[Room], bool],
-        is_tolerated: Callable[[Room], bool],
+        fleet: NodeRooms,
+        fits: Callable[[NodeRoom], bool],
+        is_tolerated: Callable[[NodeRoom], bool],
     ) -> None:
         self._pod = pod
         found = [_read(each, pod) for each in constraints]
@@ -68,7 +68,7 @@ class SpreadRules:
                 ]
                 group.append(self._count(one, counted))
 
-    def refusal(self, room: Room) -> str:
+    def refusal(self, room: NodeRoom) -> str:
         """Return why a node does not fit; "" if it does."""
         for one in self._hard:
             value = room.labels.get(one.constraint.key)
@@ -78,7 +78,7 @@ class SpreadRules:
                 return UNBALANCED
         return ""
 
-    def cost(self, room: Room) -> float | None:
+    def cost(self, room: NodeRoom) -> float | None:
         """Return how unwelcome a node is; None if it lacks a label."""
         total = 0.0
         for one in self._soft:
@@ -93,7 +93,7 @@ class SpreadRules:
         """Whether there are constraints that only prefer."""
         return bool(self._soft)
 
-    def _count(self, constraint: _Constraint, rooms: Sequence[Room]) -> _Counted:
+    def _count(self, constraint: _Constraint, rooms: Sequence[NodeRoom]) -> _Counted:
         pods: Counter[str] = Counter()
         for room in rooms:
             pods[room.labels[constraint.key]] += sum(

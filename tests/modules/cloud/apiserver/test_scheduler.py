@@ -213,7 +213,7 @@ def test_taints_that_only_prefer_and_images_that_are_there() -> None:
 
 
 def test_what_has_not_changed_is_not_read_again() -> None:
-    fleet = rooms.Fleet()
+    fleet = rooms.NodeRooms()
     node, pods = a_node("a"), [a_pod(str(number), on="a", cpu="100m") for number in range(3)]
     fleet.set_nodes([node])
     assert fleet.is_outdated("a", 1)
