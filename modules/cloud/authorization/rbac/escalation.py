@@ -1,7 +1,8 @@
 """Nobody grants rights that they do not have (kube-apiserver's registry of roles and bindings).
 
 One who writes a role must hold all of its rules, or have the verb `escalate` on it; one who writes a binding must hold
-all rules of its role, or have the verb `bind` on the role.
+all rules of its role, or have the verb `bind` on the role. One who approves a certificate request must have the verb
+`approve` on its signer (the admission plug-in CertificateApproval).
 """
 
 from collections.abc import Callable, Iterable
@@ -9,10 +10,12 @@ from typing import Final
 
 from modules.apimachinery.api_errors import ForbiddenError, NotFoundError
 from modules.apimachinery.kinds import JsonObject, Kind, key_of, kind_named
+from modules.apimachinery.validation.statuses import APPROVED, DENIED
 from modules.cloud.authentication.users import User, groups_of
 from modules.cloud.authorization.rbac.index import BINDINGS, ROLES, RbacIndex, role_of
 from modules.cloud.authorization.rbac.rules import AccessRequest, PolicyRule, rules_in, uncovered
 
+_REQUEST: Final = kind_named("CertificateSigningRequest")
 _EVERYTHING: Final = (
     PolicyRule(frozenset("*"), frozenset("*"), frozenset("*")),
     PolicyRule(frozenset("*"), paths=frozenset("*")),
@@ -38,8 +41,28 @@ def admission(user: User, index: RbacIndex) -> Callable[[JsonObject | None, Json
             _check_role(user, index, old, new)
         elif kind in BINDINGS:
             _check_binding(user, index, old, new)
+        elif kind == _REQUEST.name and old is not None:
+            _check_approval(user, index, old, new)
 
     return admit
+
+
+def _check_approval(user: User, index: RbacIndex, old: JsonObject, new: JsonObject) -> None:
+    """Check that a user may approve requests to a signer: the verb `approve` on it, or on all of its domain."""
+    if _decisions(old) == _decisions(new):
+        return
+    signer = str((old.get("spec") or {}).get("signerName") or "")
+    for name in (signer, f"{signer.partition('/')[0]}/*"):
+        asked = AccessRequest(verb="approve", group=_REQUEST.api_group, resource="signers", name=name)
+        if index.allowed(user, asked) is not None:
+            return
+    why = f'user not permitted to approve requests with signerName "{signer[:253]}"'
+    raise ForbiddenError(_REQUEST.plural, key_of(old).name, why, _REQUEST.api_group)
+
+
+def _decisions(request: JsonObject) -> list[JsonObject]:
+    conditions = (request.get("status") or {}).get("conditions") or ()
+    return [each for each in conditions if each.get("type") in (APPROVED, DENIED)]
 
 
 def _check_role(user: User, index: RbacIndex, old: JsonObject | None, new: JsonObject) -> None:

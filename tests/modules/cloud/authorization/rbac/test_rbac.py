@@ -8,7 +8,7 @@ import pytest
 
 from beehive.clock import RealClock
 from modules.apimachinery.api_errors import ApiError, ForbiddenError
-from modules.apimachinery.kinds import kind_named
+from modules.apimachinery.kinds import key_of, kind_named
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.cluster_role_aggregation import aggregate_roles
 from modules.cloud.apiserver.system_objects import make_system_objects
@@ -213,6 +213,32 @@ def test_the_verbs_bind_and_escalate_allow_it(world: World, verb: str, made: str
     world.make(allowed, by=CAROL)
     with pytest.raises(ForbiddenError):
         world.make(refused, by=User("carol", groups=("x",)) if made == "role" else User("dave"))
+
+
+@pytest.mark.parametrize(
+    ("signer", "may"), [("example.com/one", True), ("example.com/*", True), ("example.com/two", False), ("", False)]
+)
+def test_a_request_is_approved_by_who_may_approve_for_its_signer(world: World, signer: str, may: bool) -> None:
+    """The admission plug-in CertificateApproval."""
+    if signer:
+        rule = {"apiGroups": ["certificates.k8s.io"], "resources": ["signers"], "resourceNames": [signer]}
+        role = of("ClusterRole", "approver", rules=[{**rule, "verbs": ["approve"]}])
+        world.make(role, bound("approver", "approver", user("carol")))
+    spec = {"request": "cmVxdWVzdA==", "signerName": "example.com/one", "usages": ["client auth"]}
+    made = {"kind": "CertificateSigningRequest", "apiVersion": "certificates.k8s.io/v1", "metadata": {"name": "a"}}
+    stored = world.cluster.create({**made, "spec": spec})
+    approved = {**stored, "status": {"conditions": [{"type": "Approved", "status": "True"}]}}
+    with world.cluster.with_admission(admission(CAROL, world.index)):
+        world.cluster.update({**stored, "metadata": {**stored["metadata"], "labels": {"a": "b"}}})
+        if may:
+            assert world.cluster.update_approval(key_of(stored), _unversioned(approved))["status"]["conditions"]
+            return
+        with pytest.raises(ForbiddenError, match=r'signerName "example\.com/one"'):
+            world.cluster.update_approval(key_of(stored), _unversioned(approved))
+
+
+def _unversioned(obj: dict[str, Any]) -> dict[str, Any]:
+    return {**obj, "metadata": {name: value for name, value in obj["metadata"].items() if name != "resourceVersion"}}
 
 
 def test_an_update_that_changes_no_right_is_free(world: World) -> None:
