@@ -26,6 +26,7 @@ from tests.bench import (
     full,
     ingest,
     link,
+    mesh,
     node,
     oci,
     offline,
@@ -119,6 +120,7 @@ SECTIONS: Final = (
     Section("full-embedded", "110 pods on the process runtime; floor: the bare calls", full.embedded),
     Section("full-oci", "110 pods on the OCI runtime; floor: the bare calls", full.oci, oci.missing),
     Section("full-containerd", "110 pods on containerd; floor: the bare calls", full.containerd, reason_missing),
+    Section("mesh", "Services on a node, with nftables", mesh.measure, mesh.missing),
     Section("workloads", "controllers of the embedded cloud, 200 nodes", lambda _rounds: workloads.measure(1)),
     Section("view", "a trace as a page in a browser", view.measure, view.missing),
 )

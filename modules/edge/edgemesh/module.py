@@ -1,7 +1,7 @@
 """The module edgemesh: Services of the node's pods."""
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
@@ -302,7 +302,7 @@ class EdgeMesh(Module):
         )
         self._note(changed)
 
-    def _take_nodes(self, nodes: Sequence[Node]) -> None:
+    def _take_nodes(self, nodes: Iterable[Node]) -> None:
         groups = dict(self._here.groups)
         zone = self._here.zone
         for node in nodes:
@@ -392,15 +392,13 @@ class EdgeMesh(Module):
             _log.warning("%s cannot be read: %s", message.route.resource[:200], error)
             return None
 
-    def _decoded_all(self, kind: type[T], texts: Iterable[bytes]) -> list[T]:
-        found: list[T] = []
+    def _decoded_all(self, kind: type[T], texts: Iterable[bytes]) -> Iterator[T]:
         for text in texts:
             try:
-                found.append(decode(kind, text))
+                yield decode(kind, text)
             except DecodeError as error:
                 self._counters.unread += 1
                 _log.warning("a stored %s cannot be read: %s", kind.__name__, error)
-        return found
 
     def _items(self, message: Message, kind: type[T]) -> tuple[list[T], bool]:
         """Return the objects of a list, which a cloud of 2019 encodes without the List object around it, and whether
@@ -412,7 +410,7 @@ class EdgeMesh(Module):
             self._counters.unread += 1
             _log.warning("%s cannot be read: %s", message.route.resource[:200], error)
             return [], False
-        found = self._decoded_all(kind, (bytes(text) for text in texts[:MOST_LISTED]))
+        found = list(self._decoded_all(kind, (bytes(text) for text in texts[:MOST_LISTED])))
         return found, len(found) == len(texts)
 
 

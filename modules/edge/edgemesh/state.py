@@ -2,7 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Final
+
+import msgspec
 
 from edged.api import Pod
 from modules.edge.edgemesh.backends import (
@@ -22,6 +25,10 @@ MOST_SERVICES: Final = 10_000
 """Services that are served; more are left out."""
 MOST_SLICES: Final = 20_000
 
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder(list[MeshBackend]).decode
+"""Endpoints are kept packed, an eighth of their size as objects, and unpacked when their Service changes."""
+
 
 class MeshState:
     """Services, their endpoints from the cloud, and the node's own pods.
@@ -40,9 +47,11 @@ class MeshState:
         """Whether edged knows its pods. Until then the cloud's endpoints on this node count too."""
         self.is_known = False
         """Whether the cloud has sent Services at all: before that nobody can say that there is none."""
-        self._slices: dict[ServiceKey, dict[str, EndpointSlice]] = {}
+        self._slices: dict[ServiceKey, dict[str, bytes]] = {}
+        """The packed endpoints of each slice."""
         self._slice_of: dict[tuple[str, str], ServiceKey] = {}
-        self._endpoints: dict[ServiceKey, Endpoints] = {}
+        self._endpoints: dict[ServiceKey, bytes] = {}
+        """The packed endpoints of each Endpoints object."""
         self._listed: dict[ServiceKey, tuple[Pod, ...]] = {}
         self._looks: dict[str, tuple[Pod, object]] = {}
 
@@ -68,9 +77,10 @@ class MeshState:
         if before is not None and before != key:
             changed |= self.delete_slice(*name)
         slices = self._slices.get(key, {})
-        if slices.get(name[1]) == slice_ or not slice_.service or len(self._slice_of) >= MOST_SLICES:
+        packed = _pack(list(islice(backends_of_slices([slice_]), MOST_BACKENDS)))
+        if slices.get(name[1]) == packed or not slice_.service or len(self._slice_of) >= MOST_SLICES:
             return changed
-        self._slices.setdefault(key, slices)[name[1]] = slice_
+        self._slices.setdefault(key, slices)[name[1]] = packed
         self._slice_of[name] = key
         return changed | {key}
 
@@ -88,9 +98,10 @@ class MeshState:
     def put_endpoints(self, endpoints: Endpoints) -> set[ServiceKey]:
         """Add or replace Endpoints. They count where there are no slices."""
         key = ServiceKey(endpoints.metadata.namespace, endpoints.metadata.name)
-        if self._endpoints.get(key) == endpoints or len(self._endpoints) > MOST_SLICES:
+        packed = _pack(list(islice(backends_of_endpoints(endpoints), MOST_BACKENDS)))
+        if self._endpoints.get(key) == packed or len(self._endpoints) > MOST_SLICES:
             return set()
-        self._endpoints[key] = endpoints
+        self._endpoints[key] = packed
         return {key}
 
     def delete_endpoints(self, key: ServiceKey) -> set[ServiceKey]:
@@ -126,15 +137,18 @@ class MeshState:
     def replace(
         self, services: Iterable[Service], slices: Iterable[EndpointSlice], endpoints: Iterable[Endpoints]
     ) -> set[ServiceKey]:
-        """Take all of the node's store; return the Services that differ."""
+        """Take all of the node's store; return the Services that differ. Slices are taken one after the other, so that
+        not all of them are in memory.
+        """
         is_known = self.is_known
         changed = self.put_service_list(services) | self.put_endpoints_list(endpoints)
         self.is_known = is_known or bool(self.services)
-        known = {(each.metadata.namespace, each.metadata.name): each for each in slices}
-        for name in self._slice_of.keys() - known.keys():
-            changed |= self.delete_slice(*name)
-        for slice_ in known.values():
+        gone = set(self._slice_of)
+        for slice_ in slices:
+            gone.discard((slice_.metadata.namespace, slice_.metadata.name))
             changed |= self.put_slice(slice_)
+        for name in gone:
+            changed |= self.delete_slice(*name)
         return changed
 
     def set_pods(self, pods: tuple[Pod, ...]) -> set[ServiceKey]:
@@ -170,11 +184,11 @@ class MeshState:
 
     def _given(self, key: ServiceKey, service: Service) -> list[MeshBackend]:
         if slices := self._slices.get(key):
-            return list(backends_of_slices(slices.values()))
+            return [each for packed in slices.values() for each in _unpack(packed)]
         if key in self._listed:
             return list(backends_of_other_nodes(service, self._listed[key], self._node))
-        endpoints = self._endpoints.get(key)
-        return list(backends_of_endpoints(endpoints)) if endpoints is not None else []
+        packed = self._endpoints.get(key)
+        return _unpack(packed) if packed is not None else []
 
     def _selecting(self, pods: Sequence[Pod]) -> set[ServiceKey]:
         by_namespace: dict[str, list[Pod]] = defaultdict(list)

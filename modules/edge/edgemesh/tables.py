@@ -58,7 +58,7 @@ class PortTable(NamedTuple):
     keeps_source: bool
     """Whether connections from outside keep their source address (externalTrafficPolicy Local)."""
     serving: frozenset[Address]
-    """Endpoints that connections may still have, ready or not."""
+    """Endpoints that clients of UDP may still have, ready or not."""
 
     @property
     def key(self) -> str:
@@ -132,7 +132,7 @@ def _table(
     having = [each for each in backends if each.port_for(port)]
     inside = selector.select(service, spec.internal_traffic_policy, having)
     keeps_source = spec.external_traffic_policy == LOCAL
-    is_outside = bool(external or port.node_port)
+    is_outside, is_udp = bool(external or port.node_port), port.protocol == "UDP"
     outside = selector.select(service, spec.external_traffic_policy, having) if is_outside else EndpointSelection(())
     return PortTable(
         namespace=service.metadata.namespace,
@@ -148,7 +148,7 @@ def _table(
         inside=_target(inside, port),
         outside=_target(outside, port),
         keeps_source=keeps_source,
-        serving=frozenset((each.address, each.port_for(port)) for each in having if each.serving),
+        serving=frozenset((each.address, each.port_for(port)) for each in having if each.serving and is_udp),
     )
 
 
