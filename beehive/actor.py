@@ -33,7 +33,7 @@ class Actor(pykka.Actor):
 
     The message loop replaces pykka's, which answers a `SystemExit` in one actor by stopping all actors of the process,
     only logs the failure of an `on_start`, and leaves a request unanswered that arrives while the actor ends. Private
-    names begin with `_actor_`, or are mangled, so that they cannot clash with those of a subclass.
+    names begin with `_actor_`, or are mangled, so that they cannot clash with a subclass's names.
     """
 
     runtime: ClassVar["Runtime"]

@@ -113,7 +113,7 @@ class CollectorRegistry:
         self._collectors: list[Collector] = []
 
     def register(self, collector: Collector) -> None:
-        """Add a collector; its families follow those of the collectors before it."""
+        """Add a collector; its families come after the families of earlier collectors."""
         self._collectors.append(collector)
 
     def text(self) -> str:

@@ -1,4 +1,4 @@
-"""Requests of threads that are not actors, such as those of a module's HTTP server."""
+"""Requests of threads that are not actors, such as the threads of a module's HTTP server."""
 
 import threading
 

@@ -4,7 +4,7 @@ A few lines of YAML can stand for gigabytes, because an alias repeats the part t
 aliases itself. So `events` counts the parser's events as it yields them: how deep they nest, and how much the aliases
 stand for. libyaml parses (`CSafeLoader`), and only plain data is built.
 
-`documents` builds values with PyYAML, `json_documents` those of manifests. The reader of configuration files
+`documents` builds values with PyYAML, `json_documents` builds manifests. The reader of configuration files
 (`modules.processes.edgecore.config.yaml_text`) builds its own from `events`, to keep line numbers.
 """
 

@@ -40,7 +40,7 @@ class AbsentPods:
         self._busy = False
 
     def check(self, pods: Iterable[StoredPod]) -> None:
-        """Query the pods that the newest list lacks, instead of those of an older list."""
+        """Query the pods that the newest list lacks, instead of an older list's pods."""
         self._queue = deque(pods)
         self._next()
 

@@ -72,7 +72,7 @@ class HttpReply(NamedTuple):
 
     status: int
     headers: Fields
-    """Names in lower case; without those of the connection."""
+    """Names in lower case; without the connection's headers."""
     body: bytes
 
 

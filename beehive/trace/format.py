@@ -68,7 +68,7 @@ class TraceHeader(msgspec.Struct, frozen=True, array_like=True, tag="header"):
     prefix: int = 0
     """Upper 64 bits of the run's W3C trace ids."""
     part: int = 1
-    """Number of this file among those of a rotated trace."""
+    """Number of this file in a rotated trace."""
     why: str = ""
     """Why it was written: `record`, or the reason of the flight recorder's dump."""
 

@@ -113,7 +113,7 @@ class DirectoryWriter:
         directory: made if it does not exist.
         header: of the first part; the others have the same one with their own number.
         part_bytes: size above which the next part begins.
-        parts: number of parts that are kept, including those of earlier runs.
+        parts: number of parts that are kept, including parts of earlier runs.
     """
 
     def __init__(

@@ -34,7 +34,7 @@ _SYSTEMD = Path("/run/systemd/system")
 def open_cgroups(
     settings: CgroupSettings, node: NodeCapacity, mountinfo: Path = MOUNTINFO, systemd: Path = _SYSTEMD
 ) -> CgroupTree | None:
-    """Return the machine's control groups, with those of all pods and of the classes made; None when pods get none."""
+    """Return the machine's control groups, with all pods' and the classes' made; None when pods get none."""
     if not settings.per_qos:
         _log.info("pods have no cgroups of their own: cgroupsPerQOS is false, or the runtime has processes only")
         return None

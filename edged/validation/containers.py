@@ -373,7 +373,6 @@ def _life_of_init(value: Mapping[str, Any], path: str, found: Causes) -> None:
 
 
 _OF_LIFE: Final = Fields(_LIFE)
-_OF_LIFE_ON_NODES: Final = only_on_nodes(_OF_LIFE)
 init_container = Fields(
     {**_COMMON, "restartPolicy": pointer(one_of(*_RESTARTS))},
     *_ALSO,

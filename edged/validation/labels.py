@@ -202,7 +202,7 @@ _CONSTRAINT: Final = Fields(
 
 
 def topology_spread_constraints(value: Any, path: str, found: Causes) -> None:
-    """Check the constraints, of which no two have the same topologyKey and whenUnsatisfiable."""
+    """Check the constraints: no two may have the same topologyKey and whenUnsatisfiable."""
     Each(_CONSTRAINT)(value, path, found)
     seen = set[str]()
     for index, each in enumerate(value):

@@ -1,6 +1,6 @@
 """The objects to which a pod's spec refers (Kubernetes' `pkg/api/v1/pod`).
 
-Beyond KubeEdge, they include those of init containers, and secrets in projected volumes.
+Beyond KubeEdge, they include references of init containers, and secrets in projected volumes.
 """
 
 from collections.abc import Iterator

@@ -27,7 +27,7 @@ class _Key(msgspec.Struct):
 
 
 class Sessions:
-    """One-time tokens and session keys, of which only hashes are kept. Thread-safe.
+    """One-time tokens and session keys; only their hashes are kept. Thread-safe.
 
     Args:
         clock: for their ends.

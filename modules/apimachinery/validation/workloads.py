@@ -325,7 +325,7 @@ _OF_STATEFUL_SET: Final = frozenset(
 
 
 def stateful_set_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
-    """Check a change of a StatefulSet, most of which stays."""
+    """Check a change of a StatefulSet: most fields are immutable."""
     before, after = ({name: value for name, value in (obj.get("spec") or {}).items() if name not in _OF_STATEFUL_SET}
                      for obj in (live, new))  # fmt: skip
     if before != after:

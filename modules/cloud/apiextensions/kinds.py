@@ -1,4 +1,4 @@
-"""The kinds that one API server serves: its own ones, and those of its accepted CustomResourceDefinitions."""
+"""The kinds that one API server serves: its own ones, and the kinds of its accepted CustomResourceDefinitions."""
 
 import logging
 from collections.abc import Mapping

@@ -10,7 +10,7 @@ from modules.cloud.apiserver.cluster import Cluster
 
 CLUSTER_ROLE: Final = "ClusterRole"
 _ROUNDS: Final = 4
-"""Aggregated roles may select aggregated ones, such as `edit` those of `view`."""
+"""Aggregated roles may select aggregated ones, as `edit` selects the roles of `view`."""
 
 
 def aggregate_roles(cluster: Cluster) -> None:

@@ -224,7 +224,7 @@ class ManifestDirectory:
             _log.warning("%s stays: %s", key, error)
 
     def _delete_leftovers(self) -> None:
-        """Delete the objects of files that were removed while cloudcore was not running; those of a file that cannot
+        """Delete the objects of files that were removed while cloudcore was not running; objects of a file that cannot
         be read now stay.
         """
         wanted = {key for file in self._files.values() for key in file.objects}

@@ -76,7 +76,7 @@ class NodeLifecycle:
                     self._events.keep(_not_ready(marked, now))
 
     def taint(self, names: Iterable[str]) -> None:
-        """Give nodes the taints of the pressures that they report, and take away those of pressures that have ended."""
+        """Give nodes the taints of the pressures that they report, and take away taints of ended pressures."""
         for name in sorted(names):
             node = self._storage.find(ObjectKey(_NODE.key_name, "", name))
             if node is not None:

@@ -29,7 +29,7 @@ from modules.cloud.storage.object_storage import EventType, ObjectEvent
 _UNSCHEDULABLE: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _HARD: Final = ("NoSchedule", "NoExecute")
 _LONGEST_REASON: Final = 1024
-"""Characters of a reason (those of an Event's message); nodes choose the keys of their taints."""
+"""Characters of a reason (as many as an Event's message has); nodes choose the keys of their taints."""
 _UNREADABLE: Final = "node(s) had amounts that cannot be read"
 _NO_NODE: Final = "no nodes available to schedule pods"
 _MISPLACED: Final = "node(s) didn't match Pod's node affinity/selector"

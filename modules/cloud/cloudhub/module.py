@@ -70,7 +70,7 @@ _BUSY = 256
 """Depth of the inbox above which no message is sent again."""
 _TOO_MANY_WAIT = "too many of its messages wait for the controllers"
 _ACKNOWLEDGEMENT_DELAY = 0.05
-"""Seconds for which acknowledgements are collected, so that those of many nodes share a transaction."""
+"""Seconds for which acknowledgements are collected, so that many nodes share a transaction."""
 
 
 class CloudHubSettings(msgspec.Struct, frozen=True):
@@ -147,7 +147,7 @@ class CloudHub(Module):
         self._checks = ConnectionChecks(self, self._connections, interval, self._end_silent, self._send_due)
 
     def on_start(self) -> None:
-        """Start to accept connections; those of a module that failed were closed."""
+        """Start to accept connections; a module that failed has closed its connections."""
         self._sessions.clear()
         self.every(_TICK, self._tick)
         if self._make_transport is not None:

@@ -203,7 +203,7 @@ class TunnelStream:
         self._count()
 
     def _count(self) -> None:
-        """Count the bytes that wait or are granted; those of the first credit, which each stream has, are not."""
+        """Count the bytes that wait or are granted; the first credit, which each stream has, is not counted."""
         of_credit = 0 if self._window is None or self._is_ended else self._window.outstanding - FIRST_CREDIT
         counted = max(0, self._bytes + of_credit)
         self._tunnel.memory.add(counted - self._counted)

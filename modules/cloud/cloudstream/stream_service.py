@@ -117,7 +117,7 @@ class StreamListener:
         tunnels: of the nodes.
         nodes: reaches their servers.
         advertised_port: that is written into the status of nodes; 0 for the one that it listens on.
-        max_streams: logs and commands at a time, all of which one API server may ask for.
+        max_streams: logs and commands at a time; one API server may ask for all.
     """
 
     def __init__(

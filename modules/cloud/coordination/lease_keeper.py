@@ -1,4 +1,4 @@
-"""Keeps the Lease of a cloudcore, and divides duties by those of others."""
+"""Keeps the Lease of a cloudcore, and divides duties by the others' Leases."""
 
 import logging
 from collections.abc import Callable, Mapping

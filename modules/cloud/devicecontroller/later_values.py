@@ -1,4 +1,4 @@
-"""Reported values whose times lie before those of the stored values.
+"""Reported values with earlier times than the stored values.
 
 A node's times grow even when its clock is set back, as long as it has its database. A node without its database and
 with a clock that is behind would have all its reports taken for old, until the clock has caught up. So the answer has

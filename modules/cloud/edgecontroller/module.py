@@ -72,7 +72,7 @@ Refuse = Callable[[Message, ApiError], None]
 class EdgeController(Module):
     """Answers the upstream messages of nodes, and sends nodes the objects that they need.
 
-    It also makes the API calls of dynamiccontroller, devicecontroller and the router, and those of `control` about a
+    It also makes the API calls of dynamiccontroller, devicecontroller and the router, and `control`'s calls about a
     cluster. It is a client of the API server, a cluster's or the embedded one (`ClusterApi`). Each batch of messages is
     one transaction (`Transactions`), if it uses the database: a status or a change of an object that a node has already
     does not. The module's thread waits for the database, and for nothing else.

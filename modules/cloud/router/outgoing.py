@@ -51,7 +51,7 @@ def may_repeat(call: HttpCall, error: CallFailedError) -> bool:
 
 
 class OutgoingCalls:
-    """Makes the calls of each Rule one after the other, and those of all Rules a few at a time.
+    """Makes the calls of each Rule one after the other, and calls of all Rules a few at a time.
 
     Args:
         module: the router.

@@ -84,7 +84,7 @@ def _refusal(token: str, namespace: str, verb: str, api: CallApi) -> _Refusal:
 
 
 _USER: Final = (("user", "username"), ("uid", "uid"), ("groups", "groups"), ("extra", "extra"))
-"""The fields of a SubjectAccessReview, and those of a TokenReview's user."""
+"""The fields of a SubjectAccessReview, and of a TokenReview's user."""
 
 
 def _status(result: ApiResult) -> dict[str, Any]:

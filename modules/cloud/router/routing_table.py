@@ -52,7 +52,7 @@ class RoutingTable:
         self._of_node: defaultdict[str, dict[ObjectKey, RuleRoute]] = defaultdict(dict)
 
     def put(self, changed: ObjectChanged) -> list[RuleChange]:
-        """Take over a change of an object, and return those of Rules that follow."""
+        """Take over a change of an object, and return the changes of Rules that follow."""
         key = key_of(changed.object)
         is_gone = changed.change == EventType.DELETED
         if key.kind == RULE_ENDPOINT.key_name:

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 
 class Wire(Protocol):
-    """Converts the bytes of a TCP connection to those of the websocket in it. Never blocks; for one thread."""
+    """Converts the bytes of a TCP connection to bytes of the websocket in it. Never blocks; for one thread."""
 
     def decrypt(self, data: bytes) -> bytes:
         """Return the plain bytes in received data, perhaps none yet.

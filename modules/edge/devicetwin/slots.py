@@ -124,8 +124,8 @@ class Slots:
         self._unsaved.add(device_id)
 
     def flush(self) -> None:
-        """Store the confirmations that are not stored yet; those of a device that is being saved, when that has
-        ended.
+        """Store the confirmations that are not stored yet; for a device that is being saved, do so when that
+        has ended.
         """
         unsaved, self._unsaved = sorted(self._unsaved), set()
         for device_id in unsaved:

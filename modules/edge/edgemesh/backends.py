@@ -170,13 +170,13 @@ def selects(service: Service, pod: Pod) -> bool:
 
 
 def ports_of_pod(service: Service, pod: Pod) -> tuple[BackendPort, ...]:
-    """Return the ports of a pod that serve those of a Service; a named one may have another number in each pod."""
+    """Return the ports of a pod that serve a Service's ports; a named one may have another number in each pod."""
     found = ((each, _target(each, pod)) for each in service.spec.ports if each.protocol in _PROTOCOLS)
     return tuple(BackendPort(each.name, each.protocol, number) for each, number in found if number)
 
 
 def addresses_of_pod(pod: Pod) -> Sequence[str]:
-    """Return the addresses of a pod, those of the node for one on its network."""
+    """Return the addresses of a pod: the node's, if it is on the node's network."""
     return [each.ip for each in pod.status.pod_ips] or ([pod.status.pod_ip] if pod.status.pod_ip else [])
 
 

@@ -46,7 +46,7 @@ class PortTable(NamedTuple):
     addresses: tuple[str, ...]
     """ClusterIPs; with the type ClusterIP there is one for each IP version."""
     external: tuple[str, ...]
-    """External addresses and those of load balancers."""
+    """External addresses, and addresses of load balancers."""
     node_port: int
     """0 without one."""
     affinity: int
@@ -107,7 +107,7 @@ def cluster_ips(service: Service) -> tuple[str, ...]:
 
 
 def is_headless(service: Service) -> bool:
-    """Return whether a Service has no ClusterIP, and its names are those of its endpoints."""
+    """Return whether a Service has no ClusterIP, and its names lead to its endpoints."""
     return service.spec.cluster_ip == NO_ADDRESS and service.spec.type != "ExternalName"
 
 

@@ -25,7 +25,7 @@ _MAX_HEAD: Final = 64 * 1024
 
 
 class _Reading(Protocol):
-    """How the bytes of the node's server become those of the stream."""
+    """How bytes of the node's server become bytes of the stream."""
 
     @property
     def done(self) -> bool:

@@ -32,7 +32,7 @@ class SessionRunner(Actor):
 
 
 class SessionLink:
-    """A session, and its reports on the module's thread; those of an earlier session are dropped."""
+    """A session, and its reports on the module's thread; reports of an earlier session are dropped."""
 
     def __init__(self, connection: "BrokerConnection", session: MqttSession) -> None:
         self._connection = connection

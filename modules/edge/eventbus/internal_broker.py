@@ -63,7 +63,7 @@ class InternalBroker(msgspec.Struct, frozen=True, kw_only=True):
     """Messages that may wait for a client that is slow or away."""
     qos: int = 1
     retain: bool = False
-    """Whether there are retained messages, edgecore's and those of clients; mosquitto bounds their number by its memory
+    """Whether there are retained messages, edgecore's and clients'; mosquitto bounds their number by its memory
     only.
     """
 
@@ -106,7 +106,7 @@ def configuration(broker: InternalBroker) -> str:
 
 
 def acl(user: str) -> str:
-    """Return the rights of clients on the address: they may read all topics, and write to all but those of the cloud
+    """Return the rights of clients on the address: they may read all topics, and write to all but topics of the cloud
     and edgecore.
 
     Args:

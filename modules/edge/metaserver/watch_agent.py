@@ -75,7 +75,7 @@ class WatchAgent(Module):
 
     @handles(ResourceType.REGISTRATION, source=ModuleName.EDGED)
     def node_is_registered(self, _message: Message) -> None:
-        """Repeat the watches: a cloud forgets those of a node that registers anew, as at its first start."""
+        """Repeat the watches: a cloud forgets the watches of a node that registers again, as at its first start."""
         self._repeat()
 
     def _repeat(self) -> None:

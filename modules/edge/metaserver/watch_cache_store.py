@@ -93,7 +93,7 @@ class WatchCacheStore:
 
 
 def served_tokens(tokens: AbstractSet[str] = TOKENS) -> list[str]:
-    """Return those of the type tokens that the API serves."""
+    """Return the type tokens that the API serves."""
     return [each.token for each in RESOURCES if each.token in tokens]
 
 

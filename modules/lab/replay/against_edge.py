@@ -79,7 +79,7 @@ class AgainstEdge:
                     hive.stop()
 
     def outputs(self) -> tuple[list[Output], list[Output]]:
-        """Return the steps of the real edge, and those of our steps that the real edge took too, run by run.
+        """Return the steps of the real edge, and our steps that the real edge took too, run by run.
 
         Our edge may do more: it renews its lease at other times, and repeats requests that the capture does not answer.
         """

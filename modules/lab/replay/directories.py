@@ -17,7 +17,7 @@ from modules.processes.edgecore.settings import edged_settings, edgehub_settings
 
 
 class Directories:
-    """Maps the recorded run's configuration and directories to those of the replay.
+    """Maps the recorded run's configuration and directories to the replay's.
 
     Args:
         header: header of the trace.
@@ -55,7 +55,7 @@ class Directories:
         return self.root / "edgecore.db"
 
     def ours(self, text: bytes) -> bytes:
-        """Replace the recorded directories in a text by those of the replay."""
+        """Replace the recorded directories in a text by the replay's."""
         for recorded, ours in self._pairs:
             text = text.replace(recorded.encode(), ours.encode())
         return text

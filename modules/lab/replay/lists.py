@@ -1,7 +1,7 @@
 """State of the runtime at a moment of the recorded run, from the run's lists and events.
 
 A replay may list at other times than the recorded run. Since the runtime sends events, recorded lists of everything are
-far apart; those of single pods are not, because they follow each event about a pod. So the state of a moment is the
+far apart; lists of single pods are not, because they follow each event about a pod. So the state of a moment is the
 last list of everything, changed by later lists of single pods and later events of single containers.
 """
 

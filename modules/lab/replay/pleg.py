@@ -96,7 +96,7 @@ class RecordedInspections:
 
 
 class RecordedPleg(Pleg):
-    """The PLEG as it is, but for its times. `recorded_pleg` makes a subclass with those of a run."""
+    """The PLEG as it is, but for its times. `recorded_pleg` makes a subclass with a run's times."""
 
     recorded: ClassVar[RecordedInspections]
 

@@ -60,7 +60,7 @@ class RecordedRuntime:
     Args:
         actors: source of time and futures.
         calls: recorded calls, in the order of their beginnings.
-        replace: replaces the recorded directories in a JSON text by those of this run.
+        replace: replaces the recorded directories in a JSON text by this run's.
         events: recorded events, in their order; see `edged.cri.recording_events`.
     """
 

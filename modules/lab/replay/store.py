@@ -242,7 +242,7 @@ def first_rows(commits: Iterable[StoreCommit]) -> Iterator[Row]:
 
 
 def _true_key(change: Change) -> str:
-    """Return the key of a row. Records of version 0.2.0 and before have those of devices without their names."""
+    """Return the key of a row. Records of version 0.2.0 and before have the keys of devices without their names."""
     if change.key != f"null/{ResourceType.DEVICE_TWIN}":
         return change.key
     namespace, name = decode(change.value).key

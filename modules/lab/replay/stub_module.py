@@ -82,7 +82,7 @@ def _later(one: Delivered, other: Delivered) -> Delivered:
 
 
 class SentIds:
-    """The ids that the messages of the replayed module had in the recorded run, with those of the replay. They are
+    """The ids that the messages of the replayed module had in the recorded run, with the ids of the replay. They are
     paired by receiver, operation, resource and number.
 
     Args:

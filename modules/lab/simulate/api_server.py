@@ -28,7 +28,7 @@ class Backup(NamedTuple):
 
 
 class SimulatedApiServer:
-    """An API server that can be stopped, and started again with its objects or with those of a backup.
+    """An API server that can be stopped, and started again with its objects or with a backup's.
 
     Args:
         world: the world of the run.
@@ -84,7 +84,7 @@ class SimulatedApiServer:
             stopped()
 
     def restore(self, age: float) -> None:
-        """Replace the objects by those of a backup, while it is stopped; the newest of at least this age in seconds."""
+        """Replace the objects by a backup's, while it is stopped; the newest of at least this age in seconds."""
         old = [backup for backup in self._backups if backup.at <= self.world.now() - age]
         if old:
             self._held = old[-1]
@@ -96,7 +96,7 @@ class SimulatedApiServer:
         return self._held.objects
 
     def compact(self) -> None:
-        """Forget the past, and end all watches: those of earlier versions must list, and lists in parts begin again."""
+        """Forget the past, and end all watches: earlier versions must list, and lists in parts begin again."""
         if self.process is not None:
             self._history = WatchHistory(self.cluster.storage)
             self.cluster.storage.forget_past()

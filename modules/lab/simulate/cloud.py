@@ -252,7 +252,7 @@ class SimulatedCloud:
     @property
     def forgotten(self) -> set[str]:
         """Uids of pods whose deletion may never reach their node: pods and pending deletions that the cloud had when it
-        lost its database, and those of deleted nodes, because a cloud with a new database does not call its lists
+        lost its database, and pods of deleted nodes, because a cloud with a new database does not call its lists
         complete.
         """
         return self._forgotten | self._forgotten_with_nodes

@@ -1,4 +1,4 @@
-"""The faults of the profile `api`: those of the API server of a cluster, and cloudcore killed meanwhile."""
+"""The faults of the profile `api`: faults of the API server of a cluster, and cloudcore killed meanwhile."""
 
 from collections.abc import Mapping
 from typing import Final

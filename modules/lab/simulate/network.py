@@ -95,7 +95,7 @@ class CloudEndpoint:
         self.excused: dict[str, float] = {}
         """By node, until when the cloud has a reason to end its connections."""
         self.all_excused = -1.0
-        """Until when it has a reason to end those of all nodes."""
+        """Until when it has a reason to end the links of all nodes."""
 
     @property
     def listener(self) -> "CloudListener | None":

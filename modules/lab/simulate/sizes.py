@@ -1,4 +1,4 @@
-"""The sizes of what a node's modules keep in memory, compared with those of a node that has just started."""
+"""The sizes of what a node's modules keep in memory, compared with a node that has just started."""
 
 from collections import Counter, deque
 from collections.abc import Iterator

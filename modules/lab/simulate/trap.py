@@ -18,7 +18,7 @@ class Trap(NamedTuple):
 
 
 def called(operation: str, args: tuple[Any, ...], containers: Mapping[Any, pb.ContainerStatus]) -> tuple[str, str]:
-    """Return a changing call as in `Trap.call`, and the name of its pod; `containers` are those of the runtime."""
+    """Return a changing call as in `Trap.call`, and the name of its pod; `containers` are the runtime's."""
     first = args[0]
     if isinstance(first, pb.PodSandboxConfig):
         return operation, first.metadata.name

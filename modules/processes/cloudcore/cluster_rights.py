@@ -1,4 +1,4 @@
-"""The rights that cloudcore needs in a cluster: those of the roles in `deploy/cloudcore.yaml`."""
+"""The rights that cloudcore needs in a cluster: the rights of the roles in `deploy/cloudcore.yaml`."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ class Values:
         }  # fmt: skip
 
     def pods(self, parsed_args: argparse.Namespace, **_: Any) -> list[str]:
-        """Return the pods; those of other namespaces than the chosen one with theirs."""
+        """Return the pods; pods of other namespaces than the chosen one with theirs."""
         chosen = getattr(parsed_args, "namespace", None) or "default"
         return [
             each.metadata.name

@@ -2,7 +2,7 @@
 
 Each command is given as `module:function` and imported when it runs. So `edgecore version` and `edgecore config` do not
 load the bus, gRPC or the database, a broken installation of one of them does not prevent the check of a file, and the
-agent does not load code that only prints. The arguments of `run` are here and those of all others in `other_commands`,
+agent does not load code that only prints. The arguments of `run` are here, and all others are in `other_commands`,
 which a node that starts does not load.
 
 Results go to standard output, remarks and errors to standard error; `docs/exit-codes.md` lists the exit statuses.
@@ -62,7 +62,7 @@ class LogLevel(StrEnum):
 
 
 class LogFormat(StrEnum):
-    """Form of the lines that `run` logs; those of `beehive.log_lines.LogFormat`, whose import would load the bus."""
+    """Form of the lines that `run` logs; as `beehive.log_lines.LogFormat`, whose import would load the bus."""
 
     TEXT = "text"
     JSON = "json"

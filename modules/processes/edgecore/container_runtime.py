@@ -24,7 +24,7 @@ _REGISTRIES: Final = Path("/etc/containerd/certs.d")
 
 
 _OWNER_DIGITS: Final = 16
-"""Of the digest of a state directory, by which the pods of one agent are told from those of another."""
+"""Of the digest of a state directory, by which the pods of two agents are told apart."""
 
 
 def start_container_runtime(

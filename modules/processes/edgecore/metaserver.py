@@ -24,7 +24,7 @@ MAX_BODY: Final = 3 * 1024 * 1024
 """Largest object in a write request, in bytes (an API server's limit)."""
 
 _REVISIONS_A_MILLISECOND: Final = 1 << 20
-"""More than ever occur, so that revisions of one start are below those of the next."""
+"""More than ever occur, so that revisions of one start are below the next start's."""
 
 
 def serve_api(

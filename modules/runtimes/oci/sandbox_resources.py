@@ -67,7 +67,7 @@ class SandboxResources:
         self._namespaces.unpin(sandbox.id)
 
     def collect(self, sandboxes: list[Sandbox]) -> None:
-        """Remove resources that belong to no sandbox, and those of sandboxes that are not ready; at a start."""
+        """Remove resources that belong to no sandbox, and resources of sandboxes that are not ready; at a start."""
         for sandbox in sandboxes:
             if sandbox.record.stopped:
                 try:

@@ -39,7 +39,7 @@ def fleet_sentence(nodes: Sequence[NodeRow]) -> list[SentencePart]:
 
 
 def pods_sentence(pods: Sequence[FleetPodRow], nodes: Sequence[NodeRow]) -> str:
-    """Return the sentence about the pods, those of nodes that are away apart: nothing is known of them now."""
+    """Return the sentence about the pods, pods of nodes that are away apart: nothing is known of them now."""
     away = {each.name for each in nodes if each.state in (AWAY, NEVER)}
     here = [each for each in pods if each.node not in away]
     ready = sum(not each.is_troubled for each in here)

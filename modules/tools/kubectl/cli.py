@@ -102,7 +102,7 @@ def add_answers(commands: argparse._SubParsersAction[Any], program: str, answers
     Args:
         commands: the commands of the program.
         program: its name.
-        answers: advice on an alternative, by verb. They replace those of `ANSWERS`; further words, such as commands of
+        answers: advice on an alternative, by verb. They replace `ANSWERS`; further words, such as commands of
             other tools, may be among them. Their status is that of a wrong command line.
     """
     for name, sentence in (ANSWERS | dict(answers)).items():

@@ -122,7 +122,7 @@ class Schemas:
         return {name: field for name, field in sorted(found.items()) if isinstance(field, dict)}
 
     def _nested(self, schema: JsonObject, level: int) -> Iterator[str]:
-        """Yield the fields of an object, and those of its fields."""
+        """Yield the fields of an object, and the fields of its fields."""
         for name, field in self._fields(schema).items():
             yield from self._rows(schema, name, field, "  " * level)
             if level < _DEEPEST:

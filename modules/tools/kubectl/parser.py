@@ -80,7 +80,7 @@ class VerbParser(argparse.ArgumentParser):
         super()._check_value(action, value)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse words as argparse does; those of a verb are put in order before, and unknown ones are its own error."""
+        """Parse words as argparse does; the words of a verb are put in order before; unknown ones are its own error."""
         words = sys.argv[1:] if args is None else list(args)
         found, unknown = super().parse_known_args(self._in_order(words) if self._intermixed else words, namespace)
         if unknown and self._subparsers is None:

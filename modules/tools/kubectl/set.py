@@ -28,7 +28,7 @@ def add(parser: VerbParser) -> None:
 
 
 def run(session: Session, chosen: Any) -> int:
-    """Set the images; return 1 when those of a workload were not set."""
+    """Set the images; return 1 when a workload's images were not set."""
     what, words = (chosen.words[0] if chosen.words else ""), chosen.words[1:]
     if what != "image":
         raise UsageError("`set image TYPE/NAME CONTAINER=IMAGE` is here; `patch` and `edit` change other fields")

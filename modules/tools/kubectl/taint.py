@@ -43,7 +43,7 @@ def add(parser: VerbParser) -> None:
 
 
 def run(session: Session, chosen: Any) -> int:
-    """Change the taints; return 1 when those of a node were not changed."""
+    """Change the taints; return 1 when a node's taints were not changed."""
     first = next((place for place, word in enumerate(chosen.words) if _is_change(word)), len(chosen.words))
     wanted = [read_taint(word) for word in chosen.words[first:]]
     if not wanted:

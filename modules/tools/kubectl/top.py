@@ -146,7 +146,7 @@ def _top_pods(session: Session, chosen: Any, name: str = "") -> int:
 def _containers(
     found: Sequence[JsonObject], pods: Iterable[ResourceMetricsInfo], chosen: Any
 ) -> Iterable[ResourceMetricsInfo]:
-    """Yield the containers of pods, those of one pod beside each other."""
+    """Yield the containers of pods, pod by pod."""
     by_key: dict[tuple[str, ...], list[JsonObject]] = {_key(pod): objects_at(pod, "containers") for pod in found}
     for pod in pods:
         each_usage = [_usage((*pod.key, text_at(one, "name")), [one]) for one in by_key[pod.key]]

@@ -66,7 +66,7 @@ def pod_facts(session: Session, namespace: str, name: str, now: float) -> PodFac
     """Ask the server for the pod, its node, the objects that it needs, and its events.
 
     Args:
-        session: has the server; of its lists, only those of this pod are read.
+        session: has the server; of its lists, only this pod's are read.
         namespace: of the pod.
         name: of the pod.
         now: seconds since 1970.

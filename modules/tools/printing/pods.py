@@ -18,7 +18,7 @@ class PodSummary(NamedTuple):
     status: str
     """Running, Completed, CrashLoopBackOff, Init:0/1, Terminating, …"""
     restarts: int
-    """While init containers run: their restarts; afterwards those of containers and sidecars."""
+    """While init containers run: their restarts; afterwards restarts of containers and sidecars."""
     last_restart: str
     """RFC 3339 time of the last end before a restart; empty if unknown."""
 

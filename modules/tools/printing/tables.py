@@ -61,7 +61,7 @@ def layout(
     """Return the table of objects of one kind.
 
     Args:
-        all_columns: the columns of the kind, also those of `-o wide`.
+        all_columns: the columns of the kind, also `-o wide`'s.
         objects: the rows.
         now: seconds since the epoch, for ages.
         options: which columns there are.

@@ -157,7 +157,7 @@ def _view(chosen: argparse.Namespace) -> int:
 
 
 def _chosen(chosen: argparse.Namespace) -> Iterable[Event]:
-    """Return the events that the arguments select: all, or those of one object's history, within a span of time."""
+    """Return the events that the arguments select: all, or one object's history, within a span of time."""
     if chosen.object is None:
         found: Iterable[Event] = _events(chosen.file)
     else:

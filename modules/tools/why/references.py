@@ -46,7 +46,7 @@ class Missing(NamedTuple):
 
 
 def references_of(pod: JsonObject) -> list[Reference]:
-    """Return the objects that a pod cannot start without: those of optional references are left out."""
+    """Return the objects that a pod cannot start without: objects of optional references are left out."""
     return list(dict.fromkeys((*_of_containers(pod), *_of_volumes(pod), *_of_pod(pod))))
 
 

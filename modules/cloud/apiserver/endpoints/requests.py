@@ -27,7 +27,7 @@ from modules.cloud.client.calls import APPLY, JSON_PATCH, MERGE, STRATEGIC, ApiC
 _JSON: Final = "application/json"
 _YAML: Final = "application/yaml"
 _WRITTEN: Final = (_JSON, _YAML, PROTOBUF, "")
-"""Media types of objects; those of patches follow."""
+"""Media types of objects; patches' media types follow."""
 _PATCHES: Final = (JSON_PATCH, MERGE, STRATEGIC, APPLY)
 _TEXTS: Final = ("labelSelector", "fieldSelector", "continue", "resourceVersion",
                  "resourceVersionMatch", "fieldManager", "fieldValidation",

@@ -1,6 +1,6 @@
 """The types of lists and maps of the built-in kinds, as Kubernetes' OpenAPI has them (`x-kubernetes-list-type`).
 
-Names of types are those of `fields.json`. A list that is not here is atomic, except for `conditions`, whose key is
+Types have their names in `fields.json`. A list that is not here is atomic, except for `conditions`, whose key is
 everywhere `type`.
 """
 

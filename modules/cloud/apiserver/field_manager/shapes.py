@@ -20,7 +20,7 @@ class MergeForm(Enum):
     KEYED = auto()
     """A list, element by element, by keys."""
     SET = auto()
-    """A list of plain values, each of which is there or not."""
+    """A list of plain values; each is there or not."""
 
 
 class FieldShape(Protocol):
@@ -137,7 +137,7 @@ class SchemaShape:
 
     Args:
         schema: of the field.
-        is_root: whether it is the whole object, whose metadata are those of every kind.
+        is_root: whether it is the whole object, whose metadata every kind has.
     """
 
     def __init__(self, schema: Mapping[str, Any], *, is_root: bool = False) -> None:

@@ -72,7 +72,7 @@ class RbacIndex:
             self._put(event.key, None if event.type is EventType.DELETED else event.new)
 
     def grants(self, user: User, namespace: str) -> Iterator[Grant]:
-        """Yield the rules that a user has in a namespace, "" for none; those of all namespaces come first."""
+        """Yield the rules that a user has in a namespace, "" for none; rules of all namespaces come first."""
         for space in ("", namespace) if namespace else ("",):
             for kind, name in ((_USER, user.name), *(("Group", group) for group in groups_of(user))):
                 for key in list(self._by_subject.get(_Subject(kind, name, space), ())):

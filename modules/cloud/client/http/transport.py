@@ -208,8 +208,8 @@ class HttpTransport:
             self._connector.open(connection)
 
     def _usable(self, exchange: HttpExchange, context: ssl.SSLContext | None) -> HttpConnection | None:
-        """Return a kept connection of the same user; close those of other users. A connection that the server has
-        closed is not kept: the events of idle connections come before the requests of a turn.
+        """Return a kept connection of the same user; close the connections of other users. A connection that the server
+        has closed is not kept: the events of idle connections come before the requests of a turn.
         """
         while not exchange.is_repeated and (idle := self._pool.idle()) is not None:
             if idle.context is context:

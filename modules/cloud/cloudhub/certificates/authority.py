@@ -1,6 +1,6 @@
 """The certificate authority.
 
-The fields of its certificates are those of a recorded KubeEdge cloudcore (`tests/recordings/today/00-register.jsonl`);
+Its certificates have the fields that a recorded KubeEdge cloudcore gives (`tests/recordings/today/00-register.jsonl`);
 a test compares them. Keys and serial numbers are secrets, and so come from the operating system's randomness and not
 from the clock's.
 """

@@ -100,8 +100,8 @@ def create_signing_request(request: UpstreamRequest) -> Steps[list[UpstreamResul
 
 
 def _requests_of(user: str) -> Steps[int]:
-    """Count the stored certificate signing requests of a user, up to the maximum; page by page, as those of all users
-    are listed.
+    """Count the stored certificate signing requests of a user, up to the maximum; page by page, because requests of all
+    users are listed.
     """
     made, token = 0, ""
     while made < _MOST_REQUESTS:

@@ -13,7 +13,7 @@ _RESERVE: Final = 8 * 1024 * 1024
 _DISK_FULL: Final = "53100"
 """PostgreSQL's SQLSTATE."""
 _NO_ROOM: Final = 64 * 1024
-"""Bytes of free room below which SQLite's other errors of files are those of a full disk."""
+"""Bytes of free room below which SQLite's other errors of files mean a full disk."""
 _OF_FILES: Final = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
 
 

@@ -203,7 +203,7 @@ def _version_of(connection: Connection) -> int:
 
 
 def _add_node_states(connection: Connection) -> None:
-    """Add the tables of version 2, under the lock. The present ObjectSyncs are those of the present Nodes: nodes that
+    """Add the tables of version 2, under the lock. The present ObjectSyncs belong to the present Nodes: nodes that
     connect, and the collection of old state, note the uids.
     """
     found = connection.execute(select(state.c.schema_version).with_for_update()).scalar_one()

@@ -91,11 +91,6 @@ class KernelRules:
         """Make the whole tables with the next change: somebody else has changed them."""
         self._known.clear()
 
-    @property
-    def has_unused(self) -> bool:
-        """Whether there are chains or sets to delete."""
-        return any(self._gone.values())
-
     def look_for_unused(self) -> None:
         """Find the chains and sets that an earlier process has left. Raises NftError."""
         for family, rules in self._known.items():

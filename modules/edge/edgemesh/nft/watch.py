@@ -1,4 +1,4 @@
-"""The watch over the kernel's tables: whoever reloads a firewall with `flush ruleset` deletes those of others too."""
+"""The watch over the kernel's tables: a reload of a firewall with `flush ruleset` deletes all tables."""
 
 from collections.abc import Callable, Iterable
 from enum import Enum, auto

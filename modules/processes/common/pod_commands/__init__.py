@@ -27,7 +27,7 @@ def add(
     connect_to: Callable[[argparse.Namespace], NodeClient],
     add_connection: Callable[[VerbParser], None],
 ) -> None:
-    """Add the commands to those of a program.
+    """Add the commands to a program.
 
     Args:
         commands: of a VerbParser.

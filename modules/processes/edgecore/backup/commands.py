@@ -124,7 +124,7 @@ def _own_files(present: EdgeCoreConfig | None, file: Path, root: Path | None) ->
 
 
 def _strange_places(targets: Iterable[Path], own: Collection[Path], directories: Sequence[Path]) -> list[Path]:
-    """Return the places of which only the backup says that they are the node's: its configuration can name any.
+    """Return the places that are the node's only by the backup's word: its configuration can name any.
 
     A new file belongs to the node in its own directories, also when links are followed; a present one only if it is a
     file of the node that is here.

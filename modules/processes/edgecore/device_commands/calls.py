@@ -46,7 +46,7 @@ class MapperAnswer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def call(chosen: argparse.Namespace) -> int:
-    """Call a method, or list those of a device."""
+    """Call a method, or list the methods of a device."""
     with report_errors():
         parts = _parts(chosen)
         if chosen.method:

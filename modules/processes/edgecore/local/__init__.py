@@ -32,7 +32,7 @@ _VERBS: Final = (
 
 
 def add(commands: argparse._SubParsersAction[Any], words: Collection[str] | None = None) -> None:
-    """Add these commands to those of `edgecore`, and answers for those of kubectl that are not here; to be called last.
+    """Add these commands to `edgecore`, and answers for kubectl's commands that are not here; to be called last.
 
     Args:
         commands: of a VerbParser.

@@ -13,7 +13,7 @@ from modules.processes.edgecore.top.node_view import NodeView, SocketView
 class Poller:
     """Passes a look on immediately, and then at an interval; it rests as long as the last look took, if that is longer.
 
-    The thread is outside of the actor model, as those of the local server: it blocks in a read, and ends with the
+    The thread is outside of the actor model, as the threads of the local server: it blocks in a read, and ends with the
     process.
 
     Args:

@@ -36,7 +36,7 @@ Nothing here changes the node.
 
 
 def containers_of(pod: JsonObject) -> list[str]:
-    """Return the names of a pod's containers, those of its init containers last."""
+    """Return the names of a pod's containers, its init containers last."""
     kinds = ("containers", "initContainers", "ephemeralContainers")
     return [text_at(each, "name") for kind in kinds for each in objects_at(pod, f"spec.{kind}")]
 

@@ -13,7 +13,7 @@ _FILE = "a trace, a directory of its parts, or a capture as JSON lines"
 
 
 def add(commands: "argparse._SubParsersAction[Any]") -> None:
-    """Add these commands to those of `edgecore trace`."""
+    """Add these commands to `edgecore trace`."""
     _add_explain(commands.add_parser("explain", help="tell the story of one object, and what it waits for"))
     _add_export(commands.add_parser("export", help="write a trace for Perfetto, or as a sequence diagram"))
     _add_view(commands.add_parser("view", help="write a trace as one HTML page to look around in"))

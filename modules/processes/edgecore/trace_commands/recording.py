@@ -16,7 +16,7 @@ KINDS: Final = ("messages", "timers", "cri", "events", "frames", "commits", "not
 
 
 def add(commands: "argparse._SubParsersAction[Any]") -> None:
-    """Add these commands to those of `edgecore trace`."""
+    """Add these commands to `edgecore trace`."""
     _add_show(commands.add_parser("show", help="print a trace, one line for each message, call, timer and commit"))
     _add_dump(commands.add_parser("dump", help="have a running edgecore write its flight recorder"))
 

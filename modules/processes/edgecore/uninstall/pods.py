@@ -67,7 +67,7 @@ def unmount_below(root: Path, say: Say) -> None:
 
 
 def remove_cgroups(config: EdgeCoreConfig, uids: frozenset[str], say: Say) -> None:
-    """Remove the pods' cgroups, and those of the classes and of all pods if no other pod is in them."""
+    """Remove the pods' cgroups, and the cgroups of the classes and of all pods if no other pod is in them."""
     settings: CgroupSettings = edged_settings(config).cgroups
     if not settings.per_qos:
         return

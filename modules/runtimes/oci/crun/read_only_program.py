@@ -54,7 +54,7 @@ class ReadOnlyProgram:
             return target
 
     def remove(self, *, but_current: bool = False) -> None:
-        """Undo the mounts; with `but_current` only those of programs that were replaced. Raises OSError."""
+        """Undo the mounts; with `but_current` only mounts of programs that were replaced. Raises OSError."""
         with self._lock:
             for target in self._directory.glob("*"):
                 if not (but_current and _is_same(self._program, target)):

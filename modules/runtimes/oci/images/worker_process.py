@@ -152,7 +152,7 @@ class WorkerProcess:
 
 
 def worker_environment(own: Mapping[str, str]) -> dict[str, str]:
-    """Return all variables of a worker, which meets registries and images, given those of edgecore."""
+    """Return all variables of a worker, which meets registries and images, given edgecore's."""
     return {**_ENVIRONMENT, **{name: own[name] for name in _INHERITED if name in own}}
 
 

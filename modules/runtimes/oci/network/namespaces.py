@@ -105,7 +105,7 @@ class PodNamespaces:
             ipc: whether it has its own System V IPC and POSIX message queues.
             uts: whether it has its own hostname.
             hostname: set in its own uts namespace, unless it is empty.
-            sysctls: written in its own namespaces; those of the interface eth0 are left to `PodNetwork.attach`.
+            sysctls: written in its own namespaces; sysctls of the interface eth0 are left to `PodNetwork.attach`.
             users: of its own user namespace; None for the machine's.
 
         Raises:

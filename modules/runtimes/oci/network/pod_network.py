@@ -71,7 +71,7 @@ class PodNetwork:
         clock: for deadlines.
         default: the network while there is no file; None for none.
         ranges: addresses for pods that the node's configuration demands, for plug-ins that can be told.
-        owner: letters and digits that tell the sandboxes of this runtime from those of another agent on the machine,
+        owner: letters and digits that tell the sandboxes of this runtime from another agent's on the machine,
             with which the default network is shared; empty where this runtime is the only one.
         runner: runs a plug-in.
     """

@@ -1,4 +1,4 @@
-"""Entry of the process: `python -I -S <this file>` and those of conmon's arguments that `oci.crun` gives.
+"""Entry of the process: `python -I -S <this file>` and the arguments of conmon that `oci.crun` gives.
 
 The parents of this package, and of the parts that it shares, are registered empty: their real `__init__` would import
 gRPC, twenty megabytes for each container.

@@ -86,7 +86,7 @@ class CdiFile(Struct, frozen=True, rename="camel"):
 
 
 def cdi_edits(attempt: str, names: Sequence[str], directories: Sequence[Path]) -> list[CdiEdits]:
-    """Return the changes for these devices, in their order; a file's common changes come before those of its first.
+    """Return the changes for these devices, in their order; a file's common changes come before its first's.
 
     For a device in several directories, the last directory counts.
 

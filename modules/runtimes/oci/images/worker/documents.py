@@ -81,7 +81,7 @@ def kind_of(document: Document, content_type: str = "") -> str:
 
 
 def parse_index(document: Document) -> tuple[Descriptor, ...]:
-    """Return the entries of an index; those of unknown media types are left out. Raises ImageWorkError."""
+    """Return the entries of an index; entries of unknown media types are left out. Raises ImageWorkError."""
     found = [_descriptor(each) for each in _items(document, "manifests", _MOST_ENTRIES)]
     return tuple(each for each in found if each.media_type in (*INDEXES, *MANIFESTS))
 

@@ -39,7 +39,7 @@ class TarStream:
         self._at = 0
         self._next_look = 0
         self.size = 0
-        """Bytes so far, with those of `count`."""
+        """Bytes so far, with the bytes of `count`."""
 
     def exactly(self, wanted: int) -> bytes:
         """Return the next `wanted` bytes. Raises ImageWorkError when the tar ends before."""
