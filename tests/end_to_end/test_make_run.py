@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -122,6 +123,7 @@ def test_as_an_ordinary_user() -> None:
 def test_until_ctrl_c() -> None:
     """It goes on, what it suggests to try works as it stands, and Ctrl-C ends it with 0."""
     with _demo() as demo:
+        _open(demo.read_until("page:").removeprefix("page:").strip())
         commands = [demo.read_until(label).removeprefix(label).strip() for label in ("watch:", "change:", "look:")]
         watch = shlex.split(commands[0])
         watch.remove("--watch")
@@ -136,6 +138,19 @@ def test_until_ctrl_c() -> None:
             assert b'"greeter"' in answer.read()
         demo.process.send_signal(signal.SIGINT)
         assert demo.end() == 0, "\n".join(demo.said)
+
+
+def _open(address: str) -> None:
+    """Opens the page as a browser does: its document, and a session for the token behind the `#`."""
+    page, _, token = address.partition("#")
+    with urllib.request.urlopen(page, timeout=_SECONDS) as answer:  # noqa: S310 - of this machine
+        assert b'id="content"' in answer.read()
+    origin = page.removesuffix("/page/")
+    headers = {"Origin": origin, "X-Edgecore-Page": "1", "Content-Type": "application/json"}
+    body = json.dumps({"token": token}).encode()
+    request = urllib.request.Request(f"{origin}/page/v1/session", body, headers)  # noqa: S310 - of this machine
+    with urllib.request.urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310 - of this machine
+        assert json.load(answer)["key"]
 
 
 @pytest.mark.parametrize(

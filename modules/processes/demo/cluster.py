@@ -18,7 +18,11 @@ from beehive.files.removal import remove_tree
 from edged.cgroups.opening import machine_hierarchies
 from edged.volumes import KernelMounts, VolumeError, points_below
 from modules.apimachinery.kinds import JsonObject
+from modules.page.api import About
+from modules.page.server import PageServer
 from modules.processes.cloudcore.control_client import Apply, ControlClient, Get
+from modules.processes.cloudcore.page_command import ControlLinks
+from modules.processes.common.version import VERSION
 from modules.processes.demo import orphans
 from modules.processes.demo.busybox import write_archive
 from modules.processes.demo.child import Child
@@ -31,6 +35,7 @@ from modules.processes.edgecore.container_runtime import purge_container_runtime
 from modules.processes.edgecore.uninstall.files import pod_uids
 from modules.processes.edgecore.uninstall.pods import remove_cgroups
 from modules.runtimes.engine.errors import ContainerRuntimeError
+from modules.tools.kubectl.rest import RestClient
 
 _START_SECONDS: Final = 60.0
 _LOG_LINES: Final = 15
@@ -57,6 +62,7 @@ class DemoCluster:
         self._images = images
         self._config: EdgeCoreConfig | None = None
         self._children: list[Child] = []
+        self._page: PageServer | None = None
         self.directory = _scratch_directory()
         self.socket = self.directory / "cloud.sock"
         """cloudcore's control socket."""
@@ -108,6 +114,17 @@ class DemoCluster:
         orphans.reap(frozenset(child.pid for child in self._children))
         return next((failure for child in self._children if (failure := child.failure())), "")
 
+    def page_address(self) -> str:
+        """Return an address of the page of the fleet, which is served from the first call on.
+
+        Raises:
+            ListenError: no port can be listened on.
+        """
+        if self._page is None:
+            links, about = ControlLinks(ControlClient(self.socket)), About(str(self.socket), VERSION, "cloudcore")
+            self._page = PageServer(RestClient(self.socket), links, self._events.clock, about)
+        return self._page.address()
+
     def logs(self) -> list[str]:
         """Return the ends of both processes' logs."""
         lines: list[str] = []
@@ -147,6 +164,8 @@ class DemoCluster:
 
     def _clear(self) -> None:
         """End the node first, so that it does not restart containers, then everything else."""
+        if self._page is not None:
+            self._page.stop()
         for child in reversed(self._children):
             child.terminate()
         for child in self._children:

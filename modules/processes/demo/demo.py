@@ -135,11 +135,14 @@ class Demo:
 
 
 def hints(cluster: DemoCluster, example: Path) -> list[str]:
-    """Return four commands to try next, which work in the directory where the demo was started."""
+    """Return an address of the page, and commands to try next, which work in the directory where the demo was
+    started.
+    """
     cloudcore = _command("cloudcore")
     socket, file = shlex.quote(str(cluster.socket)), shlex.quote(_from_here(example))
     return [
-        f"page:    {cloudcore} page --socket {socket}    prints an address for your browser",
+        f"page:    {cluster.page_address()}",
+        f"         once, within a minute; then    {cloudcore} page --socket {socket}    prints another address",
         f"watch:   {cloudcore} get pods --watch --socket {socket}",
         f"change:  edit {file} and {cloudcore} apply -f {file} --socket {socket}",
         f"look:    tail -f {shlex.quote(str(cluster.pod_logs))}/*/*/*.log    or    curl http://127.0.0.1:{cluster.port}/pods",
