@@ -93,10 +93,26 @@ def _demo(*arguments: str, command: Sequence[str] = _DEMO) -> Iterator[Demo]:
             process.kill()
 
 
-def test_make_run_once() -> None:
-    """It ends with 0 as soon as all pods are where they should be, with a line for each change."""
+@pytest.fixture
+def ordinary_user() -> list[str]:
+    """The beginning of a command line that an ordinary user runs, whoever runs the tests.
+
+    The user is one of a user namespace, so that it may read an interpreter that is below root's home.
+    """
+    if os.geteuid() != 0:
+        return []
+    become = ["unshare", "--user", "--map-user=1000", "--map-group=1000"]
+    possible = subprocess.run([*become, "true"], check=False, capture_output=True, text=True)
+    return become if possible.returncode == 0 else []
+
+
+def test_make_run_once(ordinary_user: list[str]) -> None:
+    """It ends with 0 as soon as all pods are where they should be, with a line for each change.
+
+    Nobody need be root: all come up without any capability. As root they come up in `test_on_a_terminal`.
+    """
     make = ["make", "--no-print-directory", "--assume-old=.venv/product", "run", f"ARGS={' '.join(_ONCE)}"]
-    with _demo(command=make) as demo:
+    with _demo(command=[*ordinary_user, *make]) as demo:
         assert demo.end() == 0, "\n".join(demo.said)
     assert re.fullmatch(
         rf"all {len(_SHOWN)} pods and workloads are where they should be, after \d+\.\d s", demo.said[-1]
@@ -104,20 +120,6 @@ def test_make_run_once() -> None:
     for name in _SHOWN:
         assert any(line.startswith(f"{name}: ") and "[as it should be]" in line for line in demo.said)
     assert not any("\x1b" in line for line in demo.said), "no terminal codes in a pipe"
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="all tests here are run by an ordinary user already")
-def test_as_an_ordinary_user() -> None:
-    """Nobody need be root: the same pods come up without any capability.
-
-    The user is one of a user namespace, so that it may read an interpreter that is below root's home.
-    """
-    become = ["unshare", "--user", "--map-user=1000", "--map-group=1000"]
-    possible = subprocess.run([*become, "true"], check=False, capture_output=True, text=True)
-    if possible.returncode != 0:
-        pytest.skip(f"no user namespaces here: {possible.stderr.strip()}")
-    with _demo(*_ONCE, command=[*become, *_DEMO]) as demo:
-        assert demo.end() == 0, "\n".join(demo.said)
 
 
 def test_until_ctrl_c() -> None:
