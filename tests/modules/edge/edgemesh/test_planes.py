@@ -335,6 +335,19 @@ def test_one_number_is_a_port_of_tcp_and_one_of_udp(bed: Bed) -> None:
     assert datagrams.channel.recv(9) == b"x"
 
 
+def test_an_address_that_moves_to_another_service_is_only_its(bed: Bed) -> None:
+    """Case 22: with the kernel's rules and as root; without root each Service has an address of its own."""
+    servers = [bed.server(), bed.server()]
+    given = bed.table(servers[0])
+    other = given._replace(service="db", inside=MeshTarget((servers[1].end,)))
+    bed.apply(given)
+    assert reached(bed, given, servers, 3) == {0: 3}
+    bed.apply(other)
+    assert reached(bed, other, servers, 10) == {1: 10}
+    bed.apply(given)
+    assert reached(bed, given, servers, 10) == {0: 10}
+
+
 def test_datagrams_go_to_an_endpoint_that_serves(bed: Bed) -> None:
     """Case 18: one socket goes on sending, over no endpoint at all, and reaches the new one."""
     servers = [bed.server(socket.SOCK_DGRAM) for _ in range(2)]
