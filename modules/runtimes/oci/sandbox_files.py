@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Final
 
 from beehive.files.durable import replace_soon
+from beehive.files.reading import read_file
+from modules.runtimes.engine.errors import BadRequestError
 from modules.runtimes.engine.model import Sandbox
-from modules.runtimes.oci.network.resolv_conf import resolv_conf
 from modules.runtimes.oci.spec import SandboxFiles
 from modules.runtimes.oci.users import give_to_root
 from protos.cri.v1 import api_pb2 as cri
@@ -17,6 +18,53 @@ SHM_BYTES: Final = 64 * 1024 * 1024
 _HOSTS: Final = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"
 _READABLE: Final = 0o644
 _NAMES: Final = ("hostname", "hosts", "resolv.conf")
+
+MACHINE: Final = Path("/etc/resolv.conf")
+UPSTREAM: Final = Path("/run/systemd/resolve/resolv.conf")
+"""The file in which systemd-resolved lists the servers behind its own address, which only the machine's network
+reaches.
+"""
+
+_STUB: Final = "127.0.0.53"
+_MOST_BYTES: Final = 64 * 1024
+
+
+def resolv_conf(config: cri.DNSConfig | None, machine: Path = MACHINE, upstream: Path = UPSTREAM) -> str:
+    """Return the file's text: CRI's configuration of DNS, or else the machine's.
+
+    Args:
+        config: the pod's servers, search domains and options; None or empty for the machine's.
+        machine: the machine's file; a missing one is empty.
+        upstream: taken instead when the machine's names systemd-resolved, which pods do not reach.
+
+    Raises:
+        BadRequestError: a word of the configuration has blanks or control characters.
+        OSError: the machine's file cannot be read.
+    """
+    if config is not None and (config.servers or config.searches or config.options):
+        return _text(config)
+    text = _read(machine)
+    if not any(line.split()[:2] == ["nameserver", _STUB] for line in text.splitlines()):
+        return text
+    return _read(upstream) or text
+
+
+def _text(config: cri.DNSConfig) -> str:
+    for word in (*config.servers, *config.searches, *config.options):
+        if not word.isprintable() or " " in word or not word:
+            reason = f"{word[:100]!r} is no server, domain or option"
+            raise BadRequestError("write the resolv.conf of the pod", reason)
+    lines = [f"search {' '.join(config.searches)}"] if config.searches else []
+    lines += [f"nameserver {server}" for server in config.servers]
+    lines += [f"options {' '.join(config.options)}"] if config.options else []
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _read(path: Path) -> str:
+    try:
+        return read_file(path, _MOST_BYTES).decode(errors="replace")
+    except FileNotFoundError:
+        return ""
 
 
 def write_sandbox_files(sandbox: Sandbox) -> None:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
+from beehive.clock import Clock
 from modules.apimachinery.kinds import Kind
 from modules.cloud.client.call_requests import CallError
 from modules.cloud.client.calls import DOCUMENT, ApiCall
@@ -36,12 +37,12 @@ class ClusterResources:
 
     Args:
         client: returns the client.
-        now: returns monotonic seconds.
+        clock: for the age of answers.
     """
 
-    def __init__(self, client: Callable[[], KubeClient | None], now: Callable[[], float]) -> None:
+    def __init__(self, client: Callable[[], KubeClient | None], clock: Clock) -> None:
         self._client = client
-        self._now = now
+        self._now = clock.monotonic
         self._versions: dict[str, _Version] = {}
 
     def find(self, api_version: str, plural: str, found: Found) -> None:

@@ -93,7 +93,7 @@ class ClusterApi:
         epochs = connections.epochs
         self._reflectors = Reflectors(mirror, module, transactions, end_turn, downstream, epochs, self._all_listed)
         self._is_sending = False
-        resources = ClusterResources(lambda: self._client, module.clock.monotonic)
+        resources = ClusterResources(lambda: self._client, module.clock)
         watches = ClusterWatches(self._send, resources, self._reflectors, downstream, transactions)
         locations = downstream.locations
         self._calls = NodeCalls(cluster, mirror, self._send, watches, self._reflectors, access_control, locations)

@@ -19,9 +19,9 @@ from modules.runtimes.oci.network.capabilities import (
 )
 from modules.runtimes.oci.network.configuration import MOST_BYTES, parse_configuration, read_configuration
 from modules.runtimes.oci.network.errors import NetworkConfigurationError
-from modules.runtimes.oci.network.resolv_conf import resolv_conf
 from modules.runtimes.oci.network.results import addresses_of
 from modules.runtimes.oci.network.sysctls import interface_sysctls
+from modules.runtimes.oci.sandbox_files import resolv_conf
 from protos.cri.v1 import api_pb2 as cri
 
 
