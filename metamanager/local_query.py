@@ -14,7 +14,7 @@ from metamanager.replies import Reply
 from metamanager.rows import Row, cause_of, parse, row_of
 from metamanager.rules import Origin, is_kept, origin_of
 from metamanager.store import Store
-from metamanager.tokens import is_fresh, is_good, token_key, token_row
+from metamanager.tokens import expires_at, is_fresh, token_key, token_row
 
 _log = logging.getLogger(__name__)
 
@@ -56,7 +56,8 @@ class LocalQuery:
         return (row.key, row.uid) in self._deleted
 
     def find(self, request: Message) -> list[str]:
-        """Return the stored objects for a query: the object of its key, or all of its type in all namespaces.
+        """Return the stored objects for a query: the object of its key, or all of its type in all namespaces. A token
+        may have expired: a pod starts without a cloud all the same, and its node renews the token later.
 
         Raises:
             StoreError: the store cannot be read.
@@ -64,7 +65,7 @@ class LocalQuery:
         resource = parse(request.route.resource)
         if resource.type == ResourceType.SERVICE_ACCOUNT_TOKEN and resource.name:
             value = self._store.get(token_key(request))
-            return [value] if value is not None and is_good(value, self._clock.now()) else []
+            return [] if value is None or expires_at(value) is None else [value]
         if resource.type and not resource.name and resource.type != ResourceType.CA_CERTIFICATE:
             return self._store.get_all(resource.type)
         value = self._store.get(request.route.resource)

@@ -82,21 +82,21 @@ def bound_uid(value: str) -> str:
     return bound.uid if bound else ""
 
 
-def is_good(value: str, now: float) -> bool:
-    """Return whether a stored token is still valid at a Unix time."""
+def expires_at(value: str) -> float | None:
+    """Return the Unix time until which a stored token is valid; None if it does not say."""
     status = _decode(value.encode()).status
     if status is None or not status.expiration_timestamp:
-        return False
+        return None
     try:
-        return datetime.fromisoformat(status.expiration_timestamp).timestamp() > now
+        return datetime.fromisoformat(status.expiration_timestamp).timestamp()
     except ValueError:
-        return False
+        return None
 
 
 def is_fresh(value: str, now: float) -> bool:
     """Return whether more than a fifth of a stored token's life is left; a kubelet renews it after that."""
-    request = _decode(value.encode())
-    return is_good(value, now + _LAST_PART * (request.spec.expiration_seconds or _DEFAULT_LIFE))
+    request, end = _decode(value.encode()), expires_at(value)
+    return end is not None and end > now + _LAST_PART * (request.spec.expiration_seconds or _DEFAULT_LIFE)
 
 
 def _quoted(text: str) -> str:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
 from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles
 from tests.end_to_end.machine import Cloud, Machine
-from tests.end_to_end.pods import RUN, container, is_ready, pod
+from tests.end_to_end.pods import RUN, config_map, container, is_ready, mount, phase, pod, state_of
 from tests.end_to_end.processes import Process, wait_until
 from tests.end_to_end.runtimes import EmbeddedUnderTest
 from tests.support.kubeconfigs import write_kubeconfig, write_token_file
 from tests.support.ports import free_port
+
+_RBAC: Final = "rbac.authorization.k8s.io/v1"
 
 
 class CloudOfCluster(Cloud):
@@ -22,7 +26,7 @@ class CloudOfCluster(Cloud):
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
         self._where = directory
-        self._port = free_port()
+        self.api_port = free_port()
         self._core: Process | None = None
 
     def start(self) -> None:
@@ -31,10 +35,11 @@ class CloudOfCluster(Cloud):
         tls = self._where / "cluster-tls"
         address, certificates = (f"127.0.0.1:{free_port()}" for _ in range(2))
         arguments = ["run", "--listen", address, "--socket", str(self.socket), "--tls", "--tls-dir", str(tls)]
-        arguments += ["--https-listen", certificates, "--secure-port", str(self._port)]
+        arguments += ["--https-listen", certificates, "--secure-port", str(self.api_port)]
+        arguments += ["--mount-service-account-tokens"]
         arguments += ["--token-auth-file", str(tokens)]
         self._process = self._run(arguments, "cluster")
-        write_kubeconfig(self._where / "kubeconfig", self._port, AuthorityFiles(tls).authority)
+        write_kubeconfig(self._where / "kubeconfig", self.api_port, AuthorityFiles(tls).authority)
         self.start_core()
 
     def start_core(self) -> None:
@@ -72,6 +77,33 @@ class CloudOfCluster(Cloud):
         return process
 
 
+_CLIENT = """
+import sys
+from pathlib import Path
+
+from kubernetes import client
+from kubernetes.config.incluster_config import InClusterConfigLoader
+
+access, port = Path(sys.argv[1]), sys.argv[2]
+environment = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": port}
+configuration = client.Configuration()
+InClusterConfigLoader(str(access / "token"), str(access / "ca.crt"), environ=environment).load_and_set(configuration)
+api = client.ApiClient(configuration)
+own = client.AuthenticationV1Api(api).create_self_subject_review(client.V1SelfSubjectReview()).status.user_info
+assert own.username == "system:serviceaccount:default:reader", own.username
+namespace = (access / "namespace").read_text()
+found = client.CoreV1Api(api).list_namespaced_config_map(namespace).items
+assert "settings" in [each.metadata.name for each in found], found
+try:
+    client.CoreV1Api(api).list_namespaced_secret(namespace)
+except client.ApiException as refusal:
+    assert refusal.status == 403, refusal
+else:
+    raise SystemExit("secrets are none of its business")
+"""
+"""A program with the official Python client that runs in a pod: it reads what it may, and is refused the rest."""
+
+
 @pytest.fixture
 def cluster() -> Iterator[CloudOfCluster]:
     """The cloud of a machine whose node has registered in the cluster."""
@@ -96,3 +128,34 @@ def test_pods_of_a_cluster_run_and_end_although_cloudcore_was_killed(cluster: Cl
     cluster.pods.wait("three", is_ready)
     cluster.pods.wait_gone("one")
     assert is_ready(cluster.get("Pod", "two"))
+
+
+def test_a_pod_reads_what_its_service_account_may(cluster: CloudOfCluster, tmp_path: Path) -> None:
+    """By the API server's port, with its mounted token and certificate authority, which come over the node's link."""
+    rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"]}
+    subject = {"kind": "ServiceAccount", "name": "reader", "namespace": "default"}
+    cluster.apply(
+        _object("v1", "ServiceAccount", "reader"),
+        _object(_RBAC, "Role", "reader", rules=[rule]),
+        _object(_RBAC, "RoleBinding", "reader", subjects=[subject], roleRef={"kind": "Role", "name": "reader"}),
+        config_map("settings", a="1"),
+    )
+    (tmp_path / "access").mkdir()
+    access = str(tmp_path / "access")
+    sources = [
+        {"serviceAccountToken": {"path": "token", "expirationSeconds": 600}},
+        {"configMap": {"name": "kube-root-ca.crt"}},
+        {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}]}},
+    ]
+    reader = container(volumeMounts=[mount("access", access)])
+    reader["command"] = [sys.executable, "-c", _CLIENT, access, str(cluster.api_port)]
+    volume = {"name": "access", "projected": {"sources": sources}}
+    cluster.apply(pod("p", reader, volumes=(volume,), serviceAccountName="reader", restartPolicy="Never"))
+    ended = cluster.pods.wait("p", lambda each: phase(each) in ("Succeeded", "Failed"))
+    assert phase(ended) == "Succeeded", state_of(ended, "terminated")
+    added = [each["name"] for each in ended["spec"]["volumes"] if each["name"].startswith("kube-api-access-")]
+    assert len(added) == 1
+
+
+def _object(api_version: str, kind: str, name: str, **fields: Any) -> dict[str, Any]:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "namespace": "default"}, **fields}

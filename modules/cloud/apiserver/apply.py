@@ -10,6 +10,7 @@ from typing import Any
 from modules.apimachinery.conversion import copied, without_null_members
 from modules.apimachinery.kinds import LAST_APPLIED, JsonObject, kind_named
 from modules.apimachinery.validation.objects import validate_object
+from modules.cloud.apiserver.admission.api_access import with_kept_api_access
 from modules.cloud.apiserver.kind_defaults import with_defaults
 from modules.cloud.apiserver.shapes import shaped
 from modules.cloud.apiserver.strategies import without_status
@@ -46,7 +47,7 @@ def applied(manifest: JsonObject, live: JsonObject | None) -> JsonObject:
     merged = _three_way(last, remembered, live)
     merged["metadata"].pop("resourceVersion", None)
     if merged["kind"] == "Pod":
-        merged["status"] = live.get("status", {})
+        merged = {**with_kept_api_access(merged, live), "status": live.get("status", {})}
     return merged if merged["kind"] == "Namespace" else with_defaults(merged)
 
 

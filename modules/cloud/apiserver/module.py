@@ -24,6 +24,7 @@ from modules.cloud.apiserver.loading import LoadedObjects
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.node_lifecycle import MONITOR_PERIOD
 from modules.cloud.apiserver.pod_gc import orphaned_pods, remove_orphans
+from modules.cloud.apiserver.root_certificates import keep_root_certificates, may_lack_certificate
 from modules.cloud.apiserver.scheduler import makes_room
 from modules.cloud.apiserver.service_accounts import make_default_accounts, may_lack_account
 from modules.cloud.apiserver.system_objects import make_system_objects
@@ -74,6 +75,7 @@ class ApiServer(Module):
         subscriptions: of clients in the same process; told each change.
         namespaces: those that are made at the start, beside those of every cluster.
         index: gets the roles and bindings, by which users are authorized; None: its own.
+        authority: the API server's certificate authority, PEM, which each namespace has as a ConfigMap; "" for none.
         collects: whether it empties namespaces that are deleted, and deletes the dependents of deleted owners;
             otherwise that is left to Kubernetes' own controllers.
     """
@@ -92,9 +94,13 @@ class ApiServer(Module):
         *,
         namespaces: Sequence[str] = (),
         index: RbacIndex | None = None,
+        authority: str = "",
         collects: bool = True,
     ) -> None:
         super().__init__()
+        self._authority = authority
+        self._may_lack_certificates = bool(authority)
+        """Whether a namespace may lack the ConfigMap with it."""
         self._namespaces = namespaces
         self._index = index or RbacIndex()
         self._may_aggregate = False
@@ -346,7 +352,7 @@ class ApiServer(Module):
         self._cluster.storage.undo(changes, version)
         self._rolled_back(changes, ())
         self._full_until = self.clock.monotonic() + FULL_SECONDS
-        self._may_place = self._may_lack_accounts = True
+        self._may_place = self._may_lack_accounts = self._may_lack_certificates = True
         if self._manifests is not None:
             self._manifests.reset()
 
@@ -409,10 +415,16 @@ class ApiServer(Module):
                 self._transact(_nothing)
 
     def _make_accounts(self) -> None:
-        """Make the missing service accounts of namespaces. Like `_place`, it acts on changes of this cloudcore only."""
+        """Make the service accounts and the ConfigMaps that namespaces lack. Like `_place`, it acts on changes of this
+        cloudcore only.
+        """
         if self._may_lack_accounts:
             self._may_lack_accounts = False
             self._transactions.attempt(partial(make_default_accounts, self._cluster))
+        if self._may_lack_certificates and self._authority:
+            self._may_lack_certificates = False
+            keep = partial(keep_root_certificates, self._cluster, self._authority, repairs=self._collector is not None)
+            self._transactions.attempt(keep)
 
     def _aggregate_roles(self) -> None:
         """Give aggregated ClusterRoles the rules of those that they select. Like `_place`, for own changes only."""
@@ -432,6 +444,7 @@ class ApiServer(Module):
         if not self._transactions.is_adopting:
             self._may_place = self._may_place or makes_room(event)
             self._may_lack_accounts = self._may_lack_accounts or may_lack_account(event)
+            self._may_lack_certificates = self._may_lack_certificates or may_lack_certificate(event)
             self._may_aggregate = self._may_aggregate or event.key.kind == CLUSTER_ROLE
             if event.key.kind == _NODE and event.type is not EventType.DELETED:
                 self._changed_nodes.add(event.key.name)

@@ -1,7 +1,7 @@
 """The defaults that an API server sets in a new pod, and that edged relies on.
 
 From Kubernetes' defaulting of core/v1 (SetDefaults_PodSpec, _Container, _Probe and others). The fields of admission
-plug-ins are not set: the service account's token volume, tolerations, priority.
+plug-ins are not set here: the service account's token volume, tolerations, priority.
 """
 
 from typing import Any

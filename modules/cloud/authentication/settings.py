@@ -18,6 +18,9 @@ class ServiceAccountSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=
     """Audiences of the API server (kube-apiserver's `--api-audiences`); a token that asks for none is for all of them.
     Default the issuer."""
 
+    mounted: bool = False
+    """Whether containers of pods get one, and namespaces the certificate authority; with the secure port only."""
+
     @property
     def api_audiences(self) -> tuple[str, ...]:
         """The audiences of the API server."""

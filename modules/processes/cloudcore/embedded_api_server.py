@@ -3,7 +3,7 @@
 from beehive.clock import Clock
 from beehive.hive import Hive
 from modules.cloud import api_messages
-from modules.cloud.apiserver.admission.chain import PLUGINS
+from modules.cloud.apiserver.admission.chain import PLUGINS, PLUGINS_WITH_TOKENS
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.completeness import Completeness
 from modules.cloud.apiserver.embedded_kube_api import EmbeddedKubeApi
@@ -37,6 +37,7 @@ class EmbeddedApiServer:
         turn: held during transactions, by all users of the database.
         room: on the database's disk, for all of them.
         counters: of its requests and its transactions.
+        authority: the certificate authority, PEM, if pods reach the API server; "" if not.
 
     Raises:
         DatabaseError: the database cannot be used.
@@ -51,6 +52,8 @@ class EmbeddedApiServer:
         counters: Counters,
         turn: Turns,
         room: Room,
+        *,
+        authority: str,
     ) -> None:
         meter = counters.meter(api_messages.MODULE, clock)
         self.database = Database(config.database_url, known.own, turn=turn, meter=meter, room=room)
@@ -65,7 +68,7 @@ class EmbeddedApiServer:
             admissions=ADMISSIONS,
             schedules=schedules,
             service_ranges=ranges,
-            plugins=PLUGINS,
+            plugins=PLUGINS_WITH_TOKENS if authority else PLUGINS,
             tokens=TokenIssuer(self.database, config.tokens),
         )
         manifests = ManifestDirectory(config.manifests_dir, cluster) if config.manifests_dir else None
@@ -79,6 +82,6 @@ class EmbeddedApiServer:
         parts = cluster, self.database, manifests, definitions, counters.refusals, api.subscriptions
         has_controllers = config.controllers == "embedded"
         own = (config.lease.namespace,)
-        hive.add(ApiServer, *parts, namespaces=own, index=self.rbac, collects=has_controllers)
+        hive.add(ApiServer, *parts, namespaces=own, index=self.rbac, authority=authority, collects=has_controllers)
         if has_controllers:
             hive.add(Controllers, api.subscriptions, known, may_be_several=self.database.shared)

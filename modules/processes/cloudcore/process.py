@@ -157,8 +157,13 @@ class CloudCore:
         self._counters = counters = Counters(refusals, known)
         turn, room = Turns(), Room(file_of(config.database_url))
         self._databases: list[Database] = []
+        self._authority = self._open_authority(config.tls) if config.tls else None
+        ca_pem = self._authority.pem if self._authority is not None else ""
         if selected is None:
-            server = EmbeddedApiServer(self.hive, config, known, clock, counters, turn, room)
+            server = EmbeddedApiServer(
+                self.hive, config, known, clock, counters, turn, room,
+                authority=ca_pem if config.secure_port is not None and config.tokens.mounted else "",
+            )  # fmt: skip
             self._databases.append(server.database)
             cluster, rbac = server.cluster, server.rbac
         else:
@@ -171,8 +176,7 @@ class CloudCore:
         self._tokens = ApiTokens(config, self.hive, clock, self._identities, lambda: self.api_port)
         self._https: list[tuple[str, int]] = []
         self._websocket_context: ssl.SSLContext | None = None
-        self._authority: Authority | None = None
-        ca_pem = self._add_registrar(config.tls) if config.tls else ""
+        self._add_registrar()
         self._callers: RestListener | None = None
         may_be_several = selected is not None or database.shared
         self.hive.add(IdentitiesModule, self._identities, cluster.connect, config.lease.namespace)
@@ -197,8 +201,7 @@ class CloudCore:
             rbac=rbac, tokens=self._tokens if selected is None else None,
         )  # fmt: skip
         self._metrics: list[tuple[str, int]] = []
-        if config.metrics_address:
-            self.hive.add(HealthServer, config.metrics_address, config.metrics_port, counters, self._metrics)
+        self._add_health_server()
 
     @property
     def address(self) -> tuple[str, int]:
@@ -303,18 +306,30 @@ class CloudCore:
             for database in self._databases:
                 database.close()
 
-    def _add_registrar(self, tls: TlsConfig) -> str:
-        """Add the registrar, sets the websocket's TLS context, and return the CA certificate, PEM."""
+    def _open_authority(self, tls: TlsConfig) -> "Authority":
+        from modules.cloud.cloudhub.certificates import authority_files  # noqa: PLC0415 - cryptography is 17 MB
+
+        files = authority_files.AuthorityFiles(tls.directory)
+        return authority_files.open_authority(files, tls.names, self._clock.now())
+
+    def _add_registrar(self) -> None:
+        """With TLS, add the registrar, and set the websocket's context."""
+        tls, authority = self._config.tls, self._authority
+        if tls is None or authority is None:
+            return
         from modules.cloud.cloudhub.certificates import authority_files, contexts, registrar  # noqa: PLC0415 - cryptography is 17 MB
 
         files = authority_files.AuthorityFiles(tls.directory)
-        self._authority = authority = authority_files.open_authority(files, tls.names, self._clock.now())
         self._websocket_context = contexts.websocket_context(files)
         settings = registrar.RegistrarSettings(tls.https_address, tls.https_port, tls.certificate_seconds)
         self.hive.add(
             registrar.Registrar, settings, authority, files, self._https, self._counters.cloudhub, self._identities
         )
-        return authority.pem
+
+    def _add_health_server(self) -> None:
+        config = self._config
+        if config.metrics_address:
+            self.hive.add(HealthServer, config.metrics_address, config.metrics_port, self._counters, self._metrics)
 
     def _add_cloudhub(self, ca_pem: str, refusals: Refusals) -> None:
         config, counters = self._config, self._counters.cloudhub

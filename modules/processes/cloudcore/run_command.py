@@ -143,6 +143,11 @@ def _add_secure(parser: argparse.ArgumentParser) -> None:
         help="issuer of the tokens of service accounts (default: %(default)s)",
     )
     group.add_argument(
+        "--mount-service-account-tokens",
+        action="store_true",
+        help="give containers of new pods a token of their service account, with --secure-port, as Kubernetes does",
+    )
+    group.add_argument(
         "--api-audiences",
         metavar="NAME[,NAME]",
         default="",
@@ -220,6 +225,8 @@ def _mistake(chosen: argparse.Namespace) -> str:
         return "--secure-port and --token-auth-file need certificates: add --tls"
     if chosen.token_auth_file and chosen.secure_port is None and not chosen.router_listen:
         return "--token-auth-file is for the secure port: add --secure-port 6443"
+    if chosen.mount_service_account_tokens and chosen.secure_port is None:
+        return "--mount-service-account-tokens is for pods that use the secure port: add --secure-port 6443"
     if chosen.router_advertise_address and not (chosen.router_listen and chosen.tls):
         return "--router-advertise-address is for cloudcores that call each other: add --router-listen and --tls"
     if chosen.router_listen and not chosen.tls and not _is_on_this_machine(chosen.router_listen):
@@ -296,6 +303,7 @@ def run(chosen: argparse.Namespace) -> int:
         "token_auth_file": chosen.token_auth_file and str(chosen.token_auth_file),
         "tokens": {
             "issuer": chosen.service_account_issuer,
+            "mounted": chosen.mount_service_account_tokens,
             "audiences": tuple(each.strip() for each in chosen.api_audiences.split(",") if each.strip()),
         },
         "listen_address": address,

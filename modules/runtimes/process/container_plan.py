@@ -15,6 +15,8 @@ from modules.runtimes.shim.protocol import ContainerSpec, Namespacing, ProcessSp
 from protos.cri.v1 import api_pb2 as cri
 
 _HOSTS, _PODS_HOSTS = "/etc/hosts", "etc-hosts"
+_TOKEN, _TOKEN_VOLUME = "/var/run/secrets/kubernetes.io/serviceaccount", "kube-api-access-"
+"""Where the API server mounts a token in each container, and the beginning of that volume's name."""
 _MESSAGE_PATH = "io.kubernetes.container.terminationMessagePath"
 """Annotation of a container, set by kubelet."""
 _DEVICES = PurePosixPath("/dev")
@@ -159,21 +161,26 @@ def _volumes(config: cri.ContainerConfig) -> Iterator[BindMount]:
 
 
 def _optional_volumes(config: cri.ContainerConfig, host: HostView) -> Iterator[BindMount]:
-    """Yield the optional files that have a mount point, or for which one may be made in memory."""
+    """Yield the optional mounts that have a mount point, and the files for which one may be made in memory. For a token
+    none is made: all of /run would be replaced for that.
+    """
     for mount in config.mounts:
         path = PurePosixPath(mount.container_path)
         is_plain = path.is_absolute() and ".." not in path.parts
-        has_point = is_plain and (_DEVICES not in path.parents or host.kind(path) is not PathKind.MISSING)
+        needs_point = _DEVICES in path.parents or mount.container_path == _TOKEN
+        has_point = is_plain and (not needs_point or host.kind(path) is not PathKind.MISSING)
         if _is_optional(config, mount) and has_point:
             yield _volume(mount)
 
 
 def _is_optional(config: cri.ContainerConfig, mount: cri.Mount) -> bool:
-    """Return whether edged gives this file to every container. If the pod mounts a volume there instead, the source has
-    another name.
+    """Return whether edged or the API server gives this to every container. If the pod mounts a volume there instead,
+    the source has another name.
     """
-    is_hosts = mount.container_path == _HOSTS and PurePosixPath(mount.host_path).name == _PODS_HOSTS
-    return is_hosts or mount.container_path == config.annotations.get(_MESSAGE_PATH)
+    source = PurePosixPath(mount.host_path).name
+    is_hosts = mount.container_path == _HOSTS and source == _PODS_HOSTS
+    is_token = mount.container_path == _TOKEN and source.startswith(_TOKEN_VOLUME)
+    return is_hosts or is_token or mount.container_path == config.annotations.get(_MESSAGE_PATH)
 
 
 def _volume(mount: cri.Mount) -> BindMount:

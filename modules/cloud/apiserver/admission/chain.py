@@ -36,6 +36,11 @@ PLUGINS: Final = (
     Plugin("DefaultTolerationSeconds", default_toleration_seconds.admit, _PODS),
     Plugin("RuntimeClass", runtime_class.admit, _PODS),
 )
+PLUGINS_WITH_TOKENS: Final = tuple(
+    each._replace(admit=service_account.admit_with_token) if each.admit is service_account.admit else each
+    for each in PLUGINS
+)
+"""Those of an API server that pods reach: their containers get tokens."""
 
 
 class AdmissionChain:

@@ -1,4 +1,6 @@
-"""The admission plug-in ServiceAccount: the account that a pod runs as exists, and its pull secrets are the pod's."""
+"""The admission plug-in ServiceAccount: the account that a pod runs as exists, its pull secrets are the pod's, and
+containers reach the API server.
+"""
 
 from typing import Final
 
@@ -6,27 +8,48 @@ from modules.apimachinery.api_errors import ForbiddenError
 from modules.apimachinery.kinds import JsonObject, key_for, kind_named
 from modules.apimachinery.lister import Lister
 from modules.apimachinery.validation.pods import MIRROR
+from modules.cloud.apiserver.admission.api_access import with_api_access
 
 _ACCOUNT: Final = kind_named("ServiceAccount")
 _DEFAULT: Final = "default"
 
 
 def admit(pod: JsonObject, live: JsonObject | None, objects: Lister) -> JsonObject:
-    """Return a new pod with what its service account gives it. A mirror pod has none.
+    """Return a new pod with the pull secrets of its service account. A mirror pod has none.
 
     Raises:
         ForbiddenError: the account does not exist. (That a namespace has no account `default` yet is no obstacle: it
             is made with the first change.)
     """
-    metadata, spec = pod["metadata"], pod["spec"]
-    if live is not None or MIRROR in (metadata.get("annotations") or {}):
+    if live is not None or _is_mirror(pod):
         return pod
-    namespace, name = metadata.get("namespace") or "default", spec.get("serviceAccountName") or _DEFAULT
+    spec, secrets = pod["spec"], (_account_of(pod, objects) or {}).get("imagePullSecrets")
+    return (
+        {**pod, "spec": {**spec, "imagePullSecrets": secrets}} if secrets and not spec.get("imagePullSecrets") else pod
+    )
+
+
+def admit_with_token(pod: JsonObject, live: JsonObject | None, objects: Lister) -> JsonObject:
+    """Return a new pod as `admit` does, whose containers get a token, too (`with_api_access`).
+
+    Raises:
+        ForbiddenError: as `admit`.
+    """
+    admitted = admit(pod, live, objects)
+    if live is not None or _is_mirror(pod):
+        return admitted
+    return with_api_access(admitted, _account_of(pod, objects))
+
+
+def _is_mirror(pod: JsonObject) -> bool:
+    return MIRROR in (pod["metadata"].get("annotations") or {})
+
+
+def _account_of(pod: JsonObject, objects: Lister) -> JsonObject | None:
+    metadata = pod["metadata"]
+    namespace, name = metadata.get("namespace") or "default", pod["spec"].get("serviceAccountName") or _DEFAULT
     account = objects.find(key_for(_ACCOUNT, namespace, name))
     if account is None and name != _DEFAULT:
         why = f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found'
         raise ForbiddenError("pods", metadata["name"], why)
-    secrets = (account or {}).get("imagePullSecrets")
-    return (
-        {**pod, "spec": {**spec, "imagePullSecrets": secrets}} if secrets and not spec.get("imagePullSecrets") else pod
-    )
+    return account

@@ -136,6 +136,12 @@ def test_the_token_file_demands_the_secure_port(tmp_path: Path, capsys: pytest.C
     assert "add --secure-port" in capsys.readouterr().err
 
 
+def test_tokens_of_pods_demand_the_secure_port(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without it they could not be used."""
+    assert main(["run", "--root", str(tmp_path), "--mount-service-account-tokens"]) == 2
+    assert "add --secure-port" in capsys.readouterr().err
+
+
 def test_a_kubeconfig_needs_an_authority(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Without an authority the command says how to get one, and makes none."""
     assert main(["kubeconfig", "--root", str(tmp_path)]) != 0

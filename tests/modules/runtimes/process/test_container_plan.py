@@ -2,15 +2,19 @@
 
 import signal
 from collections.abc import Callable
+from pathlib import Path, PurePosixPath
 
 import pytest
 
 from modules.runtimes.engine.errors import BadRequestError, NotProvidedError, WrongStateError
-from modules.runtimes.process.container_plan import check_request, require_mounts
-from modules.runtimes.process.model import stop_signal
+from modules.runtimes.engine.records import ContainerId, ContainerRecord
+from modules.runtimes.process.container_plan import check_request, needs_mounts, plan_container, require_mounts
+from modules.runtimes.process.model import ProcessContainer, stop_signal
 from modules.runtimes.process.shim_spawner import MountAbility
 from modules.runtimes.process.users import resolve_user
+from modules.runtimes.shim.protocol import Namespacing
 from protos.cri.v1 import api_pb2 as cri
+from tests.modules.runtimes.process.test_mount_plan import FakeHost
 
 
 def _request(**fields: object) -> cri.CreateContainerRequest:
@@ -87,6 +91,34 @@ def test_mounts_on_a_machine_without() -> None:
     """Where private mounts are forbidden, the refusal gives the machine's reason and a remedy."""
     with pytest.raises(WrongStateError, match=r"Operation not permitted.*user namespaces"):
         require_mounts(cri.ContainerConfig(), MountAbility("", "a user namespace: Operation not permitted"))
+
+
+@pytest.mark.parametrize(
+    ("namespacing", "has_point", "has_volume", "is_mounted"),
+    [
+        ("mount", True, False, True),
+        ("mount", False, False, False),
+        ("mount", False, True, False),
+        ("user", True, False, False),
+        ("user", True, True, True),
+        ("", True, False, False),
+    ],
+)
+def test_a_token_is_mounted_where_there_is_a_place_for_it(
+    namespacing: Namespacing, has_point: bool, has_volume: bool, is_mounted: bool
+) -> None:
+    """Every container has one: it must neither be refused for that, nor lose sight of the machine's /run."""
+    token, place = "/pods/1/volumes/kube-api-access-x7k2p", "/var/run/secrets/kubernetes.io/serviceaccount"
+    mounts = [cri.Mount(container_path=place, host_path=token, readonly=True)]
+    mounts += [cri.Mount(container_path="/data", host_path="/data")] if has_volume else []
+    config = cri.ContainerConfig(command=["true"], mounts=mounts)
+    there = [place, *map(str, PurePosixPath(place).parents)] if has_point else ["/var", "/var/run"]
+    host = FakeHost(dict.fromkeys(("/data", token, *there)))
+    assert needs_mounts(config, host) is has_volume
+    request = cri.CreateContainerRequest(config=config)
+    container = ProcessContainer(ContainerId("c"), Path("/nowhere"), request, ContainerRecord(created_at=0))
+    steps = str(plan_container(container, MountAbility(namespacing, ""), host)["steps"])
+    assert (token in steps, "/run" in steps.replace(place, "")) == (is_mounted, False)
 
 
 def _context(**fields: object) -> cri.LinuxContainerSecurityContext:
