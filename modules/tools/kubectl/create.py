@@ -1,11 +1,13 @@
-"""`create`: makes objects from manifests, or from options: configmaps, secrets, pods, workloads, roles and others."""
+"""`create`: makes objects from manifests, or from options: configmaps, secrets, pods, workloads, roles and others; and
+tokens of service accounts.
+"""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from modules.tools.kubectl import file_objects
+from modules.tools.kubectl import file_objects, token_request
 from modules.tools.kubectl.errors import StatusError, UsageError
 from modules.tools.kubectl.output import print_result
 from modules.tools.kubectl.rbac_generators import OPTIONS
@@ -26,7 +28,8 @@ _SOURCES: Final = (
 )
 _MADE: Final = (
     "configmap NAME, secret generic|tls|docker-registry NAME, namespace NAME, and with [-- ARGUMENT…] pod NAME, "
-    "deployment NAME, job NAME, cronjob NAME; role NAME, clusterrole NAME, rolebinding NAME, clusterrolebinding NAME"
+    "deployment NAME, job NAME, cronjob NAME; role NAME, clusterrole NAME, rolebinding NAME, clusterrolebinding NAME; "
+    "serviceaccount NAME, token NAME (of a service account)"
 )
 _OF_A_POD: Final = (
     ("--image", "IMAGE", "its image"),
@@ -64,6 +67,7 @@ def add(parser: VerbParser) -> None:
         parser.add_argument(name, action="append", default=[], metavar=metavar, help=f"{text}; repeatable")
     parser.add_argument("--role", default="", metavar="NAME", help="rolebinding: the Role that is given")
     parser.add_argument("--clusterrole", default="", metavar="NAME", help="binding: the ClusterRole that is given")
+    token_request.add(parser)
     parser.absent("--raw", "`apply -f` and `create -f` write objects")
 
 
@@ -73,6 +77,8 @@ def run(session: Session, chosen: Any) -> int:
         return file_objects.for_each(session, chosen, "create", "creating", partial(_create, session, chosen))
     if chosen.filename:
         raise UsageError("with -f, nothing else is named: leave out " + " ".join(chosen.words))
+    if chosen.words[0] == "token":
+        return token_request.run(session, chosen, chosen.words[1:])
     from modules.tools.kubectl.generators import generated  # noqa: PLC0415 - reads files, which most commands do not
 
     obj = generated(chosen, session.discovery)

@@ -1,4 +1,4 @@
-"""Makes the configmaps, secrets, namespaces, pods, workloads, roles and bindings of `create KIND NAME`."""
+"""Makes the objects of `create KIND NAME`: configmaps, secrets, pods, workloads, roles, bindings and others."""
 
 from __future__ import annotations
 
@@ -25,7 +25,17 @@ _KEY: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 _LINE: Final = re.compile(r"[A-Za-z_.-][\w.-]*", re.ASCII)
 _REGISTRY: Final = "https://index.docker.io/v1/"
 _MADE: Final = "`create --help` has the kinds that are made from options; `create -f` makes all"
-_SHORT: Final = {"cm": "configmap", "ns": "namespace", "po": "pod", "deploy": "deployment", "cj": "cronjob"}
+_SHORT: Final = {
+    "cm": "configmap",
+    "ns": "namespace",
+    "po": "pod",
+    "deploy": "deployment",
+    "cj": "cronjob",
+    "sa": "serviceaccount",
+}
+
+_PLAIN: Final = {"namespace": "Namespace", "serviceaccount": "ServiceAccount"}
+"""Kinds whose objects have nothing but a name."""
 
 
 def generated(chosen: Any, discovery: RestMapper) -> JsonObject:
@@ -42,8 +52,8 @@ def generated(chosen: Any, discovery: RestMapper) -> JsonObject:
     kind = _SHORT.get(kind, kind)
     if kind == "configmap":
         return _config_map(_name(names, kind), chosen)
-    if kind == "namespace":
-        return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _name(names, kind)}}
+    if kind in _PLAIN:
+        return {"apiVersion": "v1", "kind": _PLAIN[kind], "metadata": {"name": _name(names, kind)}}
     if kind == "secret":
         return _secret(names, chosen)
     if kind == "pod":

@@ -203,3 +203,38 @@ def test_roles_and_bindings_are_those_of_kubectl(cloud: Cloud) -> None:
     listed = cloud.run("get", "clusterrolebindings", "all", "-o", "wide")
     assert listed.rows[1][:2] == ["all", "ClusterRole/view"]
     assert listed.rows[1][-3:] == ["carol", "shop", "default/robot"]
+
+
+def test_a_token_of_a_service_account_is_printed(cloud: Cloud) -> None:
+    """And nothing else: `TOKEN=$(cloudcore create token robot)`."""
+    assert cloud.run("create", "sa", "robot").lines == ["serviceaccount/robot created"]
+    token = cloud.run("create", "token", "robot").out
+    assert (token.count("."), token.count("\n")) == (2, 1)
+    words = ("--duration=20m", "--audience=vault", "--audience=db", "-o", "json")
+    request = cloud.run("create", "token", "robot", *words).object
+    assert request["spec"] == {"audiences": ["vault", "db"], "expirationSeconds": 1200}
+    cloud.make(pod("web"))
+    bound = ("--bound-object-kind=Pod", "--bound-object-name=web", "-o", "json")
+    request = cloud.run("create", "token", "default", *bound).object
+    assert request["spec"]["boundObjectRef"] == {"kind": "Pod", "apiVersion": "v1", "name": "web"}
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["none"], 'serviceaccounts "none" not found'),
+        ([], "exactly one NAME is required, got 0"),
+        (["a", "b"], "exactly one NAME is required, got 2"),
+        (["default", "--duration=1m"], "may not specify a duration less than 10 minutes"),
+        (["default", "--duration=-1h"], "a whole number of seconds, above 0"),
+        (["default", "--duration=1.5s"], "a whole number of seconds, above 0"),
+        (["default", "--bound-object-name=web"], "--bound-object-kind is set if"),
+        (["default", "--bound-object-kind=Service", "--bound-object-name=web"], "is one of Pod, Secret, Node"),
+        (["default", "--bound-object-kind=Pod"], "--bound-object-name is set with it"),
+        (["default", "--dry-run=client"], "there is no dry run of it"),
+    ],
+)
+def test_a_token_that_is_refused(cloud: Cloud, words: list[str], why: str) -> None:
+    done = cloud.run("create", "token", *words)
+    assert (done.status != 0, done.out) == (True, "")
+    assert why in done.err
