@@ -43,7 +43,7 @@ def test_logs_are_rotated_and_a_node_short_of_memory_ends_its_pods(stopped_machi
     assert any(each["type"] == "DisruptionTarget" for each in ended["status"]["conditions"])
     node = machine.cloud.mirror("Node").wait(NODE, lambda each: _condition(each, "MemoryPressure") == "True")
     assert _condition(node, "DiskPressure") == "False"
-    machine.cloud.apply(pod("late", container("sleep 1000")))
+    machine.cloud.apply(pod("late", container("sleep 1000"), nodeName=NODE))  # the scheduler heeds the taint
     late = machine.cloud.pods.wait("late", lambda each: phase(each) == "Failed")
     assert late["status"]["message"] == "Pod was rejected: The node had condition: [MemoryPressure]. "
 
