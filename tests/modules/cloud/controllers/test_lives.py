@@ -1,4 +1,4 @@
-"""Lives of workloads: never more or fewer pods than the bounds allow, nothing doubled, and completions are exact."""
+"""Lives of workloads: nothing is doubled, completions are exact, and in the end all is as wanted."""
 
 from __future__ import annotations
 
