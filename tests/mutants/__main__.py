@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from tests.mutants.operators import Mutant, mutants
+from tests.mutants.planted import planted_bugs
 from tests.mutants.runner import MutantResult, Runner
 from tests.mutants.selection import ROOT, area_of, modules, tests_of
 from tests.mutants.survivors import survivors
@@ -27,7 +28,16 @@ def main() -> int:
     chosen = _arguments()
     with tempfile.TemporaryDirectory(prefix="mutants-") as directory:
         os.environ["TMPDIR"] = tempfile.tempdir = directory
-        return _judge(chosen)
+        return _judge_planted() if chosen.planted else _judge(chosen)
+
+
+def _judge_planted() -> int:
+    runner, survived = Runner(), 0
+    for planted in planted_bugs():
+        result = runner.run_planted(planted)
+        survived += result not in _DEAD
+        _say(f"{result.value} {planted.path}: {planted.bug}")
+    return 1 if survived else 0
 
 
 def _judge(chosen: argparse.Namespace) -> int:
@@ -57,6 +67,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--sample", type=int, default=100, metavar="N", help="mutants, drawn at random (default 100)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the sample")
     parser.add_argument("--order", action="store_true", help="only changes of order, of time, and of bounds by one")
+    parser.add_argument("--planted", action="store_true", help="only the bugs of planted.toml, with their tests")
     parser.add_argument("--simulation", action="store_true", help="run the simulation's plans, too")
     parser.add_argument("--minutes", type=float, default=20.0, metavar="N", help="at most (default 20)")
     return parser.parse_args()

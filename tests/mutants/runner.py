@@ -4,6 +4,7 @@ The mutant is made when the child imports the module. No file is changed, and pr
 unchanged product.
 """
 
+import ast
 import ctypes
 import importlib
 import os
@@ -23,6 +24,7 @@ from types import CodeType, ModuleType
 import pytest
 
 from tests.mutants.operators import Mutant, mutated
+from tests.mutants.planted import PlantedBug
 from tests.mutants.reach import Notes, NotingLoader, Reach, read
 from tests.mutants.selection import ROOT, modules
 
@@ -37,6 +39,10 @@ _START = 20.0
 _FAILED, _BROKEN = 1, 3
 _DIE_WITH_PARENT = 1
 """`PR_SET_PDEATHSIG` of prctl(2)."""
+
+
+Change = Callable[[str], str | ast.Module]
+"""Returns a module's source with a change."""
 
 
 class MutantResult(StrEnum):
@@ -69,6 +75,13 @@ class Runner:
             return MutantResult.TIMED_OUT
         if code == _BROKEN and _child(lambda: _run_alone(tests), _BASELINE) != 0:
             return MutantResult.BROKEN
+        return MutantResult.SURVIVED if code == 0 else MutantResult.KILLED
+
+    def run_planted(self, planted: PlantedBug) -> MutantResult:
+        """Run the test of a planted bug."""
+        if _child(lambda: _run_alone([planted.test]), _BASELINE) != 0:
+            return MutantResult.BROKEN
+        code = _child(lambda: _run_changed(planted), _BASELINE)
         return MutantResult.SURVIVED if code == 0 else MutantResult.KILLED
 
     def reach(self, selected: Sequence[str]) -> Reach:
@@ -131,8 +144,15 @@ class _Failures:
 
 
 def _run_mutant(mutant: Mutant, tests: Sequence[str]) -> int:
-    number = mutant.number
-    sys.meta_path.insert(0, _Finder({mutant.path: lambda name, file: _MutantLoader(name, file, number)}))
+    return _run_with(mutant.path, lambda source: mutated(source, mutant.number), tests)
+
+
+def _run_changed(planted: PlantedBug) -> int:
+    return _run_with(planted.path, planted.planted_in, [planted.test])
+
+
+def _run_with(path: str, change: Change, tests: Sequence[str]) -> int:
+    sys.meta_path.insert(0, _Finder({path: lambda name, file: _ChangedLoader(name, file, change)}))
     failures = _Failures()
     code = _pytest(tests, [failures])
     return _FAILED if failures.any else _BROKEN if code else 0
@@ -179,11 +199,11 @@ class _Finder(MetaPathFinder):
         return spec_from_file_location(fullname, file, loader=make(fullname, str(file)))
 
 
-class _MutantLoader(SourceFileLoader):
-    def __init__(self, name: str, path: str, number: int) -> None:
+class _ChangedLoader(SourceFileLoader):
+    def __init__(self, name: str, path: str, change: Change) -> None:
         super().__init__(name, path)
-        self._number = number
+        self._change = change
 
     def get_code(self, fullname: str) -> CodeType:
-        """Compile the mutant: the cached code is the product's."""
-        return compile(mutated(Path(self.path).read_text(), self._number), self.get_filename(fullname), "exec")
+        """Compile the changed source: the cached code is the product's."""
+        return compile(self._change(Path(self.path).read_text()), self.get_filename(fullname), "exec")
