@@ -24,6 +24,16 @@ from modules.cloud.controllers.job_pods import (
     is_terminating,
     is_tracked,
 )
+from modules.cloud.controllers.job_policies import (
+    failure_counts,
+    failures_of,
+    is_index_failed,
+    is_of_another,
+    is_per_index,
+    kept_failures,
+    success_of,
+    verdict_of,
+)
 from modules.cloud.controllers.job_status import (
     COMPLETE,
     FAILED,
@@ -47,7 +57,7 @@ from modules.cloud.controllers.plan import (
     delete,
     update_status,
 )
-from modules.cloud.controllers.pods import is_ready
+from modules.cloud.controllers.pods import has_ended, is_ready
 from modules.cloud.controllers.replica_set import MOST_WRITES, creation, deletion, makes_its_own, to_delete
 from modules.cloud.controllers.view import View, controller_of
 
@@ -57,6 +67,8 @@ _MOST_UNCOUNTED: Final = 500
 def reconcile(view: View, key: ObjectKey, now: float) -> ReconcilePlan:
     """Return what a Job needs, or the pods of one that is gone."""
     job = view.find(key)
+    if job is not None and is_of_another(job):
+        return NOTHING
     if job is None or not (job.get("status") or {}).get("startTime"):
         writes = job_pods.orphaned(_pods_of_name(view, key), uid_of(job) if job else "")
         if writes or job is None:
@@ -106,8 +118,13 @@ class _Pass:
         self._is_indexed = self._spec.get("completionMode") == "Indexed"
         self._indexes = read_indexes(str(self._status.get("completedIndexes") or ""))
         self._succeeded = self._failed = 0
+        self._is_per_index = is_per_index(job)
+        self._failed_indexes = read_indexes(str(self._status.get("failedIndexes") or ""))
+        self._kept: dict[int, JsonObject] = {}
+        """The failed pods of indexes that are tried again, which keep their finalizers until then."""
 
     def plan(self) -> ReconcilePlan:
+        self._note_failed_indexes()
         self._count()
         if is_being_deleted(self._job):
             return self._end()
@@ -133,10 +150,31 @@ class _Pass:
         }
         status = {**self._status, **numbers, "conditions": list(self._conditions)}
         kept = {name: value for name, value in status.items() if value not in (0, "", None, [], {}) or name == "ready"}
+        if self._is_per_index:
+            kept["failedIndexes"] = indexes_text(self._failed_indexes)
         if "uncountedTerminatedPods" in self._status:
             kept["uncountedTerminatedPods"] = self._status["uncountedTerminatedPods"]
         write = update_status(self._job, kept, done=self._note)
         return ReconcilePlan(tuple(self._writes), write, again_at=min(self._again, default=None))
+
+    def _note_failed_indexes(self) -> None:
+        """Find the indexes that have failed for good, and the pods that tell how often others have."""
+        is_deciding = not (is_true(self._job, FAILURE_TARGET) or is_true(self._job, SUCCESS_CRITERIA))
+        if not self._is_per_index or not is_deciding:
+            return
+        bound = int(self._spec.get("completions") or 0)
+        for pod in self._pods:
+            index = index_of(pod)
+            if index is not None and index < bound and is_tracked(pod) and has_failed(pod, self._job):
+                self._failed_indexes |= {index} if is_index_failed(self._job, pod) else set()
+        if is_being_deleted(self._job):
+            return
+        succeeded = {index for pod in self._pods if has_succeeded(pod) and (index := index_of(pod)) is not None}
+        settled = self._failed_indexes | self._indexes | succeeded
+        self._kept = kept_failures(self._job, self._pods, settled, self._running_indexes())
+
+    def _running_indexes(self) -> set[int]:
+        return {index for pod in self._active if (index := index_of(pod)) is not None}
 
     def _count(self) -> None:
         """Count the pods that have ended, each once (trackJobStatusAndRemoveFinalizers)."""
@@ -157,6 +195,8 @@ class _Pass:
             new = [pod for pod in self._pods if is_tracked(pod) and uid_of(pod) not in listed and ended(pod)]
             if field == "succeeded" and self._is_indexed:
                 new = self._indexed(new)
+            elif field == "failed":
+                new = self._counted_failures(new)
             waiting += job_pods.uids(new)[: max(0, _MOST_UNCOUNTED - len(waiting))]
             if waiting:
                 uncounted[field] = waiting
@@ -182,6 +222,21 @@ class _Pass:
                 self._indexes.add(index)
         return []
 
+    def _counted_failures(self, pods: Sequence[JsonObject]) -> list[JsonObject]:
+        """Return the failed pods that count. Those that do not are let go, and those of which a failure count is taken
+        wait for their successors.
+        """
+        kept = set(job_pods.uids(list(self._kept.values())))
+        found = []
+        for pod in pods:
+            if uid_of(pod) in kept:
+                continue
+            if has_ended(pod) and not verdict_of(self._job, pod).is_counted:
+                self._writes.append(job_pods.untracked(pod))
+            else:
+                found.append(pod)
+        return found
+
     def _start(self) -> None:
         """Set the time at which the Job began; the clock of a suspended one stands."""
         if "startTime" not in self._status and not self._spec.get("suspend"):
@@ -193,6 +248,9 @@ class _Pass:
             return True
         if is_true(self._job, SUCCESS_CRITERIA) is not None:
             return False
+        for pod in self._pods:
+            if is_tracked(pod) and has_failed(pod, self._job) and (verdict := verdict_of(self._job, pod)).fails_job:
+                return self._fail("PodFailurePolicy", verdict.why)
         limit = int(self._spec.get("backoffLimit", 6))
         restarts = 0
         if ((self._spec.get("template") or {}).get("spec") or {}).get("restartPolicy") == "OnFailure":
@@ -204,6 +262,18 @@ class _Pass:
             if self._now >= started + seconds:
                 return self._fail("DeadlineExceeded", "Job was active longer than specified deadline")
             self._again.append(started + seconds)
+        return self._has_failed_indexes()
+
+    def _has_failed_indexes(self) -> bool:
+        """Return whether too many indexes have failed, or the last one, and set it."""
+        failed, most = len(self._failed_indexes), self._spec.get("maxFailedIndexes")
+        if not self._is_per_index or not failed:
+            return False
+        if isinstance(most, int) and failed > most:
+            why = "Job has exceeded the specified maximal number of failed indexes"
+            return self._fail("MaxFailedIndexesExceeded", why)
+        if failed + self._succeeded >= int(self._spec.get("completions") or 0):
+            return self._fail("FailedIndexes", "Job has failed indexes")
         return False
 
     def _started(self) -> float | None:
@@ -216,6 +286,10 @@ class _Pass:
     def _is_enough(self) -> bool:
         """Return whether enough pods have succeeded, and set it."""
         if is_true(self._job, SUCCESS_CRITERIA) is not None:
+            return True
+        why = success_of(self._job, self._indexes) if self._is_indexed else ""
+        if why:
+            self._set(SUCCESS_CRITERIA, "True", "SuccessPolicy", why)
             return True
         completions = self._spec.get("completions")
         if isinstance(completions, int):
@@ -258,7 +332,7 @@ class _Pass:
         """Make pods, or delete those that are too many."""
         parallelism, completions = int(self._spec.get("parallelism", 1)), self._spec.get("completions")
         if isinstance(completions, int):
-            wanted = min(parallelism, completions - self._succeeded)
+            wanted = min(parallelism, completions - self._succeeded - len(self._failed_indexes))
         else:
             wanted = len(self._active) if self._succeeded else parallelism
         wanted = max(0, wanted)
@@ -270,16 +344,32 @@ class _Pass:
         missing = min(wanted - len(self._active) - waits, MOST_WRITES)
         if missing <= 0 or not makes_its_own(self._job):
             return
+        if self._is_per_index:
+            self._make_indexes(missing)
+            return
         until = job_pods.pause_ends(self._pods, self._job, self._now)
         if self._now < until:
             self._again.append(until)
             return
         if self._is_indexed:
-            running = {index for pod in self._active if (index := index_of(pod)) is not None}
-            for index in job_pods.free_indexes(self._job, self._indexes | running, missing):
+            for index in job_pods.free_indexes(self._job, self._indexes | self._running_indexes(), missing):
                 self._writes.append(creation(job_pods.pod_for(self._job, index)))
         else:
             self._writes += [creation(job_pods.pod_for(self._job, None))] * missing
+
+    def _make_indexes(self, most: int) -> None:
+        """Make pods for the lowest indexes; each waits after its own failures."""
+        taken = self._indexes | self._running_indexes() | self._failed_indexes
+        if self._spec.get("podReplacementPolicy") == "Failed":
+            taken |= {index for pod in self._terminating if (index := index_of(pod)) is not None}
+        for index, pod in self._kept.items():
+            until = job_pods.index_pause_ends(pod, failures_of(pod), self._now)
+            if self._now < until:
+                self._again.append(until)
+                taken.add(index)
+        for index in job_pods.free_indexes(self._job, taken, most):
+            counts = failure_counts(self._job, self._kept.get(index))
+            self._writes.append(creation(job_pods.pod_for(self._job, index, counts)))
 
     def _delete(self, pods: Sequence[JsonObject]) -> None:
         self._writes += map(deletion, pods[:MOST_WRITES])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from modules.apimachinery.kinds import JsonObject, is_being_deleted, metadata_of, uid_of
@@ -67,8 +68,8 @@ def free_indexes(job: JsonObject, taken: set[int], most: int) -> list[int]:
     return found
 
 
-def pod_for(job: JsonObject, index: int | None) -> JsonObject:
-    """Return a new pod of a Job, tracked, with its index if the Job has indexes."""
+def pod_for(job: JsonObject, index: int | None, annotations: Mapping[str, str] = MappingProxyType({})) -> JsonObject:
+    """Return a new pod of a Job, tracked, with its index if the Job has indexes, and with further annotations then."""
     template = job["spec"].get("template") or {}
     name = job["metadata"]["name"]
     pod = pod_of(template, job, f"{name}-" if index is None else f"{name}-{index}-")
@@ -77,7 +78,7 @@ def pod_for(job: JsonObject, index: int | None) -> JsonObject:
     if index is None:
         return pod
     metadata["labels"] = {**(metadata.get("labels") or {}), _INDEX: str(index)}
-    metadata["annotations"] = {**(metadata.get("annotations") or {}), _INDEX: str(index)}
+    metadata["annotations"] = {**(metadata.get("annotations") or {}), _INDEX: str(index), **annotations}
     field = {"fieldRef": {"fieldPath": f"metadata.labels['{_INDEX}']"}}
     variable = {"name": "JOB_COMPLETION_INDEX", "valueFrom": field}
     spec = dict(pod["spec"])
@@ -107,7 +108,22 @@ def pause_ends(pods: Sequence[JsonObject], job: JsonObject, now: float) -> float
     since = [moment for moment in failures if moment > success]
     if not since:
         return 0.0
-    return since[-1] + min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(len(since) - 1, 10))
+    return since[-1] + _pause(len(since))
+
+
+def index_pause_ends(pod: JsonObject, failures: int, now: float) -> float:
+    """Return the time before which no pod is made for an index.
+
+    Args:
+        pod: its pod that has failed last.
+        failures: of the index, before that pod.
+        now: the present time.
+    """
+    return _ended_at(pod, now) + _pause(failures + 1)
+
+
+def _pause(failures: int) -> float:
+    return min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(failures - 1, 10))
 
 
 def _ended_at(pod: JsonObject, now: float) -> float:

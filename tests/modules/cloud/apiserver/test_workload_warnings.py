@@ -18,12 +18,7 @@ UNFOLLOWED = "cloudcore's controllers do not follow it; kube-controller-manager 
     ("plural", "spec", "warnings"),
     [
         ("jobs", {"backoffLimit": 3}, []),
-        (
-            "jobs",
-            {"podFailurePolicy": {"rules": []}, "maxFailedIndexes": 0},
-            ["spec.podFailurePolicy", "spec.maxFailedIndexes"],
-        ),
-        ("cronjobs", {"jobTemplate": {"spec": {"successPolicy": {}}}}, ["spec.jobTemplate.spec.successPolicy"]),
+        ("jobs", {"podFailurePolicy": {"rules": []}, "maxFailedIndexes": 0}, []),
         ("cronjobs", {"jobTemplate": {"spec": {}}}, []),
         ("statefulsets", {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain"}}, []),
         (

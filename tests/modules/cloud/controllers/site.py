@@ -14,7 +14,7 @@ from modules.cloud.apiserver import api_calls
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.client.calls import MERGE, ApiCall, ApiResult
 from modules.cloud.controllers.engine import Engine
-from modules.cloud.controllers.pods import is_ready
+from modules.cloud.controllers.pods import has_ended, is_ready
 from modules.cloud.controllers.registry import ALL, CONTROLLERS, MADE
 from modules.cloud.controllers.view import controller_of
 from modules.cloud.storage.object_storage import ObjectEvent
@@ -196,7 +196,10 @@ class Site:
             node, phase = pod["spec"].get("nodeName"), pod["status"].get("phase")
             if not node or node in self.offline:
                 continue
-            if is_being_deleted(pod):
+            if is_being_deleted(pod) and pod["metadata"].get("finalizers"):
+                if not has_ended(pod):  # a node says that a pod has ended before it lets it go
+                    yield now, lambda pod=pod: self.report(pod, "Failed")  # type: ignore[misc]
+            elif is_being_deleted(pod):
                 yield now, lambda pod=pod: self._gone(pod)  # type: ignore[misc]
             elif phase == "Pending":
                 yield now, lambda pod=pod: self.report(pod, "Running")  # type: ignore[misc]

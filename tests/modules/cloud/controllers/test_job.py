@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.times import format_rfc3339
 from modules.cloud.apiserver import api_calls
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.controllers.job_pods import TRACKING, is_active
+from modules.cloud.controllers.job_policies import FAILURES
 from modules.cloud.controllers.job_status import indexes_text, read_indexes
 from tests.modules.cloud.controllers.site import Site, workload
 
@@ -200,3 +202,163 @@ def test_texts_of_indexes() -> None:
     assert indexes_text({0, 1, 2, 5, 7, 8}) == "0-2,5,7-8"
     assert read_indexes("0-2,5,7-8") == {0, 1, 2, 5, 7, 8}
     assert read_indexes("") == set()
+
+
+def fail(site: Site, pod: JsonObject, code: int = 1, **given: Any) -> None:
+    """Let a pod fail with an exit code, or with a condition."""
+    state = {"terminated": {"exitCode": code, "finishedAt": format_rfc3339(site.clock.now())}}
+    site.report(pod, "Failed", containerStatuses=[{"name": "main", "state": state}], **given)
+    site.run_for(1)
+
+
+def policy(**rules: JsonObject) -> JsonObject:
+    return {"rules": [{"action": action, **rule} for action, rule in rules.items()]}
+
+
+def exits(*values: int, operator: str = "In") -> JsonObject:
+    return {"onExitCodes": {"operator": operator, "values": list(values)}}
+
+
+def by_index(site: Site) -> dict[int, JsonObject]:
+    return {int(pod["spec"]["hostname"].removeprefix("sum-")): pod for pod in running(site)}
+
+
+def test_an_exit_code_fails_the_whole_job() -> None:
+    site = Site()
+    site.apply(job(completions=3, parallelism=2, podFailurePolicy=policy(FailJob=exits(42))))
+    site.run_for(2)
+    first, _ = running(site)
+    fail(site, first, 42)
+    site.run_for(30)
+    name = first["metadata"]["name"]
+    target = status(site)["conditions"][0]
+    assert target["message"] == (
+        f"Container main for pod default/{name} failed with exit code 42 matching FailJob rule at index 0"
+    )
+    assert conditions(site) == [
+        ("FailureTarget", "True", "PodFailurePolicy"), ("Failed", "True", "PodFailurePolicy"),
+    ]  # fmt: skip
+    assert running(site) == []
+
+
+def test_a_disruption_is_not_counted() -> None:
+    ignored = {"onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+    site = Site()
+    site.apply(job(backoffLimit=0, podFailurePolicy=policy(Ignore=ignored)))
+    site.run_for(2)
+    evicted = running(site)[0]
+    fail(site, evicted, conditions=[{"type": "DisruptionTarget", "status": "True"}])
+    site.run_for(60)
+    assert status(site).get("failed", 0) == 0
+    assert TRACKING not in site.get("Pod", evicted["metadata"]["name"])["metadata"].get("finalizers", ())
+    fail(site, running(site)[0])
+    site.run_for(60)
+    assert conditions(site)[-1] == ("Failed", "True", "BackoffLimitExceeded")
+
+
+def test_each_index_has_its_own_limit_of_failures() -> None:
+    site = Site()
+    indexed = {"completions": 3, "parallelism": 3, "completionMode": "Indexed"}
+    site.apply(job(**indexed, backoffLimitPerIndex=1))
+    site.run_for(2)
+    pods = by_index(site)
+    assert [pod["metadata"]["annotations"][FAILURES] for pod in pods.values()] == ["0", "0", "0"]
+    fail(site, pods[1])
+    assert sorted(by_index(site)) == [0, 2]
+    site.run_for(7)
+    assert sorted(by_index(site)) == [0, 2], "ten seconds after its failure"
+    site.run_for(4)
+    again = by_index(site)[1]
+    assert again["metadata"]["annotations"][FAILURES] == "1"
+    fail(site, again)
+    site.run_for(60)
+    assert (status(site)["failedIndexes"], status(site)["failed"]) == ("1", 2)
+    assert sorted(by_index(site)) == [0, 2], "it is not tried again"
+    for pod in by_index(site).values():
+        end(site, pod)
+    site.run_for(5)
+    assert conditions(site)[-1] == ("Failed", "True", "FailedIndexes")
+    assert (status(site)["completedIndexes"], status(site)["succeeded"]) == ("0,2", 2)
+    assert all(TRACKING not in pod["metadata"].get("finalizers", ()) for pod in site.all("Pod"))
+
+
+def test_too_many_failed_indexes_end_a_job() -> None:
+    site = Site()
+    site.apply(job(completions=5, parallelism=5, completionMode="Indexed", backoffLimitPerIndex=0, maxFailedIndexes=1))
+    site.run_for(2)
+    pods = by_index(site)
+    fail(site, pods[0])
+    site.run_for(5)
+    assert len(running(site)) == 4
+    fail(site, pods[3])
+    site.run_for(30)
+    assert status(site)["failedIndexes"] == "0,3"
+    assert conditions(site)[-1] == ("Failed", "True", "MaxFailedIndexesExceeded")
+    assert running(site) == []
+
+
+def test_an_exit_code_fails_an_index_at_once() -> None:
+    site = Site()
+    rules = policy(FailIndex=exits(0, 1, operator="NotIn"))
+    site.apply(job(completions=2, parallelism=2, completionMode="Indexed", backoffLimitPerIndex=3,
+                   podFailurePolicy=rules))  # fmt: skip
+    site.run_for(2)
+    pods = by_index(site)
+    fail(site, pods[0], 7)
+    fail(site, pods[1], 1)
+    site.run_for(30)
+    assert status(site)["failedIndexes"] == "0"
+    assert list(by_index(site)) == [1]
+
+
+@pytest.mark.parametrize(
+    ("rule", "enough"),
+    [({"succeededIndexes": "1"}, (1,)), ({"succeededCount": 2}, (0, 3)),
+     ({"succeededIndexes": "1-3", "succeededCount": 2}, (0, 1, 3)), ({"succeededIndexes": "0,2"}, (0, 2))],
+)  # fmt: skip
+def test_a_job_has_succeeded_when_its_policy_says_so(rule: JsonObject, enough: tuple[int, ...]) -> None:
+    site = Site()
+    site.apply(job(completions=4, parallelism=4, completionMode="Indexed", successPolicy={"rules": [rule]}))
+    site.run_for(2)
+    pods = by_index(site)
+    for index in enough:
+        assert len(by_index(site)) > 1
+        assert not conditions(site)
+        end(site, pods[index])
+    site.run_for(5)
+    assert conditions(site) == [("SuccessCriteriaMet", "True", "SuccessPolicy"), ("Complete", "True", "SuccessPolicy")]
+    assert running(site) == [], "the others are not awaited"
+
+
+def test_a_job_that_another_controller_manages_is_left_to_it() -> None:
+    site = Site()
+    site.apply(job(managedBy="example.com/queue"))
+    site.run_for(60)
+    assert site.pods() == []
+    assert not site.get("Job", "sum").get("status")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_killed_at_any_write_an_index_fails_as_often_as_allowed(seed: int) -> None:
+    site = Site(seed)
+    kills = set(site.random.sample(range(60), 12))
+
+    def answer(call: ApiCall) -> ApiResult | None:
+        if len(site.writes) in kills:
+            kills.discard(len(site.writes))
+            if seed % 2:  # it was made, and only the answer is lost
+                api_calls.serve(site.cluster, call)
+            return ApiResult(refusal={"code": 504, "message": "lost"})
+        return None
+
+    site.answer = answer
+    site.apply(job(completions=2, parallelism=2, completionMode="Indexed", backoffLimitPerIndex=2))
+    failed = 0
+    for _ in range(60):
+        site.run_for(15)
+        for pod in running(site)[:1]:
+            failed += 1
+            fail(site, pod)
+    assert failed == status(site)["failed"] == 6
+    assert status(site)["failedIndexes"] == "0-1"
+    assert conditions(site)[-1] == ("Failed", "True", "FailedIndexes")
