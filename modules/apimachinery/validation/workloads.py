@@ -11,7 +11,9 @@ from edged.validation.rules import Each, Fields, Row, Rule, named, needed, non_n
 from edged.validation.volumes import claim_spec
 from modules.apimachinery.cron_schedule import parse_schedule, zone_named
 from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.validation.jobs import POLICY_FIELDS, job_policies
 from modules.apimachinery.validation.metadata import IMMUTABLE, immutable, template_metadata
+from modules.apimachinery.whole_numbers import whole_number
 from modules.apimachinery.workload_selectors import matcher_of
 
 _LONGEST_CRON_JOB: Final = 52
@@ -21,7 +23,7 @@ _TEMPLATE: Final = Fields({"metadata": template_metadata, "spec": needed(pod_spe
 def _number_or_percent(value: Any, path: str, found: Causes) -> None:
     """Check a number of pods, or a percentage of them."""
     if isinstance(value, str):
-        if not (value.endswith("%") and value[:-1].isdecimal() and value.isascii()):
+        if not value.endswith("%") or whole_number(value[:-1]) is None:
             why = "a valid percent string must be a numeric string followed by an ending '%'"
             found.append(invalid(path, value, f"{why} (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"))
     else:
@@ -30,7 +32,7 @@ def _number_or_percent(value: Any, path: str, found: Causes) -> None:
 
 def _at_most_all(value: Any, path: str, found: Causes) -> None:
     _number_or_percent(value, path, found)
-    if isinstance(value, str) and value[:-1].isdecimal() and int(value[:-1]) > 100:
+    if isinstance(value, str) and (whole_number(value[:-1]) or 0) > 100:
         found.append(invalid(path, value, "must not be greater than 100%"))
 
 
@@ -191,11 +193,6 @@ stateful_set = Fields(
 )
 
 
-def _of_job(value: Mapping[str, Any], path: str, found: Causes) -> None:
-    if value.get("completionMode") == "Indexed" and value.get("completions") is None:
-        found.append(required(f"{path}.completions", "when completion mode is Indexed"))
-
-
 _JOB_SPEC: Final = Fields(
     {
         "parallelism": pointer(non_negative),
@@ -203,11 +200,12 @@ _JOB_SPEC: Final = Fields(
         "activeDeadlineSeconds": pointer(non_negative),
         "backoffLimit": pointer(non_negative),
         "ttlSecondsAfterFinished": pointer(non_negative),
+        **POLICY_FIELDS,
         "completionMode": pointer(one_of("NonIndexed", "Indexed")),
         "podReplacementPolicy": pointer(one_of("Failed", "TerminatingOrFailed")),
         "template": needed(_TEMPLATE),
     },
-    _of_job,
+    job_policies,
     _restarts("OnFailure", "Never"),
 )
 job = Fields({"spec": needed(_JOB_SPEC)})

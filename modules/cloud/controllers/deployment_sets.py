@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from modules.apimachinery.kinds import LAST_APPLIED, JsonObject
+from modules.apimachinery.whole_numbers import whole_number
 from modules.cloud.controllers.pods import created_at
 
 HASH: Final = "pod-template-hash"
@@ -47,8 +48,8 @@ def bounds_of(deployment: JsonObject) -> Bounds:
 
 def scaled_value(value: Any, total: int, *, up: bool) -> int:
     """Return a number, or a percentage of a total as a number (GetScaledValueFromIntOrPercent)."""
-    if isinstance(value, str) and value.endswith("%") and value[:-1].isdecimal():
-        part = int(value[:-1]) * total
+    if isinstance(value, str) and value.endswith("%"):
+        part = (whole_number(value[:-1]) or 0) * total
         return -(-part // 100) if up else part // 100
     return value if isinstance(value, int) else 0
 
@@ -96,8 +97,7 @@ def oldest_first(sets: Iterable[JsonObject]) -> list[JsonObject]:
 
 def revision_of(obj: JsonObject) -> int:
     """Return the revision of a ReplicaSet or a Deployment; 0 if it has none."""
-    text = str((obj["metadata"].get("annotations") or {}).get(REVISION, ""))
-    return int(text) if text.isdecimal() else 0
+    return whole_number((obj["metadata"].get("annotations") or {}).get(REVISION)) or 0
 
 
 def annotations_for(deployment: JsonObject, replica_set: JsonObject | None, revision: int) -> JsonObject:
@@ -129,8 +129,8 @@ def size_annotations(deployment: JsonObject) -> JsonObject:
 
 def has_other_size(replica_set: JsonObject, deployment: JsonObject) -> bool:
     """Return whether the Deployment was scaled since its ReplicaSet was written."""
-    desired = str((replica_set["metadata"].get("annotations") or {}).get(DESIRED, ""))
-    return desired.isdecimal() and int(desired) != wanted(deployment)
+    desired = whole_number((replica_set["metadata"].get("annotations") or {}).get(DESIRED))
+    return desired is not None and desired != wanted(deployment)
 
 
 def proportional_sizes(deployment: JsonObject, sets: Sequence[JsonObject]) -> dict[str, int]:
@@ -160,8 +160,8 @@ def _share(replica_set: JsonObject, deployment: JsonObject, to_add: int, added: 
     if replicas == 0:
         fraction = -size
     else:
-        text = str((replica_set["metadata"].get("annotations") or {}).get(MOST, ""))
-        base = int(text) if text.isdecimal() and int(text) else counted(deployment, "replicas") or replicas
+        most = whole_number((replica_set["metadata"].get("annotations") or {}).get(MOST))
+        base = most or counted(deployment, "replicas") or replicas
         fraction = math.floor(size * (replicas + bounds_of(deployment).surge) / base + 0.5) - size
     rest = to_add - added
     return min(fraction, rest) if to_add > 0 else max(fraction, rest)

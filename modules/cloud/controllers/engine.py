@@ -126,7 +126,10 @@ class Engine:
             return  # it is looked at after that
         about = self.view.find(key)
         now = self._now()
-        plan = self._controllers[key.kind](self.view, key, now)
+        plan = self._plan(key, now)
+        if plan is None:
+            self.queue.failed(key, now)
+            return
         for note in plan.events if about else ():
             self._record(about, note)  # type: ignore[arg-type]
         if plan.again_at is not None:
@@ -138,6 +141,14 @@ class Engine:
             return
         self._running[key] = execution = _Execution(key, about, plan)
         self._go_on(execution)
+
+    def _plan(self, key: ObjectKey, now: float) -> ReconcilePlan | None:
+        """Return what an object needs; None if its controller has failed, which must not stop those of the others."""
+        try:
+            return self._controllers[key.kind](self.view, key, now)
+        except Exception:  # noqa: BLE001 - whatever is in an object that somebody has written
+            _log.exception("%s cannot be reconciled, and is looked at again later", key)
+            return None
 
     def _settle(self, key: ObjectKey) -> None:
         """Take that nothing is left to do for an object."""
@@ -227,8 +238,8 @@ class Engine:
         key = execution.key
         if self.view.refusals.get(key) != refusal and self.view.find(key) is not None:
             self.view.refusals[key] = refusal
-            status = self._controllers[key.kind](self.view, key, self._now()).status
-            if status is not None:
+            plan = self._plan(key, self._now())
+            if plan is not None and (status := plan.status) is not None:
                 self._running[key] = again = _Execution(key, execution.about, ReconcilePlan(status=status))
                 again.versions = execution.versions
                 self._perform(status.call, lambda _: self._noted(again))

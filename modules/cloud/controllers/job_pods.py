@@ -8,6 +8,7 @@ from typing import Final
 
 from modules.apimachinery.kinds import JsonObject, is_being_deleted, metadata_of, uid_of
 from modules.apimachinery.times import parse_rfc3339
+from modules.apimachinery.whole_numbers import whole_number
 from modules.cloud.controllers.plan import PlannedWrite, patch
 from modules.cloud.controllers.pods import condition_of, has_ended, phase_of, pod_of
 
@@ -53,8 +54,7 @@ def has_failed(pod: JsonObject, job: JsonObject) -> bool:
 
 def index_of(pod: JsonObject) -> int | None:
     """Return the completion index of a pod, or None."""
-    text = str((metadata_of(pod).get("annotations") or {}).get(_INDEX, ""))
-    return int(text) if text.isdecimal() and text.isascii() else None
+    return whole_number((metadata_of(pod).get("annotations") or {}).get(_INDEX))
 
 
 def free_indexes(job: JsonObject, taken: set[int], most: int) -> list[int]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from modules.apimachinery.kinds import JsonObject, metadata_of
+from modules.apimachinery.whole_numbers import whole_number
 from modules.cloud.controllers import job_pods
 from modules.cloud.controllers.job_status import read_indexes
 from modules.cloud.controllers.pods import condition_of, created_at
@@ -161,5 +162,4 @@ def _order(pod: JsonObject) -> tuple[int, float]:
 
 
 def _number(pod: JsonObject, annotation: str) -> int:
-    text = str((metadata_of(pod).get("annotations") or {}).get(annotation, ""))
-    return int(text) if text.isdecimal() and text.isascii() and len(text) < 10 else 0
+    return whole_number((metadata_of(pod).get("annotations") or {}).get(annotation)) or 0

@@ -7,6 +7,7 @@ from typing import Final
 
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.times import format_rfc3339, parse_rfc3339
+from modules.apimachinery.whole_numbers import whole_number
 from modules.cloud.controllers import conditions
 
 COMPLETE: Final = "Complete"
@@ -57,12 +58,14 @@ def condition(kind: str, status: str, reason: str, message: str, now: float) -> 
 
 
 def read_indexes(text: str) -> set[int]:
-    """Return the completed indexes of a Job: `0-2,5`."""
-    found = set[int]()
+    """Return the indexes of `0-2,5`, whose parts ascend; one that does not is left out."""
+    found, least = set[int](), 0
     for part in filter(None, text.split(",")):
-        first, _, last = part.partition("-")
-        if first.isdecimal() and (last or first).isdecimal() and int(last or first) < _MOST_INDEXES:
-            found.update(range(int(first), int(last or first) + 1))
+        begin, _, end = part.partition("-")
+        first, last = whole_number(begin), whole_number(end or begin)
+        if first is not None and last is not None and least <= first <= last < _MOST_INDEXES:
+            found.update(range(first, last + 1))
+            least = last + 1
     return found
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey
+from modules.apimachinery.whole_numbers import whole_number
 from modules.cloud.controllers.plan import NORMAL, WARNING, EventNote, PlannedWrite, create
 from modules.cloud.controllers.pods import pod_of
 from modules.cloud.controllers.revisions import HASH
@@ -18,9 +19,7 @@ _INDEX: Final = "apps.kubernetes.io/pod-index"
 def ordinal_of(pod: JsonObject, workload: JsonObject) -> int | None:
     """Return the ordinal of a pod, or None for one that is not of the StatefulSet by its name."""
     parent, dash, text = str(pod["metadata"]["name"]).rpartition("-")
-    if not dash or parent != workload["metadata"]["name"] or not (text.isascii() and text.isdecimal()):
-        return None
-    return int(text) if len(text) < 10 else None
+    return whole_number(text) if dash and parent == workload["metadata"]["name"] else None
 
 
 def pod_for(workload: JsonObject, template: JsonObject, ordinal: int, revision_hash: str) -> JsonObject:

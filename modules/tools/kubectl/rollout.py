@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from modules.apimachinery.whole_numbers import whole_number
 from modules.tools.kubectl import arguments
 from modules.tools.kubectl.durations import end_of
 from modules.tools.kubectl.errors import KubectlError, StatusError, TimedOutError, UsageError, not_found
@@ -116,8 +117,7 @@ def history_table(revisions: Sequence[RolloutRevision]) -> str:
 
 def _of_replica_set(obj: JsonObject) -> RolloutRevision:
     annotations = map_at(obj, "metadata.annotations")
-    text = str(annotations.get(_REVISION, "0"))
-    number = int(text) if text.isdecimal() else 0
+    number = whole_number(annotations.get(_REVISION)) or 0
     return RolloutRevision(number, str(annotations.get(_CAUSE, "")), map_at(obj, "spec.template"))
 
 

@@ -77,6 +77,8 @@ def test_what_is_right_is_accepted(kind: str) -> None:
         ("Job", {"template": _TEMPLATE}, "template.spec.restartPolicy", "Unsupported value"),
         ("Job", {"parallelism": -1}, "parallelism", "must be greater than or equal to 0"),
         ("Job", {"parallelism": 1, "completionMode": "Indexed"}, "completions", "when completion mode is Indexed"),
+        ("Deployment", {"strategy": {"rollingUpdate": {"maxSurge": "9" * 5000 + "%"}}},
+         "strategy.rollingUpdate.maxSurge", "a valid percent string must be"),
         ("CronJob", {"schedule": "every day"}, "schedule", "expected exactly 5 fields"),
         ("CronJob", {"schedule": "0 0 31 2 *"}, "schedule", "there is no such day"),
         ("CronJob", {"schedule": "TZ=UTC * * * * *"}, "schedule", "use timeZone field instead"),
@@ -112,3 +114,104 @@ def test_what_stays(kind: str, change: JsonObject, field: str) -> None:
 def test_a_suspended_job_that_has_not_begun_may_change_its_template() -> None:
     changed = {**_NEVER, "metadata": {"labels": {"b": "c"}}}
     assert causes_of(workload("Job", suspend=True, template=changed), workload("Job", suspend=True)) == []
+
+
+_INDEXED = {"completionMode": "Indexed", "completions": 5}
+
+
+def _failing(**rule: Any) -> JsonObject:
+    return {"podFailurePolicy": {"rules": [rule]}}
+
+
+def _succeeding(**rule: Any) -> JsonObject:
+    return {**_INDEXED, "successPolicy": {"rules": [rule]}}
+
+
+_CODES = {"operator": "In", "values": [1, 2]}
+_CONDITION = {"type": "DisruptionTarget", "status": "True"}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {**_INDEXED, "backoffLimitPerIndex": 1, "maxFailedIndexes": 5},
+        _failing(action="Ignore", onPodConditions=[_CONDITION, {"type": "example.com/mine"}]),
+        {
+            **_failing(action="FailJob", onExitCodes={**_CODES, "containerName": "main"}),
+            "podReplacementPolicy": "Failed",
+        },
+        {**_INDEXED, "backoffLimitPerIndex": 0, **_failing(action="FailIndex", onExitCodes=_CODES)},
+        _succeeding(succeededIndexes="0-2,4", succeededCount=4),
+        _succeeding(succeededCount=1),
+        {"managedBy": "example.com/mine"},
+    ],
+)
+def test_policies_of_a_job_that_are_accepted(spec: JsonObject) -> None:
+    assert causes_of(workload("Job", **spec)) == []
+
+
+_RULE = "podFailurePolicy.rules[0]"
+_OF_SUCCESS = "successPolicy.rules[0]"
+
+
+@pytest.mark.parametrize(
+    ("spec", "field", "words"),
+    [
+        ({"backoffLimitPerIndex": 1}, "backoffLimitPerIndex", "requires indexed completion mode"),
+        ({"maxFailedIndexes": 1}, "maxFailedIndexes", "requires indexed completion mode"),
+        ({**_INDEXED, "maxFailedIndexes": 1}, "backoffLimitPerIndex", "when maxFailedIndexes is specified"),
+        ({**_INDEXED, "backoffLimitPerIndex": -1}, "backoffLimitPerIndex", "must be greater than or equal to 0"),
+        ({**_INDEXED, "backoffLimitPerIndex": 1, "maxFailedIndexes": 6}, "maxFailedIndexes", "or equal to completions"),
+        ({**_INDEXED, "parallelism": 100_001}, "parallelism", "when completion mode is Indexed"),
+        ({**_INDEXED, "completions": 100_001, "backoffLimitPerIndex": 1}, "maxFailedIndexes", "completions is above"),
+        ({**_INDEXED, "completions": 200_000, "backoffLimitPerIndex": 1, "maxFailedIndexes": 10_001},
+         "maxFailedIndexes", "less than or equal to 10000 when completions are above 100000"),
+        (_failing(onExitCodes=_CODES), f"{_RULE}.action", 'valid values: ["Count" "FailIndex"'),
+        (_failing(action="Retry", onExitCodes=_CODES), f"{_RULE}.action", "Unsupported value"),
+        (_failing(action="FailIndex", onExitCodes=_CODES), f"{_RULE}.action", "requires the backoffLimitPerIndex"),
+        (_failing(action="Count"), _RULE, "one of OnExitCodes and OnPodConditions is required"),
+        (_failing(action="Count", onExitCodes=_CODES, onPodConditions=[_CONDITION]), _RULE, "specifying both"),
+        (_failing(action="Count", onExitCodes={**_CODES, "containerName": "other"}),
+         f"{_RULE}.onExitCodes.containerName", "must be one of the container or initContainer names"),
+        (_failing(action="Count", onExitCodes={"operator": "In"}), f"{_RULE}.onExitCodes.values", "at least one value"),
+        (_failing(action="Count", onExitCodes={"operator": "In", "values": [0]}),
+         f"{_RULE}.onExitCodes.values[0]", "must not be 0"),
+        (_failing(action="Count", onExitCodes={"operator": "NotIn", "values": [2, 1]}),
+         f"{_RULE}.onExitCodes.values", "must be ordered"),
+        (_failing(action="Count", onExitCodes={"operator": "NotIn", "values": [1, 1]}),
+         f"{_RULE}.onExitCodes.values[1]", "Duplicate value"),
+        (_failing(action="Count", onExitCodes={"values": [1]}), f"{_RULE}.onExitCodes.operator", "valid values"),
+        (_failing(action="Count", onExitCodes={"operator": "In", "values": list(range(1, 258))}),
+         f"{_RULE}.onExitCodes.values", "must have at most 255 items"),
+        (_failing(action="Count", onPodConditions=[{"type": "a b"}]),
+         f"{_RULE}.onPodConditions[0].type", "name part must consist of"),
+        (_failing(action="Count", onPodConditions=[{"type": "A", "status": "Maybe"}]),
+         f"{_RULE}.onPodConditions[0].status", "Unsupported value"),
+        ({"podFailurePolicy": {"rules": [{"action": "Count", "onExitCodes": _CODES}] * 21}},
+         "podFailurePolicy.rules", "must have at most 20 items"),
+        ({**_failing(action="Count", onExitCodes=_CODES), "podReplacementPolicy": "TerminatingOrFailed"},
+         "podReplacementPolicy", "Unsupported value"),
+        ({**_failing(action="Count", onExitCodes=_CODES),
+          "template": {**_TEMPLATE, "spec": {**_TEMPLATE["spec"], "restartPolicy": "OnFailure"}}},
+         "template.spec.restartPolicy", 'only "Never" is supported'),
+        ({"successPolicy": {"rules": [{"succeededCount": 1}]}}, "successPolicy", "requires indexed completion mode"),
+        ({**_INDEXED, "successPolicy": {"rules": []}}, "successPolicy.rules", "at least one rules"),
+        (_succeeding(), _OF_SUCCESS, "at least one of succeededCount or succeededIndexes"),
+        (_succeeding(succeededCount=6), f"{_OF_SUCCESS}.succeededCount", "(the number of specified completions)"),
+        (_succeeding(succeededIndexes="0-1", succeededCount=3), f"{_OF_SUCCESS}.succeededCount",
+         "(the number of indexes in the specified succeededIndexes field)"),
+        (_succeeding(succeededIndexes="5"), f"{_OF_SUCCESS}.succeededIndexes", 'too large index: \"5\"'),
+        (_succeeding(succeededIndexes="9" * 5000), f"{_OF_SUCCESS}.succeededIndexes", "cannot convert string"),
+        (_succeeding(succeededIndexes="1,1"), f"{_OF_SUCCESS}.succeededIndexes", "previous: 1, current: 1"),
+        (_succeeding(succeededIndexes="2-1"), f"{_OF_SUCCESS}.succeededIndexes", "previous: 2, current: 1"),
+        (_succeeding(succeededIndexes="0-1-2"), f"{_OF_SUCCESS}.succeededIndexes", "at most two parts"),
+        (_succeeding(succeededIndexes="0," * 40_000), f"{_OF_SUCCESS}.succeededIndexes", "Too long"),
+        ({"managedBy": "mine"}, "managedBy", "must be a domain-prefixed path"),
+        ({"managedBy": f"example.com/{'x' * 60}"}, "managedBy", "Too long"),
+    ],
+)  # fmt: skip
+def test_policies_of_a_job_that_are_refused(spec: JsonObject, field: str, words: str) -> None:
+    told = causes_of(workload("Job", **spec))
+    assert [one for one in told if one[0] == f"spec.{field}" and words in one[1]], told
+    cron = workload("CronJob", schedule="* * * * *", jobTemplate={"spec": {"template": _NEVER, **spec}})
+    assert [one for one in causes_of(cron) if one[0] == f"spec.jobTemplate.spec.{field}" and words in one[1]]

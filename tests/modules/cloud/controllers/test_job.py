@@ -204,6 +204,11 @@ def test_texts_of_indexes() -> None:
     assert read_indexes("") == set()
 
 
+def test_indexes_that_do_not_ascend_or_are_too_many_are_left_out() -> None:
+    assert read_indexes("5,0-2,5-5,8-6,9,x,1-2-3") == {5, 9}
+    assert read_indexes(f"3,{'9' * 5000},4-100000") == {3}
+
+
 def fail(site: Site, pod: JsonObject, code: int = 1, **given: Any) -> None:
     """Let a pod fail with an exit code, or with a condition."""
     state = {"terminated": {"exitCode": code, "finishedAt": format_rfc3339(site.clock.now())}}

@@ -1,0 +1,15 @@
+"""Whole numbers in texts that anybody may write."""
+
+import pytest
+
+from modules.apimachinery.whole_numbers import whole_number
+
+
+@pytest.mark.parametrize(("text", "number"), [("0", 0), ("007", 7), ("9" * 18, 10**18 - 1)])
+def test_numbers(text: str, number: int) -> None:
+    assert whole_number(text) == number
+
+
+@pytest.mark.parametrize("text", ["", "-1", "+1", "1.0", " 1", "1_0", "٣", "9" * 19, "9" * 5000, None, 7, ["1"]])
+def test_what_is_none(text: object) -> None:
+    assert whole_number(text) is None

@@ -1,0 +1,58 @@
+"""The engine goes on with other objects when a controller fails with one, or somebody writes nonsense into it."""
+
+from __future__ import annotations
+
+import pytest
+
+from modules.apimachinery.kinds import ObjectKey
+from modules.cloud.controllers.engine import Engine
+from modules.cloud.controllers.plan import NOTHING, ReconcilePlan
+from modules.cloud.storage.watch_history import ObjectChanged
+from tests.modules.cloud.controllers.site import Site, workload
+
+_HUGE = "9" * 5000
+"""Python refuses to read a number of more than 4,300 digits, with an error."""
+
+
+def test_a_controller_that_fails_with_one_object_serves_the_others(caplog: pytest.LogCaptureFixture) -> None:
+    now, looks = [100.0], []
+
+    def reconcile(_view: object, key: ObjectKey, _now: float) -> ReconcilePlan:
+        looks.append(key.name)
+        if key.name == "bad":
+            raise KeyError(key.name)
+        return NOTHING
+
+    engine = Engine({"Node": reconcile}, lambda *_: None, lambda: now[0], str, lambda: None)
+    for version, name in enumerate(("bad", "good"), start=1):
+        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "resourceVersion": str(version)}}
+        engine.take(ObjectChanged("ADDED", node))
+    pauses = []
+    for _ in range(3):
+        again = engine.run()
+        assert again is not None
+        pauses.append(again - now[0])
+        now[0] = again
+    assert looks == ["bad", "good", "bad", "bad"]
+    assert pauses == sorted(pauses)
+    assert pauses[0] > 0
+    assert caplog.text.count("node/bad cannot be reconciled") == 3
+    caplog.clear()
+
+
+def test_numbers_that_nobody_can_read_stop_no_rollout() -> None:
+    site = Site(nodes=("n1",))
+    site.apply(workload("Deployment", replicas=2))
+    site.run_for(5)
+    for kind, name in (
+        ("ReplicaSet", "deployment.kubernetes.io/revision"),
+        ("ReplicaSet", "deployment.kubernetes.io/desired-replicas"),
+        ("ReplicaSet", "deployment.kubernetes.io/max-replicas"),
+        ("Deployment", "deployment.kubernetes.io/revision"),
+    ):
+        (found,) = site.all(kind)
+        site.patch(found, {"metadata": {"annotations": {name: _HUGE}}})
+    site.run_for(5)
+    site.apply(workload("Deployment", replicas=3))
+    site.run_for(5)
+    assert len(site.all("Pod")) == 3
