@@ -22,6 +22,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from beehive.clock import RealClock
+from beehive.decoding import decode_json
 from edged.api import decode
 from modules.edge.edgemesh.counters import MeshCounters
 from modules.edge.edgemesh.dns.host import open_sockets
@@ -143,7 +144,7 @@ def main() -> int:
 
 def _process() -> MeshFigures:
     ended = subprocess.run([sys.executable, "-m", "tests.bench.mesh"], capture_output=True, check=True)
-    return msgspec.json.decode(ended.stdout, type=MeshFigures)
+    return decode_json(ended.stdout, MeshFigures)
 
 
 def _change(mesh: Mesh, plane: Any, number: int) -> None:

@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from beehive.decoding import msgpack_decoder
 from edged.api import Pod
 from modules.edge.edgemesh.backends import (
     MOST_BACKENDS,
@@ -26,7 +27,7 @@ MOST_SERVICES: Final = 10_000
 MOST_SLICES: Final = 20_000
 
 _pack = msgspec.msgpack.Encoder().encode
-_unpack = msgspec.msgpack.Decoder(list[MeshBackend]).decode
+_unpack = msgpack_decoder(list[MeshBackend]).decode
 """Endpoints are kept packed, an eighth of their size as objects, and unpacked when their Service changes."""
 
 

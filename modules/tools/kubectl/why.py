@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from beehive.decoding import decode_json
 from beehive.printable import printable
 from modules.tools.kubectl import arguments
 from modules.tools.kubectl.errors import KubectlError, StatusError, UnreachableError, UsageError
@@ -116,7 +117,7 @@ def _chain(session: Session, pod: JsonObject, unread: list[str]) -> NodeChain | 
     way = () if session.program == _NODE else ("api", "v1", "nodes", bound, "proxy")
     path = path_of(*way, "edgecore", "chains", text_at(pod, "metadata.namespace"), text_at(pod, "metadata.name"))
     try:
-        chain = msgspec.json.decode(session.client.raw("GET", path, most=_MOST_OF_A_CHAIN), type=NodeChain)
+        chain = decode_json(session.client.raw("GET", path, most=_MOST_OF_A_CHAIN), NodeChain)
     except StatusError as error:
         if error.code != _NOT_FOUND:
             unread.append(f"the steps that node {bound} has kept: {error.text}")

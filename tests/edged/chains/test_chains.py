@@ -5,6 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from beehive.decoding import decode_json
 from beehive.files.damaged import all_set_aside
 from edged.api import Nanoseconds, ObjectReference
 from edged.chains.chains import MOST_PODS, NEW_SECONDS, REPEATED_SECONDS, Chains
@@ -28,7 +29,7 @@ def occurrence(
 def found(chains: Chains, pod: str = "web") -> Chain:
     content = chains.find("default", pod)
     assert content is not None
-    return msgspec.json.decode(content, type=Chain)
+    return decode_json(content, Chain)
 
 
 def save(chains: Chains, file: ChainFile) -> None:
@@ -94,7 +95,7 @@ def test_a_pod_that_is_removed_has_none_and_its_successor_its_own() -> None:
     chains.forget(PodRef(PodUid("uid-web"), "default", "web"))
     assert chains.find("default", "web") is None
     [line] = chains.unwritten()
-    assert msgspec.json.decode(line, type=Chain).steps == []
+    assert decode_json(line, Chain).steps == []
 
 
 def test_new_steps_are_written_soon_and_repetitions_later() -> None:

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
 import pytest
 
+from beehive.decoding import decode_json
 from edged.chains.chains import NEW_SECONDS
 from edged.chains.file import NAME, ChainFile
 from edged.chains.model import Chain, ChainStep
@@ -23,7 +23,7 @@ def make(tmp_path: Path) -> Make:
 def steps(bench: Bench, name: str = "web") -> list[ChainStep]:
     assert bench.snapshots.chain is not None
     content = bench.snapshots.chain("default", name)
-    return [] if content is None else msgspec.json.decode(content, type=Chain).steps
+    return [] if content is None else decode_json(content, Chain).steps
 
 
 def reasons(bench: Bench, name: str = "web") -> list[str]:

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from beehive import Message, Module, ModuleName, handles
+from beehive.decoding import decode_json
 from beehive.exposition import CollectorRegistry
 from beehive.testing import Harness
 from edged.api import Pod, encode
@@ -378,7 +379,7 @@ def test_the_owner_asks_for_names(bee: Harness) -> None:
         asking = bee.message(RESOURCE, RESOLVE, ResolveRequest(name, "other", "SRV"))
         return bee.ask(ModuleName.EDGEMESH, asking).content_as(NameAnswer)
 
-    assert msgspec.json.decode(answer("web").body, type=Resolution).problem == "other SRV"
+    assert decode_json(answer("web").body, Resolution).problem == "other SRV"
     assert answer("bad..name").error == "this is no name: a label is empty"
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from beehive.decoding import convert
 from beehive.trace.redact import Redactor
 from modules.cloud.apiserver.tokens.claims import BoundObjects
 from modules.cloud.apiserver.tokens.signing_keys import SIGNS_FOR
@@ -203,5 +204,5 @@ def test_a_connection_asks_about_the_objects_each_time(accounts: Accounts) -> No
     tokens = ServiceAccountTokens(accounts.settings, server, accounts.clock)
     token = accounts.token(kind="Pod", of="web")
     assert tokens.authenticate(token, ()) is not None
-    server.lost = [msgspec.convert(payload_of(token)["kubernetes.io"], BoundObjects)]
+    server.lost = [convert(payload_of(token)["kubernetes.io"], BoundObjects)]
     assert tokens.authenticate(token, ()) is None
