@@ -77,6 +77,23 @@ class Site:
         )  # fmt: skip
         self._publish()
 
+    def fall_silent(self, *names: str) -> None:
+        """Let nodes fall silent, and the cloud say so."""
+        self.offline.update(names)
+        self._say_ready("Unknown", names)
+
+    def come_back(self, *names: str) -> None:
+        """Let nodes that are silent answer again."""
+        self.offline.difference_update(names)
+        self._say_ready("True", names)
+
+    def _say_ready(self, status: str, names: tuple[str, ...]) -> None:
+        condition = {"type": "Ready", "status": status, "lastTransitionTime": format_rfc3339(self.clock.now())}
+        for name in names:
+            node = self.cluster.storage.get(ObjectKey("Node", "", name))
+            self.cluster.replace({**node, "status": {**node["status"], "conditions": [condition]}})
+        self.settle()
+
     def apply(self, obj: JsonObject) -> JsonObject:
         """Apply a manifest, and let everything happen that follows at once."""
         made, _ = self.cluster.apply(obj)

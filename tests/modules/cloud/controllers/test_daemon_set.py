@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted
-from modules.cloud.controllers.pods import is_ready
+from modules.cloud.controllers.pods import available_from, is_ready
 from modules.cloud.controllers.view import node_of
 from tests.modules.cloud.controllers.site import Site, image_of, new_image, workload
 
@@ -32,24 +32,6 @@ def places(site: Site) -> list[str]:
 def set_node(site: Site, name: str, changes: JsonObject) -> None:
     site.patch(ObjectKey("Node", "", name), changes)
     site.run_for(10)
-
-
-def fall_silent(site: Site, *names: str) -> None:
-    for name in names:
-        site.offline.add(name)
-        node = site.cluster.storage.get(ObjectKey("Node", "", name))
-        unknown = {"type": "Ready", "status": "Unknown"}
-        site.cluster.replace({**node, "status": {**node["status"], "conditions": [unknown]}})
-    site.settle()
-
-
-def come_back(site: Site, *names: str) -> None:
-    for name in names:
-        site.offline.discard(name)
-        node = site.cluster.storage.get(ObjectKey("Node", "", name))
-        ready = {"type": "Ready", "status": "True"}
-        site.cluster.replace({**node, "status": {**node["status"], "conditions": [ready]}})
-    site.settle()
 
 
 def images(site: Site) -> dict[str, str]:
@@ -108,14 +90,14 @@ def test_a_rolling_update_keeps_its_bounds(seed: int) -> None:
 
 def test_nodes_that_are_away_use_up_no_budget_and_have_their_turn_later() -> None:
     site = site_with(TEN)
-    fall_silent(site, "n1", "n2", "n3")
+    site.fall_silent("n1", "n2", "n3")
     old = {node_of(pod): pod["metadata"]["uid"] for pod in site.pods()}
     site.patch(daemon_set(site), new_image("app:2"))
     site.run_for(300)
     found = images(site)
     assert sorted(name for name in found if found[name] == "app:1") == ["n1", "n2", "n3"]
     assert {node_of(pod): pod["metadata"]["uid"] for pod in site.pods()}["n1"] == old["n1"]
-    come_back(site, "n1", "n2", "n3")
+    site.come_back("n1", "n2", "n3")
     site.run_for(60)
     assert images(site) == dict.fromkeys(TEN, "app:2")
 
@@ -133,13 +115,13 @@ def test_a_version_that_takes_its_node_down_does_not_spread() -> None:
     site.ready_after = ready_after
     site.patch(daemon_set(site), new_image("app:2"))
     site.run_for(30)
-    fall_silent(site, *down)
+    site.fall_silent(*down)
     site.run_for(600)
     assert len(down) == 1
     assert sorted(images(site).values()).count("app:2") == 1
     site.ready_after = lambda _: 1.0
     site.patch(daemon_set(site), new_image("app:1"))
-    come_back(site, *down)
+    site.come_back(*down)
     site.run_for(60)
     assert images(site) == dict.fromkeys(TEN, "app:1")
 
@@ -170,6 +152,27 @@ def test_a_second_update_leaves_pods_that_are_not_available_yet() -> None:
     site.patch(daemon_set(site), new_image("app:2"))
     site.run_for(3000)
     assert images(site) == dict.fromkeys(TEN, "app:2")
+
+
+def test_a_third_version_within_min_ready_seconds_leaves_available_pods() -> None:
+    site = site_with(TEN, minReadySeconds=30)
+    site.run_for(60)
+    site.checks.append(lambda site: at_least_nine_available(site, 30))
+    site.patch(daemon_set(site), new_image("app:2"))
+    site.run_for(50)
+    assert sorted(images(site).values()) == ["app:1"] * 8 + ["app:2"] * 2
+    site.patch(daemon_set(site), new_image("app:3"))
+    site.run_for(10)
+    assert sorted(images(site).values()) == ["app:1"] * 8 + ["app:2", "app:3"], (
+        "the one that is not available goes first"
+    )
+    site.run_for(3000)
+    assert images(site) == dict.fromkeys(TEN, "app:3")
+
+
+def at_least_nine_available(site: Site, seconds: int) -> None:
+    now = site.clock.now()
+    assert sum(available_from(pod, seconds, now) <= now for pod in site.pods()) >= 9
 
 
 def test_a_pod_that_fails_each_second_is_replaced_ever_more_slowly() -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from modules.apimachinery.kinds import JsonObject, ObjectKey
+from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted
+from modules.apimachinery.times import format_rfc3339
 from modules.cloud.apiserver import api_calls
 from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.controllers.deployment_sets import REVISION, proportional_sizes
 from modules.cloud.controllers.pods import is_active, is_ready
-from modules.cloud.controllers.view import node_of
+from modules.cloud.controllers.replica_set import to_delete
+from modules.cloud.controllers.view import View, node_of
 from tests.modules.cloud.controllers.site import Site, image_of, new_image, workload
 
 
@@ -151,6 +155,25 @@ def test_scaling_in_the_middle_is_proportional() -> None:
     assert sorted(one["spec"]["replicas"] for one in site.all("ReplicaSet")) == [10, 15]
 
 
+@pytest.mark.parametrize(
+    ("sizes", "replicas", "expected"),
+    [((3, 2, 2), 8, [4, 2, 2]), ((2, 3, 2), 8, [2, 4, 2]), ((1, 1, 1), 4, [1, 1, 2]), ((3, 3, 3), 8, [2, 3, 3])],
+    ids=["the largest", "also if it is not the oldest", "the newest grows", "the oldest shrinks"],
+)
+def test_the_largest_gets_what_the_proportions_leave_over(
+    sizes: tuple[int, ...], replicas: int, expected: list[int]
+) -> None:
+    strategy = {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+    sets = []
+    for age, size in enumerate(sizes):
+        made = workload("ReplicaSet", f"web-{age}", replicas=size)
+        made["metadata"]["creationTimestamp"] = format_rfc3339(1e9 + age)
+        made["metadata"]["annotations"] = {"deployment.kubernetes.io/max-replicas": str(sum(sizes))}
+        sets.append(made)
+    found = proportional_sizes(deployment(replicas, strategy=strategy), sets)
+    assert [found[one["metadata"]["name"]] for one in sets] == expected
+
+
 def test_a_pause_gathers_edits() -> None:
     site = Site()
     rolled_out(site, 2, progressDeadlineSeconds=60)
@@ -191,6 +214,18 @@ def test_history_is_kept_up_to_its_limit(limit: int) -> None:
     assert images(site) == ["app:6"]
 
 
+def test_history_with_pods_is_kept_whatever_its_limit() -> None:
+    site = Site()
+    rolled_out(site, 4, revisionHistoryLimit=0)
+    site.ready_after = lambda pod: None if image_of(pod) == "app:broken" else 1.0
+    site.patch(site.get("Deployment", "web"), new_image("app:broken"))
+    site.run_for(10)
+    site.patch(site.get("Deployment", "web"), {"spec": {"paused": True}})
+    site.run_for(60)
+    assert images(site) == ["app:1"] * 3 + ["app:broken"] * 2
+    assert sorted(one["spec"]["replicas"] for one in site.all("ReplicaSet")) == [2, 3]
+
+
 def test_a_taken_name_counts_a_collision() -> None:
     site = Site()
     site.apply(deployment(1))
@@ -229,6 +264,18 @@ def test_an_orphan_that_matches_is_adopted() -> None:
     site.run_for(5)
     assert len(site.pods("web")) == 2
     assert any(pod["metadata"]["name"] == "lone" for pod in site.pods("web"))
+
+
+def test_a_replica_set_that_is_being_deleted_adopts_nothing() -> None:
+    site = Site()
+    site.apply(workload("ReplicaSet", replicas=1))
+    site.call("delete", site.get("ReplicaSet", "web"), options={"propagationPolicy": "Foreground"})
+    assert is_being_deleted(site.get("ReplicaSet", "web"))
+    labels = {"app": "web"}
+    template = {"containers": [{"name": "main", "image": "app:1"}]}
+    site.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "lone", "labels": labels}, "spec": template})
+    site.run_for(60)
+    assert "ownerReferences" not in site.get("Pod", "lone")["metadata"]
 
 
 @pytest.mark.parametrize(
@@ -351,3 +398,103 @@ def test_a_node_that_registers_again_keeps_its_pods() -> None:
     site.add_node("n1")
     site.run_for(600)
     assert {pod["metadata"]["uid"] for pod in site.pods()} == before
+
+
+@pytest.mark.parametrize("silent", [("n1",), ("n1", "n2")], ids=["one node", "all nodes"])
+def test_silent_nodes_keep_their_pods_and_nothing_replaces_them(silent: tuple[str, ...]) -> None:
+    site = Site(nodes=("n1", "n2"))
+    rolled_out(site, 4)
+    before = {pod["metadata"]["uid"] for pod in site.pods()}
+    site.writes.clear()
+    site.fall_silent(*silent)
+    site.run_for(3600)
+    assert [call for call in site.writes if call.plural == "pods" and call.verb in ("create", "delete")] == []
+    assert {pod["metadata"]["uid"] for pod in site.pods()} == before
+    assert site.get("Deployment", "web")["status"]["replicas"] == 4
+    site.come_back(*silent)
+    site.run_for(10)
+    assert {pod["metadata"]["uid"] for pod in site.pods()} == before
+    assert {pod["status"]["phase"] for pod in site.pods()} == {"Running"}
+    assert site.get("Deployment", "web")["status"]["availableReplicas"] == 4
+
+
+def test_what_kube_controller_manager_has_made_is_taken_over() -> None:
+    """Its hash of a template is another one."""
+    origin = Site()
+    rolled_out(origin, 3)
+    (replica_set,) = origin.all("ReplicaSet")
+    suffix = replica_set["metadata"]["labels"]["pod-template-hash"]
+    site = Site()
+    for obj in (*origin.all("Deployment"), replica_set, *origin.pods()):
+        taken = json.loads(json.dumps(obj).replace(suffix, "6b7f675f94"))
+        site.cluster.storage.create(taken, uid=obj["metadata"]["uid"])
+    site.restart()
+    site.run_for(3600)
+    assert site.writes == []
+    site.patch(site.get("Deployment", "web"), new_image("app:2"))
+    site.run_for(60)
+    assert images(site) == ["app:2"] * 3
+    assert {one["metadata"]["annotations"][REVISION]: one["spec"]["replicas"] for one in site.all("ReplicaSet")} == {
+        "1": 0, "2": 3,
+    }  # fmt: skip
+
+
+NOW = 1e9
+
+
+def aged_pod(name: str, **given: Any) -> JsonObject:
+    """Return a pod that is ready for a day, but for what is given."""
+    ready = given.get("ready", 86_400.0)
+    condition = {"type": "Ready", "status": "False" if ready is None else "True"}
+    if ready is not None:
+        condition["lastTransitionTime"] = format_rfc3339(NOW - ready)
+    owner = {"kind": "ReplicaSet", "name": "web", "uid": "of-web", "controller": True}
+    metadata = {
+        "name": name,
+        "namespace": "default",
+        "uid": name,
+        "resourceVersion": "1",
+        "creationTimestamp": format_rfc3339(NOW - given.get("age", 86_400.0)),
+        "ownerReferences": [owner],
+        "annotations": {"controller.kubernetes.io/pod-deletion-cost": str(given.get("cost", 0))},
+    }
+    status = {
+        "phase": given.get("phase", "Running"),
+        "conditions": [condition],
+        "containerStatuses": [{"name": "main", "restartCount": given.get("restarts", 0)}],
+    }
+    return {"kind": "Pod", "metadata": metadata, "spec": {"nodeName": given.get("node", "n1")}, "status": status}
+
+
+@pytest.mark.parametrize(
+    ("goes", "stays"),
+    [
+        ({"node": "", "cost": 9}, {"phase": "Pending"}),
+        ({"phase": "Pending", "cost": 9}, {"phase": "Unknown"}),
+        ({"phase": "Unknown", "cost": 9}, {"ready": None}),
+        ({"ready": None, "cost": 9}, {}),
+        ({"node": "silent", "cost": 9}, {}),
+        ({"cost": -1, "node": "n2"}, {}),
+        ({"ready": 3600.0, "node": "n1"}, {"ready": 10.0, "node": "n2"}),
+        ({"ready": 10.0}, {"restarts": 9, "age": 10.0}),
+        ({"restarts": 1}, {"age": 10.0}),
+        ({"age": 10.0}, {}),
+    ],
+    ids=[
+        "no node", "Pending", "Unknown", "not ready", "a node that does not answer", "a lower cost",
+        "others on its node", "ready for a shorter time", "more restarts", "younger",
+    ],
+)  # fmt: skip
+def test_pods_are_deleted_in_the_order_of_kubernetes(goes: dict[str, Any], stays: dict[str, Any]) -> None:
+    """Each reason comes before the next ones."""
+    view = View()
+    view.put({"kind": "Node", "metadata": {"name": "silent", "resourceVersion": "1"},
+              "status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}})  # fmt: skip
+    replica_set = workload("ReplicaSet")
+    replica_set["metadata"] |= {"namespace": "default", "uid": "of-web", "resourceVersion": "1"}
+    view.put(replica_set)
+    first, second = aged_pod("z", **goes), aged_pod("a", **stays)  # by their uids they would go the other way
+    for pod in (first, second, aged_pod("other")):
+        view.put(pod)
+    assert to_delete(view, replica_set, [first, second], NOW) == [first, second]
+    assert to_delete(view, replica_set, [second, first], NOW) == [first, second]

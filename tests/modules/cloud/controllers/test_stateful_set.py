@@ -66,10 +66,14 @@ def test_in_parallel_all_are_made_at_once() -> None:
     assert names(site) == ["db-0", "db-1", "db-2"]
 
 
+CLAIM = {
+    "metadata": {"name": "data"},
+    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+}
+
+
 def test_claims_are_made_first_and_stay() -> None:
-    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-    template = {"metadata": {"name": "data"}, "spec": spec}
-    site = site_with(2, volumeClaimTemplates=[template])
+    site = site_with(2, volumeClaimTemplates=[CLAIM])
     site.run_for(10)
     claims = [claim["metadata"]["name"] for claim in site.all("PersistentVolumeClaim")]
     assert claims == ["data-db-0", "data-db-1"]
@@ -136,3 +140,19 @@ def test_a_pod_that_has_failed_is_replaced() -> None:
     site.run_for(20)
     (new,) = site.pods()
     assert new["metadata"]["uid"] != pod["metadata"]["uid"]
+
+
+def test_a_pod_whose_node_is_deleted_is_made_again_with_its_claim() -> None:
+    site = site_with(1, volumeClaimTemplates=[CLAIM])
+    site.run_for(20)
+    (pod,) = site.pods()
+    (claim,) = site.all("PersistentVolumeClaim")
+    site.fall_silent(pod["spec"]["nodeName"])
+    site.run_for(100_000)
+    assert [one["metadata"]["uid"] for one in site.all("Pod")] == [pod["metadata"]["uid"]]
+    site.call("delete", ObjectKey("Node", "", pod["spec"]["nodeName"]))
+    site.run_for(60)
+    (new,) = site.pods()
+    assert (new["metadata"]["name"], new["metadata"]["uid"] == pod["metadata"]["uid"]) == ("db-0", False)
+    assert new["spec"]["volumes"] == pod["spec"]["volumes"]
+    assert [one["metadata"]["uid"] for one in site.all("PersistentVolumeClaim")] == [claim["metadata"]["uid"]]
