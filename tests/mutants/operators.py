@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from tests.mutants.commuting import commute
 from tests.mutants.statements import is_lock, is_order_open, is_silent
 
 _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -69,6 +70,8 @@ def mutants(path: str, source: str) -> list[Mutant]:
     found: list[Mutant] = []
     seen: Counter[str] = Counter()
     for number, (function, statement, change) in enumerate(list(_changes(tree))):
+        if change.swapped is not None and commute(path, *change.swapped):
+            continue
         before = _head(statement)
         if change.text:
             before, after = change.text
@@ -101,6 +104,7 @@ class Change(NamedTuple):
     """Before and after, if the change is not within the statement."""
     of_order: bool = False
     """As of the mutant."""
+    swapped: tuple[ast.stmt, ast.stmt] | None = None
 
 
 Candidate = tuple[str, ast.stmt, Change]
@@ -136,7 +140,11 @@ def _of_statement(body: list[ast.stmt], index: int, statement: ast.stmt, functio
     if index + 1 < len(body) and is_order_open(statement, body[index + 1]) and not function.endswith("__init__"):
         first, second = _head(statement), _head(body[index + 1])
         texts = f"{first}; {second}", f"{second}; {first}"
-        yield function, statement, Change(lambda: _swap(body, index), texts, of_order=True)
+        yield (
+            function,
+            statement,
+            Change(lambda: _swap(body, index), texts, of_order=True, swapped=(statement, body[index + 1])),
+        )
     for part in ("body", "orelse", "finalbody"):
         yield from _of_body(getattr(statement, part, []), function)
     for handler in getattr(statement, "handlers", []):

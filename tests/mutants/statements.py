@@ -10,7 +10,7 @@ _PURE = frozenset(
 )
 
 
-_OF_CONTAINERS = frozenset(
+CONTAINER_METHODS = frozenset(
     {"append", "appendleft", "extend", "add", "discard", "remove", "clear", "insert", "pop", "popleft", "setdefault"}
 )
 """Methods that change their own object and nothing else."""
@@ -69,7 +69,7 @@ def _uses(statement: ast.stmt) -> tuple[set[str], set[str], bool]:
             stored.add(f"{ast.unparse(node.value)}.[]")
         elif isinstance(node, ast.Call):
             name = node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func)
-            if name in _OF_CONTAINERS and isinstance(node.func, ast.Attribute):
+            if name in CONTAINER_METHODS and isinstance(node.func, ast.Attribute):
                 stored.add(f"{ast.unparse(node.func.value)}.[]")
             else:
                 calls = calls or not (name in _PURE or name[:1].isupper())

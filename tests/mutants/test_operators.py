@@ -1,7 +1,11 @@
 """Each mutant is one small change, and has a name of its own."""
 
 import ast
+from pathlib import Path
 
+import pytest
+
+from tests.mutants.commuting import commute
 from tests.mutants.operators import mutants, mutated
 from tests.mutants.selection import ROOT
 from tests.mutants.survivors import survivors
@@ -125,3 +129,101 @@ def test_what_is_of_order_says_so() -> None:
     """For `--order`: swapped statements, another end, clock or bound; no opposite, and no bound by one of a number."""
     order = {one.before for one in mutants("m.py", SOURCE) if one.of_order}
     assert order == {"return a > b and (not b)", "self.total += number; other = self.total"}
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("self.ready = None", "self.count = 0"),
+        ("self.count += 1", "if self.ready:\n    _log.info('%s', self.count)\n    self.names.add('a')"),
+        ("a = number(item)", "b = bound(item, 3)"),
+        ("self.send(item)", "b = bound(3, 4)"),
+        ("entry.unknown = isinstance(error, KeyError)", "entry.sure = bool(error)"),
+        ("if item is None:\n    return", "size = bound(item, 3)"),
+        ("check(item)", "size = bound(item, 3)"),
+        ("self.names[item] = 1", "self.holders.pop(item, None)"),
+        ("if text:\n    _log.info('%s', text)", "self.send(text)"),
+    ],
+)
+def test_statements_that_commute_are_not_swapped(first: str, second: str, own_module: str) -> None:
+    one, other = ast.parse(first).body[0], ast.parse(second).body[0]
+    assert commute(own_module, one, other)
+    assert commute(own_module, other, one)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("self.write(item)", "self.send(item)"),
+        ("self.send(item)", "self.ready = None"),
+        ("self.count += 1", "other = self.count"),
+        ("self.entries[item] = 1", "size = len(self.entries)"),
+        ("self.lanes = self.lanes.later", "first = self.lanes.first"),
+        ("entry = self.lanes[item]", "self.pop(item)"),
+        ("complete(item)", "size = bound(item, 3)"),
+        ("complete(item)", "keep(item)"),
+        ("self.send(twice(item))", "self.count = unknown(item)"),
+        ("if item is None:\n    return", "self.send(item)"),
+        ("if item is None:\n    return", "self.count += 1"),
+        ("with self.transaction():\n    pass", "self.send(item)"),
+        ("check(item)", "self.send(item)"),
+        ("check(item)", "self.count = 1"),
+        ("self.server.shutdown()", "self.thread.join()"),
+        ("items.append(item)", "size = bound(items, 3)"),
+    ],
+)
+def test_statements_whose_order_may_be_seen_are_swapped(first: str, second: str, own_module: str) -> None:
+    one, other = ast.parse(first).body[0], ast.parse(second).body[0]
+    assert not commute(own_module, one, other)
+    assert not commute(own_module, other, one)
+
+
+@pytest.fixture
+def own_module(tmp_path: Path) -> str:
+    """A module with functions that have no effect, and others."""
+    path = tmp_path / "functions.py"
+    path.write_text(FUNCTIONS)
+    return str(path)
+
+
+FUNCTIONS = """
+def number(item):
+    found = []
+    found.append(item)
+    return bound(len(found), 1)
+
+
+def bound(value, most):
+    return min(value, most)
+
+
+def check(item):
+    if item is None:
+        raise ValueError("no item")
+
+
+def complete(item):
+    item.setdefault("kind", "Pod")
+
+
+def keep(item):
+    KEPT.append(item)
+
+
+def twice(item):
+    return twice(item) if item else []
+"""
+
+
+def test_a_swap_of_what_commutes_is_no_mutant() -> None:
+    source = """
+def look(self, item):
+    self.count += 1
+    if self.count:
+        _log.info("%d", self.count)
+    if item:
+        _log.info("an item")
+    self.send(item)
+"""
+    swaps = [(one.before, one.after) for one in mutants("m.py", source) if one.of_order]
+    assert swaps == []
