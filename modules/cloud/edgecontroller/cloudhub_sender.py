@@ -11,7 +11,7 @@ from beehive.resource import Resource, Side
 from modules.cloud.devices import is_sent_to_nodes
 from modules.cloud.edgecontroller.downstream.responses import UpstreamResponse
 from modules.cloud.edgecontroller.downstream_messages import DownstreamMessage, is_sent_by_watch
-from modules.cloud.edgecontroller.mirror.mirror import Mirror
+from modules.cloud.edgecontroller.mirror.mirrored_bodies import MirroredBodies
 from modules.cloud.messages import SessionTakenOver
 from modules.cloud.storage.transactions import Transactions
 
@@ -27,11 +27,11 @@ class CloudHubSender:
     Args:
         module: edgecontroller.
         transactions: of edgecontroller.
-        mirror: has the objects that are sent.
+        bodies: the objects that are sent.
     """
 
-    def __init__(self, module: Module, transactions: Transactions, mirror: Mirror) -> None:
-        self._mirror = mirror
+    def __init__(self, module: Module, transactions: Transactions, bodies: MirroredBodies) -> None:
+        self._bodies = bodies
         self._module = module
         self._transactions = transactions
 
@@ -53,7 +53,7 @@ class CloudHubSender:
         that wait for many nodes take no memory beside it, and the object is not encoded for each node.
         """
         is_stored = down.key.kind in _SENT_AS_STORED and down.operation != Operation.DELETE
-        body = self._mirror.body_of(down.key, down.version) if is_stored else None
+        body = self._bodies.body_of(down.key, down.version) if is_stored else None
         return down.content if body is None else msgspec.Raw(body)
 
     def _source_of(self, down: DownstreamMessage) -> str:

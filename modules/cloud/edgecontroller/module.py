@@ -106,7 +106,7 @@ class EdgeController(Module):
         object_syncs = self._object_syncs = ObjectSyncs(database.put_object_sync)
         self._transactions = Transactions(mirror, database, self._changed, self._claimed, self._rolled_back)
         self._kubelet_ports = KubeletPorts(self, self._transactions)
-        sender = CloudHubSender(self, self._transactions, mirror)
+        sender = CloudHubSender(self, self._transactions, mirror.bodies)
         may_send = partial(may_read, graph=self._graph)
         self._downstream = DownstreamController(
             mirror, object_syncs, sender.send_down, may_send, self._mirrors, self._is_missing
@@ -117,7 +117,7 @@ class EdgeController(Module):
         self._duties = Duties(lease, database.cloudcore, self, known, self._perform_own, self._end_turn_soon)
         self._states = StoredStates(database, mirror, object_syncs, self._connections.epochs, self._owns)
         self._kept = KeptBodies(
-            mirror, self._downstream.locations, database, lambda: self._duties.alive, self.call_soon
+            mirror.bodies, self._downstream.locations, database, lambda: self._duties.alive, self.call_soon
         )
         self._api = ClusterApi(
             cluster,

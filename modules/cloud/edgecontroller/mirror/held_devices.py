@@ -10,7 +10,8 @@ from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.client.reflector.observations import ObservedObject
 from modules.cloud.devices import DEVICE
 from modules.cloud.edgecontroller.devices.placements import placement_of
-from modules.cloud.edgecontroller.mirror.mirror import Mirror, compact
+from modules.cloud.edgecontroller.mirror.mirror import Mirror
+from modules.cloud.edgecontroller.mirror.mirrored_bodies import compact
 
 _SECONDS: Final = 2.0
 """Seconds for which a Device waits; in KubeEdge ten, and no other device is sent meanwhile."""

@@ -7,7 +7,7 @@ from typing import Final
 from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named, metadata_of
 from modules.cloud.authorization.node_authorizer import node_of
 from modules.cloud.edgecontroller.downstream.location_cache import LocationCache
-from modules.cloud.edgecontroller.mirror.mirror import Mirror
+from modules.cloud.edgecontroller.mirror.mirrored_bodies import MirroredBodies
 from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 
@@ -36,7 +36,7 @@ class KeptBodies:
     written just before their pods.
 
     Args:
-        mirror: keeps the bodies.
+        bodies: of the mirror.
         locations: the pods of the nodes, and their references.
         database: knows the connected nodes.
         alive: returns the cloudcores that are alive.
@@ -45,13 +45,13 @@ class KeptBodies:
 
     def __init__(
         self,
-        mirror: Mirror,
+        bodies: MirroredBodies,
         locations: LocationCache,
         database: Database,
         alive: Callable[[], tuple[str, ...]],
         call_soon: Callable[[Callable[[], None]], None],
     ) -> None:
-        self._mirror = mirror
+        self._bodies = bodies
         self._locations = locations
         self._database = database
         self._alive = alive
@@ -118,9 +118,9 @@ class KeptBodies:
             self._away = away
         for node in self._locations.nodes_with_pods():
             pods = () if self._is_ours(node) else self._locations.pods_of(node)
-            self._dropping.extend((node, key) for key in pods if not self._mirror.is_partial(key))
+            self._dropping.extend((node, key) for key in pods if not self._bodies.is_partial(key))
         for kind in _REFERRED:
-            self._dropping.extend(("", key) for key in self._mirror.whole(kind))
+            self._dropping.extend(("", key) for key in self._bodies.whole(kind))
         self._drop_portion()
 
     def _is_ours(self, node: str) -> bool:
@@ -154,5 +154,5 @@ class KeptBodies:
         """Drop the body of an object, unless it is needed, and return whether it was dropped."""
         is_needed = self._is_ours(node) if node else key in self._recent or self._is_referred(key)
         if not is_needed:
-            self._mirror.drop_body(key)
+            self._bodies.drop(key)
         return not is_needed

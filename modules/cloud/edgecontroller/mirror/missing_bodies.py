@@ -10,7 +10,7 @@ from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, kind_named, 
 from modules.cloud.client.calls import Answered, ApiCall, ApiResult
 from modules.cloud.client.reflector.observations import ObservedObject
 from modules.cloud.edgecontroller.downstream.controller import DownstreamController
-from modules.cloud.edgecontroller.mirror.mirror import Mirror
+from modules.cloud.edgecontroller.mirror.mirrored_bodies import MirroredBodies
 
 _PAUSE: Final = 1.0
 """Seconds before a read that has failed is repeated."""
@@ -28,7 +28,7 @@ class MissingBodies:
     it with the body, because it is needed now.
 
     Args:
-        mirror: takes the bodies.
+        bodies: of the mirror.
         downstream: knows what nodes need; sends objects as soon as they are whole.
         send: makes an API call.
         observe: does work in the transaction of the turn.
@@ -38,14 +38,14 @@ class MissingBodies:
 
     def __init__(
         self,
-        mirror: Mirror,
+        bodies: MirroredBodies,
         downstream: DownstreamController,
         send: Callable[[ApiCall, Answered], None],
         observe: Callable[[Callable[[], None]], None],
         module: Module,
         end_turn: Callable[[], None],
     ) -> None:
-        self._mirror = mirror
+        self._bodies = bodies
         self._downstream = downstream
         self._send = send
         self._observe = observe
@@ -60,7 +60,7 @@ class MissingBodies:
 
     def is_missing(self, key: ObjectKey) -> bool:
         """Return whether only a part of an object is here; then its body is asked for, and the object sent."""
-        if not self._mirror.is_partial(key):
+        if not self._bodies.is_partial(key):
             return False
         self._ask_for(key)
         return True
@@ -75,7 +75,7 @@ class MissingBodies:
             self._read_pods(node)
 
     def _read_pods(self, node: str) -> None:
-        missing = set(filter(self._mirror.is_partial, self._downstream.locations.pods_of(node)))
+        missing = set(filter(self._bodies.is_partial, self._downstream.locations.pods_of(node)))
         if not missing:
             self._read_references(node)
             return
@@ -89,7 +89,7 @@ class MissingBodies:
                 self._module.after(_PAUSE, partial(self._read_again, node))
                 return
             for observed in _observed_in(result.object.get("items")):
-                self._mirror.complete(_POD, observed)
+                self._bodies.complete(_POD, observed)
             self._read_references(node)
 
         self._send(ApiCall(verb="list", api_version="v1", plural=_POD.plural, options=options), answered)
@@ -100,7 +100,7 @@ class MissingBodies:
 
     def _read_references(self, node: str) -> None:
         """Read the configmaps and secrets that the node's pods refer to. Those that cannot be read are read later."""
-        missing = list(filter(self._mirror.is_partial, self._downstream.locations.references_on(node)))
+        missing = list(filter(self._bodies.is_partial, self._downstream.locations.references_on(node)))
         left = len(missing)
 
         def one_ended() -> None:
@@ -134,7 +134,7 @@ class MissingBodies:
     def _have(self, kind: Kind, key: ObjectKey, result: ApiResult) -> None:
         follow = self._asked.pop(key, [])
         for observed in _observed_in([result.object]):
-            if self._mirror.complete(kind, observed):
+            if self._bodies.complete(kind, observed):
                 self._observe(partial(self._downstream.send_to_holders, key))
         for each in follow:
             each()

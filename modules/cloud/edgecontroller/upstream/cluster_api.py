@@ -96,10 +96,12 @@ class ClusterApi:
         resources = ClusterResources(lambda: self._client, module.clock)
         watches = ClusterWatches(self._send, resources, self._reflectors, downstream, transactions)
         locations = downstream.locations
-        self._calls = NodeCalls(cluster, mirror, self._send, watches, self._reflectors, access_control, locations)
+        self._calls = NodeCalls(
+            cluster, mirror.bodies, self._send, watches, self._reflectors, access_control, locations
+        )
         self._devices = ClusterDevices(mirror, self._reflectors, transactions, module)
         send = partial(self._send, node="")
-        self._bodies = MissingBodies(mirror, downstream, send, self._reflectors.observe, module, end_turn)
+        self._bodies = MissingBodies(mirror.bodies, downstream, send, self._reflectors.observe, module, end_turn)
         self._state = (
             ClusterState(send, states, connections, transactions.begin, cluster.state_namespace, cluster.node_states)
             if cluster.keeps_state

@@ -14,7 +14,7 @@ from modules.cloud.client.calls import WATCH, Answered, ApiCall, ApiResult
 from modules.cloud.edgecontroller.downstream.location_cache import LocationCache
 from modules.cloud.edgecontroller.mirror.cluster_watches import ClusterWatches
 from modules.cloud.edgecontroller.mirror.ended_pods import ended_uid, missing_pods
-from modules.cloud.edgecontroller.mirror.mirror import Mirror
+from modules.cloud.edgecontroller.mirror.mirrored_bodies import MirroredBodies
 from modules.cloud.edgecontroller.mirror.reflectors import MIRRORED, Reflectors
 from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
 from modules.cloud.edgecontroller.upstream import as_the_node
@@ -53,7 +53,7 @@ class NodeCalls:
 
     Args:
         cluster: the cluster.
-        mirror: of its objects.
+        bodies: its mirrored objects.
         send: makes a call for a node, "" for none.
         watches: of other resources, for nodes.
         reflectors: note deletions that the watches have not reported yet.
@@ -64,7 +64,7 @@ class NodeCalls:
     def __init__(
         self,
         cluster: RemoteCluster,
-        mirror: Mirror,
+        bodies: MirroredBodies,
         send: Callable[[ApiCall, Answered, str], None],
         watches: ClusterWatches,
         reflectors: Reflectors,
@@ -73,7 +73,7 @@ class NodeCalls:
     ) -> None:
         self._kinds = ServedKinds({})
         self._cluster = cluster
-        self._mirror = mirror
+        self._bodies = bodies
         self._send = send
         self._watches = watches
         self._reflectors = reflectors
@@ -114,13 +114,13 @@ class NodeCalls:
     def _mirrored(self, kind: Kind | None, call: ApiCall) -> JsonObject | None:
         if call.verb != "get" or call.subresource or kind is None or kind.name not in MIRRORED:
             return None
-        return self._mirror.find_whole(key_for(kind, call.namespace, call.name))
+        return self._bodies.find_whole(key_for(kind, call.namespace, call.name))
 
     def _have_read(self, call: ApiCall, node: str, answered: Answered, result: ApiResult) -> None:
         """Take the answer to a node's read. A list of its pods may be newer than the mirror, whose watch is late: a pod
         that the list lacks must not be sent to the node again.
         """
-        known = (self._mirror.find(key) for key in self._locations.pods_of(node))
+        known = (self._bodies.find(key) for key in self._locations.pods_of(node))
         for pod in list(missing_pods(call, node, result, (pod for pod in known if pod is not None))):
             self._reflectors.note_end(key_of(pod), uid_of(pod), node)
         if call.verb == "list" and result.object is not None and not self._cluster.knows_all():
@@ -151,7 +151,7 @@ class NodeCalls:
         if call.name and turn in self._following:
             self._following[turn].append(partial(self._admit, kind, call, node, answered))
             return
-        live = self._mirror.find_whole(key_for(kind, call.namespace, call.name)) if call.name else None
+        live = self._bodies.find_whole(key_for(kind, call.namespace, call.name)) if call.name else None
         if not needs_live(kind, call) or (live is not None and same_uid(call, live)):
             self._admit_change(kind, call, node, live, answered)
             return

@@ -232,7 +232,7 @@ class Kept:
         self.alive: tuple[str, ...] = ("one",)
         self.later: list[Callable[[], None]] = []
         self.bodies = KeptBodies(
-            self.mirror, self.downstream.locations, self.database, lambda: self.alive, self.later.append
+            self.mirror.bodies, self.downstream.locations, self.database, lambda: self.alive, self.later.append
         )
         self._version = 1
 
@@ -271,33 +271,33 @@ def kept() -> Iterator[Kept]:
 def test_a_body_goes_when_another_cloudcore_has_the_node(kept: Kept) -> None:
     kept.observe(POD, pod(**USES))
     kept.observe(SECRET, secret(a=LARGE))
-    assert not kept.mirror.is_partial(WEB)
+    assert not kept.mirror.bodies.is_partial(WEB)
     kept.bodies.claimed([("n1", "other")])
     kept.look()
-    assert kept.mirror.is_partial(WEB)
-    assert kept.mirror.is_partial(ObjectKey("Secret", "default", "key"))
+    assert kept.mirror.bodies.is_partial(WEB)
+    assert kept.mirror.bodies.is_partial(ObjectKey("Secret", "default", "key"))
     assert kept.downstream.locations.references_on("n1"), "what it refers to is known all the same"
 
 
 def test_a_node_that_comes_back_from_another_cloudcore_is_kept_whole_from_then_on(kept: Kept) -> None:
     kept.bodies.claimed([("n1", "other")])
     kept.observe(POD, pod())
-    assert kept.mirror.is_partial(WEB)
+    assert kept.mirror.bodies.is_partial(WEB)
     kept.bodies.connecting("n1")
     kept.observe(POD, pod(activeDeadlineSeconds=60))
-    assert not kept.mirror.is_partial(WEB)
+    assert not kept.mirror.bodies.is_partial(WEB)
 
 
 def test_of_several_without_a_database_one_drops_what_has_been_away_for_two_looks(kept: Kept) -> None:
     kept.observe(POD, pod())
     kept.look()
     kept.look()
-    assert not kept.mirror.is_partial(WEB), "there is no other"
+    assert not kept.mirror.bodies.is_partial(WEB), "there is no other"
     kept.alive = ("one", "two")
     kept.look()
-    assert not kept.mirror.is_partial(WEB)
+    assert not kept.mirror.bodies.is_partial(WEB)
     kept.look()
-    assert kept.mirror.is_partial(WEB)
+    assert kept.mirror.bodies.is_partial(WEB)
 
 
 def test_a_connected_node_is_kept_whole_whatever_it_is(kept: Kept) -> None:
@@ -306,17 +306,17 @@ def test_a_connected_node_is_kept_whole_whatever_it_is(kept: Kept) -> None:
     kept.observe(POD, pod(nodeName="n2"))
     kept.look()
     kept.look()
-    assert not kept.mirror.is_partial(WEB)
+    assert not kept.mirror.bodies.is_partial(WEB)
 
 
 def test_the_newest_small_configmaps_are_kept_without_a_pod_and_no_more_than_those(kept: Kept) -> None:
     """Most are written just before their pods."""
     for number in range(200):
         kept.observe(kind_named("ConfigMap"), configmap(f"c{number}", a="1"))
-    whole = {key.name for key in kept.mirror.whole("ConfigMap")}
+    whole = {key.name for key in kept.mirror.bodies.whole("ConfigMap")}
     assert whole == {f"c{number}" for number in range(72, 200)}
     kept.look()
-    assert len(kept.mirror.whole("ConfigMap")) == 128
+    assert len(kept.mirror.bodies.whole("ConfigMap")) == 128
 
 
 def test_a_pod_of_a_node_that_is_no_edge_node_is_in_the_mirror_in_part(kept: Kept) -> None:
@@ -324,8 +324,8 @@ def test_a_pod_of_a_node_that_is_no_edge_node_is_in_the_mirror_in_part(kept: Kep
     found = kept.mirror.find(WEB)
     assert found is not None
     assert found["spec"]["nodeName"] == "n2"
-    assert kept.mirror.find_whole(WEB) is None
-    assert kept.mirror.body_of(WEB, found["metadata"]["resourceVersion"]) is None
+    assert kept.mirror.bodies.find_whole(WEB) is None
+    assert kept.mirror.bodies.body_of(WEB, found["metadata"]["resourceVersion"]) is None
 
 
 def test_a_rolled_back_change_leaves_the_part(kept: Kept) -> None:
@@ -338,4 +338,4 @@ def test_a_rolled_back_change_leaves_the_part(kept: Kept) -> None:
     assert event.type is EventType.ADDED
     assert event.old is not None, "indexes go back to the part"
     kept.mirror.roll_back()
-    assert kept.mirror.is_partial(WEB)
+    assert kept.mirror.bodies.is_partial(WEB)

@@ -12,7 +12,8 @@ from beehive.simulation import Simulation
 from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named
 from modules.apimachinery.lister import Revision
 from modules.cloud.client.reflector.observations import ObservedObject
-from modules.cloud.edgecontroller.mirror.mirror import Mirror, compact
+from modules.cloud.edgecontroller.mirror.mirror import Mirror
+from modules.cloud.edgecontroller.mirror.mirrored_bodies import compact
 from modules.cloud.storage.object_storage import Storage
 from modules.cloud.storage.object_store import ObjectStore
 from tests.modules.cloud.objects import configmap

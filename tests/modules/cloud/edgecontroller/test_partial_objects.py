@@ -6,7 +6,7 @@ import msgspec
 
 from modules.apimachinery.kinds import ObjectKey
 from modules.apimachinery.pod_references import other_references_of, references_of
-from modules.cloud.edgecontroller.mirror.mirror import partial_object
+from modules.cloud.edgecontroller.mirror.mirrored_bodies import partial_object
 from tests.modules.cloud.objects import configmap, pod
 
 _METADATA = {"name": "web", "namespace": "default", "uid": "u1", "resourceVersion": "7"}
