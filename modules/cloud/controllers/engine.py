@@ -13,6 +13,7 @@ from modules.cloud.controllers.concerned import concerned_by
 from modules.cloud.controllers.event_recorder import EventRecorder
 from modules.cloud.controllers.plan import EventNote, PlannedWrite, ReconcilePlan
 from modules.cloud.controllers.view import RefusedWrite, View
+from modules.cloud.controllers.work_meter import WorkMeter
 from modules.cloud.controllers.work_queue import WorkQueue
 from modules.cloud.storage.object_storage import EventType
 from modules.cloud.storage.watch_history import ObjectChanged
@@ -39,10 +40,12 @@ _OTHERS: Final = (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND)
 class _Execution:
     """The writes of a plan that are under way."""
 
-    def __init__(self, key: ObjectKey, about: JsonObject | None, plan: ReconcilePlan) -> None:
+    def __init__(self, key: ObjectKey, about: JsonObject | None, plan: ReconcilePlan, since: float) -> None:
         self.key = key
         self.about = about
         self.plan = plan
+        self.since = since
+        """The monotonic seconds of the look that made the plan."""
         self.position = 0
         self.batch = 1
         self.open = 0
@@ -65,6 +68,7 @@ class Engine:
         now: returns seconds since the epoch.
         new_id: returns a unique text.
         lost: called when this cloudcore must not write any more, or does not know what it has written.
+        meter: measures the work.
     """
 
     def __init__(
@@ -74,6 +78,7 @@ class Engine:
         now: Callable[[], float],
         new_id: Callable[[], str],
         lost: Callable[[], None],
+        meter: WorkMeter | None = None,
     ) -> None:
         self._controllers = controllers
         self._kinds = frozenset(controllers)
@@ -83,6 +88,8 @@ class Engine:
         self._events = EventRecorder(new_id)
         self.view = View()
         self.queue = WorkQueue()
+        self._meter = meter or WorkMeter()
+        self._meter.depths = self.queue.depths
         self._running: dict[ObjectKey, _Execution] = {}
         self._awaited: dict[ObjectKey, dict[str, int]] = {}
         """The versions that the view must have before an object is looked at again."""
@@ -92,6 +99,7 @@ class Engine:
     def stop(self) -> None:
         """Make no further writes."""
         self._is_stopped = True
+        self._meter.idle()
 
     def take(self, changed: ObjectChanged) -> None:
         """Take a change of an object, and note whom it concerns."""
@@ -125,22 +133,28 @@ class Engine:
         if key in self._running or key in self._awaited:
             return  # it is looked at after that
         about = self.view.find(key)
-        now = self._now()
+        now, since = self._now(), self._meter.monotonic()
         plan = self._plan(key, now)
         if plan is None:
-            self.queue.failed(key, now)
+            self._meter.ended(key.kind, since)
+            self._failed(key, now)
             return
         for note in plan.events if about else ():
             self._record(about, note)  # type: ignore[arg-type]
         if plan.again_at is not None:
             self.queue.add_at(key, plan.again_at if plan.again_at > now else now + _NOT_AT_ONCE)
         if not plan.writes and plan.status is None:
+            self._meter.ended(key.kind, since)
             self._settle(key)
             if about is None and plan.again_at is None:
                 self.queue.forget(key)
             return
-        self._running[key] = execution = _Execution(key, about, plan)
+        self._running[key] = execution = _Execution(key, about, plan, since)
         self._go_on(execution)
+
+    def _failed(self, key: ObjectKey, now: float) -> None:
+        self._meter.retries[key.kind] += 1
+        self.queue.failed(key, now)
 
     def _plan(self, key: ObjectKey, now: float) -> ReconcilePlan | None:
         """Return what an object needs; None if its controller has failed, which must not stop those of the others."""
@@ -196,6 +210,7 @@ class Engine:
         """Let an object wait until the view has what was written."""
         key = execution.key
         del self._running[key]
+        self._meter.ended(key.kind, execution.since)
         self.queue.succeeded(key)
         self.view.refusals.pop(key, None)
         self._streaks[key] = streak = self._streaks.get(key, 0) + 1
@@ -217,11 +232,12 @@ class Engine:
     def _end_refused(self, execution: _Execution, write: PlannedWrite, refusal: JsonObject) -> None:
         key, code, now = execution.key, int(refusal.get("code") or 0), self._now()
         del self._running[key]
+        self._meter.ended(key.kind, execution.since)
         if (refusal.get("details") or {}).get("kind") == "leases" or code == HTTPStatus.GATEWAY_TIMEOUT:
             _log.warning("the controllers begin anew: %s", refusal.get("message"))
             self._lost()
             return
-        self.queue.failed(key, now)
+        self._failed(key, now)
         why = str(refusal.get("message") or "")
         is_outdated = code in _OTHERS and refusal.get("reason") != "AlreadyExists" and write.call.verb != "create"
         if not is_outdated and execution.about is not None:
@@ -240,7 +256,9 @@ class Engine:
             self.view.refusals[key] = refusal
             plan = self._plan(key, self._now())
             if plan is not None and (status := plan.status) is not None:
-                self._running[key] = again = _Execution(key, execution.about, ReconcilePlan(status=status))
+                self._running[key] = again = _Execution(
+                    key, execution.about, ReconcilePlan(status=status), execution.since
+                )
                 again.versions = execution.versions
                 self._perform(status.call, lambda _: self._noted(again))
                 return

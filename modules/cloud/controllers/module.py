@@ -22,6 +22,7 @@ from modules.cloud.apiserver.fencing import NAME, NAMESPACE
 from modules.cloud.client.calls import ApiCall, ApiResult, JsonObject
 from modules.cloud.controllers.engine import Engine
 from modules.cloud.controllers.registry import ALL, CONTROLLERS, MADE
+from modules.cloud.controllers.work_meter import WorkMeter
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.storage.watch_history import WatchQuery, WatchStart
 
@@ -46,13 +47,22 @@ class Controllers(Module):
         subscriptions: to the changes of objects.
         known: the live cloudcores.
         may_be_several: whether others may share the database.
+        meter: measures the work.
     """
 
     name: ClassVar[str] = "controllers"
     group: ClassVar[str] = "controllers"
 
-    def __init__(self, subscriptions: Subscriptions, known: KnownCloudcores, *, may_be_several: bool) -> None:
+    def __init__(
+        self,
+        subscriptions: Subscriptions,
+        known: KnownCloudcores,
+        meter: WorkMeter | None = None,
+        *,
+        may_be_several: bool,
+    ) -> None:
         super().__init__()
+        self._meter = meter
         self._subscriptions = subscriptions
         self._known = known
         self._may_be_several = may_be_several
@@ -119,7 +129,7 @@ class Controllers(Module):
     def _begin(self) -> None:
         """List the objects with controllers, and follow their changes from before that on."""
         self._end()
-        self._engine = Engine(ALL, self._perform, self.clock.now, self.clock.new_id, self._begin_again)
+        self._engine = Engine(ALL, self._perform, self.clock.now, self.clock.new_id, self._begin_again, self._meter)
         self._follow(tuple(CONTROLLERS), self._looked)
 
     def _looked(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from typing import Final
 
 from modules.apimachinery.kinds import ObjectKey
@@ -29,6 +30,10 @@ class WorkQueue:
 
     def __len__(self) -> int:
         return len(self._due)
+
+    def depths(self) -> Counter[str]:
+        """Return how many keys of each kind are due. Any thread may call it."""
+        return Counter(key.kind for key in tuple(self._due))
 
     def add(self, key: ObjectKey) -> None:
         """Add a key that is due; one that pauses goes on pausing."""

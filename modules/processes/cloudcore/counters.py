@@ -3,6 +3,7 @@
 from beehive.clock import Clock
 from modules.cloud.client.counters import ApiCounters
 from modules.cloud.cloudhub.counters import CloudHubCounters
+from modules.cloud.controllers.work_meter import WorkMeter
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.edgecontroller.state.node_states import NodeStateCounters
 from modules.cloud.refusals import Refusals
@@ -23,6 +24,7 @@ class Counters:
         self.cloudhub = CloudHubCounters()
         self.api = ApiCounters()
         self.node_states = NodeStateCounters()
+        self.work = WorkMeter()
         self.meters: dict[str, TransactionMeter] = {}
         """By the module whose transactions they measure."""
 

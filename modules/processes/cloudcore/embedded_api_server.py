@@ -13,6 +13,7 @@ from modules.cloud.apiserver.service_addresses import service_ranges
 from modules.cloud.apiserver.tokens.issuer import TokenIssuer
 from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.controllers.module import Controllers
+from modules.cloud.controllers.work_meter import WorkMeter
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.devicecontroller.admission import ADMISSIONS
 from modules.cloud.devicecontroller.definitions import definitions as device_definitions
@@ -84,4 +85,5 @@ class EmbeddedApiServer:
         own = (config.lease.namespace,)
         hive.add(ApiServer, *parts, namespaces=own, index=self.rbac, authority=authority, collects=has_controllers)
         if has_controllers:
-            hive.add(Controllers, api.subscriptions, known, may_be_several=self.database.shared)
+            counters.work = WorkMeter(clock.monotonic)
+            hive.add(Controllers, api.subscriptions, known, counters.work, may_be_several=self.database.shared)

@@ -13,6 +13,7 @@ from beehive.metrics import HiveCollector
 from modules.cloud.client.counters import NO_RESPONSE, ApiCounters
 from modules.cloud.client.lane_calls import RequestLane
 from modules.cloud.cloudhub.counters import CloudHubCounters
+from modules.cloud.controllers.work_meter import WorkMeter
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.edgecontroller.state.node_states import NodeStateCounters
 from modules.cloud.refusals import Refusals
@@ -228,6 +229,37 @@ class NodeStateCollector(Collector):
         return [writes, failures, left_out]
 
 
+class WorkCollector(Collector):
+    """Collects the work of the controllers, with the names of Kubernetes' work queues.
+
+    Args:
+        meter: of the controllers.
+    """
+
+    def __init__(self, meter: WorkMeter) -> None:
+        self._meter = meter
+
+    def collect(self) -> list[MetricFamily]:
+        """Return the present counters."""
+        labels = ("name",)
+        depth = GaugeFamily("workqueue_depth", "Objects that a controller has still to look at.", labels=labels)
+        retries = CounterFamily(
+            "workqueue_retries", "Looks at an object that failed, or whose writes were refused.", labels=labels
+        )
+        work = HistogramFamily(
+            "workqueue_work_duration_seconds",
+            "Time from the look at an object to the end of the writes that follow.",
+            labels=labels,
+        )
+        depths = self._meter.depths()
+        for kind, durations in list(self._meter.syncs.items()):
+            name = kind.lower()
+            depth.add_metric((name,), depths.get(kind, 0))
+            retries.add_metric((name,), self._meter.retries[kind])
+            work.add_metric((name,), durations.buckets(), durations.total)
+        return [depth, retries, work]
+
+
 def exposition(hive: Hive, counters: Counters) -> str:
     """Return all metrics in Prometheus' text format."""
     now = hive.clock.monotonic()
@@ -240,6 +272,7 @@ def exposition(hive: Hive, counters: Counters) -> str:
     registry.register(ApiCollector(counters.api, now))
     registry.register(DatabaseCollector(counters.meters))
     registry.register(NodeStateCollector(counters.node_states))
+    registry.register(WorkCollector(counters.work))
     return registry.text()
 
 

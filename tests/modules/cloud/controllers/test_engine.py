@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from modules.apimachinery.kinds import ObjectKey
+from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.controllers.engine import Engine
-from modules.cloud.controllers.plan import NOTHING, ReconcilePlan
+from modules.cloud.controllers.plan import NOTHING, ReconcilePlan, delete
+from modules.cloud.controllers.work_meter import WorkMeter
 from modules.cloud.storage.watch_history import ObjectChanged
 from tests.modules.cloud.controllers.site import Site, workload
 
@@ -37,6 +41,40 @@ def test_a_controller_that_fails_with_one_object_serves_the_others(caplog: pytes
     assert pauses == sorted(pauses)
     assert pauses[0] > 0
     assert caplog.text.count("node/bad cannot be reconciled") == 3
+    caplog.clear()
+
+
+def test_the_work_is_measured(caplog: pytest.LogCaptureFixture) -> None:
+    """From a look to the end of its writes; a look that fails and a write that is refused are tried again."""
+    now, answers = [100.0], []
+    meter = WorkMeter(lambda: now[0])
+
+    def reconcile(_view: object, key: ObjectKey, _now: float) -> ReconcilePlan:
+        if key.name == "bad":
+            raise KeyError(key.name)
+        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": key.name, "resourceVersion": "1"}}
+        return NOTHING if key.name == "good" else ReconcilePlan((delete(node),))
+
+    def perform(_call: ApiCall, then: Callable[[ApiResult], None]) -> None:
+        answers.append(then)
+
+    engine = Engine({"Node": reconcile}, perform, lambda: now[0], str, lambda: None, meter)
+    for version, name in enumerate(("bad", "good", "refused", "written"), start=1):
+        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "resourceVersion": str(version)}}
+        engine.take(ObjectChanged("ADDED", node))
+    assert meter.depths() == {"Node": 4}
+    engine.run()
+    assert meter.depths() == {}
+    durations = meter.syncs["Node"]
+    assert (durations.buckets()[-1][1], meter.retries["Node"]) == (2, 1)
+    now[0] += 3.0
+    refused, written = answers
+    refused(ApiResult(refusal={"code": 403, "message": "no"}))
+    written(ApiResult(object={"kind": "Status"}))
+    assert (durations.buckets()[-1][1], durations.total, meter.retries["Node"]) == (4, 6.0, 2)
+    engine.take(ObjectChanged("ADDED", {**node, "metadata": {"name": "late", "resourceVersion": "9"}}))
+    engine.stop()
+    assert meter.depths() == {}
     caplog.clear()
 
 

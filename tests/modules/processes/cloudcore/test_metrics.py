@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +17,8 @@ from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.refusals import Refusals
 from modules.processes.cloudcore.counters import Counters
 from modules.processes.cloudcore.metrics import exposition
+from tests.end_to_end.processes import wait_until
+from tests.modules.cloud.controllers.site import workload
 from tests.modules.processes.cloudcore.deployment import DEPLOY
 from tests.modules.processes.cloudcore.stubs import Stub
 
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _DOCUMENT: Final = DEPLOY.parent / "docs" / "cloudcore-metrics.md"
-_ROW: Final = re.compile(r"^\| `((?:cloudcore|beehive|process)_[a-z_]+)` \|([^|]*)\|", re.MULTILINE)
+_ROW: Final = re.compile(r"^\| `((?:cloudcore|beehive|process|workqueue)_[a-z_]+)` \|([^|]*)\|", re.MULTILINE)
 _HELP: Final = re.compile(r"^# HELP (\S+) ", re.MULTILINE)
 _SAMPLE: Final = re.compile(r"^([a-z_]+)(?:\{([^}]*)\})? (\S+)$", re.MULTILINE)
 _LABEL: Final = re.compile(r'([a-z]+)="')
@@ -72,6 +75,9 @@ def made(hive: Hive) -> Counters:
     meter.failures += 1
     counters.node_states.writes, counters.node_states.failures = 4, 1
     counters.node_states.left_out.update(n1=5, n2=6)
+    counters.work.ended("Deployment", 0.0)
+    counters.work.retries["Deployment"] += 1
+    counters.work.depths = lambda: {"Deployment": 3}
     return counters
 
 
@@ -125,6 +131,9 @@ def test_the_counters_are_shown(hive: Hive) -> None:
     assert found['cloudcore_database_failures_total{module="edgecontroller"}'] == 1
     assert found["cloudcore_node_state_write_failures_total"] == 1
     assert found["cloudcore_node_state_left_out_objects"] == 11
+    assert found['workqueue_depth{name="deployment"}'] == 3
+    assert found['workqueue_retries_total{name="deployment"}'] == 1
+    assert found['workqueue_work_duration_seconds_count{name="deployment"}'] == 1
 
 
 def test_a_kind_of_which_nothing_was_heard_has_no_age(hive: Hive) -> None:
@@ -144,3 +153,14 @@ def test_a_running_cloudcore_counts(tmp_path: Path) -> None:
     assert found['cloudcore_api_requests_total{code="201",lane="node"}'] == 1
     assert found['cloudcore_database_transaction_seconds_count{module="apiserver"}'] > 0
     assert found['cloudcore_database_transaction_seconds_count{module="edgecontroller"}'] > 0
+
+
+def test_the_controllers_of_a_running_cloudcore_are_measured(tmp_path: Path) -> None:
+    looks = 'workqueue_work_duration_seconds_count{name="replicaset"}'
+    deployment = json.dumps(workload("Deployment", replicas=1)).encode()
+    with Stub(tmp_path, metrics_address="127.0.0.1") as stub:
+        stub.client.request("POST", "/apis/apps/v1/namespaces/default/deployments", deployment)
+        wait_until(
+            lambda: samples(stub.client.request("GET", "/metrics")[1].decode()).get(looks, 0) > 0,
+            "a look at the ReplicaSet is measured",
+        )

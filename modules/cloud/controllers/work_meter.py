@@ -1,0 +1,46 @@
+"""Measures the work of the controllers, for metrics."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+from modules.cloud.durations import Durations
+
+
+def _zero() -> float:
+    return 0.0
+
+
+def _nothing() -> Mapping[str, int]:
+    return {}
+
+
+class WorkMeter:
+    """Measures the work of the controllers on their thread; any thread may read it. It outlives restarts of the module.
+
+    Args:
+        monotonic: returns seconds. Without it, all durations are 0.
+    """
+
+    def __init__(self, monotonic: Callable[[], float] = _zero) -> None:
+        self.monotonic = monotonic
+        self.syncs: dict[str, Durations] = {}
+        """From the look at an object to the end of the writes that follow, by kind."""
+        self.retries: Counter[str] = Counter()
+        """Looks that failed, or whose writes were refused, by kind."""
+        self.depths: Callable[[], Mapping[str, int]] = _nothing
+        """Returns how many objects of each kind are due."""
+
+    def ended(self, kind: str, since: float) -> None:
+        """Count a look that has ended.
+
+        Args:
+            kind: of the object.
+            since: the monotonic seconds at which it began.
+        """
+        self.syncs.setdefault(kind, Durations()).note(self.monotonic() - since)
+
+    def idle(self) -> None:
+        """Note that the controllers do not run here any more."""
+        self.depths = _nothing
