@@ -2,15 +2,22 @@
 
 Go's decoder takes `null` for any field as its zero value; msgspec refuses it. As nulls are rare, decoding first tries
 the direct way; if that fails, it drops the nulls and tries again, which also yields the error for a wrong type.
+
+Go's whole numbers have 64 bits at most, Python's any number of digits, and an error where a longer one meets a float.
 """
 
-from typing import Any, TypeVar
+import re
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from edged.errors import EdgedError
 
 T = TypeVar("T")
+
+_INT64: Final = range(-(2**63), 2**63)
+_LONG_NUMBER: Final = re.compile(rb"[0-9]{19}")
+"""What a number beyond 64 bits has; most objects have nothing like it."""
 
 
 class DecodeError(EdgedError):
@@ -20,15 +27,18 @@ class DecodeError(EdgedError):
 def decode(kind: type[T], raw: bytes | bytearray | memoryview | str | msgspec.Raw) -> T:
     """Decode an object of type `kind` from JSON; unknown keys are ignored, nulls count as absent.
 
-    Raises DecodeError with the path of the wrong value (`$.spec.containers[0].name`).
+    Raises DecodeError with the path of the wrong value (`$.spec.containers[0].name`), also for a whole number beyond 64
+    bits.
     """
     from beehive.decoding import decode_json  # noqa: PLC0415 - commands that read a configuration need no bus
 
     try:
         try:
-            return decode_json(raw, kind)
+            found = decode_json(raw, kind)
         except msgspec.ValidationError:
             return from_value(kind, msgspec.json.decode(raw))
+        is_long = _LONG_NUMBER.search(raw.encode() if isinstance(raw, str) else raw)
+        return found if is_long is None else from_value(kind, msgspec.json.decode(raw))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DecodeError(f"cannot read a {kind.__name__}", str(error), "the content is no JSON") from error
 
@@ -54,8 +64,11 @@ def to_value(value: Any) -> Any:
 
 
 def _without_nulls(value: Any) -> Any:
+    """Return a JSON value without nulls. Raises msgspec.ValidationError for a number beyond 64 bits."""
     if isinstance(value, dict):
         return {key: _without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):
         return [_without_nulls(item) for item in value if item is not None]
+    if isinstance(value, int) and value not in _INT64:
+        raise msgspec.ValidationError("a whole number has more than 64 bits")
     return value

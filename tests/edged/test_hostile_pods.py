@@ -43,3 +43,17 @@ def test_what_no_process_can_be_started_with_is_a_config_error(
     assert "running" in state_of(bench, "web")
     assert [c.metadata.name for c in bench.runtime.containers.values()] == ["main"]
     assert not caplog.records
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 10**400], ids=["above", "below", "far above"])
+def test_a_number_beyond_64_bits_ends_nothing(bench: Bench, number: int, caplog: pytest.LogCaptureFixture) -> None:
+    """Such a pod is left out, as a kubelet's decoder refuses it; the largest of 64 bits is a number like any other."""
+    bench.start()
+    bench.tell("insert", pod("beyond", activeDeadlineSeconds=number))
+    bench.tell("insert", pod("largest", terminationGracePeriodSeconds=2**63 - 1))
+    bench.tell("insert", pod("web"))
+    bench.run(60)
+    assert not bench.meta.statuses("beyond")
+    assert "running" in state_of(bench, "largest")
+    assert "running" in state_of(bench, "web")
+    assert [record.getMessage() for record in caplog.records if record.exc_info] == []
