@@ -11,6 +11,7 @@ from beehive.http.errors import HttpStatusError
 from beehive.http.request import Request
 from beehive.http.responses import Response, json, text
 from modules.cloud.messages import LinkSession
+from modules.page.devices import DeviceReader
 from modules.page.feeds import NAMES, Feeds
 from modules.page.picture import Picture
 from modules.page.pod_story import PodStories
@@ -70,6 +71,7 @@ class FleetApi:
         picture: of the fleet.
         feeds: fill the picture while somebody looks.
         stories: say why a pod does not run.
+        devices: reads the devices.
         history: returns the link journal of a node.
         about: this server.
         now: returns the seconds since 1970.
@@ -80,6 +82,7 @@ class FleetApi:
         picture: Picture,
         feeds: Feeds,
         stories: PodStories,
+        devices: DeviceReader,
         history: Callable[[str], list[LinkSession]],
         about: About,
         now: Callable[[], float],
@@ -87,6 +90,7 @@ class FleetApi:
         self._picture = picture
         self._feeds = feeds
         self._stories = stories
+        self._devices = devices
         self._history = history
         self._about = about
         self._now = now
@@ -117,6 +121,12 @@ class FleetApi:
             case ("rollouts",):
                 self._feeds.look()
                 return _json(rollouts(self._picture.pods(), self._picture.rows()))
+            case ("devices",):
+                self._feeds.look()
+                return _json(self._devices.devices(self._picture.rows(), request.first("q")))
+            case ("devices", namespace, name):
+                self._feeds.look()
+                return _json(self._devices.story(namespace, name, self._picture.rows()))
             case ("explain", namespace, name):
                 return _json(self._stories.story(namespace, name, self._now()))
             case ("log", namespace, name, container):

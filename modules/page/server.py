@@ -7,6 +7,7 @@ from beehive.http.http_server import HttpServer
 from beehive.http.listening import listen_tcp
 from modules.cloud.messages import LinkSession
 from modules.page.api import About, FleetApi
+from modules.page.devices import DeviceReader
 from modules.page.feeds import Feeds, LinkSource
 from modules.page.picture import Picture
 from modules.page.pod_story import PodStories
@@ -48,7 +49,8 @@ class PageServer:
         self._feeds = Feeds(picture, client, source, clock)
         hosts = (f"{LOOPBACK}:{self._port}", f"localhost:{self._port}")
         stories = PodStories(about.program, client)
-        api = FleetApi(picture, self._feeds, stories, source.history, about, clock.now)
+        devices = DeviceReader(client, clock)
+        api = FleetApi(picture, self._feeds, stories, devices, source.history, about, clock.now)
         service = PageService(self._sessions, hosts, api)
         self._server = HttpServer(listening, service, clock, max_body=_MOST_BODY, idle_seconds=_IDLE_SECONDS)
         self._server.start()

@@ -1,6 +1,7 @@
 // The page's paths, its clock, and the state that the pages share.
 
 import { ask, Refused, signIn, tokenOfAddress } from "./api.js";
+import { device, devices } from "./devices.js";
 import { h, render } from "./dom.js";
 import { fleet } from "./fleet.js";
 import { node } from "./node.js";
@@ -12,7 +13,7 @@ import { duration, now, plain, setNow } from "./words.js";
 
 const PERIOD = 1000;
 const SLOW = 3000;
-const TABS = [["Fleet", "/page/"], ["Pods", "/page/pods"], ["Rollouts", "/page/rollouts"]];
+const TABS = [["Fleet", "/page/"], ["Pods", "/page/pods"], ["Rollouts", "/page/rollouts"], ["Devices", "/page/devices"]];
 const content = document.getElementById("content");
 const state = { rows: new Map(), head: {}, version: 0, isRead: false, query: "", trouble: "", asOf: 0, failed: 0, story: null, logs: new Map(), paint, about: {} };
 let timer = 0, turn = 0, said = "";
@@ -33,6 +34,7 @@ function view() {
   if (!state.story) return h("p", { class: "quiet lead" }, "reading");
   if (page === "nodes") return node(state.story);
   if (page === "rollouts") return rollouts(state.story);
+  if (page === "devices") return rest.length ? device(state.story) : devices(state.story, state.query, search);
   if (page === "pods" && rest.length) return pod(state.story, state.logs, paint);
   return pods(state.story, state.query, search);
 }
@@ -40,7 +42,7 @@ function view() {
 function paint() {
   render(content, [view()].flat(Infinity).filter(Boolean));
   const page = parts()[0];
-  render(document.getElementById("nav"), TABS.map(([label, href]) => h("a", { href, "aria-current": (["pods", "rollouts"].includes(page) ? page : "") === href.slice(6) ? "page" : null }, label)));
+  render(document.getElementById("nav"), TABS.map(([label, href]) => h("a", { href, "aria-current": (["pods", "rollouts", "devices"].includes(page) ? page : "") === href.slice(6) ? "page" : null }, label)));
   const late = state.failed ? `no answer for ${duration(now() - state.failed)}, trying again` : state.trouble ? `${plain(state.trouble)}${state.asOf ? ` · as of ${duration(now() - state.asOf)} ago` : ""}` : "live";
   render(document.getElementById("live"), [h("i", { class: late === "live" ? "" : "late" }), late]);
   document.body.classList.toggle("stale", late !== "live");
@@ -62,7 +64,7 @@ async function readFleet() {
 
 async function readStory() {
   const [page, ...rest] = parts(), encoded = rest.map(encodeURIComponent).join("/");
-  const asked = page === "nodes" ? `nodes/${encoded}` : page === "rollouts" ? page : rest.length ? `explain/${encoded}` : `pods?q=${encodeURIComponent(state.query)}`;
+  const asked = page === "nodes" ? `nodes/${encoded}` : page === "rollouts" ? page : rest.length ? `${page === "devices" ? page : "explain"}/${encoded}` : `${page === "devices" ? page : "pods"}?q=${encodeURIComponent(state.query)}`;
   const at = turn, story = await ask(asked);
   if (at === turn) {
     if (story.now) setNow(story.now);
@@ -106,7 +108,7 @@ function ended(why) {
   render(document.getElementById("live"), ["signed out"]);
 }
 
-const KEYS = { f: "/page/", p: "/page/pods", r: "/page/rollouts" };
+const KEYS = { f: "/page/", p: "/page/pods", r: "/page/rollouts", d: "/page/devices" };
 let before = "";
 
 function pressed(event) {

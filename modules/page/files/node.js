@@ -1,9 +1,9 @@
 // The page of a node: how is it, and what waits for it?
 
 import { h } from "./dom.js";
-import { certificate, command, mark, panel, stateWords, strip, time } from "./parts.js";
+import { certificate, command, conditions, mark, panel, stateWords, strip, time } from "./parts.js";
 import { podTable } from "./pods.js";
-import { count, duration, now, plain, seconds, since } from "./words.js";
+import { count, duration, now, plain, since } from "./words.js";
 
 function said(row) {
   const pods = row.pods ? `${row.ready || 0} of ${count(row.pods, "pod")} ${row.pods === 1 ? "runs" : "run"}` : "no pod is bound to it";
@@ -31,8 +31,7 @@ export function node(story) {
       panel("The node", "", h("table", {}, h("tbody", {}, facts.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, value)))))),
       panel("Connections", "seven days", history(story.sessions))),
     panel(`Pods on ${plain(row.name)}`, row.state === "away" ? "as it reported last" : "", story.pods.length ? podTable(story.pods) : h("p", { class: "empty quiet" }, "No pod is bound to this node.")),
-    panel("Conditions", "", h("table", {}, h("thead", {}, h("tr", {}, ["condition", "status", "reason", "since"].map((each) => h("th", { scope: "col" }, each)))),
-      h("tbody", {}, story.conditions.map((each) => h("tr", {}, h("td", {}, plain(each.type)), h("td", {}, plain(each.status)), h("td", { title: plain(each.message) }, plain(each.reason)), h("td", {}, time(seconds(each.lastTransitionTime)))))))),
+    panel("Conditions", "", conditions(story.conditions)),
     h("div", { class: "same" }, h("span", { class: "quiet" }, "The same in a terminal: "), command(`cloudcore nodes --history ${row.name}`)),
   ];
 }

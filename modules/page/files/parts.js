@@ -1,7 +1,7 @@
 // What several pages are made of.
 
 import { h } from "./dom.js";
-import { duration, iso, moment, now, plain, since } from "./words.js";
+import { duration, iso, moment, now, plain, seconds, since } from "./words.js";
 
 const SHAPES = {
   connected: ["circle", { cx: 6, cy: 6, r: 5, fill: "var(--good)" }],
@@ -64,6 +64,13 @@ export function time(at) { return at ? h("time", { datetime: iso(at), title: iso
 
 export function panel(title, end, ...kids) {
   return h("section", { class: "panel", "aria-label": title }, h("header", {}, h("h2", {}, title), end ? h("span", { class: "end quiet" }, end) : null), ...kids);
+}
+
+/** A table of conditions. */
+export function conditions(found) {
+  if (!found.length) return h("p", { class: "empty quiet" }, "None is known.");
+  return h("table", {}, h("thead", {}, h("tr", {}, ["condition", "status", "reason", "message", "since"].map((each) => h("th", { scope: "col" }, each)))),
+    h("tbody", {}, found.map((each) => h("tr", {}, h("td", {}, plain(each.type)), h("td", {}, plain(each.status)), h("td", {}, plain(each.reason)), h("td", { class: "quiet" }, plain(each.message)), h("td", {}, time(seconds(each.lastTransitionTime)))))));
 }
 
 export function certificate(ends) {

@@ -2,7 +2,7 @@
 
 import { askText, path } from "./api.js";
 import { h } from "./dom.js";
-import { command, mark, panel, time } from "./parts.js";
+import { command, conditions, mark, panel, time } from "./parts.js";
 import { plain, seconds, since } from "./words.js";
 
 const MARKS = { runs: "good", ended: "good", fails: "bad", waits: "warn", ending: "warn", unknown: "never" };
@@ -32,7 +32,7 @@ export function pod(story, logs, paint) {
     [...logs].map(([name, text]) => panel(`Log of ${plain(name)}`, "the last 500 lines", h("pre", { class: "log", tabindex: "0" }, log(text)), command(`cloudcore logs ${row.namespace}/${row.name} -c ${name}`))),
     panel("Events", "", story.events.length ? h("table", {}, h("tbody", {}, story.events.slice().reverse().map((each) => h("tr", {}, h("td", {}, time(seconds(each.at))),
       h("td", { class: each.type === "Warning" ? "warn" : "" }, plain(each.reason), each.count > 1 ? ` ×${each.count}` : ""), h("td", {}, plain(each.message)), h("td", { class: "quiet" }, plain(each.who)))))) : h("p", { class: "empty quiet" }, "No event is kept of this pod: events are kept for an hour.")),
-    panel("Conditions", "", h("table", {}, h("tbody", {}, story.conditions.map((each) => h("tr", {}, h("td", {}, plain(each.type)), h("td", {}, plain(each.status)), h("td", {}, plain(each.reason)), h("td", { class: "quiet" }, plain(each.message)), h("td", {}, time(seconds(each.lastTransitionTime)))))))),
+    panel("Conditions", "", conditions(story.conditions)),
     h("div", { class: "same" }, h("span", { class: "quiet" }, "The same in a terminal: "), command(`cloudcore why pod ${row.namespace}/${row.name}`)),
   ];
 }

@@ -11,6 +11,7 @@ from modules.page.server import PageServer
 from modules.processes.cloudcore.control_client import Apply
 from modules.processes.cloudcore.page_command import ControlLinks
 from modules.tools.kubectl.rest import RestClient
+from tests.modules.processes.cloudcore.devices import People
 from tests.modules.processes.cloudcore.stubs import Stub
 from tests.support.browser import Browser, browser, why_none
 
@@ -18,12 +19,33 @@ pytestmark = pytest.mark.skipif(bool(why_none()), reason=why_none() or "-")
 
 MARKUP = "<img src=x onerror=window.broken=1><script>window.broken=1</script>"
 ODD = f"{MARKUP} javascript:alert(1) {{{{7*7}}}} \u202eevil\u2066 \x1b[31m\x1b]52;c;aGk=\x07"
+PATHS = (
+    "/page/", "/page/nodes/kiel-01", "/page/rollouts", "/page/pods/default/crasher", "/page/devices",
+    "/page/devices/default/hall",
+)  # fmt: skip
 WAITING = {"waiting": {"reason": "CrashLoopBackOff", "message": ODD}}
 
 
 def manifest(kind: str, name: str, spec: dict[str, Any], **fields: Any) -> dict[str, Any]:
     """Return a manifest."""
     return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, **fields}, "spec": spec}
+
+
+def plant_devices(people: People, client: RestClient) -> None:
+    """Make three Devices; the node of one reports hostile texts."""
+    people.wait()
+    kinds = [{"name": "threshold", "type": "STRING", "unit": ODD}, {"name": ODD, "type": "STRING"}]
+    people.apply({"kind": "DeviceModel", "metadata": {"name": "thermometer"}, "spec": {"properties": kinds}})
+    properties = [{"name": "threshold", "desired": {"value": "30"}}, {"name": ODD}]
+    for name, node in (("hall", "kiel-01"), ("silent", "kiel-01"), ("far", "kiel-02")):
+        spec = {"nodeName": node, "deviceModelRef": {"name": "thermometer"}, "properties": properties}
+        people.apply({"kind": "Device", "metadata": {"name": name}, "spec": spec})
+    said = {"value": ODD, "metadata": {"timestamp": "1700000000000", "type": ODD}}
+    twins = [{"propertyName": name, "reported": said, "observedDesired": said} for name in ("threshold", ODD)]
+    condition = {"type": ODD, "status": ODD, "reason": ODD, "message": ODD, "lastTransitionTime": ODD}
+    status = {"twins": twins, "state": "online", "lastOnlineTime": ODD, "conditions": [condition]}
+    path = "/apis/devices.kubeedge.io/v1beta1/namespaces/default/devicestatuses/hall"
+    client.request("PATCH", path, body={"status": status}, content_type="application/merge-patch+json")
 
 
 class Looked:
@@ -103,6 +125,7 @@ def plant(stub: Stub) -> None:
     for pod in ("crasher", "owned"):
         path = f"/api/v1/namespaces/default/pods/{pod}/status"
         client.request("PATCH", path, body=patch, content_type="application/merge-patch+json")
+    plant_devices(People(stub.client), client)
     status = {"status": {"nodeInfo": {"osImage": ODD, "kubeletVersion": "v1.32.10-edgecore-0.3.0"}}}
     client.request("PATCH", "/api/v1/nodes/kiel-01/status", body=status, content_type="application/merge-patch+json")
 
@@ -140,13 +163,28 @@ def test_each_question_is_answered_a_click_from_the_first_page(looked: Looked) -
     looked.follow("Rollouts")
     assert looked.sentence("workloads run") == "0 of 1 workloads run; 1 fails on some node."
     window.wait("document.querySelector('main').textContent.includes('CrashLoopBackOff on 1 pod: owned on kiel-01')")
+    looked.follow("Devices")
+    said = looked.sentence("devices are")
+    assert said == "0 of 3 devices are as desired; 1 not as desired, 1 unknown, 1 on nodes that are away."
+    window.wait("document.querySelector('main').textContent.includes('kiel-02 has never been connected')")
+    window.keys("unknown", "#q")
+    window.wait("location.search === '?q=unknown' && document.querySelectorAll('td a.name').length === 1")
+    looked.follow("default/silent")
+    assert "whether a mapper serves it is known on its node only" in looked.sentence("default/silent")
+    window.run("history.back()")
+    looked.sentence("3 devices are")
+    window.keys("\ue00c", "#q")  # Escape
+    looked.follow("default/hall")
+    said = looked.sentence("default/hall is not as desired")
+    assert "threshold: 30 is desired, its node has not confirmed it" in said
+    window.wait("document.querySelector('main').textContent.includes('not confirmed')")
     looked.follow("Fleet")
     looked.sentence("nodes is connected")
 
 
 def test_no_text_of_others_becomes_markup_or_leaves_the_page(looked: Looked) -> None:
     window = looked.window
-    for path in ("/page/", "/page/nodes/kiel-01", "/page/pods", "/page/rollouts", "/page/pods/default/crasher"):
+    for path in ("/page/pods", *PATHS):
         window.run("history.pushState(null, '', arguments[0]); dispatchEvent(new PopStateEvent('popstate'))", path)
         window.wait("Boolean(document.getElementById('sentence'))")
         window.wait("!document.body.textContent.includes('reading')")
@@ -173,7 +211,7 @@ def test_the_search_says_what_is_wrong_with_it(looked: Looked) -> None:
 
 def test_the_narrow_and_the_dark_page_need_no_sideways_scrolling(looked: Looked) -> None:
     window = looked.window
-    for path in ("/page/", "/page/nodes/kiel-01", "/page/rollouts", "/page/pods/default/crasher"):
+    for path in PATHS:
         window.run("history.pushState(null, '', arguments[0]); dispatchEvent(new PopStateEvent('popstate'))", path)
         window.wait("Boolean(document.getElementById('sentence'))")
         for width in (390, 1280):

@@ -13,6 +13,7 @@ from beehive.http.request import Request
 from beehive.http.responses import Response
 from beehive.simulation import Simulation
 from modules.page.api import About, FleetApi
+from modules.page.devices import DeviceReader
 from modules.page.feeds import Feeds
 from modules.page.guard import HEADERS, POLICY
 from modules.page.picture import Links, Picture
@@ -52,6 +53,7 @@ class Page:
             self.picture,
             feeds,
             PodStories("cloudcore", client),
+            DeviceReader(client, clock),
             lambda _: [],
             About("sock", "1", "cloudcore"),
             clock.now,
@@ -147,7 +149,9 @@ def test_a_session_can_be_ended(page: Page) -> None:
     assert page.ask("/page/v1/me", authorization=key).status == 401
 
 
-@pytest.mark.parametrize("path", ["me", "changes", "nodes/n1", "pods", "explain/a/b", "log/a/b/c", "else"])
+@pytest.mark.parametrize(
+    "path", ["me", "changes", "nodes/n1", "pods", "devices", "devices/a/b", "explain/a/b", "log/a/b/c", "else"]
+)
 def test_nothing_is_said_without_a_key(page: Page, path: str) -> None:
     page.picture.put_nodes([{"metadata": {"name": "secret-node"}}])
     for given in ("-", "Bearer ", "Bearer wrong", "Basic eDp5", page.key()):

@@ -1,0 +1,120 @@
+"""Reads the devices for the page: as few as a page shows, and not again for each browser that asks."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from http import HTTPStatus
+from typing import Final
+
+from beehive.clock import Clock
+from modules.cloud.device_forms import converted_device, converted_model
+from modules.cloud.devices import API_VERSION, DEVICE, DEVICE_MODEL, DEVICE_STATUS
+from modules.page.feeds import ApiClient
+from modules.tools.fleet.devices import DeviceFacts, Devices, DeviceStory, device_facts, device_story, devices
+from modules.tools.fleet.rows import NodeRow
+from modules.tools.kubectl.errors import StatusError
+from modules.tools.kubectl.rest import path_of
+from modules.tools.printing.fields import JsonObject, text_at
+
+MOST: Final = 2000
+"""Objects of a kind that are read."""
+_PART: Final = 100
+"""Objects of a part of a list: a node may fill a DeviceStatus with 256 Ki characters."""
+_PERIOD: Final = 5.0
+"""Seconds for which the devices are not read again."""
+_SHARE: Final = 5.0
+"""Times that the reading took: it goes on for a sixth of the time at most, however slow the server is."""
+
+
+class DeviceReader:
+    """Reads Devices, DeviceModels and DeviceStatuses. Thread-safe.
+
+    Args:
+        client: the Kubernetes API.
+        clock: for the age of what was read.
+    """
+
+    def __init__(self, client: ApiClient, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._facts: list[DeviceFacts] = []
+        self._is_cut = False
+        self._good_until = float("-inf")
+
+    def devices(self, nodes: Sequence[NodeRow], query: str) -> Devices:
+        """Return the devices that have some words. Raises KubectlError."""
+        with self._lock:
+            began = self._clock.monotonic()
+            if began >= self._good_until:
+                self._read()
+                ended = self._clock.monotonic()
+                self._good_until = ended + max(_PERIOD, _SHARE * (ended - began))
+            facts, is_cut = self._facts, self._is_cut
+        return devices(facts, nodes, self._clock.now(), query, is_cut=is_cut)
+
+    def story(self, namespace: str, name: str, nodes: Sequence[NodeRow]) -> DeviceStory:
+        """Return a device with all its properties.
+
+        Raises:
+            KubectlError: there is no such Device, or no server answers.
+        """
+        device = converted_device(self._client.get(_path(DEVICE.plural, namespace, name))).object
+        model = self._object(DEVICE_MODEL.plural, namespace, text_at(device, "spec.deviceModelRef.name"))
+        status = self._object(DEVICE_STATUS.plural, namespace, name)
+        return device_story(device, converted_model(model).object, status, nodes, self._clock.now())
+
+    def _object(self, plural: str, namespace: str, name: str) -> JsonObject:
+        """Return an object; an empty one if there is none."""
+        try:
+            return self._client.get(_path(plural, namespace, name)) if name else {}
+        except StatusError as refused:
+            if refused.code != HTTPStatus.NOT_FOUND:
+                raise
+            return {}
+
+    def _read(self) -> None:
+        found = [converted_device(each).object for each in self._objects(DEVICE.plural)]
+        models = {_key(each): converted_model(each).object for each in self._objects(DEVICE_MODEL.plural)}
+        waiting = {_key(each): each for each in found[:MOST]}
+        facts, statuses = [], 0
+        for status in self._objects(DEVICE_STATUS.plural):
+            statuses += 1
+            device = waiting.pop(_key(status), None)
+            if device is not None:
+                facts.append(_facts(device, models, status))
+        is_whole = statuses <= MOST  # else a device without a status may have one that was not read
+        facts += [_facts(device, models, {}) for device in waiting.values() if is_whole]
+        self._facts, self._is_cut = facts, len(found) > MOST or (bool(waiting) and not is_whole)
+
+    def _objects(self, plural: str) -> Iterator[JsonObject]:
+        """Yield the objects of a kind, one more than `MOST` if there are so many; none if the server lacks the kind."""
+        path, token, count = _path(plural), "", 0
+        while count <= MOST:
+            query = [("limit", str(_PART)), *([("continue", token)] if token else [])]
+            try:
+                part = self._client.get(path, query)
+            except StatusError as refused:
+                if refused.code != HTTPStatus.NOT_FOUND:
+                    raise
+                return
+            for each in part.get("items") or ():
+                if isinstance(each, dict) and count <= MOST:
+                    count += 1
+                    yield each
+            token = text_at(part, "metadata.continue")
+            if not token:
+                return
+
+
+def _path(plural: str, namespace: str = "", name: str = "") -> str:
+    group, _, version = API_VERSION.partition("/")
+    return path_of("apis", group, version, *(("namespaces", namespace) if namespace else ()), plural, name)
+
+
+def _key(obj: JsonObject) -> tuple[str, str]:
+    return text_at(obj, "metadata.namespace"), text_at(obj, "metadata.name")
+
+
+def _facts(device: JsonObject, models: dict[tuple[str, str], JsonObject], status: JsonObject) -> DeviceFacts:
+    model = models.get((text_at(device, "metadata.namespace"), text_at(device, "spec.deviceModelRef.name")), {})
+    return device_facts(device, model, status)

@@ -1,0 +1,75 @@
+// The pages of the devices: which are silent or not as desired, and what does one report?
+
+import { path } from "./api.js";
+import { h } from "./dom.js";
+import { command, conditions, mark, panel } from "./parts.js";
+import { count, plain, since } from "./words.js";
+
+const MARKS = { "as desired": "good", invalid: "bad", offline: "bad", unhealthy: "bad", "not as desired": "warn", overdue: "warn" };
+const TWINS = { "as desired": "good", "another value is reported": "warn", "not confirmed": "warn" };
+
+function head(...names) { return h("thead", {}, h("tr", {}, names.map((each) => h("th", { scope: "col" }, each)))); }
+
+/** A value with its unit. */
+function value(text, unit) { return text ? [plain(text), unit ? ` ${plain(unit)}` : ""] : "–"; }
+
+function age(at) { return at ? `${since(at)} ago` : ""; }
+
+function reported(twin) { return twin.is_reported ? value(twin.reported, twin.unit) : h("span", { class: "quiet" }, "nothing"); }
+
+function table(rows) {
+  return h("table", { class: "devices" }, head("device", "state", "property", "desired", "reported"),
+    h("tbody", {}, rows.map((row) => {
+      const old = row.state === "node away" ? "quiet" : "", twin = row.shown;
+      return h("tr", { key: `${row.namespace}/${row.name}`, class: old },
+        h("td", {}, h("a", { class: "name", href: path("devices", row.namespace, row.name) }, mark(MARKS[row.state]), `${plain(row.namespace)}/${plain(row.name)}`), h("div", { class: "quiet" }, plain(row.model))),
+        h("td", {}, plain(row.state), row.why ? h("div", { class: "quiet" }, plain(row.why)) : null),
+        h("td", {}, twin ? plain(twin.name) : "–", row.twins > 1 ? h("div", { class: "quiet" }, `and ${row.twins - 1} more`) : null),
+        h("td", {}, twin ? value(twin.desired, twin.unit) : "–"),
+        h("td", {}, twin ? [reported(twin), h("div", { class: "quiet" }, age(twin.reported_at))] : "–"));
+    })));
+}
+
+function group(each) {
+  const link = each.state ? `${each.state}${each.state === "away" && each.since ? ` for ${since(each.since)}` : ""}` : "";
+  return panel(each.node ? plain(each.node) : "No node", [each.state ? [mark(each.state), " "] : "", link], table(each.rows));
+}
+
+/** Return the page of the devices; `go` changes the query. */
+export function devices(answer, query, go) {
+  const field = h("input", { id: "q", type: "search", placeholder: "Search devices  ( / )", "aria-label": "Search devices: name, namespace, node, model, state", value: query, oninput: (event) => go(event.target.value) });
+  const none = query ? "No device has all of these words in its name, node, model or state." : "A Device appears here when it is applied.";
+  return [
+    h("div", { class: "lead" }, h("h1", { id: "sentence" }, plain(answer.sentence)),
+      h("p", { class: "quiet" }, "A device whose node is away counts as one that cannot be heard, not as one that fails. Times are by the clocks of the nodes.")),
+    h("div", { class: "tools plain" }, field),
+    answer.groups.length ? answer.groups.map(group) : h("p", { class: "empty quiet" }, none),
+    answer.more ? h("p", { class: "empty quiet" }, `${count(answer.more, "more device")}: search for more words`) : null,
+    answer.is_cut ? h("p", { class: "empty quiet" }, "There are more devices, which the page does not read.") : null,
+    h("div", { class: "same" }, h("span", { class: "quiet" }, "The same in a terminal: "), command("cloudcore get devices,devicestatuses -A")),
+  ];
+}
+
+function twinRow(twin) {
+  const confirmed = twin.observed_at ? h("div", { class: "quiet" }, `confirmed ${twin.observed === twin.desired ? "" : `${plain(twin.observed)} `}${age(twin.observed_at)}`) : null;
+  return h("tr", { key: twin.name },
+    h("td", {}, plain(twin.name), h("div", { class: "quiet" }, [twin.type, twin.access].filter(Boolean).map(plain).join(" · "))),
+    h("td", {}, value(twin.desired, twin.unit), confirmed), h("td", {}, reported(twin), h("div", { class: "quiet" }, age(twin.reported_at))),
+    h("td", {}, twin.agrees ? [TWINS[twin.agrees] ? [mark(TWINS[twin.agrees]), " "] : "", plain(twin.agrees)] : h("span", { class: "quiet" }, "nothing is desired")));
+}
+
+/** Return the page of a device. */
+export function device(story) {
+  const { row } = story, old = row.state === "node away";
+  return [
+    h("div", { class: "lead" }, h("h1", { id: "sentence" }, plain(story.sentence)),
+      h("p", { class: "quiet" }, row.node ? ["on ", h("a", { href: path("nodes", row.node) }, plain(row.node)), story.node_state ? `, ${story.node_state}` : ""] : "without a node",
+        row.model ? ` · model ${plain(row.model)}` : "", story.protocol ? ` · protocol ${plain(story.protocol)}` : "",
+        ` · reported state: ${plain(story.reported_state) || "none"}`, story.last_online ? ` · last online ${plain(story.last_online)}` : "")),
+    panel("Properties", old ? "as its node reported last" : "times by the clock of its node", story.twins.length ? h("table", { class: old ? "devices quiet" : "devices" }, head("property", "desired", "reported", "does it have it?"), h("tbody", {}, story.twins.map(twinRow)))
+      : h("p", { class: "empty quiet" }, "The Device has no properties."), story.more ? h("p", { class: "empty quiet" }, `and ${story.more} more`) : null),
+    panel("Conditions", "", conditions(story.conditions)),
+    h("div", { class: "same" }, h("span", { class: "quiet" }, "The same in a terminal: "), command(`cloudcore describe devicestatus ${row.name} -n ${row.namespace}`)),
+    h("div", { class: "same" }, h("span", { class: "quiet" }, "Where a desired value is, on its node: "), command(`edgecore trace explain device ${row.namespace}/${row.name}`)),
+  ];
+}
