@@ -56,6 +56,7 @@ class Life(Site):
         self._slowness: dict[str, float] = {}
         self._images = 1
         self._version = {"Deployment": "app:1", "StatefulSet": "app:1", "DaemonSet": "app:1"}
+        self._surge = self._size = self._allowed = 0
         self._kills: set[int] = set()
         self.ready_after = self._ready_after
         self.answer = self._answer
@@ -73,9 +74,11 @@ class Life(Site):
         rolling = {"maxSurge": surge, "maxUnavailable": unavailable}
         is_recreated = self.random.random() < 0.2
         self._strategy = {"type": "Recreate"} if is_recreated else {"type": "RollingUpdate", "rollingUpdate": rolling}
+        self._surge = 0 if is_recreated else surge
         self._apply_all()
         self.run_for(100)
-        self.checks += [self._check_daemons, self._check_job, self._check_silent]
+        self.checks += [self._check_deployment, self._check_daemons, self._check_job, self._check_silent]
+        self._note_size()
         for _ in range(steps):
             self._disturbed(choice(self._steps))
             self.run_for(choice(_PAUSES))
@@ -105,8 +108,10 @@ class Life(Site):
     # Steps
 
     def _disturbed(self, step: Callable[[], object]) -> None:
+        self._note_size()
         step()
         self.settle()
+        self._note_size()
 
     def _new_version(self) -> None:
         self._images += 1
@@ -306,6 +311,25 @@ class Life(Site):
         if key.kind == "Deployment":
             uids = {uid_of(one) for one in self.all("ReplicaSet") if (controller_of(one) or {}).get("uid") in uids}
         return [pod for pod in self.all("Pod") if (controller_of(pod) or {}).get("uid") in uids and is_active(pod)]
+
+    def _note_size(self) -> None:
+        """Note how many pods people have allowed; a step may change it while the controllers act on what was wanted."""
+        self._size, self._allowed = self._wanted_pods(), self._allowed_pods()
+
+    def _wanted_pods(self) -> int:
+        uid = self._found(DEPLOYMENT)["metadata"].get("uid")
+        sets = [one for one in self.all("ReplicaSet") if uid and (controller_of(one) or {}).get("uid") == uid]
+        return sum(int(one["spec"]["replicas"]) for one in sets)
+
+    def _allowed_pods(self) -> int:
+        return int(self._found(DEPLOYMENT)["spec"]["replicas"]) + self._surge
+
+    def _check_deployment(self, _site: Site) -> None:
+        """The ReplicaSets want no more pods than maxSurge allows, or no more than before. It is not their pods that are
+        counted: a Deployment does not wait for the deletion of old ones, and its ReplicaSets do not know its bounds.
+        """
+        before, self._size = self._size, self._wanted_pods()
+        assert self._size <= max(before, self._allowed, self._allowed_pods()), "the ReplicaSets want too many pods"
 
     def _check_daemons(self, _site: Site) -> None:
         on = Counter(map(_target, self._of(DAEMON)))

@@ -20,7 +20,8 @@ from modules.cloud.controllers.view import controller_of
 from modules.cloud.storage.object_storage import ObjectEvent
 from modules.cloud.storage.watch_history import ObjectChanged
 
-FOLLOWED = frozenset((*CONTROLLERS, *MADE))
+FOLLOWED = (*CONTROLLERS, *MADE)
+"""The kinds that the controllers follow, in one order, so that equal seeds are equal lives."""
 
 
 class Site:

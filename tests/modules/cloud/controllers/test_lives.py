@@ -1,4 +1,4 @@
-"""Lives of workloads: nothing is doubled, completions are exact, and in the end all is as wanted."""
+"""Lives of workloads: ReplicaSets keep to maxSurge, nothing is doubled, completions are exact, all ends as wanted."""
 
 from __future__ import annotations
 
