@@ -6,7 +6,6 @@ the direct way; if that fails, it drops the nulls and tries again, which also yi
 Go's whole numbers have 64 bits at most, Python's any number of digits, and an error where a longer one meets a float.
 """
 
-import re
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -16,8 +15,9 @@ from edged.errors import EdgedError
 T = TypeVar("T")
 
 _INT64: Final = range(-(2**63), 2**63)
-_LONG_NUMBER: Final = re.compile(rb"[0-9]{19}")
-"""What a number beyond 64 bits has; most objects have nothing like it."""
+_ZEROES: Final = bytes.maketrans(b"123456789", b"000000000")
+_LONG_NUMBER: Final = b"0" * 19
+"""What a number beyond 64 bits has, once its digits are zeroes; most objects have nothing like it."""
 
 
 class DecodeError(EdgedError):
@@ -37,8 +37,8 @@ def decode(kind: type[T], raw: bytes | bytearray | memoryview | str | msgspec.Ra
             found = decode_json(raw, kind)
         except msgspec.ValidationError:
             return from_value(kind, msgspec.json.decode(raw))
-        is_long = _LONG_NUMBER.search(raw.encode() if isinstance(raw, str) else raw)
-        return found if is_long is None else from_value(kind, msgspec.json.decode(raw))
+        text = raw.encode() if isinstance(raw, str) else bytes(raw)
+        return from_value(kind, msgspec.json.decode(raw)) if _LONG_NUMBER in text.translate(_ZEROES) else found
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DecodeError(f"cannot read a {kind.__name__}", str(error), "the content is no JSON") from error
 

@@ -65,6 +65,12 @@ def test_a_mirror_is_not_static() -> None:
         (b"kind: Pod\nmetadata: {name: ../a}\nspec: {containers: [{name: x}]}", "metadata.name"),
         (b"kind: Pod\nmetadata: {name: a, namespace: ../b}\nspec: {containers: [{name: x}]}", "metadata.name"),
         (b"kind: Pod\nmetadata: {name: a}\nspec: {containers: 7}", "containers"),
+        (
+            b"kind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: x}], activeDeadlineSeconds: 1"
+            + b"0" * 400
+            + b"}",
+            "more than 64 bits",
+        ),
         (b"x" * (LARGEST + 1), "at most"),
         (
             b"kind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: x}], volumes: [{name: v, secret: {}}]}",
