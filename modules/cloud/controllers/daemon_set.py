@@ -23,7 +23,14 @@ from modules.cloud.controllers.plan import (
     ReconcilePlan,
     update_status,
 )
-from modules.cloud.controllers.pods import available_from, created_at, has_ended, is_ready, phase_of
+from modules.cloud.controllers.pods import (
+    available_later,
+    created_at,
+    has_ended,
+    is_available,
+    is_ready,
+    phase_of,
+)
 from modules.cloud.controllers.replica_set import MOST_WRITES, creation, deletion, is_unreachable, makes_its_own
 from modules.cloud.controllers.revisions import Revisions, hash_of, revisions_of, surplus
 from modules.cloud.controllers.view import View
@@ -63,7 +70,6 @@ class _Pass:
         self._daemon_set = daemon_set
         self._revisions = revisions
         self._now = now
-        self._min_ready = int(daemon_set["spec"].get("minReadySeconds") or 0)
         self._nodes = list(self._on_nodes(pods))
         self._pods = pods
         self._made: list[str] = []
@@ -84,9 +90,8 @@ class _Pass:
             made = [creation(pod_for(self._daemon_set, node, self._revisions.hash)) for node in self._made]
             writes = (*made, *map(deletion, self._deleted))[:MOST_WRITES]
             if not writes:
-                limit = int(self._daemon_set["spec"].get("revisionHistoryLimit", 10))
-                writes = surplus(self._revisions, set(map(hash_of, self._pods)), limit)
-        moments = [at for pod in self._pods if self._now < (at := self._available_from(pod)) < float("inf")]
+                writes = surplus(self._daemon_set, self._revisions, set(map(hash_of, self._pods)))
+        moments = available_later(self._pods, self._daemon_set, self._now)
         return ReconcilePlan(
             writes,
             update_status(self._daemon_set, self._status()),
@@ -107,7 +112,7 @@ class _Pass:
             yield _OnNode(name, Belongs(is_made=False, is_kept=False), found, is_unreachable=False)
 
     def _manage(self, on: _OnNode) -> None:
-        """Make a pod where one is missing, and delete those that do not belong there."""
+        """Make a pod where one is missing, and delete the pods that do not belong there."""
         if on.belongs.is_made and not on.pods:
             self._made.append(on.name)
         present = [pod for pod in on.pods if not is_being_deleted(pod)]
@@ -194,23 +199,20 @@ class _Pass:
     def _is_new(self, pod: JsonObject) -> bool:
         return hash_of(pod) == self._revisions.hash
 
-    def _available_from(self, pod: JsonObject) -> float:
-        return available_from(pod, self._min_ready, self._now)
-
     def _is_available(self, pod: JsonObject) -> bool:
-        return self._available_from(pod) <= self._now
+        return is_available(pod, self._daemon_set, self._now)
 
     def _status(self) -> JsonObject:
         first = [on.pods[0] for on in self._nodes if on.belongs.is_made and on.pods]
         desired = sum(on.belongs.is_made for on in self._nodes)
-        available = sum(is_ready(pod) and self._is_available(pod) for pod in first)
+        available = sum(map(self._is_available, first))
         updated = sum(map(self._is_new, first)) if self._revisions.present else 0
         counts = {
             "updatedNumberScheduled": updated,
             "numberAvailable": available,
             "numberUnavailable": desired - available,
         }
-        collisions = int((self._daemon_set.get("status") or {}).get("collisionCount") or 0) + self._revisions.collides
+        collisions = self._revisions.collisions
         return {
             "currentNumberScheduled": len(first),
             "numberMisscheduled": sum(bool(on.pods) for on in self._nodes if not on.belongs.is_made),

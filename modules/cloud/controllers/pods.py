@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -53,6 +54,21 @@ def available_from(pod: JsonObject, min_ready_seconds: int, now: float) -> float
         return 0.0
     since = parse_rfc3339(str(ready.get("lastTransitionTime") or ""))
     return (now if since is None else since) + min_ready_seconds
+
+
+def is_available(pod: JsonObject, workload: JsonObject, now: float) -> bool:
+    """Return whether a pod of a workload has been ready for `minReadySeconds`."""
+    return available_from(pod, _min_ready_seconds(workload), now) <= now
+
+
+def available_later(pods: Iterable[JsonObject], workload: JsonObject, now: float) -> list[float]:
+    """Return the times at which pods of a workload become available that are ready now."""
+    seconds = _min_ready_seconds(workload)
+    return [at for pod in pods if now < (at := available_from(pod, seconds, now)) < math.inf]
+
+
+def _min_ready_seconds(workload: JsonObject) -> int:
+    return int(workload["spec"].get("minReadySeconds") or 0)
 
 
 def created_at(obj: JsonObject) -> float:

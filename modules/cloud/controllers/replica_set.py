@@ -24,10 +24,11 @@ from modules.cloud.controllers.plan import (
     update_status,
 )
 from modules.cloud.controllers.pods import (
-    available_from,
+    available_later,
     condition_of,
     created_at,
     is_active,
+    is_available,
     is_ready,
     phase_of,
     pod_of,
@@ -67,9 +68,7 @@ def reconcile(view: View, key: ObjectKey, now: float) -> ReconcilePlan:
             writes = _difference(view, replica_set, active, wanted, now)
         writes = (*writes, *surplus_ended(ended))
     status = _status(view, replica_set, active, now)
-    min_ready = int(replica_set["spec"].get("minReadySeconds") or 0)
-    moments = [moment for pod in active if now < (moment := available_from(pod, min_ready, now)) < math.inf]
-    again_at = min([*moments, *([again_at] if again_at else [])], default=None)
+    again_at = min([*available_later(active, replica_set, now), *([again_at] if again_at else [])], default=None)
     return ReconcilePlan(writes, update_status(replica_set, status), again_at=again_at)
 
 
@@ -197,12 +196,11 @@ def _restarts(pod: JsonObject) -> int:
 
 def _status(view: View, replica_set: JsonObject, active: Sequence[JsonObject], now: float) -> JsonObject:
     spec, old = replica_set["spec"], replica_set.get("status") or {}
-    min_ready = int(spec.get("minReadySeconds") or 0)
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
     counts = {
         "fullyLabeledReplicas": sum(labels.items() <= (pod["metadata"].get("labels") or {}).items() for pod in active),
         "readyReplicas": sum(map(is_ready, active)),
-        "availableReplicas": sum(available_from(pod, min_ready, now) <= now for pod in active),
+        "availableReplicas": sum(is_available(pod, replica_set, now) for pod in active),
     }
     known = conditions.without(old.get("conditions") or (), "ReplicaFailure")
     refusal = view.refusals.get(ObjectKey("ReplicaSet", replica_set["metadata"]["namespace"], _name(replica_set)))

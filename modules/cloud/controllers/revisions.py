@@ -20,13 +20,13 @@ class Revisions(NamedTuple):
     """The revisions of a workload."""
 
     present: JsonObject | None
-    """That of its template, or None if it is still to be made."""
+    """The revision of its template, or None if it is still to be made."""
     old: list[JsonObject]
     """The others, the oldest first."""
     writes: tuple[PlannedWrite, ...]
     """What is due first: the making of the present one, or its move to the end."""
-    collides: bool = False
-    """Whether the name of the one to make is taken."""
+    collisions: int
+    """The workload's `collisionCount`, with this time if the name of the revision to make is taken."""
 
     @property
     def hash(self) -> str:
@@ -45,28 +45,34 @@ def revisions_of(view: View, workload: JsonObject) -> Revisions:
     data = _data(workload["spec"].get("template") or {})
     present = next((one for one in reversed(found) if one.get("data") == data), None)
     old = [one for one in found if one is not present]
+    collisions = _collisions(workload)
     newest = max((int(one.get("revision") or 0) for one in old), default=0)
     if present is None:
         made = _made(workload, data, newest + 1)
         taken = view.find(ObjectKey(_KIND, made["metadata"]["namespace"], made["metadata"]["name"]))
         if taken is not None:
-            return Revisions(None, old, (), collides=not is_controlled_by(taken, workload))
-        return Revisions(None, old, (create(made),))
+            return Revisions(None, old, (), collisions + (not is_controlled_by(taken, workload)))
+        return Revisions(None, old, (create(made),), collisions)
     if int(present.get("revision") or 0) <= newest:
-        return Revisions(present, old, (patch(present, {"revision": newest + 1}),))
-    return Revisions(present, old, ())
+        return Revisions(present, old, (patch(present, {"revision": newest + 1}),), collisions)
+    return Revisions(present, old, (), collisions)
 
 
-def surplus(revisions: Revisions, used: set[str], limit: int) -> tuple[PlannedWrite, ...]:
-    """Return the deletions of the oldest revisions beyond a limit that no pod has.
+def surplus(workload: JsonObject, revisions: Revisions, used: set[str]) -> tuple[PlannedWrite, ...]:
+    """Return the deletions of the oldest revisions beyond `revisionHistoryLimit` that no pod has.
 
     Args:
-        revisions: all of a workload.
+        workload: a DaemonSet or a StatefulSet.
+        revisions: all of the workload.
         used: the hashes of its pods.
-        limit: revisionHistoryLimit.
     """
+    limit = int(workload["spec"].get("revisionHistoryLimit", 10))
     unused = [one for one in revisions.old if hash_of(one) not in used]
     return tuple(map(delete, unused[: max(0, len(unused) - limit)]))
+
+
+def _collisions(workload: JsonObject) -> int:
+    return int((workload.get("status") or {}).get("collisionCount") or 0)
 
 
 def _data(template: JsonObject) -> JsonObject:
@@ -75,7 +81,7 @@ def _data(template: JsonObject) -> JsonObject:
 
 def _made(workload: JsonObject, data: JsonObject, revision: int) -> JsonObject:
     template = workload["spec"].get("template") or {}
-    suffix = template_hash(template, int((workload.get("status") or {}).get("collisionCount") or 0))
+    suffix = template_hash(template, _collisions(workload))
     labels = {**((template.get("metadata") or {}).get("labels") or {}), HASH: suffix}
     return {
         "apiVersion": "apps/v1",

@@ -7,7 +7,6 @@ was never ready is replaced when a good template follows.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted
@@ -23,7 +22,7 @@ from modules.cloud.controllers.plan import (
     delete,
     update_status,
 )
-from modules.cloud.controllers.pods import available_from, has_ended, is_ready
+from modules.cloud.controllers.pods import available_later, has_ended, is_available, is_ready
 from modules.cloud.controllers.replica_set import FAILED_CREATE, is_unreachable, makes_its_own
 from modules.cloud.controllers.revisions import Revisions, hash_of, revisions_of, surplus
 from modules.cloud.controllers.stateful_pods import missing_claims, ordinal_of, pod_for
@@ -56,7 +55,6 @@ class _Pass:
         self._revisions = revisions
         self._now = now
         self._pods = {ordinal: pod for pod in pods if (ordinal := ordinal_of(pod, workload)) is not None}
-        self._min_ready = int(self._spec.get("minReadySeconds") or 0)
         first = int((self._spec.get("ordinals") or {}).get("start") or 0)
         self._wanted = range(first, first + int(self._spec.get("replicas", 1)))
         self._status: JsonObject = workload.get("status") or {}
@@ -69,8 +67,8 @@ class _Pass:
             writes = tuple(self._next())
             if not writes:
                 used = {hash_of(pod) for pod in self._pods.values()} | {hash_of(self._current())}
-                writes = surplus(self._revisions, used, int(self._spec.get("revisionHistoryLimit", 10)))
-        moments = [at for pod in self._pods.values() if self._now < (at := self._available_from(pod)) < math.inf]
+                writes = surplus(self._workload, self._revisions, used)
+        moments = available_later(self._pods.values(), self._workload, self._now)
         write = update_status(self._workload, self._new_status())
         return ReconcilePlan(writes, write, again_at=min(moments, default=None))
 
@@ -117,7 +115,7 @@ class _Pass:
         return self._wanted.start + int(rolling.get("partition") or 0)
 
     def _current(self) -> JsonObject:
-        """Return the revision of pods below the partition: that of before the rollout."""
+        """Return the revision of pods below the partition: the one before the rollout."""
         name = self._status.get("currentRevision")
         known = [one for one in self._revisions.old if one["metadata"]["name"] == name]
         present = self._revisions.present or {"metadata": {}}
@@ -148,11 +146,8 @@ class _Pass:
         is_unready = not is_ready(pod) and not is_unreachable(self._view, node_of(pod))
         return is_rolling and is_old and is_unready and not is_being_deleted(pod)
 
-    def _available_from(self, pod: JsonObject) -> float:
-        return available_from(pod, self._min_ready, self._now)
-
     def _is_healthy(self, pod: JsonObject) -> bool:
-        return not is_being_deleted(pod) and is_ready(pod) and self._available_from(pod) <= self._now
+        return not is_being_deleted(pod) and is_available(pod, self._workload, self._now)
 
     def _new_status(self) -> JsonObject:
         pods = [pod for pod in self._pods.values() if not is_being_deleted(pod)]
@@ -167,7 +162,6 @@ class _Pass:
             "currentReplicas": sum(hash_of(pod) == hash_of(current) for pod in pods),
             "updatedReplicas": updated,
         }
-        collisions = int(self._status.get("collisionCount") or 0) + self._revisions.collides
         names = {"currentRevision": current, "updateRevision": update or {"metadata": {}}}
         return {
             "observedGeneration": self._workload["metadata"].get("generation", 0),
@@ -175,5 +169,5 @@ class _Pass:
             "availableReplicas": sum(map(self._is_healthy, pods)),
             **{name: count for name, count in counts.items() if count},
             **{name: of["metadata"]["name"] for name, of in names.items() if of["metadata"].get("name")},
-            "collisionCount": collisions,
+            "collisionCount": self._revisions.collisions,
         }
