@@ -1,4 +1,4 @@
-"""The file of the chains: a line of JSON for each change of a chain, of which the newest of each pod counts."""
+"""The file of the chains: a line of JSON for each change of a chain. The newest line of a pod counts."""
 
 import logging
 import os

@@ -30,7 +30,7 @@ class ChainStep(msgspec.Struct, omit_defaults=True):
 
 
 class Chain(msgspec.Struct, omit_defaults=True):
-    """The steps of a pod, in the order in which they came for the first time."""
+    """The steps of a pod, by their first occurrence."""
 
     uid: str
     namespace: str

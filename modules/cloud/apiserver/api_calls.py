@@ -285,7 +285,7 @@ def _without(cluster: Cluster, kind: Kind) -> str:
 
 
 def _managed(cluster: Cluster, request: ApiCall) -> AbstractContextManager[None]:
-    """Return the context in which the changes of a request are noted as those of its manager. A node has none: its
+    """Return the context that attributes the changes of a request to its manager. A node has none: its
     writes are of statuses, and notes about them would be larger than they are.
     """
     name = str(request.options.get("fieldManager") or "")

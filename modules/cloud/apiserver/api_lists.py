@@ -182,8 +182,8 @@ def _token(version: int, listed: str, namespace: str, name: str) -> str:
     Args:
         version: the version of the list's first part.
         listed: the namespace of the list; "" is all.
-        namespace: that of the object.
-        name: that of the object.
+        namespace: the object's.
+        name: the object's.
     """
     start = name if listed or not namespace else f"{namespace}/{name}"
     return write_continue(version, f"{start}\0")

@@ -363,7 +363,7 @@ class Cluster:
             key: the object.
             grace: a pod's grace period in seconds; None: its spec's; 0: at once; below 0: one second.
             uid: precondition; "" for none.
-            policy: of its dependents (`propagationPolicy`); None: that of its finalizers, or of its kind.
+            policy: of its dependents (`propagationPolicy`); None: as its finalizers say, or the default of its kind.
 
         Raises:
             ForbiddenError: it is a namespace that stays for ever.

@@ -14,7 +14,7 @@ _ROUNDS: Final = 4
 
 
 def aggregate_roles(cluster: Cluster) -> None:
-    """Give each ClusterRole with an `aggregationRule` the rules of those that it selects, in the order of names."""
+    """Give each ClusterRole with an `aggregationRule` the rules of the ones that it selects, in the order of names."""
     for _ in range(_ROUNDS):
         roles = cluster.storage.list(kind_named(CLUSTER_ROLE))
         changed = [new for role in roles if (new := _aggregated(role, roles)) is not role]

@@ -38,7 +38,7 @@ def with_disruption_allowed(status: JsonObject, now: str) -> JsonObject:
 
 
 def with_condition(status: JsonObject, value: str, reason: str, message: str, now: str) -> JsonObject:
-    """Return a status with its condition DisruptionAllowed, whose time is that of the last change of its value."""
+    """Return a status with its condition DisruptionAllowed, whose time is the last change of its value."""
     conditions = status.get("conditions") or []
     old: JsonObject = next((one for one in conditions if one.get("type") == CONDITION), {})
     changed_at = old.get("lastTransitionTime") if old.get("status") == value else now
@@ -58,7 +58,7 @@ def charged_budget(pod: JsonObject, budgets: Iterable[JsonObject], now: str, *, 
 
     Args:
         pod: the pod.
-        budgets: those of its namespace.
+        budgets: the budgets of its namespace.
         now: the time as Kubernetes writes it.
         is_healthy: whether the pod is ready, and its node answers.
 

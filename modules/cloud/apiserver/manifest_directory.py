@@ -33,8 +33,8 @@ class _File(msgspec.Struct):
     """The signature at the last sync."""
 
     def is_settled(self, signature: tuple[int, int, int]) -> bool:
-        """Return whether writing has ended: the signature is that of the last sync, or the file is a new inode, as
-        after a rename.
+        """Return whether writing has ended: the signature has not changed since the last sync, or the file is
+        a new inode, as after a rename.
         """
         before, self.seen = self.seen, signature
         return signature == before or signature[0] != self.signature[0]

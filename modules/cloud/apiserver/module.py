@@ -73,7 +73,7 @@ class ApiServer(Module):
         definitions: CustomResourceDefinitions that are applied at the start.
         refusals: counts refused requests of nodes.
         subscriptions: of clients in the same process; told each change.
-        namespaces: those that are made at the start, beside those of every cluster.
+        namespaces: made at the start, beside the namespaces that every cluster has.
         index: gets the roles and bindings, by which users are authorized; None: its own.
         authority: the API server's certificate authority, PEM, which each namespace has as a ConfigMap; "" for none.
         collects: whether it empties namespaces that are deleted, and deletes the dependents of deleted owners;
@@ -187,7 +187,7 @@ class ApiServer(Module):
 
     @handles(None, Verb.TOKEN_OBJECTS, source=api_messages.SOURCE)
     def on_token_objects(self, message: Message) -> None:
-        """Reply whether an object with which a token ends is gone."""
+        """Reply whether an object that a token is bound to is gone."""
 
         def look() -> None:
             bound = message.content_as(BoundObjects)
@@ -427,13 +427,13 @@ class ApiServer(Module):
             self._transactions.attempt(keep)
 
     def _aggregate_roles(self) -> None:
-        """Give aggregated ClusterRoles the rules of those that they select. Like `_place`, for own changes only."""
+        """Give aggregated ClusterRoles the rules of the ones that they select. Like `_place`, for own changes only."""
         if self._may_aggregate and self._collector is not None:
             self._may_aggregate = False
             self._transactions.attempt(partial(aggregate_roles, self._cluster))
 
     def _changed(self, event: ObjectEvent) -> None:
-        """Take note of a change, by this API server or that of another cloudcore."""
+        """Take note of a change, by this API server or another cloudcore's."""
         history = self._history
         if history is None:  # it is loaded; the graph gets all objects after that
             self.announce_progress()

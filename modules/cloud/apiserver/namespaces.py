@@ -10,7 +10,7 @@ from modules.apimachinery.graceful_deletion import content_finalizers_of
 from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, is_being_deleted
 
 SYSTEM: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
-"""Those that an API server makes itself."""
+"""The namespaces that an API server makes itself."""
 CONTENTS: Final = "kubernetes"
 """The finalizer in the spec of a namespace that goes when its contents are gone."""
 TERMINATING: Final = "Terminating"

@@ -165,7 +165,7 @@ class _Attempt:
 
 
 def _named(pod: Pod) -> list[str] | None:
-    """Return the only nodes that a pod's required affinity names, as that of a DaemonSet's pod does; None for any."""
+    """Return the only nodes that a pod's required affinity names, as for a DaemonSet's pod; None for any."""
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
     if required is None or not required.node_selector_terms:

@@ -33,7 +33,7 @@ class ServiceRanges(NamedTuple):
     """What Services get their addresses and node ports from."""
 
     networks: Mapping[str, _Network]
-    """By family, `IPv4` or `IPv6`; the first one is that of Services that ask for none."""
+    """By family, `IPv4` or `IPv6`; Services that ask for none get the first one."""
     ports: range
 
 
@@ -199,7 +199,7 @@ def _free_address(name: str, network: _Network, used: set[str], seed: str) -> st
 
 
 def _offsets(size: int, band: int, seed: str) -> Iterator[int]:
-    """Yield all offsets below a size: those from a band on, beginning anywhere, and then those of the band."""
+    """Yield all offsets below a size: first the offsets above a band, beginning anywhere, then the band."""
     band = band if band < size else 0
     start = int.from_bytes(sha256(seed.encode()).digest()[:8]) % (size - band)
     yield from (band + (start + step) % (size - band) for step in range(size - band))

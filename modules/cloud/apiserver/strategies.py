@@ -22,7 +22,7 @@ _ALSO_KEPT: Final = {
 }
 """The same by kind: a node must not set an owner of a pod by its status."""
 _META_KEPT: Final = ("VolumeAttachment", "ResourceClaim", "CustomResourceDefinition")
-"""Kinds of which a change of the status changes no metadata at all."""
+"""Kinds whose metadata do not change with their status."""
 _COMPUTED: Final = "CustomResourceDefinition"
 """The kind whose status this API server computes with each update."""
 _SERVED: Final = ("resourceVersion", "managedFields")

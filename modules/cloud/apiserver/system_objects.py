@@ -14,8 +14,8 @@ _EVENT = "Event"
 
 
 def make_system_objects(cluster: Cluster, namespaces: Iterable[str] = ()) -> None:
-    """Make those that are not there, and the namespaces of stored objects: earlier versions took objects in namespaces
-    that were never created. (Events of nodes may come later than the end of their namespace.)
+    """Make the system objects that are missing, and the namespaces of stored objects: earlier versions took
+    objects in namespaces that were never created. (Events of nodes may come later than the end of their namespace.)
 
     Args:
         cluster: the objects.

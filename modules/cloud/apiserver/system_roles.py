@@ -1,6 +1,6 @@
 """The roles and bindings that an API server makes at its start, as far as their resources are served here.
 
-They are those of kube-apiserver's `rbac/bootstrappolicy`.
+They come from kube-apiserver's `rbac/bootstrappolicy`.
 """
 
 from collections.abc import Iterator

@@ -19,7 +19,7 @@ class ClaimedObjects(NamedTuple):
     """The objects of a controller."""
 
     owned: list[JsonObject]
-    """By name; without those that are released."""
+    """By name; without released ones."""
     writes: tuple[PlannedWrite, ...]
     """Adoptions and releases that are due first."""
 
@@ -58,5 +58,5 @@ def _released(obj: JsonObject, owner: JsonObject) -> PlannedWrite:
 
 
 def _references(obj: JsonObject, references: list[JsonObject]) -> JsonObject:
-    """Return the patch; the whole list is written, so that it must be the one that was read."""
+    """Return the patch; the whole list is written, so it must not have changed since it was read."""
     return {"metadata": {"ownerReferences": references or None, "resourceVersion": version_of(obj)}}

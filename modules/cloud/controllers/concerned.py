@@ -122,7 +122,7 @@ def _owner_key(obj: JsonObject) -> ObjectKey | None:
 
 
 def _of_node(node: JsonObject) -> tuple[object, ...]:
-    """Return the parts of a Node on which DaemonSets depend."""
+    """Return the parts of a Node that DaemonSets depend on."""
     conditions = (node.get("status") or {}).get("conditions") or ()
     ready = next((one.get("status") for one in conditions if one.get("type") == "Ready"), None)
     spec = node.get("spec") or {}

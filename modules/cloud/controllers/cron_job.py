@@ -108,7 +108,7 @@ class _Pass:
                 self._writes.append(delete(job, _BACKGROUND, done=note))
 
     def _since(self) -> float:
-        """Return the last scheduled time, or that of the CronJob's creation."""
+        """Return the last scheduled time, or the time of the CronJob's creation."""
         last = parse_rfc3339(str(self._status.get("lastScheduleTime") or ""))
         return max(created_at(self._cron_job), last or 0.0)
 

@@ -31,11 +31,11 @@ class Belongs(NamedTuple):
 
     is_made: bool
     is_kept: bool
-    """Whether one that is there stays."""
+    """Whether a present pod stays."""
 
 
 def pod_for(daemon_set: JsonObject, node: str, revision_hash: str) -> JsonObject:
-    """Return a new pod of a DaemonSet for a node, to which a scheduler binds it."""
+    """Return a new pod of a DaemonSet that a scheduler binds to a node."""
     template = daemon_set["spec"].get("template") or {}
     pod = pod_of(template, daemon_set)
     if revision_hash:
@@ -62,7 +62,7 @@ def belongs(daemon_set: JsonObject, node: JsonObject) -> Belongs:
 
 
 def target_node(pod: JsonObject) -> str:
-    """Return the node of a DaemonSet's pod, also of one that is not bound yet."""
+    """Return the node of a DaemonSet's pod, also if the pod is not bound yet."""
     bound = node_of(pod)
     if bound:
         return bound

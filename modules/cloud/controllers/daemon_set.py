@@ -37,7 +37,7 @@ from modules.cloud.controllers.view import View
 
 
 class _OnNode(NamedTuple):
-    """A node, or a name of one that is gone, with the pods of a DaemonSet there."""
+    """A node, or the name of a deleted one, with the pods of a DaemonSet there."""
 
     name: str
     belongs: Belongs
@@ -126,7 +126,7 @@ class _Pass:
             self._deleted += group[1:]
 
     def _ended(self, pod: JsonObject, node: str) -> bool:
-        """Delete a pod that has ended; one that has failed later each time. Return whether it has ended."""
+        """Delete a pod that has ended; if it has failed, later each time. Return whether it has ended."""
         if not has_ended(pod):
             return False
         name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"

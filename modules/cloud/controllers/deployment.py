@@ -140,7 +140,7 @@ class _Pass:
             self._conditions = conditions.with_condition(self._conditions, new)
 
     def _newest_revision(self) -> int:
-        """Return the revision of the new ReplicaSet: after those of all old ones."""
+        """Return the revision of the new ReplicaSet: one more than the highest old revision."""
         return max(map(revision_of, self._sets.old), default=0) + 1
 
     def _keep_annotations(self, new: JsonObject) -> None:

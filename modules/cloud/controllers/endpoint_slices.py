@@ -42,7 +42,7 @@ def slice_writes(
         owner: the owner.
         existing: its slices.
         wanted: the endpoints by group.
-        families: the families of which there is a slice even without endpoints.
+        families: the families that have a slice even without endpoints.
     """
     by_group: dict[Group, list[JsonObject]] = {}
     for each in existing:

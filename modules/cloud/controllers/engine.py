@@ -157,7 +157,7 @@ class Engine:
         self.queue.failed(key, now)
 
     def _plan(self, key: ObjectKey, now: float) -> ReconcilePlan | None:
-        """Return what an object needs; None if its controller has failed, which must not stop those of the others."""
+        """Return what an object needs; None if its controller has failed, which must not stop other controllers."""
         try:
             return self._controllers[key.kind](self.view, key, now)
         except Exception:  # noqa: BLE001 - whatever is in an object that somebody has written

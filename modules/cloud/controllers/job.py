@@ -65,7 +65,7 @@ _MOST_UNCOUNTED: Final = 500
 
 
 def reconcile(view: View, key: ObjectKey, now: float) -> ReconcilePlan:
-    """Return what a Job needs, or the pods of one that is gone."""
+    """Return what a Job needs, or what the pods of a deleted one need."""
     job = view.find(key)
     if job is not None and is_of_another(job):
         return NOTHING
@@ -329,7 +329,7 @@ class _Pass:
             self._note = EventNote(NORMAL, "Resumed", "Job resumed")
 
     def _manage(self) -> None:
-        """Make pods, or delete those that are too many."""
+        """Make missing pods, or delete surplus ones."""
         parallelism, completions = int(self._spec.get("parallelism", 1)), self._spec.get("completions")
         if isinstance(completions, int):
             wanted = min(parallelism, completions - self._succeeded - len(self._failed_indexes))

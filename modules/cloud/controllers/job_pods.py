@@ -46,7 +46,7 @@ def has_succeeded(pod: JsonObject) -> bool:
 
 
 def has_failed(pod: JsonObject, job: JsonObject) -> bool:
-    """Return whether a pod counts as a failure; one that is being deleted does unless only failed ones are replaced."""
+    """Return whether a pod counts as a failure; one being deleted does unless only failed ones are replaced."""
     if phase_of(pod) == "Failed":
         return True
     return is_terminating(pod) and job["spec"].get("podReplacementPolicy") != "Failed"

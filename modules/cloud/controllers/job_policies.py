@@ -43,7 +43,7 @@ class FailureVerdict(NamedTuple):
 
 
 def is_of_another(job: JsonObject) -> bool:
-    """Return whether another controller than that of Jobs is responsible for a Job (`managedBy`)."""
+    """Return whether a Job has another controller than this one (`managedBy`)."""
     return (job.get("spec") or {}).get("managedBy") not in (None, CONTROLLER)
 
 

@@ -43,7 +43,7 @@ class View:
         """The newest resourceVersion that was seen of each kind."""
         self.pauses = FailurePauses()
         self.gone_since: dict[str, float] = {}
-        """Names of Nodes that are not there and have pods, with the time at which that was noticed."""
+        """Names of Nodes that are not there and have pods, with the time when that was noticed."""
         self.marked_silent: dict[str, float] = {}
         """Names of Nodes that do not answer and whose pods were marked, with the time since when they do not."""
         self.refusals: dict[ObjectKey, RefusedWrite] = {}
@@ -111,7 +111,7 @@ class View:
         return [self._objects[key] for key in sorted(fewest.intersection(*found))]
 
     def services_of(self, namespace: str, labels: Mapping[str, str]) -> Iterator[JsonObject]:
-        """Yield the Services of a namespace whose selectors may match labels, and surely all of those that do."""
+        """Yield the Services of a namespace whose selectors may match labels, and surely all that do."""
         for pair in labels.items():
             yield from (self._objects[key] for key in self._services.get((namespace, *pair), ()))
 

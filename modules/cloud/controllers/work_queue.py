@@ -14,7 +14,7 @@ _LONGEST_PAUSE: Final = 60.0
 
 
 class WorkQueue:
-    """Keys in the order in which they came, each once; and keys whose time will come.
+    """Keys in the order of arrival, each once; and keys whose time will come.
 
     All times are seconds since the epoch.
     """

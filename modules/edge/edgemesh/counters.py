@@ -24,7 +24,7 @@ class MeshCounters:
         self.answers: dict[str, int] = {}
         """Answers of the name server, by their response code."""
         self.dropped = 0
-        """Queries without an answer: of clients that ask too much, and of those that may not ask."""
+        """Queries without an answer: of clients that ask too much, and of clients that may not ask."""
         self.mismatches = 0
         """Answers of name servers that nobody has asked for, which may be forged."""
         self.stale = 0

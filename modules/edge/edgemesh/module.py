@@ -120,7 +120,7 @@ class EdgeMesh(Module):
         planes: what may carry connections, the best first.
         counters: of the module.
         names: makes the name server; None without one.
-        links: gets the Services of which containers have variables; None if nobody asks for them.
+        links: gets the Services that containers have variables of; None if nobody asks for them.
     """
 
     name = ModuleName.EDGEMESH

@@ -70,7 +70,7 @@ class ShownService(Struct, frozen=True, rename="camel"):
     remark: str
     """Why none does."""
     number: int
-    """Of its endpoints, of which `endpoints` has the first ones."""
+    """The number of its endpoints; `endpoints` has the first ones."""
     used: int
     """Number of endpoints in use."""
     endpoints: tuple[ShownEndpoint, ...]

@@ -22,7 +22,7 @@ class Prefer(StrEnum):
     """Which endpoints come first where the Service does not say."""
 
     NODE = "node"
-    """Those of this node, then of its group, of its zone, then all."""
+    """Endpoints of this node, then of its group, of its zone, then all."""
     NONE = "none"
     """All alike, as with kube-proxy."""
 
@@ -161,6 +161,6 @@ class EndpointSelector:
 
 
 def _usable(backends: Sequence[MeshBackend]) -> list[MeshBackend]:
-    """Return the ready endpoints; without any, those that terminate and still serve (KEP-1669)."""
+    """Return the ready endpoints; without any, the terminating ones that still serve (KEP-1669)."""
     ready = [each for each in backends if each.ready]
     return ready or [each for each in backends if each.serving and each.terminating]

@@ -153,7 +153,7 @@ class MeshState:
         return changed
 
     def set_pods(self, pods: tuple[Pod, ...]) -> set[ServiceKey]:
-        """Take the node's pods; return the Services of those that look different to a Service."""
+        """Take the node's pods; return the Services of pods that look different to a Service."""
         self.pods = pods
         known, self._looks = self._looks, {}
         changed: list[Pod] = []

@@ -60,7 +60,7 @@ def with_kept_api_access(pod: JsonObject, live: JsonObject) -> JsonObject:
 
 
 def _keeping(containers: list[JsonObject], live: list[JsonObject], volume: str) -> list[JsonObject]:
-    """Return containers that mount the volume where those of the stored pod do."""
+    """Return containers that mount the volume where the stored pod's containers do."""
     mounting = {
         each["name"] for each in live if any(mount.get("name") == volume for mount in each.get("volumeMounts") or [])
     }
@@ -68,7 +68,7 @@ def _keeping(containers: list[JsonObject], live: list[JsonObject], volume: str) 
 
 
 def _name_of(volumes: list[JsonObject]) -> str:
-    """Return the name of the volume among those of a pod; "" if it is not there."""
+    """Return the name that the volume has in a pod; "" if it is not there."""
     return next((each["name"] for each in volumes if str(each.get("name")).startswith(_PREFIX)), "")
 
 

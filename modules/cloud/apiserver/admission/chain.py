@@ -1,4 +1,4 @@
-"""The admission plug-ins in the order in which kube-apiserver asks them."""
+"""The admission plug-ins in kube-apiserver's order."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
@@ -40,7 +40,7 @@ PLUGINS_WITH_TOKENS: Final = tuple(
     each._replace(admit=service_account.admit_with_token) if each.admit is service_account.admit else each
     for each in PLUGINS
 )
-"""Those of an API server that pods reach: their containers get tokens."""
+"""The plug-ins of an API server that pods reach: their containers get tokens."""
 
 
 class AdmissionChain:
@@ -48,7 +48,7 @@ class AdmissionChain:
 
     Args:
         objects: all objects.
-        plugins: in the order in which they are asked.
+        plugins: in the order of the calls.
     """
 
     def __init__(self, objects: Lister, plugins: Sequence[Plugin] = PLUGINS) -> None:

@@ -82,7 +82,7 @@ class ModuleCaller:
         return self._ask(Verb.TOKEN_KEYS, None).content_as(TokenKeys).keys
 
     def is_void(self, bound: BoundObjects) -> bool:
-        """Return whether an object with which a token ends is gone.
+        """Return whether an object that a token is bound to is gone.
 
         Raises:
             ApiStatusError: 504; there is no answer.

@@ -36,7 +36,7 @@ _NUMBERS: Final = ("limit", "gracePeriodSeconds")
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get", "HEAD": "get"}
 _OF_COLLECTIONS: Final = {"get": "list", "delete": "deletecollection"}
 _MANAGED: Final = ("create", "update", "patch")
-"""The verbs whose changes are noted as those of a manager."""
+"""The verbs whose changes are attributed to a manager."""
 _LONGEST_MANAGER: Final = 128
 _BODY_OF_OPTIONS: Final = ("delete", "deletecollection")
 

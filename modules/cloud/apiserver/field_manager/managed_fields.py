@@ -126,7 +126,7 @@ def capped(entries: Entries) -> Entries:
 
 
 def encoded(entries: list[JsonObject], live: JsonObject | None) -> msgspec.Raw | None:
-    """Return entries as JSON, and those of the stored object itself if they are equal; None for no entries."""
+    """Return entries as JSON, and the stored object's own entries if they are equal; None for no entries."""
     if not entries:
         return None
     made, stored = msgspec.Raw(msgspec.json.encode(entries)), metadata_of(live or {}).get("managedFields")

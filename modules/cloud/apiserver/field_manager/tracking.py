@@ -173,7 +173,7 @@ class Tracking:
         return Comparison(*(_kept(one, manager, has_status=self._has_status) for one in found))
 
     def _with(self, entries: Entries, manager: Manager, fields: FieldSet, before: Managed | None) -> Entries:
-        """Return the entries with those fields of a manager; its time is that of their last change."""
+        """Return the entries with those fields of a manager; its time is their last change."""
         others = {name: one for name, one in entries.items() if name != manager.identity}
         if not fields:
             return others

@@ -184,7 +184,7 @@ def _elements_of_config(config: list[Any], shape: FieldShape, form: MergeForm, p
 
 
 def _merged_order(live: list[str], config: list[str]) -> list[tuple[str, int]]:
-    """Return the order of a merged list: that of the manifest, with the live elements in their places between. Each
+    """Return the order of a merged list: the manifest's order, with the live elements in their places between. Each
     element comes with its place in the live list; -1 for one of the manifest.
     """
     wanted, there = set(config), set(live)

@@ -81,7 +81,7 @@ def _first(finalizers: Counter[str]) -> list[tuple[str, int]]:
 
 
 def _with_conditions(namespace: JsonObject, reasons: dict[str, tuple[str, str]], now: str) -> JsonObject:
-    """Return the namespace with its conditions; the same object if they are those that it has."""
+    """Return the namespace with its conditions; the same object if it has them already."""
     status = namespace.get("status") or {}
     before = {one.get("type"): one for one in status.get("conditions") or [] if isinstance(one, dict)}
     conditions: list[JsonObject] = []

@@ -84,7 +84,7 @@ def _in_namespaces(
 
 
 class PodRules:
-    """What the rules of a new pod, and those of the pods that are there, mean for it."""
+    """The rules of a new pod, and the rules of present pods that concern it."""
 
     def __init__(self, pod: PodDemand, fleet: NodeRooms) -> None:
         self._pod = pod
@@ -114,7 +114,7 @@ class PodRules:
         return ""
 
     def points(self) -> Counter[Place]:
-        """Return what each topology is worth by preferences, those of the pod and those of others."""
+        """Return what each topology is worth by the preferences of the pod and of other pods."""
         found: Counter[Place] = Counter()
         own = [(term, 1) for term in self._terms(self._pod, _AFFINITY, _PREFERRED)]
         own += [(term, -1) for term in self._terms(self._pod, _ANTI_AFFINITY, _PREFERRED)]
@@ -154,7 +154,7 @@ class PodRules:
                         yield term.topology_key, value
 
     def _places_of(self, matchers: Sequence[Matcher], terms: Sequence[Term]) -> set[Place]:
-        """Return the topologies of terms in which a pod is that matches."""
+        """Return the topologies of terms that have a matching pod."""
         if not terms:
             return set()
         rooms = [room for room in self._rooms if any(matches(pod) for pod in room.demands for matches in matchers)]

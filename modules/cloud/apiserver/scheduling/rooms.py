@@ -69,7 +69,7 @@ def _readable_demand_of(obj: JsonObject) -> PodDemand | None:
 
 
 def _pod_affinity_of(obj: JsonObject) -> JsonObject:
-    """Return the rules of a pod about other pods. Those of a mirror pod do not count: a node writes them, and could
+    """Return the rules of a pod about other pods. The rules of a mirror pod do not count: a node writes them, and could
     keep pods from other nodes.
     """
     if MIRROR in (obj["metadata"].get("annotations") or {}):
@@ -127,7 +127,7 @@ class NodeRoom:
         return (demand for _, demand in self._known.values() if demand is not None)
 
     def set_pods(self, pods: Iterable[JsonObject]) -> None:
-        """Take all pods of the node that have not ended; those that are known already are not read again."""
+        """Take all pods of the node that have not ended; known pods are not read again."""
         present = {key_of(pod): pod for pod in pods if not has_ended(pod)}
         for key in [key for key in self._known if key not in present]:
             self._drop(key)

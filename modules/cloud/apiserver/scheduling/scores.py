@@ -104,7 +104,7 @@ class Scorer:
 
 
 def least_allocated(room: NodeRoom, demand: PodDemand) -> int:
-    """Return a higher score for a node of which less is asked for (LeastAllocated)."""
+    """Return a higher score for a node whose pods request less (LeastAllocated)."""
     found = []
     for name in (CPU, MEMORY):
         there = room.allocatable.get(name, Fraction())
@@ -115,7 +115,7 @@ def least_allocated(room: NodeRoom, demand: PodDemand) -> int:
 
 
 def balanced(room: NodeRoom, demand: PodDemand) -> int:
-    """Return a higher score for a node of which processor and memory are asked for evenly (BalancedAllocation)."""
+    """Return a higher score for a node whose pods request processor and memory evenly (BalancedAllocation)."""
     shares = [
         min(Fraction(1), (room.used.get(name, Fraction()) + demand.requests.get(name, Fraction())) / there)
         for name in (CPU, MEMORY)

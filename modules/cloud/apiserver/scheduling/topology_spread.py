@@ -1,4 +1,4 @@
-"""Topology spread constraints (kube-scheduler 1.32, `plugins/podtopologyspread`); those of a pod, no default ones."""
+"""Topology spread constraints (kube-scheduler 1.32, `plugins/podtopologyspread`); a pod's own, no default ones."""
 
 from __future__ import annotations
 

@@ -28,11 +28,11 @@ class BoundReference(msgspec.Struct, frozen=True):
 
 
 class BoundObjects(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """The objects with which a token ends."""
+    """The objects that a token is bound to."""
 
     namespace: str
     node: BoundReference | None = None
-    """The node of the pod, about which nothing is checked, or the node to which the token is bound."""
+    """The node of the pod, which is not checked, or the node that the token is bound to."""
     pod: BoundReference | None = None
     secret: BoundReference | None = None
     serviceaccount: BoundReference
@@ -69,8 +69,8 @@ def subject(namespace: str, account: str) -> str:
 
 
 def read_claims(payload: bytes, issuer: str, now: float) -> AccountClaims | None:
-    """Return the claims in the payload of a token whose signature was checked; None for one that is of another issuer,
-    malformed, expired or not valid yet.
+    """Return the claims in the payload of a token whose signature was checked; None for a token of another issuer, or
+    one that is malformed, expired or not valid yet.
     """
     try:
         claims = decode_json(payload, AccountClaims)
@@ -82,7 +82,7 @@ def read_claims(payload: bytes, issuer: str, now: float) -> AccountClaims | None
 
 
 def has_lost_object(bound: BoundObjects, objects: Lister, now: float) -> bool:
-    """Return whether an object with which a token ends is gone, or was replaced by another one of its name."""
+    """Return whether an object that a token is bound to is gone, or was replaced by another one of its name."""
     wanted: list[tuple[Kind, BoundReference | None]] = [(_ACCOUNT, bound.serviceaccount), (_POD, bound.pod)]
     wanted.append((_SECRET, bound.secret))
     if bound.pod is None:

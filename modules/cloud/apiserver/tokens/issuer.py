@@ -67,7 +67,7 @@ class TokenIssuer:
     def authenticate(
         self, token: str, audiences: tuple[str, ...], objects: Storage, now: float
     ) -> Authenticated | None:
-        """Return the user of a token; None for one that is not valid. See `review_token`."""
+        """Return the user of a token; None for a token that is not valid. See `review_token`."""
         return review_token(token, self._store, self._settings, audiences, objects, now)
 
     def issue(self, objects: Storage, clock: Clock, namespace: str, name: str, request: JsonObject) -> JsonObject:
@@ -136,7 +136,7 @@ def _checked_seconds(seconds: int | None) -> int:
 
 
 def _with_object(bound: BoundObjects, wanted: BoundObjectReference, objects: Storage) -> BoundObjects:
-    """Return the claims with the object to which a token is bound."""
+    """Return the claims with the object that a token is bound to."""
     kind = _BINDABLE.get((wanted.api_version or "v1", wanted.kind))
     if kind is None:
         what = f"{wanted.api_version[:80]}, Kind={wanted.kind[:80]}"

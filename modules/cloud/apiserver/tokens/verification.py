@@ -29,7 +29,7 @@ class AsksApiServer(Protocol):
         """Return the public keys, PEM, by their ids. Raise ApiStatusError when there is no answer."""
 
     def is_void(self, bound: BoundObjects, /) -> bool:
-        """Return whether an object with which a token ends is gone. Raise ApiStatusError when there is no answer."""
+        """Return whether an object that a token is bound to is gone. Raise ApiStatusError when there is no answer."""
 
 
 class _Checked(NamedTuple):
@@ -40,7 +40,7 @@ class _Checked(NamedTuple):
 def check_token(
     token: str, keys: Mapping[str, bytes], settings: ServiceAccountSettings, wanted: tuple[str, ...], now: float
 ) -> _Checked | None:
-    """Return the claims of a token, and the wanted audiences for which it is; None for one that is not valid.
+    """Return the claims of a token, and the wanted audiences that it names; None if it is not valid.
 
     Args:
         token: the token.
@@ -71,7 +71,7 @@ def review_token(
     objects: Lister,
     now: float,
 ) -> Authenticated | None:
-    """Return the user of a token, on the thread of the API server; None for one that is not valid (`check_token`)."""
+    """Return the user of a token, on the thread of the API server; None if the token is not valid (`check_token`)."""
     checked = check_token(token, public_keys(store), settings, wanted, now)
     if checked is None or has_lost_object(checked.claims.bound, objects, now):
         return None

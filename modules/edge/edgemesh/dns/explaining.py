@@ -43,7 +43,7 @@ class AskedName(Struct, frozen=True, rename="camel"):
 
 
 class Resolution(Struct, frozen=True, rename="camel"):
-    """The queries for a name in the order in which a pod's resolver asks them; the last ones have the answer."""
+    """The queries for a name in the order of a pod's resolver; the last ones have the answer."""
 
     name: str
     addresses: tuple[str, ...]
@@ -111,7 +111,7 @@ def _shown(records: Sequence[Record]) -> Iterator[AskedRecord]:
 
 
 def _value(record: Record) -> str:
-    """Return the data of a record as text; that of an unknown type, or of a wrong length, in hexadecimal digits."""
+    """Return the data of a record as text; in hexadecimal digits if its type is unknown or its length wrong."""
     with suppress(ValueError, struct.error):
         match record.type:
             case Type.A | Type.AAAA:

@@ -207,7 +207,7 @@ class UpstreamResolver:
         return failure
 
     def _in_order(self, name: str) -> list[str]:
-        """Return the servers, those that did not answer lately last."""
+        """Return the servers; the ones without a recent answer come last."""
         now = self._clock.monotonic()
         servers = list(dict.fromkeys(self._servers(name)))
         return sorted(servers, key=lambda each: self._resting.get(each, 0.0) > now)

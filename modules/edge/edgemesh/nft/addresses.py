@@ -80,7 +80,7 @@ class HostAddresses:
         return [each.local for link in links for each in link.addr_info if each.scope == "global"]
 
     def _source(self, version: str) -> str:
-        """Return the address from which the node sends: that of the default route, else any; empty without one."""
+        """Return the address that the node sends from: on the default route, else any; empty without one."""
         target = "2001:db8::1" if version == "-6" else "192.0.2.1"
         try:
             routes = self._read(list[_Route], version, "route", "get", target)

@@ -59,7 +59,7 @@ def changed_udp(
 ) -> dict[Address, frozenset[Address]]:
     """Return for each address of a UDP Service whose flows may be stale the endpoints that still serve. Pure.
 
-    It has those that lost an endpoint, that have got their first one, and that are gone.
+    It has addresses that lost an endpoint, that have got their first one, and that are gone.
 
     Args:
         before: the tables until now.

@@ -126,7 +126,7 @@ def changes(family: Family, before: Ruleset, after: Ruleset) -> Iterator[str]:
 
 
 def unused(family: Family, gone: Iterable[str], rules: Ruleset) -> Iterator[str]:
-    """Yield the commands that delete chains and sets, except for those that are in use again."""
+    """Yield the commands that delete chains and sets, except for chains and sets that are in use again."""
     table = f"{family.name} {TABLE}"
     names = sorted(name for name in gone if name not in rules.chains and name not in rules.sets)
     for name in names:

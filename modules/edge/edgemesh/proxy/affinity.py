@@ -11,7 +11,7 @@ MOST_CLIENTS: Final = 65_535
 
 
 class ClientAffinity:
-    """Chooses endpoints: the one that a client had last, if its Service wants so, else any.
+    """Chooses endpoints: a client's last one if its Service wants so, else any.
 
     Args:
         choice: chooses among endpoints.
@@ -22,7 +22,7 @@ class ClientAffinity:
         self._last: OrderedDict[tuple[str, str], tuple[Address, float]] = OrderedDict()
 
     def order(self, table: PortTable, client: str, now: float) -> list[Address]:
-        """Return the endpoints in the order in which they are tried for a client's address."""
+        """Return the endpoints in the order of the attempts for a client's address."""
         endpoints = list(table.inside.endpoints)
         self._choice.shuffle(endpoints)
         if table.affinity:

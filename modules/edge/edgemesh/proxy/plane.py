@@ -81,7 +81,7 @@ class ProxyPlane:
         """With the Services that they are of."""
         self._descriptors: dict[Relay, set[int]] = {}
         self._more: list[Relay] = []
-        """Those that have more to move."""
+        """Relays that have more to move."""
         self._next_look = 0.0
 
     def prepare(self) -> None:

@@ -31,7 +31,7 @@ class Relay:
 
     Args:
         client: the accepted connection.
-        endpoints: in the order in which they are tried.
+        endpoints: in the order of the attempts.
         watch: called with each try's socket, which is then watched for edges.
         connected: called with the endpoint that has answered.
     """

@@ -20,7 +20,7 @@ class UdpClients:
     """The clients of one port. The proxy's thread calls everything here.
 
     Args:
-        listening: the socket to which clients send.
+        listening: the socket that clients send to.
         table: of the port.
         watch: called with the socket of each new client, which is then watched.
         affinity: chooses endpoints.
@@ -81,7 +81,7 @@ class UdpClients:
         return None
 
     def set_table(self, table: PortTable) -> None:
-        """Take new endpoints; clients of those that serve no more get another one."""
+        """Take new endpoints; clients whose endpoint serves no more get another one."""
         self.table = table
         for source in [each for each, (_, to, _) in self._clients.items() if to not in table.serving]:
             self._forget(source)
