@@ -160,7 +160,7 @@ class Authorization:
             raise ImageWorkError(UNAVAILABLE, f"the token server {address.name} answers without a token")
         seconds = answer.get("expires_in")
         known = isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds > 0
-        lifetime = min(float(seconds), _LONGEST_LIFETIME) if known and seconds is not None else _LIFETIME
+        lifetime = float(min(seconds, _LONGEST_LIFETIME)) if known and seconds is not None else _LIFETIME
         return f"Bearer {token}", self._now() + max(lifetime - _MARGIN, lifetime / 2)
 
     def _ask(self, realm: str, parameters: Mapping[str, str]) -> Mapping[str, Any]:

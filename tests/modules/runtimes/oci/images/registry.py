@@ -67,6 +67,7 @@ class TestRegistry:
         self.wants = wants
         self.anonymous = anonymous
         self.realm = ""
+        self.lifetime = 300
         self.released = threading.Event()
         """Ends what stalls."""
         outer = self
@@ -213,7 +214,7 @@ class Handler(BaseHTTPRequestHandler):
         right = fields["service"] == ['a "quoted" service'] and fields["scope"] == ["repository:team/app:pull"]
         known = authorization == basic(USER, PASSWORD) or fields.get("refresh_token") == [TOKEN]
         if right and (known or (self.registry.anonymous and not authorization)):
-            self.reply(200, json.dumps({"access_token": TOKEN, "expires_in": 300}).encode())
+            self.reply(200, json.dumps({"access_token": TOKEN, "expires_in": self.registry.lifetime}).encode())
         else:
             self.reply(401)
 

@@ -188,6 +188,14 @@ def test_one_token_serves_the_whole_pull(store: ImageStore) -> None:
         assert len(registry.paths("/token")) == 1
 
 
+def test_a_token_may_live_for_any_time(store: ImageStore) -> None:
+    """A number of seconds that no float can hold is a long time."""
+    with TestRegistry(wants="bearer", anonymous=True) as registry:
+        registry.add(LAYERS)
+        registry.lifetime = 10**400
+        assert pull(store, f"{registry.address}/team/app:1")
+
+
 @pytest.mark.parametrize("wants", ["basic", "bearer"])
 def test_wrong_credentials_are_refused_without_repetition(store: ImageStore, wants: str) -> None:
     """The error has no secret."""
