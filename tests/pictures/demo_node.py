@@ -36,7 +36,8 @@ class DemoNode:
     def __init__(self, machine: Machine, examples: list[Example]) -> None:
         self._directory = machine.directory
         self._recorded = machine.directory / "demo.trace"
-        self.names = sorted([name.name for example in examples for name in example.expected] + [WAITS])
+        expected = [name for example in examples for name in example.expected if name.kind == "Pod"]
+        self.names = sorted([*(name.name for name in expected), WAITS])
         self._file = machine.edge.file
         self._view = SocketView(NodeClient(socket_path(load(self._file).config)))
         self._edgecore("trace", "dump", "--config", str(self._file), "-o", str(self._recorded))
@@ -75,7 +76,8 @@ def demo_node() -> Iterator[DemoNode]:
     try:
         machine.start()
         machine.cloud.apply(_waiting_pod(), *(obj for example in examples for obj in example.objects))
-        expected = {name: goal for example in examples for name, goal in example.expected.items()}
+        goals = [goal for example in examples for goal in example.expected.items()]
+        expected = {name: goal for name, goal in goals if name.kind == "Pod"}
         wait_until(
             lambda: all(unmet(goal, machine.edge.pods().get(name.name, {})) == "" for name, goal in expected.items()),
             "the demo's pods are as their examples say",

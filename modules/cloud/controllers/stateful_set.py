@@ -23,7 +23,7 @@ from modules.cloud.controllers.plan import (
     update_status,
 )
 from modules.cloud.controllers.pods import available_later, has_ended, is_available, is_ready
-from modules.cloud.controllers.replica_set import FAILED_CREATE, is_unreachable, makes_its_own
+from modules.cloud.controllers.replica_set import FAILED_CREATE, MOST_WRITES, is_unreachable, makes_its_own
 from modules.cloud.controllers.revisions import Revisions, hash_of, revisions_of, surplus
 from modules.cloud.controllers.stateful_pods import missing_claims, ordinal_of, pod_for
 from modules.cloud.controllers.view import View, node_of
@@ -83,7 +83,7 @@ class _Pass:
                 found.append(self._deleted(pod))
             elif self._is_healthy(pod) or self._is_parallel:
                 continue
-            if not self._is_parallel:
+            if not self._is_parallel or len(found) >= MOST_WRITES:
                 return found
         surplus_pods = [
             self._pods[ordinal] for ordinal in sorted(self._pods, reverse=True) if ordinal not in self._wanted

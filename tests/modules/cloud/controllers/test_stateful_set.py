@@ -8,6 +8,9 @@ import pytest
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.cloud.controllers.pods import is_ready
+from modules.cloud.controllers.replica_set import MOST_WRITES
+from modules.cloud.controllers.stateful_set import reconcile
+from modules.cloud.controllers.view import View
 from tests.modules.cloud.controllers.site import Site, image_of, new_image, workload
 
 
@@ -156,3 +159,16 @@ def test_a_pod_whose_node_is_deleted_is_made_again_with_its_claim() -> None:
     assert (new["metadata"]["name"], new["metadata"]["uid"] == pod["metadata"]["uid"]) == ("db-0", False)
     assert new["spec"]["volumes"] == pod["spec"]["volumes"]
     assert [one["metadata"]["uid"] for one in site.all("PersistentVolumeClaim")] == [claim["metadata"]["uid"]]
+
+
+@pytest.mark.parametrize("replicas", [700, 2**31 - 1])
+def test_pods_in_parallel_are_planned_500_at_a_time(replicas: int) -> None:
+    """A plan of all of them would take the memory of the cloud."""
+    key, view = ObjectKey("StatefulSet", "default", "db"), View()
+    parallel = workload("StatefulSet", "db", replicas=replicas, serviceName="db", podManagementPolicy="Parallel")
+    view.put({**parallel, "metadata": {"name": "db", "namespace": "default", "uid": "u1", "resourceVersion": "1"}})
+    (revision,) = reconcile(view, key, 0.0).writes
+    assert revision.call.body is not None
+    metadata = {**revision.call.body["metadata"], "uid": "u2", "resourceVersion": "2"}
+    view.put({**revision.call.body, "metadata": metadata})
+    assert len(reconcile(view, key, 0.0).writes) == MOST_WRITES
