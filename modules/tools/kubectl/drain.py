@@ -103,12 +103,18 @@ class _Drain:
             self._drop_gone(going)
             if due or going:
                 self._pause(RETRY_SECONDS if due else POLL_SECONDS)
+            if due:  # another pod may have the name of one by now, and be on another node
+                present = self._present_uids()
+                due = [pod for pod in due if text_at(pod, "metadata.uid") in present]
 
     def _present(self) -> list[JsonObject]:
         query = [("fieldSelector", f"spec.nodeName={self._node.name}")]
         if self._chosen.pod_selector:
             query.append(("labelSelector", self._chosen.pod_selector))
         return objects_of(self._session, Listing(self._pods, "", tuple(query)))[0]
+
+    def _present_uids(self) -> set[str]:
+        return {text_at(pod, "metadata.uid") for pod in self._present()}
 
     def _evicted(self, pod: JsonObject, going: dict[str, JsonObject]) -> bool:
         """Evict a pod, and note that it is going; return whether that need not be tried again."""
@@ -152,7 +158,7 @@ class _Drain:
         """Say which pods are gone, and forget them."""
         if not going:
             return
-        present = {text_at(pod, "metadata.uid") for pod in self._present()}
+        present = self._present_uids()
         for uid in [uid for uid in going if uid not in present]:
             self._say_gone(text_at(going.pop(uid), "metadata.name"))
 

@@ -142,6 +142,23 @@ def test_an_eviction_that_a_budget_does_not_allow_is_tried_again(cloud: Cloud, m
     assert machine.pauses[0] == drain.RETRY_SECONDS
 
 
+def test_a_pod_that_was_made_again_under_its_name_is_left(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a StatefulSet does while a budget holds the eviction up: the new pod may be on another node."""
+    cloud.make(node(), node("n2"), pod("a", labels={"app": "web"}, status=READY), budget(0))
+    path = "/api/v1/namespaces/default/pods/a"
+
+    def pause(_self: object, _seconds: float) -> None:
+        cloud.client.request("DELETE", path, body={"gracePeriodSeconds": 0})
+        cloud.client.request("DELETE", "/apis/policy/v1/namespaces/default/poddisruptionbudgets/web")
+        again = pod("a", labels={"app": "web"}, status=READY)
+        again["spec"]["nodeName"] = "n2"
+        cloud.make(again)
+
+    monkeypatch.setattr(drain._Drain, "_pause", pause)
+    assert cloud.run("drain", "n1", "--force").status == 0
+    assert "deletionTimestamp" not in cloud.client.get(path)["metadata"]
+
+
 def test_the_time_is_over_and_budgets_can_be_passed_by(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     cloud.make(node(), pod("a", labels={"app": "web"}, status=READY), budget(0))
     late = cloud.run("drain", "n1", "--force", "--timeout=1ms")
