@@ -64,7 +64,10 @@ class Exchange(Protocol):
         """End it; the listener gets no more calls, once a call that is under way has ended."""
 
     def pause(self) -> None:
-        """Stop reading the response: the server waits when its buffers are full."""
+        """Stop reading the response: the server waits when its buffers are full.
+
+        The listener still gets what had been read when it paused.
+        """
 
     def resume(self) -> None:
         """Read on."""

@@ -271,12 +271,14 @@ def test_a_paused_response_is_not_read() -> None:
     """The server's buffers fill while a response is paused, and it goes on when the response is resumed."""
     piece = b"x" * 65536
     count = 400
+    is_paused = threading.Event()
     sent: queue.Queue[int] = queue.Queue()
 
     def script(peer: Peer) -> None:
         peer.request()
-        peer.socket.settimeout(0.5)
         peer.raw(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (len(piece) * count))
+        assert is_paused.wait(TIMEOUT)
+        peer.socket.settimeout(0.5)
         left = memoryview(piece * count)
         is_told = False
         while left:
@@ -293,6 +295,7 @@ def test_a_paused_response_is_not_read() -> None:
         started = api.transport.start(ApiRequest(method="GET", path="/watch", stream=True), heard)
         heard.exchange.put(started)
         assert isinstance(heard.next(), ResponseHead)
+        is_paused.set()
         assert sent.get(timeout=TIMEOUT) < len(piece) * count, "the server had to wait"
         assert heard.is_silent
         started.resume()
