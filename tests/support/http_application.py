@@ -2,6 +2,7 @@
 
 import contextlib
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -25,9 +26,10 @@ class HttpApplication:
 
     Args:
         answer: returns status, headers and body; default 200 with method, target and body.
+        context: its TLS; None serves plain HTTP.
     """
 
-    def __init__(self, answer: Callable[[Heard], Reply] | None = None) -> None:
+    def __init__(self, answer: Callable[[Heard], Reply] | None = None, context: ssl.SSLContext | None = None) -> None:
         self.heard: list[Heard] = []
         self._answer = answer or _echo
 
@@ -37,7 +39,7 @@ class HttpApplication:
             protocol_version = "HTTP/1.1"
 
             def handle_one_request(self) -> None:
-                with contextlib.suppress(ConnectionError):
+                with contextlib.suppress(ConnectionError, ssl.SSLError):
                     super().handle_one_request()
 
             def _serve(self) -> None:
@@ -60,6 +62,9 @@ class HttpApplication:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
+        if context is not None:
+            socket_ = self._server.socket
+            self._server.socket = context.wrap_socket(socket_, server_side=True, do_handshake_on_connect=False)
         self.port: int = self._server.server_address[1]
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
 

@@ -1,6 +1,6 @@
-"""Signed tokens in the compact form (JWS, RFC 7515) with the algorithm ES256 (RFC 7518).
+"""Signed tokens in the compact form (JWS, RFC 7515) with the asymmetric algorithms of RFC 7518.
 
-`cryptography` is loaded with the first signature: it takes 8 MB.
+Own tokens are signed with ES256. `cryptography` is loaded with the first signature: it takes 8 MB.
 """
 
 from __future__ import annotations
@@ -15,15 +15,24 @@ from beehive.decoding import decode_json
 from beehive.errors import BeehiveError
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+    PublicKey = ec.EllipticCurvePublicKey | rsa.RSAPublicKey
 
 ALGORITHM: Final = "ES256"
+"""Of own tokens."""
+ALGORITHMS: Final = tuple(f"{family}{bits}" for family in ("RS", "ES", "PS") for bits in (256, 384, 512))
+"""Whose signatures can be checked."""
+CURVES: Final = {"P-256": "secp256r1", "P-384": "secp384r1", "P-521": "secp521r1"}
+"""OpenSSL's names of JOSE's elliptic curves."""
 LONGEST: Final = 16 * 1024
 """Characters of a token."""
 _PART: Final = re.compile(r"[\w-]+", re.ASCII)
 _PARTS: Final = 3
 _SIZE: Final = 32
-"""Bytes of a coordinate, and of each of the two numbers of a signature."""
+"""Bytes of a coordinate on P-256, and of each of the two numbers of its signatures."""
+_SIZES: Final = {"ES256": ("P-256", _SIZE), "ES384": ("P-384", 48), "ES512": ("P-521", 66)}
+"""The curve of an algorithm, and the bytes of each of the two numbers of a signature."""
 _LONGEST_KEY_ID: Final = 253
 
 
@@ -61,13 +70,13 @@ def read_jws(token: str) -> Jws:
         JwsError: it is not a token in the compact form, longer than 16 KiB, or demands extensions.
     """
     parts = token.split(".") if len(token) <= LONGEST else []
-    if len(parts) != _PARTS or not all(map(_PART.fullmatch, parts)):
-        raise JwsError("it is not three parts of base64url with dots between them")
+    if len(parts) != _PARTS:
+        raise JwsError("it is not three parts with dots between them")
     try:
-        head, payload, signature = (urlsafe_b64decode(part + "=" * (-len(part) % 4)) for part in parts)
+        head, payload, signature = map(from_base64url, parts)
         header = decode_json(head, _Header)
     except (ValueError, RecursionError) as error:
-        raise JwsError("its header is not what it should be") from error
+        raise JwsError("a part is not base64url, or its header is not what it should be") from error
     if header.crit is not None or len(header.kid) > _LONGEST_KEY_ID:
         raise JwsError("its header demands what is not known here")
     return Jws(header.kid, header.alg, payload, f"{parts[0]}.{parts[1]}".encode(), signature)
@@ -84,17 +93,30 @@ def sign(payload: bytes, key_id: str, key: ec.EllipticCurvePrivateKey) -> str:
     return f"{signed}.{to_base64url(r.to_bytes(_SIZE, 'big') + s.to_bytes(_SIZE, 'big'))}"
 
 
-def is_signed_by(jws: Jws, key: ec.EllipticCurvePublicKey) -> bool:
-    """Return whether a key on the curve P-256 has signed a token, with ES256."""
+def is_signed_by(jws: Jws, key: PublicKey) -> bool:
+    """Return whether a key has signed a token. The key decides on the algorithms: a curve has one, and RSA keys have
+    RSASSA-PKCS1-v1_5 (RS256 …) and RSASSA-PSS (PS256 …), so no token is accepted whose key was used as a secret.
+    """
     from cryptography.exceptions import InvalidSignature  # noqa: PLC0415 - 8 MB
     from cryptography.hazmat.primitives import hashes  # noqa: PLC0415 - 8 MB
-    from cryptography.hazmat.primitives.asymmetric import ec, utils  # noqa: PLC0415 - 8 MB
+    from cryptography.hazmat.primitives.asymmetric import ec, padding, utils  # noqa: PLC0415 - 8 MB
 
-    if jws.algorithm != ALGORITHM or len(jws.signature) != 2 * _SIZE:
+    if jws.algorithm not in ALGORITHMS:
         return False
-    r, s = (int.from_bytes(number, "big") for number in (jws.signature[:_SIZE], jws.signature[_SIZE:]))
+    family = jws.algorithm[:2]
+    algorithm = {"256": hashes.SHA256(), "384": hashes.SHA384(), "512": hashes.SHA512()}[jws.algorithm[2:]]
     try:
-        key.verify(utils.encode_dss_signature(r, s), jws.signed, ec.ECDSA(hashes.SHA256()))
+        if isinstance(key, ec.EllipticCurvePublicKey):
+            curve, size = _SIZES.get(jws.algorithm, ("", 0))
+            if CURVES.get(curve) != key.curve.name or len(jws.signature) != 2 * size:
+                return False
+            r, s = (int.from_bytes(number, "big") for number in (jws.signature[:size], jws.signature[size:]))
+            key.verify(utils.encode_dss_signature(r, s), jws.signed, ec.ECDSA(algorithm))
+            return True
+        if family == "ES":
+            return False
+        pss = padding.PSS(padding.MGF1(algorithm), algorithm.digest_size)
+        key.verify(jws.signature, jws.signed, pss if family == "PS" else padding.PKCS1v15(), algorithm)
     except InvalidSignature:
         return False
     return True
@@ -110,3 +132,14 @@ def public_jwk(key_id: str, key: ec.EllipticCurvePublicKey) -> dict[str, str]:
 def to_base64url(data: bytes) -> str:
     """Return bytes in base64url without padding."""
     return urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
+
+
+def from_base64url(text: str) -> bytes:
+    """Return the bytes of a text in base64url without padding.
+
+    Raises:
+        ValueError: it is none, or empty.
+    """
+    if not _PART.fullmatch(text):
+        raise ValueError("not base64url")
+    return urlsafe_b64decode(text + "=" * (-len(text) % 4))

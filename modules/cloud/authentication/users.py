@@ -9,6 +9,8 @@ ADMINISTRATORS: Final = "system:masters"
 AUTHENTICATED: Final = "system:authenticated"
 UNAUTHENTICATED: Final = "system:unauthenticated"
 SERVICE_ACCOUNTS: Final = "system:serviceaccounts"
+RESERVED: Final = ("system:", "kubeedge:")
+"""What the names of Kubernetes' and KubeEdge's own users and groups begin with."""
 _NODES: Final = "system:nodes"
 _NODE: Final = "system:node:"
 
@@ -44,6 +46,13 @@ class Authenticated(NamedTuple):
 
 ANONYMOUS: Final = User("system:anonymous", groups=(UNAUTHENTICATED,))
 """The user of a request without credentials."""
+
+
+def is_reserved(name: str) -> bool:
+    """Return whether only certificates, service accounts and the administrator's own files make users or groups of
+    such a name.
+    """
+    return name.startswith(RESERVED)
 
 
 def groups_of(user: User) -> tuple[str, ...]:

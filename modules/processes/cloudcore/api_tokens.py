@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.apiserver.endpoints.module_caller import ModuleCaller
 from modules.cloud.apiserver.tokens.openid import OpenIdDocuments
 from modules.cloud.apiserver.tokens.verification import ServiceAccountTokens
-from modules.cloud.authentication.authenticator import Authenticator
+from modules.cloud.authentication.authenticator import Authenticator, TokenAuthenticator
 from modules.cloud.authentication.settings import ISSUER
 from modules.cloud.authentication.token_file import StaticTokens, read_tokens
 from modules.cloud.identities.known import NOT_YET, KnownIdentities
@@ -18,13 +19,14 @@ if TYPE_CHECKING:
 
     from beehive.clock import Clock
     from beehive.hive import Hive
+    from modules.cloud.authentication.settings import OidcSettings
     from modules.cloud.authorization.subject_reviews import Authenticate
     from modules.processes.cloudcore.config import CloudCoreConfig
 
 
 class ApiTokens:
-    """Authenticates by certificates, static tokens and the tokens of service accounts, which a cluster has not from
-    here.
+    """Authenticates by certificates, static tokens, the tokens of an identity provider and those of service accounts,
+    which a cluster has not from here.
 
     Args:
         config: settings.
@@ -35,6 +37,7 @@ class ApiTokens:
 
     Raises:
         TokenFileError: the file of static tokens cannot be used.
+        FetchError: the authorities of the identity provider cannot be used.
     """
 
     def __init__(
@@ -46,8 +49,10 @@ class ApiTokens:
         file, caller = config.token_auth_file, ModuleCaller(hive, clock)
         static = read_tokens(file) if file else StaticTokens({})
         is_embedded = config.kubeconfig is None and not config.in_cluster
-        accounts = (ServiceAccountTokens(config.tokens, caller, clock),) if is_embedded else ()
-        self.authenticator = Authenticator(static, self._check_revocations, accounts, config.tokens)
+        others: list[TokenAuthenticator] = [] if config.oidc is None else [_provider(config, config.oidc, hive, clock)]
+        if is_embedded:
+            others.append(ServiceAccountTokens(config.tokens, caller, clock))
+        self.authenticator = Authenticator(static, self._check_revocations, others, config.tokens)
         self.authenticate: Authenticate = self.authenticator.authenticate
         self.document = OpenIdDocuments(config.tokens.issuer, self._keys_uri, caller.token_keys).document
 
@@ -62,3 +67,17 @@ class ApiTokens:
         why = self._identities.refusal(certificate)
         if why:
             raise ApiStatusError(503 if why == NOT_YET else 401, why if why == NOT_YET else f"Unauthorized: {why}")
+
+
+def _provider(config: CloudCoreConfig, settings: OidcSettings, hive: Hive, clock: Clock) -> TokenAuthenticator:
+    """Return what finds the users of the identity provider's tokens, and add the module that fetches its keys.
+
+    Raises:
+        FetchError: the authorities cannot be used.
+    """
+    from modules.cloud.authentication.oidc import fetching, module, tokens  # noqa: PLC0415 - only with a provider
+
+    context, known = fetching.trusted(settings.ca_file), tokens.KnownKeys()
+    hive.add(module.IdentityProvider, known, partial(fetching.fetch_keys, settings.issuer_url, context, clock))
+    refresh = partial(module.ask_for_keys, hive, clock)
+    return tokens.OidcTokens(settings, config.tokens.api_audiences, known, refresh, clock)

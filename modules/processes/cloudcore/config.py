@@ -12,7 +12,7 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta, Struct
 
 from modules.cloud.apiserver.service_defaults import DEFAULT_PORTS, DEFAULT_RANGE
-from modules.cloud.authentication.settings import ServiceAccountSettings
+from modules.cloud.authentication.settings import OidcSettings, ServiceAccountSettings
 from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.cloud.storage.database import IN_MEMORY
 
@@ -145,6 +145,9 @@ class CloudCoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     tokens: ServiceAccountSettings = ServiceAccountSettings()
     """Tokens of service accounts."""
+
+    oidc: OidcSettings | None = None
+    """Tokens of an identity provider. Default none."""
 
     kubeconfig: Path | None = None
     """Kubeconfig of the cluster whose pods run on the nodes. Default none: the embedded API server."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from beehive.decoding import convert
-from modules.processes.cloudcore import stream_options
+from modules.processes.cloudcore import oidc_options, stream_options
 from modules.processes.cloudcore.config import CloudCoreConfig, TlsConfig
 from modules.processes.cloudcore.paths import add_socket_options, remark_on_former_files
 from modules.processes.common.exit_codes import ExitCode
@@ -36,6 +36,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     )
     _add_tls(parser)
     _add_secure(parser)
+    oidc_options.add(parser)
     _add_cluster(parser)
     _add_lease(parser)
     stream_options.add(parser)
@@ -292,7 +293,12 @@ def run(chosen: argparse.Namespace) -> int:
     log_lines.set_up(logging.StreamHandler(), chosen.log_level, formatter)
     quieten_libraries()
     address, port = _address_and_port(chosen.listen)
-    if mistake := _exposure(chosen) or _mistake(chosen) or stream_options.mistake(chosen):
+    if (
+        mistake := _exposure(chosen)
+        or _mistake(chosen)
+        or stream_options.mistake(chosen)
+        or oidc_options.mistake(chosen)
+    ):
         sys.stderr.write(f"cloudcore run: {mistake}\n")
         return ExitCode.USAGE
     settings = {
@@ -306,6 +312,7 @@ def run(chosen: argparse.Namespace) -> int:
             "mounted": chosen.mount_service_account_tokens,
             "audiences": tuple(each.strip() for each in chosen.api_audiences.split(",") if each.strip()),
         },
+        "oidc": oidc_options.settings(chosen),
         "listen_address": address,
         "listen_port": port,
         "tls": _tls_settings(chosen, address) if chosen.tls else None,

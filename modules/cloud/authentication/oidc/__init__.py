@@ -1,0 +1,1 @@
+"""Users by the tokens of an identity provider (OpenID Connect)."""

@@ -1,0 +1,105 @@
+"""Fetches the public keys of an identity provider (OpenID Connect Discovery 1.0)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from beehive.decoding import decode_json
+from beehive.errors import BeehiveError
+from beehive.http.call import CallFailedError, HttpCall, Secured, perform
+from beehive.tls_client import default_client_context
+from modules.cloud.authentication.oidc.key_sets import KeySetError, ProviderKey, read_key_set
+
+if TYPE_CHECKING:
+    import ssl
+    from pathlib import Path
+
+    from beehive.clock import Clock
+
+CALL_SECONDS: Final = 5.0
+"""For each of the two whole responses."""
+MOST_BYTES: Final = 256 * 1024
+"""Of each response."""
+_DISCOVERY: Final = "/.well-known/openid-configuration"
+_ACCEPTED: Final = (("Accept", "application/json"),)
+
+
+class FetchError(BeehiveError):
+    """The keys of the provider could not be fetched."""
+
+    def __init__(self, where: str, why: str) -> None:
+        super().__init__("cannot fetch the identity provider's keys from", where, why, retryable=True)
+
+
+def trusted(authorities: Path | None) -> ssl.SSLContext:
+    """Return the TLS to a provider.
+
+    Args:
+        authorities: file of the authorities of its certificate, PEM; None for those that this machine trusts.
+
+    Raises:
+        FetchError: the file cannot be used.
+    """
+    try:
+        return default_client_context(cafile=str(authorities) if authorities else None)
+    except OSError as error:  # ssl's errors are OSErrors
+        raise FetchError(str(authorities), f"no certificates in --oidc-ca-file: {error.strerror}") from error
+
+
+class _Discovery(msgspec.Struct, frozen=True):
+    issuer: str
+    jwks_uri: str
+
+
+def fetch_keys(issuer: str, context: ssl.SSLContext, clock: Clock) -> tuple[ProviderKey, ...]:
+    """Return the keys of a provider. Blocks, for ten seconds at most and the resolution of two names; redirects are not
+    followed.
+
+    Args:
+        issuer: the provider's URL.
+        context: trusts the authorities of its certificate.
+        clock: for the deadline.
+
+    Raises:
+        FetchError: the provider has not answered as it should.
+    """
+    where = issuer.rstrip("/") + _DISCOVERY
+    try:
+        found = decode_json(_get(where, context, clock), _Discovery)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise FetchError(where, "the answer is no discovery document") from error
+    if found.issuer != issuer:
+        raise FetchError(where, f"it is another issuer's, {found.issuer[:200]!a}: --oidc-issuer-url must equal it")
+    try:
+        return read_key_set(_get(found.jwks_uri, context, clock))
+    except KeySetError as error:
+        raise FetchError(ascii(found.jwks_uri[:200]), error.hint) from error
+
+
+def _get(url: str, context: ssl.SSLContext, clock: Clock) -> bytes:
+    """Return the body at a URL.
+
+    Raises:
+        FetchError: there is none.
+    """
+    where = ascii(url[:200])[1:-1]
+    try:
+        split = urlsplit(url)
+        port = split.port or 443
+    except ValueError:
+        raise FetchError(where, "it is no URL") from None
+    if split.scheme != "https" or not split.hostname:
+        raise FetchError(where, "it is no https URL")
+    target = f"{split.path or '/'}{'?' if split.query else ''}{split.query}"
+    call = HttpCall("GET", split.hostname, port, target, _ACCEPTED, scheme="https")
+    secured = Secured(context, split.hostname)
+    try:
+        reply = perform(call, clock, seconds=CALL_SECONDS, most_bytes=MOST_BYTES, secured=secured)
+    except CallFailedError as error:
+        raise FetchError(where, error.why) from error
+    if reply.status != 200:
+        raise FetchError(where, f"the status of the answer is {reply.status}")
+    return reply.body

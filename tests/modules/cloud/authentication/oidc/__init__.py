@@ -1,0 +1,1 @@
+"""Tests of the users of an identity provider."""
