@@ -1,8 +1,8 @@
 """The defaults that an API server sets in workloads: kinds of the API groups apps and batch, and their templates.
 
 From Kubernetes' defaulting of apps/v1 and batch/v1 (SetDefaults_Deployment and its likes) and, for the selector of a
-Job, from its strategy of creation. Defaults are stored with the object, so that a newer cloudcore with other ones rolls
-nothing out.
+Job, from its strategy of creation. Defaults are stored with the object; the controllers complete templates before they
+compare them, so that a newer cloudcore with more defaults rolls nothing out.
 """
 
 from collections.abc import Callable, Mapping

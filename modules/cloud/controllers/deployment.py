@@ -15,7 +15,6 @@ from modules.cloud.controllers.deployment_sets import (
     bounds_of,
     counted,
     has_other_size,
-    has_template,
     new_set,
     oldest_first,
     proportional_sizes,
@@ -172,7 +171,7 @@ class _Pass:
         made = self._made(size)
         taken = self._view.find(ObjectKey("ReplicaSet", made["metadata"]["namespace"], made["metadata"]["name"]))
         if taken is not None:
-            is_own = is_controlled_by(taken, self._deployment) and has_template(taken, self._deployment)
+            is_own = is_controlled_by(taken, self._deployment) and new_set([taken], self._deployment) is not None
             self._collides = not is_own
             return False
         name = made["metadata"]["name"]

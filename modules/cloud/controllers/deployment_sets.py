@@ -13,7 +13,7 @@ import msgspec
 
 from modules.apimachinery.kinds import LAST_APPLIED, JsonObject
 from modules.apimachinery.whole_numbers import whole_number
-from modules.cloud.controllers.pods import created_at
+from modules.cloud.controllers.pods import created_at, with_same_template
 
 HASH: Final = "pod-template-hash"
 REVISION: Final = "deployment.kubernetes.io/revision"
@@ -77,17 +77,10 @@ def without_hash(template: JsonObject) -> JsonObject:
     return {**template, "metadata": {**kept, "labels": labels}}
 
 
-def has_template(replica_set: JsonObject, deployment: JsonObject) -> bool:
-    """Return whether a ReplicaSet has the template of a Deployment. Templates are compared as they are stored, so that
-    a newer cloudcore, with other defaults, rolls nothing out.
-    """
-    own, of = (one["spec"].get("template") or {} for one in (replica_set, deployment))
-    return without_hash(own) == without_hash(of)
-
-
-def new_set(sets: Sequence[JsonObject], deployment: JsonObject) -> JsonObject | None:
+def new_set(sets: Iterable[JsonObject], deployment: JsonObject) -> JsonObject | None:
     """Return the oldest ReplicaSet with the Deployment's template, or None."""
-    return next((one for one in oldest_first(sets) if has_template(one, deployment)), None)
+    found = [(one, without_hash(one["spec"].get("template") or {})) for one in oldest_first(sets)]
+    return with_same_template(found, without_hash(deployment["spec"].get("template") or {}))
 
 
 def oldest_first(sets: Iterable[JsonObject]) -> list[JsonObject]:

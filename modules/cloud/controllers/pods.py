@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
 
+from edged.api import Pod
+from modules.apimachinery.api_errors import BadRequestError
+from modules.apimachinery.conversion import convert, without_null_members
 from modules.apimachinery.kinds import JsonObject, is_being_deleted, metadata_of, uid_of
 from modules.apimachinery.times import parse_rfc3339
+from modules.cloud.apiserver.pod_defaults import complete_pod_spec
 
 ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 """The letters of generated names (apimachinery's `rand`): no vowels, so no words."""
@@ -118,3 +122,31 @@ def template_hash(template: object, collisions: int = 0) -> str:
     for byte in msgspec.json.encode(template, order="deterministic") + suffix:
         found = ((found ^ byte) * _FNV_PRIME) & _32_BITS
     return "".join(ALPHABET[ord(digit) % len(ALPHABET)] for digit in str(found))
+
+
+def with_same_template(candidates: Sequence[tuple[JsonObject, object]], template: JsonObject) -> JsonObject | None:
+    """Return the first object whose template is the given one, as stored; or else the first one that differs only by
+    defaults, which an earlier cloudcore may have stored without.
+
+    Args:
+        candidates: objects with their templates.
+        template: the template to find.
+    """
+    for obj, other in candidates:
+        if other == template:
+            return obj
+    wanted = _completed(template)
+    return next((obj for obj, other in candidates if wanted is not None and _completed(other) == wanted), None)
+
+
+def _completed(template: object) -> JsonObject | None:
+    """Return a template with the present defaults; None if it is none, as the data of a revision may be anything."""
+    if not isinstance(template, dict):
+        return None
+    try:
+        convert(template, Pod, "PodTemplate")
+    except BadRequestError:
+        return None
+    completed: JsonObject = without_null_members(template)
+    complete_pod_spec(completed.setdefault("spec", {}))
+    return completed

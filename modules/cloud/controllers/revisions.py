@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey, uid_of
 from modules.cloud.controllers.plan import PlannedWrite, create, delete, patch
-from modules.cloud.controllers.pods import owner_reference, template_hash
+from modules.cloud.controllers.pods import owner_reference, template_hash, with_same_template
 from modules.cloud.controllers.view import View, is_controlled_by
 
 HASH: Final = "controller-revision-hash"
@@ -42,13 +42,13 @@ def hash_of(obj: JsonObject) -> str:
 def revisions_of(view: View, workload: JsonObject) -> Revisions:
     """Return the revisions of a workload, and the writes that bring them up to date."""
     found = sorted(view.owned_by(uid_of(workload), _KIND), key=_order)
-    data = _data(workload["spec"].get("template") or {})
-    present = next((one for one in reversed(found) if one.get("data") == data), None)
+    template = workload["spec"].get("template") or {}
+    present = with_same_template([(one, _template_of(one)) for one in reversed(found)], template)
     old = [one for one in found if one is not present]
     collisions = _collisions(workload)
     newest = max((int(one.get("revision") or 0) for one in old), default=0)
     if present is None:
-        made = _made(workload, data, newest + 1)
+        made = _made(workload, template, newest + 1)
         taken = view.find(ObjectKey(_KIND, made["metadata"]["namespace"], made["metadata"]["name"]))
         if taken is not None:
             return Revisions(None, old, (), collisions + (not is_controlled_by(taken, workload)))
@@ -75,12 +75,14 @@ def _collisions(workload: JsonObject) -> int:
     return int((workload.get("status") or {}).get("collisionCount") or 0)
 
 
-def _data(template: JsonObject) -> JsonObject:
-    return {"spec": {"template": {**template, "$patch": "replace"}}}
+def _template_of(revision: JsonObject) -> object:
+    match revision.get("data"):
+        case {"spec": {"template": {"$patch": "replace", **template}}}:
+            return template
+    return None
 
 
-def _made(workload: JsonObject, data: JsonObject, revision: int) -> JsonObject:
-    template = workload["spec"].get("template") or {}
+def _made(workload: JsonObject, template: JsonObject, revision: int) -> JsonObject:
     suffix = template_hash(template, _collisions(workload))
     labels = {**((template.get("metadata") or {}).get("labels") or {}), HASH: suffix}
     return {
@@ -92,7 +94,7 @@ def _made(workload: JsonObject, data: JsonObject, revision: int) -> JsonObject:
             "labels": labels,
             "ownerReferences": [owner_reference(workload)],
         },
-        "data": data,
+        "data": {"spec": {"template": {**template, "$patch": "replace"}}},
         "revision": revision,
     }
 

@@ -9,7 +9,7 @@ import pytest
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted
 from modules.apimachinery.times import format_rfc3339
-from modules.cloud.apiserver import api_calls
+from modules.cloud.apiserver import api_calls, pod_defaults
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.controllers.deployment_sets import REVISION, proportional_sizes
 from modules.cloud.controllers.pods import is_active, is_ready
@@ -437,6 +437,37 @@ def test_what_kube_controller_manager_has_made_is_taken_over() -> None:
     assert {one["metadata"]["annotations"][REVISION]: one["spec"]["replicas"] for one in site.all("ReplicaSet")} == {
         "1": 0, "2": 3,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "DaemonSet", "StatefulSet"])
+def test_an_edit_after_a_cloudcore_with_more_defaults_has_started_rolls_nothing_out(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The templates of ReplicaSets and revisions were stored with the defaults of their day."""
+    present = dict(pod_defaults._SPEC)
+    monkeypatch.setattr(pod_defaults, "_SPEC", {"restartPolicy": "Always"})
+    site = Site()
+    site.apply(workload(kind))
+    site.run_for(60)
+    before = {pod["metadata"]["uid"] for pod in site.pods()}
+    monkeypatch.setattr(pod_defaults, "_SPEC", present)
+    site.restart()
+    site.writes.clear()
+    site.run_for(3600)
+    assert site.writes == []
+    (obj,) = site.all(kind)
+    edited = site.patch(obj, {"spec": {"template": {"spec": {"schedulerName": "default-scheduler"}}}})
+    assert edited["spec"]["template"]["spec"]["dnsPolicy"] == "ClusterFirst", "it is stored with today's defaults"
+    site.run_for(60)
+    assert {pod["metadata"]["uid"] for pod in site.pods()} == before
+    assert len(site.all("ReplicaSet" if kind == "Deployment" else "ControllerRevision")) == 1
+    for revision in site.all("ControllerRevision"):  # it may hold anything: one that cannot be read is another one
+        site.call("delete", revision)
+        site.cluster.create({**revision, "metadata": {**revision["metadata"], "name": "x"}, "data": {"spec": {
+            "template": {"$patch": "replace", "spec": {"containers": "none"}}}}})  # fmt: skip
+    site.patch(obj, new_image("app:2"))
+    site.run_for(60)
+    assert {image_of(pod) for pod in site.pods()} == {"app:2"}
 
 
 NOW = 1e9
