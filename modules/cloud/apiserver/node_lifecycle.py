@@ -12,7 +12,7 @@ from modules.apimachinery.api_errors import ApiError
 from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named, uid_of, version_of
 from modules.apimachinery.times import format_rfc3339
 from modules.cloud.apiserver.event_registry import EventRegistry
-from modules.cloud.apiserver.scheduler import is_ready
+from modules.cloud.apiserver.scheduling.rooms import is_ready
 from modules.cloud.storage.object_storage import Storage
 
 if TYPE_CHECKING:

@@ -110,8 +110,7 @@ class PodScheduler:
         fleet.namespaces = {
             str(one["metadata"]["name"]): one["metadata"].get("labels") or {} for one in storage.list(_NAMESPACE)
         }
-        for name in fleet.rooms:
-            change = storage.last_change_of_pods(name)
-            if fleet.is_outdated(name, change):
-                fleet.set_pods(name, [storage.get(key) for key in storage.pods_of(name)], change)
+        changes = storage.changes_of_pods
+        for name in fleet.outdated(changes):
+            fleet.set_pods(name, [storage.get(key) for key in storage.pods_of(name)], changes.get(name, 0))
         return Placer(fleet)

@@ -21,7 +21,16 @@ from modules.apimachinery.conversion import convert
 from modules.apimachinery.kinds import JsonObject
 from modules.cloud.apiserver.pod_scheduled import is_gated
 from modules.cloud.apiserver.scheduling.pod_affinity import PodRules
-from modules.cloud.apiserver.scheduling.rooms import PODS, NodeRoom, NodeRooms, PodDemand, demand_of, has_ended
+from modules.cloud.apiserver.scheduling.rooms import (
+    PODS,
+    NodeLook,
+    NodeRoom,
+    NodeRooms,
+    PodDemand,
+    demand_of,
+    has_ended,
+    is_ready,
+)
 from modules.cloud.apiserver.scheduling.scores import Scorer
 from modules.cloud.apiserver.scheduling.topology_spread import SpreadRules
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
@@ -61,7 +70,7 @@ class Placer:
     def of(cls, nodes: Sequence[JsonObject], pods: Iterable[JsonObject]) -> "Placer":
         """Return a placer for nodes with pods."""
         fleet = NodeRooms()
-        fleet.set_nodes(nodes)
+        fleet.set_nodes(list(nodes))
         by_node: dict[str, list[JsonObject]] = {}
         for pod in pods:
             by_node.setdefault(str((pod.get("spec") or {}).get("nodeName") or ""), []).append(pod)
@@ -95,13 +104,14 @@ class _Attempt:
     """One look for the node of a pod."""
 
     def __init__(self, obj: JsonObject, fleet: NodeRooms) -> None:
-        self._obj = obj
         self._fleet = fleet
         self._pod = convert(obj, Pod, "Pod")
         self.demand: PodDemand = demand_of(obj, self._pod)
         self._rules = PodRules(self.demand, fleet)
         constraints = (obj.get("spec") or {}).get("topologySpreadConstraints") or ()
         self._spread = SpreadRules(self.demand, constraints, fleet, self._fits, lambda room: not self._taint(room))
+        self._scorer = Scorer(obj, self._pod, self.demand, fleet, self._rules, self._spread)
+        self._asked = _asked(obj, self._pod, self.demand)
 
     def placement(self) -> Placement:
         """Return where the pod goes."""
@@ -112,33 +122,42 @@ class _Attempt:
             reasons[_MISPLACED] = len(rooms) - len(candidates)
         fitting = []
         for room in candidates:
-            reason = self._refusal(room)
+            look = room.look(self._asked, self._look)
+            reason = look.refusal or self._of_others(room)
             if reason:
                 reasons[reason] += 1
             else:
-                fitting.append(room)
+                fitting.append((room, look))
         if fitting:
             return Placement(self._best(fitting).name)
         found = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
         return Placement("", f"0/{len(rooms)} nodes are available: {found}."[:_LONGEST_REASON])
 
-    def _best(self, fitting: Sequence[NodeRoom]) -> NodeRoom:
-        ready = [room for room in fitting if is_ready(room.obj)] or list(fitting)
-        if len(ready) == 1:
-            return ready[0]
-        scores = Scorer(self._obj, self._pod, self.demand, self._fleet, self._rules, self._spread).scores(ready)
-        places = sorted(range(len(ready)), key=lambda at: (-scores[at], ready[at].used[PODS], ready[at].name))
-        return ready[places[0]]
+    def _best(self, fitting: Sequence[tuple[NodeRoom, NodeLook]]) -> NodeRoom:
+        ready = [each for each in fitting if each[1].is_ready] or fitting
+        rooms, looks = [room for room, _ in ready], [look for _, look in ready]
+        if len(rooms) == 1:
+            return rooms[0]
+        scores = self._scorer.scores(rooms, looks)
+        most = max(scores)
+        best = (place for place, score in enumerate(scores) if score == most)
+        return rooms[min(best, key=lambda at: (looks[at].pods, rooms[at].name))]
+
+    def _look(self, room: NodeRoom) -> NodeLook:
+        refusal = self._refusal(room)
+        return NodeLook(refusal) if refusal else self._scorer.look(room)
 
     def _refusal(self, room: NodeRoom) -> str:
-        """Return why a node does not fit; "" when it does. One that reports nonsense keeps only itself from pods."""
+        """Return why a node does not fit, whatever is on others; "" when it does. One that reports nonsense keeps only
+        itself from pods.
+        """
         if room.node is None or not room.is_readable:
             return _UNREADABLE
         if (room.obj.get("spec") or {}).get("unschedulable") and not tolerates(
             _UNSCHEDULABLE, self._pod.spec.tolerations
         ):
             return self._misplaced(room) or "node(s) were unschedulable"
-        return self._misplaced(room) or self._taint(room) or self._full(room) or self._of_others(room)
+        return self._misplaced(room) or self._taint(room) or self._full(room)
 
     def _misplaced(self, room: NodeRoom) -> str:
         return "" if self._fits(room) else _MISPLACED
@@ -164,6 +183,16 @@ class _Attempt:
         return self._spread.refusal(room) or self._rules.refusal(room)
 
 
+def _asked(obj: JsonObject, pod: Pod, demand: PodDemand) -> bytes:
+    """Return all of a pod that a node looks at for itself."""
+    spec = obj.get("spec") or {}
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity")
+    amounts = {name: str(amount) for name, amount in demand.requests.items()}
+    images = [container.image for container in pod.spec.containers]
+    asked = (spec.get("nodeSelector"), affinity, spec.get("tolerations"), amounts, demand.ports, images)
+    return msgspec.json.encode(asked)
+
+
 def _named(pod: Pod) -> list[str] | None:
     """Return the only nodes that a pod's required affinity names, as for a DaemonSet's pod; None for any."""
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
@@ -177,12 +206,6 @@ def _named(pod: Pod) -> list[str] | None:
             return None
         names += by_name[0].values
     return sorted(set(names))
-
-
-def is_ready(node: JsonObject) -> bool:
-    """Return whether the node's condition Ready is True."""
-    conditions = (node.get("status") or {}).get("conditions") or []
-    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
 
 
 def makes_room(event: ObjectEvent) -> bool:

@@ -186,9 +186,10 @@ class Storage:
         """Return the keys of a node's pods, "" for the pods without one. They must not be changed."""
         return self._pods_of.get(node, frozenset())
 
-    def last_change_of_pods(self, node: str) -> int:
-        """Return the number of the latest change of a node's pods; another one each time, and 0 if it has none."""
-        return self._pods_changed.get(node, 0)
+    @property
+    def changes_of_pods(self) -> Mapping[str, int]:
+        """The number of the latest change of the pods of each node that has pods; another one each time."""
+        return self._pods_changed
 
     def nodes_of_pods(self) -> Set[str]:
         """Return the nodes that pods have, "" for no node."""
@@ -196,6 +197,9 @@ class Storage:
 
     def list(self, kind: Kind, namespace: str | None = None) -> list[JsonObject]:
         """Return the objects of a kind, in all namespaces or in one, ordered by namespace and name."""
+        if namespace is None:
+            objects = self._of_kind[kind.key_name]
+            return [objects[key] for key in self._range_of(ObjectKey(kind.key_name, "", ""), None)[0]]
         return [*self.list_after(kind, namespace, ("", ""))]
 
     def list_after(

@@ -103,6 +103,8 @@ class PodRules:
 
     def refusal(self, room: NodeRoom) -> str:
         """Return why a node does not fit; "" if it does."""
+        if not self._forbidden and not self._affinity and not self._far:
+            return ""
         if any(room.labels.get(key) == value for key, value in self._forbidden):
             return EXISTING_ANTI_AFFINITY
         for term in self._affinity:

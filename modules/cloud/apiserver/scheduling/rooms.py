@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Final, NamedTuple
 
@@ -20,11 +20,19 @@ MEMORY: Final = "memory"
 _ENDED: Final = ("Succeeded", "Failed")
 _LEAST: Final = {CPU: Fraction(1, 10), MEMORY: Fraction(200 * 1024 * 1024)}
 """What a pod counts for in scores that asks for nothing (kube-scheduler's non-zero requests)."""
+_MOST_LOOKS: Final = 32
+"""Looks that a node keeps, for pods with as many different demands."""
 
 
 def has_ended(pod: JsonObject) -> bool:
     """Return whether a pod takes no room any more."""
     return (pod.get("status") or {}).get("phase") in _ENDED
+
+
+def is_ready(node: JsonObject) -> bool:
+    """Return whether the node's condition Ready is True."""
+    conditions = (node.get("status") or {}).get("conditions") or []
+    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
 
 
 class PodDemand(NamedTuple):
@@ -78,6 +86,23 @@ def _pod_affinity_of(obj: JsonObject) -> JsonObject:
     return {name: affinity[name] for name in ("podAffinity", "podAntiAffinity") if affinity.get(name)}
 
 
+class NodeLook(NamedTuple):
+    """What a node says to a pod, whatever is on other nodes."""
+
+    refusal: str
+    """Why it does not fit; "" when it does, and only then the others are known."""
+    is_ready: bool = False
+    pods: int = 0
+    own_score: int = 0
+    """The weighted scores that need no other node."""
+    soft_taints: int = 0
+    """The taints that it rather not has."""
+    affinity: int = 0
+    """The weights of the preferences that match it."""
+    images: tuple[int, ...] | None = None
+    """The bytes that it has of the pod's images; None if it has none of them."""
+
+
 class NodeRoom:
     """A node with its pods."""
 
@@ -97,6 +122,7 @@ class NodeRoom:
         self._unreadable = 0
         self.with_rules: dict[ObjectKey, PodDemand] = {}
         """The pods that have rules about other pods."""
+        self._looks: dict[bytes, NodeLook] = {}
         self.read(obj)
 
     @property
@@ -113,13 +139,23 @@ class NodeRoom:
         """Take the present state of the node."""
         if obj is self.obj:
             return
-        self.obj, self.node = obj, None
+        self.obj, self.node, self.images = obj, None, {}
+        self._looks.clear()
         try:
             node = convert(obj, Node, "Node")
             self.allocatable = {name: parse_quantity(amount) for name, amount in node.status.allocatable.items()}
         except (BadRequestError, QuantityError):
             return
         self.node, self.images = node, dict(_images(obj))
+
+    def look(self, demand: bytes, look_anew: Callable[[NodeRoom], NodeLook]) -> NodeLook:
+        """Return what the node says to pods with a demand; it is looked at anew when it or its pods have changed."""
+        found = self._looks.get(demand)
+        if found is None:
+            if len(self._looks) >= _MOST_LOOKS:
+                self._looks.clear()
+            found = self._looks[demand] = look_anew(self)
+        return found
 
     @property
     def demands(self) -> Iterator[PodDemand]:
@@ -142,6 +178,7 @@ class NodeRoom:
         if key in self._known:
             self._drop(key)
         self._known[key] = pod, demand
+        self._looks.clear()
         self._unreadable += demand is None
         if demand is not None:
             self._count(demand, 1)
@@ -151,6 +188,7 @@ class NodeRoom:
     def _drop(self, key: ObjectKey) -> None:
         _, demand = self._known.pop(key)
         self.with_rules.pop(key, None)
+        self._looks.clear()
         if demand is None:
             self._unreadable -= 1
         else:
@@ -176,13 +214,17 @@ class NodeRooms:
 
     def __init__(self) -> None:
         self.rooms: dict[str, NodeRoom] = {}
+        self._nodes: list[JsonObject] = []
         self._seen: dict[str, int] = {}
         """The number of the latest change of a node's pods that is known."""
         self.namespaces: dict[str, Mapping[str, str]] = {}
         """The labels of the namespaces."""
 
-    def set_nodes(self, nodes: Iterable[JsonObject]) -> None:
+    def set_nodes(self, nodes: list[JsonObject]) -> None:
         """Take the present nodes."""
+        if nodes == self._nodes:
+            return
+        self._nodes = nodes
         known, self.rooms = self.rooms, {}
         for obj in sorted(nodes, key=lambda node: str(node["metadata"]["name"])):
             name = str(obj["metadata"]["name"])
@@ -191,9 +233,14 @@ class NodeRooms:
             self.rooms[name] = room
         self._seen = {name: change for name, change in self._seen.items() if name in self.rooms}
 
-    def is_outdated(self, node: str, change: int) -> bool:
-        """Return whether the pods of a node have changed since the known change."""
-        return self._seen.get(node) != change
+    def outdated(self, changes: Mapping[str, int]) -> list[str]:
+        """Return the nodes whose pods have changed since the known changes.
+
+        Args:
+            changes: the latest one of each node that has pods.
+        """
+        seen = self._seen
+        return [name for name in self.rooms if seen.get(name) != changes.get(name, 0)]
 
     def set_pods(self, node: str, pods: Iterable[JsonObject], change: int = 0) -> None:
         """Take all pods of a node, as they are at a change."""

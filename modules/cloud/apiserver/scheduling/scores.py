@@ -13,7 +13,16 @@ from edged.pods.node_selector import selector_matches
 from modules.apimachinery.conversion import convert
 from modules.apimachinery.kinds import JsonObject
 from modules.cloud.apiserver.scheduling.pod_affinity import PodRules
-from modules.cloud.apiserver.scheduling.rooms import CPU, MEMORY, NodeRoom, NodeRooms, PodDemand
+from modules.cloud.apiserver.scheduling.rooms import (
+    CPU,
+    MEMORY,
+    PODS,
+    NodeLook,
+    NodeRoom,
+    NodeRooms,
+    PodDemand,
+    is_ready,
+)
 from modules.cloud.apiserver.scheduling.topology_spread import SpreadRules
 
 _MOST: Final = 100
@@ -22,7 +31,11 @@ _MEGABYTE: Final = 1024 * 1024
 _SMALLEST_IMAGE: Final = 23 * _MEGABYTE
 _LARGEST_IMAGE: Final = 1000 * _MEGABYTE
 """Sizes of images, for each container, between which the score of image locality grows."""
-_WEIGHTS: Final = {"taints": 3, "node affinity": 2, "spread": 2, "pod affinity": 2, "fit": 1, "balance": 1, "images": 1}
+_TAINTS: Final = 3
+_AFFINITY: Final = 2
+_SPREAD: Final = 2
+_POD_AFFINITY: Final = 2
+"""Weights; those of the others are 1."""
 
 
 class Scorer:
@@ -42,6 +55,7 @@ class Scorer:
     ) -> None:
         self._pod = pod
         self._demand = demand
+        self._fleet = fleet
         self._rules = rules
         self._spread = spread
         spec = obj.get("spec") or {}
@@ -52,34 +66,40 @@ class Scorer:
             for term in terms
         ]  # fmt: skip
         self._images = [_with_tag(container.image) for container in pod.spec.containers]
-        having = {image: sum(image in room.images for room in fleet.rooms.values()) for image in set(self._images)}
-        self._shares = {image: Fraction(count, max(1, len(fleet.rooms))) for image, count in having.items()}
 
-    def scores(self, rooms: Sequence[NodeRoom]) -> list[int]:
-        """Return the weighted sum of the scores of each node."""
-        parts = {
-            "taints": _normalized([self._hard_taints(room) for room in rooms], is_reversed=True),
-            "node affinity": _normalized([self._node_affinity(room) for room in rooms]),
-            "spread": self._spreads(rooms),
-            "pod affinity": self._pod_affinities(rooms),
-            "fit": [least_allocated(room, self._demand) for room in rooms],
-            "balance": [balanced(room, self._demand) for room in rooms],
-            "images": [self._locality(room) for room in rooms],
-        }
-        return [sum(_WEIGHTS[name] * part[place] for name, part in parts.items()) for place in range(len(rooms))]
-
-    def _hard_taints(self, room: NodeRoom) -> int:
+    def look(self, room: NodeRoom) -> NodeLook:
+        """Return what a node says to the pod, which fits."""
         taints = room.node.spec.taints if room.node is not None else ()
-        return sum(
-            one.effect == "PreferNoSchedule" and not tolerates(one, self._pod.spec.tolerations) for one in taints
+        tolerations = self._pod.spec.tolerations
+        images = tuple(room.images.get(image, 0) for image in self._images)
+        return NodeLook(
+            "",
+            is_ready(room.obj),
+            int(room.used[PODS]),
+            least_allocated(room, self._demand) + balanced(room, self._demand),
+            sum(one.effect == "PreferNoSchedule" and not tolerates(one, tolerations) for one in taints),
+            sum(weight for weight, term in self._preferred if selector_matches(term, room.name, room.labels)),
+            images if any(images) else None,
         )
 
-    def _node_affinity(self, room: NodeRoom) -> int:
-        return sum(weight for weight, term in self._preferred if selector_matches(term, room.name, room.labels))
+    def scores(self, rooms: Sequence[NodeRoom], looks: Sequence[NodeLook]) -> list[int]:
+        """Return the weighted sum of the scores of each node."""
+        found = [look.own_score for look in looks]
+        parts = (
+            (_TAINTS, _normalized([look.soft_taints for look in looks], is_reversed=True)),
+            (_AFFINITY, _normalized([look.affinity for look in looks])),
+            (_SPREAD, self._spreads(rooms)),
+            (_POD_AFFINITY, self._pod_affinities(rooms)),
+            (1, self._localities(looks)),
+        )
+        for weight, part in parts:
+            if part:
+                found = [one + weight * score for one, score in zip(found, part, strict=True)]
+        return found
 
     def _spreads(self, rooms: Sequence[NodeRoom]) -> list[int]:
         if not self._spread.has_preferences:
-            return [0] * len(rooms)
+            return []
         costs = [self._spread.cost(room) for room in rooms]
         known = [round(cost) for cost in costs if cost is not None]
         least, most = min(known, default=0), max(known, default=0)
@@ -91,16 +111,24 @@ class Scorer:
     def _pod_affinities(self, rooms: Sequence[NodeRoom]) -> list[int]:
         points = self._rules.points()
         if not points:
-            return [0] * len(rooms)
+            return []
         worth = [sum(points.get(label, 0) for label in room.labels.items()) for room in rooms]
         least, most = min(worth), max(worth)
         return [_MOST * (one - least) // (most - least) if most > least else 0 for one in worth]
 
-    def _locality(self, room: NodeRoom) -> int:
-        total = sum(int(room.images.get(image, 0) * self._shares[image]) for image in self._images)
-        most = _LARGEST_IMAGE * max(1, len(self._images))
-        bounded = min(max(total, _SMALLEST_IMAGE), most)
-        return _MOST * (bounded - _SMALLEST_IMAGE) // (most - _SMALLEST_IMAGE)
+    def _localities(self, looks: Sequence[NodeLook]) -> list[int]:
+        """Return the scores of image locality; a node counts for less where fewer nodes have the image."""
+        if all(look.images is None for look in looks):
+            return []
+        rooms = self._fleet.rooms.values()
+        counts = [sum(image in room.images for room in rooms) for image in self._images]
+        most = _LARGEST_IMAGE * max(1, len(counts))
+        found = []
+        for look in looks:
+            total = sum(size * count // len(rooms) for size, count in zip(look.images or (), counts, strict=False))
+            bounded = min(max(total, _SMALLEST_IMAGE), most)
+            found.append(_MOST * (bounded - _SMALLEST_IMAGE) // (most - _SMALLEST_IMAGE))
+        return found
 
 
 def least_allocated(room: NodeRoom, demand: PodDemand) -> int:
@@ -126,8 +154,11 @@ def balanced(room: NodeRoom, demand: PodDemand) -> int:
 
 
 def _normalized(found: Sequence[int], *, is_reversed: bool = False) -> list[int]:
+    """Return shares of the largest one; nothing if all are equal, as then no node is better."""
     most = max(found, default=0)
-    shares = [_MOST * one // most if most else 0 for one in found]
+    if most == 0:
+        return []
+    shares = [_MOST * one // most for one in found]
     return [_MOST - share for share in shares] if is_reversed else shares
 
 

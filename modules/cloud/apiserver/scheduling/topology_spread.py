@@ -59,6 +59,8 @@ class SpreadRules:
         self._hard, self._soft = list[_Counted](), list[_Counted]()
         for group, is_hard in ((self._hard, True), (self._soft, False)):
             mine = [one for one in found if one.is_hard == is_hard]
+            if not mine:
+                continue
             eligible = [room for room in rooms if all(one.key in room.labels for one in mine)]
             for one in mine:
                 counted = [

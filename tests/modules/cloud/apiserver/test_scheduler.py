@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -216,17 +217,46 @@ def test_what_has_not_changed_is_not_read_again() -> None:
     fleet = rooms.NodeRooms()
     node, pods = a_node("a"), [a_pod(str(number), on="a", cpu="100m") for number in range(3)]
     fleet.set_nodes([node])
-    assert fleet.is_outdated("a", 1)
+    assert fleet.outdated({"a": 1}) == ["a"]
     fleet.set_pods("a", pods, 1)
-    assert not fleet.is_outdated("a", 1)
+    assert not fleet.outdated({"a": 1})
     room = fleet.rooms["a"]
     before = list(room.demands)
     fleet.assume("a", a_pod("new", on="a", cpu="100m"), rooms.demand_of(a_pod("new", cpu="100m")))
     assert [room.used["cpu"] * 10, room.used["pods"]] == [4, 4]
-    assert fleet.is_outdated("a", 1), "whether it was stored is not known"
+    assert fleet.outdated({"a": 1}) == ["a"], "whether it was stored is not known"
     fleet.set_pods("a", pods[1:], 2)
     assert all(one is other for one, other in zip(room.demands, before[1:], strict=True))
     assert [room.used["cpu"] * 10, room.used["pods"]] == [2, 2]
     assert room.counted["cpu"] * 10 == 2
     fleet.set_nodes([])
     assert not fleet.rooms
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_nodes_have_said_before_changes_no_placement(seed: int) -> None:
+    """A node that has changed, or whose pods have, is looked at anew; one placer for each pod decides the same."""
+    draw = random.Random(seed)  # noqa: S311 - reproducible on purpose
+    fleet, nodes, pods = rooms.NodeRooms(), dict[str, JsonObject](), dict[str, JsonObject]()
+    changes = dict[str, int]()
+    for step in range(40):
+        name = draw.choice("abcde")
+        node = a_node(name, ready=draw.random() < 0.8, labels={"zone": draw.choice("xy")})
+        node["spec"]["taints"] = draw.choice([[], [], [TAINT], [{**TAINT, "effect": "PreferNoSchedule"}]])
+        node["status"]["images"] = draw.choice([[], [{"names": ["i:latest"], "sizeBytes": 500_000_000}]])
+        nodes[name] = node
+        if pods and draw.random() < 0.3:
+            gone = pods.pop(draw.choice(list(pods)))
+            changes[gone["spec"]["nodeName"]] = step
+        fleet.set_nodes(list(nodes.values()))
+        for outdated in fleet.outdated(changes):
+            there = [pod for pod in pods.values() if pod["spec"]["nodeName"] == outdated]
+            fleet.set_pods(outdated, there, changes.get(outdated, 0))
+        rules = draw.choice([{}, {}, affinity("podAntiAffinity", key="zone", weight=5, app="db")])
+        pod = labelled(a_pod(f"p{step}", cpu=draw.choice(["", "200m", "400m"]), port=draw.choice([0, 0, 80]),
+                             affinity=rules, nodeSelector=draw.choice([{}, {}, {"zone": "x"}])), app="db")  # fmt: skip
+        placement = Placer(fleet).place(pod)
+        assert placement == place(pod, list(nodes.values()), list(pods.values()))
+        if placement.node and draw.random() < 0.9:  # otherwise its write failed
+            pods[pod["metadata"]["name"]] = {**pod, "spec": {**pod["spec"], "nodeName": placement.node}}
+            changes[placement.node] = 100 + step
