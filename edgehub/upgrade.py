@@ -140,7 +140,7 @@ class Upgrade:
 
 def _status(line: str) -> int:
     version, _, rest = line.partition(" ")
-    if not version.startswith("HTTP/1.") or not (rest[:3].isascii() and rest[:3].isdigit()):
+    if not version.startswith("HTTP/1.") or not (rest[:3].isascii() and rest[:3].isdecimal()):
         raise UpgradeError(f"not an HTTP answer: {line[:80]!r}", "something else may be listening there")
     return int(rest[:3])
 

@@ -8,6 +8,7 @@ from beehive import Form, Message, Resource, ResourceType
 from beehive.cache import cached_for_short_texts
 from beehive.decoding import decode_json
 from beehive.errors import ResourceError
+from beehive.whole_numbers import whole_number
 
 _LONGEST_NUMBER = 18
 
@@ -180,7 +181,7 @@ def parse(resource: str) -> Resource:
 
 def version_number(text: str | None) -> int:
     """Return a resourceVersion as a number; 0 if it is not a number or exceeds a database's integer."""
-    return int(text) if text and text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER else 0
+    return whole_number(text, _LONGEST_NUMBER) or 0
 
 
 class StoredPod(NamedTuple):

@@ -82,3 +82,12 @@ def _derived(file: Path, bases: set[str]) -> set[str]:
         and not node.name.startswith("_")
         and {ast.unparse(base) for base in node.bases} & bases
     }
+
+
+def test_no_text_is_a_number_by_isdigit() -> None:
+    """It accepts `²`, which `int` refuses; of bytes it accepts ASCII only. `beehive.whole_numbers` reads numbers."""
+    of_bytes = "modules/runtimes/oci/images/worker/tar_numbers.py"
+    files = [path for package in PACKAGES for path in (REPOSITORY / package).rglob("*.py")]
+    calls = (".isdigit()", ".isnumeric()")
+    found = {str(path.relative_to(REPOSITORY)) for path in files if any(call in path.read_text() for call in calls)}
+    assert found == {of_bytes}

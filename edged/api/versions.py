@@ -2,10 +2,12 @@
 
 from typing import Final
 
+from beehive.whole_numbers import whole_number
+
 _DIGITS: Final = 20
 """Digits of the largest unsigned number of 64 bits."""
 
 
 def version_number(version: str) -> int:
     """Return a resourceVersion as a number; 0 for a text that is not a decimal number of at most 20 digits."""
-    return int(version) if version.isascii() and version.isdigit() and len(version) <= _DIGITS else 0
+    return whole_number(version, _DIGITS) or 0

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from beehive.whole_numbers import whole_number
 from edged.cgroups.hierarchies import Hierarchy
 
 _NO_LIMIT = 1 << 60
@@ -94,4 +95,4 @@ def read_table(file: Path) -> dict[str, int]:
         pairs = [line.split(" ", 1) for line in file.read_text().splitlines()]
     except OSError:
         return {}
-    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
+    return {pair[0]: number for pair in pairs if (number := whole_number(pair[-1], 20)) is not None and len(pair) == 2}

@@ -91,4 +91,4 @@ def read_container(sandbox: SandboxId, status: cri.ContainerStatus) -> Container
 
 def _attempt(status: cri.ContainerStatus) -> int:
     noted = status.annotations.get(labels.RESTART_COUNT, "")
-    return int(noted) if noted.isascii() and noted.isdigit() else status.metadata.attempt
+    return int(noted) if noted.isascii() and noted.isdecimal() and len(noted) < 10 else status.metadata.attempt

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from beehive.whole_numbers import whole_number
 from edged.api import Container
 from edged.api.probes import ExecAction, HTTPGetAction, IntOrString, Probe, TCPSocketAction
 from edged.errors import TargetError, TooLargeError
@@ -104,7 +105,7 @@ def port_number(port: IntOrString, container: Container) -> int:
     number = port
     if isinstance(port, str):
         named = (each.container_port for each in container.ports if each.name == port)
-        number = next(named, int(port) if port.isascii() and port.isdigit() and len(port) <= _DIGITS else 0)
+        number = next(named, whole_number(port, _DIGITS) or 0)
     if isinstance(number, int) and 0 < number < 65536:
         return number
     raise TargetError(f"container {container.name}", f"it has no port {port!r}")

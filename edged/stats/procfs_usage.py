@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from beehive.whole_numbers import whole_number
 from edged.api import Nanoseconds, Time, format_time
 from edged.stats.model import FsStats, InterfaceStats, NetworkStats, RlimitStats
 from edged.stats.usage import ResourceUsage
@@ -65,9 +66,7 @@ class ProcfsUsage:
         """Return the number of processes and threads, and its limit."""
         load, most = " ".join(self._lines("loadavg")).split(), " ".join(self._lines("sys/kernel/pid_max")).strip()
         running = load[3].partition("/")[2] if len(load) > 3 else ""
-        return RlimitStats(
-            format_time(at), int(most) if most.isdigit() else None, int(running) if running.isdigit() else None
-        )
+        return RlimitStats(format_time(at), whole_number(most), whole_number(running))
 
     def network(self, at: Nanoseconds) -> NetworkStats:
         """Return the interfaces except the loopback; the one of the default route stands for the node."""

@@ -10,6 +10,7 @@ import msgspec
 from beehive.http.errors import HttpStatusError
 from beehive.http.request import Request
 from beehive.http.responses import Response, json, text
+from beehive.whole_numbers import whole_number
 from modules.cloud.messages import LinkSession
 from modules.page.devices import DeviceReader
 from modules.page.feeds import NAMES, Feeds
@@ -180,7 +181,7 @@ def _searched(pod: FleetPodRow) -> str:
 
 
 def _number(given: str) -> int:
-    return int(given) if given.isascii() and given.isdigit() and len(given) < 16 else 0
+    return whole_number(given, 15) or 0
 
 
 def _json(content: object) -> Response:

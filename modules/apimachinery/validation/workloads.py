@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from beehive.whole_numbers import whole_number
 from edged.validation.causes import Causes, forbidden, invalid, required, unsupported
 from edged.validation.labels import label_selector, labels
 from edged.validation.names import faults_of_label
@@ -13,7 +14,6 @@ from modules.apimachinery.cron_schedule import parse_schedule, zone_named
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.validation.jobs import POLICY_FIELDS, job_policies
 from modules.apimachinery.validation.metadata import IMMUTABLE, immutable, template_metadata
-from modules.apimachinery.whole_numbers import whole_number
 from modules.apimachinery.workload_selectors import matcher_of
 
 _LONGEST_CRON_JOB: Final = 52

@@ -12,6 +12,7 @@ from hashlib import sha256
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Final, NamedTuple
 
+from beehive.whole_numbers import whole_number
 from edged.validation.causes import shown
 from modules.apimachinery.api_errors import InternalError, InvalidError
 from modules.apimachinery.kinds import JsonObject
@@ -55,9 +56,10 @@ def service_ranges(networks: str = DEFAULT_RANGE, ports: str = DEFAULT_PORTS) ->
         if network.num_addresses < 8:
             raise ValueError(f"{text}: a range of Services has 8 addresses or more")
     first, _, last = ports.partition("-")
-    if not (first.isdigit() and last.isdigit() and 0 < int(first) <= int(last) <= 65535):
+    lowest, highest = whole_number(first) or 0, whole_number(last) or 0
+    if not 0 < lowest <= highest <= 65535:
         raise ValueError(f"{ports}: a range of ports is written as {DEFAULT_PORTS}")
-    return ServiceRanges(found, range(int(first), int(last) + 1))
+    return ServiceRanges(found, range(lowest, highest + 1))
 
 
 def with_kept_addresses(new: JsonObject, live: JsonObject) -> JsonObject:

@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from beehive.whole_numbers import whole_number
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, metadata_of
 
 MIRROR: Final = "kubernetes.io/config.mirror"
@@ -134,10 +135,8 @@ class NodeAccounts:
 def most_mirror_pods(own: JsonObject | None) -> int:
     """Return the largest number of mirror pods of a node: its capacity, if that is a number up to 250."""
     capacity = _part(_part(own or {}, "status"), "capacity").get("pods")
-    text = str(capacity)
-    if text.isascii() and text.isdecimal() and len(text) < 10:
-        return min(int(text), _MOST_PODS)
-    return _DEFAULT_PODS
+    number = whole_number(str(capacity), 9)
+    return _DEFAULT_PODS if number is None else min(number, _MOST_PODS)
 
 
 def _charge_of(obj: JsonObject) -> _Charge:

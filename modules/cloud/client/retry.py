@@ -40,4 +40,4 @@ def retry_after(head: ResponseHead) -> float:
     API servers send whole seconds; the form with a date counts as none.
     """
     text = head.header("retry-after")
-    return min(float(text), LONGEST_RETRY_AFTER) if text.isascii() and text.isdigit() and len(text) < 10 else 0.0
+    return min(float(text), LONGEST_RETRY_AFTER) if text.isascii() and text.isdecimal() and len(text) < 10 else 0.0

@@ -10,6 +10,7 @@ from beehive.decoding import json_decoder
 from beehive.message import Message
 from beehive.names import Operation
 from beehive.resource import Resource, Side
+from beehive.whole_numbers import whole_number
 from modules.cloud.cloudhub.acknowledgement import plain_content
 
 WINDOW = 64
@@ -230,12 +231,12 @@ def _is_of_pod(obj: ObjectVersion) -> bool:
 def object_version_of(message: Message) -> ObjectVersion:
     """Return the object of a message, from its content or else from its resource."""
     resource = str(Resource.parse(message.route.resource, Side.CLOUD).on_edge())
-    version = message.header.resourceversion
+    version = whole_number(message.header.resourceversion)
     is_delete = message.route.operation == Operation.DELETE
     return ObjectVersion(
         key=_uid_in(message) or resource,
         resource=resource,
-        version=int(version) if version.isdigit() else -1,
+        version=-1 if version is None else version,
         is_delete=is_delete,
     )
 

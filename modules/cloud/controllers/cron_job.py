@@ -115,7 +115,7 @@ class _Pass:
     def _run(self, schedule: Schedule) -> None:
         """Make the Job of the latest time, if there was one since the last."""
         since, deadline = self._since(), self._spec.get("startingDeadlineSeconds")
-        moment = schedule.latest(since, self._now)
+        moment = schedule.latest(since, self._now) if since < self._now else None
         if moment is None:
             return
         if isinstance(deadline, int) and moment < self._now - deadline:

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
+from beehive.whole_numbers import whole_number
 from modules.apimachinery.kinds import LAST_APPLIED, JsonObject
-from modules.apimachinery.whole_numbers import whole_number
 from modules.cloud.controllers.pods import created_at, with_same_template
 
 HASH: Final = "pod-template-hash"

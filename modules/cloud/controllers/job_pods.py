@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
+from beehive.whole_numbers import whole_number
 from modules.apimachinery.kinds import JsonObject, is_being_deleted, metadata_of, uid_of
 from modules.apimachinery.times import parse_rfc3339
-from modules.apimachinery.whole_numbers import whole_number
 from modules.cloud.controllers.plan import PlannedWrite, patch
 from modules.cloud.controllers.pods import condition_of, has_ended, phase_of, pod_of
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from beehive.whole_numbers import whole_number
 from modules.apimachinery.kinds import JsonObject, metadata_of
-from modules.apimachinery.whole_numbers import whole_number
 from modules.cloud.controllers import job_pods
 from modules.cloud.controllers.job_status import read_indexes
 from modules.cloud.controllers.pods import condition_of, created_at

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from beehive.whole_numbers import whole_number
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.times import format_rfc3339, parse_rfc3339
-from modules.apimachinery.whole_numbers import whole_number
 from modules.cloud.controllers import conditions
 
 COMPLETE: Final = "Complete"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from beehive.whole_numbers import whole_number
 from modules.apimachinery.kinds import JsonObject, ObjectKey
-from modules.apimachinery.whole_numbers import whole_number
 from modules.cloud.controllers.plan import NORMAL, WARNING, EventNote, PlannedWrite, create
 from modules.cloud.controllers.pods import pod_of
 from modules.cloud.controllers.revisions import HASH

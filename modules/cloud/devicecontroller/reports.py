@@ -6,6 +6,7 @@ import msgspec
 
 from beehive.decoding import decode_json
 from beehive.message import Message
+from beehive.whole_numbers import whole_number
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.limits import REQUEST_BYTES, VALUES, is_too_large
 
@@ -137,8 +138,7 @@ def _side(given: Any, kind: str) -> ReportedValue | None:
 
 def milliseconds(given: Any) -> int:
     """Return a time, 0 if it is invalid; KubeEdge writes a number into messages and a text into a DeviceStatus."""
-    if isinstance(given, str) and len(given) < 19 and given.isascii() and given.isdigit():
-        given = int(given)
+    given = whole_number(given) if isinstance(given, str) else given
     return given if type(given) is int and 0 < given < 2**63 else 0
 
 

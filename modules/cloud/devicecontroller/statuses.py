@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
+from beehive.whole_numbers import whole_number
 from modules.apimachinery.kinds import JsonObject, ObjectKey, version_of
 from modules.cloud.devicecontroller.records import DeviceRecord
 from modules.cloud.devicecontroller.reports import Report, ReportedValue, is_older
@@ -101,7 +102,7 @@ def _twins(before: Any, device: DeviceRecord, report: Report, now: int) -> list[
 
 def _is_outdated(side: ReportedValue, stored: Any, now: int) -> bool:
     text = str(_object(_object(stored).get("metadata")).get("timestamp") or "")
-    timestamp = int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
+    timestamp = whole_number(text) or 0
     return timestamp <= now + _AHEAD and is_older(side.timestamp, timestamp)
 
 

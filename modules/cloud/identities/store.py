@@ -9,6 +9,7 @@ from beehive.errors import BeehiveError
 from beehive.message import Message
 from beehive.module import Module
 from beehive.names import ModuleName
+from beehive.whole_numbers import whole_number
 from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb
 from modules.cloud.client.calls import ApiCall, ApiResult, JsonObject
@@ -134,8 +135,7 @@ class IdentityStore:
 
 def version_of(obj: JsonObject) -> int:
     """Return the version of an object, which grows with each change; 0 if it is not a number."""
-    version = str((obj.get("metadata") or {}).get("resourceVersion") or "")
-    return int(version) if version.isascii() and version.isdigit() else 0
+    return whole_number((obj.get("metadata") or {}).get("resourceVersion")) or 0
 
 
 def _unanswered(error: BeehiveError) -> ApiResult:

@@ -6,6 +6,7 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
+from beehive.whole_numbers import whole_number
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, uid_of
 from modules.cloud.router.paths import PathPattern, read_pattern
 from modules.cloud.router.topics import is_topic, is_topic_filter
@@ -199,7 +200,7 @@ def _server(url: str) -> TargetUrl | None:
 
 
 def _port(text: str | None) -> int:
-    number = int(text) if text and text.isascii() and text.isdigit() and len(text) <= 5 else 0
+    number = whole_number(text, 5) or 0
     return number if number < 65536 else 0
 
 

@@ -8,6 +8,7 @@ from beehive.http.call import CallFailedError, HttpCall, HttpReply
 from beehive.http.forwarding import ForwardedRequest, ForwardedResponse, from_wire, passed_on, to_wire
 from beehive.message import Message
 from beehive.names import Source
+from beehive.whole_numbers import whole_number
 
 APPLICATION_SECONDS: Final = 10.0
 """Seconds for an application's whole response (KubeEdge's)."""
@@ -38,7 +39,7 @@ def call_of(message: Message) -> HttpCall:
     """
     resource = message.route.resource
     port, colon, target = resource.partition(":")
-    if not (colon and port.isascii() and port.isdigit() and len(port) <= 5 and 0 < int(port) < 65536):
+    if not (colon and 0 < (whole_number(port, 5) or 0) < 65536):
         raise UncallableError(f"the format of resource {resource[:200]} is incorrect: PORT:/PATH is wanted")
     target = target if target.startswith("/") or message.route.source != Source.ROUTER_REST else f"/{target}"
     if not target.startswith("/") or len(target) > _LONGEST_TARGET or not target.isascii() or " " in target:

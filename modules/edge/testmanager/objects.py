@@ -109,4 +109,4 @@ def _json(body: bytes) -> dict[str, Any]:
 
 
 def _is_name(text: str) -> bool:
-    return all(letter.isascii() and (letter.islower() or letter.isdigit() or letter in "-.") for letter in text)
+    return all(letter.isascii() and (letter.islower() or letter.isdecimal() or letter in "-.") for letter in text)

@@ -11,6 +11,7 @@ import msgspec
 
 from beehive import decode
 from beehive.names import Operation
+from beehive.whole_numbers import whole_number
 from metamanager.unreferenced import UNUSED
 from modules.lab.simulate.disk import DATABASE
 from modules.lab.simulate.ended_watch import EndedWatch
@@ -92,7 +93,7 @@ class WireWatch:
         if route.operation not in _CHANGES or not any(kind in route.resource for kind in _OBJECTS):
             return
         metadata = message.content_as(_Head).metadata
-        version = int(metadata.resource_version) if metadata.resource_version.isdigit() else 0
+        version = whole_number(metadata.resource_version) or 0
         self._numbers += 1
         came = ReceivedChange(self._numbers, route.resource, metadata.uid, version, route.operation == Operation.DELETE)
         self._open[message.id] = came

@@ -258,12 +258,12 @@ def _mistake(chosen: argparse.Namespace) -> str:
 def _is_on_this_machine(listen: str) -> bool:
     from modules.processes.common.loopback import is_loopback  # noqa: PLC0415 - only for `run`
 
-    return is_loopback(_address_and_port(listen)[0])
+    return is_loopback(stream_options.address_and_port(listen)[0])
 
 
 def _exposure(chosen: argparse.Namespace) -> str:
     """Return an error about nodes' connections without TLS; "" with TLS, or if only this machine reaches the port."""
-    address, port = _address_and_port(chosen.listen)
+    address, port = stream_options.address_and_port(chosen.listen)
     if chosen.tls or chosen.allow_without_tls or _is_on_this_machine(chosen.listen) or port < 0:
         return ""
     return (
@@ -292,7 +292,7 @@ def run(chosen: argparse.Namespace) -> int:
     )
     log_lines.set_up(logging.StreamHandler(), chosen.log_level, formatter)
     quieten_libraries()
-    address, port = _address_and_port(chosen.listen)
+    address, port = stream_options.address_and_port(chosen.listen)
     if (
         mistake := _exposure(chosen)
         or _mistake(chosen)
@@ -350,7 +350,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 def _tls_settings(chosen: argparse.Namespace, listen_address: str) -> dict[str, object]:
     https = chosen.https_listen or f"{listen_address}:{_TLS.https_port}"
-    address, port = _address_and_port(https)
+    address, port = stream_options.address_and_port(https)
     return {
         "directory": str(chosen.tls_dir),
         "https_address": address,
@@ -363,18 +363,12 @@ def _tls_settings(chosen: argparse.Namespace, listen_address: str) -> dict[str, 
 def _router_settings(text: str | None, advertise: str) -> dict[str, object] | None:
     if not text:
         return None
-    address, port = _address_and_port(text)
+    address, port = stream_options.address_and_port(text)
     return {"address": address, "port": port, "advertise_address": advertise.strip("[]")}
 
 
 def _metrics_settings(text: str | None) -> dict[str, object]:
     if not text:
         return {}
-    address, port = _address_and_port(text)
+    address, port = stream_options.address_and_port(text)
     return {"metrics_address": address or "0.0.0.0", "metrics_port": port}  # noqa: S104 - `:8080` is every address
-
-
-def _address_and_port(text: str) -> tuple[str, int]:
-    """Return address and port; -1 for an invalid port, which the configuration refuses."""
-    address, colon, port = text.rpartition(":")
-    return address.strip("[]"), int(port) if colon and port.isascii() and port.isdigit() else -1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from beehive.whole_numbers import whole_number
 from modules.processes.cloudcore.config import CLIENT_NAMES
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def mistake(chosen: argparse.Namespace) -> str:
 def _exposure(chosen: argparse.Namespace) -> str:
     from modules.processes.common.loopback import is_loopback  # noqa: PLC0415 - only for `run`
 
-    address = _address_and_port(chosen.tunnel_listen or "")[0]
+    address = address_and_port(chosen.tunnel_listen or "")[0]
     if not address or chosen.tls or chosen.allow_without_tls or is_loopback(address):
         return ""
     return (
@@ -88,10 +89,10 @@ def settings(chosen: argparse.Namespace) -> dict[str, object] | None:
     """Return the settings of cloudStream, None without tunnels."""
     if not chosen.tunnel_listen:
         return None
-    address, port = _address_and_port(chosen.tunnel_listen)
+    address, port = address_and_port(chosen.tunnel_listen)
     found: dict[str, object] = {"tunnel_address": address, "tunnel_port": port}
     if chosen.stream_listen:
-        address, port = _address_and_port(chosen.stream_listen)
+        address, port = address_and_port(chosen.stream_listen)
         found |= {"stream_address": address, "stream_port": port, "advertised_port": chosen.stream_advertise_port}
         files = {
             "tls_stream_ca_file": chosen.stream_client_ca,
@@ -103,7 +104,8 @@ def settings(chosen: argparse.Namespace) -> dict[str, object] | None:
     return found
 
 
-def _address_and_port(text: str) -> tuple[str, int]:
+def address_and_port(text: str) -> tuple[str, int]:
     """Return address and port; -1 for an invalid port, which the configuration refuses."""
     address, colon, port = text.rpartition(":")
-    return address.strip("[]"), int(port) if colon and port.isascii() and port.isdigit() else -1
+    number = whole_number(port, 5) if colon else None
+    return address.strip("[]"), -1 if number is None else number

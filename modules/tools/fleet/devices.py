@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from beehive.whole_numbers import whole_number
 from modules.tools.fleet.rows import LONGEST, NodeRow
 from modules.tools.fleet.states import AWAY, NEVER
 from modules.tools.printing.ages import human_duration
@@ -330,8 +331,7 @@ def _cycle(milliseconds: Any) -> float:
 
 
 def _seconds(milliseconds: str) -> float:
-    is_number = milliseconds.isascii() and milliseconds.isdigit() and len(milliseconds) < 16
-    return int(milliseconds) / 1000 if is_number else 0.0
+    return (whole_number(milliseconds, 15) or 0) / 1000
 
 
 def _cut(value: str) -> str:

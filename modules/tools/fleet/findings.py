@@ -191,7 +191,7 @@ def _word(pod: FleetPodRow) -> str:
 
 def _kind_of(reason: str) -> str:
     """Return a reason without its figures, so that nodes behind for the same one are one finding."""
-    return "".join(each for each in reason if not each.isdigit())
+    return "".join(each for each in reason if not each.isdecimal())
 
 
 def _names(rows: Sequence[NodeRow]) -> str:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from modules.apimachinery.whole_numbers import whole_number
+from beehive.whole_numbers import whole_number
 from modules.tools.kubectl import arguments
 from modules.tools.kubectl.durations import end_of
 from modules.tools.kubectl.errors import KubectlError, StatusError, TimedOutError, UsageError, not_found

@@ -10,6 +10,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from beehive.whole_numbers import whole_number
 from modules.tools.printing.ages import ago, human_duration, seconds_of
 from modules.tools.printing.fields import JsonObject, list_at, objects_at, text_at, value_at
 from modules.tools.why.references import Missing
@@ -342,8 +343,8 @@ def _steps(facts: PodFacts) -> list[PodStep]:
     for each in facts.events:
         if (text_at(each, "reason"), _message(each, "message")[:_COMPARED]) in kept:
             continue
-        count = text_at(each, "series.count") or text_at(each, "count")
-        times = _times(int(count) if count.isdigit() else 1)
+        count = whole_number(text_at(each, "series.count") or text_at(each, "count"))
+        times = _times(1 if count is None else count)
         who = text_at(each, "source.component") or text_at(each, "reportingComponent") or "event"
         text = f"{text_at(each, 'reason')}{times}: {_message(each, 'message')}"
         found.append(PodStep(_seen(each), who, text, text_at(each, "type") == "Warning"))
@@ -388,7 +389,7 @@ def _end(status: JsonObject, path: str) -> str:
     if not code:
         return "has ended, and how is not known"
     message = _message(status, f"{path}.message")
-    known = _EXIT_CODES.get(int(code), "") if code.isdigit() and reason in ("", "Error") else ""
+    known = _EXIT_CODES.get(whole_number(code) or 0, "") if reason in ("", "Error") else ""
     why = ", ".join(part for part in (reason if reason != "Error" else "", known, message) if part)
     return f"ended with exit code {code}" + (f" ({why})" if why else "")
 

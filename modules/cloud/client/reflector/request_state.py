@@ -5,6 +5,8 @@ from typing import Final
 
 import msgspec
 
+from beehive.whole_numbers import whole_number
+
 _DIGITS: Final = 20
 """Digits of the largest version that is compared: 64 bits."""
 
@@ -34,8 +36,5 @@ class RunningRequest(msgspec.Struct, frozen=True):
 
 def is_lower(version: str, than: str) -> bool:
     """Return whether a version went back; False where one of them is no number, as versions are opaque then."""
-    return _is_number(version) and _is_number(than) and int(version) < int(than)
-
-
-def _is_number(version: str) -> bool:
-    return version.isascii() and version.isdigit() and len(version) <= _DIGITS
+    one, other = whole_number(version, _DIGITS), whole_number(than, _DIGITS)
+    return one is not None and other is not None and one < other

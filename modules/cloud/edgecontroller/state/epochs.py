@@ -2,11 +2,9 @@
 
 from collections.abc import Callable
 
+from beehive.whole_numbers import whole_number
 from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.object_sync import Epoch
-
-_DIGITS = 19
-"""Digits of the least number that a 64-bit column does not hold."""
 
 
 class Epochs:
@@ -57,8 +55,9 @@ class Epochs:
         no numbers are opaque.
         """
         self._counts = True
-        is_number = version.isascii() and version.isdigit() and len(version) < _DIGITS
-        number = int(version) if is_number else self._present.newest
+        number = whole_number(version)
+        if number is None:
+            number = self._present.newest
         if number >= self._present.newest:
             self.note(number)
             return False

@@ -7,7 +7,7 @@ from typing import Final
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_for, kind_named
 from modules.cloud.client.calls import Answered, ApiCall, ApiResult
 from modules.cloud.devices import DEVICE, DEVICE_MODEL
-from modules.cloud.edgecontroller.state.object_syncs import is_storable
+from modules.cloud.edgecontroller.state.object_syncs import is_storable, number_of
 from modules.cloud.storage.object_sync import ObjectSync
 
 _log = logging.getLogger(__name__)
@@ -17,7 +17,6 @@ _RESOURCES: Final = ("objectsyncs", "clusterobjectsyncs")
 _PAGE: Final = 500
 _MAX_PAGES: Final = 1000
 _ATTEMPTS: Final = 3
-_DIGITS: Final = 19
 _KINDS: Final = ("Node", "Pod", "ConfigMap", "Secret", "PersistentVolume", "PersistentVolumeClaim", "VolumeAttachment")
 """The kinds that both KubeEdge's cloudcore and this one send."""
 _DEVICES: Final = {(kind.api_group, kind.name): kind for kind in (DEVICE_MODEL, DEVICE)}
@@ -116,7 +115,6 @@ def entry_of(item: JsonObject, find: Callable[[ObjectKey], JsonObject | None]) -
         return None
     key = key_for(of_device or kind_named(spec["objectKind"]), metadata.get("namespace", ""), spec["objectName"])
     version = (item.get("status") or {}).get("objectResourceVersion") or "0"
-    is_number = of_device is None and version.isascii() and version.isdigit() and len(version) < _DIGITS
     if not is_storable(uid, key):
         return None
-    return node, uid, ObjectSync(key, int(version) if is_number else 0)
+    return node, uid, ObjectSync(key, 0 if of_device else number_of(version))

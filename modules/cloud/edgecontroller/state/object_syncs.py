@@ -2,13 +2,11 @@
 
 from collections.abc import Callable, Mapping
 
+from beehive.whole_numbers import whole_number
 from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.storage.object_sync import ObjectSync
 
 _LONGEST = 253
-_DIGITS = 19
-"""Digits of the least number that a 64-bit column does not hold."""
-
 
 Write = Callable[[str, str, ObjectSync | None], None]
 """Stores the ObjectSync of a node and a uid; None deletes it."""
@@ -101,8 +99,7 @@ def number_of(version: str) -> int:
     """Return a resourceVersion as the number that edges compare; 0 for one that is no number, as Kubernetes allows. An
     object with such a version is not sent.
     """
-    is_number = version.isascii() and version.isdigit() and len(version) < _DIGITS
-    return int(version) if is_number else 0
+    return whole_number(version) or 0
 
 
 def is_storable(uid: str, key: ObjectKey) -> bool:

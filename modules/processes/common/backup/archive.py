@@ -23,6 +23,7 @@ import msgspec
 from beehive.decoding import decode_json
 from beehive.files.advice import advice
 from beehive.files.durable import put_in_place
+from beehive.whole_numbers import whole_number
 from modules.processes.common.backup.errors import BackupError
 from modules.processes.common.version import VERSION
 
@@ -262,7 +263,7 @@ def _copy(content: IO[bytes], target: Path, size: int) -> str:
 
 def _release(version: str) -> tuple[int, ...]:
     """Return the three numbers of a release; builds that lead to it (`.dev5`) have the same."""
-    return tuple(int(part) if part.isascii() and part.isdigit() else 0 for part in version[:40].split(".")[:3])
+    return tuple(whole_number(part) or 0 for part in version[:40].split(".")[:3])
 
 
 def _refused(source: Path, why: str) -> BackupError:

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from beehive.whole_numbers import whole_number
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.pod_commands.client import NodeClient, report_errors
 from modules.processes.common.pod_commands.errors import NodeError
@@ -89,7 +90,7 @@ def port_pair(text: str, pod: Pod) -> PortPair:
 
 def _number(text: str) -> int:
     """Return a port; 0 for text that is none."""
-    number = int(text) if text.isascii() and text.isdecimal() and len(text) <= 5 else 0
+    number = whole_number(text, 5) or 0
     return number if number <= _MOST_PORTS else 0
 
 

@@ -237,7 +237,7 @@ def resolve(text: str) -> object:
 def _integer(text: str) -> int | None:
     """Parse an integer as Go's ParseInt with base 0 does: a leading zero means octal."""
     sign, digits = (text[0], text[1:]) if text[0] in "+-" else ("", text)
-    if len(digits) > 1 and digits[0] == "0" and digits[1].isdigit():
+    if len(digits) > 1 and digits[0] == "0" and digits[1].isdecimal():
         digits = "0o" + digits[1:]
     try:
         return int(sign + digits, 0)

@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from modules.apimachinery.cron_schedule import parse_schedule
-from modules.apimachinery.kinds import JsonObject
-from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.apimachinery.kinds import JsonObject, ObjectKey
+from modules.cloud.client.calls import MERGE, ApiCall, ApiResult
 from modules.cloud.controllers.job_status import is_finished
 from tests.modules.cloud.controllers.site import Site, workload
 
@@ -98,6 +98,23 @@ def test_what_is_too_late_is_missed() -> None:
     site.run_for(1)
     assert names(site) == []
     assert any(reason == "MissSchedule" for reason, _ in site.events())
+
+
+@pytest.mark.parametrize("spec", [{"timeZone": "Pacific/Kiritimati"}, {"schedule": "@every 1m"}])
+@pytest.mark.parametrize("last", ["9999-12-31T23:59:59Z", "2999-01-01T00:00:00Z"])
+def test_one_that_was_last_scheduled_in_the_future_waits_for_that_time_and_ends_nothing(
+    spec: dict[str, str], last: str
+) -> None:
+    """As KCM's mostRecentScheduleTime; a date of the year 9999 has no date in zones east of Greenwich."""
+    site = Site()
+    site.apply(cron_job(**spec))
+    key, status = ObjectKey("CronJob", "default", "tick"), {"status": {"lastScheduleTime": last}}
+    assert site.call("patch", key, patch_type=MERGE, subresource="status", body=status).object is not None
+    site.run_for(600)
+    assert names(site) == []
+    site.apply({**cron_job(), "metadata": {"name": "other"}})
+    site.run_for(60)
+    assert len(names(site)) == 1
 
 
 def test_killed_between_the_job_and_the_status_there_is_no_second_job() -> None:

@@ -384,3 +384,11 @@ def test_what_is_missing_of_a_reference() -> None:
     assert missing_of(reference, {"data": {"a": ""}, "binaryData": {"b": ""}}) is None
     assert missing_of(reference, {"data": {"a": ""}}) == Missing(reference, "b")
     assert missing_of(reference, None) == Missing(reference)
+
+
+@pytest.mark.parametrize("strange", ["²", "٣", "9" * 5000])
+def test_counts_and_exit_codes_that_are_no_numbers(strange: str) -> None:
+    """A cluster's API server refuses them; a node's mirror pod, an older database or a proxy may have them."""
+    ended = pod(startTime=BEFORE, containerStatuses=[container({"terminated": {"exitCode": strange}})])
+    given = answer(ended, events=[{**event("BackOff", "again"), "count": strange}])
+    assert [step.text for step in given.steps if step.text.startswith("BackOff")] == ["BackOff: again"]

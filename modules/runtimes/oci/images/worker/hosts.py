@@ -99,7 +99,7 @@ def _registry(name: str) -> RegistryHost:
 
 def _file_of(registry: str, directory: Path) -> Path | None:
     host, colon, port = registry.rpartition(":")
-    names = [registry, *([f"{host}_{port}_"] if colon and port.isdigit() else []), _DEFAULT]
+    names = [registry, *([f"{host}_{port}_"] if colon and port.isdecimal() else []), _DEFAULT]
     return next((path for name in names if (path := directory / name / "hosts.toml").is_file()), None)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from beehive.whole_numbers import whole_number
 from modules.runtimes.oci.images.worker.compatible import runs
 from modules.runtimes.oci.images.worker.documents import Descriptor
 
@@ -97,7 +98,8 @@ def _rank(wanted: Mapping[str, Any], own: Platform, least: int) -> int | None:
     if not text:
         variant = _WITHOUT_VARIANT.get(own.architecture, 0)
     else:
-        variant = int(text) if text.isdigit() and len(text) < 3 else own.variant + 1
+        number = whole_number(text, 2)
+        variant = own.variant + 1 if number is None else number
     return least + variant if variant <= own.variant else None
 
 

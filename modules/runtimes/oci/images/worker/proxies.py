@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from beehive.whole_numbers import whole_number
 from modules.runtimes.oci.images.worker.errors import MACHINE, ImageWorkError
 from modules.runtimes.oci.images.worker.hosts import ServerAddress, is_loopback
 
@@ -84,8 +85,8 @@ def _fits(target: ServerAddress, exception: str) -> bool:
         except ValueError:
             return False
     name, colon, port = exception.rpartition(":")
-    if colon and port.isdigit() and (":" not in name or name.endswith("]")):
-        if int(port) != target.port:
+    if colon and (number := whole_number(port)) is not None and (":" not in name or name.endswith("]")):
+        if number != target.port:
             return False
         exception = name
     name = exception.strip("[]").removeprefix("*").removeprefix(".")

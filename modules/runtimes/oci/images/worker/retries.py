@@ -39,7 +39,7 @@ def seconds_of(retry_after: str, wall: float) -> float | None:
     without one.
     """
     text = retry_after.strip()
-    if text.isascii() and text.isdigit():
+    if text.isascii() and text.isdecimal():
         return float(text[:9])
     try:
         return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - wall) if text else None

@@ -213,7 +213,7 @@ def test_the_highest_variant_that_runs_is_taken() -> None:
     assert _chosen(Platform("arm", 6), *arm) == ["v6", "v5"]
     arm64 = [{"architecture": "arm64"}, {"architecture": "arm64", "variant": "v8"}, {"architecture": "amd64"}]
     assert _chosen(Platform("arm64", 8), *arm64) == ["", "v8"]
-    amd64 = [{"architecture": "amd64", "variant": each} for each in ("", "v2", "v4", "v3", "strange")]
+    amd64 = [{"architecture": "amd64", "variant": each} for each in ("", "v2", "v4", "v3", "strange", "v²")]
     assert _chosen(Platform("amd64", 3), *amd64) == ["v3", "v2", ""]
     assert _chosen(Platform("riscv64"), {"architecture": "riscv64"}) == [""]
 
