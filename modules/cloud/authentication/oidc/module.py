@@ -17,7 +17,7 @@ from modules.cloud.authentication.oidc.fetching import CALL_SECONDS, FetchError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from beehive.clock import Clock
+    from beehive.clock import Clock, Timer
     from beehive.hive import Hive
     from modules.cloud.authentication.oidc.key_sets import ProviderKey
     from modules.cloud.authentication.oidc.tokens import KnownKeys
@@ -58,6 +58,8 @@ class IdentityProvider(Module):
         """Requests that are answered at the end of the fetch."""
         self._paused_until = 0.0
         """In monotonic seconds."""
+        self._again: Timer | None = None
+        """Repeats a fetch that has failed."""
         self._last_failure = ""
 
     def on_start(self) -> None:
@@ -92,7 +94,9 @@ class IdentityProvider(Module):
             self.reply(message)
 
     def _failed(self, error: FetchError) -> None:
-        self.after(PAUSE, self._begin)
+        if self._again is not None:
+            self._again.cancel()
+        self._again = self.after(PAUSE, self._begin)
         if str(error) != self._last_failure:
             self._last_failure = str(error)
             kept = "its last keys are kept" if self._known.keys else "its users are refused until it answers"

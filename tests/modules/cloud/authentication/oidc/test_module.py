@@ -88,6 +88,10 @@ def test_a_provider_that_is_away_is_asked_again_and_its_keys_are_kept(
     provider.bee.run_for(PERIOD + PAUSE)
     assert provider.names == ["k12"]
     assert caplog.text.count("its last keys are kept") == 1
+    provider.bee.run_for(3 * PERIOD)
+    before = provider.fetches
+    provider.bee.run_for(10 * PAUSE)
+    assert provider.fetches - before <= 11, "each hour's fetch repeats itself, too"
 
 
 def test_a_provider_over_tls(tmp_path: Path) -> None:
