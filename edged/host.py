@@ -28,8 +28,8 @@ class Host(Struct, frozen=True, kw_only=True):
     """Tree in which pods get control groups; None: they get none."""
     devices: DevicePluginTransport | None = None
     """Connects device plug-ins; None: the node has no devices."""
-    service_links: Callable[[str], Mapping[str, str]] | None = None
-    """Returns the variables of a namespace's Services for containers (`enableServiceLinks`); blocks, and raises
-    EdgedError while they are not known. None: there are none."""
+    service_links: Callable[[str, bool], Mapping[str, str]] | None = None
+    """Returns the variables of Services for containers of a namespace, with `enableServiceLinks` of the pod; blocks,
+    and raises EdgedError while they are not known. None: there are none."""
     shutdown: Callable[[], ShutdownSource] | None = None
     """Makes the source of shutdown notices, at each start of edged; None: shutdowns are not noticed."""

@@ -89,7 +89,7 @@ class ContainerStarter:
         node: LocalNode,
         events: PodEvents,
         *,
-        service_links: Callable[[str], Mapping[str, str]] | None = None,
+        service_links: Callable[[str, bool], Mapping[str, str]] | None = None,
     ) -> None:
         self._settings = settings
         self._clock = clock
@@ -167,10 +167,10 @@ class ContainerStarter:
         return _ConfigurationParts({**devices.envs, **own}, mounts, devices, target)
 
     def _links_of(self, pod: Pod) -> Mapping[str, str]:
-        """Return the variables of the Services of a pod's namespace. Raises EdgedError."""
-        if self._service_links is None or pod.spec.enable_service_links is False:
+        """Return the variables of Services for a pod. Raises EdgedError."""
+        if self._service_links is None:
             return {}
-        return self._service_links(pod.metadata.namespace)
+        return self._service_links(pod.metadata.namespace, pod.spec.enable_service_links is not False)
 
     def _config(
         self, pod: Pod, start: ContainerStart, context: StartContext, image: str, user: ImageUser

@@ -191,25 +191,25 @@ def test_a_resource_that_is_not_limited_is_what_the_node_has_for_pods(bench: Ben
     assert int({each.key: each.value for each in config.envs}["CPUS"]) >= 1
 
 
-def test_containers_have_variables_of_the_services_of_their_namespace_unless_the_pod_wants_none(tmp_path: Path) -> None:
+def test_containers_have_variables_of_services_and_wait_for_them(tmp_path: Path) -> None:
+    """The Services' own part knows what a pod has that wants no links."""
     is_known = False
 
-    def links(namespace: str) -> dict[str, str]:
+    def links(namespace: str, enabled: bool) -> dict[str, str]:
         if not is_known:
             raise ConfigError("set the variables of Services", namespace, "they are not read yet", retryable=True)
-        return {"NAMESPACE_OF_LINKS": namespace}
+        return {"LINKS": f"{namespace} {enabled}"}
 
     bench = Bench(tmp_path, service_links=links)
     bench.start()
     bench.tell("insert", pod("with"))
     bench.tell("insert", pod("without", enableServiceLinks=False))
-    [config] = bench.runtime.configs.values()
-    assert "NAMESPACE_OF_LINKS" not in {each.key for each in config.envs}
+    assert not bench.runtime.configs
     is_known = True
     bench.run(60)
     values = [each.value for one in bench.runtime.configs.values() for each in one.envs if "LINKS" in each.key]
     bench.stop()
-    assert values == [b"default"]
+    assert sorted(values) == [b"default False", b"default True"]
 
 
 def test_what_a_container_lacks_is_named_and_it_starts_when_it_is_there(bench: Bench) -> None:

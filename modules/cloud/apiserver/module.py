@@ -20,6 +20,7 @@ from modules.cloud.apiserver.completeness import Completeness
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
 from modules.cloud.apiserver.fencing import check_fence
 from modules.cloud.apiserver.garbage_collector.collector import GarbageCollector
+from modules.cloud.apiserver.kubernetes_service import KubernetesService, keep_kubernetes_service, may_lack_service
 from modules.cloud.apiserver.loading import LoadedObjects
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.node_lifecycle import MONITOR_PERIOD
@@ -78,6 +79,7 @@ class ApiServer(Module):
         authority: the API server's certificate authority, PEM, which each namespace has as a ConfigMap; "" for none.
         collects: whether it empties namespaces that are deleted, and deletes the dependents of deleted owners;
             otherwise that is left to Kubernetes' own controllers.
+        service: where pods reach the API server, by the Service `kubernetes`; None: nowhere.
     """
 
     name: ClassVar[str] = api_messages.MODULE
@@ -96,8 +98,11 @@ class ApiServer(Module):
         index: RbacIndex | None = None,
         authority: str = "",
         collects: bool = True,
+        service: KubernetesService | None = None,
     ) -> None:
         super().__init__()
+        self._service = service
+        self._may_lack_service = False
         self._authority = authority
         self._may_lack_certificates = bool(authority)
         """Whether a namespace may lack the ConfigMap with it."""
@@ -285,6 +290,7 @@ class ApiServer(Module):
         self._history = WatchHistory(self._cluster.storage, stored)
         self._transactions.attempt(partial(make_system_objects, self._cluster, self._namespaces))
         self._transactions.attempt(self._cluster.address_services)
+        self._keep_service(repairs=True)
         for definition in self._definitions:
             self._define(definition)
         if self._manifests is not None:
@@ -352,7 +358,7 @@ class ApiServer(Module):
         self._cluster.storage.undo(changes, version)
         self._rolled_back(changes, ())
         self._full_until = self.clock.monotonic() + FULL_SECONDS
-        self._may_place = self._may_lack_accounts = self._may_lack_certificates = True
+        self._may_place = self._may_lack_accounts = self._may_lack_certificates = self._may_lack_service = True
         if self._manifests is not None:
             self._manifests.reset()
 
@@ -415,8 +421,8 @@ class ApiServer(Module):
                 self._transact(_nothing)
 
     def _make_accounts(self) -> None:
-        """Make the service accounts and the ConfigMaps that namespaces lack. Like `_place`, it acts on changes of this
-        cloudcore only.
+        """Make the service accounts and the ConfigMaps that namespaces lack, and the Service `kubernetes`. Like
+        `_place`, it acts on changes of this cloudcore only.
         """
         if self._may_lack_accounts:
             self._may_lack_accounts = False
@@ -425,6 +431,16 @@ class ApiServer(Module):
             self._may_lack_certificates = False
             keep = partial(keep_root_certificates, self._cluster, self._authority, repairs=self._collector is not None)
             self._transactions.attempt(keep)
+        if self._may_lack_service and self._service is not None:
+            self._may_lack_service = False
+            self._keep_service(repairs=False)
+
+    def _keep_service(self, *, repairs: bool) -> None:
+        """Make the Service `kubernetes`, unless another Service has its address."""
+        try:
+            self._transactions.attempt(partial(keep_kubernetes_service, self._cluster, self._service, repairs=repairs))
+        except ApiError as error:
+            _log.warning("pods do not reach the API server by the Service kubernetes: %s", error)
 
     def _aggregate_roles(self) -> None:
         """Give aggregated ClusterRoles the rules of the ones that they select. Like `_place`, for own changes only."""
@@ -445,6 +461,7 @@ class ApiServer(Module):
             self._may_place = self._may_place or makes_room(event)
             self._may_lack_accounts = self._may_lack_accounts or may_lack_account(event)
             self._may_lack_certificates = self._may_lack_certificates or may_lack_certificate(event)
+            self._may_lack_service = self._may_lack_service or may_lack_service(event)
             self._may_aggregate = self._may_aggregate or event.key.kind == CLUSTER_ROLE
             if event.key.kind == _NODE and event.type is not EventType.DELETED:
                 self._changed_nodes.add(event.key.name)

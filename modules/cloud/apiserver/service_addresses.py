@@ -24,7 +24,7 @@ _WITH_PORTS: Final = ("NodePort", "LoadBalancer")
 _OF_ADDRESSES: Final = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")
 _MOST_ADDRESSES: Final = 1 << 16
 """Addresses of a larger range (an IPv6 one) that are given out, as by kube-apiserver's bitmap."""
-_FAMILY: Final = {4: "IPv4", 6: "IPv6"}
+FAMILY: Final = {4: "IPv4", 6: "IPv6"}
 _OTHER: Final = {"IPv4": "IPv6", "IPv6": "IPv4"}
 
 _Network = IPv4Network | IPv6Network
@@ -51,7 +51,7 @@ def service_ranges(networks: str = DEFAULT_RANGE, ports: str = DEFAULT_PORTS) ->
     found: dict[str, _Network] = {}
     for text in networks.split(","):
         network = ip_network(text.strip())
-        if found.setdefault(_FAMILY[network.version], network) is not network:
+        if found.setdefault(FAMILY[network.version], network) is not network:
             raise ValueError(f"{networks}: two ranges are one for IPv4 and one for IPv6")
         if network.num_addresses < 8:
             raise ValueError(f"{text}: a range of Services has 8 addresses or more")
@@ -152,7 +152,7 @@ def _with_families(name: str, given: JsonObject, ranges: ServiceRanges) -> JsonO
     elif policy == "RequireDualStack" and len(ranges.networks) == 1 and not is_loose:
         raise _invalid(name, "spec.ipFamilyPolicy", policy, "this cluster is not configured for dual-stack services")
     others = [address for address in addresses[len(families) :] if address != HEADLESS]
-    families += [_FAMILY[ip_address(address).version] for address in others]
+    families += [FAMILY[ip_address(address).version] for address in others]
     families = families or [next(iter(ranges.networks))]
     if policy != "SingleStack" and len(families) == 1 and (is_loose or len(ranges.networks) > 1):
         families.append(_OTHER[families[0]])

@@ -11,7 +11,11 @@ from modules.edge.edgemesh.tables import Address, PortTable, cluster_ips
 WAIT_SECONDS: Final = 10.0
 """Longest wait of a container's start for the Services of the node's store; then it is tried again later."""
 API_SERVER: Final = ServiceKey("default", "kubernetes")
-"""It gets no variables: KubeEdge's edgemesh-agent and others take them for a node in the cloud."""
+"""The Service of the API server, whose variables the containers of all namespaces have."""
+_OF_CLIENTS: Final = "KUBERNETES_SERVICE_"
+"""How its variables begin. Clients of the API server read these; of `KUBERNETES_PORT` and its likes KubeEdge's
+edgemesh-agent concludes that it is in the cloud.
+"""
 
 Reach = Callable[[PortTable], Address | None]
 """Returns where programs of the node reach a port; None where nothing carries connections."""
@@ -33,19 +37,46 @@ class ServiceLinks:
         self._services, self._tables, self._reach = services, tables, reach
         self._ready.set()
 
-    def variables(self, namespace: str) -> dict[str, str]:
-        """Return the variables of a namespace's Services. Blocks; any thread.
+    def variables(self, namespace: str, enabled: bool = True) -> dict[str, str]:
+        """Return the variables of a namespace's Services, and of the API server's. Blocks; any thread.
+
+        Args:
+            namespace: of the pod.
+            enabled: its `enableServiceLinks`; without it only the API server's.
 
         Raises:
             ConfigError: the store is not read yet.
         """
         if not self._ready.wait(WAIT_SECONDS):
             raise ConfigError("set the variables of Services", namespace, "they are not read yet", retryable=True)
-        found: dict[str, str] = {}
-        for key, service in sorted(self._services.items(), key=lambda each: each[0]):
-            if key.namespace == namespace and key != API_SERVER:
-                found.update(variables(service, self._tables.get(key, ()), self._reach))
+        services, tables = self._services, self._tables
+        found = dict(api_server_variables(services.get(API_SERVER), tables.get(API_SERVER, ()), self._reach))
+        for key, service in sorted(services.items(), key=lambda each: each[0]):
+            if enabled and key.namespace == namespace and key != API_SERVER:
+                found.update(variables(service, tables.get(key, ()), self._reach))
         return found
+
+
+def api_server_variables(
+    service: Service | None, tables: Sequence[PortTable], reach: Reach
+) -> Iterator[tuple[str, str]]:
+    """Yield the variables by which clients find the API server: none while it has no endpoints. Pure.
+
+    Args:
+        service: the Service `kubernetes`; None if there is none.
+        tables: of its ports.
+        reach: where programs of the node reach them. Where that is not the ClusterIP, it is an endpoint itself: other
+            addresses are not in the API server's certificate.
+    """
+    if service is None or not any(each.inside.endpoints for each in tables):
+        return
+
+    def certified(table: PortTable) -> Address | None:
+        found = reach(table)
+        is_own = not table.inside.endpoints or (found is not None and found[0] in table.addresses)
+        return found if is_own else table.inside.endpoints[0]
+
+    yield from (each for each in variables(service, tables, certified) if each[0].startswith(_OF_CLIENTS))
 
 
 def variables(service: Service, tables: Sequence[PortTable], reach: Reach) -> Iterator[tuple[str, str]]:

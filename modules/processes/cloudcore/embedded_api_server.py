@@ -7,6 +7,7 @@ from modules.cloud.apiserver.admission.chain import PLUGINS, PLUGINS_WITH_TOKENS
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.completeness import Completeness
 from modules.cloud.apiserver.embedded_kube_api import EmbeddedKubeApi
+from modules.cloud.apiserver.kubernetes_service import KubernetesService
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.module import ApiServer
 from modules.cloud.apiserver.service_addresses import service_ranges
@@ -38,7 +39,8 @@ class EmbeddedApiServer:
         turn: held during transactions, by all users of the database.
         room: on the database's disk, for all of them.
         counters: of its requests and its transactions.
-        authority: the certificate authority, PEM, if pods reach the API server; "" if not.
+        authority: the certificate authority, PEM, if pods have tokens for the API server; "" if not.
+        service: where pods reach the API server; None: nowhere.
 
     Raises:
         DatabaseError: the database cannot be used.
@@ -55,6 +57,7 @@ class EmbeddedApiServer:
         room: Room,
         *,
         authority: str,
+        service: KubernetesService | None,
     ) -> None:
         meter = counters.meter(api_messages.MODULE, clock)
         self.database = Database(config.database_url, known.own, turn=turn, meter=meter, room=room)
@@ -83,7 +86,10 @@ class EmbeddedApiServer:
         parts = cluster, self.database, manifests, definitions, counters.refusals, api.subscriptions
         has_controllers = config.controllers == "embedded"
         own = (config.lease.namespace,)
-        hive.add(ApiServer, *parts, namespaces=own, index=self.rbac, authority=authority, collects=has_controllers)
+        hive.add(
+            ApiServer, *parts, namespaces=own, index=self.rbac, authority=authority, collects=has_controllers,
+            service=service,
+        )  # fmt: skip
         if has_controllers:
             counters.work = WorkMeter(clock.monotonic)
             hive.add(Controllers, api.subscriptions, known, counters.work, may_be_several=self.database.shared)

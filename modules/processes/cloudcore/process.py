@@ -18,7 +18,9 @@ from beehive.names import ModuleName
 from beehive.runtime import Threads
 from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb
+from modules.cloud.apiserver.kubernetes_service import KubernetesService, kubernetes_service
 from modules.cloud.apiserver.manifest_directory import check_directory
+from modules.cloud.apiserver.service_addresses import service_ranges
 from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.client.calls import ApiCall
 from modules.cloud.cloudhub.dispatcher import Dispatcher
@@ -54,6 +56,7 @@ from modules.processes.cloudcore.health_server import HealthServer
 from modules.processes.cloudcore.router_parts import other_cloudcores, rest_listener
 from modules.processes.cloudcore.stream_parts import stream_listener, tunnel_server
 from modules.processes.common.exit_codes import ExitCode
+from modules.processes.common.loopback import is_loopback
 from modules.processes.common.memory import MemoryTrimmer, set_up_malloc
 from modules.processes.common.service_manager import ServiceManager, Watch, dead_modules
 from modules.processes.common.shutdown import Shutdown
@@ -155,14 +158,14 @@ class CloudCore:
         name = f"{socket.gethostname()[:_HOST_CHARACTERS]}-{clock.new_id()}"
         refusals, known, self._identities = Refusals(clock), KnownCloudcores(name), KnownIdentities(clock)
         self._counters = counters = Counters(refusals, known)
-        turn, room = Turns(), Room(file_of(config.database_url))
+        turn, room, service = Turns(), Room(file_of(config.database_url)), _kubernetes_service(config)
         self._databases: list[Database] = []
-        self._authority = self._open_authority(config.tls) if config.tls else None
+        self._authority = self._open_authority(config.tls, service.names if service else ()) if config.tls else None
         ca_pem = self._authority.pem if self._authority is not None else ""
         if selected is None:
             server = EmbeddedApiServer(
                 self.hive, config, known, clock, counters, turn, room,
-                authority=ca_pem if config.secure_port is not None and config.tokens.mounted else "",
+                authority=ca_pem if config.secure_port is not None and config.tokens.mounted else "", service=service,
             )  # fmt: skip
             self._databases.append(server.database)
             cluster, rbac = server.cluster, server.rbac
@@ -306,11 +309,11 @@ class CloudCore:
             for database in self._databases:
                 database.close()
 
-    def _open_authority(self, tls: TlsConfig) -> "Authority":
+    def _open_authority(self, tls: TlsConfig, names: tuple[str, ...]) -> "Authority":
         from modules.cloud.cloudhub.certificates import authority_files  # noqa: PLC0415 - cryptography is 17 MB
 
         files = authority_files.AuthorityFiles(tls.directory)
-        return authority_files.open_authority(files, tls.names, self._clock.now())
+        return authority_files.open_authority(files, (*tls.names, *names), self._clock.now())
 
     def _add_registrar(self) -> None:
         """With TLS, add the registrar, and set the websocket's context."""
@@ -392,6 +395,15 @@ def _selected(config: CloudCoreConfig) -> "Selected | None":
     if config.kubeconfig is None:
         return reading.in_cluster(os.environ)
     return reading.load([config.kubeconfig]).select(config.context)
+
+
+def _kubernetes_service(config: CloudCoreConfig) -> KubernetesService | None:
+    """Return where pods reach the embedded API server; None where only this machine does, or the port is not known."""
+    is_remote = config.kubeconfig is not None or config.in_cluster
+    if is_remote or not config.secure_port or config.tls is None or is_loopback(config.bind_address):
+        return None
+    ranges = service_ranges(config.service_cluster_ip_range, config.service_node_port_range)
+    return kubernetes_service(config.tls.names, config.secure_port, ranges)
 
 
 def _remote(selected: "Selected", config: CloudCoreConfig, counters: Counters) -> RemoteCluster:

@@ -232,7 +232,7 @@ def _add_edged(
     snapshots: Snapshots,
     tracing: Tracing,
     local: Mapping[str, Callable[..., Any]],
-    links: Callable[[str], Mapping[str, str]] | None,
+    links: Callable[[str, bool], Mapping[str, str]] | None,
 ) -> None:
     settings = edged_settings(config)
     cgroups = _open_cgroups(settings)

@@ -9,7 +9,7 @@ import pytest
 
 from edged.errors import ConfigError
 from modules.edge.edgemesh import links
-from modules.edge.edgemesh.backends import MeshBackend
+from modules.edge.edgemesh.backends import BackendPort, MeshBackend
 from modules.edge.edgemesh.links import API_SERVER, ServiceLinks, variables
 from modules.edge.edgemesh.objects import Service, ServiceKey
 from modules.edge.edgemesh.selection import EndpointSelector, Here
@@ -79,7 +79,30 @@ def test_a_container_waits_until_services_are_read_and_gets_those_of_its_namespa
     waiting.join()
     assert {name.partition("_")[0] for name in found[0]} == {"WEB"}
     assert made.variables("other")["DB_SERVICE_HOST"] == "10.96.0.2"
-    assert made.variables("third") == {}
+    assert made.variables("other", enabled=False) == made.variables("third") == {}
+
+
+def test_all_containers_find_the_api_server_where_there_is_one() -> None:
+    """In all namespaces, also without links; nothing looks like a node of a cluster to KubeEdge's edgemesh-agent."""
+    given = service("kubernetes", ports=[{"name": "https", "port": 443, "targetPort": 6443}])
+    backend = MeshBackend("192.0.2.10", (BackendPort("https", "TCP", 6443),))
+    behind = list(port_tables(given, [backend], EndpointSelector(Here(NODE))))
+    for at, host, port in (
+        (("10.96.0.1", 443), "10.96.0.1", "443"),
+        (("127.96.1.2", 20_443), "192.0.2.10", "6443"),  # the proxy's address is not in the certificate
+        (None, "192.0.2.10", "6443"),
+    ):
+
+        def reach(_table: PortTable, at: Address | None = at) -> Address | None:
+            return at
+
+        made = ServiceLinks()
+        made.open({API_SERVER: given}, {API_SERVER: behind}, reach)
+        expected = {f"KUBERNETES_SERVICE_{name}": port for name in ("PORT", "PORT_HTTPS")}
+        expected["KUBERNETES_SERVICE_HOST"] = host
+        assert made.variables("other") == made.variables("default", enabled=False) == expected
+        made.open({API_SERVER: given}, {API_SERVER: tables(given)}, reach)
+        assert made.variables("default") == {}, "it has no endpoints"
 
 
 def test_a_container_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,125 @@
+"""The Service `kubernetes` in the namespace `default`, by which pods reach the API server, with its Endpoints and
+EndpointSlice (kube-apiserver 1.32, `pkg/controlplane/controller/kubernetesservice` and `pkg/controlplane/reconcilers`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from ipaddress import ip_address
+from typing import Final, NamedTuple
+
+from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of
+from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.service_addresses import FAMILY, ServiceRanges
+from modules.cloud.storage.object_storage import EventType, ObjectEvent
+
+_NAME: Final = "kubernetes"
+_NAMESPACE: Final = "default"
+_PORT: Final = 443
+_PORT_NAME: Final = "https"
+_LABELS: Final = {"component": "apiserver", "provider": "kubernetes"}
+_KEYS: Final = tuple(ObjectKey(kind, _NAMESPACE, _NAME) for kind in ("Service", "Endpoints", "EndpointSlice"))
+_DOMAIN: Final = "cluster.local"
+
+
+class KubernetesService(NamedTuple):
+    """Where pods reach the API server."""
+
+    cluster_ip: str
+    """The first address of the range of Services."""
+    family: str
+    addresses: tuple[str, ...]
+    """Of the cloud."""
+    port: int
+    """There, of the Kubernetes API over HTTPS."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that the API server's certificate needs."""
+        within = (_NAME, f"{_NAME}.{_NAMESPACE}", f"{_NAME}.{_NAMESPACE}.svc", f"{_NAME}.{_NAMESPACE}.svc.{_DOMAIN}")
+        return (*within, self.cluster_ip)
+
+
+def kubernetes_service(names: Iterable[str], port: int, ranges: ServiceRanges) -> KubernetesService | None:
+    """Return where pods reach an API server; None where none of its addresses leads to it from other machines.
+
+    Args:
+        names: addresses and DNS names of the cloud.
+        port: of the Kubernetes API over HTTPS.
+        ranges: of the addresses of Services, of which the first range decides on the family.
+    """
+    family, network = next(iter(ranges.networks.items()))
+    addresses = tuple(dict.fromkeys(name for name in names if _is_reachable(name, family)))
+    return KubernetesService(str(network[1]), family, addresses, port) if addresses else None
+
+
+def may_lack_service(event: ObjectEvent) -> bool:
+    """Return whether the Service, or where it leads, is gone after a change."""
+    return event.type is EventType.DELETED and event.key in _KEYS
+
+
+def keep_kubernetes_service(cluster: Cluster, service: KubernetesService | None, *, repairs: bool) -> None:
+    """Make what is missing.
+
+    Args:
+        cluster: the objects.
+        service: where pods reach the API server; None: nowhere, and one that an earlier start has made is deleted.
+        repairs: whether what leads elsewhere is changed. With several cloudcores the one that starts last does it.
+    """
+    if service is None:
+        found = cluster.storage.find(_KEYS[0])
+        if repairs and found is not None and _LABELS.items() <= (found["metadata"].get("labels") or {}).items():
+            for key in _KEYS:
+                if cluster.storage.find(key) is not None:
+                    cluster.delete(key)
+        return
+    for wanted in _objects(service):
+        live = cluster.storage.find(key_of(wanted))
+        if live is None:
+            cluster.create(wanted)
+        elif repairs:
+            own = {**live, **{name: value for name, value in wanted.items() if name not in ("metadata", "spec")}}
+            if "spec" in wanted:
+                own["spec"] = {**live["spec"], "ports": wanted["spec"]["ports"]}
+            if own != live:
+                cluster.replace(own)
+
+
+def _objects(service: KubernetesService) -> Iterator[JsonObject]:
+    port = {"name": _PORT_NAME, "port": service.port, "protocol": "TCP"}
+    metadata = {"name": _NAME, "namespace": _NAMESPACE}
+    yield {
+        "kind": "Service",
+        "apiVersion": "v1",
+        "metadata": {**metadata, "labels": {**_LABELS}},
+        "spec": {
+            "clusterIP": service.cluster_ip,
+            "ports": [{"name": _PORT_NAME, "port": _PORT, "protocol": "TCP", "targetPort": service.port}],
+            "sessionAffinity": "None",
+            "type": "ClusterIP",
+        },
+    }
+    yield {
+        "kind": "Endpoints",
+        "apiVersion": "v1",
+        "metadata": {**metadata, "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}},
+        "subsets": [{"addresses": [{"ip": address} for address in service.addresses], "ports": [port]}],
+    }
+    yield {
+        "kind": "EndpointSlice",
+        "apiVersion": "discovery.k8s.io/v1",
+        "metadata": {**metadata, "labels": {"kubernetes.io/service-name": _NAME}},
+        "addressType": service.family,
+        "endpoints": [{"addresses": [address], "conditions": {"ready": True}} for address in service.addresses],
+        "ports": [port],
+    }
+
+
+def _is_reachable(name: str, family: str) -> bool:
+    """Return whether a name is an address of a family at which others may reach a machine."""
+    try:
+        address = ip_address(name)
+    except ValueError:
+        return False
+    unusable = address.is_loopback or address.is_unspecified or address.is_link_local or address.is_multicast
+    return FAMILY[address.version] == family and not unusable
