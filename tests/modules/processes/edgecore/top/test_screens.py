@@ -254,30 +254,31 @@ def test_a_long_log_is_bounded_and_does_not_run_ahead() -> None:
     play(scenario)
 
 
-@pytest.mark.parametrize(
-    ("key", "title", "text"),
-    [
-        ("d", "pod default/crasher", "CrashLoopBackOff"),
-        ("y", "pod default/crasher", "name: crasher"),
-        ("x", "what happened to default/crasher", "pod default/crasher: waits here"),
-        ("e", "events of default/crasher", "no events"),
-        ("E", "events of this node", "no events"),
-        ("w", "what waits, and why", "default/crasher"),
-        ("question_mark", "help", "explanation"),
-    ],
+CLOSER = (
+    ("d", "pod default/crasher", "CrashLoopBackOff"),
+    ("y", "pod default/crasher", "name: crasher"),
+    ("x", "what happened to default/crasher", "pod default/crasher: waits here"),
+    ("e", "events of default/crasher", "no events"),
+    ("E", "events of this node", "no events"),
+    ("w", "what waits, and why", "default/crasher"),
+    ("question_mark", "help", "explanation"),
 )
-def test_what_one_looks_at_closer(key: str, title: str, text: str) -> None:
+"""Keys, with the title and some words of what each shows."""
+
+
+def test_what_one_looks_at_closer() -> None:
     """And back, by either key."""
 
     async def scenario(screens: Screens) -> None:
         await screens.give(PODS)
-        await screens.press(key)
-        assert (isinstance(screens.screen, TextScreen), screens.text(".title")) == (True, title)
-        await screens.until(lambda: text in screens.log(), text)
-        await screens.press("j", "G", "space", "q")
-        assert isinstance(screens.screen, PodsScreen)
-        await screens.press(key, "escape")
-        assert isinstance(screens.screen, PodsScreen)
+        for key, title, text in CLOSER:
+            await screens.press(key)
+            assert (isinstance(screens.screen, TextScreen), screens.text(".title")) == (True, title)
+            await screens.until(lambda words=text: words in screens.log(), text)  # type: ignore[misc]
+            await screens.press("j", "G", "space", "q")
+            assert isinstance(screens.screen, PodsScreen)
+            await screens.press(key, "escape")
+            assert isinstance(screens.screen, PodsScreen)
 
     play(scenario)
 
