@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from modules.page.nodes import conditions_of
 from modules.tools.fleet.rows import LONGEST, FleetPodRow, pod_row
 from modules.tools.kubectl.rest import RestClient, path_of
 from modules.tools.kubectl.session import Session
@@ -15,7 +16,6 @@ from modules.tools.why.pods import Answer, explain
 _LOG_LINES: Final = 500
 _LOG_BYTES: Final = 256 * 1024
 _STATES: Final = ("waiting", "running", "terminated")
-_CONDITION: Final = ("type", "status", "reason", "message", "lastTransitionTime")
 _MOST_EVENTS: Final = 100
 
 
@@ -73,12 +73,11 @@ class PodStories:
             KubectlError: there is no such pod, or no server answers.
         """
         facts = pod_facts(Session(self._program, self._client, namespace), namespace, name, now)
-        conditions = objects_at(facts.pod, "status.conditions")
         return PodStory(
             row=pod_row(facts.pod),
             answer=explain(facts),
             containers=[*_containers(facts.pod, "initContainers"), *_containers(facts.pod, "containers")],
-            conditions=[{key: text_at(each, key)[:LONGEST] for key in _CONDITION} for each in conditions],
+            conditions=conditions_of(facts.pod),
             events=[_event(each) for each in facts.events[-_MOST_EVENTS:]],
             now=now,
         )

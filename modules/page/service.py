@@ -1,10 +1,10 @@
-"""The HTTP service of the page: its files and its sessions; the API is `FleetApi`'s."""
+"""The HTTP service of the page: its files and its sessions; a `PageApi` answers its questions."""
 
 import hashlib
 from collections.abc import Sequence
 from http import HTTPStatus
 from importlib import resources
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -13,7 +13,6 @@ from beehive.errors import BeehiveError
 from beehive.http.errors import HttpStatusError
 from beehive.http.request import Request
 from beehive.http.responses import Response, json, text
-from modules.page.api import FleetApi
 from modules.page.guard import Guard, guarded
 from modules.page.sessions import Sessions
 from modules.tools.kubectl.errors import KubectlError, StatusError
@@ -36,6 +35,16 @@ class SessionKey(msgspec.Struct, frozen=True):
     key: str
 
 
+class PageApi(Protocol):
+    """Answers the questions of a page: `FleetApi`, or `NodeApi` on a node."""
+
+    def serve(self, request: Request, parts: Sequence[str]) -> Response:
+        """Return the answer to a GET; `parts` are of its path, below `/page/v1`."""
+
+    def close(self) -> None:
+        """Release what it holds."""
+
+
 class PageService:
     """Serves the page (`HttpService`).
 
@@ -46,10 +55,12 @@ class PageService:
         sessions: tokens and keys.
         hosts: the server's own names with its port.
         api: answers the questions of the page.
+        command: prints another address: `cloudcore page`.
     """
 
-    def __init__(self, sessions: Sessions, hosts: Sequence[str], api: FleetApi) -> None:
+    def __init__(self, sessions: Sessions, hosts: Sequence[str], api: PageApi, command: str) -> None:
         self._sessions = sessions
+        self._command = command
         self._guard = Guard(hosts)
         self._api = api
         self._files = _files()
@@ -90,7 +101,7 @@ class PageService:
             return self._session(request)
         credentials = request.header("authorization")
         if not credentials.startswith(_BEARER) or not self._sessions.is_valid(credentials.removeprefix(_BEARER)):
-            raise HttpStatusError(401, "the session has ended", hint="`cloudcore page` prints a new address")
+            raise HttpStatusError(401, "the session has ended", hint=f"`{self._command}` prints a new address")
         _only(request, _GET)
         return self._api.serve(request, parts)
 
@@ -107,7 +118,7 @@ class PageService:
             raise HttpStatusError(400, "the body is not a token") from error
         key = self._sessions.exchange(token)
         if not key:
-            hint = "`cloudcore page` prints a new address; each can be opened once, within a minute"
+            hint = f"`{self._command}` prints a new address; each can be opened once, within a minute"
             raise HttpStatusError(401, "the address was used, or is too old", hint=hint)
         return json(msgspec.json.encode(SessionKey(key)))
 

@@ -1,10 +1,12 @@
 // The pages of the devices: which are silent or not as desired, and what does one report?
 
-import { path } from "./api.js";
+import { ask, path } from "./api.js";
 import { h } from "./dom.js";
-import { command, conditions, mark, panel } from "./parts.js";
+import { steps, valuesTable } from "./history.js";
+import { command, conditions, mark, panel, program } from "./parts.js";
 import { count, plain, since } from "./words.js";
 
+const ON_NODE = "edgecore";
 const MARKS = { "as desired": "good", invalid: "bad", offline: "bad", unhealthy: "bad", "not as desired": "warn", overdue: "warn" };
 const TWINS = { "as desired": "good", "another value is reported": "warn", "not confirmed": "warn" };
 
@@ -31,8 +33,8 @@ function table(rows) {
 }
 
 function group(each) {
-  const link = each.state ? `${each.state}${each.state === "away" && each.since ? ` for ${since(each.since)}` : ""}` : "";
-  return panel(each.node ? plain(each.node) : "No node", [each.state ? [mark(each.state), " "] : "", link], table(each.rows));
+  const link = each.state && program !== ON_NODE ? `${each.state}${each.state === "away" && each.since ? ` for ${since(each.since)}` : ""}` : "";
+  return panel(each.node ? plain(each.node) : "No node", [link ? [mark(each.state), " "] : "", link], table(each.rows));
 }
 
 /** Return the page of the devices; `go` changes the query. */
@@ -46,30 +48,46 @@ export function devices(answer, query, go) {
     answer.groups.length ? answer.groups.map(group) : h("p", { class: "empty quiet" }, none),
     answer.more ? h("p", { class: "empty quiet" }, `${count(answer.more, "more device")}: search for more words`) : null,
     answer.is_cut ? h("p", { class: "empty quiet" }, "There are more devices, which the page does not read.") : null,
-    h("div", { class: "same" }, h("span", { class: "quiet" }, "The same in a terminal: "), command("cloudcore get devices,devicestatuses -A")),
+    h("div", { class: "same" }, h("span", { class: "quiet" }, "The same in a terminal: "), command(program === ON_NODE ? "edgecore devices list" : "cloudcore get devices,devicestatuses -A")),
   ];
 }
 
-function twinRow(twin) {
+function twinRow(twin, read) {
   const confirmed = twin.observed_at ? h("div", { class: "quiet" }, `confirmed ${twin.observed === twin.desired ? "" : `${plain(twin.observed)} `}${age(twin.observed_at)}`) : null;
   return h("tr", { key: twin.name },
     h("td", {}, plain(twin.name), h("div", { class: "quiet" }, [twin.type, twin.access].filter(Boolean).map(plain).join(" · "))),
     h("td", {}, value(twin.desired, twin.unit), confirmed), h("td", {}, reported(twin), h("div", { class: "quiet" }, age(twin.reported_at))),
-    h("td", {}, twin.agrees ? [TWINS[twin.agrees] ? [mark(TWINS[twin.agrees]), " "] : "", plain(twin.agrees)] : h("span", { class: "quiet" }, "nothing is desired")));
+    h("td", {}, twin.agrees ? [TWINS[twin.agrees] ? [mark(TWINS[twin.agrees]), " "] : "", plain(twin.agrees)] : h("span", { class: "quiet" }, "nothing is desired")),
+    h("td", {}, h("button", { type: "button", "aria-label": `History of ${plain(twin.name)}`, onclick: () => read(twin.name) }, "Read")));
 }
 
-/** Return the page of a device. */
-export function device(story) {
+async function readHistory(row, name, histories, paint) {
+  try {
+    histories.set(name, await ask(["history", row.namespace, row.name, name].map(encodeURIComponent).join("/")));
+  } catch (error) {
+    histories.set(name, { values: [], kept: `The history cannot be read: ${error.message}` });
+  }
+  paint();
+}
+
+function historyPanel(name, history, unit) {
+  return panel(`History of ${plain(name)}`, plain(history.kept), history.values.length ? [steps(history), valuesTable(history, unit)] : h("p", { class: "empty quiet" }, "No value is kept."));
+}
+
+/** Return the page of a device. `histories` has the histories that were asked for, by property. */
+export function device(story, histories, paint) {
+  const read = (name) => readHistory(story.row, name, histories, paint), units = new Map(story.twins.map((each) => [each.name, each.unit]));
   const { row } = story, old = row.state === "node away";
   return [
     h("div", { class: "lead" }, h("h1", { id: "sentence" }, plain(story.sentence)),
-      h("p", { class: "quiet" }, row.node ? ["on ", h("a", { href: path("nodes", row.node) }, plain(row.node)), story.node_state ? `, ${story.node_state}` : ""] : "without a node",
+      h("p", { class: "quiet" }, row.node ? ["on ", h("a", { href: path("nodes", row.node) }, plain(row.node)), story.node_state && program !== ON_NODE ? `, ${story.node_state}` : ""] : "without a node",
         row.model ? ` · model ${plain(row.model)}` : "", story.protocol ? ` · protocol ${plain(story.protocol)}` : "",
         ` · reported state: ${plain(story.reported_state) || "none"}`, story.last_online ? ` · last online ${plain(story.last_online)}` : "")),
-    panel("Properties", old ? "as its node reported last" : "times by the clock of its node", story.twins.length ? h("table", { class: old ? "devices quiet" : "devices" }, head("property", "desired", "reported", "does it have it?"), h("tbody", {}, story.twins.map(twinRow)))
+    panel("Properties", old ? "as its node reported last" : "times by the clock of its node", story.twins.length ? h("table", { class: old ? "devices quiet" : "devices" }, head("property", "desired", "reported", "does it have it?", "history"), h("tbody", {}, story.twins.map((twin) => twinRow(twin, read))))
       : h("p", { class: "empty quiet" }, "The Device has no properties."), story.more ? h("p", { class: "empty quiet" }, `and ${story.more} more`) : null),
-    panel("Conditions", "", conditions(story.conditions)),
-    h("div", { class: "same" }, h("span", { class: "quiet" }, "The same in a terminal: "), command(`cloudcore describe devicestatus ${row.name} -n ${row.namespace}`)),
+    [...histories].map(([name, history]) => historyPanel(name, history, units.get(name))),
+    story.conditions.length ? panel("Conditions", "", conditions(story.conditions)) : null,
+    h("div", { class: "same" }, h("span", { class: "quiet" }, "The same in a terminal: "), command(program === ON_NODE ? `edgecore devices get ${row.namespace}/${row.name}` : `cloudcore describe devicestatus ${row.name} -n ${row.namespace}`)),
     h("div", { class: "same" }, h("span", { class: "quiet" }, "Where a desired value is, on its node: "), command(`edgecore trace explain device ${row.namespace}/${row.name}`)),
   ];
 }

@@ -4,8 +4,8 @@ import { ask, Refused, signIn, tokenOfAddress } from "./api.js";
 import { device, devices } from "./devices.js";
 import { h, render } from "./dom.js";
 import { fleet } from "./fleet.js";
-import { node } from "./node.js";
-import { command } from "./parts.js";
+import { node, ownNode } from "./node.js";
+import { setProgram } from "./parts.js";
 import { pod } from "./pod.js";
 import { pods } from "./pods.js";
 import { rollouts } from "./rollouts.js";
@@ -13,12 +13,18 @@ import { duration, now, plain, setNow } from "./words.js";
 
 const PERIOD = 1000;
 const SLOW = 3000;
-const TABS = [["Fleet", "/page/"], ["Pods", "/page/pods"], ["Rollouts", "/page/rollouts"], ["Devices", "/page/devices"]];
+const FLEET = [["Fleet", "/page/"], ["Pods", "/page/pods"], ["Rollouts", "/page/rollouts"], ["Devices", "/page/devices"]];
+const NODE = [["Node", "/page/"], ["Pods", "/page/pods"], ["Devices", "/page/devices"]];
 const content = document.getElementById("content");
 const state = { rows: new Map(), head: {}, version: 0, isRead: false, query: "", trouble: "", asOf: 0, failed: 0, story: null, logs: new Map(), paint, about: {} };
 let timer = 0, turn = 0, said = "";
 
 function parts() { return location.pathname.split("/").filter(Boolean).slice(1).map(decodeURIComponent); }
+
+/** The pages of a fleet, or of the one node whose server this is. */
+function tabs() { return state.about.node ? NODE : FLEET; }
+
+function isFleet() { return !parts()[0] && !state.about.node; }
 
 /** Change the search of this page; it is in the address, so that a link can be sent. */
 function search(query) {
@@ -29,12 +35,13 @@ function search(query) {
 
 function view() {
   const [page, ...rest] = parts();
-  if (state.wrong) return h("div", { class: "lead" }, h("h1", { id: "sentence" }, plain(state.wrong)), h("p", {}, h("a", { href: "/page/" }, "Fleet")));
-  if (!page) return fleet(state, search);
+  if (state.wrong) return h("div", { class: "lead" }, h("h1", { id: "sentence" }, plain(state.wrong)), h("p", {}, h("a", { href: "/page/" }, tabs()[0][0])));
+  if (isFleet()) return fleet(state, search);
   if (!state.story) return h("p", { class: "quiet lead" }, "reading");
+  if (state.about.node && (!page || page === "nodes")) return ownNode(state.story);
   if (page === "nodes") return node(state.story);
   if (page === "rollouts") return rollouts(state.story);
-  if (page === "devices") return rest.length ? device(state.story) : devices(state.story, state.query, search);
+  if (page === "devices") return rest.length ? device(state.story, state.logs, paint) : devices(state.story, state.query, search);
   if (page === "pods" && rest.length) return pod(state.story, state.logs, paint);
   return pods(state.story, state.query, search);
 }
@@ -42,14 +49,14 @@ function view() {
 function paint() {
   render(content, [view()].flat(Infinity).filter(Boolean));
   const page = parts()[0];
-  render(document.getElementById("nav"), TABS.map(([label, href]) => h("a", { href, "aria-current": (["pods", "rollouts", "devices"].includes(page) ? page : "") === href.slice(6) ? "page" : null }, label)));
+  render(document.getElementById("nav"), tabs().map(([label, href]) => h("a", { href, "aria-current": (["pods", "rollouts", "devices"].includes(page) ? page : "") === href.slice(6) ? "page" : null }, label)));
   const late = state.failed ? `no answer for ${duration(now() - state.failed)}, trying again` : state.trouble ? `${plain(state.trouble)}${state.asOf ? ` · as of ${duration(now() - state.asOf)} ago` : ""}` : "live";
   render(document.getElementById("live"), [h("i", { class: late === "live" ? "" : "late" }), late]);
   document.body.classList.toggle("stale", late !== "live");
   const sentence = document.getElementById("sentence")?.textContent || "";
   document.title = sentence ? `${sentence} · edgecore` : "edgecore";
   const first = (state.head.findings || [])[0]?.sentence || "";
-  if (!page && first !== said) { said = first; document.getElementById("announce").textContent = plain(first); }
+  if (isFleet() && first !== said) { said = first; document.getElementById("announce").textContent = plain(first); }
 }
 
 async function readFleet() {
@@ -64,7 +71,7 @@ async function readFleet() {
 
 async function readStory() {
   const [page, ...rest] = parts(), encoded = rest.map(encodeURIComponent).join("/");
-  const asked = page === "nodes" ? `nodes/${encoded}` : page === "rollouts" ? page : rest.length ? `${page === "devices" ? page : "explain"}/${encoded}` : `${page === "devices" ? page : "pods"}?q=${encodeURIComponent(state.query)}`;
+  const asked = !page ? `nodes/${encodeURIComponent(state.about.node)}` : page === "nodes" ? `nodes/${encoded}` : page === "rollouts" ? page : rest.length ? `${page === "devices" ? page : "explain"}/${encoded}` : `${page === "devices" ? page : "pods"}?q=${encodeURIComponent(state.query)}`;
   const at = turn, story = await ask(asked);
   if (at === turn) {
     if (story.now) setNow(story.now);
@@ -75,7 +82,7 @@ async function readStory() {
 /** Ask once, paint, and ask again a little later; a hidden tab waits until it is looked at. */
 async function poll() {
   clearTimeout(timer);
-  const page = parts()[0];
+  const page = !isFleet();
   try {
     await (page ? readStory() : readFleet());
     Object.assign(state, { failed: 0, wrong: "" });
@@ -104,7 +111,7 @@ function turned() {
 }
 
 function ended(why) {
-  render(content, [h("div", { class: "lead" }, h("h1", { id: "sentence" }, "This page has no session."), h("p", {}, plain(why)), command("cloudcore page"))]);
+  render(content, [h("div", { class: "lead" }, h("h1", { id: "sentence" }, "This page has no session."), h("p", {}, plain(why)))]);
   render(document.getElementById("live"), ["signed out"]);
 }
 
@@ -117,7 +124,7 @@ function pressed(event) {
     return;
   }
   if (event.key === "/") { event.preventDefault(); document.getElementById("q")?.focus(); }
-  if (before === "g" && KEYS[event.key]) go(KEYS[event.key]);
+  if (before === "g" && tabs().some(([, href]) => href === KEYS[event.key])) go(KEYS[event.key]);
   before = event.key;
 }
 
@@ -155,6 +162,7 @@ async function begin() {
   } catch (error) {
     return ended(error.message);
   }
+  setProgram(state.about.program);
   render(document.getElementById("brand"), [plain(state.about.program), h("span", {}, plain(state.about.server))]);
   turned();
 }

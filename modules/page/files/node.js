@@ -36,6 +36,23 @@ export function node(story) {
   ];
 }
 
+/** Return the page of the node whose server this is. */
+export function ownNode(story) {
+  const rows = story.modules.map((each) => h("tr", { key: each.name }, h("td", {}, mark(each.state === "ready" ? "good" : "bad"), " ", plain(each.name)),
+    h("td", {}, plain(each.state), each.reason ? h("div", { class: "quiet" }, plain(each.reason)) : null), h("td", { class: "num" }, String(each.waiting)), h("td", { class: "num" }, String(each.restarts))));
+  return [
+    h("div", { class: "lead" }, h("h1", { id: "sentence" }, mark(story.link), " ", plain(story.sentence)),
+      h("p", { class: "quiet" }, "Said by the node itself; the cloud may know less.")),
+    panel("Pods", "", story.pods.length ? podTable(story.pods) : h("p", { class: "empty quiet" }, "This node has no pod.")),
+    h("div", { class: "cols even" },
+      panel("The node", "", h("table", {}, h("tbody", {}, Object.entries(story.facts).map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, plain(name)), h("td", {}, plain(value))))))),
+      panel("Modules of edgecore", "", h("table", {}, h("thead", {}, h("tr", {}, ["module", "state", "messages that wait", "restarts"].map((each) => h("th", { scope: "col" }, each)))), h("tbody", {}, rows)))),
+    panel("Conditions", "", conditions(story.conditions)),
+    h("div", { class: "same" }, h("span", { class: "quiet" }, "The same in a terminal: "), command("edgecore top")),
+    h("div", { class: "same" }, h("span", { class: "quiet" }, "What is wrong with this node: "), command("edgecore doctor")),
+  ];
+}
+
 function history(sessions) {
   if (!sessions.length) return h("p", { class: "empty quiet" }, "The link journal knows no connection of it.");
   return h("table", {}, h("thead", {}, h("tr", {}, ["from", "lasted", "address", "why it ended"].map((each) => h("th", { scope: "col" }, each)))),

@@ -50,6 +50,10 @@ export function sentence(parts, link) {
   return (parts || []).map((part) => (part.query ? h("a", { href: link(part.query) }, plain(part.text)) : plain(part.text)));
 }
 
+/** The command whose server this is; its verbs say the same as the pages. */
+export let program = "cloudcore";
+export function setProgram(name) { program = name; }
+
 /** A command with a button that copies it. */
 export function command(text) {
   const copy = (event) => {

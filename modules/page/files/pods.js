@@ -2,7 +2,7 @@
 
 import { path } from "./api.js";
 import { h } from "./dom.js";
-import { command, mark, panel } from "./parts.js";
+import { command, mark, panel, program } from "./parts.js";
 import { count, plain, seconds, since } from "./words.js";
 
 /** Return a table of pods. */
@@ -26,6 +26,6 @@ export function pods(answer, query, go) {
     h("div", { class: "tools plain" }, field),
     query ? found : groups.length ? groups : h("p", { class: "empty" }, mark("good"), " Every pod runs."),
     answer.more && !query ? h("p", { class: "empty quiet" }, `${count(answer.more, "more pod")} that ${answer.more === 1 ? "does" : "do"} not run`) : null,
-    h("div", { class: "same" }, h("span", { class: "quiet" }, "The same in a terminal: "), command("cloudcore get pods -A")),
+    h("div", { class: "same" }, h("span", { class: "quiet" }, "The same in a terminal: "), command(`${program} get pods -A`)),
   ];
 }

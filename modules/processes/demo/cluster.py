@@ -18,7 +18,7 @@ from beehive.files.removal import remove_tree
 from edged.cgroups.opening import machine_hierarchies
 from edged.volumes import KernelMounts, VolumeError, points_below
 from modules.apimachinery.kinds import JsonObject
-from modules.page.api import About
+from modules.page.api import About, fleet_api
 from modules.page.server import PageServer
 from modules.processes.cloudcore.control_client import Apply, ControlClient, Get
 from modules.processes.cloudcore.page_command import ControlLinks
@@ -122,7 +122,8 @@ class DemoCluster:
         """
         if self._page is None:
             links, about = ControlLinks(ControlClient(self.socket)), About(str(self.socket), VERSION, "cloudcore")
-            self._page = PageServer(RestClient(self.socket), links, self._events.clock, about)
+            api = fleet_api(RestClient(self.socket), links, self._events.clock, about)
+            self._page = PageServer(api, self._events.clock, about.program)
         return self._page.address()
 
     def logs(self) -> list[str]:

@@ -13,6 +13,7 @@ from modules.processes.edgecore import (
     doctor,
     local,
     mesh_commands,
+    page_command,
     runtime_commands,
     store_commands,
     trace_commands,
@@ -52,6 +53,7 @@ def add(parser: VerbParser, commands: argparse._SubParsersAction[Any], words: Se
     mesh_commands.add(commands)
     replaying.add_replay(commands.add_parser("replay", help="run today's code on what a trace says, and compare"))
     _add_simulate(commands.add_parser("simulate", help="run whole nodes and their cloud in virtual time, with faults"))
+    page_command.add(commands)
     doctor.add(commands.add_parser("doctor", help="say what is wrong with this node, and what to do about it"))
     backup.add(commands)
     runtime_commands.add(commands)

@@ -58,6 +58,7 @@ _REPEATS: Final = 3
 """Reports that may be missing."""
 _READS: Final = 10
 """Reads of a property that may be missing."""
+_ELSEWHERE: Final = "whether a mapper serves it is known on its node only"
 _CONDITION: Final = ("type", "status", "reason", "message", "lastTransitionTime")
 
 
@@ -105,6 +106,8 @@ class DeviceFacts(msgspec.Struct, frozen=True):
     """The time of the newest reported value."""
     is_heard: bool
     """Whether its node has ever reported a state or a value."""
+    mapper: str
+    """What is known of its mapper: a part of a sentence."""
 
 
 class DeviceRow(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -160,15 +163,16 @@ class DeviceStory(msgspec.Struct, frozen=True):
     now: float
 
 
-def device_facts(device: JsonObject, model: JsonObject, status: JsonObject) -> DeviceFacts:
+def device_facts(device: JsonObject, model: JsonObject, status: JsonObject, mapper: str = _ELSEWHERE) -> DeviceFacts:
     """Return what the row of a device is made of.
 
     Args:
         device: the Device, in the form of v1beta1.
         model: its DeviceModel; empty if there is none.
         status: its DeviceStatus; empty if there is none.
+        mapper: what is known of its mapper: a part of a sentence.
     """
-    return _facts(device, status, device_twins(device, model, status))
+    return _facts(device, status, device_twins(device, model, status), mapper)
 
 
 def device_twins(device: JsonObject, model: JsonObject, status: JsonObject) -> list[DevicePropertyRow]:
@@ -226,11 +230,16 @@ def devices(
 
 
 def device_story(
-    device: JsonObject, model: JsonObject, status: JsonObject, nodes: Sequence[NodeRow], now: float
+    device: JsonObject,
+    model: JsonObject,
+    status: JsonObject,
+    nodes: Sequence[NodeRow],
+    now: float,
+    mapper: str = _ELSEWHERE,
 ) -> DeviceStory:
     """Return a device with all its properties; see `device_facts`."""
     twins = device_twins(device, model, status)
-    facts = _facts(device, status, twins)
+    facts = _facts(device, status, twins, mapper)
     node = next((each for each in nodes if each.name == facts.node), None)
     row = device_row(facts, node, now)
     if row.state == NODE_AWAY:
@@ -257,7 +266,7 @@ def _is_of(status: JsonObject, device: JsonObject) -> bool:
     return any(text_at(each, "uid") == uid for each in objects_at(status, "metadata.ownerReferences"))
 
 
-def _facts(device: JsonObject, status: JsonObject, twins: Sequence[DevicePropertyRow]) -> DeviceFacts:
+def _facts(device: JsonObject, status: JsonObject, twins: Sequence[DevicePropertyRow], mapper: str) -> DeviceFacts:
     mine = status if _is_of(status, device) else {}
     late = [each for each in twins if each.agrees in _LATE]
     reported = [each for each in twins if each.is_reported]
@@ -275,6 +284,7 @@ def _facts(device: JsonObject, status: JsonObject, twins: Sequence[DevicePropert
         due=min((each for each in twins if each.due), key=lambda each: each.due, default=None),
         newest=max((each.reported_at for each in reported), default=0.0),
         is_heard=bool(state or reported or any(each.observed_at for each in twins)),
+        mapper=mapper,
     )
 
 
@@ -358,14 +368,13 @@ def _state(facts: DeviceFacts, node: NodeRow | None, now: float) -> tuple[str, s
     if state != GOOD:
         return state, f"its node reports this state{_said(facts)}"
     if not facts.is_heard:
-        return UNKNOWN, "nothing has ever been reported; whether a mapper serves it is known on its node only"
+        return UNKNOWN, f"nothing has ever been reported; {facts.mapper}"
     if facts.late:
         return DIFFERS, _said(facts).removeprefix("; ")
     if facts.due is not None and now > facts.due.due:
         age = human_duration(int(now - facts.due.reported_at))
         return OVERDUE, (
-            f"{facts.due.name} was reported {age} ago by its node's clock, and should have been since; whether the"
-            " device or its mapper is silent is known on its node only"
+            f"{facts.due.name} was reported {age} ago by its node's clock, and should have been since; {facts.mapper}"
         )
     return GOOD, ""
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from beehive.clock import RealClock
 from modules.cloud.messages import LinkSession, NodeConnection
-from modules.page.api import About
+from modules.page.api import About, fleet_api
 from modules.page.picture import Links
 from modules.page.server import PageServer
 from modules.tools.kubectl.rest import MERGE_PATCH, RestClient
@@ -101,7 +101,9 @@ def fleet_page(directory: Path) -> Iterator[PageServer]:
     with Stub(directory, controllers="none") as stub:  # or pods without their owners were collected
         client = RestClient(stub.config.control_socket)
         _plant(client)
-        page = PageServer(client, MadeLinks(clock.now()), clock, About("port-eu", "1", "cloudcore"))
+        page = PageServer(
+            fleet_api(client, MadeLinks(clock.now()), clock, About("port-eu", "1", "cloudcore")), clock, "cloudcore"
+        )
         try:
             yield page
         finally:

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from beehive.clock import RealClock
-from modules.page.api import About
+from modules.page.api import About, fleet_api
 from modules.page.picture import Links
 from modules.page.server import PageServer
 from modules.processes.cloudcore.control_client import Apply
@@ -104,7 +104,8 @@ def looked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Looked]:
     with Stub(directory, controllers=without) as stub, stub.edge("kiel-01"):
         plant(stub)
         client = RestClient(stub.config.control_socket)
-        page = PageServer(client, PromptLinks(stub.client), clock, About("here", "1", "cloudcore"))
+        about = About("here", "1", "cloudcore")
+        page = PageServer(fleet_api(client, PromptLinks(stub.client), clock, about), clock, about.program)
         try:
             with browser(1280, 900) as window:
                 yield Looked(page, window)

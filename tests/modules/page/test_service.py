@@ -58,7 +58,7 @@ class Page:
             About("sock", "1", "cloudcore"),
             clock.now,
         )
-        self.service = PageService(self.sessions, [HOST, "localhost:8080"], api)
+        self.service = PageService(self.sessions, [HOST, "localhost:8080"], api, "cloudcore page")
 
     def ask(self, path: str, method: str = "GET", body: bytes = b"", **more: str) -> Response:
         """Send a request with more headers, `_` for `-` in their names."""

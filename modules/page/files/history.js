@@ -1,0 +1,30 @@
+// The history of a property: a step line of numbers up to now, and a table of its values.
+
+import { h } from "./dom.js";
+import { time } from "./parts.js";
+import { count, now, plain, since } from "./words.js";
+
+const WIDTH = 1000, HEIGHT = 120, EDGE = 6, ROWS = 50;
+
+/** Return the line of a history whose values are numbers: each value lasts until the next one, the last until now. */
+export function steps(history) {
+  const points = history.values.map(([at, value]) => [at, value.trim() === "" ? NaN : Number(value)]).filter(([, value]) => Number.isFinite(value));
+  if (points.length < 2) return null;
+  const values = points.map(([, value]) => value), low = Math.min(...values), high = Math.max(...values);
+  const begin = points[0][0], span = Math.max(1, now() - begin);
+  const x = (at) => (Math.min(1, Math.max(0, (at - begin) / span)) * WIDTH).toFixed(1);
+  const y = (value) => (high === low ? HEIGHT / 2 : HEIGHT - EDGE - ((value - low) / (high - low)) * (HEIGHT - 2 * EDGE)).toFixed(1);
+  const line = points.map(([at, value], number) => (number ? `H${x(at)}V${y(value)}` : `M${x(at)} ${y(value)}`)).join("");
+  const said = `${count(points.length, "number")} from ${low} to ${high} within ${since(begin)}, the last ${values[values.length - 1]}`;
+  return h("figure", { class: "steps" },
+    h("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": said }, h("path", { d: `${line}H${WIDTH}`, fill: "none", stroke: "var(--accent)", "stroke-width": 2 })),
+    h("figcaption", { class: "quiet" }, said));
+}
+
+/** Return the newest values of a history, the newest first. */
+export function valuesTable(history, unit) {
+  const shown = history.values.slice(-ROWS).reverse();
+  return [h("table", {}, h("thead", {}, h("tr", {}, ["reported", "value"].map((each) => h("th", { scope: "col" }, each)))),
+    h("tbody", {}, shown.map(([at, value]) => h("tr", {}, h("td", {}, time(at)), h("td", {}, plain(value), unit ? ` ${plain(unit)}` : ""))))),
+  history.values.length > ROWS ? h("p", { class: "empty quiet" }, `${count(history.values.length - ROWS, "older value")} in the line only`) : null];
+}

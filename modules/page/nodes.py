@@ -1,0 +1,22 @@
+"""What a page shows of a Node and of the conditions of an object."""
+
+from typing import Final
+
+from modules.tools.fleet.rows import LONGEST
+from modules.tools.printing.fields import JsonObject, objects_at, text_at
+
+_CONDITION: Final = ("type", "status", "reason", "message", "lastTransitionTime")
+
+
+def conditions_of(obj: JsonObject) -> list[dict[str, str]]:
+    """Return the conditions of an object."""
+    return [{key: text_at(each, key)[:LONGEST] for key in _CONDITION} for each in objects_at(obj, "status.conditions")]
+
+
+def machine_facts(node: JsonObject) -> dict[str, str]:
+    """Return what a Node says of its machine."""
+    info = ("kubeletVersion", "osImage", "kernelVersion", "architecture", "containerRuntimeVersion")
+    addresses = [f"{text_at(each, 'type')} {text_at(each, 'address')}" for each in objects_at(node, "status.addresses")]
+    facts = {name: text_at(node, f"status.nodeInfo.{name}") for name in info}
+    facts |= {f"capacity {name}": text_at(node, f"status.capacity.{name}") for name in ("cpu", "memory", "pods")}
+    return {name: value[:LONGEST] for name, value in {**facts, "addresses": ", ".join(addresses)}.items() if value}

@@ -1,0 +1,59 @@
+"""The page of the pods: those that do not run, by owner and reason, and those that a search has found."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from modules.tools.fleet.rows import FleetPodRow, NodeRow
+from modules.tools.fleet.sentences import pods_sentence
+
+_MOST_PODS: Final = 200
+
+
+class PodGroup(msgspec.Struct, frozen=True):
+    """Pods that do not run for the same reason."""
+
+    owner: str
+    status: str
+    pods: Sequence[FleetPodRow]
+
+
+class Pods(msgspec.Struct, frozen=True):
+    """The answer of `GET /page/v1/pods`."""
+
+    sentence: str
+    groups: Sequence[PodGroup]
+    """Pods that do not run, unless something is searched."""
+    found: Sequence[FleetPodRow]
+    """Pods that a search has found."""
+    more: int
+    """Pods that were found beyond these."""
+
+
+def pods_answer(rows: Iterable[FleetPodRow], nodes: Sequence[NodeRow], query: str) -> Pods:
+    """Return the pods that have some words, or without words those that do not run."""
+    pods = sorted(rows, key=lambda each: each.key)
+    sentence = pods_sentence(pods, nodes)
+    words = query.lower().split()
+    if words:
+        found = [each for each in pods if all(word in _searched(each) for word in words)]
+        return Pods(sentence, [], found[:_MOST_PODS], max(0, len(found) - _MOST_PODS))
+    groups: defaultdict[tuple[str, str], list[FleetPodRow]] = defaultdict(list)
+    for pod in pods:
+        if pod.is_troubled:
+            groups[pod.owner or f"pod {pod.key}", pod.status].append(pod)
+    most = sorted(groups.items(), key=lambda each: -len(each[1]))[:_MOST_PODS]
+    shown = [PodGroup(owner, status, each[:_MOST_PODS]) for (owner, status), each in most]
+    more = sum(len(each) for each in groups.values()) - sum(len(each.pods) for each in shown)
+    return Pods(sentence, shown, [], more)
+
+
+def pods_of_node(rows: Iterable[FleetPodRow], node: str) -> list[FleetPodRow]:
+    """Return the pods that are bound to a node, those that do not run first."""
+    return sorted((each for each in rows if each.node == node), key=lambda each: (not each.is_troubled, each.key))
+
+
+def _searched(pod: FleetPodRow) -> str:
+    return f"{pod.key} {pod.node} {pod.status} {pod.owner} {pod.image}".lower()
