@@ -2,8 +2,8 @@
 
 `crashes`, `init` and `mounts` are one pod's causes out of simulated runs, and must be done by today's code as they were
 recorded. `no_grace` was recorded with a changed decision, containers get two seconds to end instead of what their pod
-says, and must be found to be different. `process` and `deletions` are real processes, as they were recorded; these
-`deletions` on a very busy machine.
+says, and must be found to be different. `process`, `deletions` and `rules` are real processes, as they were recorded;
+the last two on a very busy machine.
 """
 
 import sys
@@ -18,6 +18,7 @@ from modules.lab.replay.fixture import reduced, rerecorded
 from modules.lab.replay.recorded import Recorded
 from modules.lab.simulate.plan import Fault, FaultKind, Plan, Shape, WorkloadStep
 from tests.replay.live import pods_come_and_go, pods_of_each_kind
+from tests.replay.live_rules import rules_and_streams
 from tests.replay.runs import record
 
 DIRECTORY: Final = Path(__file__).parent / "fixtures"
@@ -71,7 +72,12 @@ FIXTURES: Final = {
 
 PROCESS: Final = "process"
 DELETIONS: Final = "deletions"
-LIVE: Final[dict[str, Callable[[], bytes]]] = {PROCESS: pods_of_each_kind, DELETIONS: pods_come_and_go}
+RULES: Final = "rules"
+LIVE: Final[dict[str, Callable[[], bytes]]] = {
+    PROCESS: pods_of_each_kind,
+    DELETIONS: pods_come_and_go,
+    RULES: rules_and_streams,
+}
 """Recordings of real processes, by name."""
 
 CHANGED: Final = "no_grace"

@@ -1,14 +1,16 @@
 """Recordings of a real `edgecore run --record`, on threads, with a real cloud and the process runtime."""
 
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.writing import render
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import config_map, container, is_ready, mount, pod, restarts_of
 from tests.end_to_end.processes import Process, run_program, wait_until
-from tests.end_to_end.runtimes import EmbeddedUnderTest
+from tests.end_to_end.runtimes import EmbeddedUnderTest, RuntimeUnderTest
 
 ROUNDS: Final = 3
 """Rounds of `pods_come_and_go`."""
@@ -22,7 +24,18 @@ for milliseconds ends while its worker and the PLEG read it.
 
 
 class RecordedMachine(Machine):
-    """A machine whose edgecore is recorded."""
+    """A machine whose edgecore is recorded.
+
+    Args:
+        runtime: of the node.
+        change: changes its configuration.
+    """
+
+    def __init__(
+        self, runtime: RuntimeUnderTest, change: Callable[[EdgeCoreConfig], EdgeCoreConfig] = lambda config: config
+    ) -> None:
+        super().__init__(runtime)
+        self._change = change
 
     @property
     def trace(self) -> Path:
@@ -30,11 +43,17 @@ class RecordedMachine(Machine):
         return self.directory / "run.trace"
 
     def start_edge(self) -> None:
-        """Starts it."""
+        """Starts it (again, with a log of its own)."""
         file = self.edge.file
-        file.write_text(render(self.edge._config(self.cloud.address)))
+        file.write_text(render(self._change(self.edge._config(self.cloud.address))))
         arguments = ["run", "--config", str(file), "--record", str(self.trace)]
-        self.edge._process = Process("modules.processes.edgecore", arguments, self.directory / "edgecore.log")
+        log = self.directory / f"edgecore-{len(list(self.directory.glob('edgecore-*.log')))}.log"
+        self.edge._process = Process("modules.processes.edgecore", arguments, log)
+
+    def stop_edge(self) -> None:
+        """Stops it as systemd does."""
+        self.edge.process.signal(signal.SIGTERM)
+        assert self.edge.process.wait() == 0
 
 
 def pods_of_each_kind(crash: str = A_SECOND) -> bytes:
@@ -99,8 +118,7 @@ def _started() -> RecordedMachine:
 
 def _stopped(machine: RecordedMachine) -> bytes:
     """Stop edgecore and return the trace."""
-    machine.edge.process.signal(signal.SIGTERM)
-    assert machine.edge.process.wait() == 0
+    machine.stop_edge()
     return machine.trace.read_bytes()
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Final
 
 from beehive import ModuleName
+from modules.lab.replay.outputs import MODULES
 from modules.lab.replay.recorded import Recorded, load
-from modules.lab.replay.run import MODULES
 from modules.lab.simulate.plan import Plan
 from modules.lab.simulate.run import run_plan
 

@@ -17,9 +17,9 @@ from beehive.trace.entries import AnyEntry, RecorderNote
 from beehive.trace.flight_recorder import FlightRecorder
 from beehive.trace.format import NoteKind
 from metamanager.local_query import LocalQuery
-from modules.lab.replay.outputs import NODE
+from modules.lab.replay.outputs import MODULES, NODE
 from modules.lab.replay.recorded import Recorded, load_runs
-from modules.lab.replay.run import MODULES, replay
+from modules.lab.replay.run import replay
 from modules.lab.simulate.plan import DeviceAction, DeviceStep, Fault, FaultKind, Plan, Shape, WorkloadStep
 from modules.lab.simulate.recording import ProcessRecorder
 from modules.lab.simulate.run import run_plan

@@ -70,6 +70,7 @@ def _of_object(theirs: list[Output], ours: list[Output]) -> Iterator[Difference]
 
 
 def _changed(theirs: list[Output], ours: list[Output]) -> Iterator[Difference]:
+    theirs, ours = ([output for output in each if not output.passing] for each in (theirs, ours))
     for at in range(max(len(theirs), len(ours))):
         one = theirs[at] if at < len(theirs) else None
         other = ours[at] if at < len(ours) else None

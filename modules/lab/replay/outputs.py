@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from beehive.decoding import decode_json
-from beehive.names import SHUTDOWN_RESOURCE, ModuleName, Operation
+from beehive.names import SHUTDOWN_RESOURCE, ModuleName, Operation, ResourceType
 from beehive.resource import Side, type_of
 from beehive.trace import CriCall, Delivered, Direction, LinkFrame, Record, RecordedMessage, StoreCommit
 from edged.cri.contract import SERVER_ACTOR
@@ -20,9 +20,13 @@ from modules.lab.replay.worker_reads import CHANGES
 
 NODE: Final = ""
 """The whole node, where a module's name is expected."""
+MODULES: Final = (ModuleName.METAMANAGER, ModuleName.DEVICETWIN, ModuleName.EDGED, ModuleName.EDGEHUB)
+"""Modules that can be replayed, alone or together as a whole node, in the order of their start."""
 
 POD_UID: Final = "io.kubernetes.pod.uid"
 """Label of sandboxes and containers; see `edged.pods.labels`."""
+_MOMENT: Final = 1.0
+"""Seconds in which a device's changes may be stored together or one by one."""
 _OF_THE_NODE: Final = frozenset({"node", "nodepatch", "nodestatus", "lease"})
 
 
@@ -38,6 +42,8 @@ class Output(msgspec.Struct, frozen=True):
     """The whole output in normal form."""
     ordered: bool = True
     """Whether count and order matter; otherwise only that it occurred at all."""
+    passing: bool = False
+    """Whether it was soon replaced by another one, and the other run may lack it."""
 
 
 class RunOutputs:
@@ -63,6 +69,7 @@ class RunOutputs:
         self._module = module
         self._same_machine = same_machine
         self._plain = plain
+        self._given = given
         self._ids = Ids(given)
         self.pods: dict[str, str] = dict(pods or {})
 
@@ -71,11 +78,11 @@ class RunOutputs:
         found = []
         for record in sorted(records, key=lambda record: record.span):
             found += self._of(record)
-        return found
+        return found if self._module else _with_passing(found)
 
     def _of(self, record: Record) -> "list[Output]":
         match record:
-            case Delivered() if self._module and belongs(record.sender, self._module) and not is_shutdown(record):
+            case Delivered() if self._leaves(record) and not is_shutdown(record):
                 return self._message(sent_at(record), record.module, record.way, record.message)
             case CriCall() if self._module in (NODE, ModuleName.EDGED) and record.sender != SERVER_ACTOR:
                 return self._call(record)
@@ -85,6 +92,14 @@ class RunOutputs:
                 return self._commit(record)
             case _:
                 return []
+
+    def _leaves(self, record: Delivered) -> bool:
+        """Whether a message left the replayed part: the module, or all that are replayed together."""
+        if self._module:
+            return belongs(record.sender, self._module)
+        if not is_played(record.sender):
+            return False
+        return record.message.parent_id in self._given if record.way == "response" else not is_played(record.module)
 
     def _message(self, time: float, to: str, way: str, message: RecordedMessage) -> list[Output]:
         answer = way == "response"
@@ -214,6 +229,28 @@ def message_of(frame: bytes) -> RecordedMessage | None:
 def belongs(actor: str, module: str) -> bool:
     """Whether an actor is a module or one of the module's own actors."""
     return actor == module or actor.startswith(f"{module}/")
+
+
+def _with_passing(outputs: list[Output]) -> list[Output]:
+    """Mark the rows of a device that were written again within a moment. devicetwin stores together what comes during a
+    commit, and how much that is depends on the threads of a whole node.
+    """
+    found: list[Output] = []
+    later: dict[str, float] = {}
+    for output in reversed(outputs):
+        match output.about:
+            case ("store", str(key)) if type_of(key, Side.EDGE) == ResourceType.DEVICE_TWIN:
+                is_passing = later.get(key, float("inf")) - output.time <= _MOMENT
+                later[key] = output.time
+                found.append(msgspec.structs.replace(output, passing=is_passing))
+            case _:
+                found.append(output)
+    return found[::-1]
+
+
+def is_played(actor: str) -> bool:
+    """Whether an actor belongs to a module that is replayed with the whole node."""
+    return any(belongs(actor, name) for name in MODULES)
 
 
 def is_shutdown(record: Delivered) -> bool:

@@ -36,7 +36,17 @@ from modules.lab.replay.events import listening
 from modules.lab.replay.link import RecordedCloud
 from modules.lab.replay.machine_info import RecordedMachineInfo
 from modules.lab.replay.outbox import outbox_of
-from modules.lab.replay.outputs import NODE, Output, RunOutputs, belongs, is_shutdown, message_of, sent_at, subject_of
+from modules.lab.replay.outputs import (
+    MODULES,
+    NODE,
+    Output,
+    RunOutputs,
+    belongs,
+    is_shutdown,
+    message_of,
+    sent_at,
+    subject_of,
+)
 from modules.lab.replay.pleg import RecordedInspections, recorded_pleg, recorded_worker
 from modules.lab.replay.recorded import Recorded
 from modules.lab.replay.recorder import Recorder
@@ -46,9 +56,6 @@ from modules.lab.replay.store import RecordedStore
 from modules.lab.replay.stub_module import Responder, stub_module
 from modules.lab.replay.timers import RecordedTimers, timed
 from modules.processes.edgecore.settings import meta_settings, twin_settings
-
-MODULES = (ModuleName.METAMANAGER, ModuleName.DEVICETWIN, ModuleName.EDGED, ModuleName.EDGEHUB)
-"""Modules that can be replayed, alone or together as a whole node, in the order of their start."""
 
 OTHERS: Final = frozenset(
     {
