@@ -99,6 +99,14 @@ _RUNTIME: Final = (
     Claim(_PULL, 1, "runtime", "oci: pull and unpack"),
     Claim("… memory of the puller, at most (PSS)", 1, "runtime", "oci: memory of the puller"),
 )
+_MESH: Final = (
+    Claim("processor time of tables and names", 1, "mesh", "1,000 Services of 10 endpoints: processor time of tables"),
+    Claim("all rules in the kernel, one transaction", 1, "mesh", "   rules in the kernel"),
+    Claim("one Service changes, until the kernel has it", 1, "mesh", "   one changes, until"),
+    Claim("memory of tables and names", 1, "mesh", "   memory"),
+    Claim("a name, asked one after another over one socket, median", 1, "mesh", "   a name, median"),
+    Claim("processor time of a name, its client's included", 1, "mesh", "   processor time of one"),
+)
 _CROWD_MEMORY: Final = "memory of cloudcore before, and with all nodes"
 _OF_CLOUD: Final = (
     *(
@@ -122,7 +130,7 @@ _OF_CLOUD: Final = (
     Claim("a node comes back: the last of 50 pods that it lacks", 1, "cloud", "a node reconnects"),
     Claim("processor time for a pod status", 1, "cloud", "processor time for a pod status"),
 )  # fmt: skip
-CLAIMS: Final = (*_of_nodes(), *_RUNTIME, *_of_full_nodes(), *_MESSAGES, *_OF_CLOUD)
+CLAIMS: Final = (*_of_nodes(), *_RUNTIME, *_of_full_nodes(), *_MESSAGES, *_MESH, *_OF_CLOUD)
 
 
 class ClaimError(Exception):

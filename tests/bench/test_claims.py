@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.bench import __main__ as bench
@@ -27,6 +29,19 @@ def test_each_claim_is_on_its_page_and_has_its_section() -> None:
     for claim in CLAIMS:
         assert stated(claim, (ROOT / claim.page).read_text()) > 0
         assert claim.section in sections
+
+
+def test_the_commands_that_the_pages_name_exist() -> None:
+    sections = {section.name for section in bench.SECTIONS}
+    pages = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+    named = {module for page in pages for module in re.findall(r"python -m (tests\.[a-z_.]+[a-z])", page.read_text())}
+    assert named >= {"tests.bench", "tests.bench.hostile", "tests.bench.crowd"}
+    for module in named:
+        path = (ROOT / module.replace(".", "/")).with_suffix(".py")
+        file = path if path.exists() else path.with_suffix("") / "__main__.py"
+        assert "__main__" in file.read_text(), module
+    text = (ROOT / "docs" / "performance.md").read_text()
+    assert set(re.findall(r"--only ([a-z0-9-]+)", text)) <= sections
 
 
 @pytest.mark.parametrize(

@@ -36,18 +36,26 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/edged/test_hostile_pods.py",
         *_WHOLE_NODE,
     ),
+    "edged/chains": ("tests/edged/chains",),
     "edged/pleg": ("tests/edged/pleg", *_WHOLE_NODE),
     "edged/node/ownership.py": ("tests/edged/node", "tests/edged/test_the_node.py"),
     "edged/admission/validation.py": ("tests/edged/admission", "tests/edged/test_hostile_pods.py"),
     "edged/sync/loop.py": _WHOLE_NODE,
     "edged/sync/pod_machine.py": ("tests/edged/sync", *_WHOLE_NODE),
     "edged/status/generator.py": ("tests/edged/status", "tests/edged/probes", *_WHOLE_NODE),
+    "modules/edge/edgemesh": tuple(
+        f"tests/modules/edge/edgemesh/test_{each}.py"
+        for each in ("dns", "explaining", "links", "module", "planes", "proxy", "tables", "watch")
+    ),
     "metamanager": ("tests/metamanager",),
     "edgehub/outbox": ("tests/edgehub",),
     "edgehub/outgoing.py": ("tests/edgehub",),
     "edgehub/lanes.py": ("tests/edgehub",),
     "modules/cloud/cloudhub": ("tests/modules/cloud/cloudhub",),
     "modules/cloud/edgecontroller": ("tests/modules/cloud/edgecontroller",),
+    "modules/cloud/controllers": ("tests/modules/cloud/controllers",),
+    "modules/cloud/apiserver/scheduling": ("tests/modules/cloud/apiserver/test_scheduler.py",),
+    "modules/cloud/apiserver/tokens": ("tests/modules/cloud/apiserver/tokens",),
     "modules/cloud/apiserver": ("tests/modules/cloud/apiserver", "tests/modules/cloud/edgecontroller"),
 }
 """Tests by the beginning of the module's path; the longest beginning counts."""
