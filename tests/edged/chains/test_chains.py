@@ -1,5 +1,6 @@
 """The chain of a pod: bounded, counted, and kept in a file that a power cut or a damage does not take away."""
 
+import os
 from pathlib import Path
 
 import msgspec
@@ -10,7 +11,7 @@ from beehive.files.damaged import all_set_aside
 from edged.api import Nanoseconds, ObjectReference
 from edged.chains.chains import MOST_PODS, NEW_SECONDS, REPEATED_SECONDS, Chains
 from edged.chains.file import NAME, ChainFile
-from edged.chains.model import FIRST_STEPS, MOST_BYTES, MOST_STEPS, Chain
+from edged.chains.model import FIRST_STEPS, LONGEST_TEXT, MOST_BYTES, MOST_STEPS, Chain
 from edged.events.model import EventType, Occurrence
 from edged.pods.model import PodRef, PodUid
 
@@ -76,6 +77,11 @@ def test_a_chain_is_bounded_in_bytes(text: str) -> None:
     chain = found(chains)
     assert len(msgspec.json.encode(chain.steps)) <= MOST_BYTES
     assert chain.steps[-1].text.startswith("59 ")
+    assert len(chain.steps[-1].text) == LONGEST_TEXT
+    chains.note(occurrence(text[:LONGEST_TEXT]))
+    assert found(chains).steps[-1].text == text[:LONGEST_TEXT], "what is just short enough is whole"
+    chains.note(occurrence(reason="x" * (MOST_BYTES + 1)))
+    assert [len(step.reason) for step in found(chains).steps] == [MOST_BYTES + 1], "the newest step stays in any case"
 
 
 def test_so_many_pods_have_a_chain() -> None:
@@ -110,10 +116,16 @@ def test_new_steps_are_written_soon_and_repetitions_later() -> None:
     assert asked == [NEW_SECONDS, REPEATED_SECONDS]
     chains.note(occurrence("else", at=3))
     assert asked == [NEW_SECONDS, REPEATED_SECONDS, NEW_SECONDS]
+    chains.unwritten()
+    for pod in ("web", "db"):
+        chains.forget(PodRef(PodUid(f"uid-{pod}"), "default", pod))
+    assert asked[3:] == [REPEATED_SECONDS], "one timer for both"
 
 
-def test_a_restart_finds_what_was_written(tmp_path: Path) -> None:
+def test_a_restart_finds_what_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chains, file = Chains(), ChainFile(tmp_path)
+    flushed = list[int]()
+    monkeypatch.setattr("os.fdatasync", lambda descriptor: flushed.append(os.fstat(descriptor).st_size))
     assert file.read() == []
     for pod in ("web", "db", "gone"):
         chains.note(occurrence(pod=pod))
@@ -121,6 +133,7 @@ def test_a_restart_finds_what_was_written(tmp_path: Path) -> None:
     chains.note(occurrence("later", at=2))
     chains.forget(PodRef(PodUid("uid-gone"), "default", "gone"))
     save(chains, file)
+    assert flushed[-1] == (tmp_path / NAME).stat().st_size, "all of it is flushed"
     again = Chains(ChainFile(tmp_path).read())
     assert [step.text for step in found(again).steps] == ["Created container: main", "later"]
     assert found(again, "db").steps[0].at == 1.0

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
 import pytest
 
@@ -12,6 +13,7 @@ from modules.apimachinery.kinds import JsonObject
 from modules.cloud.apiserver import scheduler
 from modules.cloud.apiserver.scheduler import Placement, Placer
 from modules.cloud.apiserver.scheduling import rooms
+from modules.cloud.apiserver.scheduling.scores import Scorer
 from modules.cloud.authorization.node_accounts import MIRROR
 
 
@@ -177,40 +179,77 @@ def test_a_topology_spread_constraint_bounds_the_difference_between_zones() -> N
     assert refused.why == (
         f"0/3 nodes are available: 1 Too many pods, 1 {unbalanced}, 1 {unbalanced} (missing required label)."
     )
-    wanted = a_pod(topologySpreadConstraints=spread(minDomains=3))
-    assert not place(labelled(wanted, app="web"), nodes, [there[-1], labelled(a_pod("v", on="b"), app="web")]).node
+    both = [there[-1], labelled(a_pod("v", on="b"), app="web")]
+    for domains, chosen in ((2, "a"), (3, "")):
+        wanted = labelled(a_pod(topologySpreadConstraints=spread(minDomains=domains)), app="web")
+        assert place(wanted, nodes, both).node == chosen
 
 
-def test_a_spread_that_is_only_preferred_chooses_the_emptier_zone() -> None:
-    nodes = hosts("a", "b", "c", a="east", b="west")
-    pod = labelled(a_pod(topologySpreadConstraints=spread("ScheduleAnyway")), app="web")
-    there = [labelled(a_pod("w", on="a"), app="web"), labelled(a_pod("x", on="b"))]
-    assert place(pod, nodes, there).node == "b"
+WEB: Final[dict[str, Any]] = {"topologySpreadConstraints": spread("ScheduleAnyway")}
+ZONES: Final = hosts("a", "b", "c", a="east", b="west")
+WEST: Final = {"weight": 1, "preference": {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["west"]}]}}
+
+
+def web(name: str, on: str = "") -> JsonObject:
+    return labelled(a_pod(name, on=on), app="web")
+
+
+def with_image(name: str, image: str, megabytes: int) -> JsonObject:
+    node = a_node(name)
+    node["status"]["images"] = [{"names": [image], "sizeBytes": megabytes << 20}]
+    return node
+
+
+def without_memory(name: str) -> JsonObject:
+    node = a_node(name)
+    del node["status"]["allocatable"]["memory"]
+    return node
 
 
 @pytest.mark.parametrize(
-    ("pod", "pods", "chosen"),
+    ("pod", "nodes", "pods", "scores"),
     [
-        (a_pod(cpu="100m"), [labelled(a_pod("x", on="a", cpu="500m"))], "b"),
-        (a_pod(affinity={"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
-            {"weight": 1, "preference": {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["west"]}]}}
-        ]}}), [], "b"),
-        (a_pod(affinity=affinity("podAffinity", weight=10, app="db")), [labelled(a_pod("x", on="b"), app="db")], "b"),
-        (a_pod(affinity=affinity("podAntiAffinity", weight=10, app="db")),
-         [labelled(a_pod("x", on="a"), app="db"), labelled(a_pod("y", on="b", cpu="300m"))], "b"),
+        (a_pod(cpu="100m"), ZONES[:2], [a_pod("x", on="a", cpu="500m")], {"a": 0, "b": 60}),
+        (a_pod(), [a_node("a"), without_memory("b")], [], {"a": 0, "b": 5}),
+        (a_pod(affinity={"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [WEST]}}), ZONES[:2], [],
+         {"a": 0, "b": 200}),
+        (a_pod(affinity=affinity("podAffinity", weight=10, app="web")), ZONES[:2], [web("x", "b")],
+         {"a": 0, "b": 185}),
+        (a_pod(affinity=affinity("podAffinity", weight=10, app="web")), ZONES[:2], [web("x", "a"), web("y", "b")],
+         {"a": 0, "b": 0}),
+        (a_pod(affinity=affinity("podAntiAffinity", weight=10, app="web")), ZONES[:2],
+         [web("x", "a"), a_pod("y", on="b", cpu="300m")], {"a": 0, "b": 175}),
+        (a_pod(**WEB), ZONES, [web("w", "a"), a_pod("x", on="b")], {"a": 0, "b": 200, "c": 15}),
+        (a_pod(**WEB), ZONES, [web("v", "a"), web("w", "a"), web("x", "b")], {"a": 36, "b": 185, "c": 0}),
+        (a_pod(), [a_node("a", taints=[{**TAINT, "effect": "PreferNoSchedule"}]), a_node("b")], [],
+         {"a": 0, "b": 300}),
+        (a_pod(), [a_node("a"), with_image("b", "i:latest", 1023)], [], {"a": 0, "b": 50}),
+        (a_pod(containers=[{"name": name, "image": name} for name in "ij"]),
+         [a_node("a"), with_image("b", "j:latest", 2023)], [], {"a": 0, "b": 50}),
     ],
-    ids=["least allocated", "node affinity", "pod affinity", "pod anti-affinity"],
+    ids=["fewest requests", "no memory known", "node affinity", "pod affinity", "equal affinity", "pod anti-affinity",
+         "emptier zone", "less full zone", "soft taint", "image", "one of two images"],
 )  # fmt: skip
-def test_preferences(pod: JsonObject, pods: list[JsonObject], chosen: str) -> None:
-    assert place(labelled(pod), hosts("a", "b", a="east", b="west"), pods).node == chosen
+def test_the_scores_are_kube_schedulers_and_the_best_node_is_chosen(
+    pod: JsonObject,
+    nodes: list[JsonObject],
+    pods: list[JsonObject],
+    scores: dict[str, int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = dict[str, int]()
 
+    class Noted(Scorer):
+        def scores(self, rooms: Sequence[rooms.NodeRoom], looks: Sequence[rooms.NodeLook]) -> list[int]:
+            given = super().scores(rooms, looks)
+            found.update(zip([room.name for room in rooms], given, strict=True))
+            return given
 
-def test_taints_that_only_prefer_and_images_that_are_there() -> None:
-    soft = a_node("a", taints=[{**TAINT, "effect": "PreferNoSchedule"}])
-    assert place(a_pod(), [soft, a_node("b")], []).node == "b"
-    having = a_node("b")
-    having["status"]["images"] = [{"names": ["i:latest"], "sizeBytes": 2_000_000_000}]
-    assert place(a_pod(), [a_node("a"), having], []).node == "b"
+    monkeypatch.setattr(scheduler, "Scorer", Noted)
+    chosen = place(labelled(pod), nodes, [labelled(each, **each["metadata"].get("labels", {})) for each in pods]).node
+    least = min(found.values())
+    assert {name: score - least for name, score in found.items()} == scores, "more than the worst node"
+    assert chosen == max(scores, key=lambda name: scores[name])
 
 
 def test_what_has_not_changed_is_not_read_again() -> None:
@@ -229,6 +268,12 @@ def test_what_has_not_changed_is_not_read_again() -> None:
     assert all(one is other for one, other in zip(room.demands, before[1:], strict=True))
     assert [room.used["cpu"] * 10, room.used["pods"]] == [2, 2]
     assert room.counted["cpu"] * 10 == 2
+    fleet.set_pods("a", [a_pod("shy", on="a", affinity=affinity("podAntiAffinity", app="db"))])
+    assert len(room.with_rules) == 1
+    fleet.set_pods("a", [])
+    assert not room.with_rules, "rules of a pod that has gone"
+    fleet.set_nodes([{**node, "status": {"allocatable": {"cpu": "many"}}}])
+    assert not room.is_readable, "nonsense does not leave the former state"
     fleet.set_nodes([])
     assert not fleet.rooms
 
