@@ -9,6 +9,7 @@ stand for. libyaml parses (`CSafeLoader`), and only plain data is built.
 """
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Final
 
 import yaml
@@ -92,6 +93,16 @@ def check(text: str) -> None:
     """
     for _ in events(text):
         continue
+
+
+def has_more_values(text: str, most: int) -> bool:
+    """Return whether a text has more than so many values, keys included; nothing is read beyond them.
+
+    Raises:
+        YamlError: the text is not YAML up to there, or exceeds the bounds.
+    """
+    values = (each for each in events(text) if isinstance(each, yaml.NodeEvent))
+    return len(text) > most and next(islice(values, most, None), None) is not None
 
 
 def documents(text: str) -> Iterator[tuple[Any, int]]:

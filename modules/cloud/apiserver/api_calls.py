@@ -138,8 +138,15 @@ def serve(cluster: Cluster, request: ApiCall, *, knows_all: bool = True) -> ApiR
     if warnings:
         result = msgspec.structs.replace(result, warnings=warnings)
     if dry_run:
-        raise DryRunError(result)
+        raise DryRunError(_without_version(result) if request.verb == "create" else result)
     return result
+
+
+def _without_version(result: ApiResult) -> ApiResult:
+    """Return the result of a dry run that has created nothing: a version comes with the write (DryRunnableStorage)."""
+    metadata = (result.object or {}).get("metadata") or {}
+    kept = {name: value for name, value in metadata.items() if name != "resourceVersion"}
+    return msgspec.structs.replace(result, object={**(result.object or {}), "metadata": kept}) if metadata else result
 
 
 def _placement_warnings(cluster: Cluster, request: ApiCall, result: ApiResult) -> tuple[str, ...]:

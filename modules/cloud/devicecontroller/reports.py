@@ -109,21 +109,16 @@ def read_state(message: Message) -> Report:
 
 def _content(message: Message) -> JsonObject:
     try:
-        _check_size(bytes(message.content_raw()))
+        if is_too_large(message.content_raw()):
+            raise ReportError(413, f"a report has at most {REQUEST_BYTES} bytes and {VALUES} values")
         content = decode_json(message.content_raw(), Any)
         if isinstance(content, str):
-            _check_size(content.encode())
             content = decode_json(content.encode(), Any)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise ReportError(400, f"the content is no JSON: {error}") from error
     if not isinstance(content, dict):
         raise ReportError(400, "the content must be an object")
     return content
-
-
-def _check_size(content: bytes) -> None:
-    if is_too_large(content):
-        raise ReportError(413, f"a report has at most {REQUEST_BYTES} bytes and {VALUES} values")
 
 
 def _side(given: Any, kind: str) -> ReportedValue | None:

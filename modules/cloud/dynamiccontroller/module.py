@@ -133,6 +133,8 @@ def call_of(app: Application) -> ApiCall | str:
         options, body = _json(app.option), _json(app.req_body)
         patch = decode_json(app.option or b"", PatchInfo) if app.verb == Verb.PATCH else None
         if patch is not None:
+            if is_too_large(patch.data):
+                return TooLargeError().message
             options, body = patch.options, _json(patch.data)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return "its option or body is not the JSON that the verb wants"

@@ -1,10 +1,11 @@
 """Messages of nodes to the cloud, and the calls of servers that they cause. Pure."""
 
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
 import msgspec
 
+from beehive.decoding import decode_json
 from beehive.errors import BeehiveError
 from beehive.http.call import HttpCall
 from beehive.message import Message
@@ -27,7 +28,8 @@ class ApplicationRequest(msgspec.Struct, frozen=True):
     """A request that an application has posted to its node's servicebus."""
 
     method: str = ""
-    payload: Any = None
+    payload: msgspec.Raw = msgspec.Raw(b"null")
+    """Not decoded: millions of values may be in it."""
 
 
 def call_of_message(message: Message, server: TargetUrl, node: str, topic: str) -> HttpCall:
@@ -53,19 +55,20 @@ def call_of_application(message: Message, server: TargetUrl, node: str) -> HttpC
     """
     try:
         asked = message.content_as(ApplicationRequest)
-    except BeehiveError as error:
+        kind, body = _payload(asked.payload)
+    except (BeehiveError, msgspec.DecodeError, UnicodeError) as error:
         raise UploadError('a request such as {"method": "POST", "targetURL": "…", "payload": "…"} is wanted') from error
     method = asked.method.upper() or "POST"
     if method not in METHODS:
         raise UploadError(f"the method is none of {', '.join(METHODS)}")
-    kind, body = _payload(asked.payload)
     return _call(method, server, (*((kind,) if body else ()), ("X-Node-Name", node)), body)
 
 
-def _payload(payload: Any) -> tuple[tuple[str, str], bytes]:
-    if isinstance(payload, str):
-        return _TEXT, payload.encode(errors="replace")
-    return _JSON, b"" if payload is None else msgspec.json.encode(payload)
+def _payload(payload: msgspec.Raw) -> tuple[tuple[str, str], bytes]:
+    content = bytes(payload).strip()
+    if content.startswith(b'"'):
+        return _TEXT, decode_json(content, str).encode(errors="replace")
+    return _JSON, b"" if content == b"null" else content
 
 
 def _call(method: str, server: TargetUrl, headers: tuple[tuple[str, str], ...], body: bytes) -> HttpCall:

@@ -6,7 +6,7 @@ import msgspec
 
 from beehive.decoding import decode_json
 from beehive.http.request import Request
-from edged.yaml_reader import YamlError
+from edged.yaml_reader import YamlError, has_more_values
 from metamanager.application import Target
 from modules.apimachinery.api_errors import (
     BadRequestError,
@@ -15,7 +15,7 @@ from modules.apimachinery.api_errors import (
     UnsupportedMediaTypeError,
 )
 from modules.apimachinery.go_json import number_error, syntax_error
-from modules.apimachinery.limits import is_too_large
+from modules.apimachinery.limits import VALUES, is_too_large
 from modules.apimachinery.protobuf.decoding import MEDIA as PROTOBUF
 from modules.apimachinery.protobuf.decoding import ProtobufError, decode_protobuf
 from modules.cloud.apiserver.fields.validation import duplicate_fields
@@ -140,7 +140,10 @@ def _is_json(body: bytes) -> bool:
 
 
 def _from_yaml(body: bytes) -> Any:
-    found = read_manifests(body.decode(), "the body")
+    text = body.decode()
+    if has_more_values(text, 2 * VALUES):
+        raise TooLargeError
+    found = read_manifests(text, "the body")
     if len(found) != 1:
         raise BadRequestError(f"the body of the request has {len(found)} documents, and one is wanted")
     return found[0].content

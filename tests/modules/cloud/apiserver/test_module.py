@@ -220,6 +220,7 @@ def test_a_dry_run_changes_nothing_and_a_failure_is_answered(bee: Harness) -> No
     server = Server(bee)
     tried = server.call("create", "configmaps", body=configmap("tried"), options={"dryRun": ["All"]})
     assert tried.object is not None
+    assert "resourceVersion" not in tried.object["metadata"]
     assert server.cluster.storage.find(ObjectKey("ConfigMap", "default", "tried")) is None
     unread = bee.ask(MODULE, bee.message(RESOURCE, Verb.CALL, {"verb": 1}, source=SOURCE)).content_as(ApiResult)
     assert unread.refusal is not None

@@ -1,6 +1,8 @@
 """How much one request may be, and how much requests may make of an object."""
 
 import json
+from base64 import b64encode
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -33,19 +35,28 @@ NODE = ObjectKey("Node", "", "n1")
         (b'"' + b"x" * REQUEST_BYTES + b'"', True),
         (b'["' + b'\\",' * 600_000 + b'\\\\"]', False),
         (b"[" * 60_000, True),
+        (json.dumps("[" + "[]," * (VALUES + 1) + "0]").encode(), True),
+        (b' "' + b64encode(b"[" + b"[]," * (VALUES + 1) + b"0]") + b'"', True),
+        (json.dumps("[" + "[]," * 100 + "0]").encode(), False),
+        (b'"\\ud800' + b"[]," * (VALUES + 1) + b'"', False),
+        (b'"key": v' + b"\n- a" * 100, False),
     ],
-    ids=["many lists", "many members", "not so many", "a text with commas", "bytes", "escapes", "no JSON"],
-)
+    ids=[
+        "many lists", "many members", "not so many", "a text with commas", "bytes", "escapes", "no JSON",
+        "within a text", "within base64", "few within a text", "a text that nobody reads", "YAML",
+    ],
+)  # fmt: skip
 def test_values_count_as_bytes_do(text: bytes, too_large: bool) -> None:
     assert is_too_large(text) is too_large
     assert is_too_large(Raw(text)) is too_large
 
 
-def test_a_request_that_is_too_large_is_answered_so(controller: Controller) -> None:
+@pytest.mark.parametrize("wrapped", [bytes, lambda text: json.dumps(text.decode()).encode()], ids=["plain", "a text"])
+def test_a_request_that_is_too_large_is_answered_so(controller: Controller, wrapped: Callable[[bytes], bytes]) -> None:
     """Two megabytes of empty lists took the controller six seconds."""
     controller.asks("default/node/n1", "insert", node("n1"))
-    content = Raw(b'{"status":{"x":[' + b",".join([b"[]"] * 900_000) + b"]}}")
-    request = controller.asks("default/nodepatch/n1", "patch", content)
+    content = wrapped(b'{"status":{"x":[' + b",".join([b"[]"] * 900_000) + b"]}}")
+    request = controller.asks("default/nodepatch/n1", "patch", Raw(content))
     status = controller.answer_to(request).content["ErrStatus"]
     assert (status["code"], status["reason"]) == (413, "RequestEntityTooLarge")
 
@@ -78,6 +89,9 @@ def test_an_event_is_small_for_a_thousand_are_kept(controller: Controller) -> No
 def test_a_metaserver_is_refused_likewise() -> None:
     body: Any = json.dumps(configmap()).encode()[:-1] + b',"x":[' + b",".join([b"[]"] * 60_000) + b"]}"
     app = Application(key="/core/v1/configmaps/default/settings", verb="create", req_body=body)
+    assert "too large" in str(call_of(app))
+    patch = {"Name": "settings", "PatchType": "application/merge-patch+json", "Data": b64encode(body).decode()}
+    app = Application(key="/core/v1/configmaps/default/settings", verb="patch", option=json.dumps(patch).encode())
     assert "too large" in str(call_of(app))
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any
 
 import pytest
+from msgspec import Raw
 
 from beehive import Message, ModuleName
+from beehive.clock import RealClock
 from beehive.http.call import CallFailedError, HttpCall, HttpReply
 from beehive.runtime import Future
 from beehive.testing import Harness
@@ -19,8 +22,10 @@ from modules.cloud.router import outgoing
 from modules.cloud.router.module import CALLED, REST_SECONDS, CloudRouter
 from modules.cloud.router.other_cloudcores import OtherCloudcores
 from modules.cloud.router.paths import read_path
+from modules.cloud.router.records import TargetUrl
 from modules.cloud.router.rest_service import RestAnswer, RestCall
 from modules.cloud.router.status_writer import INTERVAL
+from modules.cloud.router.uploads import UploadError, call_of_application
 from modules.cloud.router.waiting_calls import MOST_OF_RULE
 from tests.modules.cloud.router.rule_server import RuleServer
 from tests.modules.cloud.router.rules import endpoints, from_topic, from_url, to_service, to_topic
@@ -345,6 +350,32 @@ def test_an_application_gets_a_servers_answer(bee: Harness, servers: list[Any]) 
     assert answers[posted.id][0] == "error"
     assert answers[refused.id] == ("error", "PUT http://server.example/x answered 404")
     assert all(each.route.group == "user" and each.route.source == "servicebus" for each in cloud.down())
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "body"),
+    [
+        (b'{"payload": "a\\nb"}', "text/plain; charset=utf-8", b"a\nb"),
+        (b'{"payload": [ [], 1e2 ]}', "application/json", b"[ [], 1e2 ]"),
+        (b'{"payload": null}', "", b""),
+        (b"{}", "", b""),
+    ],
+)
+def test_a_payload_is_passed_on_as_it_is(given: bytes, kind: str, body: bytes) -> None:
+    """A payload of millions of values would take gigabytes as Python's objects."""
+    for content in (Raw(given), given.decode(), b64encode(given).decode()):
+        call = call_of_application(_application(content), TargetUrl("http", "server.example", 80, "/x"), "n1")
+        assert (dict(call.headers).get("Content-Type", ""), call.body) == (kind, body)
+
+
+def test_a_payload_that_is_no_utf_8_is_refused() -> None:
+    content = b64encode(b'{"payload": "\xff"}').decode()
+    with pytest.raises(UploadError):
+        call_of_application(_application(content), TargetUrl("http", "server.example", 80, "/x"), "n1")
+
+
+def _application(content: object) -> Message:
+    return Message.new(RealClock(), source="servicebus", group="user", resource="r", operation="o", content=content)
 
 
 def test_a_node_has_no_share_in_another_nodes_rules(bee: Harness, servers: list[Any]) -> None:

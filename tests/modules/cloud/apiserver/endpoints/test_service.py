@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from beehive.http.responses import Response, Stream
+from modules.apimachinery.limits import VALUES
 from tests.modules.apimachinery.protobuf.test_decoding import CONFIG_MAP
 from tests.modules.cloud.apiserver.endpoints.serving import MAPS, PODS, Serving, Watcher
 from tests.modules.cloud.objects import configmap, pod
@@ -262,6 +263,15 @@ def test_too_large_objects_are_refused_in_kubernetes_words(api: Serving) -> None
     assert api.ask("POST", MAPS, configmap(x="a" * ((1 << 20) - 1), y="b")).status == 201
     pods = pod(x="a" * (1 << 21))
     assert (api.ask("POST", PODS, pods).status, api.ask("GET", f"{PODS}/web").status) == (413, 404)
+
+
+@pytest.mark.parametrize("line", [b"- \n", b"- a: 1\n", b"- [1]\n"])
+def test_yaml_of_too_many_values_is_refused(api: Serving, line: bytes) -> None:
+    """A value takes two bytes in YAML, without a comma or bracket: a million of them took seven seconds."""
+    body = b"metadata: {name: c}\nx:\n" + line * (2 * VALUES)
+    assert api.ask("POST", MAPS, body, "application/yaml").status == 413
+    lines = b"metadata: {name: c}\ndata:\n  a: |\n" + b"   b\n" * (2 * VALUES)
+    assert api.ask("POST", MAPS, lines, "application/yaml").status == 201
 
 
 @pytest.mark.parametrize(
