@@ -28,7 +28,8 @@ _MACROS: Final = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
-_EVERY: Final = re.compile(r"@every (?=.)(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6})s)?")
+_EVERY: Final = "@every "
+_DURATION: Final = re.compile(r"(?=.)(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6})s)?", re.ASCII)
 _LONGEST: Final = 256
 _MOST_DAYS: Final = 8 * 366
 """Days in which each date occurs: 29 February, over a century."""
@@ -112,6 +113,14 @@ class Schedule(NamedTuple):
         return of_month or of_week if self.either_day else of_month and of_week
 
 
+def seconds_of(duration: str) -> float | None:
+    """Return the seconds of a duration in hours, minutes and seconds, such as `1h30m`; None for any other text."""
+    found = _DURATION.fullmatch(duration)
+    if found is None:
+        return None
+    return float(sum(unit * int(number or 0) for unit, number in zip((3600, 60, 1), found.groups(), strict=True)))
+
+
 def parse_schedule(text: str, time_zone: str = "") -> Schedule:
     """Return a schedule.
 
@@ -125,9 +134,8 @@ def parse_schedule(text: str, time_zone: str = "") -> Schedule:
     zone = zone_named(time_zone)
     if len(text) > _LONGEST:
         raise ValueError(f"a schedule has at most {_LONGEST} characters")
-    if every := _EVERY.fullmatch(text):
-        parts = zip((3600, 60, 1), every.groups(), strict=True)
-        return Schedule(every=float(max(1, sum(unit * int(number or 0) for unit, number in parts))), zone=zone)
+    if text.startswith(_EVERY) and (every := seconds_of(text.removeprefix(_EVERY))) is not None:
+        return Schedule(every=max(1.0, every), zone=zone)
     if text.startswith("@") and text not in _MACROS:
         raise ValueError(f"unrecognized descriptor: {text}")
     fields = _MACROS.get(text, text).split()

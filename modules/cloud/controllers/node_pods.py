@@ -6,23 +6,42 @@ edgecore lives registers again, so its pods stay for a while. Pods without a con
 meant for a node that has yet to register.
 
 Pods of a node that does not answer stay, and are not ready any more after a while, so that no Service sends connections
-there. The node restores the condition with its first status.
+there. The node restores the condition with its first status. Only a Node's annotation has them made elsewhere, and
+only if another node of its group answers: otherwise it is the link that is broken.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from modules.apimachinery.cron_schedule import seconds_of
 from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.apimachinery.times import format_rfc3339, parse_rfc3339
 from modules.cloud.controllers.conditions import without
-from modules.cloud.controllers.plan import NOTHING, PlannedWrite, ReconcilePlan, delete, update_status
-from modules.cloud.controllers.pods import condition_of, is_ready
+from modules.cloud.controllers.plan import (
+    NORMAL,
+    NOTHING,
+    EventNote,
+    PlannedWrite,
+    ReconcilePlan,
+    delete,
+    update_status,
+)
+from modules.cloud.controllers.pods import condition_of, is_active, is_ready
+from modules.cloud.controllers.replica_set import MOST_WRITES
 from modules.cloud.controllers.view import View, controller_of
 
 UNREACHABLE_GRACE: Final = 300.0
 """Seconds after which the pods of a node that does not answer are not ready any more. kube-controller-manager marks
 them at once, so that each break of a link is a change for all nodes."""
+EVICT_AFTER: Final = ("edgecore.io/evict-after", "node.openyurt.io/autonomy-duration")
+"""Annotations of a Node: how long it may be silent before controllers make its pods elsewhere (`30m`). The second one
+is OpenYurt's."""
+_GROUP: Final = "apps.kubeedge.io/belonging-to"
+_LOOK_AGAIN: Final = 60.0
+"""Seconds between looks at a node whose whole group is silent."""
+_NAMED: Final = ("DaemonSet", "Node")
+"""Controllers whose pods belong to their node."""
 _QUARANTINE: Final = 40.0
 """Seconds for which a Node must be gone (KCM's `quarantineTime`)."""
 
@@ -52,6 +71,12 @@ def _of_silent(view: View, node: JsonObject, now: float) -> ReconcilePlan:
         view.marked_silent.pop(name, None)
         return NOTHING
     since = parse_rfc3339(str(ready.get("lastTransitionTime") or "")) or 0.0
+    marking, eviction = _marking(view, name, since, now), _eviction(view, node, since, now)
+    times = [plan.again_at for plan in (marking, eviction) if plan.again_at is not None]
+    return ReconcilePlan((*marking.writes, *eviction.writes), again_at=min(times, default=None))
+
+
+def _marking(view: View, name: str, since: float, now: float) -> ReconcilePlan:
     if view.marked_silent.get(name) == since:
         return NOTHING  # a node that goes on reporting its pods has the last word
     if now < since + UNREACHABLE_GRACE:
@@ -61,6 +86,38 @@ def _of_silent(view: View, node: JsonObject, now: float) -> ReconcilePlan:
     if not writes:
         view.marked_silent[name] = since
     return ReconcilePlan(writes)
+
+
+def _eviction(view: View, node: JsonObject, since: float, now: float) -> ReconcilePlan:
+    """Return the deletion of a node's pods that controllers make elsewhere; they are gone when the node ends them."""
+    given = node["metadata"].get("annotations") or {}
+    asked = next((given[name] for name in EVICT_AFTER if name in given), "")
+    seconds = seconds_of(str(asked))
+    if seconds is None:
+        return NOTHING
+    if now < since + seconds:
+        return ReconcilePlan(again_at=since + seconds)
+    pods = [pod for pod in view.pods_on(str(node["metadata"]["name"])) if is_active(pod) and _is_made_elsewhere(pod)]
+    if not pods:
+        return NOTHING
+    group = _group_of(node)
+    if not any(is_ready(other) for other in view.all_of("Node") if _group_of(other) == group):
+        return ReconcilePlan(again_at=now + _LOOK_AGAIN)
+    return ReconcilePlan(tuple(delete(pod, done=_evicted(pod)) for pod in pods[:MOST_WRITES]))
+
+
+def _is_made_elsewhere(pod: JsonObject) -> bool:
+    controller = controller_of(pod)
+    return controller is not None and controller.get("kind") not in _NAMED
+
+
+def _group_of(node: JsonObject) -> object:
+    return (node["metadata"].get("labels") or {}).get(_GROUP)
+
+
+def _evicted(pod: JsonObject) -> EventNote:
+    words = f"Marking for deletion Pod {pod['metadata']['namespace']}/{pod['metadata']['name']}"
+    return EventNote(NORMAL, "TaintManagerEviction", words)
 
 
 def _not_ready(pod: JsonObject, moment: str) -> PlannedWrite | None:

@@ -418,6 +418,36 @@ def test_silent_nodes_keep_their_pods_and_nothing_replaces_them(silent: tuple[st
     assert site.get("Deployment", "web")["status"]["availableReplicas"] == 4
 
 
+def test_a_node_says_how_long_it_may_be_silent_before_its_pods_are_made_elsewhere() -> None:
+    site = Site(nodes=("n1", "n2"))
+    rolled_out(site, 4)
+    site.apply(workload("DaemonSet", "agent"))
+    site.run_for(10)
+    for name in ("n1", "n2"):
+        site.patch(ObjectKey("Node", "", name), {"metadata": {"annotations": {"edgecore.io/evict-after": "1m"}}})
+    before = {pod["metadata"]["uid"] for pod in site.pods()}
+    site.fall_silent("n1", "n2")
+    site.run_for(600)
+    assert {pod["metadata"]["uid"] for pod in site.pods()} == before, "all are silent: a link is broken, no machine"
+    site.come_back("n1", "n2")
+    site.fall_silent("n1")
+    site.run_for(50)
+    assert {pod["metadata"]["uid"] for pod in site.pods()} == before
+    site.run_for(30)
+    assert [node_of(pod) for pod in site.pods(site.all("ReplicaSet")[0]["metadata"]["name"])] == ["n2"] * 4
+    assert {node_of(pod) for pod in site.pods("agent")} == {"n1", "n2"}, "a DaemonSet's pod belongs to its node"
+    ending = [pod for pod in site.all("Pod") if is_being_deleted(pod)]
+    assert {node_of(pod) for pod in ending} == {"n1"}
+    assert {reason for reason, _ in site.events() if "Taint" in reason} == {"TaintManagerEviction"}
+    site.writes.clear()
+    site.run_for(3600)
+    assert [call.verb for call in site.writes if call.plural == "pods" and call.verb != "update"] == []
+    site.come_back("n1")
+    site.run_for(10)
+    assert not [pod for pod in site.all("Pod") if is_being_deleted(pod)]
+    assert site.get("Deployment", "web")["status"]["availableReplicas"] == 4
+
+
 def test_what_kube_controller_manager_has_made_is_taken_over() -> None:
     """Its hash of a template is another one."""
     origin = Site()
