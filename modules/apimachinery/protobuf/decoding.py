@@ -207,6 +207,7 @@ _SPECIAL: Final = {
     "resource.Quantity": _quantity,
     "intstr.IntOrString": _int_or_string,
     "meta.v1.FieldsV1": _raw_json,
+    "runtime.RawExtension": _raw_json,
     "authentication.v1.ExtraValue": _items,
     "authorization.v1.ExtraValue": _items,
     "certificates.v1.ExtraValue": _items,
