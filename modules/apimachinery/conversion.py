@@ -4,7 +4,7 @@ Objects are stored as plain JSON, so unknown fields are kept. Before one is stor
 fields that the cloud and edges read.
 """
 
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import field
@@ -17,6 +17,8 @@ from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.kinds import JsonObject
 
 T = TypeVar("T")
+
+REVISION: Final = "ControllerRevision"
 
 
 class _WritableSecret(Secret, frozen=True):
@@ -89,3 +91,13 @@ def without_null_members(value: Any) -> Any:
     if isinstance(value, list):
         return [without_null_members(element) for element in value]
     return value
+
+
+def as_stored(obj: JsonObject) -> JsonObject:
+    """Return an object without null members, as an API server stores it. The data of a ControllerRevision stays as it
+    is: kube-controller-manager compares it byte by byte.
+    """
+    stored: JsonObject = without_null_members(obj)
+    if obj.get("kind") == REVISION and "data" in stored:
+        stored["data"] = obj["data"]
+    return stored

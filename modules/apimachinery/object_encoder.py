@@ -6,6 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from beehive.decoding import json_decoder
+from modules.apimachinery.conversion import REVISION
 from modules.apimachinery.event_versions import is_newer, to_core
 from modules.apimachinery.options import Form
 from modules.apimachinery.resources import PrinterColumn, Resource
@@ -15,6 +16,20 @@ from modules.tools.printing.fields import JsonObject
 
 _META: Final = "meta.k8s.io/v1"
 _DOCUMENT: Final = json_decoder(dict[str, msgspec.Raw])
+_ESCAPED: Final = ((b"&", rb"\u0026"), (b"<", rb"\u003c"), (b">", rb"\u003e"), ("\u2028".encode(), rb"\u2028"),
+                   ("\u2029".encode(), rb"\u2029"))  # fmt: skip
+"""Characters that Go escapes in JSON."""
+
+
+def encoded(obj: JsonObject) -> bytes:
+    """Return an object as JSON. A ControllerRevision is escaped as Go does it: kube-controller-manager compares its
+    data with what it has encoded itself.
+    """
+    text = msgspec.json.encode(obj)
+    if obj.get("kind") == REVISION:
+        for character, escape in _ESCAPED:
+            text = text.replace(character, escape)
+    return text
 
 
 def custom_column(column: PrinterColumn) -> Column:

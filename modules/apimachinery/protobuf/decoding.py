@@ -1,7 +1,7 @@
 """Decodes bodies in Kubernetes' protobuf to the JSON that they stand for (apimachinery's `serializer/protobuf`).
 
-A Go client writes empty texts and times of fields that JSON leaves out; they are left out here. Explicit zeros and
-falses stay, as a pointer to one means something.
+A Go client writes empty texts and times of fields that JSON leaves out, and zeros and falses, too; they are left out
+here. Those of pointers stay, as they mean something.
 """
 
 import base64
@@ -40,6 +40,8 @@ class _Field(msgspec.Struct, frozen=True):
     """`s` text, `b` bytes, `t` boolean, `i` integer; otherwise the name of a message."""
     form: str
     """`[` list, `{` map of texts to the kind; empty: one value."""
+    is_never_zero: bool
+    """Whether zero, or false, is the same as none: JSON leaves it out (`omitempty`)."""
 
 
 class _Table(msgspec.Struct, frozen=True):
@@ -60,7 +62,7 @@ def _fields(message: str) -> dict[int, _Field]:
 def _field(text: str) -> _Field:
     name, _, kind = text.partition(":")
     form = kind[0] if kind[0] in "[{" else ""
-    return _Field(name, kind.lstrip("[{>"), form)
+    return _Field(name, kind.strip("[{>?"), form, kind.endswith("?"))
 
 
 def decode_protobuf(body: bytes) -> dict[str, Any]:
@@ -133,9 +135,15 @@ def _message(name: str, data: memoryview, depth: int) -> dict[str, Any]:
             made.setdefault(field.name, []).append(decoded)
         elif not field.name:
             made.update(decoded)
-        elif decoded is not None and (decoded != "" or field.name in _EXPLICIT):
+        elif _means_something(field, decoded):
             made[field.name] = decoded
     return made
+
+
+def _means_something(field: _Field, value: Any) -> bool:
+    if field.is_never_zero:
+        return bool(value)
+    return value is not None and (value != "" or field.name in _EXPLICIT)
 
 
 def _entry(field: _Field, value: int | memoryview, depth: int) -> tuple[str, Any]:

@@ -1,6 +1,7 @@
 """Makes `messages.json` from the protobuf descriptors that a kubectl contains.
 
-`python -m modules.apimachinery.protobuf.generate KUBECTL` prints it. Go programs keep each descriptor compressed.
+`python -m modules.apimachinery.protobuf.generate KUBECTL SOURCES` prints it. Go programs keep each descriptor
+compressed. Which zeros JSON leaves out is only in Kubernetes' sources (`staging/src/k8s.io`, the `types.go`).
 """
 
 import re
@@ -49,11 +50,12 @@ _SCALARS: Final = {
     FieldDescriptorProto.TYPE_INT32: "i",
     FieldDescriptorProto.TYPE_INT64: "i",
 }
+_OMITTED: Final = re.compile(r'^\s+\w+\s+\w+\s+`json:"\w+,omitempty".*protobuf:"varint,(\d+)', re.MULTILINE)
 _PACKAGE: Final = re.compile(r"\.?k8s\.io\.(api|apimachinery\.pkg(\.apis|\.util|\.api)?)\.")
 
 
-def main(kubectl: Path) -> str:
-    """Return the table of a kubectl."""
+def main(kubectl: Path, sources: Path | None = None) -> str:
+    """Return the table of a kubectl; without sources, no field has the mark that its zero is left out."""
     messages = {name: message for file in _files(kubectl.read_bytes()) for name, message in _messages(file)}
     kinds = {f"{version}/{kind}": f"{package}.{kind}" for version, (package, of) in _ROOTS.items() for kind in of}
     types: dict[str, dict[str, str]] = {}
@@ -62,9 +64,20 @@ def main(kubectl: Path) -> str:
         name = waiting.pop()
         if name not in types:
             types[name] = dict(_fields(messages[name]))
+            for number in _left_out(name, sources) if sources is not None else ():
+                types[name][number] += "?" * types[name][number].endswith((":i", ":t"))
             waiting += [each.split(">")[1] for each in types[name].values() if ">" in each]
     lines = [f'"{name}":{_json(types[name])}' for name in sorted(types)]
     return '{"kinds":' + _json(kinds) + ',\n"types":{\n' + ",\n".join(lines) + "\n}}\n"
+
+
+def _left_out(message: str, sources: Path) -> Iterator[str]:
+    """Yield the numbers of the fields that are no pointers and that JSON leaves out when they are zero."""
+    package, _, name = message.rpartition(".")
+    below = "apimachinery/pkg/apis/meta/v1" if package == "meta.v1" else f"api/{package.replace('.', '/')}"
+    path = sources / below / "types.go"
+    found = re.search(rf"\ntype {name} struct {{\n(.*?)\n}}", path.read_text(), re.DOTALL) if path.exists() else None
+    yield from _OMITTED.findall(found[1]) if found is not None else ()
 
 
 def _json(value: dict[str, str]) -> str:
@@ -113,6 +126,6 @@ def _type(field: FieldDescriptorProto) -> str:
 
 
 if __name__ == "__main__":
-    table = main(Path(sys.argv[1]))
+    table = main(Path(sys.argv[1]), Path(sys.argv[2]))
     decode_json(table, dict[str, dict[str, object]])
     sys.stdout.write(table)

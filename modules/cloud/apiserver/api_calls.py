@@ -1,6 +1,5 @@
 """The Kubernetes API's verbs: requests of the control socket, and of nodes' metaservers through dynamiccontroller."""
 
-import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final
@@ -16,7 +15,7 @@ from modules.apimachinery.api_errors import (
     MethodNotAllowedError,
     UnsupportedMediaTypeError,
 )
-from modules.apimachinery.conversion import without_null_members
+from modules.apimachinery.conversion import as_stored
 from modules.apimachinery.errors import ApiStatusError, no_such_path
 from modules.apimachinery.event_versions import (
     EVENTS_VERSION,
@@ -28,6 +27,7 @@ from modules.apimachinery.event_versions import (
     to_core,
     to_events,
 )
+from modules.apimachinery.generated_names import suffix_of
 from modules.apimachinery.go_json import type_error
 from modules.apimachinery.json_patch import apply_json_patch
 from modules.apimachinery.kinds import (
@@ -465,7 +465,7 @@ def _to_create(cluster: Cluster, kind: Kind, request: ApiCall) -> JsonObject:
         raise BadRequestError("resourceVersion should not be set on objects to be created")
     prefix = metadata.get("generateName")
     if not metadata.get("name") and isinstance(prefix, str) and prefix:
-        made = prefix[:_LONGEST_PREFIX] + re.sub("[^a-z0-9]", "", cluster.clock.new_id().lower())[-5:]
+        made = prefix[:_LONGEST_PREFIX] + suffix_of(cluster.clock.new_id())
         obj = {**obj, "metadata": {**metadata, "name": made}}
     return with_server_fields_removed(obj)
 
@@ -483,7 +483,7 @@ def _named(obj: JsonObject, kind: Kind, request: ApiCall) -> JsonObject:
             raise _misnamed(request, field, str(metadata[field])[:_LONGEST_PREFIX], value)
     _check_type(obj, kind)
     named = {**obj, "kind": kind.name, "apiVersion": kind.api_version, "metadata": {**metadata, **wanted}}
-    return named if kind.is_custom else dict(without_null_members(named))
+    return named if kind.is_custom else as_stored(named)
 
 
 def _check_type(obj: JsonObject, kind: Kind) -> None:

@@ -11,12 +11,11 @@ import msgspec
 from edged.api import Pod
 from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.conversion import convert, without_null_members
+from modules.apimachinery.generated_names import ALPHABET
 from modules.apimachinery.kinds import JsonObject, is_being_deleted, metadata_of, uid_of
 from modules.apimachinery.times import parse_rfc3339
 from modules.cloud.apiserver.pod_defaults import complete_pod_spec
 
-ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
-"""The letters of generated names (apimachinery's `rand`): no vowels, so no words."""
 _ENDED: Final = ("Succeeded", "Failed")
 _FNV_OFFSET: Final = 2166136261
 _FNV_PRIME: Final = 16777619

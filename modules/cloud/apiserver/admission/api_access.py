@@ -3,9 +3,9 @@
 It is the part of the admission plug-in ServiceAccount that kube-apiserver calls `mountServiceAccountToken`.
 """
 
-import hashlib
 from typing import Final
 
+from modules.apimachinery.generated_names import suffix_of
 from modules.apimachinery.kinds import JsonObject
 
 ROOT_CERTIFICATE: Final = "kube-root-ca.crt"
@@ -14,9 +14,6 @@ MOUNT_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 TOKEN_SECONDS: Final = 3607
 """Seconds for which a token is valid; kubelet's number, by which others recognize it."""
 _PREFIX: Final = "kube-api-access-"
-_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
-"""The letters of the suffixes that Kubernetes generates."""
-_SUFFIX: Final = 5
 _CONTAINERS: Final = ("initContainers", "containers")
 
 
@@ -35,7 +32,7 @@ def with_api_access(pod: JsonObject, account: JsonObject | None) -> JsonObject:
         return pod
     volumes = spec.get("volumes") or []
     own = _name_of(volumes)
-    name = own or _PREFIX + _suffix(pod)
+    name = own or _PREFIX + suffix_of(f"{pod['metadata'].get('namespace')}/{pod['metadata']['name']}")
     changed = {
         field: [_mounting(container, name) for container in spec[field]] for field in _CONTAINERS if spec.get(field)
     }
@@ -88,10 +85,3 @@ def _volume(name: str) -> JsonObject:
         {"downwardAPI": {"items": [namespace]}},
     ]
     return {"name": name, "projected": {"sources": sources, "defaultMode": 0o644}}
-
-
-def _suffix(pod: JsonObject) -> str:
-    """Return a suffix that is another one for each pod's name."""
-    metadata = pod["metadata"]
-    digest = hashlib.sha256(f"{metadata.get('namespace')}/{metadata['name']}".encode()).digest()
-    return "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in digest[:_SUFFIX])

@@ -7,6 +7,7 @@ import msgspec
 
 from beehive.http.responses import Reply, Stream, json
 from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.object_encoder import encoded
 
 _PIECE_BYTES: Final = 256 * 1024
 """Bytes after which a piece is sent; an object in it may have more."""
@@ -41,7 +42,7 @@ def _pieces(found: JsonObject) -> Iterator[bytes]:
     for number, item in enumerate(found["items"]):
         if number:
             piece += b","
-        piece += msgspec.json.encode(item)
+        piece += encoded(item)
         if len(piece) >= _PIECE_BYTES:
             yield bytes(piece)
             piece.clear()

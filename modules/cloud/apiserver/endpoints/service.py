@@ -16,7 +16,7 @@ from modules.apimachinery.api_errors import ApiError
 from modules.apimachinery.discovery import Discovery
 from modules.apimachinery.errors import ApiStatusError, CloudRefusalError
 from modules.apimachinery.kinds import JsonObject
-from modules.apimachinery.object_encoder import ObjectEncoder
+from modules.apimachinery.object_encoder import ObjectEncoder, encoded
 from modules.apimachinery.openapi import OpenApi
 from modules.apimachinery.openapi_v2 import PATH as OPENAPI_V2
 from modules.apimachinery.openapi_v2 import PROTOBUF, PROTOBUF_TYPE, swagger, swagger_protobuf
@@ -219,10 +219,10 @@ class ApiService:
             return _refusal(result.refusal or {})
         encoder = ObjectEncoder(resource, options.form, options.included, self._clock.now())
         if target.name:
-            return json(encoder.encode_object(msgspec.json.encode(result.object)))
+            return json(encoder.encode_object(encoded(result.object)))
         if options.form is Form.OBJECT:
             return list_answer(result.object)
-        texts = (msgspec.json.encode(item) for item in result.object["items"])
+        texts = (encoded(item) for item in result.object["items"])
         return json(encoder.encode_list(texts, result.object["metadata"]))
 
     def _write(self, request: Request, target: Target, resource: Resource) -> Response:
@@ -235,7 +235,7 @@ class ApiService:
         if form is not Form.OBJECT and obj is not None and obj.get("kind") == resource.kind:
             included = request.first("includeObject") or "Metadata"
             encoder = ObjectEncoder(resource, form, included, self._clock.now())
-            return _encoded(status, encoder.encode_object(msgspec.json.encode(obj)), result.warnings)
+            return _encoded(status, encoder.encode_object(encoded(obj)), result.warnings)
         return _response(status, obj, result.warnings)
 
     def _watch(self, request: Request, target: Target, resource: Resource, options: ReadOptions) -> Stream:
@@ -269,7 +269,7 @@ def _body(request: Request) -> Any:
 
 
 def _response(status: int, obj: Any, warnings: Sequence[str]) -> Response:
-    return _encoded(status, msgspec.json.encode(obj), warnings)
+    return _encoded(status, encoded(obj), warnings)
 
 
 def _encoded(status: int, body: bytes, warnings: Sequence[str]) -> Response:

@@ -9,7 +9,7 @@ from beehive.clock import Clock
 from beehive.http.responses import Peer
 from modules.apimachinery.event_versions import is_newer, to_events
 from modules.apimachinery.kinds import JsonObject
-from modules.apimachinery.object_encoder import ObjectEncoder
+from modules.apimachinery.object_encoder import ObjectEncoder, encoded
 from modules.apimachinery.options import ReadOptions
 from modules.apimachinery.resources import Resource
 from modules.apimachinery.selectors import Selector
@@ -90,9 +90,7 @@ class ObjectWatch:
         for change in changes:
             kind = event_type(change, self._options.selector)
             if kind and self._namespace in ("", change.object["metadata"].get("namespace")):
-                yield _event(
-                    kind, encoder.encode_object(msgspec.json.encode(self._in_version(sent_object(change, kind))))
-                )
+                yield _event(kind, encoder.encode_object(encoded(self._in_version(sent_object(change, kind)))))
 
     def _in_version(self, obj: JsonObject) -> JsonObject:
         if is_newer(self._resource):
