@@ -8,6 +8,7 @@ from tests.fuzz import (
     docker,
     hostile,
     hostile_pods,
+    identity_provider,
     images,
     mqtt,
     node,
@@ -22,6 +23,7 @@ from tests.fuzz.target import Target
 _ALL: Final = (
     *wire.TARGETS,
     *cloud.TARGETS,
+    *identity_provider.TARGETS,
     *hostile.TARGETS,
     *node.TARGETS,
     *mqtt.TARGETS,
