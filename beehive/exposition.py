@@ -6,8 +6,10 @@ and WSGI, almost 3 MB of memory in every process.
 
 import math
 from abc import ABC
-from collections.abc import Iterable, Sequence
-from typing import ClassVar, NamedTuple, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar, NamedTuple, Protocol, TypeVar
+
+K = TypeVar("K", bound=str)
 
 
 class _Sample(NamedTuple):
@@ -97,6 +99,28 @@ class HistogramFamily(MetricFamily):
             self._add("_bucket", values, count, ("le", bound))
         self._add("_count", values, buckets[-1][1])
         self._add("_sum", values, total)
+
+
+def counter(name: str, text: str, value: float) -> CounterFamily:
+    """Return a counter without labels."""
+    family = CounterFamily(name, text)
+    family.add_metric((), value)
+    return family
+
+
+def counters_by(label: str, name: str, text: str, values: Mapping[K, float]) -> CounterFamily:
+    """Return counters with one label. Other threads may count meanwhile."""
+    family = CounterFamily(name, text, (label,))
+    for value, number in list(values.items()):
+        family.add_metric((str(value),), number)
+    return family
+
+
+def gauge(name: str, text: str, value: float) -> GaugeFamily:
+    """Return a gauge without labels."""
+    family = GaugeFamily(name, text)
+    family.add_metric((), value)
+    return family
 
 
 class Collector(Protocol):

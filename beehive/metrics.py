@@ -14,6 +14,7 @@ from beehive.exposition import (
     GaugeFamily,
     HistogramFamily,
     MetricFamily,
+    gauge,
 )
 from beehive.hive import Hive
 from beehive.names import ModuleName, Operation, ResourceType, Source
@@ -161,7 +162,6 @@ class HiveCollector(Collector):
         ready = GaugeFamily("beehive_module_ready", "1 when the module is ready.", labels=["module"])
         restarts = CounterFamily("beehive_module_restarts", "Restarts after a failure.", labels=["module"])
         unmatched = CounterFamily("beehive_unmatched_answers", "Answers nobody waits for.", labels=["reason"])
-        requests = GaugeFamily("beehive_open_requests", "Requests waiting for an answer.")
         for module, count in self._hive.depths().items():
             depth.add_metric([module], count)
         for module, readiness in self._hive.readiness().items():
@@ -170,5 +170,5 @@ class HiveCollector(Collector):
             restarts.add_metric([module], count)
         for reason, count in list(self._hive.pending_requests.unmatched.items()):
             unmatched.add_metric([reason.value], count)
-        requests.add_metric([], len(self._hive.pending_requests))
+        requests = gauge("beehive_open_requests", "Requests waiting for an answer.", len(self._hive.pending_requests))
         return [depth, ready, restarts, unmatched, requests]

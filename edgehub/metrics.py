@@ -1,9 +1,17 @@
 """The link's counters for Prometheus."""
 
-from collections.abc import Mapping
 from typing import TypeVar
 
-from beehive.exposition import Collector, CollectorRegistry, CounterFamily, GaugeFamily, MetricFamily
+from beehive.exposition import (
+    Collector,
+    CollectorRegistry,
+    CounterFamily,
+    GaugeFamily,
+    MetricFamily,
+    counter,
+    counters_by,
+    gauge,
+)
 from edgehub.counters import LinkCounters
 
 R = TypeVar("R", bound=str)
@@ -25,26 +33,26 @@ class LinkCollector(Collector):
     def collect(self) -> list[MetricFamily]:
         """Return the present values."""
         counters = self._counters
-        connected = GaugeFamily("edgehub_connected", "1 while the link to the cloud is up.")
-        connected.add_metric([], float(counters.connected))
         expires = GaugeFamily(
             "edgehub_certificate_expiration_timestamp_seconds", "When the node's certificate ends; absent without one."
         )
         if counters.certificate_expires is not None:
             expires.add_metric([], counters.certificate_expires)
         return [
-            connected,
+            gauge("edgehub_connected", "1 while the link to the cloud is up.", float(counters.connected)),
             expires,
-            _by("outcome", "edgehub_certificate_requests", "Certificates asked for.", counters.certificates),
-            _plain("edgehub_connections", "Links that came up.", counters.connections),
-            _by_reason("edgehub_link_ends", "Links that ended or did not come up.", counters.ends),
-            _plain("edgehub_received_messages", "Messages taken from the cloud.", counters.received),
-            _plain("edgehub_received_bytes", "Bytes of messages from the cloud.", counters.received_bytes),
-            _by_reason("edgehub_rejected_messages", "Messages from the cloud not taken.", counters.rejected),
-            _plain("edgehub_late_answers", "Late answers handed to metamanager.", counters.late),
-            _plain("edgehub_sent_messages", "Messages given to the link.", counters.sent),
-            _plain("edgehub_confirmed_messages", "Messages the cloud is known to have read.", counters.confirmed),
-            _by_reason("edgehub_refused_messages", "Messages of this node that did not leave.", counters.refused),
+            counters_by("outcome", "edgehub_certificate_requests", "Certificates asked for.", counters.certificates),
+            counter("edgehub_connections", "Links that came up.", counters.connections),
+            counters_by("reason", "edgehub_link_ends", "Links that ended or did not come up.", counters.ends),
+            counter("edgehub_received_messages", "Messages taken from the cloud.", counters.received),
+            counter("edgehub_received_bytes", "Bytes of messages from the cloud.", counters.received_bytes),
+            counters_by("reason", "edgehub_rejected_messages", "Messages from the cloud not taken.", counters.rejected),
+            counter("edgehub_late_answers", "Late answers handed to metamanager.", counters.late),
+            counter("edgehub_sent_messages", "Messages given to the link.", counters.sent),
+            counter("edgehub_confirmed_messages", "Messages the cloud is known to have read.", counters.confirmed),
+            counters_by(
+                "reason", "edgehub_refused_messages", "Messages of this node that did not leave.", counters.refused
+            ),
             _payload(counters),
             *_outbox(counters),
         ]
@@ -67,24 +75,7 @@ def _outbox(counters: LinkCounters) -> list[MetricFamily]:
     return [
         messages,
         size,
-        _plain("edgehub_outbox_writes", "Flushes of the outbox.", counters.outbox_writes),
-        _plain("edgehub_outbox_failures", "Failures to open or write the outbox.", counters.outbox_failures),
-        _plain("edgehub_outbox_restored", "Messages of an earlier run found in the outbox.", counters.outbox_restored),
+        counter("edgehub_outbox_writes", "Flushes of the outbox.", counters.outbox_writes),
+        counter("edgehub_outbox_failures", "Failures to open or write the outbox.", counters.outbox_failures),
+        counter("edgehub_outbox_restored", "Messages of an earlier run found in the outbox.", counters.outbox_restored),
     ]
-
-
-def _plain(name: str, text: str, value: int) -> CounterFamily:
-    family = CounterFamily(name, text)
-    family.add_metric([], value)
-    return family
-
-
-def _by_reason(name: str, text: str, values: Mapping[R, int]) -> CounterFamily:
-    return _by("reason", name, text, values)
-
-
-def _by(label: str, name: str, text: str, values: Mapping[R, int]) -> CounterFamily:
-    family = CounterFamily(name, text, labels=[label])
-    for value, count in list(values.items()):
-        family.add_metric([str(value)], count)
-    return family

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from beehive.exposition import Collector, CounterFamily, GaugeFamily, MetricFamily
+from beehive.exposition import Collector, MetricFamily, counter, gauge
 from metamanager.damage import all_set_aside
 from metamanager.statistics import StoreStatistics
 from metamanager.store import sqlite_path
@@ -22,25 +22,18 @@ class StoreCollector(Collector):
 
     def collect(self) -> list[MetricFamily]:
         """Return the present values."""
-        failures = CounterFamily("metamanager_store_write_failures", "Changes the database did not take.")
-        failures.add_metric([], self._statistics.write_failures)
+        failures = self._statistics.write_failures
         text = "1 while the database takes changes, 0 when its disk is full, read-only or broken."
         metrics: list[MetricFamily] = [
-            failures,
-            _gauge("metamanager_store_takes_changes", text, self._statistics.takes_changes),
+            counter("metamanager_store_write_failures", "Changes the database did not take.", failures),
+            gauge("metamanager_store_takes_changes", text, self._statistics.takes_changes),
         ]
         if self._path is not None:
             bytes_ = sum(_size(self._path.with_name(self._path.name + side)) for side in ("", "-wal"))
-            metrics.append(_gauge("metamanager_store_bytes", "Size of the database and its write-ahead log.", bytes_))
+            metrics.append(gauge("metamanager_store_bytes", "Size of the database and its write-ahead log.", bytes_))
             damaged = len(all_set_aside(self._path))
-            metrics.append(_gauge("metamanager_store_damaged_files", "Damaged databases that were set aside.", damaged))
+            metrics.append(gauge("metamanager_store_damaged_files", "Damaged databases that were set aside.", damaged))
         return metrics
-
-
-def _gauge(name: str, text: str, value: float) -> GaugeFamily:
-    family = GaugeFamily(name, text)
-    family.add_metric([], value)
-    return family
 
 
 def _size(path: Path) -> int:

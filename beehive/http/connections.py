@@ -74,7 +74,7 @@ class OpenConnections:
     """
 
     def __init__(self, name: str, clock: Clock, most: int, of_address: int, also: int = 0) -> None:
-        self._name = name
+        self.name = name
         self._monotonic = clock.monotonic
         self._most = most
         self._of_address = of_address
@@ -175,7 +175,7 @@ class OpenConnections:
         now = self._monotonic()
         if now - self._logged_at >= _LOG_SECONDS:
             self._logged_at = now
-            _log.warning("%s: %d connections are open; closed is %s", self._name, len(self._open), closed)
+            _log.warning("%s: %d connections are open; closed is %s", self.name, len(self._open), closed)
 
 
 class StreamShares:

@@ -4,8 +4,7 @@ A connection carries one request, or one after the other if the server keeps it,
 library's server does not have: bytes and seconds of the head, connections and streams by number, in all and for a
 client, a deadline for each write. A client that sends nothing makes room for another (`OpenConnections`).
 
-The threads are outside the actor model: one blocks in `accept`, one serves each connection. They read snapshots that
-the modules leave and call the container runtime; they cannot block a module.
+The threads read snapshots that the modules leave, and call the container runtime.
 """
 
 import contextlib
@@ -13,7 +12,6 @@ import logging
 import select
 import socket
 import ssl
-import threading
 from collections.abc import Callable, Mapping
 from ipaddress import ip_address
 from typing import Any, Final
@@ -21,8 +19,8 @@ from typing import Any, Final
 import msgspec
 
 from beehive import Clock
-from beehive.accepting import accept_connection
-from beehive.http.connections import OpenConnection, OpenConnections, Phase, StreamShares, address_of
+from beehive.http.connection_server import ConnectionServer
+from beehive.http.connections import OpenConnection, OpenConnections, Phase, StreamShares
 from beehive.http.errors import HttpStatusError
 from beehive.http.request import MAX_HEAD, Request, read_request
 from beehive.http.responses import Reply, Response, Stream, Takeover, text
@@ -42,7 +40,6 @@ MAX_CONNECTIONS: Final = 64
 MAX_STREAMS: Final = 32
 """Streams and taken-over connections at one time."""
 
-_STOP_SECONDS: Final = 5.0
 _READ_BYTES: Final = 16 * 1024
 _PIECE_BYTES: Final = 256 * 1024
 """Bytes of a response that a client must receive in `REQUEST_SECONDS`, and then the next."""
@@ -50,7 +47,7 @@ _INSTANT: Final = 0.001
 """Seconds; a socket's time-out of 0 would mean that it does not block."""
 
 
-class HttpServer:
+class HttpServer(ConnectionServer):
     """Serves an `HttpService` on one socket, between `start` and `stop`.
 
     Args:
@@ -79,41 +76,16 @@ class HttpServer:
         max_streams: int = MAX_STREAMS,
     ) -> None:
         self._admit = admit
-        self._listening = listening
         self._service = service
         self._clock = clock
         self._max_body = max_body
         self._context = context
         self._idle_seconds = idle_seconds
-        self._lock = threading.Lock()
-        self._threads: dict[OpenConnection, threading.Thread] = {}
         of_address = max_connections if listening.family == socket.AF_UNIX else max_connections * 3 // 4
         name = f"the HTTP server at {_name_of(listening)}"
-        self._open = OpenConnections(name, clock, max_connections, of_address, max_streams)
+        connections = OpenConnections(name, clock, max_connections, of_address, max_streams)
+        super().__init__(listening, connections, "http")
         self._streams = StreamShares(max_streams)
-        self._thread = threading.Thread(target=self._accept, name="http", daemon=True)
-
-    @property
-    def port(self) -> int:
-        """The TCP port that was bound."""
-        return int(self._listening.getsockname()[1])
-
-    def start(self) -> None:
-        """Begin to serve."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Close the port and cut the connections."""
-        with contextlib.suppress(OSError):
-            self._listening.shutdown(socket.SHUT_RDWR)
-        if self._thread.ident is not None:
-            self._thread.join()
-        self._listening.close()
-        self._open.end_all()
-        with self._lock:
-            threads = list(self._threads.values())
-        for thread in threads:
-            thread.join(_STOP_SECONDS)
 
     def end_connections(self, refused: Callable[[Mapping[str, Any] | None], bool]) -> None:
         """End the connections of clients whose certificates are refused now, also while they are answered.
@@ -123,49 +95,17 @@ class HttpServer:
         """
         self._open.end_where(lambda each: _is_refused(each.socket, refused))
 
-    def _accept(self) -> None:
-        while (accepted := accept_connection(self._listening, make_room=self._open.end_one)) is not None:
-            with contextlib.suppress(OSError):  # the client has gone already
-                self._start_thread(address_of(accepted), self._secured(accepted))
-
     def _secured(self, accepted: socket.socket) -> socket.socket:
-        """Return the connection, with TLS if it is served; nothing is read yet."""
+        """Return the connection, with TLS if it is served; nothing is read yet. Raises OSError."""
         if self._context is None:
             return accepted
         return self._context.wrap_socket(accepted, server_side=True, do_handshake_on_connect=False)
 
-    def _start_thread(self, address: str, accepted: socket.socket) -> None:
-        """Serve a connection on a thread of its own, or close it."""
-        connection = self._open.accept(address, accepted)
-        if connection is None:
-            accepted.close()
-            return
-        thread = threading.Thread(target=self._serve, args=(connection,), name="http-connection", daemon=True)
-        with self._lock:
-            try:
-                thread.start()
-            except RuntimeError:
-                _log.warning("the local HTTP server can have no more threads; a connection is closed")
-                self._open.remove(connection)
-                accepted.close()
-                return
-            self._threads[connection] = thread
-
     def _serve(self, connection: OpenConnection) -> None:
-        try:
-            with connection.socket:
-                exchanges = _Connection(connection, self._clock)
-                exchanges.shake_hands()
-                while self._reply(exchanges) and self._wait(exchanges):
-                    pass
-        except OSError:
-            _log.debug("a connection to the local HTTP server broke", exc_info=True)
-        except Exception:  # noqa: BLE001 - a connection that fails must not end the server
-            _log.exception("an answer of the local HTTP server broke off")
-        finally:
-            self._open.remove(connection)
-            with self._lock:
-                self._threads.pop(connection, None)
+        exchanges = _Connection(connection, self._clock)
+        exchanges.shake_hands()
+        while self._reply(exchanges) and self._wait(exchanges):
+            pass
 
     def _wait(self, connection: "_Connection") -> bool:
         """Wait for another request; return False if none comes, or the connection is closed in favour of a new one."""

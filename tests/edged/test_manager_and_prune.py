@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from edged.api import Pod, PodStatus, decode
+from edged.pod_workers.pruner import prunable
 from edged.pods import manager
 from edged.pods.facts import pod_facts
 from edged.pods.manager import PodManager, PodRecord, references
 from edged.pods.model import ContainerFacts, ContainerId, PodRef, PodUid, RunState, SandboxFacts, SandboxId
-from edged.pods.prune import prunable
 from tests.edged.conftest import pod
 
 UID = PodUid("uid-web")

@@ -17,7 +17,7 @@ from modules.lab.doubles.probes import ServerKey
 from modules.runtimes.engine.errors import RequestRefusedError
 from modules.runtimes.engine.records import ContainerId, ContainerRecord
 from modules.runtimes.process.container_plan import check_request, plan_container
-from modules.runtimes.process.host_files import HostFiles
+from modules.runtimes.process.driver import HostFiles
 from modules.runtimes.process.model import ProcessContainer, stop_signal
 from modules.runtimes.process.shim_spawner import MountAbility
 from protos.cri.v1 import api_pb2 as cri

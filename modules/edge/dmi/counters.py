@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Final
 
-from beehive.exposition import Collector, CounterFamily, GaugeFamily, MetricFamily
+from beehive.exposition import Collector, CounterFamily, GaugeFamily, MetricFamily, counter
 
 MOST_MAPPERS: Final = 200
 """Largest number of mappers with counters of their own, since their names come from outside."""
@@ -52,8 +52,8 @@ class DmiCollector(Collector):
 
     def collect(self) -> list[MetricFamily]:
         """Return the present values."""
-        registrations = CounterFamily("dmi_registrations", "Registrations of mappers that were answered.")
-        registrations.add_metric([], self._counters.registrations)
+        registered = self._counters.registrations
+        registrations = counter("dmi_registrations", "Registrations of mappers that were answered.", registered)
         text = "Calls of mappers by result: stored, or the gRPC status of the refusal."
         reports = CounterFamily("dmi_reports", text, ["mapper", "result"])
         for (mapper, result), number in sorted(self._counters.reports.copy().items()):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from beehive.exposition import Collector, CounterFamily, GaugeFamily, MetricFamily
+from beehive.exposition import Collector, CounterFamily, GaugeFamily, MetricFamily, counter, gauge
 
 
 class MeshCounters:
@@ -44,25 +44,25 @@ class MeshCollector(Collector):
     def collect(self) -> list[MetricFamily]:
         """Return the present values."""
         counters = self._counters
-        services = GaugeFamily("edgemesh_services", "Services that the node knows.")
-        services.add_metric([], counters.services())
+        services = gauge("edgemesh_services", "Services that the node knows.", counters.services())
         plane = GaugeFamily("edgemesh_data_plane", "What carries connections to Services; 1.", labels=["kind"])
         if counters.plane:
             plane.add_metric([counters.plane], 1)
         changes = CounterFamily("edgemesh_changes", "Changes of rules or listeners.", labels=["result"])
         changes.add_metric(["applied"], counters.applied)
         changes.add_metric(["refused"], counters.failed)
-        restored = CounterFamily("edgemesh_rules_restored", "Times that another program had deleted the rules.")
-        restored.add_metric([], counters.restored)
-        unread = CounterFamily("edgemesh_unread_objects", "Objects of the cloud that could not be read.")
-        unread.add_metric([], counters.unread)
+        restored = counter(
+            "edgemesh_rules_restored", "Times that another program had deleted the rules.", counters.restored
+        )
+        unread = counter("edgemesh_unread_objects", "Objects of the cloud that could not be read.", counters.unread)
         answers = CounterFamily("edgemesh_dns_answers", "Answers of the name server.", labels=["code"])
         for code, number in sorted(counters.answers.items()):
             answers.add_metric([code], number)
-        dropped = CounterFamily("edgemesh_dns_dropped", "Queries that were not answered.")
-        dropped.add_metric([], counters.dropped)
-        mismatches = CounterFamily("edgemesh_dns_mismatches", "Answers of name servers that nobody asked for.")
-        mismatches.add_metric([], counters.mismatches)
-        stale = CounterFamily("edgemesh_dns_stale", "Answers whose time was over, as no name server answered.")
-        stale.add_metric([], counters.stale)
+        dropped = counter("edgemesh_dns_dropped", "Queries that were not answered.", counters.dropped)
+        mismatches = counter(
+            "edgemesh_dns_mismatches", "Answers of name servers that nobody asked for.", counters.mismatches
+        )
+        stale = counter(
+            "edgemesh_dns_stale", "Answers whose time was over, as no name server answered.", counters.stale
+        )
         return [services, plane, changes, restored, unread, answers, dropped, mismatches, stale]

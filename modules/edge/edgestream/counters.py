@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 
-from beehive.exposition import Collector, CounterFamily, GaugeFamily, MetricFamily
+from beehive.exposition import Collector, CounterFamily, GaugeFamily, MetricFamily, counter, gauge
 from modules.streams.frames import FrameType
 
 
@@ -42,27 +42,19 @@ class StreamCollector(Collector):
     def collect(self) -> list[MetricFamily]:
         """Return the present values."""
         counters = self._counters
-        connected = GaugeFamily("edgestream_connected", "1 while there is a stream tunnel to the cloud.")
-        connected.add_metric([], float(counters.connected))
         streams = GaugeFamily("edgestream_streams", "Streams that are open.", labels=["kind"])
         for kind, number in list(counters.open.items()):
             streams.add_metric([kind.name.lower()], number)
         return [
-            connected,
+            gauge("edgestream_connected", "1 while there is a stream tunnel to the cloud.", float(counters.connected)),
             streams,
-            _plain("edgestream_connections", "Stream tunnels that the cloud accepted.", counters.connections),
+            counter("edgestream_connections", "Stream tunnels that the cloud accepted.", counters.connections),
             _by_kind("edgestream_opened_streams", "Streams that began.", counters.opened),
-            _plain("edgestream_refused_streams", "Streams that did not begin.", counters.refused),
-            _plain("edgestream_broken_streams", "Streams that did not end properly.", counters.broken),
-            _plain("edgestream_sent_bytes", "Bytes of streams sent to the cloud.", counters.sent),
-            _plain("edgestream_received_bytes", "Bytes of streams received from the cloud.", counters.received),
+            counter("edgestream_refused_streams", "Streams that did not begin.", counters.refused),
+            counter("edgestream_broken_streams", "Streams that did not end properly.", counters.broken),
+            counter("edgestream_sent_bytes", "Bytes of streams sent to the cloud.", counters.sent),
+            counter("edgestream_received_bytes", "Bytes of streams received from the cloud.", counters.received),
         ]
-
-
-def _plain(name: str, text: str, value: int) -> CounterFamily:
-    family = CounterFamily(name, text)
-    family.add_metric([], value)
-    return family
 
 
 def _by_kind(name: str, text: str, values: Mapping[FrameType, int]) -> CounterFamily:

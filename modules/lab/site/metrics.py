@@ -15,6 +15,7 @@ _REPOSITORY: Final = Path(__file__).parents[3]
 _PACKAGES: Final = ("beehive", "edgehub", "metamanager", "edged", "modules/cloud", "modules/edge", "modules/processes")
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)+")
 _FAMILIES: Final = {"CounterFamily": "counter", "GaugeFamily": "gauge", "HistogramFamily": "histogram"}
+_MAKERS: Final = _FAMILIES | {"counter": "counter", "counters_by": "counter", "gauge": "gauge"}
 _SUFFIX: Final = {"counter": "_total"}
 
 _HEAD: Final = """# Metrics
@@ -49,11 +50,11 @@ def metric_names() -> list[MetricName]:
 
 def _made_in(file: Path) -> Iterator[MetricName]:
     text = file.read_text(encoding="utf-8")
-    if "Family" not in text:
+    if "exposition import" not in text:
         return
     tree = ast.parse(text)
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-    kinds = _FAMILIES | _helpers(functions)
+    kinds = _MAKERS | _helpers(functions)
     for function in functions:
         texts = _texts(function)
         for node in ast.walk(function):

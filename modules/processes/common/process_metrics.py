@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from beehive.exposition import Collector, CounterFamily, GaugeFamily, MetricFamily
+from beehive.exposition import Collector, GaugeFamily, MetricFamily, counter, gauge
 from modules.processes.common.version import COMMIT, VERSION
 
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
@@ -30,16 +30,16 @@ class ProcessCollector(Collector):
     def collect(self) -> list[MetricFamily]:
         """Return the present values; those that the kernel does not tell are left out."""
         used = resource.getrusage(resource.RUSAGE_SELF)
-        cpu = CounterFamily("process_cpu_seconds", "User and system processor time in seconds.")
-        cpu.add_metric((), used.ru_utime + used.ru_stime)
+        seconds = used.ru_utime + used.ru_stime
+        cpu = counter("process_cpu_seconds", "User and system processor time in seconds.", seconds)
         families: list[MetricFamily] = [self._build(), cpu]
         with suppress(OSError, ValueError, IndexError):
-            families.append(_gauge("process_resident_memory_bytes", "Resident memory in bytes.", self._resident()))
+            families.append(gauge("process_resident_memory_bytes", "Resident memory in bytes.", self._resident()))
         with suppress(OSError, ValueError, IndexError):
-            families.append(_gauge("process_start_time_seconds", "Start in seconds since 1970.", self._start()))
+            families.append(gauge("process_start_time_seconds", "Start in seconds since 1970.", self._start()))
         with suppress(OSError):
-            families.append(_gauge("process_open_fds", "Open file descriptors.", self._descriptors()))
-            families.append(_gauge("process_max_fds", "Limit of open file descriptors.", _limit()))
+            families.append(gauge("process_open_fds", "Open file descriptors.", self._descriptors()))
+            families.append(gauge("process_max_fds", "Limit of open file descriptors.", _limit()))
         return families
 
     def _build(self) -> MetricFamily:
@@ -61,12 +61,6 @@ class ProcessCollector(Collector):
         since_boot = int((self._proc / "self/stat").read_text().rpartition(")")[2].split()[_STARTED]) / _TICKS
         lines = (self._proc / "stat").read_text().splitlines()
         return since_boot + next(int(line.split()[1]) for line in lines if line.startswith("btime "))
-
-
-def _gauge(name: str, text: str, value: float) -> GaugeFamily:
-    family = GaugeFamily(name, text)
-    family.add_metric((), value)
-    return family
 
 
 def _limit() -> float:

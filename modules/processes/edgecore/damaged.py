@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from beehive.exposition import Collector, GaugeFamily, MetricFamily
+from beehive.exposition import Collector, MetricFamily, gauge
 from beehive.files.damaged import all_set_aside
 from modules.processes.edgecore.config import EdgeCoreConfig
 
@@ -27,6 +27,4 @@ class DamagedCollector(Collector):
     def collect(self) -> list[MetricFamily]:
         """Count them now."""
         text = "Files and directories that could not be read and were set aside, until they are removed."
-        family = GaugeFamily("edgecore_damaged_entries", text)
-        family.add_metric([], len(damaged_paths(self._config)))
-        return [family]
+        return [gauge("edgecore_damaged_entries", text, len(damaged_paths(self._config)))]

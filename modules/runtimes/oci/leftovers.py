@@ -1,5 +1,6 @@
 """Removes leftovers of a killed edgecore that have no record: mounts of containers, and plug-ins that still run."""
 
+import errno
 import logging
 import re
 from pathlib import Path
@@ -29,6 +30,16 @@ def unmount_unknown(containers: Path, known: set[str], mountinfo: Path = Path("/
                 kernel.unmount(str(path), kernel.MNT_DETACH)
             except OSError as error:
                 _log.warning("what a container has left stays mounted: %s", error)
+
+
+def unmount_all(target: Path) -> None:
+    """Undo all mounts at a path; there may be none. Raises OSError."""
+    try:
+        while True:
+            kernel.unmount(str(target), kernel.MNT_DETACH)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
 
 
 def settle_network_processes(namespaces: Path) -> None:

@@ -4,7 +4,6 @@ Only root may enter edgecore's directories, because images have set-user-id prog
 user of the machine. So its root file system is mounted a second time, below a directory that this user may enter.
 """
 
-import errno
 import hashlib
 import os
 import threading
@@ -12,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from modules.runtimes.oci.leftovers import unmount_unknown
+from modules.runtimes.oci.leftovers import unmount_all, unmount_unknown
 from modules.runtimes.shim import kernel
 
 _TOP: Final = Path("/run/edgecore/roots")
@@ -47,7 +46,7 @@ class MappedRoots:
                 directory.chmod(_PASSABLE)
         os.chown(gate, 0, group)
         gate.chmod(_GROUP_PASSES)
-        _unmount(target)
+        unmount_all(target)
         kernel.mount(str(rootfs), str(target), "none", kernel.MS_BIND)
         return target
 
@@ -56,7 +55,7 @@ class MappedRoots:
         target = self.directory / container_id / _ROOTFS
         if not target.is_dir():
             return
-        _unmount(target)
+        unmount_all(target)
         target.rmdir()
         target.parent.rmdir()
         self._remove_if_empty()
@@ -79,13 +78,3 @@ def remove_top() -> None:
     with suppress(OSError):  # it has others, or there is none
         _TOP.rmdir()
         _TOP.parent.rmdir()
-
-
-def _unmount(target: Path) -> None:
-    """Undo all mounts at a directory; there may be none. Raises OSError."""
-    try:
-        while True:
-            kernel.unmount(str(target), kernel.MNT_DETACH)
-    except OSError as error:
-        if error.errno != errno.EINVAL:
-            raise

@@ -1,12 +1,14 @@
 """The driver whose containers are plain, unisolated processes of the machine, each under a shim."""
 
 import contextlib
+import errno
 import json
 import os
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from stat import S_ISDIR, S_ISLNK
 from typing import Final
 
 from beehive.clock import Clock
@@ -24,15 +26,38 @@ from modules.runtimes.engine.records import ContainerId, ContainerRecord, Exit
 from modules.runtimes.engine.state import SUBDIRECTORIES, StateDirectory, write_record
 from modules.runtimes.process import container_plan as plans
 from modules.runtimes.process.execution import execute
-from modules.runtimes.process.host_files import HostFiles
 from modules.runtimes.process.images import ProcessImages
 from modules.runtimes.process.model import ProcessContainer
+from modules.runtimes.process.mount_plan import PathKind
 from modules.runtimes.process.shim_manager import ShimManager, send_signal
 from modules.runtimes.process.shim_spawner import MountAbility, ShimSpawner
 from modules.runtimes.process.stats import container_usage, measure, sandbox_usage
 from modules.runtimes.shim.procfs import all_processes, descendants
 from modules.runtimes.shim.protocol import EXIT_RECORD, START_ERROR_EXIT_CODE, ContainerSpec, Pid
 from protos.cri.v1 import api_pb2 as cri
+
+
+class HostFiles:
+    """The real file system, for the mount planner. A path that this user may not look up counts as missing."""
+
+    def kind(self, path: PurePosixPath) -> PathKind:
+        """Return the kind of file at `path`, links not followed."""
+        try:
+            mode = os.lstat(path).st_mode
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            return PathKind.MISSING
+        except OSError as error:
+            if error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
+                return PathKind.MISSING
+            raise
+        if S_ISLNK(mode):
+            return PathKind.LINK
+        return PathKind.DIRECTORY if S_ISDIR(mode) else PathKind.FILE
+
+    def read_link(self, path: PurePosixPath) -> str:
+        """Return the target of the symbolic link at `path`."""
+        return os.readlink(path)  # noqa: PTH115 (a pure path has no file system)
+
 
 _ANSWER_SECONDS: Final = 15.0
 """Seconds for a shim to answer; only processes stuck in the kernel take longer."""

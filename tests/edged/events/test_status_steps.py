@@ -4,7 +4,7 @@ import pytest
 
 from edged.api import ContainerState, ContainerStatus, PodCondition, PodStatus
 from edged.api.pod_status import ContainerStateTerminated
-from edged.events.status_steps import StatusStep, steps_between
+from edged.events.pods import StatusStep, steps_between
 
 
 def ended(code: int = 1, reason: str = "Error", identity: str = "c1") -> ContainerState:

@@ -12,7 +12,7 @@ from beehive.simulation import Simulation
 from edged.lifecycle.grace_periods import GracePeriod, GracePeriods
 from edged.lifecycle.termination_ordering import TerminationOrdering
 from edged.lifecycle.waits import WaitOverError, Waits
-from edged.pod_workers.kill_containers import run_concurrently
+from edged.pod_workers.container_killer import run_concurrently
 from edged.pods.model import ContainerId, PodUid
 
 UID, OTHER = PodUid("uid"), PodUid("other")

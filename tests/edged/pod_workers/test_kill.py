@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from beehive import Runtime, Threads
 from beehive.simulation import Simulation
 from edged.cri.errors import CriError, UnavailableError
-from edged.pod_workers.kill_containers import kill_containers, kill_pod, remove_pod, run_concurrently
+from edged.pod_workers.container_killer import kill_containers, kill_pod, remove_pod, run_concurrently
 from edged.pods.facts import pod_facts
 from edged.pods.model import ContainerFacts, ContainerId, PodFacts, PodRef, PodUid, RunState, SandboxFacts, SandboxId
 from modules.lab.doubles.container_runtime import FakeRuntime

@@ -1,11 +1,56 @@
 """The schemas in the OpenAPI documents of the API server."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
+from modules.apimachinery.event_versions import field_name, is_newer
 from modules.apimachinery.resources import Resource
 from modules.cloud.apiextensions.openapi import custom_schemas
-from modules.cloud.apiserver.fields.schemas import schemas_of
+from modules.cloud.apiserver.fields.validation import field_types
+
+_PLAIN: Final = {
+    "str": {"type": "string"},
+    "int": {"type": "integer"},
+    "float": {"type": "number"},
+    "bool": {"type": "boolean"},
+    "datetime": {"type": "string", "format": "date-time"},
+}
+_OF_EVENTS: Final = "io.k8s.api.events.v1.Event"
+_DESCRIPTION: Final = "What each field means: https://kubernetes.io/docs/reference/kubernetes-api/"
+
+
+def schemas_of(resources: Iterable[Resource]) -> dict[str, Any]:
+    """Return the schemas of the resources' kinds, and of all types that they consist of, by name."""
+    found: dict[str, Any] = {}
+    for resource in resources:
+        types = field_types(resource.kind)
+        root = _name(next(iter(types)))
+        for name, fields in types.items():
+            properties = {field: _schema(kind) for field, kind in sorted(fields.items())}
+            found.setdefault(_name(name), {"type": "object", "properties": properties})
+        if is_newer(resource):
+            properties = {field_name(field): of for field, of in found[root]["properties"].items()}
+            root = _OF_EVENTS
+            found[root] = {"type": "object", "properties": dict(sorted(properties.items()))}
+        kind = {"group": resource.group, "kind": resource.kind, "version": resource.version}
+        found[root] = {**found[root], "description": _DESCRIPTION, "x-kubernetes-group-version-kind": [kind]}
+    return found
+
+
+def _schema(kind: str) -> dict[str, Any]:
+    if kind.startswith("["):
+        return {"type": "array", "items": _schema(kind[1:])}
+    if kind.startswith("{"):
+        return {"type": "object", "additionalProperties": _schema(kind[1:])}
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    return {"type": "object"} if kind == "object" else {"allOf": [{"$ref": f"#/components/schemas/{_name(kind)}"}]}
+
+
+def _name(kind: str) -> str:
+    """Return a type's name in Kubernetes' form, such as `io.k8s.api.v1.PodSpec`; kubectl shows its last part."""
+    group, version, name = kind.partition("V1")
+    return f"io.k8s.api.{f'{group.lower()}.' if group else ''}{version.lower()}.{name}"
 
 
 def openapi_schemas(resources: Sequence[Resource]) -> dict[str, Any]:

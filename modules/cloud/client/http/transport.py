@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from modules.cloud.client.credentials.source import RequestCredentials
 from modules.cloud.client.http.connection import HttpConnection
 from modules.cloud.client.http.connector import Connector
 from modules.cloud.client.http.exchange import HttpExchange
@@ -14,8 +15,9 @@ from modules.cloud.client.http.pool import ORDINARY, ConnectionPool
 from modules.cloud.client.http.request_head import RequestHeads
 from modules.cloud.client.http.resolver import Background, Resolver
 from modules.cloud.client.http.selector_thread import SelectorThread
-from modules.cloud.client.http.server_url import server_url
-from modules.cloud.client.http.tls_contexts import TlsContexts
+from modules.cloud.client.http.server_url import ServerUrl, server_url
+from modules.cloud.client.http.tls import client_context
+from modules.cloud.client.kubeconfig.model import ClusterEntry
 from modules.cloud.client.transport_errors import (
     KubeConnectError,
     KubeCredentialsError,
@@ -30,6 +32,36 @@ if TYPE_CHECKING:
     from modules.cloud.client.credentials.source import CredentialSource, RequestCredentials
     from modules.cloud.client.kubeconfig.model import Selected
     from modules.cloud.client.transport import ApiRequest, ResponseListener
+
+
+class TlsContexts:
+    """Remembers the last context: connections are of the same user when theirs is the same object.
+
+    Args:
+        cluster: authorities to trust.
+        server: an https server, or one without TLS.
+    """
+
+    def __init__(self, cluster: ClusterEntry, server: ServerUrl) -> None:
+        self._cluster = cluster
+        self._server = server
+        self._pair: tuple[bytes, bytes] | None = None
+        self._context: ssl.SSLContext | None = None
+
+    def context(self, credentials: RequestCredentials) -> ssl.SSLContext | None:
+        """Return the context for requests with these credentials; None without TLS.
+
+        Raises:
+            KubeTlsError: an authority, certificate or key cannot be read.
+        """
+        if not self._server.is_https:
+            return None
+        pair = credentials.certificate, credentials.key
+        if pair != self._pair:
+            self._context = client_context(self._cluster, credentials, self._server.text)
+            self._pair = pair
+        return self._context
+
 
 _log = logging.getLogger(__name__)
 

@@ -6,13 +6,13 @@ unless it finds itself on a read-only mount already (crun 1.8.1, `src/libcrun/cl
 all commands. No container has it in its mount namespace, so that none can make it writable.
 """
 
-import errno
 import logging
 import os
 import threading
 from pathlib import Path
 from typing import Final
 
+from modules.runtimes.oci.leftovers import unmount_all
 from modules.runtimes.shim import kernel
 
 _log = logging.getLogger(__name__)
@@ -58,13 +58,13 @@ class ReadOnlyProgram:
         with self._lock:
             for target in self._directory.glob("*"):
                 if not (but_current and _is_same(self._program, target)):
-                    _unmount(target)
+                    unmount_all(target)
                     target.unlink()
 
     def _mount(self, target: Path) -> None:
         self._directory.mkdir(mode=0o700, exist_ok=True)
         if target.exists():
-            _unmount(target)  # a mount that a killed edgecore has begun
+            unmount_all(target)  # a mount that a killed edgecore has begun
         target.touch(mode=0o600)
         try:
             kernel.mount(str(self._program.resolve()), str(target), "none", kernel.MS_BIND)
@@ -83,13 +83,3 @@ def _is_same(program: Path, target: Path) -> bool:
     except FileNotFoundError:
         return False
     return (own.st_dev, own.st_ino) == (mounted.st_dev, mounted.st_ino) and bool(flags & os.ST_RDONLY)
-
-
-def _unmount(target: Path) -> None:
-    """Undo all mounts at a file; there may be none. Raises OSError."""
-    try:
-        while True:
-            kernel.unmount(str(target), kernel.MNT_DETACH)
-    except OSError as error:
-        if error.errno != errno.EINVAL:
-            raise

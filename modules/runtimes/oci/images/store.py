@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from beehive.clock import Clock
 from modules.runtimes.oci.images.errors import BadRequestError, NoSuchObjectError, RequestRefusedError
-from modules.runtimes.oci.images.holds import Holds
 from modules.runtimes.oci.images.index import ImageIndex
 from modules.runtimes.oci.images.layers import Layers
 from modules.runtimes.oci.images.model import PullSettings, StorageUsage, StoredImage
@@ -21,6 +20,35 @@ from modules.runtimes.oci.images.worker.limits import UnpackLimits
 from modules.runtimes.oci.images.worker.store_layout import StoreLayout
 from modules.runtimes.oci.images.worker_process import LayerProgress, Needs, WorkerProcess
 from protos.cri.v1 import api_pb2 as cri
+
+
+class Holds:
+    """The images that containers need, by container. Thread-safe. Only the engine's records survive a restart."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: dict[str, str] = {}
+
+    def add(self, holder: str, image_id: str) -> None:
+        """Let a container hold an image."""
+        with self._lock:
+            self._held[holder] = image_id
+
+    def drop(self, holder: str) -> str:
+        """Drop a container's hold; return the image, "" without one."""
+        with self._lock:
+            return self._held.pop(holder, "")
+
+    def set(self, holders: Mapping[str, str]) -> None:
+        """Replace all holds."""
+        with self._lock:
+            self._held = dict(holders)
+
+    def of(self, image_id: str) -> bool:
+        """Whether any container holds an image."""
+        with self._lock:
+            return image_id in self._held.values()
+
 
 _log = logging.getLogger(__name__)
 

@@ -1,20 +1,17 @@
 """The streaming server of the runtime: HTTP on the loopback interface, for exec, attach and port-forward.
 
 CRI answers Exec, Attach and PortForward with an address that works once, within a minute; the client, or edged's
-server in its name, connects to it. As with edged's HTTP server, one thread accepts and each connection has a thread:
-they are outside the actor model, and block no module.
+server in its name, connects to it.
 """
 
 import logging
 import socket
-import threading
-from contextlib import suppress
 from functools import partial
 from typing import Final
 
 from beehive import Clock
-from beehive.accepting import accept_connection
-from beehive.http.connections import OpenConnection, OpenConnections, Phase, address_of
+from beehive.http.connection_server import ConnectionServer
+from beehive.http.connections import OpenConnection, OpenConnections, Phase
 from beehive.printable import clipped
 from modules.runtimes.oci.streaming.backend import StreamingBackend
 from modules.runtimes.oci.streaming.requests import (
@@ -34,11 +31,9 @@ _MOST_STREAMS: Final = 128
 """At one time, and requests whose streams have not begun."""
 
 _BACKLOG: Final = 1024
-_STOP_SECONDS: Final = 5.0
-_REFUSED_SECONDS: Final = 5.0
 
 
-class StreamingServer:
+class StreamingServer(ConnectionServer):
     """Serves streams between `start` and `stop`.
 
     Args:
@@ -50,30 +45,10 @@ class StreamingServer:
         self._backend = backend
         self._clock = clock
         self._waiting = WaitingRequests(clock)
-        self._listening = socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG)
-        self._lock = threading.Lock()
-        self._threads: dict[OpenConnection, threading.Thread] = {}
-        self._open = OpenConnections(
+        connections = OpenConnections(
             "the runtime's streaming server", clock, MOST_CONNECTIONS, MOST_CONNECTIONS, _MOST_STREAMS
         )
-        self._thread = threading.Thread(target=self._accept, name="streaming", daemon=True)
-
-    def start(self) -> None:
-        """Begin to serve."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Close the port and cut the connections; commands whose clients are cut end."""
-        with suppress(OSError):
-            self._listening.shutdown(socket.SHUT_RDWR)
-        if self._thread.ident is not None:
-            self._thread.join()
-        self._listening.close()
-        self._open.end_all()
-        with self._lock:
-            threads = list(self._threads.values())
-        for thread in threads:
-            thread.join(_STOP_SECONDS)
+        super().__init__(socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG), connections, "streaming")
 
     def exec_url(self, request: cri.ExecRequest) -> str:
         """Return the address of a command's streams. Raises BadRequestError, TooManyError."""
@@ -89,41 +64,14 @@ class StreamingServer:
 
     def _url(self, request: StreamRequest) -> str:
         token = self._waiting.add(request)
-        return f"http://127.0.0.1:{self._listening.getsockname()[1]}/{request.kind}/{token}"
-
-    def _accept(self) -> None:
-        while (accepted := accept_connection(self._listening, _REFUSED_SECONDS, self._open.end_one)) is not None:
-            self._start_thread(accepted)
-
-    def _start_thread(self, accepted: socket.socket) -> None:
-        connection = self._open.accept(address_of(accepted), accepted)
-        if connection is None:
-            accepted.close()
-            return
-        thread = threading.Thread(target=self._serve, args=(connection,), name="stream", daemon=True)
-        with self._lock:
-            try:
-                thread.start()
-            except RuntimeError:
-                _log.warning("there can be no more threads; a stream's connection is closed")
-                self._open.remove(connection)
-                accepted.close()
-                return
-            self._threads[connection] = thread
+        return f"http://127.0.0.1:{self.port}/{request.kind}/{token}"
 
     def _serve(self, connection: OpenConnection) -> None:
+        # what speaks HTTP, SPDY and WebSocket: most nodes have no stream in days
+        from modules.runtimes.oci.streaming.connection import StreamingConnection  # noqa: PLC0415
+
         began = partial(self._open.enter, connection, Phase.STREAM)
         try:
-            with connection.socket as accepted:
-                # what speaks HTTP, SPDY and WebSocket: most nodes have no stream in days
-                from modules.runtimes.oci.streaming.connection import StreamingConnection  # noqa: PLC0415
-
-                StreamingConnection(accepted, self._waiting, self._backend, self._clock, began).serve()
+            StreamingConnection(connection.socket, self._waiting, self._backend, self._clock, began).serve()
         except (OSError, ValueError) as error:
             _log.info("a stream broke off: %s", clipped(str(error)))
-        except Exception:  # noqa: BLE001 - a connection that fails must not end the server
-            _log.exception("a stream failed")
-        finally:
-            self._open.remove(connection)
-            with self._lock:
-                self._threads.pop(connection, None)

@@ -24,8 +24,8 @@ from modules.cloud.client.reflector.observations import (
     ReadRefusal,
     WatchEnded,
 )
+from modules.cloud.client.reflector.reflector import LONGEST_SILENCE, SILENCE
 from modules.cloud.client.reflector.selection import Selection, WatchRequest
-from modules.cloud.client.reflector.silence import LONGEST_SILENCE, SILENCE
 from tests.modules.cloud.client.reflections import Reflection, bookmark, error_event, event, page, status
 
 A1, A2, B1 = ("a", "ua", "1"), ("a", "ua", "2"), ("b", "ub", "1")

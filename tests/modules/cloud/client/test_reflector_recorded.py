@@ -9,8 +9,8 @@ import pytest
 
 from modules.apimachinery.kinds import kind_named
 from modules.cloud.client.reflector.effects import Refused, Retrying, StartRequest, Synced
+from modules.cloud.client.reflector.reflector import SILENCE
 from modules.cloud.client.reflector.selection import Selection
-from modules.cloud.client.reflector.silence import SILENCE
 from tests.interop.kubernetes_forms import FILE
 from tests.modules.cloud.client.reflections import Reflection
 

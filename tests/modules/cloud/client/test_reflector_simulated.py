@@ -6,7 +6,7 @@ import pytest
 
 from modules.cloud.client.http.kube_api import collection_request
 from modules.cloud.client.reflector.effects import Added, CancelRequest, EpochChanged, Modified, StartRequest, Synced
-from modules.cloud.client.reflector.silence import LONGEST_SILENCE
+from modules.cloud.client.reflector.reflector import LONGEST_SILENCE
 from modules.cloud.client.transport import ApiRequest
 from tests.modules.cloud.client.fake_api_server import FakeApiServer, FakeWatch, failure
 from tests.modules.cloud.client.reflections import Reflection

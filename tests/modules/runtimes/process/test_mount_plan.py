@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modules.runtimes.engine.errors import MountPlanError
-from modules.runtimes.process.host_files import HostFiles
+from modules.runtimes.process.driver import HostFiles
 from modules.runtimes.process.mount_plan import BindMount, PathKind, plan_mounts
 from modules.runtimes.shim.protocol import Step
 

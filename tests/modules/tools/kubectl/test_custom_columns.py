@@ -7,8 +7,8 @@ from typing import Any, Final
 import pytest
 
 from modules.tools.kubectl.custom_columns import ColumnsError, read_columns, read_columns_file, table_of
+from modules.tools.kubectl.get import sorted_by
 from modules.tools.kubectl.jsonpath_parser import JsonPathError
-from modules.tools.kubectl.sort_by import sorted_by
 from tests.modules.tools.kubectl.fixed_server import real_kubectl
 from tests.modules.tools.kubectl.jsonpath_pods import PODS
 

@@ -8,7 +8,7 @@ import pytest
 
 from modules.processes.cloudcore.cli import command_line as cloud_commands
 from modules.processes.edgecore.cli import command_line, main
-from modules.processes.edgecore.local.answers import ANSWERS
+from modules.processes.edgecore.local import ANSWERS
 
 
 @pytest.mark.parametrize("word", ANSWERS)

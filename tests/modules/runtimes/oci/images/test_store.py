@@ -16,8 +16,8 @@ from modules.runtimes.oci.images.errors import (
     RequestRefusedError,
     RunFailedError,
 )
-from modules.runtimes.oci.images.holds import Holds
 from modules.runtimes.oci.images.names import ONE_NAME
+from modules.runtimes.oci.images.store import Holds
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.images.tars import (
     config_of,
