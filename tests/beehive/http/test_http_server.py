@@ -250,7 +250,7 @@ def test_a_slow_client_has_time_for_each_piece_of_a_response(monkeypatch: pytest
             super().sendall(data, flags)
 
     monkeypatch.setattr(
-        "beehive.http.http_server.accept_connection",
+        "beehive.http.connection_server.accept_connection",
         lambda listening, make_room: (
             (one := accept_connection(listening, 1.0, make_room)) and Sent(fileno=one.detach())
         ),
