@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from beehive.clock import Clock
     from modules.cloud.cloudstream.tunnels import Tunnels
     from modules.cloud.identities.known import KnownIdentities
-    from modules.cloud.websocket.handshake import Refusal
 
 
 PATH: Final = "/v1/kubeedge/connect"
