@@ -29,6 +29,7 @@ kind: Pod
 metadata: {name: web}
 spec: {nodeName: n1, containers: [{name: main, image: "busybox:1.35"}]}
 """
+NODE = "{apiVersion: v1, kind: Node, metadata: {name: n1}}"
 pytestmark = pytest.mark.timeout(600)  # many processes, each of which takes seconds where all are busy
 
 PROGRAM = [sys.executable, "-m", "modules.processes.cloudcore"]
@@ -189,8 +190,8 @@ def test_without_tls_it_listens_for_this_machine_only(
 
 
 def test_a_pod_that_is_deleted_is_waited_for_until_it_is_gone(running: Running) -> None:
-    """A node would end it; here a second command takes it away at once."""
-    assert running.do("apply", "-f", "-", text=POD).returncode == 0
+    """Its node would end it; here a second command takes it away at once. Without a Node, cloudcore would."""
+    assert running.do("apply", "-f", "-", text=f"{POD}---\n{NODE}").returncode == 0
     arguments = ["delete", "pod", "web", "--socket", str(running.directory / "control")]
     with subprocess.Popen([*PROGRAM, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as waiting:
         assert waiting.stderr is not None
@@ -199,6 +200,7 @@ def test_a_pod_that_is_deleted_is_waited_for_until_it_is_gone(running: Running) 
         assert running.do("delete", "pod/web", "--force").returncode == 0
         assert waiting.communicate(timeout=DEADLINE)[0] == 'pod "web" deleted\n'
     assert waiting.returncode == 0
+    assert running.do("delete", "node/n1").returncode == 0
 
 
 def test_interrupting_a_watch_is_no_traceback(running: Running) -> None:

@@ -15,7 +15,7 @@ from modules.tools.kubectl.resources import Listing, ObjectRef
 from modules.tools.kubectl.rest import MERGE_PATCH
 from modules.tools.kubectl.wait import read_goal
 from modules.tools.kubectl.watching import changes, followed, states
-from tests.modules.tools.kubectl.cloud import Cloud, Done, config_map, pod
+from tests.modules.tools.kubectl.cloud import Cloud, Done, config_map, node, pod
 
 PATH = "/api/v1/namespaces/default/pods/web"
 AT_ONCE = {"gracePeriodSeconds": 0}
@@ -57,14 +57,14 @@ def test_what_has_no_grace_period_is_gone_at_once(cloud: Cloud) -> None:
 
 
 def test_delete_waits_for_the_node_and_says_so(cloud: Cloud) -> None:
-    cloud.make(pod())
+    cloud.make(node(), pod())
     done = meanwhile(cloud, ("delete", "pod", "web"), lambda: cloud.client.request("DELETE", PATH, body=AT_ONCE))
     assert (done.status, done.out) == (0, 'pod "web" deleted\n')
     assert done.err == "waiting until pod/web is gone (--wait=false does not wait)\n"
 
 
 def test_delete_does_not_wait_for_ever(cloud: Cloud) -> None:
-    cloud.make(pod())
+    cloud.make(node(), pod())
     assert cloud.run("delete", "pod/web", "--wait=false") == (0, 'pod "web" deleted\n', "")
     late = cloud.run("delete", "pod/web", "--timeout=1ms")
     assert late.status == 1
@@ -76,7 +76,8 @@ def test_delete_does_not_wait_for_ever(cloud: Cloud) -> None:
     [((), 30), (("--grace-period=5",), 5), (("--grace", "7"), 7), (("--now",), 1), (("--grace-period", "0"), 1)],
 )
 def test_grace_periods(cloud: Cloud, words: tuple[str, ...], grace: int) -> None:
-    cloud.make(pod())
+    """The node exists: cloudcore removes deleted pods of others every five seconds."""
+    cloud.make(node(), pod())
     assert cloud.run("delete", "pod/web", "--wait=false", *words).status == 0
     assert cloud.client.get(PATH)["metadata"]["deletionGracePeriodSeconds"] == grace
 
