@@ -1,7 +1,7 @@
 // The page of a node: how is it, and what waits for it?
 
 import { h } from "./dom.js";
-import { certificate, command, conditions, mark, panel, stateWords, strip, time } from "./parts.js";
+import { certificate, command, conditions, mark, panel, stateWords, strip, time, textPanel } from "./parts.js";
 import { podTable } from "./pods.js";
 import { count, duration, now, plain, since } from "./words.js";
 
@@ -28,10 +28,10 @@ export function node(story) {
   return [
     h("div", { class: "lead" }, h("h1", { id: "sentence" }, plain(said(row))), h("p", { class: "quiet" }, "The last 24 hours: "), h("div", { class: "wide" }, strip(row))),
     h("div", { class: "cols even" },
-      panel("The node", "", h("table", {}, h("tbody", {}, facts.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, value)))))),
-      panel("Connections", "seven days", history(story.sessions))),
+      textPanel("The node", "", h("table", {}, h("tbody", {}, facts.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, value)))))),
+      textPanel("Connections", "seven days", history(story.sessions))),
     panel(`Pods on ${plain(row.name)}`, row.state === "away" ? "as it reported last" : "", story.pods.length ? podTable(story.pods) : h("p", { class: "empty quiet" }, "No pod is bound to this node.")),
-    panel("Conditions", "", conditions(story.conditions)),
+    textPanel("Conditions", "", conditions(story.conditions)),
     h("div", { class: "same" }, h("span", { class: "quiet" }, "The same in a terminal: "), command(`cloudcore nodes --history ${row.name}`)),
   ];
 }
@@ -45,9 +45,9 @@ export function ownNode(story) {
       h("p", { class: "quiet" }, "Said by the node itself; the cloud may know less.")),
     panel("Pods", "", story.pods.length ? podTable(story.pods) : h("p", { class: "empty quiet" }, "This node has no pod.")),
     h("div", { class: "cols even" },
-      panel("The node", "", h("table", {}, h("tbody", {}, Object.entries(story.facts).map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, plain(name)), h("td", {}, plain(value))))))),
-      panel("Modules of edgecore", "", h("table", {}, h("thead", {}, h("tr", {}, ["module", "state", "messages that wait", "restarts"].map((each) => h("th", { scope: "col" }, each)))), h("tbody", {}, rows)))),
-    panel("Conditions", "", conditions(story.conditions)),
+      textPanel("The node", "", h("table", {}, h("tbody", {}, Object.entries(story.facts).map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, plain(name)), h("td", {}, plain(value))))))),
+      textPanel("Modules of edgecore", "", h("table", {}, h("thead", {}, h("tr", {}, ["module", "state", "messages that wait", "restarts"].map((each) => h("th", { scope: "col" }, each)))), h("tbody", {}, rows)))),
+    textPanel("Conditions", "", conditions(story.conditions)),
     h("div", { class: "same" }, h("span", { class: "quiet" }, "The same in a terminal: "), command("edgecore top")),
     h("div", { class: "same" }, h("span", { class: "quiet" }, "What is wrong with this node: "), command("edgecore doctor")),
   ];

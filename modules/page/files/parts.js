@@ -70,6 +70,13 @@ export function panel(title, end, ...kids) {
   return h("section", { class: "panel", "aria-label": title }, h("header", {}, h("h2", {}, title), end ? h("span", { class: "end quiet" }, end) : null), ...kids);
 }
 
+/** A panel without links: it can be focused, so that keys scroll what is wider than the window. */
+export function textPanel(title, end, ...kids) {
+  const made = panel(title, end, ...kids);
+  made.props.tabindex = "0";
+  return made;
+}
+
 /** A table of conditions. */
 export function conditions(found) {
   if (!found.length) return h("p", { class: "empty quiet" }, "None is known.");

@@ -2,7 +2,7 @@
 
 import { askText, path } from "./api.js";
 import { h } from "./dom.js";
-import { command, conditions, mark, panel, program, time } from "./parts.js";
+import { command, conditions, mark, panel, program, time, textPanel } from "./parts.js";
 import { plain, seconds, since } from "./words.js";
 
 const MARKS = { runs: "good", ended: "good", fails: "bad", waits: "warn", ending: "warn", unknown: "never" };
@@ -30,9 +30,9 @@ export function pod(story, logs, paint) {
         h("td", { class: "num" }, String(each.restarts)), h("td", { class: "mono" }, plain(each.image)),
         h("td", {}, h("button", { type: "button", onclick: () => readLog(row, each.name, logs, paint) }, logs.has(each.name) ? "Read again" : "Read"))))))),
     [...logs].map(([name, text]) => panel(`Log of ${plain(name)}`, "the last 500 lines", h("pre", { class: "log", tabindex: "0" }, log(text)), command(`${program} logs ${row.namespace}/${row.name} -c ${name}`))),
-    panel("Events", "", story.events.length ? h("table", {}, h("tbody", {}, story.events.slice().reverse().map((each) => h("tr", {}, h("td", {}, time(seconds(each.at))),
+    textPanel("Events", "", story.events.length ? h("table", {}, h("tbody", {}, story.events.slice().reverse().map((each) => h("tr", {}, h("td", {}, time(seconds(each.at))),
       h("td", { class: each.type === "Warning" ? "warn" : "" }, plain(each.reason), each.count > 1 ? ` ×${each.count}` : ""), h("td", {}, plain(each.message)), h("td", { class: "quiet" }, plain(each.who)))))) : h("p", { class: "empty quiet" }, "No event is kept of this pod: events are kept for an hour.")),
-    panel("Conditions", "", conditions(story.conditions)),
+    textPanel("Conditions", "", conditions(story.conditions)),
     h("div", { class: "same" }, h("span", { class: "quiet" }, "The same in a terminal: "), command(`${program} why pod ${row.namespace}/${row.name}`)),
   ];
 }
