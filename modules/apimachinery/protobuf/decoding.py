@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from beehive.decoding import decode_json
+from modules.apimachinery.limits import VALUES
 
 MEDIA: Final = "application/vnd.kubernetes.protobuf"
 
@@ -25,12 +26,18 @@ _LONGEST_NUMBER: Final = 10
 """Bytes of a number of 64 bits."""
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _SKIPPED: Final = {_FIXED64: 8, _FIXED32: 4}
+_Left = Iterator[int]
+"""Yields once for each member that a body may still have."""
 _EXPLICIT: Final = ("storageClassName",)
 """Text fields in which an empty text differs from an absent one."""
 
 
 class ProtobufError(ValueError):
     """A body that is no object in protobuf."""
+
+
+class TooManyMembersError(ProtobufError):
+    """A body with more members than a request may have."""
 
 
 class _Field(msgspec.Struct, frozen=True):
@@ -69,26 +76,30 @@ def decode_protobuf(body: bytes) -> dict[str, Any]:
     """Return the object in a body, with its kind and apiVersion.
 
     Raises:
+        TooManyMembersError: it has more than twice as many members as a request may have values.
         ProtobufError: it is none, or one of a kind that is not known here.
     """
     if not body.startswith(_MAGIC):
         raise ProtobufError("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
-    whole = dict(_members(memoryview(body)[len(_MAGIC) :]))
+    left = iter(range(2 * VALUES))
+    whole = dict(_members(memoryview(body)[len(_MAGIC) :], left))
     about, raw = (whole.get(number, b"") for number in (1, 2))
     if isinstance(about, int) or isinstance(raw, int):
         raise ProtobufError("the envelope has the wrong form")
-    names = {number: _text(value) for number, value in _members(memoryview(about)) if not isinstance(value, int)}
+    names = {number: _text(value) for number, value in _members(memoryview(about), left) if not isinstance(value, int)}
     version, kind = names.get(1, ""), names.get(2, "")
     message = _table().kinds.get(f"/{kind}" if kind == _OPTIONS else f"{version}/{kind}")
     if message is None:
         raise ProtobufError(f'no kind "{kind[:100]}" is registered for version "{version[:100]}" in protobuf')
-    return {"kind": kind, "apiVersion": version, **_message(message, memoryview(raw), 0)}
+    return {"kind": kind, "apiVersion": version, **_message(message, memoryview(raw), 0, left)}
 
 
-def _members(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
+def _members(data: memoryview, left: _Left) -> Iterator[tuple[int, int | memoryview]]:
     """Yield number and value of each member of a message."""
     at = 0
     while at < len(data):
+        if next(left, None) is None:
+            raise TooManyMembersError(f"more than {2 * VALUES} members")
         tag, at = _varint(data, at)
         number, wire = tag >> 3, tag & 7
         if wire == _VARINT:
@@ -118,19 +129,19 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
     raise ProtobufError("proto: integer overflow")
 
 
-def _message(name: str, data: memoryview, depth: int) -> dict[str, Any]:
+def _message(name: str, data: memoryview, depth: int, left: _Left) -> dict[str, Any]:
     if depth > _DEEPEST:
         raise ProtobufError(f"more than {_DEEPEST} messages in messages")
     fields, made = _fields(name), dict[str, Any]()
-    for number, value in _members(data):
+    for number, value in _members(data, left):
         field = fields.get(number)
         if field is None:
             continue
         if field.form == "{":
-            key, member = _entry(field, value, depth)
+            key, member = _entry(field, value, depth, left)
             made.setdefault(field.name, {})[key] = member
             continue
-        decoded = _value(field.kind, value, depth)
+        decoded = _value(field.kind, value, depth, left)
         if field.form == "[":
             made.setdefault(field.name, []).append(decoded)
         elif not field.name:
@@ -146,21 +157,25 @@ def _means_something(field: _Field, value: Any) -> bool:
     return value is not None and (value != "" or field.name in _EXPLICIT)
 
 
-def _entry(field: _Field, value: int | memoryview, depth: int) -> tuple[str, Any]:
-    members = dict(_members(_bytes(value)))
-    return _text(members.get(1, b"")), _value(field.kind, members.get(2, b""), depth)
+def _entry(field: _Field, value: int | memoryview, depth: int, left: _Left) -> tuple[str, Any]:
+    members = dict(_members(_bytes(value), left))
+    return _text(members.get(1, b"")), _value(field.kind, members.get(2, b""), depth, left)
 
 
-def _value(kind: str, value: int | memoryview | bytes, depth: int) -> Any:
+def _value(kind: str, value: int | memoryview | bytes, depth: int, left: _Left) -> Any:
     if kind == "s":
         return _text(value)
     if kind == "b":
         return base64.b64encode(_bytes(value)).decode()
     if kind in ("i", "t"):
-        number = value if isinstance(value, int) else 0
-        return bool(number) if kind == "t" else number - (1 << 64 if number >> 63 else 0)
+        return bool(_integer(value)) if kind == "t" else _integer(value)
     special = _SPECIAL.get(kind)
-    return _message(kind, _bytes(value), depth + 1) if special is None else special(_bytes(value))
+    return _message(kind, _bytes(value), depth + 1, left) if special is None else special(_bytes(value), left)
+
+
+def _integer(value: int | memoryview | bytes) -> int:
+    number = value if isinstance(value, int) else 0
+    return number - (1 << 64 if number >> 63 else 0)
 
 
 def _bytes(value: int | memoryview | bytes) -> memoryview:
@@ -176,10 +191,10 @@ def _text(value: int | memoryview | bytes) -> str:
         raise ProtobufError("proto: a text is not UTF-8") from error
 
 
-def _time(data: memoryview, timespec: str = "seconds") -> str | None:
+def _time(data: memoryview, left: _Left, timespec: str = "seconds") -> str | None:
     """Return a time as RFC 3339 has it; None for no time."""
-    numbers = dict(_members(data))
-    seconds, nanos = (_value("i", numbers.get(number, 0), 0) for number in (1, 2))
+    numbers = dict(_members(data, left))
+    seconds, nanos = (_integer(numbers.get(number, 0)) for number in (1, 2))
     if not seconds and not nanos:
         return None
     try:
@@ -189,29 +204,29 @@ def _time(data: memoryview, timespec: str = "seconds") -> str | None:
     return f"{moment.isoformat(timespec=timespec)}Z"
 
 
-def _quantity(data: memoryview) -> str:
-    return _text(dict(_members(data)).get(1, b"0"))
+def _quantity(data: memoryview, left: _Left) -> str:
+    return _text(dict(_members(data, left)).get(1, b"0"))
 
 
-def _int_or_string(data: memoryview) -> int | str:
-    members = dict(_members(data))
-    return _text(members.get(3, b"")) if members.get(1) == 1 else int(_value("i", members.get(2, 0), 0))
+def _int_or_string(data: memoryview, left: _Left) -> int | str:
+    members = dict(_members(data, left))
+    return _text(members.get(3, b"")) if members.get(1) == 1 else _integer(members.get(2, 0))
 
 
-def _raw_json(data: memoryview) -> Any:
+def _raw_json(data: memoryview, left: _Left) -> Any:
     try:
-        return msgspec.json.decode(_bytes(dict(_members(data)).get(1, b"{}")))
+        return msgspec.json.decode(_bytes(dict(_members(data, left)).get(1, b"{}")))
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise ProtobufError("a field with JSON has none") from error
 
 
-def _items(data: memoryview) -> list[str]:
-    return [_text(value) for number, value in _members(data) if number == 1]
+def _items(data: memoryview, left: _Left) -> list[str]:
+    return [_text(value) for number, value in _members(data, left) if number == 1]
 
 
 _SPECIAL: Final = {
     "meta.v1.Time": _time,
-    "meta.v1.MicroTime": lambda data: _time(data, "microseconds"),
+    "meta.v1.MicroTime": lambda data, left: _time(data, left, "microseconds"),
     "resource.Quantity": _quantity,
     "intstr.IntOrString": _int_or_string,
     "meta.v1.FieldsV1": _raw_json,

@@ -17,7 +17,7 @@ from modules.apimachinery.api_errors import (
 from modules.apimachinery.go_json import number_error, syntax_error
 from modules.apimachinery.limits import VALUES, is_too_large
 from modules.apimachinery.protobuf.decoding import MEDIA as PROTOBUF
-from modules.apimachinery.protobuf.decoding import ProtobufError, decode_protobuf
+from modules.apimachinery.protobuf.decoding import ProtobufError, TooManyMembersError, decode_protobuf
 from modules.cloud.apiserver.fields.validation import duplicate_fields
 from modules.cloud.apiserver.manifests import ManifestError, read_manifests
 from modules.cloud.apiserver.unreadable_bodies import unrecognized
@@ -114,6 +114,8 @@ def decoded(body: bytes, media: str) -> Any:
 def _from_protobuf(body: bytes) -> dict[str, Any]:
     try:
         found = decode_protobuf(body)
+    except TooManyMembersError as error:
+        raise TooLargeError from error
     except ProtobufError as error:
         raise BadRequestError(str(error)) from error
     if is_too_large(msgspec.json.encode(found)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modules.apimachinery.kinds import KINDS
+from modules.apimachinery.limits import VALUES
 from modules.apimachinery.protobuf import decoding, generate
-from modules.apimachinery.protobuf.decoding import ProtobufError, decode_protobuf
+from modules.apimachinery.protobuf.decoding import ProtobufError, TooManyMembersError, decode_protobuf
 
 _KUBECTL = Path("/usr/lib/google-cloud-sdk/bin/kubectl.1.32")
 
@@ -114,6 +116,25 @@ def test_every_field_of_a_kind_is_read(kind: str) -> None:
     body = b"k8s\x00" + _member(1, about) + _member(2, data + unknown) + _member(3, b"") + _member(4, b"")
     assert decode_protobuf(body) == {"kind": name, "apiVersion": version, **read}
     assert json.dumps(read)
+
+
+@pytest.mark.parametrize(
+    "meta",
+    [
+        lambda count: b"\x72\x00" * count,
+        lambda count: b"\x6a\x00" * count,
+        lambda count: _member(8, b"\x18\x01" * count),
+        lambda count: b"\x98\x06\x01" * count,
+    ],
+    ids=["texts", "messages", "within a time", "unknown members"],
+)
+def test_a_body_of_too_many_members_is_refused_before_they_are_read(meta: Callable[[int], bytes]) -> None:
+    """A member takes two bytes: a million of them took five seconds."""
+    about = _member(1, b"v1") + _member(2, b"ConfigMap")
+    few, many = (b"k8s\x00" + _member(1, about) + _member(2, _member(1, meta(count))) for count in (100, 2 * VALUES))
+    assert decode_protobuf(few)["kind"] == "ConfigMap"
+    with pytest.raises(TooManyMembersError):
+        decode_protobuf(many)
 
 
 def test_every_kind_that_kubernetes_controllers_write_is_known() -> None:
