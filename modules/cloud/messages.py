@@ -118,9 +118,6 @@ class ConnectEvent(msgspec.Struct, frozen=True):
     """When the node's certificate ends, in seconds since 1970; 0 without TLS."""
 
 
-JOURNAL: Final = "journal"
-"""The module that keeps the link journal, and its group."""
-
 LINKS: Final = "links"
 """Operation: `control` asks the journal for connections (`LinkQuery`); the reply is a list of `LinkSession`."""
 

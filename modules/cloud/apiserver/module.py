@@ -31,6 +31,7 @@ from modules.cloud.apiserver.service_accounts import make_default_accounts, may_
 from modules.cloud.apiserver.system_objects import make_system_objects
 from modules.cloud.apiserver.tokens.claims import BoundObjects, has_lost_object
 from modules.cloud.apiserver.tokens.signing_keys import TokenKeys
+from modules.cloud.apiserver.write_notes import WriteNotes
 from modules.cloud.authentication.users import Authenticated, User
 from modules.cloud.authorization import access_reviews
 from modules.cloud.authorization.access_control import AccessControl
@@ -39,6 +40,7 @@ from modules.cloud.authorization.graph import NodeGraph
 from modules.cloud.authorization.rbac.escalation import admission
 from modules.cloud.authorization.rbac.index import KINDS, RbacIndex
 from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.object_writes import ADMINISTRATOR, JOURNAL, WRITES_RESOURCE, WRITTEN, ObjectWriter, writer_of
 from modules.cloud.refusals import Refusals
 from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.database.errors import DatabaseError
@@ -56,6 +58,7 @@ _MANIFESTS_PERIOD: Final = 1.0
 _ROUNDS: Final = 4
 """Parts of what follows from a deletion that are done in one transaction: dependents of dependents, for instance."""
 _NODE: Final = "Node"
+_MANIFESTS: Final = ObjectWriter(ADMINISTRATOR, "manifests")
 _IN_GRAPH: Final = (kind_named("Pod"), kind_named("PersistentVolume"), kind_named(_NODE))
 
 
@@ -129,6 +132,7 @@ class ApiServer(Module):
         """None until the objects are loaded."""
         self._noted: list[ObjectChanged] = []
         """Committed changes that watches have not been told yet."""
+        self._writes = WriteNotes()
         self._may_place = True
         """Whether something has changed since the last attempt that may let a waiting pod onto a node."""
         self._changed_nodes: set[str] = set()
@@ -147,7 +151,8 @@ class ApiServer(Module):
         if self._collector is not None:
             self.every(MONITOR_PERIOD, self._look_at_namespaces)
         if self._manifests is not None:
-            self.every(_MANIFESTS_PERIOD, partial(self._transact, self._manifests.sync))
+            self.every(_MANIFESTS_PERIOD, partial(self._transact, self._sync_manifests))
+        self._writes.is_started = True
 
     def on_stop(self) -> None:
         """Leaves the database as it was after the last transaction; watches end, and their clients begin others."""
@@ -172,12 +177,14 @@ class ApiServer(Module):
                 lambda: self.reply(message, result), lambda: self.reply(message, self._without_room(message))
             )
 
+        def serve() -> None:
+            call = message.content_as(ApiCall)
+            with self._writes.by(writer_of(call)):
+                answer(self._serve(call))
+                self._transactions.note_changes()
+
         try:
-            self._handle(
-                message,
-                lambda: answer(self._serve(message.content_as(ApiCall))),
-                lambda refusal: answer(ApiResult(refusal=refusal)),
-            )
+            self._handle(message, serve, lambda refusal: answer(ApiResult(refusal=refusal)))
         except api_calls.DryRunError as end:
             answer(end.result)
 
@@ -295,7 +302,14 @@ class ApiServer(Module):
             self._define(definition)
         if self._manifests is not None:
             self._manifests.reset()
-            self._manifests.sync()
+            self._sync_manifests()
+
+    def _sync_manifests(self) -> None:
+        if self._manifests is not None:
+            self._transactions.note_changes()
+            with self._writes.by(_MANIFESTS):
+                self._manifests.sync()
+                self._transactions.note_changes()
 
     def _load_owners(self) -> None:
         """Give the garbage collector all objects: something may have been left to do at the last stop."""
@@ -340,6 +354,9 @@ class ApiServer(Module):
             self._subscriptions.publish(changed)
         if noted and self.hive.members(api_messages.SOURCE):
             self.broadcast(api_messages.SOURCE, self.message(api_messages.RESOURCE, Verb.CHANGED, ObjectChanges(noted)))
+        writes = self._writes.take()
+        if writes and self.hive.members(JOURNAL):
+            self.broadcast(JOURNAL, self.message(WRITES_RESOURCE, WRITTEN, writes))
 
     @property
     def _is_full(self) -> bool:
@@ -466,9 +483,13 @@ class ApiServer(Module):
             if event.key.kind == _NODE and event.type is not EventType.DELETED:
                 self._changed_nodes.add(event.key.name)
 
+        write = None if self._transactions.is_adopting else self._writes.write_of(event, self.clock.now())
+
         def note() -> None:
             self._index.handle_event(event)
             self._noted.append(history.note(event))
+            if write is not None:
+                self._writes.add(write)
 
         self._transactions.after_commit(note, note if self._transactions.is_adopting else None)
 

@@ -55,6 +55,10 @@ class ApiCall(msgspec.Struct, frozen=True, kw_only=True):
     administrator or a node."""
     groups: tuple[str, ...] = ()
     """Of the user."""
+    author: str = ""
+    """Whom the change journal names for a write, who need not be authorized any more: an administrator, or a node
+    whose write edgecontroller has authorized; "" is `user`, `node`, or cloudcore itself.
+    """
 
 
 class ApiResult(msgspec.Struct, frozen=True):

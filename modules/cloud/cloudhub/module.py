@@ -39,13 +39,13 @@ from modules.cloud.messages import (
     ACKNOWLEDGED_RESOURCE,
     DRAIN,
     HANDLED,
-    JOURNAL,
     NODES,
     Acknowledged,
     ConnectEvent,
     Drain,
     SessionTakenOver,
 )
+from modules.cloud.object_writes import JOURNAL
 from modules.cloud.refusals import Refusals
 from modules.cloud.websocket.link import (
     FrameReceived,

@@ -1,7 +1,9 @@
 """The module `journal`."""
 
 import logging
+from collections import deque
 from collections.abc import Callable
+from itertools import islice
 from typing import Any, ClassVar, Final
 
 from beehive.handlers import handles
@@ -10,8 +12,11 @@ from beehive.module import Module
 from beehive.names import ModuleName, Operation
 from beehive.printable import clipped
 from beehive.resource import Side
-from modules.cloud.journal.store import MARK_PERIOD, LinkStore
-from modules.cloud.messages import JOURNAL, LINKS, ConnectEvent, LinkQuery, LinkSession
+from modules.cloud.journal.database import JournalDatabase
+from modules.cloud.journal.links import MARK_PERIOD, LinkStore
+from modules.cloud.journal.writes import WriteStore
+from modules.cloud.messages import LINKS, ConnectEvent, LinkQuery, LinkSession
+from modules.cloud.object_writes import JOURNAL, WRITES, WRITTEN, ObjectWrite, WriteList, WriteQuery
 from modules.cloud.storage.database.errors import DatabaseError
 
 _log = logging.getLogger(__name__)
@@ -21,30 +26,47 @@ _DELAY: Final = 0.5
 _AGAIN: Final = 5.0
 """Seconds after which a transaction that has failed is tried again."""
 _MOST_WAITING: Final = 20_000
-"""Events that wait for the database; the oldest are dropped."""
+"""Events, and writes, that wait for the database; the oldest are dropped."""
+_MOST_WRITTEN: Final = 500
+"""Writes of one transaction: nobody else may use the database meanwhile."""
 _LONGEST_NAME: Final = 253
 
 
 class Journal(Module):
-    """Keeps the link journal: when each node was connected, from where, and why a connection ended.
+    """Keeps the link journal: when each node was connected, from where, and why a connection ended; and the change
+    journal: who changed which object.
 
-    cloudhub reports connections with the events that the controllers get, too. They are written a moment later; a
-    cloudcore that is killed within it loses them, and the ends of its connections are those of its last sign of life.
+    cloudhub reports connections with the events that the controllers get, too, and the embedded API server reports
+    writes after their commit. They are written a moment later; a cloudcore that is killed within it loses them, and the
+    ends of its connections are those of its last sign of life.
 
     Args:
-        make_store: opens the database, on the module's thread.
+        open_database: opens the database, on the module's thread.
+        cloudcore: identifies this process among those that share it.
         is_short: whether the disk is full, so that only what nodes need is written.
+        keeps_writes: whether there is a change journal; in front of a cluster there is none.
     """
 
     name: ClassVar[str] = JOURNAL
     group: ClassVar[str] = JOURNAL
     side: ClassVar[Side] = Side.CLOUD
 
-    def __init__(self, make_store: Callable[[], LinkStore], is_short: Callable[[], bool] = lambda: False) -> None:
+    def __init__(
+        self,
+        open_database: Callable[[], JournalDatabase],
+        cloudcore: str,
+        is_short: Callable[[], bool] = lambda: False,
+        *,
+        keeps_writes: bool = True,
+    ) -> None:
         super().__init__()
-        self._make_store = make_store
+        self._open = open_database
+        self._cloudcore = cloudcore
         self._is_short = is_short
-        self._store: LinkStore | None = None
+        self._keeps_writes = keeps_writes
+        self._database: JournalDatabase | None = None
+        self._writes: deque[ObjectWrite] = deque(maxlen=_MOST_WAITING)
+        """Writes that wait for the database."""
         self._began: list[LinkSession] = []
         self._ended: list[LinkSession] = []
         self._is_due = False
@@ -85,7 +107,25 @@ class Journal(Module):
         """Reply with the connections that a `LinkQuery` selects, those that wait for the database included."""
         self._write()
         try:
-            self.reply(message, self._opened().read(message.content_as(LinkQuery)))
+            self.reply(message, self._links().read(message.content_as(LinkQuery)))
+        except DatabaseError as error:
+            self.respond(message.error(self.clock, str(error)))
+
+    @handles(None, WRITTEN)
+    def on_written(self, message: Message) -> None:
+        """Note writes of objects."""
+        if self._keeps_writes:
+            self._writes += message.content_as(list[ObjectWrite])
+            self._wait()
+
+    @handles(None, WRITES)
+    def read_writes(self, message: Message) -> None:
+        """Reply with the writes that a `WriteQuery` selects, those that wait for the database included."""
+        query = message.content_as(WriteQuery)
+        self._write()
+        try:
+            found = WriteStore(self._opened()).read(query) if self._keeps_writes else WriteList([], is_kept=False)
+            self.reply(message, found)
         except DatabaseError as error:
             self.respond(message.error(self.clock, str(error)))
 
@@ -97,47 +137,64 @@ class Journal(Module):
 
     def _write_due(self) -> None:
         self._is_due = False
-        if not self._write():
+        if not self._write_part():
             self._is_due = True
             self.after(_AGAIN, self._write_due)
+        elif self._writes:
+            self._wait()
 
-    def _write(self) -> bool:
-        """Write what waits, and return whether nothing waits any more."""
-        if not (self._began or self._ended):
-            return True
+    def _write(self) -> None:
+        """Write all that waits, as far as that succeeds."""
+        while (self._began or self._ended or self._writes) and self._write_part():
+            pass
+
+    def _write_part(self) -> bool:
+        """Write the connections and a part of the writes that wait, and return whether that has succeeded."""
         if self._is_short():
-            return False
+            return not (self._began or self._ended or self._writes)
         began, ended = self._began, self._ended
-        if self._attempt(lambda store: store.write(began, ended, self.clock.now())):
+        if began or ended:
+            if not self._attempt(lambda: self._links().write(began, ended, self.clock.now())):
+                return False
             self._began, self._ended = [], []
-            return True
-        return False
+        part = list(islice(self._writes, _MOST_WRITTEN))
+        if part:
+            if not self._attempt(lambda: WriteStore(self._opened()).write(part)):
+                return False
+            for _ in part:
+                self._writes.popleft()
+        return True
 
     def _mark(self) -> None:
         if not self._is_short():
-            self._attempt(lambda store: store.mark(self.clock.now()))
+            self._attempt(lambda: self._links().mark(self.clock.now()))
+            if self._keeps_writes:
+                self._attempt(lambda: WriteStore(self._opened()).forget(self.clock.now()))
 
-    def _attempt(self, work: Callable[[LinkStore], None]) -> bool:
+    def _attempt(self, work: Callable[[], None]) -> bool:
         """Use the database, and return whether that succeeded; the first failure of several is logged."""
         try:
-            work(self._opened())
+            work()
         except DatabaseError as error:
             if not self._is_failing:
-                _log.warning("the link journal has gaps: %s", error)
+                _log.warning("the journals have gaps: %s", error)
             self._is_failing = True
             return False
         self._is_failing = False
         return True
 
-    def _opened(self) -> LinkStore:
-        if self._store is None:
-            self._store = self._make_store()
-        return self._store
+    def _links(self) -> LinkStore:
+        return LinkStore(self._opened(), self._cloudcore)
+
+    def _opened(self) -> JournalDatabase:
+        if self._database is None:
+            self._database = self._open()
+        return self._database
 
     def _close(self) -> None:
-        store, self._store = self._store, None
-        if store is not None:
-            store.close()
+        database, self._database = self._database, None
+        if database is not None:
+            database.close()
 
 
 def _session(event: ConnectEvent, *, began: float = 0.0, ended: float = 0.0) -> LinkSession:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from beehive.errors import BeehiveError
 from modules.processes.cloudcore import (
     backup_commands,
+    changes_command,
     doctor_command,
     kubeconfig_command,
     nodes_command,
@@ -81,6 +82,7 @@ def command_line(words: Collection[str] | None = None) -> tuple[VerbParser, argp
     revocation_commands.add(commands)
     own_commands.add(commands)
     nodes_command.add(commands)
+    changes_command.add(commands)
     page_command.add(commands)
     doctor_command.add(commands)
     backup_commands.add(commands)

@@ -21,7 +21,13 @@ from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb
 from modules.cloud.apiserver.access.flow_control import FlowControl
 from modules.cloud.apiserver.access.loopback_service import LoopbackService
-from modules.cloud.apiserver.access.service import AccessService, NodeCaller, UserAccess, UserCaller
+from modules.cloud.apiserver.access.service import (
+    AccessService,
+    AdministratorCaller,
+    NodeCaller,
+    UserAccess,
+    UserCaller,
+)
 from modules.cloud.apiserver.endpoints.module_caller import ModuleCaller
 from modules.cloud.apiserver.endpoints.pod_streams import NodeServer
 from modules.cloud.apiserver.endpoints.service import ApiCaller, ApiService
@@ -33,7 +39,6 @@ from modules.cloud.identities.known import KnownIdentities
 from modules.cloud.messages import (
     CLOUDCORES,
     CLOUDCORES_RESOURCE,
-    JOURNAL,
     JOURNAL_RESOURCE,
     LINKS,
     NODES,
@@ -43,6 +48,7 @@ from modules.cloud.messages import (
     LinkSession,
     NodeConnection,
 )
+from modules.cloud.object_writes import ADMINISTRATOR, JOURNAL, WRITES, WRITES_RESOURCE, WriteList, WriteQuery
 from modules.cloud.storage.watch_history import ObjectChanges, WatchQuery, WatchStart
 from modules.processes.cloudcore.api_listeners import ApiListener, SecureListener
 from modules.processes.cloudcore.api_tokens import ApiTokens
@@ -141,13 +147,18 @@ class Control(Module):
         for changed in message.content_as(ObjectChanges).changes:
             self._subscriptions.publish(changed)
 
-    def service(self) -> ControlService:
-        """Return the service behind the socket; tests serve it on a port."""
-        api = self._api(self, self._node_servers, self._tokens)
+    def service(self, administrator: str = ADMINISTRATOR) -> ControlService:
+        """Return the service behind the socket; tests serve it on a port.
+
+        Args:
+            administrator: whom the change journal names for writes.
+        """
+        api = self._api(AdministratorCaller(self, administrator), self._node_servers, self._tokens)
         metrics = lambda: exposition(self.hive, self._counters)  # noqa: E731 - a thunk for the service
         return ControlService(
-            api, IdentityService(self._ask), metrics, self._nodes, self._cloudcores, self._api_ports, self._links
-        )
+            api, IdentityService(self._ask), metrics, self._nodes, self._cloudcores, self._api_ports, self._links,
+            writes=self._writes,
+        )  # fmt: skip
 
     def _api(self, caller: ApiCaller, nodes: NodeServer | None = None, tokens: ApiTokens | None = None) -> ApiService:
         version, index = KUBELET_VERSION, self._rbac
@@ -165,7 +176,7 @@ class Control(Module):
                 self.service(),
                 lambda node: self._api(NodeCaller(self, node)),
                 flow=FlowControl(),
-                users=UserAccess(self._rbac, self._of_user),
+                users=UserAccess(self._rbac, self._of_user, lambda user: self.service(user.name)),
             )
         return LoopbackService(self.service())
 
@@ -227,13 +238,23 @@ class Control(Module):
 
     def _links(self, query: LinkQuery) -> LinksResponseBody:
         """Return connections of the link journal."""
-        try:
-            answer = self.hive.request(JOURNAL, self.message(JOURNAL_RESOURCE, LINKS, query), _REPLY_SECONDS).get()
-        except BeehiveError as error:
-            raise ApiStatusError(504, f"the link journal cannot be read: {error}") from error
-        if answer.route.operation == Operation.ERROR:
-            raise ApiStatusError(503, f"the link journal cannot be read: {answer.content_as(str)}")
+        answer = self._read_journal("link journal", JOURNAL_RESOURCE, LINKS, query)
         return LinksResponseBody(answer.content_as(list[LinkSession]))
+
+    def _writes(self, query: WriteQuery) -> WriteList:
+        """Return writes of the change journal."""
+        found: WriteList = self._read_journal("change journal", WRITES_RESOURCE, WRITES, query).content_as(WriteList)
+        return found
+
+    def _read_journal(self, name: str, resource: str, operation: str, query: object) -> Message:
+        try:
+            asked = self.message(resource, operation, query)
+            answer: Message = self.hive.request(JOURNAL, asked, _REPLY_SECONDS).get()
+        except BeehiveError as error:
+            raise ApiStatusError(504, f"the {name} cannot be read: {error}") from error
+        if answer.route.operation == Operation.ERROR:
+            raise ApiStatusError(503, f"the {name} cannot be read: {answer.content_as(str)}")
+        return answer
 
     def _api_ports(self) -> ApiPorts:
         """Return where the Kubernetes API is served over TCP."""

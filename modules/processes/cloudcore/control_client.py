@@ -24,6 +24,7 @@ from modules.cloud.client.calls import APPLY
 from modules.cloud.identities.messages import Identities
 from modules.cloud.identities.records import Record
 from modules.cloud.messages import Cloudcores, LinkQuery, LinkSession, NodeConnection
+from modules.cloud.object_writes import WriteList, WriteQuery
 from modules.processes.cloudcore.control_service import ApiPorts, LinksResponseBody, NodesResponseBody
 from modules.processes.cloudcore.errors import ControlError
 from modules.processes.cloudcore.identity_service import RevocationOutcome, TokenResponseBody
@@ -203,6 +204,16 @@ class ControlClient:
         asked = {"node": query.node, "since": query.since or "", "newest": "1" if query.newest_only else ""}
         path = f"links?{urlencode({key: value for key, value in asked.items() if value})}"
         return decode_json(self._own("GET", path, None, "cannot read the link journal"), LinksResponseBody).links
+
+    def changes(self, query: WriteQuery) -> WriteList:
+        """Return writes of the change journal, the newest first. Raises ControlError."""
+        asked = {
+            "kind": query.kind, "namespace": query.namespace, "name": query.name, "node": query.node,
+            "q": " ".join(query.words), "since": query.since or "", "before": query.before or "", "limit": query.limit,
+            "people": "1" if query.people_only else "",
+        }  # fmt: skip
+        path = f"changes?{urlencode({key: value for key, value in asked.items() if value})}"
+        return decode_json(self._own("GET", path, None, "cannot read the change journal"), WriteList)
 
     def api_ports(self) -> ApiPorts:
         """Return where the Kubernetes API is served over TCP. Raises ControlError."""

@@ -9,8 +9,10 @@ import msgspec
 from beehive.http.request import Request
 from beehive.http.responses import Reply, Response, json
 from beehive.http.router import HttpService
+from beehive.whole_numbers import whole_number
 from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.messages import Cloudcores, LinkQuery, LinkSession, NodeConnection
+from modules.cloud.object_writes import WriteList, WriteQuery
 from modules.processes.cloudcore.identity_service import IdentityService
 
 NODES: Final = ("cloudcore", "nodes")
@@ -21,7 +23,12 @@ CLOUDCORES: Final = ("cloudcore", "cloudcores")
 """Parts of the path of the cloudcores that are alive."""
 LINKS: Final = ("cloudcore", "links")
 """Parts of the path of the link journal."""
+CHANGES: Final = ("cloudcore", "changes")
+"""Parts of the path of the change journal."""
 METRICS: Final = ("metrics",)
+_LONGEST_TEXT: Final = 253
+_LIMIT: Final = 100
+"""Changes of an answer that is not to have another number of them."""
 
 
 class RefusedConnection(msgspec.Struct, frozen=True):
@@ -64,6 +71,7 @@ class ControlService:
         cloudcores: returns the cloudcores that are alive; raises ApiStatusError.
         api_ports: returns where the Kubernetes API is served over TCP.
         links: reads the link journal; raises ApiStatusError.
+        writes: reads the change journal; raises ApiStatusError.
     """
 
     def __init__(
@@ -75,7 +83,10 @@ class ControlService:
         cloudcores: Callable[[], Cloudcores],
         api_ports: Callable[[], ApiPorts] = ApiPorts,
         links: Callable[[LinkQuery], LinksResponseBody] = lambda _: LinksResponseBody([]),
+        *,
+        writes: Callable[[WriteQuery], WriteList] = lambda _: WriteList([], is_kept=False),
     ) -> None:
+        self._writes = writes
         self._links = links
         self._api_ports = api_ports
         self._api = api
@@ -97,6 +108,8 @@ class ControlService:
                 return self._serve_own(request, self._api_ports)
             if request.parts == LINKS:
                 return self._serve_own(request, lambda: self._links(_link_query(request)))
+            if request.parts == CHANGES:
+                return self._serve_own(request, lambda: self._writes(_write_query(request)))
             if request.parts[:1] == NODES[:1]:
                 return self._identities.serve(request)
         except ApiStatusError as error:
@@ -116,8 +129,28 @@ class ControlService:
 
 def _link_query(request: Request) -> LinkQuery:
     """Return the query of a request for the link journal. Raises ApiStatusError."""
+    return LinkQuery(request.first("node"), _since(request), newest_only=request.flag("newest"))
+
+
+def _write_query(request: Request) -> WriteQuery:
+    """Return the query of a request for the change journal. Raises ApiStatusError."""
+    text = {name: request.first(name)[:_LONGEST_TEXT] for name in ("kind", "namespace", "name", "node", "q")}
+    return WriteQuery(
+        text["kind"], text["namespace"], text["name"], text["node"], tuple(text["q"].split()), _since(request),
+        _number(request, "before", 0), _number(request, "limit", _LIMIT), people_only=request.flag("people"),
+    )  # fmt: skip
+
+
+def _number(request: Request, name: str, default: int) -> int:
+    given = request.first(name)
+    number = whole_number(given) if given else default
+    if number is None:
+        raise ApiStatusError(400, f"`{name}` is a number")
+    return number
+
+
+def _since(request: Request) -> float:
     try:
-        since = float(request.first("since") or 0.0)
+        return float(request.first("since") or 0.0)
     except ValueError as error:
         raise ApiStatusError(400, "`since` is a number of seconds since 1970") from error
-    return LinkQuery(request.first("node"), since, newest_only=request.flag("newest"))

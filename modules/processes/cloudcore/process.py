@@ -35,8 +35,8 @@ from modules.cloud.edgecontroller.module import EdgeController
 from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
 from modules.cloud.identities.known import KnownIdentities
 from modules.cloud.identities.module import IdentitiesModule
+from modules.cloud.journal.database import JournalDatabase
 from modules.cloud.journal.module import Journal
-from modules.cloud.journal.store import LinkStore
 from modules.cloud.messages import CLOUDCORES_RESOURCE, DRAIN, DRAIN_RESOURCE, RELEASE_LEASE, Drain
 from modules.cloud.refusals import Refusals
 from modules.cloud.router.module import REST_SECONDS, CloudRouter
@@ -185,7 +185,10 @@ class CloudCore:
         self.hive.add(IdentitiesModule, self._identities, cluster.connect, config.lease.namespace)
         labelled = msgspec.structs.replace(cluster, labels_of=self._identities.labels_of)
         self.hive.add(EdgeController, labelled, database, refusals, config.lease if may_be_several else None, known)
-        self.hive.add(Journal, lambda: LinkStore(config.database_url, name, turn), lambda: room.is_short)
+        self.hive.add(
+            Journal, lambda: JournalDatabase(config.database_url, turn), name, lambda: room.is_short,
+            keeps_writes=selected is None,
+        )  # fmt: skip
         self._add_cloudhub(ca_pem, refusals)
         self.hive.add(DynamicController)
         self.hive.add(DeviceController, refusals, known, deletes=selected is None)

@@ -13,6 +13,11 @@ from modules.tools.fleet.findings import shared_by
 from modules.tools.fleet.rows import FleetPodRow, NodeRow
 from modules.tools.fleet.states import AWAY, NEVER
 
+RUN: Final = "run"
+UNDER_WAY: Final = "under way"
+FAIL: Final = "fail"
+UNHEARD: Final = "unheard"
+"""The parts of a workload's pods; the nodes of the last are away."""
 _UNDER_WAY: Final = ("Pending", "ContainerCreating", "PodInitializing", "Running", "Terminating")
 _BEGINS: Final = "Init:"
 _MOST_ROWS: Final = 200
@@ -74,17 +79,17 @@ def _row(namespace: str, owner: str, pods: Sequence[FleetPodRow], nodes: Mapping
     for pod in sorted(pods, key=lambda each: each.key):
         parts[_part(pod, nodes.get(pod.node))].append(pod)
     reasons: defaultdict[str, list[FleetPodRow]] = defaultdict(list)
-    for pod in parts["fail"]:
+    for pod in parts[FAIL]:
         reasons[pod.status].append(pod)
     most = sorted(reasons.items(), key=lambda each: (-len(each[1]), each[0]))[:_MOST_REASONS]
     return RolloutRow(
         namespace=namespace,
         owner=owner,
         images=sorted({each.image for each in pods if each.image})[:_MOST_REASONS],
-        run=len(parts["run"]),
-        under_way=len(parts["under way"]),
-        fail=len(parts["fail"]),
-        unheard=len(parts["unheard"]),
+        run=len(parts[RUN]),
+        under_way=len(parts[UNDER_WAY]),
+        fail=len(parts[FAIL]),
+        unheard=len(parts[UNHEARD]),
         failing=[
             FailingPods(status, _shared(found, nodes), found[:_MOST_PODS], max(0, len(found) - _MOST_PODS))
             for status, found in most
@@ -93,11 +98,16 @@ def _row(namespace: str, owner: str, pods: Sequence[FleetPodRow], nodes: Mapping
 
 
 def _part(pod: FleetPodRow, node: NodeRow | None) -> str:
-    if node is not None and node.state in (AWAY, NEVER):
-        return "unheard"
+    return part_of(pod, is_unheard=node is not None and node.state in (AWAY, NEVER))
+
+
+def part_of(pod: FleetPodRow, *, is_unheard: bool) -> str:
+    """Return to which part of its workload a pod counts."""
+    if is_unheard:
+        return UNHEARD
     if not pod.is_troubled:
-        return "run"
-    return "under way" if pod.status in _UNDER_WAY or pod.status.startswith(_BEGINS) else "fail"
+        return RUN
+    return UNDER_WAY if pod.status in _UNDER_WAY or pod.status.startswith(_BEGINS) else FAIL
 
 
 def _shared(pods: Sequence[FleetPodRow], nodes: Mapping[str, NodeRow]) -> str:
@@ -110,16 +120,16 @@ def _sentence(rows: Sequence[RolloutRow]) -> str:
     if not rows:
         return "There are no workloads: no pod has a controller."
     counts = {
-        "fail": sum(row.fail > 0 for row in rows),
-        "under way": sum(row.fail == 0 and row.under_way > 0 for row in rows),
-        "unheard": sum(row.fail == row.under_way == 0 and row.unheard > 0 for row in rows),
+        FAIL: sum(row.fail > 0 for row in rows),
+        UNDER_WAY: sum(row.fail == 0 and row.under_way > 0 for row in rows),
+        UNHEARD: sum(row.fail == row.under_way == 0 and row.unheard > 0 for row in rows),
     }
     good = len(rows) - sum(counts.values())
     if good == len(rows):
         return f"All {good} workloads run." if good > 1 else "The workload runs."
     said = {
-        "fail": f"{counts['fail']} {'fails' if counts['fail'] == 1 else 'fail'} on some node",
-        "under way": f"{counts['under way']} {'is' if counts['under way'] == 1 else 'are'} under way",
-        "unheard": f"{counts['unheard']} {'has' if counts['unheard'] == 1 else 'have'} pods on nodes that are away",
+        FAIL: f"{counts[FAIL]} {'fails' if counts[FAIL] == 1 else 'fail'} on some node",
+        UNDER_WAY: f"{counts[UNDER_WAY]} {'is' if counts[UNDER_WAY] == 1 else 'are'} under way",
+        UNHEARD: f"{counts[UNHEARD]} {'has' if counts[UNHEARD] == 1 else 'have'} pods on nodes that are away",
     }
     return f"{good} of {len(rows)} workloads run; {', '.join(said[part] for part in said if counts[part])}."

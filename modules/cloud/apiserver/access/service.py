@@ -86,13 +86,36 @@ class UserCaller:
         return self._caller.start_watch(query)
 
 
+class AdministratorCaller:
+    """Passes the requests of an administrator on, with the name that the change journal gets (`ApiCaller`).
+
+    Args:
+        caller: passes the requests on.
+        name: the administrator's name.
+    """
+
+    def __init__(self, caller: ApiCaller, name: str) -> None:
+        self._caller = caller
+        self._name = name
+
+    def call(self, call: ApiCall) -> ApiResult:
+        """Return the response. Raise ApiStatusError when there is none."""
+        return self._caller.call(msgspec.structs.replace(call, author=self._name))
+
+    def start_watch(self, query: WatchQuery) -> WatchStart:
+        """Return the beginning of a watch. Raise ApiStatusError when there is no response."""
+        return self._caller.start_watch(query)
+
+
 class UserAccess(msgspec.Struct, frozen=True):
-    """How users are served who are neither administrators nor nodes."""
+    """How users are served who are no nodes."""
 
     rbac: RbacIndex
     """The roles and bindings."""
     service_of: Callable[[User], HttpService]
     """Returns the service of resources for a user."""
+    administration_of: Callable[[User], HttpService] | None = None
+    """Returns the service for an administrator; None: all have the same."""
 
 
 class AccessService:
@@ -158,7 +181,8 @@ class AccessService:
             body = decoded(request.body, request.header("content-type"))
             return review(user, request.parts, body, self._users.rbac)
         if user.is_administrator:
-            return self._administrators.serve(request)
+            of_user = self._users.administration_of
+            return (self._administrators if of_user is None else of_user(user)).serve(request)
         asked = attributes_of(request)
         is_allowed = self._users.rbac.allowed(user, asked) is not None
         if user.node:

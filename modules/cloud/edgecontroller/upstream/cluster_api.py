@@ -34,6 +34,7 @@ from modules.cloud.edgecontroller.upstream import as_the_node
 from modules.cloud.edgecontroller.upstream.node_calls import NodeCalls
 from modules.cloud.edgecontroller.upstream.node_writes import is_write
 from modules.cloud.messages import ConnectEvent
+from modules.cloud.object_writes import node_user
 from modules.cloud.storage.object_storage import ObjectEvent
 from modules.cloud.storage.transactions import Transactions
 from modules.cloud.storage.watch_history import WatchQuery, WatchStart
@@ -237,8 +238,9 @@ class ClusterApi:
             answered(failure(HTTPStatus.SERVICE_UNAVAILABLE, "edgecontroller has not started"))
             return
         sender = node if node and as_the_node.is_sent(call) else ""
-        if call.node != sender:
-            call = msgspec.structs.replace(call, node=sender)
+        author = node_user(node) if node and is_write(call) else ""
+        if call.node != sender or call.author != author:
+            call = msgspec.structs.replace(call, node=sender, author=author)
         key = f"{call.verb} {call.namespace}/{call.name}" if is_write(call) and call.name else ""
         is_repeatable = call.verb in _REPEATABLE and call.patch_type != JSON_PATCH
         lane = _LANES.get(call.plural, RequestLane.QUERY)

@@ -7,9 +7,19 @@ import pytest
 
 from beehive.names import Operation
 from beehive.testing import Harness
+from modules.cloud.journal.database import JournalDatabase
 from modules.cloud.journal.module import Journal
-from modules.cloud.journal.store import LinkStore
-from modules.cloud.messages import JOURNAL, JOURNAL_RESOURCE, LINKS, ConnectEvent, LinkQuery, LinkSession
+from modules.cloud.messages import JOURNAL_RESOURCE, LINKS, ConnectEvent, LinkQuery, LinkSession
+from modules.cloud.object_writes import (
+    CHANGED,
+    JOURNAL,
+    WRITES,
+    WRITES_RESOURCE,
+    WRITTEN,
+    ObjectWrite,
+    WriteList,
+    WriteQuery,
+)
 from modules.cloud.storage.database.errors import DatabaseError
 from modules.cloud.storage.database.turns import Turns
 
@@ -17,12 +27,12 @@ from modules.cloud.storage.database.turns import Turns
 class Cloud:
     """The journal, and what a test does to it."""
 
-    def __init__(self, bee: Harness, path: Path) -> None:
+    def __init__(self, bee: Harness, path: Path, *, keeps_writes: bool = True) -> None:
         self.bee = bee
         self.failures = 0
         self.is_short = False
         self._path = path
-        bee.add(Journal, self._make, lambda: self.is_short)
+        bee.add(Journal, self._make, "a", lambda: self.is_short, keeps_writes=keeps_writes)
         bee.start()
 
     def happens(self, operation: Operation, node: str, connection: str, at: int, reason: str = "") -> None:
@@ -37,11 +47,25 @@ class Cloud:
         found: list[LinkSession] = answer.content_as(list[LinkSession])
         return found
 
-    def _make(self) -> LinkStore:
+    def written(self, *versions: int) -> None:
+        """Report writes as the API server does."""
+        found = [
+            ObjectWrite(self.bee.clock.now(), "jan", "kubectl", CHANGED, "ConfigMap", "shop", "conf", "u1", each)
+            for each in versions
+        ]
+        self.bee.send(JOURNAL, self.bee.message(WRITES_RESOURCE, WRITTEN, found, source="apiserver"))
+
+    def writes(self) -> WriteList:
+        """Return what the journal has."""
+        answer = self.bee.ask(JOURNAL, self.bee.message(WRITES_RESOURCE, WRITES, WriteQuery(limit=500)))
+        found: WriteList = answer.content_as(WriteList)
+        return found
+
+    def _make(self) -> JournalDatabase:
         if self.failures:
             self.failures -= 1
             raise DatabaseError("open the database", "x", "it is away")
-        return LinkStore(str(self._path), "a", Turns())
+        return JournalDatabase(str(self._path), Turns())
 
 
 @pytest.fixture
@@ -81,3 +105,22 @@ def test_a_name_that_no_node_can_have_costs_the_others_nothing(cloud: Cloud) -> 
     cloud.happens(Operation.CONNECTED, "n" * 254, "c1", 100)
     cloud.happens(Operation.CONNECTED, "n2", "c2", 100)
     assert [each.node for each in cloud.links()] == ["n2"]
+
+
+def test_writes_are_kept_in_parts_and_wait_for_room_on_the_disk(cloud: Cloud) -> None:
+    cloud.is_short = True
+    cloud.written(*range(1, 1202))
+    assert cloud.writes().writes == []
+    cloud.is_short = False
+    cloud.bee.run_for(60.0)
+    cloud.written(1202)
+    found = cloud.writes()  # MOST_OF_OBJECT of one object
+    assert (len(found.writes), found.more, found.is_kept) == (200, 0, True)
+    assert found.writes[0].write.version == 1202
+
+
+def test_in_front_of_a_cluster_there_is_no_journal_of_writes(tmp_path: Path) -> None:
+    with Harness() as bee:
+        cloud = Cloud(bee, tmp_path / "cloud.db", keeps_writes=False)
+        cloud.written(1)
+        assert cloud.writes() == WriteList([], is_kept=False)

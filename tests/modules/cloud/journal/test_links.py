@@ -1,43 +1,32 @@
 """The link journal in a real database."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
-from modules.cloud.journal import store as journal
-from modules.cloud.journal.store import DAYS, LOST_AFTER, REPLACED, UNTOLD_END, LinkStore
+from modules.cloud.journal import links as journal
+from modules.cloud.journal.database import JournalDatabase
+from modules.cloud.journal.links import DAYS, LOST_AFTER, REPLACED, UNTOLD_END, LinkStore
 from modules.cloud.messages import LinkQuery, LinkSession
-from modules.cloud.storage.database.engine import make_engine, url_of
 from modules.cloud.storage.database.errors import DatabaseError
 from modules.cloud.storage.database.turns import Turns
-from tests.support.postgresql import PrivatePostgresql, needs_postgresql
 
 NOW = 1_000_000_000.0
 
 
-@pytest.fixture(scope="module")
-def postgresql() -> Iterator[str]:
-    """Start a server."""
-    with PrivatePostgresql() as server:
-        yield server.url
+class Opened(LinkStore):
+    """The store of a cloudcore, with its connection to the database."""
+
+    def __init__(self, url: str, cloudcore: str) -> None:
+        self.database = JournalDatabase(url, Turns())
+        super().__init__(self.database, cloudcore)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.database.close()
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=needs_postgresql)])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Return an empty database."""
-    if request.param == "sqlite":
-        return str(tmp_path / "cloud.db")
-    found = str(request.getfixturevalue("postgresql"))
-    engine = make_engine(url_of(found))
-    journal.tables.drop_all(engine)
-    engine.dispose()
-    return found
-
-
-def opened(url: str, cloudcore: str = "a") -> LinkStore:
+def opened(url: str, cloudcore: str = "a") -> Opened:
     """Return the store of a cloudcore."""
-    return LinkStore(url, cloudcore, Turns())
+    return Opened(url, cloudcore)
 
 
 def began(node: str, connection: str, at: float) -> LinkSession:

@@ -1,8 +1,7 @@
 """The link journal in the database: a row for each connection of a node, also of those that have ended."""
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from typing import Final, TypeVar
+from collections.abc import Sequence
+from typing import Final
 
 from sqlalchemy import (
     BigInteger,
@@ -10,7 +9,6 @@ from sqlalchemy import (
     Connection,
     Float,
     Index,
-    MetaData,
     RowMapping,
     String,
     Table,
@@ -24,12 +22,9 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.exc import SQLAlchemyError
 
+from modules.cloud.journal.database import JournalDatabase, tables
 from modules.cloud.messages import LinkQuery, LinkSession
-from modules.cloud.storage.database.engine import make_engine, shown, url_of
-from modules.cloud.storage.database.errors import DatabaseError
-from modules.cloud.storage.database.turns import Turns
 
 DAYS: Final = 7
 """Days for which a connection that has ended is kept."""
@@ -40,12 +35,10 @@ MOST_ROWS: Final = 50_000
 LOST_AFTER: Final = 100.0
 """Seconds without a mark after which a cloudcore is taken for dead: it leaves one every `MARK_PERIOD` seconds."""
 MARK_PERIOD: Final = 30.0
-_TURN_SECONDS: Final = 30.0
 _LONGEST_REASON: Final = 500
 UNTOLD_END: Final = "cloudcore ended without closing it"
 REPLACED: Final = "the node has connected again"
 
-tables: Final = MetaData()
 links: Final = Table(
     "cluster_links",
     tables,
@@ -68,35 +61,18 @@ marks: Final = Table(
 )
 """When each cloudcore was alive last: the connections of one that was killed ended then."""
 
-T = TypeVar("T")
-
 
 class LinkStore:
     """Reads and writes the link journal. For one thread.
 
     Args:
-        url: the database of cloudcore; several cloudcores may share it.
-        cloudcore: identifies this process among them.
-        turn: held during each transaction by all users of the database in this process.
-
-    Raises:
-        DatabaseError: the database cannot be opened, or the tables cannot be made.
+        database: has the tables.
+        cloudcore: identifies this process among those that share it.
     """
 
-    def __init__(self, url: str, cloudcore: str, turn: Turns) -> None:
+    def __init__(self, database: JournalDatabase, cloudcore: str) -> None:
+        self._database = database
         self._cloudcore = cloudcore
-        self._turn = turn
-        parsed = url_of(url)
-        self._where = shown(parsed)
-        self._engine = make_engine(parsed)
-        with suppress(DatabaseError):  # another cloudcore may be making the tables
-            self._run("make the tables of the link journal", tables.create_all)
-            return
-        self._run("make the tables of the link journal", tables.create_all)
-
-    def close(self) -> None:
-        """Close all connections to the database."""
-        self._engine.dispose()
 
     def write(self, began: Sequence[LinkSession], ended: Sequence[LinkSession], now: float) -> None:
         """Store connections that have begun, and the ends of connections, in one transaction.
@@ -107,7 +83,7 @@ class LinkStore:
         Raises:
             DatabaseError: nothing was stored.
         """
-        self._run("write the link journal", lambda connection: self._write(connection, began, ended, now))
+        self._database.run("write the link journal", lambda connection: self._write(connection, began, ended, now))
 
     def mark(self, now: float) -> None:
         """Store that this cloudcore is alive; end the connections of those that are not, and delete what is too old.
@@ -121,7 +97,7 @@ class LinkStore:
             _end_lost(connection, now)
             _forget(connection, now)
 
-        self._run("write the link journal", work)
+        self._database.run("write the link journal", work)
 
     def read(self, query: LinkQuery) -> list[LinkSession]:
         """Return connections, by node and the newest first.
@@ -143,7 +119,9 @@ class LinkStore:
         wanted = wanted.order_by(
             columns.node, columns.began.desc(), case((columns.ended == 0.0, 0), else_=1), columns.ended.desc()
         )
-        rows = self._run("read the link journal", lambda connection: connection.execute(wanted).mappings().all())
+        rows = self._database.run(
+            "read the link journal", lambda connection: connection.execute(wanted).mappings().all()
+        )
         found = [_session(row) for row in rows]
         if query.newest_only:
             found = list({each.node: each for each in reversed(found)}.values())[::-1]
@@ -179,18 +157,6 @@ class LinkStore:
         own = marks.c.cloudcore == self._cloudcore
         if not connection.execute(update(marks).where(own).values(alive_at=now)).rowcount:
             connection.execute(insert(marks).values(cloudcore=self._cloudcore, alive_at=now))
-
-    def _run(self, attempt: str, work: Callable[[Connection], T]) -> T:
-        if not self._turn.acquire(timeout=_TURN_SECONDS):
-            raise DatabaseError(attempt, self._where, "another module's transaction does not end")
-        try:
-            with self._engine.begin() as connection:
-                return work(connection)
-        except SQLAlchemyError as error:
-            reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
-            raise DatabaseError(attempt, self._where, reason) from error
-        finally:
-            self._turn.release()
 
 
 def _session(row: RowMapping) -> LinkSession:

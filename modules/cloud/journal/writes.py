@@ -1,0 +1,210 @@
+"""The change journal in the database: a row for each write of an object."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Final
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Connection,
+    Float,
+    Index,
+    Integer,
+    RowMapping,
+    String,
+    Table,
+    and_,
+    bindparam,
+    delete,
+    func,
+    insert,
+    inspect,
+    or_,
+    select,
+)
+
+from beehive.printable import printable
+from modules.cloud.journal.database import JournalDatabase, tables
+from modules.cloud.object_writes import CLOUDCORE, KnownWrite, ObjectWrite, WriteList, WriteQuery, node_user
+from modules.cloud.storage.database.tables import object_syncs
+
+DAYS: Final = 7
+"""Days for which a write is kept."""
+MOST_ROWS: Final = 50_000
+"""Writes of people, and other clients, that are kept."""
+MOST_OWN_ROWS: Final = 20_000
+"""Writes of cloudcore itself and of nodes: a rollout displaces no write of a person."""
+MOST_OF_OBJECT: Final = 200
+"""Writes of one object; its older ones are deleted."""
+MOST_BYTES: Final = 32 * 1024 * 1024
+"""Characters of all writes."""
+MOST_ANSWERED: Final = 500
+"""Writes of one answer."""
+_MOST_WORDS: Final = 8
+_MOST_BEHIND: Final = 10
+_PART: Final = 1000
+"""Rows that are deleted together while there are too many bytes."""
+_LONGEST_FIELDS: Final = 1100
+_SEPARATOR: Final = "\n"
+
+writes: Final = Table(
+    "cluster_writes",
+    tables,
+    Column("version", BigInteger, primary_key=True, autoincrement=False),
+    Column("at", Float(53), nullable=False),
+    Column("is_own", Integer, nullable=False),
+    Column("user", String(253), nullable=False),
+    Column("manager", String(128), nullable=False),
+    Column("verb", String(16), nullable=False),
+    Column("kind", String(253), nullable=False),
+    Column("namespace", String(253), nullable=False),
+    Column("name", String(253), nullable=False),
+    Column("uid", String(253), nullable=False),
+    Column("node", String(253), nullable=False),
+    Column("fields", String(_LONGEST_FIELDS), nullable=False),
+    Column("more", Integer, nullable=False),
+    Column("size", Integer, nullable=False),
+    Index("cluster_writes_of_object", "kind", "namespace", "name", "version"),
+)
+_TEXTS: Final = ("user", "manager", "kind", "namespace", "name", "uid", "node")
+_LENGTHS: Final = {name: 128 if name == "manager" else 253 for name in _TEXTS}
+_SEARCHED: Final = ("kind", "namespace", "name", "user", "manager", "verb", "fields")
+
+
+class WriteStore:
+    """Reads and writes the change journal. For one thread.
+
+    Args:
+        database: has the tables.
+    """
+
+    def __init__(self, database: JournalDatabase) -> None:
+        self._database = database
+
+    def write(self, found: Sequence[ObjectWrite]) -> None:
+        """Store writes, in one transaction. To store one once more is no error: the answer to a commit may have been
+        lost.
+
+        Raises:
+            DatabaseError: nothing was stored.
+        """
+        self._database.run("write the change journal", lambda connection: _write(connection, found))
+
+    def forget(self, now: float) -> None:
+        """Delete what is too old or too much. Raises DatabaseError."""
+        self._database.run("write the change journal", lambda connection: _forget(connection, now))
+
+    def read(self, query: WriteQuery) -> WriteList:
+        """Return the newest writes that a query selects, and which nodes have their objects.
+
+        Raises:
+            DatabaseError: they cannot be read.
+        """
+        return self._database.run("read the change journal", lambda connection: _read(connection, query))
+
+
+def _write(connection: Connection, found: Sequence[ObjectWrite]) -> None:
+    columns = writes.c
+    rows = [_row(each) for each in {each.version: each for each in found}.values()]
+    connection.execute(
+        delete(writes).where(columns.version == bindparam("of")), [{"of": each.version} for each in found]
+    )
+    connection.execute(insert(writes), rows)
+    _trim(connection, {(each.kind, each.namespace, each.name) for each in found})
+
+
+def _trim(connection: Connection, objects: set[tuple[str, str, str]]) -> None:
+    """Delete the oldest writes of objects that have too many."""
+    columns = writes.c
+    for kind, namespace, name in sorted(objects):
+        of_object = and_(columns.kind == kind, columns.namespace == namespace, columns.name == name)
+        newest = select(columns.version).where(of_object).order_by(columns.version.desc())
+        beyond = connection.execute(newest.offset(MOST_OF_OBJECT).limit(1)).scalar()
+        if beyond is not None:
+            connection.execute(delete(writes).where(of_object, columns.version <= beyond))
+
+
+def _forget(connection: Connection, now: float) -> None:
+    columns = writes.c
+    connection.execute(delete(writes).where(columns.at < now - DAYS * 86_400.0))
+    for is_own, most in ((0, MOST_ROWS), (1, MOST_OWN_ROWS)):
+        newest = select(columns.version).where(columns.is_own == is_own).order_by(columns.version.desc())
+        beyond = connection.execute(newest.offset(most).limit(1)).scalar()
+        if beyond is not None:
+            connection.execute(delete(writes).where(columns.is_own == is_own, columns.version <= beyond))
+    while int(connection.execute(select(func.sum(columns.size))).scalar() or 0) > MOST_BYTES:
+        oldest = select(columns.version).order_by(columns.version).limit(_PART).scalar_subquery()
+        connection.execute(delete(writes).where(columns.version.in_(oldest)))
+
+
+def _read(connection: Connection, query: WriteQuery) -> WriteList:
+    columns, limit = writes.c, max(1, min(query.limit, MOST_ANSWERED))
+    knows_holders = inspect(connection).has_table(object_syncs.name)
+    selected = and_(columns.version > 0, *_conditions(query, knows_holders=knows_holders))
+    page = select(writes).where(selected).order_by(columns.version.desc()).limit(limit)
+    found = [_write_of(row) for row in connection.execute(page).mappings().all()]
+    more = 0
+    if len(found) == limit:
+        total = select(func.count()).select_from(writes).where(selected)
+        more = int(connection.execute(total).scalar_one()) - limit
+    return WriteList(_known(connection, found, knows_holders=knows_holders), max(0, more))
+
+
+def _conditions(query: WriteQuery, *, knows_holders: bool) -> list[ColumnElement[bool]]:
+    columns, found = writes.c, list[ColumnElement[bool]]()
+    if query.kind:
+        kind, lower = query.kind.lower(), func.lower(columns.kind)
+        found.append(or_(lower == kind, lower.startswith(f"{kind}.", autoescape=True)))
+    for name in ("namespace", "name"):
+        if value := getattr(query, name):
+            found.append(columns[name] == value)
+    if query.node:
+        of_node = [columns.node == query.node, columns.user == node_user(query.node)]
+        if knows_holders:
+            held = select(object_syncs.c.uid).where(object_syncs.c.node == query.node)
+            of_node.append(columns.uid.in_(held))
+        found.append(or_(*of_node))
+    for word in query.words[:_MOST_WORDS]:
+        found.append(or_(*(func.lower(columns[name]).contains(word.lower(), autoescape=True) for name in _SEARCHED)))
+    if query.since:
+        found.append(columns.at >= query.since)
+    if query.before:
+        found.append(columns.version < query.before)
+    if query.people_only:
+        found.append(columns.is_own == 0)
+    return found
+
+
+def _known(connection: Connection, found: Sequence[ObjectWrite], *, knows_holders: bool) -> list[KnownWrite]:
+    """Return writes with the nodes that have their objects, by the versions that these have acknowledged."""
+    if not knows_holders:
+        return [KnownWrite(each, -1) for each in found]
+    columns = object_syncs.c
+    wanted = select(columns.uid, columns.node, columns.version).where(columns.uid.in_({each.uid for each in found}))
+    holders: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
+    for uid, node, version in connection.execute(wanted.order_by(columns.node)).all() if found else ():
+        holders[uid].append((node, version))
+    known = []
+    for each in found:
+        behind = [node for node, version in holders[each.uid] if version < each.version]
+        number = len(holders[each.uid])
+        known.append(KnownWrite(each, number, number - len(behind), tuple(behind[:_MOST_BEHIND])))
+    return known
+
+
+def _row(write: ObjectWrite) -> dict[str, object]:
+    texts = {name: printable(getattr(write, name))[: _LENGTHS[name]] for name in _TEXTS}
+    fields = _SEPARATOR.join(map(printable, write.fields))[:_LONGEST_FIELDS]
+    return {
+        **texts, "version": write.version, "at": write.at, "verb": write.verb, "fields": fields, "more": write.more,
+        "is_own": int(write.user == CLOUDCORE or write.user.startswith(node_user(""))),
+        "size": len(fields) + sum(map(len, texts.values())),
+    }  # fmt: skip
+
+
+def _write_of(row: RowMapping) -> ObjectWrite:
+    fields = tuple(each for each in row["fields"].split(_SEPARATOR) if each)
+    known = {name: row[name] for name in (*_TEXTS, "version", "at", "verb", "more")}
+    return ObjectWrite(**known, fields=fields)

@@ -1,0 +1,106 @@
+"""The change journal in a real database."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from modules.cloud.journal import writes as journal
+from modules.cloud.journal.database import JournalDatabase
+from modules.cloud.journal.writes import DAYS, MOST_OF_OBJECT, WriteStore
+from modules.cloud.object_writes import CHANGED, CLOUDCORE, CREATED, ObjectWrite, WriteQuery, node_user
+from modules.cloud.storage.database.engine import make_engine, url_of
+from modules.cloud.storage.database.tables import object_syncs
+from modules.cloud.storage.database.turns import Turns
+
+NOW = 1_000_000_000.0
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[WriteStore]:
+    """Open the journal."""
+    database = JournalDatabase(url, Turns())
+    yield WriteStore(database)
+    database.close()
+
+
+def write(version: int, name: str = "conf", user: str = "jan", **fields: object) -> ObjectWrite:
+    """Return a write."""
+    values = {
+        "manager": "kubectl", "verb": CHANGED, "kind": "ConfigMap", "namespace": "shop", "uid": f"u-{name}",
+        "at": NOW + version, **fields,
+    }  # fmt: skip
+    return ObjectWrite(user=user, name=name, version=version, **values)  # type: ignore[arg-type]  # fields of it
+
+
+def versions(store: WriteStore, **query: object) -> list[int]:
+    """Return the resourceVersions of the writes that a query selects."""
+    return [each.write.version for each in store.read(WriteQuery(**query)).writes]  # type: ignore[arg-type]
+
+
+def test_writes_are_found_by_what_a_person_looks_for(store: WriteStore) -> None:
+    store.write(
+        [
+            write(1, fields=("data.a", "data.b"), more=1),
+            write(2, "web", kind="Deployment", fields=("spec.template.spec.containers[web].image: web:1 → web:2",)),
+            write(3, "web-1", CLOUDCORE, kind="Pod", node="n1", verb=CREATED, manager="controllers"),
+            write(4, "cam_1", node_user("n1"), kind="Device.devices.kubeedge.io", namespace="iot"),
+            write(5, "camx1", kind="Device.devices.kubeedge.io", namespace="iot"),
+        ]
+    )
+    store.write([write(1, fields=("data.a", "data.b"), more=1)])  # once more: the answer to the commit was lost
+    assert versions(store) == [5, 4, 3, 2, 1]
+    assert store.read(WriteQuery(name="conf")).writes[0].write == write(1, fields=("data.a", "data.b"), more=1)
+    for query, found in (
+        ({"kind": "deployment"}, [2]),
+        ({"kind": "device"}, [5, 4]),
+        ({"namespace": "iot", "name": "cam_1"}, [4]),
+        ({"words": ("CAM_",)}, [4]),
+        ({"words": ("web:2", "jan")}, [2]),
+        ({"words": ("%",)}, []),
+        ({"node": "n1"}, [4, 3]),
+        ({"since": NOW + 4.0}, [5, 4]),
+        ({"people_only": True}, [5, 2, 1]),
+        ({"before": 3}, [2, 1]),
+    ):
+        assert versions(store, **query) == found, query
+    page = store.read(WriteQuery(limit=2))
+    assert (len(page.writes), page.more) == (2, 3)
+
+
+def test_an_answer_says_which_nodes_have_stored_the_version(url: str, store: WriteStore) -> None:
+    store.write([write(7), write(9)])
+    assert [each.holders for each in store.read(WriteQuery()).writes] == [-1, -1]  # not known without the table
+    engine = make_engine(url_of(url))
+    with engine.begin() as connection:
+        object_syncs.create(connection)
+        rows = [{"node": f"n{number:02}", "version": 7 if number else 9} for number in range(13)]
+        same = {"uid": "u-conf", "kind": "ConfigMap", "namespace": "shop", "name": "conf"}
+        connection.execute(object_syncs.insert(), [{**each, **same} for each in rows])
+    newest, oldest = store.read(WriteQuery(node="n03")).writes
+    assert (newest.holders, newest.acknowledged, len(newest.behind)) == (13, 1, 10)
+    assert (oldest.holders, oldest.acknowledged, oldest.behind) == (13, 13, ())
+    with engine.begin() as connection:
+        object_syncs.drop(connection)
+    engine.dispose()
+
+
+def test_the_journal_is_bounded_in_age_rows_and_bytes(store: WriteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, most in (("MOST_ROWS", 4), ("MOST_OWN_ROWS", 2), ("_PART", 2)):
+        monkeypatch.setattr(journal, name, most)
+    store.write([write(number, "noisy") for number in range(1, MOST_OF_OBJECT + 6)])
+    assert versions(store, limit=500)[-1] == 6
+    store.write([write(1000 + number, f"p{number}", CLOUDCORE) for number in range(5)])
+    store.forget(NOW)
+    assert versions(store) == [1004, 1003, 205, 204, 203, 202]
+    monkeypatch.setattr(journal, "MOST_BYTES", 150)
+    store.forget(NOW)
+    assert versions(store) == [1004, 1003, 205, 204]
+    store.forget(NOW + 1003.5 + DAYS * 86_400.0)
+    assert versions(store) == [1004]
+
+
+def test_texts_of_others_fit_and_are_printable(store: WriteStore) -> None:
+    store.write([write(1, user="x\x00\ud800" * 500, manager="m\n" * 200, fields=("data.\x00" * 400,) * 8)])
+    (found,) = store.read(WriteQuery()).writes
+    assert found.write.user.startswith("x\\x00\\ud800x")
+    assert (len(found.write.user), len(found.write.manager)) == (253, 128)
