@@ -89,6 +89,7 @@ class SimulatedCloud:
         self._statuses = statuses
         self._first_version = first_version
         self.endpoint = CloudEndpoint()
+        self.endpoint.has_node = lambda node: self.find("Node", "", node) is not None
         self.database_server = SimulatedDatabaseServer(world)
         self.has_devices = False
         """Whether devicecontroller runs."""

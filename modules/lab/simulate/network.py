@@ -23,6 +23,8 @@ READ_DEADLINE = 10.0
 """Seconds without a sign of life after which the node closes a connection; edgehub's default."""
 _SLOW = 3.0
 """Additional seconds of latency above which keepalives come too late for the cloud."""
+_NODE_DELETED = "the node was deleted"
+"""Why cloudhub ends the connection of a node whose Node object has gone."""
 HANDSHAKE = 30.0
 """Time-out of dialling in seconds; edgehub's default."""
 
@@ -96,6 +98,8 @@ class CloudEndpoint:
         """By node, until when the cloud has a reason to end its connections."""
         self.all_excused = -1.0
         """Until when it has a reason to end the links of all nodes."""
+        self.has_node: Callable[[str], bool] = lambda _node: True
+        """Whether the cloud has the Node object of a node."""
 
     @property
     def listener(self) -> "CloudListener | None":
@@ -191,7 +195,8 @@ class SimulatedConnection:
         if self._cloud_has_it:
             if self._link is not None and self._listener.is_open and self.line.connection is self:
                 why = self._cloud_link.why or "for no reason that cloudhub knows"
-                self._ended_by(f"{self._listener.process.identity}: {why}")
+                if why != _NODE_DELETED or self._listener.cloud.has_node(self.line.node):
+                    self._ended_by(f"{self._listener.process.identity}: {why}")
             self._forget_at_cloud()
             self.up.open = False
             self._inbox.put(None)
