@@ -199,3 +199,6 @@ def test_undone_by_a_revision() -> None:
     site.run_for(60)
     assert set(images(site).values()) == {"app:1"}
     assert sorted(one["revision"] for one in site.all("ControllerRevision")) == [2, 3]
+    site.patch(daemon_set(site), new_image("app:3"))
+    site.run_for(60)
+    assert sorted(one["revision"] for one in site.all("ControllerRevision")) == [2, 3, 4]

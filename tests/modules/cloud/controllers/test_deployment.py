@@ -11,7 +11,7 @@ from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted
 from modules.apimachinery.times import format_rfc3339
 from modules.cloud.apiserver import api_calls, pod_defaults
 from modules.cloud.client.calls import ApiCall, ApiResult
-from modules.cloud.controllers.deployment_sets import REVISION, proportional_sizes
+from modules.cloud.controllers.deployment_sets import REVISION, proportional_sizes, revision_of
 from modules.cloud.controllers.pods import is_active, is_ready
 from modules.cloud.controllers.replica_set import to_delete
 from modules.cloud.controllers.view import View, node_of
@@ -210,7 +210,8 @@ def test_history_is_kept_up_to_its_limit(limit: int) -> None:
         site.patch(site.get("Deployment", "web"), new_image(f"app:{number}"))
         site.run_for(30)
     old = [one for one in site.all("ReplicaSet") if not one["spec"]["replicas"]]
-    assert len(old) == limit
+    assert sorted(revision_of(one) for one in old) == [4, 5][:limit]
+    assert site.get("Deployment", "web")["metadata"]["annotations"][REVISION] == "6"
     assert images(site) == ["app:6"]
 
 

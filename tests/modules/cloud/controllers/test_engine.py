@@ -11,6 +11,7 @@ from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.controllers.engine import Engine
 from modules.cloud.controllers.plan import NOTHING, ReconcilePlan, delete
 from modules.cloud.controllers.work_meter import WorkMeter
+from modules.cloud.controllers.work_queue import WorkQueue
 from modules.cloud.storage.watch_history import ObjectChanged
 from tests.modules.cloud.controllers.site import Site, workload
 
@@ -76,6 +77,18 @@ def test_the_work_is_measured(caplog: pytest.LogCaptureFixture) -> None:
     engine.stop()
     assert meter.depths() == {}
     caplog.clear()
+
+
+def test_a_key_pauses_longer_after_each_failure_and_not_after_a_success() -> None:
+    queue, key = WorkQueue(), ObjectKey("Job", "default", "sum")
+    queue.add_at(key, 1.0)
+    pauses = [queue.failed(key, 0.0) for _ in range(3)]
+    assert pauses == [pauses[0], 2 * pauses[0], 4 * pauses[0]]
+    queue.pause(key, 5.0)
+    queue.add(key)
+    assert (queue.next_time(), queue.take(4.9), queue.take(5.0)) == (5.0, None, key), "a pause is no shorter than asked"
+    queue.succeeded(key)
+    assert queue.failed(key, 0.0) == pauses[0]
 
 
 def test_numbers_that_nobody_can_read_stop_no_rollout() -> None:
