@@ -1,17 +1,19 @@
 """The module devicecontroller."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
-from typing import ClassVar
+from typing import ClassVar, Final
 
+from beehive.errors import BeehiveError
 from beehive.handlers import handles
 from beehive.message import Message
 from beehive.module import Module
 from beehive.names import Group, ModuleName, Operation
 from beehive.resource import Side
-from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of
+from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, key_of
 from modules.apimachinery.times import format_rfc3339
+from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.devicecontroller import wire
@@ -23,14 +25,19 @@ from modules.cloud.devicecontroller.status_writer import StatusWriter
 from modules.cloud.devicecontroller.statuses import with_report
 from modules.cloud.devicecontroller.validity import conditions_of
 from modules.cloud.devices import API_VERSION, DEVICE, DEVICE_MODEL
-from modules.cloud.kind_watch import KindWatch
 from modules.cloud.messages import HANDLED, HANDLED_RESOURCE, ConnectEvent
 from modules.cloud.refusals import Refusals
 from modules.cloud.storage.object_storage import EventType
-from modules.cloud.storage.watch_history import ObjectChanged, ObjectChanges
+from modules.cloud.storage.watch_history import ObjectChanged, ObjectChanges, WatchQuery, WatchStart
 
 _LOOK = 30.0
 """Seconds between two looks for cloudcores that have come or gone; they are known without asking."""
+_WATCH_SECONDS: Final = 30.0
+"""Timeout of edgecontroller's answer to the beginning of a watch."""
+_AGAIN: Final = 5.0
+"""Seconds until it is tried again. It asks edgecontroller; the API server is asked by edgecontroller's reflectors."""
+_SOON: Final = 0.1
+"""The same when edgecontroller's lists are not complete yet."""
 _MOST_WAITING = 1000
 """Messages of nodes that wait until the Devices are known; the answer to another one is that it comes again later."""
 _DEVICES = "devices"
@@ -42,7 +49,8 @@ _log = logging.getLogger(__name__)
 
 
 class Loading:
-    """Watches DeviceModels, then Devices, and notes which there are.
+    """Watches DeviceModels, then Devices, through edgecontroller, and notes which there are. It begins again with the
+    first kind until both have succeeded. Later changes come to the module as messages.
 
     Args:
         module: devicecontroller.
@@ -51,42 +59,52 @@ class Loading:
     """
 
     def __init__(self, module: Module, *, take: Callable[[ObjectChanged], None], done: Callable[[], None]) -> None:
-        kinds = (DEVICE_MODEL, DEVICE)
-        self._watch = KindWatch(module, kinds, self._taken, self._ended, self._failed)
+        self._module = module
         self._take = take
         self._done = done
         self._told = ""
         """The last trouble in the log."""
+        self.kinds: set[str] = set()
+        """The kinds whose objects are all known."""
         self.seen: set[ObjectKey] = set()
         """The objects that there are, and have been, since it has begun."""
         self.are_absent = False
         """Whether the API server has no such kinds: then there are no devices."""
 
-    @property
-    def kinds(self) -> set[str]:
-        """The kinds whose objects are all known."""
-        return self._watch.loaded
-
     def start(self) -> None:
         """Begin, perhaps once more: a restart of edgecontroller ends its watches."""
         self.seen.clear()
-        self._watch.start()
+        self._watch((DEVICE_MODEL, DEVICE))
 
-    def _taken(self, changed: ObjectChanged) -> None:
-        self.seen.add(key_of(changed.object))
-        self._take(changed)
+    def _watch(self, rest: Sequence[Kind]) -> None:
+        if not rest:
+            self.are_absent = False
+            self._done()
+            return
 
-    def _ended(self) -> None:
-        self.are_absent = False
-        self._done()
+        def answered(answer: Message | BeehiveError) -> None:
+            start = answer.content_as(WatchStart) if isinstance(answer, Message) else None
+            if start is None or start.refusal is not None:
+                refusal = (start.refusal if start else None) or {"message": str(answer)}
+                self._try_again(str(refusal.get("message")), int(refusal.get("code") or 0))
+                return
+            for changed in start.changes:
+                self.seen.add(key_of(changed.object))
+                self._take(changed)
+            self.kinds.add(rest[0].key_name)
+            self._watch(rest[1:])
 
-    def _failed(self, why: str, code: int) -> None:
+        request = self._module.message(api_messages.RESOURCE, Verb.WATCH, WatchQuery(rest[0].key_name))
+        self._module.request(ModuleName.EDGECONTROLLER, request, _WATCH_SECONDS, answered)
+
+    def _try_again(self, why: str, code: int) -> None:
         self.seen.clear()
         self.are_absent = code == HTTPStatus.NOT_FOUND
+        is_incomplete = code == HTTPStatus.SERVICE_UNAVAILABLE  # edgecontroller's lists, at its start
         is_new, self._told = why != self._told, why
-        is_new = is_new and code != HTTPStatus.SERVICE_UNAVAILABLE  # the start of a list that is not complete yet
-        level = logging.DEBUG if not is_new else logging.INFO if code else logging.WARNING
+        level = logging.DEBUG if is_incomplete or not is_new else logging.INFO if code else logging.WARNING
         _log.log(level, "devices are not served yet: %s", why)
+        self._module.after(_SOON if is_incomplete else _AGAIN, self.start)
 
 
 class DeviceController(Module):
@@ -120,8 +138,8 @@ class DeviceController(Module):
         """The connected nodes, with the ids of their connections."""
         self._waiting: list[Message] = []
         """Reports that have come before the Devices were known."""
-        self._writer = StatusWriter(self, self._status, lambda key: key in self._known.devices, self._answer)
-        self._review = StatusReview(self, self._status, lambda: list(self._known.devices), self._refresh)
+        self._writer = StatusWriter(self, self._status, self._known, self._answer)
+        self._review = StatusReview(self, self._status, self._known, self._refresh)
         self._restarts = 0
         """Number of edgecontroller's restarts, at the last look."""
         self._reviewed: tuple[str, ...] = ()

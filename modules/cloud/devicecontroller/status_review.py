@@ -9,7 +9,7 @@ from beehive.module import Module
 from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.cloud.client.calls import ApiResult
 from modules.cloud.devicecontroller.api import ask, code_of, status_call
-from modules.cloud.devicecontroller.devices_by_key import device_key
+from modules.cloud.devicecontroller.devices_by_key import DevicesByKey, device_key
 from modules.cloud.devicecontroller.reports import Report
 from modules.cloud.devicecontroller.status_writer import Make
 from modules.cloud.devicecontroller.statuses import is_of_a_device
@@ -30,7 +30,7 @@ class StatusReview:
     Args:
         module: devicecontroller.
         make: makes the DeviceStatus of a Device.
-        devices: returns all Devices.
+        known: the Devices that there are.
         refresh: has the DeviceStatus of a Device written.
     """
 
@@ -38,12 +38,12 @@ class StatusReview:
         self,
         module: Module,
         make: Make,
-        devices: Callable[[], Iterable[ObjectKey]],
+        known: DevicesByKey,
         refresh: Callable[[ObjectKey], None],
     ) -> None:
         self._module = module
         self._make = make
-        self._devices = devices
+        self._known = known
         self._refresh = refresh
         self._number = 0
         """Number of the last review; an earlier one that still runs is given up."""
@@ -67,7 +67,7 @@ class StatusReview:
             if token and pages < _MOST_PAGES:
                 self._page(str(token), seen, number, pages + 1)
             else:
-                for key in [each for each in self._devices() if each not in seen]:
+                for key in [each for each in self._known.devices if each not in seen]:
                     self._refresh(key)
 
         ask(self._module, status_call("list", options=options), answered)

@@ -15,6 +15,7 @@ from beehive.module import Module
 from modules.apimachinery.kinds import JsonObject, ObjectKey, uid_of
 from modules.cloud.client.calls import ApiResult
 from modules.cloud.devicecontroller.api import ask, code_of, status_call
+from modules.cloud.devicecontroller.devices_by_key import DevicesByKey
 from modules.cloud.devicecontroller.later_values import Times, later_values
 from modules.cloud.devicecontroller.reports import Report
 
@@ -71,13 +72,13 @@ class StatusWriter:
     Args:
         module: devicecontroller.
         make: makes the object.
-        exists: whether there is such a Device.
+        known: the Devices that there are.
         answer: answers the nodes' messages when their values are stored.
     """
 
-    def __init__(self, module: Module, make: Make, exists: Callable[[ObjectKey], bool], answer: Answer) -> None:
+    def __init__(self, module: Module, make: Make, known: DevicesByKey, answer: Answer) -> None:
         self._module = module
-        self._exists = exists
+        self._known = known
         self._make = make
         self._answer = answer
         self._devices: dict[ObjectKey, _Device] = {}
@@ -173,7 +174,7 @@ class StatusWriter:
         device.not_before = self._module.clock.monotonic() + delay
         if device.is_due or not is_over:
             self._due(key, device)
-        elif not self._exists(key):
+        elif key not in self._known.devices:
             self._devices.pop(key, None)
         self._begin_next()
 

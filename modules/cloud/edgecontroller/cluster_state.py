@@ -13,6 +13,7 @@ from modules.cloud.edgecontroller.state import node_states
 from modules.cloud.edgecontroller.state.node_states import API_VERSION, PLURAL, NodeStateCounters
 from modules.cloud.edgecontroller.state.stored_states import StoredStates
 from modules.cloud.storage.object_sync import Epoch, Holder, NodeState, ObjectSync
+from modules.cloud.storage.transactions import Transactions
 from modules.tools.printing.fields import text_at
 
 _log = logging.getLogger(__name__)
@@ -42,7 +43,7 @@ class ClusterState:
         send: makes an API call; the answer comes in a turn of the module.
         states: the working copy.
         connections: of nodes.
-        begin: begins a transaction, unless one has begun.
+        transactions: of edgecontroller.
         namespace: of the NodeStates.
         counters: counts the writes.
     """
@@ -52,7 +53,7 @@ class ClusterState:
         send: Callable[[ApiCall, Answered], None],
         states: StoredStates,
         connections: NodeConnections,
-        begin: Callable[[], None],
+        transactions: Transactions,
         namespace: str,
         counters: NodeStateCounters,
     ) -> None:
@@ -61,7 +62,7 @@ class ClusterState:
         self._send = send
         self._states = states
         self._connections = connections
-        self._begin = begin
+        self._transactions = transactions
         self._written_specs: dict[str, int] = {}
         """By node, a hash of its NodeState, so that only changed ones are written."""
         self._epoch = Epoch()
@@ -93,7 +94,7 @@ class ClusterState:
             then: called when it is written, and if it cannot be written.
             superseded: called instead if the node has connected to another cloudcore since.
         """
-        self._begin()
+        self._transactions.begin()
         self._owned.add(node)
         self._connected_at[node] = connected_at
         if self._is_off or (node not in self._versions and self._body_of(node) is None):
@@ -126,7 +127,7 @@ class ClusterState:
 
     def write(self) -> None:
         """Write the states that have changed."""
-        self._begin()
+        self._transactions.begin()
         self._changed = (self._changed | self._states.take_changed()) & self._owned
         for node in sorted(self._changed - self._busy) if not self._is_off else ():
             self._changed.discard(node)
@@ -150,7 +151,7 @@ class ClusterState:
             if rest and self._pages < _MAX_PAGES:
                 self._ask_page(str(rest), done)
             else:
-                self._begin()
+                self._transactions.begin()
                 self._connections.epochs.resume(self._epoch)
                 done()
 
@@ -178,7 +179,7 @@ class ClusterState:
                 self._take(node, obj)
             self._claim(node, then, superseded, attempts - 1)
 
-        self._begin()
+        self._transactions.begin()
         self._put(node, self._body_of(node) or self._object_of(node, NodeState(), {}), written)
 
     def _own(self, node: str) -> Holder:
@@ -210,7 +211,7 @@ class ClusterState:
             _log.warning("the NodeState of node %s cannot be read", node)
             return
         self._holders[node] = stored.holder
-        self._begin()
+        self._transactions.begin()
         self._written_specs[node] = _hash(obj)
         self._states.take_over(node, stored.state, stored.syncs)
         self._connections.epochs.read_elsewhere(stored.state.epoch)
@@ -282,7 +283,7 @@ class ClusterState:
             if stored is None or stored.holder.cloudcore in ("", self._states.cloudcore):
                 self._changed.add(node)  # the answer to an earlier write was lost
                 return
-            self._begin()
+            self._transactions.begin()
             if self._own(node).is_newer_than(stored.holder):
                 self._states.put(node, stored.state, stored.syncs)  # this cloudcore's claim was lost
                 self._connections.epochs.read_elsewhere(stored.state.epoch)

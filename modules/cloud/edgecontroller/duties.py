@@ -13,10 +13,10 @@ KubeEdge's ObjectSyncs, before it can know of other cloudcores, and takes them o
 
 from collections.abc import Callable
 
-from beehive.module import Module
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.coordination.lease_keeper import LeaseKeeper, Perform
 from modules.cloud.coordination.lease_settings import LeaseSettings
+from modules.cloud.edgecontroller.turns import TurnModule
 from modules.cloud.edgecontroller.upstream.cluster_api import ClusterApi
 
 
@@ -26,25 +26,23 @@ class Duties:
     Args:
         settings: of the Lease; None: there can be no other cloudcore.
         identity: of this process, among all cloudcores.
-        module: edgecontroller.
+        module: edgecontroller; ends its turn when other cloudcores have come or gone.
         known: is kept up to date.
         perform: makes an API call, in a transaction.
-        changed: called when other cloudcores have come or gone.
     """
 
     def __init__(
         self,
         settings: LeaseSettings | None,
         identity: str,
-        module: Module,
+        module: TurnModule,
         known: KnownCloudcores,
         perform: Perform,
-        changed: Callable[[], None],
     ) -> None:
         self._settings = settings
         self._identity = identity
         self._known = known
-        self._changed = changed
+        self._module = module
         parts = identity, module, perform, self._note, lambda: known.own_router
         self._keeper = None if settings is None else LeaseKeeper(settings, *parts)
         self._has_begun = False
@@ -79,4 +77,4 @@ class Duties:
     def _note(self) -> None:
         self._known.alive = self.alive
         self._known.routers = {} if self._keeper is None else self._keeper.routers
-        self._changed()
+        self._module.end_turn_soon()

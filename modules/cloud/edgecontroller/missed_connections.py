@@ -1,12 +1,11 @@
 """MissedConnections: connections and their ends that edgecontroller has not been told of."""
 
-from collections.abc import Callable
 from typing import Final, Protocol
 
 from beehive.errors import BeehiveError
 from beehive.message import Message
-from beehive.module import Module
 from beehive.names import ModuleName, Operation
+from modules.cloud.edgecontroller.turns import TurnModule
 from modules.cloud.messages import NODES, NODES_RESOURCE, ConnectEvent, NodeConnection
 from modules.cloud.storage.database.database import Database
 
@@ -36,14 +35,12 @@ class MissedConnections:
         module: edgecontroller.
         told: takes the new ones: edgecontroller's handlers.
         database: knows the connections that edgecontroller knows.
-        end_turn: ends the turn soon.
     """
 
-    def __init__(self, module: Module, told: _Told, database: Database, end_turn: Callable[[], None]) -> None:
+    def __init__(self, module: TurnModule, told: _Told, database: Database) -> None:
         self._module = module
         self._told = told
         self._database = database
-        self._end_turn = end_turn
 
     def ask(self) -> None:
         """Ask, until there is an answer."""
@@ -63,7 +60,7 @@ class MissedConnections:
             if known.get(node) != one.connection:
                 connected_at = now - one.connected_seconds
                 self._told.on_connected(self._event(Operation.CONNECTED, node, one.connection, connected_at))
-        self._end_turn()
+        self._module.end_turn_soon()
 
     def _event(self, operation: Operation, node: str, connection: str, at: float) -> Message:
         event = ConnectEvent(operation.value, int(at), node, connection)

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 from beehive.delivery import OverflowPolicy
 from beehive.handlers import handles
 from beehive.message import Message
-from beehive.module import Module
 from beehive.names import Group, ModuleName, Operation, ResourceType
 from beehive.resource import Resource, Side
 from beehive.slot import State
@@ -36,6 +35,7 @@ from modules.cloud.edgecontroller.node_connections import NodeConnections
 from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
 from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs
 from modules.cloud.edgecontroller.state.stored_states import StoredStates
+from modules.cloud.edgecontroller.turns import TurnModule
 from modules.cloud.edgecontroller.upstream import nodes as upstream_nodes
 from modules.cloud.edgecontroller.upstream.api_callers import ApiCallers
 from modules.cloud.edgecontroller.upstream.cluster_api import ClusterApi
@@ -69,7 +69,7 @@ Refuse = Callable[[Message, ApiError], None]
 """Answers the sender of a message that cannot be handled."""
 
 
-class EdgeController(Module):
+class EdgeController(TurnModule):
     """Answers the upstream messages of nodes, and sends nodes the objects that they need.
 
     It also makes the API calls of dynamiccontroller, devicecontroller and the router, and `control`'s calls about a
@@ -114,7 +114,7 @@ class EdgeController(Module):
         self._connections = NodeConnections(database, mirror, object_syncs, self._downstream, sender.close_connection)
         access_control = AccessControl(self._graph, Refusals(self.clock) if refusals is None else refusals)
         known = KnownCloudcores() if known is None else known
-        self._duties = Duties(lease, database.cloudcore, self, known, self._perform_own, self._end_turn_soon)
+        self._duties = Duties(lease, database.cloudcore, self, known, self._perform_own)
         self._states = StoredStates(database, mirror, object_syncs, self._connections.epochs, self._owns)
         self._kept = KeptBodies(
             mirror.bodies, self._downstream.locations, database, lambda: self._duties.alive, self.call_soon
@@ -126,7 +126,6 @@ class EdgeController(Module):
             self._transactions,
             self._loaded,
             mirror=mirror,
-            end_turn=self._end_turn_soon,
             downstream=self._downstream,
             connections=self._connections,
             states=self._states,
@@ -140,8 +139,6 @@ class EdgeController(Module):
         )
         self._waiting: deque[Callable[[], None]] = deque()
         """Work that came before the objects were loaded, or while earlier such work still waited."""
-        self._ends_turn = False
-        """Whether the end of the present turn is in the inbox."""
 
     def on_start(self) -> None:
         """Start to list and watch the objects."""
@@ -370,9 +367,9 @@ class EdgeController(Module):
             self._waiting.appendleft(partial(self._connections.restore_node, node))
         self._states.begin_collecting()
         self._duties.begin(self._api)
-        self._end_turn_soon()
+        self.end_turn_soon()
         if self.slot.restarts:
-            MissedConnections(self, self, self._database, self._end_turn_soon).ask()
+            MissedConnections(self, self, self._database).ask()
         if self._waiting:
             self.call_soon(self._do_waiting)
 
@@ -389,16 +386,6 @@ class EdgeController(Module):
         self.on_batch_end()
         if self._waiting and self._api.is_ready:
             self.call_soon(self._do_waiting)
-
-    def _end_turn_soon(self) -> None:
-        """End the turn after the messages in the inbox, because continuations are in no batch of messages."""
-        if not self._ends_turn:
-            self._ends_turn = True
-            self.call_soon(self._end_turn)
-
-    def _end_turn(self) -> None:
-        self._ends_turn = False
-        self.on_batch_end()
 
     def _changed(self, event: ObjectEvent) -> None:
         """Send a change to the nodes that need it, and tells the modules of the cloud that need it."""

@@ -90,7 +90,7 @@ class DeviceTwin(Module):
         self._flushing: Timer | None = None
         self._store = MetaStore(self)
         self._slots = Slots(self._store, self._publish, self._committed)
-        self._uplink = Uplink(self, settings.node, self._slots.saved, self._answered, self._overtaken)
+        self._uplink = Uplink(self, settings.node, self._slots, self._answered, self._overtaken)
         self._members = Members(self._slots, settings.node, settings.rules, self._repeat_later)
         self._repeating: Timer | None = None
 

@@ -20,6 +20,7 @@ from beehive.decoding import decode_json
 from beehive.errors import BeehiveError
 from beehive.names import OK
 from modules.edge.devicetwin import answers, topics
+from modules.edge.devicetwin.slots import Slots
 from modules.edge.devicetwin.state import Device, Times
 
 _log = logging.getLogger(__name__)
@@ -69,7 +70,7 @@ class Uplink:
     Args:
         module: devicetwin; everything runs on its thread.
         node: name of the node.
-        saved: returns the committed state of a device.
+        slots: have the committed states of devices.
         answered: called with the device, whether the message was about its state, the number of the last change, and
             whether the cloud has refused it for good.
         overtaken: called with device, and the times of later values that the cloud has.
@@ -79,13 +80,13 @@ class Uplink:
         self,
         module: Module,
         node: str,
-        saved: Callable[[str], Device | None],
+        slots: Slots,
         answered: Callable[[str, bool, int, bool], None],
         overtaken: Callable[[str, Times], None],
     ) -> None:
         self._module = module
         self._node = node
-        self._saved = saved
+        self._slots = slots
         self._answered = answered
         self._overtaken = overtaken
         self._connected = False
@@ -141,7 +142,7 @@ class Uplink:
             _log.warning("the cloud does not take %s: %s", what, verdict.reason)
         if verdict.taken or verdict.final:
             self._answered(flight.device, flight.is_state, flight.number, not verdict.taken)
-            device = self._saved(flight.device)
+            device = self._slots.saved(flight.device)
             if device is not None:
                 self.note(device)
         else:
@@ -166,7 +167,7 @@ class Uplink:
     def _pump(self) -> None:
         while self._connected and self._due and len(self._flights) < WINDOW:
             key, tries = self._due.popitem(last=False)
-            device = self._saved(key[0])
+            device = self._slots.saved(key[0])
             if device is not None and (device.state_due if key[1] else device.twins_are_due):
                 self._fly(key, device, tries)
 

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from modules.cloud.client.transport import ApiRequest, ResponseHead, ResponseListener
 from modules.cloud.client.transport_errors import KubeTooLargeError, KubeTransportError
@@ -19,33 +19,36 @@ _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _log = logging.getLogger(__name__)
 
 
+class ExchangeTransport(Protocol):
+    """Carries exchanges."""
+
+    @property
+    def server(self) -> str:
+        """The server's URL, for errors."""
+
+    def refuse(self, credentials: "RequestCredentials") -> bool:
+        """Note credentials that were answered with 401; return whether there may be others."""
+
+    def tell(self, call: Callable[[], None]) -> None:
+        """Make a call of the listener, after the calls before."""
+
+    def on_changed(self, exchange: "HttpExchange") -> None:
+        """Note that an exchange was cancelled or resumed; on any thread."""
+
+
 class HttpExchange:
     """A request that was started; `cancel`, `pause` and `resume` may be called on any thread.
 
     Args:
         request: the request.
         listener: takes the response.
-        server: the server's URL, for errors.
-        refuse: told the credentials that were answered with 401; returns whether the source may have others.
-        changed: tells the transport's thread that the exchange was cancelled or resumed.
-        tell: makes a call of the listener, after the calls before.
+        transport: carries it.
     """
 
-    def __init__(
-        self,
-        request: ApiRequest,
-        listener: ResponseListener,
-        server: str,
-        refuse: Callable[["RequestCredentials"], bool],
-        changed: Callable[["HttpExchange"], None],
-        tell: Callable[[Callable[[], None]], None],
-    ) -> None:
+    def __init__(self, request: ApiRequest, listener: ResponseListener, transport: ExchangeTransport) -> None:
         self.request = request
         self._listener = listener
-        self._server = server
-        self._refuse = refuse
-        self._changed = changed
-        self._call_listener = tell
+        self._transport = transport
         self.is_cancelled = False
         self.is_paused = False
         self.is_over = False
@@ -82,7 +85,7 @@ class HttpExchange:
     def cancel(self) -> None:
         """End it; see `Exchange`."""
         self.is_cancelled = True
-        self._changed(self)
+        self._transport.on_changed(self)
 
     def pause(self) -> None:
         """Stop reading; see `Exchange`."""
@@ -91,12 +94,12 @@ class HttpExchange:
     def resume(self) -> None:
         """Read on; see `Exchange`."""
         self.is_paused = False
-        self._changed(self)
+        self._transport.on_changed(self)
 
     def head(self, head: ResponseHead) -> None:
         """Take the beginning of the response."""
         if head.status == 401 and not self.is_renewed and self.credentials is not None:
-            self.is_withheld = self._refuse(self.credentials)
+            self.is_withheld = self._transport.refuse(self.credentials)
         if not self.is_withheld:
             self.has_head = True
             self._tell(partial(self._listener.on_head, head))
@@ -110,7 +113,7 @@ class HttpExchange:
         self._received += len(data)
         if self._received > MAX_BODY and (self.is_withheld or not self.request.stream):
             why = f"its body is longer than {MAX_BODY} bytes: ask for less, with a limit"
-            raise KubeTooLargeError("the API server's response is too long", self._server, why)
+            raise KubeTooLargeError("the API server's response is too long", self._transport.server, why)
         if not self.is_withheld:
             self._tell(partial(self._listener.on_data, data))
 
@@ -150,7 +153,7 @@ class HttpExchange:
 
     def _tell(self, call: Callable[[], None]) -> None:
         if not self.is_done:
-            self._call_listener(partial(self._make, call))
+            self._transport.tell(partial(self._make, call))
 
     def _make(self, call: Callable[[], None]) -> None:
         if self.is_cancelled:

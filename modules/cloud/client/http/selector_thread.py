@@ -7,34 +7,38 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 K = TypeVar("K")
+K_contra = TypeVar("K_contra", contravariant=True)
 
 _log = logging.getLogger(__name__)
 
 
+class SocketUser(Protocol[K_contra]):
+    """Does the work of a `SelectorThread`, on it. Nothing may wait."""
+
+    def on_socket(self, key: K_contra, happened: int) -> None:
+        """Take the selector's events for the key of a watched socket."""
+
+    def end_turn(self) -> None:
+        """Act on the events and calls of a turn."""
+
+    def end_all(self) -> None:
+        """Act on the end of the thread."""
+
+
 class SelectorThread(Generic[K]):
-    """Starts with the first posted call. Its functions must not wait.
+    """Starts with the first posted call.
 
     Args:
         name: of the thread.
-        serve: called with the key of a watched socket and the selector's events.
-        turn: called after each turn's events and calls.
-        at_end: called once, when the thread ends.
+        user: does its work.
     """
 
-    def __init__(
-        self,
-        name: str,
-        serve: Callable[[K, int], None],
-        turn: Callable[[], None],
-        at_end: Callable[[], None],
-    ) -> None:
+    def __init__(self, name: str, user: SocketUser[K]) -> None:
         self._name = name
-        self._serve = serve
-        self._turn = turn
-        self._at_end = at_end
+        self._user = user
         self._lock = threading.Lock()
         self._posted: list[Callable[[], None]] = []
         self._is_closed = False
@@ -103,14 +107,14 @@ class SelectorThread(Generic[K]):
                     if key.data is None:
                         self._clear_waker()
                     else:
-                        self._call(partial(self._serve, key.data, happened))
+                        self._call(partial(self._user.on_socket, key.data, happened))
                 self._call_posted()
-                self._call(self._turn)
+                self._call(self._user.end_turn)
         finally:
             with self._lock:
                 self._is_closed = True
             self._call_posted()
-            self._call(self._at_end)
+            self._call(self._user.end_all)
 
     def _call(self, call: Callable[[], None]) -> None:
         try:

@@ -29,7 +29,7 @@ from modules.cloud.client.transport_errors import (
 
 if TYPE_CHECKING:
     from beehive.clock import Clock, Timer
-    from modules.cloud.client.credentials.source import CredentialSource, RequestCredentials
+    from modules.cloud.client.credentials.source import CredentialSource
     from modules.cloud.client.kubeconfig.model import Selected
     from modules.cloud.client.transport import ApiRequest, ResponseListener
 
@@ -100,9 +100,7 @@ class HttpTransport:
         self._source = source
         self._clock = clock
         self._background = background
-        self._thread: SelectorThread[HttpConnection] = SelectorThread(
-            "kube-client", self._serve, self._end_turn, self._end_all
-        )
+        self._thread: SelectorThread[HttpConnection] = SelectorThread("kube-client", self)
         resolver = Resolver(*server.peer, background, self._post)
         name = selected.cluster.tls_server_name or server.host
         self._connector = Connector(server, name, resolver, self._attempt, self._after)
@@ -116,9 +114,7 @@ class HttpTransport:
 
     def start(self, request: "ApiRequest", listener: "ResponseListener") -> HttpExchange:
         """Send a request as soon as there is a connection; after `close` the listener gets an error at once."""
-        exchange = HttpExchange(
-            request, listener, self._server.text, self._source.refuse, self._on_changed, self._told.append
-        )
+        exchange = HttpExchange(request, listener, self)
         if not self._thread.post(lambda: self._admit(exchange)):
             exchange.fail(self._closed())
             self._tell()
@@ -129,7 +125,8 @@ class HttpTransport:
         self._source.close()
         self._thread.close()
 
-    def _end_all(self) -> None:
+    def end_all(self) -> None:
+        """End all exchanges; on the transport's thread, which ends."""
         exchanges = self._pool.waiting()
         for connection in self._pool.connections():
             if connection.exchange is not None:
@@ -141,7 +138,8 @@ class HttpTransport:
             self._idle_timer.cancel()
         self._tell()
 
-    def _end_turn(self) -> None:
+    def end_turn(self) -> None:
+        """Give connections to exchanges, and call listeners; on the transport's thread."""
         self._dispatch()
         self._tell()
 
@@ -164,7 +162,21 @@ class HttpTransport:
             exchange.timers.append(self._after(exchange.request.timeout, lambda: self._late(exchange)))
             self._pool.put(exchange)
 
-    def _on_changed(self, exchange: HttpExchange) -> None:
+    @property
+    def server(self) -> str:
+        """The server's URL, for errors."""
+        return self._server.text
+
+    def refuse(self, credentials: RequestCredentials) -> bool:
+        """Note credentials that were answered with 401; return whether there may be others."""
+        return self._source.refuse(credentials)
+
+    def tell(self, call: Callable[[], None]) -> None:
+        """Make a call of a listener at the end of the turn."""
+        self._told.append(call)
+
+    def on_changed(self, exchange: HttpExchange) -> None:
+        """Note that an exchange was cancelled or resumed; on any thread."""
         self._post(lambda: self._changed(exchange))
 
     def _changed(self, exchange: HttpExchange) -> None:
@@ -267,7 +279,8 @@ class HttpTransport:
             for exchange in self._pool.waiting():
                 exchange.fail(error)
 
-    def _serve(self, connection: HttpConnection, happened: int) -> None:
+    def on_socket(self, connection: HttpConnection, happened: int) -> None:
+        """Take the events of a connection's socket; on the transport's thread."""
         self._attempt(connection, lambda: connection.on_event(happened))
 
     def _attempt(self, connection: HttpConnection, call: Callable[[], None]) -> None:

@@ -5,12 +5,12 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
-from beehive.module import Module
 from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, kind_named, uid_of, version_of
 from modules.cloud.client.calls import Answered, ApiCall, ApiResult
 from modules.cloud.client.reflector.observations import ObservedObject
 from modules.cloud.edgecontroller.downstream.controller import DownstreamController
 from modules.cloud.edgecontroller.mirror.mirrored_bodies import MirroredBodies
+from modules.cloud.edgecontroller.turns import TurnModule
 
 _PAUSE: Final = 1.0
 """Seconds before a read that has failed is repeated."""
@@ -33,7 +33,6 @@ class MissingBodies:
         send: makes an API call.
         observe: does work in the transaction of the turn.
         module: edgecontroller.
-        end_turn: ends the turn soon.
     """
 
     def __init__(
@@ -42,15 +41,13 @@ class MissingBodies:
         downstream: DownstreamController,
         send: Callable[[ApiCall, Answered], None],
         observe: Callable[[Callable[[], None]], None],
-        module: Module,
-        end_turn: Callable[[], None],
+        module: TurnModule,
     ) -> None:
         self._bodies = bodies
         self._downstream = downstream
         self._send = send
         self._observe = observe
         self._module = module
-        self._end_turn = end_turn
         self._nodes: dict[str, Callable[[], None]] = {}
         """By node whose pods are asked for, what follows."""
         self._asked: dict[ObjectKey, list[Callable[[], None]]] = {}
@@ -96,7 +93,7 @@ class MissingBodies:
 
     def _read_again(self, node: str) -> None:
         self._read_pods(node)
-        self._end_turn()
+        self._module.end_turn_soon()
 
     def _read_references(self, node: str) -> None:
         """Read the configmaps and secrets that the node's pods refer to. Those that cannot be read are read later."""
@@ -148,7 +145,7 @@ class MissingBodies:
     def _ask_again(self, key: ObjectKey) -> None:
         if self._downstream.locations.nodes_of(key):
             self.is_missing(key)
-            self._end_turn()
+            self._module.end_turn_soon()
 
 
 def _observed_in(items: Any) -> Iterator[ObservedObject]:

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from beehive.module import Module
 from modules.apimachinery.kinds import Kind, ObjectKey, kind_named
 from modules.cloud.client.kube_client import KubeClient, News
 from modules.cloud.client.reflector.effects import Deleted, EpochChanged, Refused, Synced
@@ -18,6 +17,7 @@ from modules.cloud.edgecontroller.mirror.ended_pods import EndedPods
 from modules.cloud.edgecontroller.mirror.held_devices import HeldDevices
 from modules.cloud.edgecontroller.mirror.mirror import Mirror
 from modules.cloud.edgecontroller.state.epochs import Epochs
+from modules.cloud.edgecontroller.turns import TurnModule
 from modules.cloud.storage.database.errors import DatabaseError
 from modules.cloud.storage.transactions import Transactions
 
@@ -50,7 +50,6 @@ class Reflectors:
         mirror: of the objects; empty.
         module: edgecontroller.
         transactions: of edgecontroller.
-        end_turn: ends the turn soon: news of the API server come outside the batches of messages.
         downstream: sends nodes their objects; told of deletions and restarts of watches.
         epochs: of the API server's versions.
         all_listed: called when all objects are there; again when they were listed again after a restore of etcd.
@@ -59,9 +58,8 @@ class Reflectors:
     def __init__(
         self,
         mirror: Mirror,
-        module: Module,
+        module: TurnModule,
         transactions: Transactions,
-        end_turn: Callable[[], None],
         downstream: DownstreamController,
         epochs: Epochs,
         all_listed: Callable[[], None],
@@ -69,7 +67,6 @@ class Reflectors:
         self._mirror = mirror
         self._module = module
         self._transactions = transactions
-        self._end_turn = end_turn
         self._downstream = downstream
         self._epochs = epochs
         self._all_listed = all_listed
@@ -169,7 +166,7 @@ class Reflectors:
         client.watch(Selection(kind=kind, field_selector=selector), partial(self._told, kind), kind.key_name)
 
     def _told(self, kind: Kind, news: News) -> None:
-        self._end_turn()
+        self._module.end_turn_soon()
         match news:
             case Synced():
                 self._downstream.newest.listed(kind.key_name, news.resource_version)
@@ -204,7 +201,7 @@ class Reflectors:
 
     def _observe_device(self, observed: ObservedObject) -> None:
         self.observe(partial(self._mirror.observe, DEVICE, observed))
-        self._end_turn()
+        self._module.end_turn_soon()
 
     def _log_refusal(self, kind: Kind, refused: Refused) -> None:
         """Log that the API server refuses a kind. That it has no devices is logged once, because cloudcore asks for
@@ -219,7 +216,7 @@ class Reflectors:
     def _note_late(self, key: ObjectKey, uid: str, node: str) -> None:
         if self._mirrors_pod(key, uid):
             self.note_end(key, uid, node)
-            self._end_turn()
+            self._module.end_turn_soon()
 
     def _mirrors_pod(self, key: ObjectKey, uid: str) -> bool:
         live = self._mirror.revision_of(key)
@@ -266,7 +263,7 @@ class Reflectors:
                 self._all_listed()
 
     def _have_devices(self) -> None:
-        self._end_turn()
+        self._module.end_turn_soon()
         self._transactions.begin()
         self._have_later(DEVICE.key_name)
 

@@ -7,7 +7,6 @@ from typing import Final
 
 import msgspec
 
-from beehive.module import Module
 from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.authorization.access_control import AccessControl
 from modules.cloud.client.call_requests import CallError, failure
@@ -30,6 +29,7 @@ from modules.cloud.edgecontroller.node_machine import ConfirmDeletion, Disappear
 from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
 from modules.cloud.edgecontroller.state.object_sync_import import Imported, ObjectSyncImport
 from modules.cloud.edgecontroller.state.stored_states import StoredStates
+from modules.cloud.edgecontroller.turns import TurnModule
 from modules.cloud.edgecontroller.upstream import as_the_node
 from modules.cloud.edgecontroller.upstream.node_calls import NodeCalls
 from modules.cloud.edgecontroller.upstream.node_writes import is_write
@@ -61,7 +61,6 @@ class ClusterApi:
         transactions: of edgecontroller.
         loaded: called when all objects are there; again when they were listed again after a restore of etcd.
         mirror: of the cluster's objects; empty.
-        end_turn: ends the turn soon: news of the API server come outside the batches of messages.
         downstream: sends nodes their objects; told of deletions and restarts of watches.
         connections: of nodes; they end with an epoch.
         states: take over KubeEdge's ObjectSyncs.
@@ -70,13 +69,12 @@ class ClusterApi:
     def __init__(
         self,
         cluster: RemoteCluster,
-        module: Module,
+        module: TurnModule,
         access_control: AccessControl,
         transactions: Transactions,
         loaded: Callable[[], None],
         *,
         mirror: Mirror,
-        end_turn: Callable[[], None],
         downstream: DownstreamController,
         connections: NodeConnections,
         states: StoredStates,
@@ -86,13 +84,12 @@ class ClusterApi:
         self._module = module
         self._client: KubeClient | None = None
         self._transactions = transactions
-        self._end_turn = end_turn
         self._loaded = loaded
         self._downstream = downstream
         self._connections = connections
         self._states = states
         epochs = connections.epochs
-        self._reflectors = Reflectors(mirror, module, transactions, end_turn, downstream, epochs, self._all_listed)
+        self._reflectors = Reflectors(mirror, module, transactions, downstream, epochs, self._all_listed)
         self._is_sending = False
         resources = ClusterResources(lambda: self._client, module.clock)
         watches = ClusterWatches(self._send, resources, self._reflectors, downstream, transactions)
@@ -102,9 +99,9 @@ class ClusterApi:
         )
         self._devices = ClusterDevices(mirror, self._reflectors, transactions, module)
         send = partial(self._send, node="")
-        self._bodies = MissingBodies(mirror.bodies, downstream, send, self._reflectors.observe, module, end_turn)
+        self._bodies = MissingBodies(mirror.bodies, downstream, send, self._reflectors.observe, module)
         self._state = (
-            ClusterState(send, states, connections, transactions.begin, cluster.state_namespace, cluster.node_states)
+            ClusterState(send, states, connections, transactions, cluster.state_namespace, cluster.node_states)
             if cluster.keeps_state
             else None
         )
@@ -261,7 +258,7 @@ class ClusterApi:
 
     def _answered(self, answered: Answered, end: CallEnd) -> None:
         answered(_result(end))
-        self._end_turn()
+        self._module.end_turn_soon()
 
     def _write_soon(self) -> None:
         """Write the states when nodes have disconnected, all at once: perhaps cloudcore stops."""
@@ -273,7 +270,7 @@ class ClusterApi:
         self._writes_soon = False
         if self._state is not None:
             self._state.write()
-            self._end_turn()
+            self._module.end_turn_soon()
 
     def _all_listed(self) -> None:
         """When all objects are there, read the state in the cluster or KubeEdge's ObjectSyncs, if wanted, and go on."""
@@ -297,7 +294,7 @@ class ClusterApi:
             if not self._states.any():  # another cloudcore may have been faster
                 self._reflectors.observe(lambda: self._states.import_syncs(found))
             self._have_state()
-            self._end_turn()
+            self._module.end_turn_soon()
 
         ObjectSyncImport(partial(self._send, node=""), self._mirror.find, done).start()
 

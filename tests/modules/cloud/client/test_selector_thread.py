@@ -7,8 +7,19 @@ from modules.cloud.client.http.selector_thread import SelectorThread
 _PATIENCE = 60.0
 
 
+class _Idle:
+    def on_socket(self, key: str, happened: int) -> None:
+        """Do nothing."""
+
+    def end_turn(self) -> None:
+        """Do nothing."""
+
+    def end_all(self) -> None:
+        """Do nothing."""
+
+
 def _thread() -> SelectorThread[str]:
-    return SelectorThread("test", lambda _key, _happened: None, lambda: None, lambda: None)
+    return SelectorThread("test", _Idle())
 
 
 def test_calls_of_many_threads_are_all_made() -> None:
