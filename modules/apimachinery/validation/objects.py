@@ -1,4 +1,4 @@
-"""Validation of whole objects: their shape (400), and the rules of their kind (422), all errors at once."""
+"""Validation of whole objects: their shape (400), and the rules of their kind (422), with all errors in one answer."""
 
 from typing import Any, Final
 
@@ -61,11 +61,11 @@ def validate_object(obj: JsonObject, creation: Creation | None = None, *, is_new
 
     Args:
         obj: the object.
-        creation: the rules of its creation; None: those of its kind.
-        is_new: whether it is created; a manifest may be that of a stored object.
+        creation: the rules of its creation; by default the rules of its kind.
+        is_new: whether it is created; a manifest may describe an object that is stored already.
 
     Raises:
-        InvalidFieldsError: it breaks rules; each is told.
+        InvalidFieldsError: it breaks rules; the error lists each of them.
     """
     kind, found = kind_named(obj["kind"]), Causes()
     _check(obj, kind, found)
@@ -78,16 +78,16 @@ def validate_object(obj: JsonObject, creation: Creation | None = None, *, is_new
 def validate_update(obj: JsonObject, live: JsonObject, update: Update | None = None) -> None:
     """Check a change of an object of the API server's own kinds, with its defaults, by all rules.
 
-    What the stored object breaks already, in the same words, is no obstacle: an object of an earlier version can still
-    lose its finalizers.
+    Rules that the stored object breaks already, with the same message, do not count: an object of an earlier version
+    can still lose its finalizers.
 
     Args:
         obj: the object after.
         live: the object before.
-        update: the rules of the change; None: those of its kind.
+        update: the rules of the change; by default the rules of its kind.
 
     Raises:
-        InvalidFieldsError: it breaks rules; each is told.
+        InvalidFieldsError: it breaks rules; the error lists each of them.
     """
     kind, found = kind_named(obj["kind"]), Causes()
     _check(obj, kind, found)
@@ -107,10 +107,10 @@ def validate_status(obj: JsonObject, live: JsonObject, rule: StatusRule | None =
     Args:
         obj: the object after.
         live: the object before.
-        rule: of the change; None: that of its kind.
+        rule: of the change; by default the rule of its kind.
 
     Raises:
-        InvalidFieldsError: it breaks rules; each is told.
+        InvalidFieldsError: it breaks rules; the error lists each of them.
     """
     kind, found = kind_named(obj["kind"]), Causes()
     check = rule or STATUS_RULES.get(kind.name)

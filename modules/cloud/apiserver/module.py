@@ -78,8 +78,8 @@ class ApiServer(Module):
         refusals: counts refused requests of nodes.
         subscriptions: of clients in the same process; told each change.
         namespaces: made at the start, beside the namespaces that every cluster has.
-        index: gets the roles and bindings, by which users are authorized; None: its own.
-        authority: the API server's certificate authority, PEM, which each namespace has as a ConfigMap; "" for none.
+        index: gets the roles and bindings, which authorize users; None: its own.
+        authority: the API server's certificate authority, PEM, which each namespace has as a ConfigMap; "" without one.
         collects: whether it empties namespaces that are deleted, and deletes the dependents of deleted owners;
             otherwise that is left to Kubernetes' own controllers.
         service: where pods reach the API server, by the Service `kubernetes`; None: nowhere.
@@ -328,7 +328,7 @@ class ApiServer(Module):
             _log.warning("%s cannot be applied: %s", definition["metadata"]["name"], error)
 
     def _transact(self, work: Callable[[], None]) -> None:
-        """Do work in a transaction of its own, or in the one that has begun."""
+        """Do work in a transaction of its own, or in the transaction that has begun."""
         is_part = self._database.in_transaction
         self._transactions.begin()
         work()
@@ -460,7 +460,7 @@ class ApiServer(Module):
             _log.warning("pods do not reach the API server by the Service kubernetes: %s", error)
 
     def _aggregate_roles(self) -> None:
-        """Give aggregated ClusterRoles the rules of the ones that they select. Like `_place`, for own changes only."""
+        """Give aggregated ClusterRoles the rules of the roles that they select. Like `_place`, for own changes only."""
         if self._may_aggregate and self._collector is not None:
             self._may_aggregate = False
             self._transactions.attempt(partial(aggregate_roles, self._cluster))

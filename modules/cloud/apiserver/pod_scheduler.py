@@ -1,4 +1,4 @@
-"""PodScheduler: gives its own pods their nodes, and says of a pod that waits why it does."""
+"""PodScheduler: gives its own pods their nodes, and reports why a pod waits."""
 
 import logging
 from typing import TYPE_CHECKING, Final
@@ -87,11 +87,11 @@ class PodScheduler:
         self._events.keep(failed_scheduling(new, why, format_rfc3339(self._clock.now()), suffix))
 
     def waiting_pods(self) -> list[JsonObject]:
-        """Return the pods for which this scheduler looks for a node."""
+        """Return the pods that wait for a node of this scheduler."""
         return [pod for pod in self._storage.unbound_pods() if self._is_own(pod) and not is_gated(pod)]
 
     def place_waiting_pods(self) -> None:
-        """Look for nodes for the pods that have none yet."""
+        """Look for nodes for the pods without one."""
         waiting = self.waiting_pods()
         placer = self._placer() if waiting else None
         for pod in waiting:

@@ -2,7 +2,7 @@
 
 From the allocation of kube-apiserver 1.32 (`pkg/registry/core/service/storage/alloc.go`), without its bitmaps and
 repair loops: what is taken is what the stored Services have. A transaction sees all of them, also Services of other
-cloudcores, so no address is given twice, and a deleted Service's is free at once.
+cloudcores, so no address is given twice, and the address of a deleted Service is free immediately.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ServiceRanges(NamedTuple):
     """What Services get their addresses and node ports from."""
 
     networks: Mapping[str, _Network]
-    """By family, `IPv4` or `IPv6`; Services that ask for none get the first one."""
+    """By family, `IPv4` or `IPv6`; Services that name no family get the first one."""
     ports: range
 
 
@@ -46,7 +46,7 @@ def service_ranges(networks: str = DEFAULT_RANGE, ports: str = DEFAULT_PORTS) ->
         ports: the first and the last one, as `30000-32767`.
 
     Raises:
-        ValueError: they cannot be read; the message says what is wanted.
+        ValueError: they cannot be read; the message names the accepted form.
     """
     found: dict[str, _Network] = {}
     for text in networks.split(","):
@@ -191,7 +191,7 @@ def _address_fault(address: str, network: _Network, used: set[str]) -> str:
 
 
 def _free_address(name: str, network: _Network, used: set[str], seed: str) -> str:
-    """Return a free address; one of the lower band, which is for those who name theirs, only if no other is free."""
+    """Return a free address. The lower band is for Services that name theirs: it is used when no other is free."""
     size = min(network.num_addresses - (2 if network.version == 4 else 1), _MOST_ADDRESSES)
     for offset in _offsets(size, min(max(16, size // 16), 256), seed):
         address = str(network[1 + offset])

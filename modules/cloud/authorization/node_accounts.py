@@ -10,12 +10,12 @@ from beehive.whole_numbers import whole_number
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, metadata_of
 
 MIRROR: Final = "kubernetes.io/config.mirror"
-"""The annotation of a mirror pod, by which a node shows a static pod."""
+"""The annotation that marks a mirror pod, the API server's copy of a static pod."""
 _DEFAULT_PODS: Final = 110
 _MOST_PODS: Final = 250
 """Mirror pods of a node whatever its capacity is: that is the node's own word."""
 _COST: Final = 1536 * 1024
-"""Cost of what a node has written; some sixty static pods, their statuses and a Node with all its images."""
+"""Cost that each node may have, beside its pods: some sixty static pods with statuses, and a Node with its images."""
 _COST_OF_POD: Final = 16 * 1024
 """Cost for each pod that others have bound to the node, for its status; with one container it has half of that."""
 _VALUE_BYTES: Final = 64
@@ -31,7 +31,7 @@ class _Charge(NamedTuple):
     node: str
     """Whose account it is."""
     cost: int
-    """Bytes of memory, roughly, that what the node has written of the object takes."""
+    """Approximate bytes of memory of the part of the object that the node has written."""
     is_mirror: bool
     is_bound: bool
     """Whether it is a pod that others have bound to the node."""
@@ -140,7 +140,7 @@ def most_mirror_pods(own: JsonObject | None) -> int:
 
 
 def _charge_of(obj: JsonObject) -> _Charge:
-    """Return what an object counts, and for which node."""
+    """Return the cost of an object, and the node that bears it."""
     kind = obj.get("kind")
     if kind == "Pod":
         node = str(_part(obj, "spec").get("nodeName") or "")

@@ -15,11 +15,11 @@ _TAKEN_BYTES: Final = 64 * 1024
 _READ_BYTES: Final = 32 * 1024
 """Bytes that a client is read at a time."""
 PATIENCE: Final = 1.0
-"""Seconds for which a stream may hold up the other streams of its node; then it is removed. They add up, so that a
+"""A stream that holds up the other streams of its node for so many seconds is removed. They add up, so that a
 client that reads slowly does not slow down the others for long.
 """
 PATIENCE_PART: Final = 0.1
-"""Part of the time by which they become less again."""
+"""These seconds decrease by this part of the time that passes."""
 PATIENCE_ALONE: Final = 5.0
 """Seconds without a byte taken after which a stream that holds up no other is removed."""
 
@@ -55,7 +55,7 @@ class TunnelStream:
         self._taken_at = now
         self._full_since: float | None = None
         self._held_up = 0.0
-        """Seconds for which it has held up others, at the time `_held_up_at`."""
+        """Seconds that it has held up others, at the time `_held_up_at`."""
         self._held_up_at = now
         self._awaits_room = False
 
@@ -70,7 +70,7 @@ class TunnelStream:
 
     @property
     def room(self) -> int:
-        """Bytes that the node takes now; if none, the descriptor says when it takes more."""
+        """Bytes that the node takes now; if 0, the descriptor becomes readable when it takes more."""
         if not self._room():
             self._awaits_room = True
         return self._room()  # the node may have read just before
@@ -116,7 +116,7 @@ class TunnelStream:
         self._tunnel.send(self.number, data)
 
     def close(self) -> None:
-        """End the stream, if the node has not: the node is told once, and its later frames are ignored."""
+        """End the stream, if the node has not: send the node one frame about it, and ignore its later frames."""
         with self._tunnel.lock:
             if self._is_closed:
                 return
@@ -133,7 +133,7 @@ class TunnelStream:
 
         Args:
             data: of the frame.
-            size: bytes of the frame; the tunnel is told of them when the client takes more.
+            size: bytes of the frame; the tunnel counts them as handled when the client takes more.
             now: monotonic seconds.
         """
         if not data:
@@ -210,7 +210,7 @@ class TunnelStream:
         self._counted = counted
 
     def _held_up_until(self, now: float) -> float:
-        """Return the seconds for which it has held up others; none for the time in which it was the only stream."""
+        """Return the seconds that it has held up others; time as the only stream does not count."""
         before = max(0.0, self._held_up - PATIENCE_PART * (now - self._held_up_at))
         if self._full_since is None or len(self._tunnel) == 1:
             return before

@@ -2,7 +2,7 @@
 metrics.
 
 KubeEdge's stream server serves everybody who reaches it. This one serves the API server only: the client certificate is
-verified by the TLS context, and its name is one of those that are configured.
+verified by the TLS context, and its name is a configured one.
 """
 
 import logging
@@ -34,7 +34,7 @@ _PARTS: Final = 4
 _FORWARDED: Final = "x-forwarded-uri"
 _IDLE_SECONDS: Final = 90.0
 _CONNECTIONS: Final = 256
-"""At a time, beside one for each stream: an API server may open all of its streams at once."""
+"""At a time, beside one for each stream: an API server may open all of its streams at the same time."""
 
 
 class StreamService:
@@ -70,7 +70,7 @@ class StreamService:
             return text(error.code, f"{error.message}\n")
 
     def _node(self, request: Request) -> str:
-        """Return the node that a request is for. Raise ApiStatusError for none."""
+        """Return the node that a request is for. Raise ApiStatusError if it names no node."""
         parts = request.parts
         if is_read_of_node(parts) and request.method == "GET":
             return self._node_of_host(request)
@@ -116,7 +116,7 @@ class StreamListener:
         names: in the certificates of clients.
         tunnels: of the nodes.
         nodes: reaches their servers.
-        advertised_port: that is written into the status of nodes; 0 for the one that it listens on.
+        advertised_port: that is written into the status of nodes; 0 for the port that it listens on.
         max_streams: logs and commands at a time; one API server may ask for all.
     """
 
@@ -146,7 +146,7 @@ class StreamListener:
 
     @property
     def url(self) -> str:
-        """The URL at which it listens, when started."""
+        """The URL of the port, when started."""
         host = f"[{self._address}]" if ":" in self._address else self._address
         return f"https://{host}:{self.port}"
 

@@ -36,7 +36,7 @@ def node_of(request: "Request") -> str:
 
 
 def address_of(request: "Request") -> str:
-    """Return the node's internal address, as the request says; "" for none."""
+    """Return the node's internal address from the request; "" without one."""
     return _first(request, _ADDRESS)[:_LONGEST_ADDRESS]
 
 
@@ -57,7 +57,7 @@ def refuse_tunnel(
         certificate: the verified client certificate, with TLS.
         connected: nodes with a tunnel.
         limit: maximum of them.
-        tls: whether the node name must be that of the certificate.
+        tls: whether the certificate must have the same node name.
     """
     if request.path.partition("?")[0] != PATH:
         return Refusal(HTTPStatus.NOT_FOUND, f"this is the stream tunnel's server: its path is {PATH}\n")
@@ -88,11 +88,11 @@ SILENT_SECONDS: Final = 30.0
 MOST_MESSAGE: Final = 4 * MAX_FRAME
 """Bytes of a message; a longer one ends the tunnel, one longer than a frame only its stream."""
 _WRITE_SECONDS: Final = 30.0
-"""Seconds for which a node may read nothing."""
+"""Seconds that a node may pause reading."""
 
 
 class _Offer(NamedTuple):
-    """What a node's upgrade says beside its name."""
+    """The facts in a node's upgrade beside its name."""
 
     address: str
     has_credit: bool
@@ -111,7 +111,7 @@ class TunnelServer(WebsocketServer):
         tunnels: takes opened and closed tunnels, and received messages.
         clock: for deadlines.
         ssl_context: demands client certificates; None for plain TCP.
-        identities: says which nodes are refused; None: none is.
+        identities: knows the nodes that are refused; None: every node is accepted.
 
     Raises:
         ListenError: the server cannot listen on the address.

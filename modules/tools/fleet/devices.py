@@ -63,8 +63,8 @@ _CONDITION: Final = ("type", "status", "reason", "message", "lastTransitionTime"
 
 
 class DevicePropertyRow(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A property of a device: what is desired, and what its node has confirmed and reported. Times are seconds since
-    1970, by the node's clock; 0 if the node has not said them.
+    """A property of a device: the desired value, and the values that its node has confirmed and reported. Times are
+    seconds since 1970, by the node's clock; 0 if the node has not said them.
     """
 
     name: str
@@ -85,7 +85,7 @@ class DevicePropertyRow(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class DeviceFacts(msgspec.Struct, frozen=True):
-    """What a row is made of: all of a device but its node and the time."""
+    """The facts of a row: all of a device but its node and the time."""
 
     namespace: str
     name: str
@@ -119,7 +119,7 @@ class DeviceRow(msgspec.Struct, frozen=True, omit_defaults=True):
     model: str
     state: str
     why: str
-    """Empty for one that is as desired."""
+    """Empty for a device whose values are as desired."""
     twins: int
     shown: DevicePropertyRow | None = None
     newest: float = 0.0
@@ -136,7 +136,7 @@ class DeviceGroup(msgspec.Struct, frozen=True):
 
 
 class Devices(msgspec.Struct, frozen=True):
-    """All devices by node, those that need somebody first."""
+    """All devices by node; devices that need attention come first."""
 
     sentence: str
     groups: Sequence[DeviceGroup]
@@ -164,12 +164,12 @@ class DeviceStory(msgspec.Struct, frozen=True):
 
 
 def device_facts(device: JsonObject, model: JsonObject, status: JsonObject, mapper: str = _ELSEWHERE) -> DeviceFacts:
-    """Return what the row of a device is made of.
+    """Return the facts of the row of a device.
 
     Args:
         device: the Device, in the form of v1beta1.
-        model: its DeviceModel; empty if there is none.
-        status: its DeviceStatus; empty if there is none.
+        model: its DeviceModel; empty without one.
+        status: its DeviceStatus; empty without one.
         mapper: what is known of its mapper: a part of a sentence.
     """
     return _facts(device, status, device_twins(device, model, status), mapper)
@@ -384,7 +384,7 @@ def _waiting(late: int) -> str:
 
 
 def _said(facts: DeviceFacts) -> str:
-    """Return what is not as desired."""
+    """Return the properties whose values are not as desired."""
     twin = facts.shown
     if not facts.late or twin is None:
         return ""

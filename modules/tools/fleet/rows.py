@@ -1,4 +1,4 @@
-"""Rows of nodes and pods: what a table of a fleet shows of each."""
+"""Rows of nodes and pods in the tables of a fleet."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -55,7 +55,7 @@ class NodeRow(msgspec.Struct, frozen=True, omit_defaults=True):
     """Pods that run, as the node has reported last."""
     pods: int = 0
     waiting: int = 0
-    """Messages that the node has not acknowledged, and those that wait behind them."""
+    """Messages that the node has not acknowledged, and the messages that wait behind them."""
     oldest: float = 0.0
     """When the oldest unacknowledged message was sent."""
     version: str = ""
@@ -71,13 +71,13 @@ class NodeRow(msgspec.Struct, frozen=True, omit_defaults=True):
     marks: tuple[str, ...] = ()
     """Pressures, and what else stands beside the state."""
     gaps: tuple[tuple[float, float], ...] = ()
-    """When it had no connection in the last 24 hours: beginning and end, 0 for one that lasts."""
+    """When it had no connection in the last 24 hours: beginning and end, 0 for a connection that lasts."""
     first_seen: float = 0.0
     """The beginning of its oldest connection in the last 24 hours, or of the Node; before that nothing is known."""
 
 
 class LinkRow(msgspec.Struct, frozen=True):
-    """What a row shows of a node's connection, or of the last one. Times are seconds since 1970."""
+    """The part of a row about a node's connection, or its last one. Times are seconds since 1970."""
 
     waiting: int = 0
     oldest: float = 0.0
@@ -86,7 +86,7 @@ class LinkRow(msgspec.Struct, frozen=True):
     cloudcore: str = ""
     last_word: str = ""
     sessions: Sequence[tuple[float, float]] = ()
-    """Beginning and end of each connection of the last 24 hours, 0 for one that lasts."""
+    """Beginning and end of each connection of the last 24 hours, 0 for a connection that lasts."""
 
 
 def pod_row(pod: JsonObject) -> FleetPodRow:
@@ -134,7 +134,7 @@ def gaps_of(sessions: Sequence[tuple[float, float]], now: float) -> tuple[tuple[
     """Return when there was no connection in the last 24 hours, from the first one on; a gap may have begun before.
 
     Args:
-        sessions: beginning and end of each connection, 0 for one that lasts; in any order.
+        sessions: beginning and end of each connection, 0 for a connection that lasts; in any order.
         now: seconds since 1970.
     """
     gaps: list[tuple[float, float]] = []
@@ -160,8 +160,8 @@ def node_row(
         name: its name.
         node: the Node; None if it has not registered.
         state: of its link.
-        pods: those bound to it.
-        link: its connection, or what is known of the last one.
+        pods: the pods bound to it.
+        link: its connection, or the known facts of the last one.
         now: seconds since 1970.
     """
     found = node or {}

@@ -24,7 +24,7 @@ _UNTOLD: Final = "its status does not say why"
 _LONGEST: Final = 400
 """Characters of a message."""
 _COMPARED: Final = 300
-"""Characters by which an Event is found among the steps of the node, which cuts long messages elsewhere."""
+"""Characters of a message that identify an Event among the steps of the node, which cuts long messages elsewhere."""
 _AGED: Final = ("lastTimestamp", "series.lastObservedTime", "eventTime", "firstTimestamp", "metadata.creationTimestamp")
 _STARTING: Final = ("", "ContainerCreating", "PodInitializing")
 _IMAGE: Final = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError",
@@ -39,7 +39,7 @@ _EXIT_CODES: Final = {
 
 
 class NodeStep(msgspec.Struct, frozen=True):
-    """A step that a node has kept (`edged.chains`). What a node says is cut and escaped before it is shown."""
+    """A step that a node has kept (`edged.chains`). Text of a node is cut and escaped before it is shown."""
 
     at: float
     reason: str
@@ -58,7 +58,7 @@ class NodeChain(msgspec.Struct, frozen=True):
 
 
 class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a pod."""
+    """The known facts about a pod."""
 
     pod: JsonObject
     now: float
@@ -66,7 +66,7 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
     program: str
     """The command that the remedies name: `cloudcore` or `edgecore`."""
     node: JsonObject | None = None
-    """The Node of the pod; None if there is none, or it was not looked up."""
+    """The Node of the pod; None if it does not exist, or was not looked up."""
     is_node_missing: bool = False
     """Whether the pod is bound to a Node that does not exist."""
     missing: Sequence[Missing] = ()
@@ -85,7 +85,7 @@ class PodStep(msgspec.Struct, frozen=True, omit_defaults=True):
     at: str
     """RFC 3339."""
     who: str
-    """Who says it: a component, or a node."""
+    """The component or node that reports it."""
     text: str
     is_cause: bool = False
 
@@ -102,7 +102,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str]
     """What limits the answer: a node that is away, objects that could not be read."""
     remedy: list[str]
-    """What to do, as sentences or commands; empty when nothing has to be done."""
+    """Advice, as sentences or commands; empty when nothing has to be done."""
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -330,7 +330,7 @@ def _notes(facts: PodFacts) -> Iterator[str]:
 
 
 def _steps(facts: PodFacts) -> list[PodStep]:
-    """Return what is known of the pod's way, in the order of time; the warning that came last is the cause."""
+    """Return the known steps of the pod in the order of time; the last warning is the cause."""
     pod = facts.pod
     found = [PodStep(text_at(pod, "metadata.creationTimestamp"), "API server", "the pod was created")]
     for each in sorted(objects_at(pod, "status.conditions"), key=_place):
@@ -364,7 +364,7 @@ def _steps(facts: PodFacts) -> list[PodStep]:
 
 
 def _place(condition: JsonObject) -> int:
-    """Return the place of a condition among those that come true in the same second."""
+    """Return the rank of a condition among conditions that come true in the same second."""
     kind = condition.get("type")
     return _CONDITIONS.index(kind) if kind in _CONDITIONS else len(_CONDITIONS)
 

@@ -1,4 +1,4 @@
-"""`edgecore inspect`: everything that the container runtime says of a container, a pod's sandbox or an image."""
+"""`edgecore inspect`: everything that the container runtime reports about a container, a pod's sandbox or an image."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class RuntimeObject(NamedTuple):
     kind: str
     id: str
     text: str
-    """What it is, for a person who has to choose."""
+    """A description, for a person who has to choose."""
 
     def __str__(self) -> str:
-        """Return its kind, its short id and what it is."""
+        """Return its kind, its short id and its description."""
         return f"{self.kind} {short(self.id)} ({self.text})"
 
 
@@ -69,7 +69,7 @@ def find(runtime: CriClient, wanted: str, kind: str = "") -> RuntimeObject:
     """Return the object of an id, of the name of a pod or an image, or of the beginning of an id.
 
     Raises:
-        EdgedError: there is none, or several; the error names them.
+        EdgedError: no object or several have it; the error names them.
     """
     present = [each for each in _present(runtime) if kind in ("", each.kind)]
     exact = [each for each in present if wanted in (each.id, each.id.removeprefix("sha256:"))]
@@ -102,7 +102,7 @@ def inspected(runtime: CriClient, found: RuntimeObject) -> dict[str, Any]:
 
 
 def cgroup_of(pid: int, proc: Path = Path("/proc")) -> str:
-    """Return the control group of a process, of the unified hierarchy or else that of memory; empty without one."""
+    """Return the control group of a process, in the unified hierarchy or else in memory's; empty without one."""
     try:
         lines = (proc / str(pid) / "cgroup").read_text().splitlines() if pid else []
     except OSError:
@@ -144,7 +144,7 @@ def _pods_named(runtime: CriClient, name: str) -> list[RuntimeObject]:
 
 
 def _images_named(runtime: CriClient, name: str, present: Sequence[RuntimeObject]) -> list[RuntimeObject]:
-    """Return the image of a name; that of a runtime without images, which has every name, only if it is listed."""
+    """Return the image of a name. A runtime without images knows every name: only listed images are returned."""
     images = [each for each in present if each.kind == _IMAGE]
     with suppress(EdgedError):  # it is no name of an image
         image = runtime.image_status(cri.ImageSpec(image=name)) if images else None
