@@ -316,8 +316,7 @@ class _Pass:
             self._note = EventNote(WARNING, str(cause.get("reason")), str(cause.get("message")))
 
     def _suspend(self) -> None:
-        self._delete(self._active)
-        self._status.pop("startTime", None)
+        self._release(self._active)
         if is_true(self._job, SUSPENDED) is None:
             self._set(SUSPENDED, "True", "JobSuspended", "Job suspended")
             self._note = EventNote(NORMAL, "Suspended", "Job suspended")
@@ -338,7 +337,7 @@ class _Pass:
         wanted = max(0, wanted)
         surplus = len(self._active) - wanted
         if surplus > 0:
-            self._delete(to_delete(self._view, self._job, self._active, self._now)[:surplus])
+            self._release(to_delete(self._view, self._job, self._active, self._now)[:surplus])
             return
         waits = len(self._terminating) if self._spec.get("podReplacementPolicy") == "Failed" else 0
         missing = min(wanted - len(self._active) - waits, MOST_WRITES)
@@ -370,6 +369,12 @@ class _Pass:
         for index in job_pods.free_indexes(self._job, taken, most):
             counts = failure_counts(self._job, self._kept.get(index))
             self._writes.append(creation(job_pods.pod_for(self._job, index, counts)))
+
+    def _release(self, pods: Sequence[JsonObject]) -> None:
+        """Delete pods that are not wanted now; without their finalizers, they count as no failures."""
+        for pod in pods[: MOST_WRITES // 2]:
+            self._writes += [job_pods.untracked(pod)] if is_tracked(pod) else []
+            self._writes.append(deletion(pod))
 
     def _delete(self, pods: Sequence[JsonObject]) -> None:
         self._writes += map(deletion, pods[:MOST_WRITES])

@@ -7,12 +7,18 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+import msgspec
+
+from modules.apimachinery.conversion import without_null_members
 from modules.apimachinery.kinds import JsonObject, ObjectKey, uid_of
 from modules.cloud.controllers.plan import PlannedWrite, create, delete, patch
 from modules.cloud.controllers.pods import owner_reference, template_hash, with_same_template
 from modules.cloud.controllers.view import View, is_controlled_by
 
 HASH: Final = "controller-revision-hash"
+"""The label of pods with their revision: a DaemonSet's have its hash, a StatefulSet's its name."""
+_OF_STATEFUL_SET: Final = "controller.kubernetes.io/hash"
+"""The label of a StatefulSet's revision with its hash; a DaemonSet's has the pods' label."""
 _KIND: Final = "ControllerRevision"
 
 
@@ -35,8 +41,14 @@ class Revisions(NamedTuple):
 
 
 def hash_of(obj: JsonObject) -> str:
-    """Return the hash of the template of a revision or a pod."""
-    return str((obj["metadata"].get("labels") or {}).get(HASH, ""))
+    """Return the hash of the template of a revision or a DaemonSet's pod."""
+    labels = obj["metadata"].get("labels") or {}
+    return str(labels.get(HASH) or labels.get(_OF_STATEFUL_SET, ""))
+
+
+def is_of(pod: JsonObject, revision: JsonObject | None) -> bool:
+    """Return whether a StatefulSet's pod has a revision; the pods of earlier cloudcores have its hash."""
+    return revision is not None and hash_of(pod) in (revision["metadata"].get("name"), hash_of(revision))
 
 
 def revisions_of(view: View, workload: JsonObject) -> Revisions:
@@ -78,13 +90,24 @@ def _collisions(workload: JsonObject) -> int:
 def _template_of(revision: JsonObject) -> object:
     match revision.get("data"):
         case {"spec": {"template": {"$patch": "replace", **template}}}:
-            return template
+            return without_null_members(template)
     return None
+
+
+def _as_go_writes(template: JsonObject) -> JsonObject:
+    """Return the patch that brings a template back, with the order and the null of kube-controller-manager's, which
+    compares its bytes.
+    """
+    metadata = {"creationTimestamp": None, **(template.get("metadata") or {})}
+    patch = {**template, "metadata": metadata, "$patch": "replace"}
+    written: JsonObject = msgspec.json.decode(msgspec.json.encode(patch, order="deterministic"))
+    return written
 
 
 def _made(workload: JsonObject, template: JsonObject, revision: int) -> JsonObject:
     suffix = template_hash(template, _collisions(workload))
-    labels = {**((template.get("metadata") or {}).get("labels") or {}), HASH: suffix}
+    label = _OF_STATEFUL_SET if workload["kind"] == "StatefulSet" else HASH
+    labels = {**((template.get("metadata") or {}).get("labels") or {}), label: suffix}
     return {
         "apiVersion": "apps/v1",
         "kind": _KIND,
@@ -94,7 +117,7 @@ def _made(workload: JsonObject, template: JsonObject, revision: int) -> JsonObje
             "labels": labels,
             "ownerReferences": [owner_reference(workload)],
         },
-        "data": {"spec": {"template": {**template, "$patch": "replace"}}},
+        "data": {"spec": {"template": _as_go_writes(template)}},
         "revision": revision,
     }
 

@@ -22,13 +22,13 @@ def ordinal_of(pod: JsonObject, workload: JsonObject) -> int | None:
     return whole_number(text) if dash and parent == workload["metadata"]["name"] else None
 
 
-def pod_for(workload: JsonObject, template: JsonObject, ordinal: int, revision_hash: str) -> JsonObject:
+def pod_for(workload: JsonObject, template: JsonObject, ordinal: int, revision: str) -> JsonObject:
     """Return a new pod with an identity: its name, host name and claims."""
     spec, set_name = workload["spec"], workload["metadata"]["name"]
     name = f"{set_name}-{ordinal}"
     pod = pod_of(template, workload)
-    metadata = {field: value for field, value in pod["metadata"].items() if field != "generateName"}
-    labels = {**(metadata.get("labels") or {}), _POD_NAME: name, _INDEX: str(ordinal), HASH: revision_hash}
+    metadata: JsonObject = pod["metadata"]
+    labels = {**(metadata.get("labels") or {}), _POD_NAME: name, _INDEX: str(ordinal), HASH: revision}
     given: JsonObject = pod["spec"]
     claims = {str(claim["metadata"]["name"]): claim_name(claim, name) for claim in claims_of(workload)}
     volumes = [volume for volume in given.get("volumes") or () if volume.get("name") not in claims]

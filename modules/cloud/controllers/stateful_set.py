@@ -24,7 +24,7 @@ from modules.cloud.controllers.plan import (
 )
 from modules.cloud.controllers.pods import available_later, has_ended, is_available, is_ready
 from modules.cloud.controllers.replica_set import FAILED_CREATE, MOST_WRITES, is_unreachable, makes_its_own
-from modules.cloud.controllers.revisions import Revisions, hash_of, revisions_of, surplus
+from modules.cloud.controllers.revisions import Revisions, hash_of, is_of, revisions_of, surplus
 from modules.cloud.controllers.stateful_pods import missing_claims, ordinal_of, pod_for
 from modules.cloud.controllers.view import View, node_of
 
@@ -66,7 +66,8 @@ class _Pass:
         if present is not None and not is_being_deleted(self._workload) and makes_its_own(self._workload):
             writes = tuple(self._next())
             if not writes:
-                used = {hash_of(pod) for pod in self._pods.values()} | {hash_of(self._current())}
+                kept = (one for one in self._revisions.old if any(is_of(pod, one) for pod in self._pods.values()))
+                used = {hash_of(one) for one in (*kept, self._current())}
                 writes = surplus(self._workload, self._revisions, used)
         moments = available_later(self._pods.values(), self._workload, self._now)
         write = update_status(self._workload, self._new_status())
@@ -104,7 +105,7 @@ class _Pass:
             pod = self._pods.get(ordinal)
             if pod is None or ordinal < self._partition():
                 return []
-            if hash_of(pod) != self._revisions.hash and not is_being_deleted(pod):
+            if not self._is_updated(pod) and not is_being_deleted(pod):
                 return [self._deleted(pod)]
             if not self._is_healthy(pod):
                 return []
@@ -125,7 +126,7 @@ class _Pass:
         is_old = (self._spec.get("updateStrategy") or {}).get("type") != "OnDelete" and ordinal < self._partition()
         revision = self._current() if is_old else self._revisions.present or {}
         template = {name: value for name, value in revision["data"]["spec"]["template"].items() if name != "$patch"}
-        pod = pod_for(self._workload, template, ordinal, hash_of(revision))
+        pod = pod_for(self._workload, template, ordinal, str(revision["metadata"]["name"]))
         name = f"{pod['metadata']['name']} in StatefulSet {self._workload['metadata']['name']}"
         made = EventNote(NORMAL, "SuccessfulCreate", f"create Pod {name} successful")
         refused = EventNote(WARNING, FAILED_CREATE, f"create Pod {name} failed error: {{why}}")
@@ -142,9 +143,12 @@ class _Pass:
         """
         is_rolling = (self._spec.get("updateStrategy") or {}).get("type") != "OnDelete"
         ordinal = ordinal_of(pod, self._workload)
-        is_old = hash_of(pod) != self._revisions.hash and ordinal is not None and ordinal >= self._partition()
+        is_old = not self._is_updated(pod) and ordinal is not None and ordinal >= self._partition()
         is_unready = not is_ready(pod) and not is_unreachable(self._view, node_of(pod))
         return is_rolling and is_old and is_unready and not is_being_deleted(pod)
+
+    def _is_updated(self, pod: JsonObject) -> bool:
+        return is_of(pod, self._revisions.present)
 
     def _is_healthy(self, pod: JsonObject) -> bool:
         return not is_being_deleted(pod) and is_available(pod, self._workload, self._now)
@@ -152,14 +156,14 @@ class _Pass:
     def _new_status(self) -> JsonObject:
         pods = [pod for pod in self._pods.values() if not is_being_deleted(pod)]
         update, current = self._revisions.present, self._current()
-        updated = sum(hash_of(pod) == self._revisions.hash for pod in pods)
+        updated = sum(map(self._is_updated, pods))
         wanted = len(self._wanted)
         is_done = updated == wanted == len(self._pods) and all(map(self._is_healthy, pods)) and update is not None
         if is_done and update is not None:
             current = update
         counts = {
             "readyReplicas": sum(map(is_ready, pods)),
-            "currentReplicas": sum(hash_of(pod) == hash_of(current) for pod in pods),
+            "currentReplicas": sum(is_of(pod, current) for pod in pods),
             "updatedReplicas": updated,
         }
         names = {"currentRevision": current, "updateRevision": update or {"metadata": {}}}

@@ -148,6 +148,24 @@ def test_the_deadline_ends_a_job_and_stands_while_it_is_suspended() -> None:
     assert conditions(site)[-1] == ("Failed", "True", "DeadlineExceeded")
 
 
+def test_pods_that_are_not_wanted_now_are_no_failures() -> None:
+    """Of a Job that is suspended, or whose parallelism shrinks, as with kube-controller-manager."""
+    site = Site()
+    site.apply(job(parallelism=3, completions=9, backoffLimit=0))
+    site.run_for(5)
+    began = site.get("Job", "sum")["status"]["startTime"]
+    for change in ({"parallelism": 1}, {"suspend": True}):
+        site.patch(site.get("Job", "sum"), {"spec": change})
+        site.run_for(60)
+    assert running(site) == []
+    status = site.get("Job", "sum")["status"]
+    assert (status.get("failed", 0), status["startTime"]) == (0, began)
+    site.patch(site.get("Job", "sum"), {"spec": {"suspend": False}})
+    site.run_for(5)
+    assert len(running(site)) == 1
+    assert site.get("Job", "sum")["status"]["startTime"] > began
+
+
 def test_indexes_are_each_completed_once() -> None:
     site = Site()
     site.apply(job(completions=4, parallelism=4, completionMode="Indexed"))

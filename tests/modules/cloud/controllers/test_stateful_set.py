@@ -87,6 +87,28 @@ def test_claims_are_made_first_and_stay() -> None:
     assert len(site.all("PersistentVolumeClaim")) == 2
 
 
+def test_pods_of_kube_controller_manager_and_of_earlier_cloudcores_are_taken_over() -> None:
+    """Its pods have the name of their revision, and its revisions another label; ours had the hash in both."""
+    site = site_with(2)
+    site.run_for(10)
+    (revision,) = site.all("ControllerRevision")
+    name, labels = revision["metadata"]["name"], revision["metadata"]["labels"]
+    assert {pod["metadata"]["labels"]["controller-revision-hash"] for pod in site.pods()} == {name}
+    before = {pod["metadata"]["uid"] for pod in site.pods()}
+    template = revision["data"]["spec"]["template"]
+    assert list(template) == ["$patch", "metadata", "spec"], "it compares the bytes of what Go writes"
+    assert next(iter(template["metadata"].items())) == ("creationTimestamp", None)
+    suffix = labels["controller.kubernetes.io/hash"]
+    earlier = {"controller-revision-hash": suffix, "controller.kubernetes.io/hash": None}
+    site.patch(ObjectKey("ControllerRevision", "default", name), {"metadata": {"labels": earlier}})
+    for pod in site.pods():
+        site.patch(pod, {"metadata": {"labels": {"controller-revision-hash": suffix}}})
+    site.restart()
+    site.run_for(60)
+    assert {pod["metadata"]["uid"] for pod in site.pods()} == before
+    assert db(site)["status"]["updatedReplicas"] == 2
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_a_rolling_update_goes_down_one_at_a_time(seed: int) -> None:
     site = site_with(3, seed, updateStrategy={"rollingUpdate": {"partition": 2}})
