@@ -14,6 +14,7 @@ from beehive.whole_numbers import whole_number
 from modules.cloud.messages import LinkSession
 from modules.page.devices import DeviceReader
 from modules.page.feeds import NAMES, Feeds, LinkSource
+from modules.page.journal import JournalReader, WriteSource
 from modules.page.nodes import conditions_of, machine_facts
 from modules.page.picture import Picture
 from modules.page.pod_story import PodStories
@@ -45,11 +46,15 @@ class NodeStory(msgspec.Struct, frozen=True):
     now: float
 
 
-class PageSource(LinkSource, Protocol):
-    """What cloudcore knows of links, also of one node."""
+class Journals(WriteSource, Protocol):
+    """The journals of a cloudcore."""
 
     def history(self, node: str) -> list[LinkSession]:
         """Return the link journal of a node."""
+
+
+class PageSource(LinkSource, Journals, Protocol):
+    """What cloudcore knows of links, and its journals."""
 
 
 class FleetApi:
@@ -60,7 +65,7 @@ class FleetApi:
         feeds: fill the picture while somebody looks.
         stories: say why a pod does not run.
         devices: reads the devices.
-        history: returns the link journal of a node.
+        journals: of links and of changes.
         about: this server.
         now: returns the seconds since 1970.
     """
@@ -71,7 +76,7 @@ class FleetApi:
         feeds: Feeds,
         stories: PodStories,
         devices: DeviceReader,
-        history: Callable[[str], list[LinkSession]],
+        journals: Journals,
         about: About,
         now: Callable[[], float],
     ) -> None:
@@ -79,7 +84,8 @@ class FleetApi:
         self._feeds = feeds
         self._stories = stories
         self._devices = devices
-        self._history = history
+        self._journals = journals
+        self._changes = JournalReader(journals, picture)
         self._about = about
         self._now = now
 
@@ -113,6 +119,9 @@ class FleetApi:
             case ("rollouts",):
                 self._feeds.look()
                 return json_of(rollouts(self._picture.pods(), self._picture.rows()))
+            case ("journal",):
+                self._feeds.look()
+                return json_of(self._changes.page(request.first("q")))
             case ("devices",):
                 self._feeds.look()
                 return json_of(self._devices.devices(self._picture.rows(), request.first("q")))
@@ -131,7 +140,7 @@ class FleetApi:
             raise HttpStatusError(404, f"there is no node {name}, and none is connected by this name")
         node = self._picture.node(name) or {}
         pods = pods_of_node(self._picture.pods(), name)
-        return NodeStory(row, machine_facts(node), conditions_of(node), pods, self._history(name), self._now())
+        return NodeStory(row, machine_facts(node), conditions_of(node), pods, self._journals.history(name), self._now())
 
 
 def fleet_api(client: RestClient, source: PageSource, clock: Clock, about: About) -> FleetApi:
@@ -139,7 +148,7 @@ def fleet_api(client: RestClient, source: PageSource, clock: Clock, about: About
 
     Args:
         client: its Kubernetes API.
-        source: its links.
+        source: its links and journals.
         clock: for ages, and for the feeds.
         about: this server.
     """
@@ -149,7 +158,7 @@ def fleet_api(client: RestClient, source: PageSource, clock: Clock, about: About
         Feeds(picture, client, source, clock),
         PodStories(about.program, client),
         DeviceReader(client, clock),
-        source.history,
+        source,
         about,
         clock.now,
     )

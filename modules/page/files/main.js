@@ -1,6 +1,7 @@
 // The page's paths, its clock, and the state that the pages share.
 
 import { ask, Refused, signIn, tokenOfAddress } from "./api.js";
+import { changes } from "./changes.js";
 import { device, devices } from "./devices.js";
 import { h, render } from "./dom.js";
 import { fleet } from "./fleet.js";
@@ -13,7 +14,7 @@ import { duration, now, plain, setNow } from "./words.js";
 
 const PERIOD = 1000;
 const SLOW = 3000;
-const FLEET = [["Fleet", "/page/"], ["Pods", "/page/pods"], ["Rollouts", "/page/rollouts"], ["Devices", "/page/devices"]];
+const FLEET = [["Fleet", "/page/"], ["Pods", "/page/pods"], ["Rollouts", "/page/rollouts"], ["Devices", "/page/devices"], ["Changes", "/page/changes"]];
 const NODE = [["Node", "/page/"], ["Pods", "/page/pods"], ["Devices", "/page/devices"]];
 const content = document.getElementById("content");
 const state = { rows: new Map(), head: {}, version: 0, isRead: false, query: "", trouble: "", asOf: 0, failed: 0, story: null, logs: new Map(), paint, about: {} };
@@ -41,6 +42,7 @@ function view() {
   if (state.about.node && (!page || page === "nodes")) return ownNode(state.story);
   if (page === "nodes") return node(state.story);
   if (page === "rollouts") return rollouts(state.story);
+  if (page === "changes") return changes(state.story, state.query, search);
   if (page === "devices") return rest.length ? device(state.story, state.logs, paint) : devices(state.story, state.query, search);
   if (page === "pods" && rest.length) return pod(state.story, state.logs, paint);
   return pods(state.story, state.query, search);
@@ -49,7 +51,7 @@ function view() {
 function paint() {
   render(content, [view()].flat(Infinity).filter(Boolean));
   const page = parts()[0];
-  render(document.getElementById("nav"), tabs().map(([label, href]) => h("a", { href, "aria-current": (["pods", "rollouts", "devices"].includes(page) ? page : "") === href.slice(6) ? "page" : null }, label)));
+  render(document.getElementById("nav"), tabs().map(([label, href]) => h("a", { href, "aria-current": (["pods", "rollouts", "devices", "changes"].includes(page) ? page : "") === href.slice(6) ? "page" : null }, label)));
   const late = state.failed ? `no answer for ${duration(now() - state.failed)}, trying again` : state.trouble ? `${plain(state.trouble)}${state.asOf ? ` · as of ${duration(now() - state.asOf)} ago` : ""}` : "live";
   render(document.getElementById("live"), [h("i", { class: late === "live" ? "" : "late" }), late]);
   document.body.classList.toggle("stale", late !== "live");
@@ -71,7 +73,7 @@ async function readFleet() {
 
 async function readStory() {
   const [page, ...rest] = parts(), encoded = rest.map(encodeURIComponent).join("/");
-  const asked = !page ? `nodes/${encodeURIComponent(state.about.node)}` : page === "nodes" ? `nodes/${encoded}` : page === "rollouts" ? page : rest.length ? `${page === "devices" ? page : "explain"}/${encoded}` : `${page === "devices" ? page : "pods"}?q=${encodeURIComponent(state.query)}`;
+  const asked = !page ? `nodes/${encodeURIComponent(state.about.node)}` : page === "nodes" ? `nodes/${encoded}` : page === "rollouts" ? page : page === "changes" ? `journal?q=${encodeURIComponent(state.query)}` : rest.length ? `${page === "devices" ? page : "explain"}/${encoded}` : `${page === "devices" ? page : "pods"}?q=${encodeURIComponent(state.query)}`;
   const at = turn, story = await ask(asked);
   if (at === turn) {
     if (story.now) setNow(story.now);
@@ -115,7 +117,7 @@ function ended(why) {
   render(document.getElementById("live"), ["signed out"]);
 }
 
-const KEYS = { f: "/page/", p: "/page/pods", r: "/page/rollouts", d: "/page/devices" };
+const KEYS = { f: "/page/", p: "/page/pods", r: "/page/rollouts", d: "/page/devices", c: "/page/changes" };
 let before = "";
 
 function pressed(event) {

@@ -1,5 +1,6 @@
 // The page of a node: how is it, and what waits for it?
 
+import { changesOf } from "./changes.js";
 import { h } from "./dom.js";
 import { certificate, command, conditions, mark, panel, stateWords, strip, time, textPanel } from "./parts.js";
 import { podTable } from "./pods.js";
@@ -26,7 +27,7 @@ export function node(story) {
     ...Object.entries(story.facts).map(([name, value]) => [plain(name), plain(value)]),
   ];
   return [
-    h("div", { class: "lead" }, h("h1", { id: "sentence" }, plain(said(row))), h("p", { class: "quiet" }, "The last 24 hours: "), h("div", { class: "wide" }, strip(row))),
+    h("div", { class: "lead" }, h("h1", { id: "sentence" }, plain(said(row))), h("p", { class: "quiet" }, changesOf(`node:${row.name}`, "What changed here"), " · The last 24 hours: "), h("div", { class: "wide" }, strip(row))),
     h("div", { class: "cols even" },
       textPanel("The node", "", h("table", {}, h("tbody", {}, facts.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, value)))))),
       textPanel("Connections", "seven days", history(story.sessions))),

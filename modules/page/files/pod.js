@@ -1,6 +1,7 @@
 // The page of a pod: why does it not run, or how has it come to run?
 
 import { askText, path } from "./api.js";
+import { changesOf } from "./changes.js";
 import { h } from "./dom.js";
 import { command, conditions, mark, panel, program, time, textPanel } from "./parts.js";
 import { plain, seconds, since } from "./words.js";
@@ -18,7 +19,7 @@ export function pod(story, logs, paint) {
   return [
     h("div", { class: "lead" }, h("h1", { id: "sentence" }, mark(MARKS[answer.state]), " ", `${plain(answer.sentence)}.`),
       h("p", { class: "quiet" }, row.node ? ["on ", h("a", { href: path("nodes", row.node) }, plain(row.node))] : "without a node",
-        row.owner ? ` · ${plain(row.owner)}` : "", ` · ${plain(row.status)}, ${plain(row.ready)} ready`, row.created ? ` · ${since(seconds(row.created) || 0)} old` : ""),
+        row.owner ? ` · ${plain(row.owner)}` : "", ` · ${plain(row.status)}, ${plain(row.ready)} ready`, row.created ? ` · ${since(seconds(row.created) || 0)} old` : "", program === "cloudcore" ? [" · ", changesOf(`kind:pod ns:${row.namespace} name:${row.name}`, "What changed")] : null),
       answer.notes.map((each) => h("p", { class: "warn" }, plain(each)))),
     answer.remedy.length ? panel("To do", "", h("ul", { class: "remedy" }, answer.remedy.map((each) => h("li", {}, plain(each))))) : null,
     panel("How it came to this", answer.left_out ? `${answer.left_out} earlier steps are left out` : "",

@@ -35,6 +35,11 @@ export function moment(at) {
   return (now() - at < 43200 ? CLOCK : DAY).format(date);
 }
 
+const WEEKDAY = new Intl.DateTimeFormat("en-GB", { weekday: "long", day: "numeric", month: "long" });
+
+/** The day of a moment. */
+export function day(at) { return WEEKDAY.format(new Date(at * 1000)); }
+
 export function iso(at) { return new Date(at * 1000).toISOString().replace(".000Z", "Z"); }
 
 const plurals = new Intl.PluralRules("en");

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import argparse
 
     from modules.cloud.messages import LinkSession
+    from modules.cloud.object_writes import WriteList, WriteQuery
     from modules.page.picture import Links
     from modules.processes.cloudcore.control_client import ControlClient
 
@@ -72,3 +73,7 @@ class ControlLinks:
         from modules.cloud.messages import LinkQuery  # noqa: PLC0415 - as in `run`
 
         return self._control.links(LinkQuery(node))
+
+    def writes(self, query: WriteQuery) -> WriteList:
+        """Return writes of the change journal."""
+        return self._control.changes(query)

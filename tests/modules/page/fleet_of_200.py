@@ -1,12 +1,13 @@
 """A fleet of 200 nodes, ten of which are away: its objects are at a real cloudcore, its links are made up."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from beehive.clock import RealClock
 from modules.cloud.messages import LinkSession, NodeConnection
+from modules.cloud.object_writes import WriteList, WriteQuery
 from modules.page.api import About, fleet_api
 from modules.page.picture import Links
 from modules.page.server import PageServer
@@ -43,10 +44,12 @@ class MadeLinks:
 
     Args:
         now: the time of the picture, in seconds since 1970.
+        writes: returns the change journal.
     """
 
-    def __init__(self, now: float) -> None:
+    def __init__(self, now: float, writes: Callable[[WriteQuery], WriteList]) -> None:
         self._now = now
+        self.writes = writes
         self._sessions = {name: list(self._made(name, number)) for number, name in enumerate(names())}
 
     def links(self) -> Links:
@@ -101,9 +104,8 @@ def fleet_page(directory: Path) -> Iterator[PageServer]:
     with Stub(directory, controllers="none") as stub:  # or pods without their owners were collected
         client = RestClient(stub.config.control_socket)
         _plant(client)
-        page = PageServer(
-            fleet_api(client, MadeLinks(clock.now()), clock, About("port-eu", "1", "cloudcore")), clock, "cloudcore"
-        )
+        links = MadeLinks(clock.now(), stub.client.changes)
+        page = PageServer(fleet_api(client, links, clock, About("port-eu", "1", "cloudcore")), clock, "cloudcore")
         try:
             yield page
         finally:

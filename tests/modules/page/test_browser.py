@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from msgspec.structs import replace
@@ -12,7 +13,7 @@ from modules.page.picture import Links
 from modules.page.server import PageServer
 from modules.processes.cloudcore.control_client import Apply
 from modules.processes.cloudcore.page_command import ControlLinks
-from modules.tools.kubectl.rest import RestClient
+from modules.tools.kubectl.rest import MERGE_PATCH, RestClient
 from tests.modules.processes.cloudcore.devices import People
 from tests.modules.processes.cloudcore.stubs import Stub
 from tests.support.browser import Browser, browser, why_none
@@ -23,7 +24,7 @@ MARKUP = "<img src=x onerror=window.broken=1><script>window.broken=1</script>"
 ODD = f"{MARKUP} javascript:alert(1) {{{{7*7}}}} \u202eevil\u2066 \x1b[31m\x1b]52;c;aGk=\x07"
 PATHS = (
     "/page/", "/page/nodes/kiel-01", "/page/rollouts", "/page/pods/default/crasher", "/page/devices",
-    "/page/devices/default/hall",
+    "/page/changes?q=is:all", "/page/devices/default/hall",
 )  # fmt: skip
 WAITING = {"waiting": {"reason": "CrashLoopBackOff", "message": ODD}}
 
@@ -144,6 +145,9 @@ def plant(stub: Stub) -> None:
         path = f"/api/v1/namespaces/default/pods/{pod}/status"
         client.request("PATCH", path, body=patch, content_type="application/merge-patch+json")
     plant_devices(People(stub.client), client)
+    odd = f"/api/v1/nodes/kiel-02?fieldManager={quote(MARKUP)}"
+    client.request("PATCH", odd, body={"spec": {"unschedulable": False}}, content_type=MERGE_PATCH)
+    client.request("PATCH", odd, body={"spec": {"unschedulable": True}}, content_type=MERGE_PATCH)
     status = {"status": {"nodeInfo": {"osImage": ODD, "kubeletVersion": "v1.32.10-edgecore-0.3.0"}}}
     client.request("PATCH", "/api/v1/nodes/kiel-01/status", body=status, content_type="application/merge-patch+json")
 
@@ -196,6 +200,22 @@ def test_each_question_is_answered_a_click_from_the_first_page(looked: Looked) -
     said = looked.sentence("default/hall is not as desired")
     assert "threshold: 30 is desired, its node has not confirmed it" in said
     window.wait("document.querySelector('main').textContent.includes('not confirmed')")
+    looked.follow("Changes")
+    looked.sentence("changes in seven days")
+    window.wait("document.querySelector('main').textContent.includes('spec.unschedulable: False → True')")
+    window.keys("node:kiel-02 default/far", "#q")
+    window.wait("location.search.startsWith('?q=node') && document.querySelectorAll('tbody tr').length === 0")
+    window.keys("\ue00c", "#q")  # Escape
+    window.keys("person:me", "#q")
+    window.wait("document.querySelector('main [role=status]')?.textContent.includes('there is no person')")
+    window.keys("\ue00c", "#q")
+    looked.follow("Fleet")
+    window.wait("document.querySelectorAll('.rows .row').length === 2")
+    looked.follow("kiel-01")
+    looked.follow("What changed here")
+    window.wait("document.querySelector('main').textContent.includes('default/crasher')")
+    looked.follow("default/crasher")
+    looked.sentence("default/crasher")
     looked.follow("Fleet")
     looked.sentence("nodes is connected")
 

@@ -12,6 +12,7 @@ import modules.page as page_package
 from beehive.http.request import Request
 from beehive.http.responses import Response
 from beehive.simulation import Simulation
+from modules.cloud.object_writes import WriteList, WriteQuery
 from modules.page.api import About, FleetApi
 from modules.page.devices import DeviceReader
 from modules.page.feeds import Feeds
@@ -38,6 +39,14 @@ class Nothing:
         """See `LinkSource`."""
         return []
 
+    def history(self, node: str) -> list[Any]:
+        """See `Journals`."""
+        return []
+
+    def writes(self, query: WriteQuery) -> WriteList:
+        """See `Journals`."""
+        return WriteList([], is_kept=False)
+
 
 class Page:
     """The service with a picture that a test fills."""
@@ -54,7 +63,7 @@ class Page:
             feeds,
             PodStories("cloudcore", client),
             DeviceReader(client, clock),
-            lambda _: [],
+            Nothing(),
             About("sock", "1", "cloudcore"),
             clock.now,
         )
@@ -150,7 +159,8 @@ def test_a_session_can_be_ended(page: Page) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["me", "changes", "nodes/n1", "pods", "devices", "devices/a/b", "explain/a/b", "log/a/b/c", "else"]
+    "path",
+    ["me", "changes", "journal", "nodes/n1", "pods", "devices", "devices/a/b", "explain/a/b", "log/a/b/c", "else"],
 )
 def test_nothing_is_said_without_a_key(page: Page, path: str) -> None:
     page.picture.put_nodes([{"metadata": {"name": "secret-node"}}])

@@ -1,0 +1,111 @@
+"""What the page shows of the change journal."""
+
+import shlex
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+import msgspec
+
+from beehive.whole_numbers import whole_number
+from modules.cloud.object_writes import NO_JOURNAL, WriteList, WriteQuery, kind_asked
+from modules.page.picture import Picture
+from modules.tools.fleet.changes import ChangeReach, ChangeRow, Holders, changes_sentence
+from modules.tools.fleet.states import AWAY, NEVER
+
+_MOST: Final = 100
+_KEYS: Final = ("kind", "ns", "name", "node", "before", "is")
+_ALL: Final = "all"
+
+
+class WriteSource(Protocol):
+    """What cloudcore has in its change journal."""
+
+    def writes(self, query: WriteQuery) -> WriteList:
+        """Return the writes that a query selects."""
+
+
+class ChangesPage(msgspec.Struct, frozen=True):
+    """The answer of `GET /page/v1/journal`."""
+
+    sentence: str
+    rows: Sequence[ChangeRow] = ()
+    more: int = 0
+    """Changes beyond these."""
+    before: int = 0
+    """The resourceVersion before which they begin."""
+    is_all: bool = False
+    """Whether what cloudcore and nodes did by themselves is shown, too."""
+    wrong: str = ""
+    """What is wrong with the query."""
+    command: str = ""
+    """The command that says the same."""
+
+
+class JournalReader:
+    """Reads the change journal, with how far each change got as the picture shows it.
+
+    Args:
+        source: the journal.
+        picture: has the pods and the states of the nodes.
+    """
+
+    def __init__(self, source: WriteSource, picture: Picture) -> None:
+        self._source = source
+        self._picture = picture
+
+    def page(self, text: str) -> ChangesPage:
+        """Return the changes that a search selects. Raises KubectlError or BeehiveError when cloudcore does not
+        answer.
+        """
+        try:
+            query = query_of(text)
+        except ValueError as error:
+            return ChangesPage("The search cannot be understood.", wrong=str(error))
+        found = self._source.writes(query)
+        if not found.is_kept:
+            return ChangesPage(NO_JOURNAL)
+        away = {each.name for each in self._picture.rows() if each.state in (AWAY, NEVER)}
+        rows = ChangeReach(self._picture.pods(), away).rows(
+            [(each.write, Holders(each.holders, each.acknowledged, each.behind)) for each in found.writes]
+        )
+        return ChangesPage(
+            changes_sentence(rows, found.more), rows, found.more, rows[-1].version if found.more and rows else 0,
+            not query.people_only, command=command_of(query),
+        )  # fmt: skip
+
+
+def query_of(text: str) -> WriteQuery:
+    """Return the query of a search: words, and `kind:`, `ns:`, `name:`, `node:`, `before:` and `is:all`. Without an
+    object, a node and `is:all`, what cloudcore and nodes did by themselves is left out.
+
+    Raises:
+        ValueError: with a sentence for whoever has written it.
+    """
+    keyed, words = dict[str, str](), list[str]()
+    for word in text[:500].split():
+        key, colon, value = word.partition(":")
+        if not colon or not value or not key.isalpha():
+            words.append(word)
+        elif key not in _KEYS:
+            raise ValueError(f"there is no {key}: there are {', '.join(_KEYS)}")
+        else:
+            keyed[key] = value
+    if keyed.get("is", _ALL) != _ALL:
+        raise ValueError(f"is: wants {_ALL}")
+    before = whole_number(keyed.get("before", "0"))
+    if before is None:
+        raise ValueError("before: wants a resourceVersion")
+    is_all = not keyed.keys().isdisjoint(("kind", "name", "node", "is"))
+    return WriteQuery(
+        kind_asked(keyed.get("kind", "")), keyed.get("ns", ""), keyed.get("name", ""), keyed.get("node", ""),
+        tuple(words), before=before, limit=_MOST, people_only=not is_all,
+    )  # fmt: skip
+
+
+def command_of(query: WriteQuery) -> str:
+    """Return the command that shows the same; it has no words to search."""
+    kind = query.kind.partition(".")[0].lower()
+    named = [f"{kind}/{query.name}" if query.name else kind] if kind else []
+    options = [*(["-n", query.namespace] if query.namespace else []), *(["--node", query.node] if query.node else [])]
+    is_plain = not (query.people_only or named or query.node)
+    return shlex.join(["cloudcore", "changes", *named, *options, *(["--all"] if is_plain else [])])
