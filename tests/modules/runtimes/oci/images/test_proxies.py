@@ -20,6 +20,7 @@ from modules.runtimes.oci.images.worker.errors import ImageWorkError
 from modules.runtimes.oci.images.worker.hosts import ServerAddress
 from modules.runtimes.oci.images.worker.proxies import HttpProxy, proxy_for
 from modules.runtimes.oci.images.worker_process import WorkerProcess
+from tests.end_to_end.processes import wait_until
 from tests.modules.runtimes.oci.images.registry import TestRegistry, basic, certificates
 from tests.modules.runtimes.oci.images.test_pulls import LAYERS, pull
 
@@ -217,8 +218,10 @@ def test_a_worker_has_proxies_and_authorities_of_edgecores_environment_alone(mon
     for name, text in {**needed, "MQTT_PASSWORD": "secret", "PATH": "/bin"}.items():
         monkeypatch.setenv(name, text)
     process = WorkerProcess("look", lambda _needs: None)._start()
+    environment = Path(f"/proc/{process.pid}/environ")
     try:
-        found = Path(f"/proc/{process.pid}/environ").read_bytes().decode().rstrip("\0").split("\0")
+        wait_until(lambda: environment.read_bytes() != b"", "the kernel has begun the program")
+        found = environment.read_bytes().decode().rstrip("\0").split("\0")
     finally:
         process.kill()
         process.communicate()
