@@ -129,6 +129,13 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 @pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """End what the tests of a process share while pytest-xdist waits for it: ten seconds later it would be killed."""
+    if hasattr(session.config, "workerinput"):
+        directories.AT_END.close()
+
+
+@pytest.hookimpl(trylast=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Spare the garbage collector what was imported and collected: it stays until the end."""
     gc.collect()
