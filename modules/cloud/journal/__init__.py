@@ -1,1 +1,1 @@
-"""The link journal: when each node was connected, and why a connection ended."""
+"""The journals: when each node was connected and why a connection ended, and who changed which object."""
