@@ -104,7 +104,7 @@ class PodScheduler:
         return self._is_enabled and has_default_scheduler(pod)
 
     def _placer(self) -> Placer:
-        """Return a placer that knows the present nodes, pods and namespaces; what has not changed is not read again."""
+        """Return a placer that knows the present nodes, pods and namespaces; only pods of changed nodes are read."""
         storage, fleet = self._storage, self._fleet
         fleet.set_nodes(storage.list(_NODE))
         fleet.namespaces = {

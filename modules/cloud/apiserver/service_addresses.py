@@ -1,8 +1,8 @@
 """The addresses and node ports of Services: ClusterIPs from ranges, NodePorts from a range of ports.
 
 From the allocation of kube-apiserver 1.32 (`pkg/registry/core/service/storage/alloc.go`), without its bitmaps and
-repair loops: what is taken is what the stored Services have. A transaction sees all of them, also Services of other
-cloudcores, so no address is given twice, and the address of a deleted Service is free immediately.
+repair loops: the stored Services have the addresses that are taken. A transaction sees all of them, also Services of
+other cloudcores, so no address is given twice, and the address of a deleted Service is free immediately.
 """
 
 from __future__ import annotations

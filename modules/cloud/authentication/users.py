@@ -56,7 +56,7 @@ def is_reserved(name: str) -> bool:
 
 
 def groups_of(user: User) -> tuple[str, ...]:
-    """Return the groups of a user, with that of all who have shown credentials."""
+    """Return the groups of a user, with `system:authenticated` unless the user is anonymous."""
     if AUTHENTICATED in user.groups or UNAUTHENTICATED in user.groups:
         return user.groups
     return (*user.groups, AUTHENTICATED)

@@ -211,7 +211,7 @@ class Controllers(Module):
         self._run()
 
     def _run(self) -> None:
-        """Look at what is due, and again at the time of the next one."""
+        """Reconcile the objects that are due, and set the timer for the next one."""
         if self._engine is None or not self._is_complete:
             return
         at = self._engine.run()

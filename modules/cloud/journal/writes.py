@@ -93,7 +93,7 @@ class WriteStore:
         self._database.run("write the change journal", lambda connection: _write(connection, found))
 
     def forget(self, now: float) -> None:
-        """Delete what is too old or too much. Raises DatabaseError."""
+        """Delete old writes, and the oldest beyond the bounds. Raises DatabaseError."""
         self._database.run("write the change journal", lambda connection: _forget(connection, now))
 
     def read(self, query: WriteQuery) -> WriteList:

@@ -108,7 +108,7 @@ class AdministratorCaller:
 
 
 class UserAccess(msgspec.Struct, frozen=True):
-    """How users are served who are no nodes."""
+    """How the requests of users are served; nodes have handlers of their own."""
 
     rbac: RbacIndex
     """The roles and bindings."""

@@ -60,7 +60,7 @@ class Asker(Protocol):
         """The cluster's domain."""
 
     def explained(self, question: Question) -> tuple[DnsAnswer, str]:
-        """Return the answer, and in words who has given it."""
+        """Return the answer, and a text that names its source."""
 
 
 def explain(names: Asker, name: str, namespace: str, type_: str = "", problem: str = "") -> Resolution:

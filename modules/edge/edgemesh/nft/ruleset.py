@@ -71,7 +71,7 @@ def ruleset(family: Family, ports: Iterable[PortTable], pods: Iterable[str]) -> 
 
 
 def whole(family: Family, rules: Ruleset, *, sees_bridges: bool = True) -> str:
-    """Return the transaction that makes the whole table, whatever there is of it.
+    """Return the transaction that makes the whole table, also where a part of it exists.
 
     It deletes no base chain, and clients keep their endpoints.
 
