@@ -169,7 +169,7 @@ class Outgoing:
             return
         done = {found.message.id}
         if found.state is not None:
-            done.update(e.message.id for e in places if e.state == found.state and e.serial <= found.serial)
+            done.update(entry.message.id for entry in places[: places.index(found)] if entry.state == found.state)
         self._answered_ids |= done
         settling, self._settling = self._settling, deque()
         for when, entry in settling:

@@ -347,6 +347,19 @@ def test_an_outbox_that_cannot_be_opened_is_tried_again(disk: Disk, caplog: pyte
         assert ids(bed) == [old.id, new.id]
 
 
+def test_what_is_found_when_the_outbox_can_be_opened_at_last_leaves_then(disk: Disk) -> None:
+    """Nothing else happens that would send it."""
+    old = upload("old")
+    disk.rows[5] = kept(5, old)
+    disk.failing = True
+    bed = node(disk.open)
+    with bed.bee:
+        assert ids(bed) == []
+        disk.failing = False
+        bed.bee.run_for(10)
+        assert ids(bed) == [old.id]
+
+
 def test_a_row_that_is_not_a_message_is_left_out_and_its_serial_not_reused(disk: Disk) -> None:
     """A row written by another program must not stop the link."""
     disk.rows[9] = StoredMessage(9, 0, b"nonsense")

@@ -132,8 +132,8 @@ def test_the_bytes_of_a_class_are_bounded_but_one_large_message_may_be_alone() -
 def test_what_has_arrived_stays_for_a_keepalive_period_and_leaves_again_if_the_link_ends_in_it() -> None:
     """A cloud that has read it may die before it has done anything with it."""
     outgoing = bounded(10, 10_000, settle=15.0)
-    early, late = upload("a"), upload("b")
-    for sent in (early, late):
+    early, late, last = upload("a"), upload("b"), upload("c")
+    for sent in (early, late, last):
         outgoing.offer(entry(sent))
         outgoing.take()
     outgoing.confirmed(1, 100.0)
@@ -141,8 +141,7 @@ def test_what_has_arrived_stays_for_a_keepalive_period_and_leaves_again_if_the_l
     assert outgoing.settled(114.9) == 115.0
     assert outgoing.settled(115.0) == 125.0
     assert outgoing.link_lost() == []
-    assert [outgoing.take().message.id] == [late.id]
-    assert outgoing.peek() is None
+    assert drain(outgoing) == [late.id, last.id]
 
 
 def test_what_has_arrived_a_second_time_is_gone() -> None:
@@ -182,6 +181,18 @@ def test_an_answer_of_the_cloud_ends_the_keeping_at_once() -> None:
     assert outgoing.usage(MessageClass.STATE) == (0, 0)
 
 
+def test_an_answer_to_an_older_state_says_nothing_of_a_newer_one() -> None:
+    outgoing = bounded(10, 10_000, settle=15.0)
+    old, new = (message("default/podstatus/a") for _ in range(2))
+    for sent in (old, new):
+        outgoing.offer(entry(sent))
+        outgoing.take()
+    outgoing.confirmed(2, 0.0)
+    outgoing.answered(old.id)
+    outgoing.link_lost()
+    assert drain(outgoing) == [new.id]
+
+
 def test_what_was_answered_on_its_way_is_gone_when_the_link_ends() -> None:
     """It takes no room of its class any more, and a later message may have it."""
     outgoing = bounded(1, 10_000, settle=15.0)
@@ -192,6 +203,7 @@ def test_what_was_answered_on_its_way_is_gone_when_the_link_ends() -> None:
     outgoing.link_lost()
     assert outgoing.peek() is None
     assert outgoing.usage(MessageClass.UPLOAD) == (0, 0)
+    assert not outgoing._answered_ids
     assert outgoing.offer(entry(upload("later"))).result is OfferResult.QUEUED
 
 
@@ -279,6 +291,7 @@ def test_what_is_found_in_the_store_waits_before_what_came_meanwhile() -> None:
     outgoing.attach(disk.values())
     stored(outgoing, disk)
     assert sorted(disk) == [7, 8]
+    assert outgoing.usage(MessageClass.UPLOAD) == (2, 101)
     assert drain(outgoing) == [first.id, second.id]
 
 
@@ -504,6 +517,12 @@ class OutgoingMachine(RuleBasedStateMachine):
         self.outgoing.confirmed(number, self.now)
         del self.on_way[:number]
 
+    @precondition(lambda self: self.on_way or self.outgoing._settling)
+    @rule(data=st.data())
+    def answered(self, data: st.DataObject) -> None:
+        sent = [*(one for _, one in self.outgoing._settling), *self.on_way]
+        self.outgoing.answered(data.draw(st.sampled_from(sent)).message.id)
+
     @rule()
     def lose(self) -> None:
         assert {one.id for one in self.outgoing.link_lost()} <= self.requests
@@ -536,7 +555,8 @@ class OutgoingMachine(RuleBasedStateMachine):
     @invariant()
     def order_is_kept(self) -> None:
         for kind in (MessageClass.UPLOAD, MessageClass.EVENT):
-            kept = [*self.outgoing._unconfirmed, *self.outgoing._lanes.entries()]
+            settling = (one for _, one in self.outgoing._settling)
+            kept = [*settling, *self.outgoing._unconfirmed, *self.outgoing._lanes.entries()]
             times = [one.message.header.timestamp for one in in_order(kept, kind)]
             assert times == sorted(times)
 
