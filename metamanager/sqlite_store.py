@@ -100,17 +100,21 @@ class SqliteStore:
     def delete(self, key: str, uid: str = "", cause: Cause = UNNOTED, now_ms: int = 0) -> bool:
         wanted = sql.DELETE_OF_UID if uid else sql.DELETE
         parameters = {"key": key, "uid": uid} if uid else {"key": key}
-        if not self._write(wanted, parameters, "delete an object", key):
+        if not self._remove(wanted, parameters, parse(key).type, "delete an object", key):
             return False
-        self._puts.forget_states()
-        self._log_has_secrets |= parse(key).type in _SECRET
         self._history.note_deleted(key, now_ms, cause, uid)
         return True
 
     def delete_owned(self, kind: str, uid: str) -> int:
-        deleted = self._write(sql.DELETE_OWNED, {"type": kind, "uid": uid}, "delete the objects of an owner", uid)
-        self._log_has_secrets |= bool(deleted) and kind in _SECRET
-        self._puts.forget_states()
+        attempt = "delete the objects of an owner"
+        return self._remove(sql.DELETE_OWNED, {"type": kind, "uid": uid}, kind, attempt, uid)
+
+    def _remove(self, wanted: str, parameters: dict[str, str], kind: str, attempt: str, on: str) -> int:
+        """Delete rows, and return their number."""
+        deleted = self._write(wanted, parameters, attempt, on)
+        if deleted:
+            self._puts.forget_states()
+            self._log_has_secrets |= kind in _SECRET
         return deleted
 
     def commit(self) -> None:

@@ -1,9 +1,10 @@
 """The law of the batch: nobody is told of a change before it is durable, whatever the order of things."""
 
 from collections.abc import Sequence
+from functools import partial
 from unittest.mock import patch as replaced
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from beehive import Group, Message, ModuleName, Operation
@@ -36,19 +37,27 @@ class Ledger:
     def rollback(self) -> None:
         self.written.clear()
 
+    def make_room(self) -> None:
+        """There is none."""
 
-ACTION = st.sampled_from(["change", "read", "flush", "lose", "fail", "recover"])
+
+ACTION = st.sampled_from(["change", "delete", "read", "flush", "lose", "fail", "recover"])
 
 
 @given(st.lists(ACTION, max_size=40))
+@example(["fail", "delete", "flush", "recover", "change"])
 def test_what_is_sent_is_durable_or_an_error_and_in_order(actions: list[str]) -> None:
-    """Every outcome leaves exactly once, in the order of handling, a change's own messages only after its commit."""
-    ledger, sent, expected = Ledger(), [], []
+    """Every outcome leaves exactly once, in the order of handling, a change's own messages only after its commit; what
+    was answered with an error is not there later.
+    """
+    ledger, sent, expected, refused = Ledger(), [], [], set()
 
     def deliver(effect: Reply) -> None:
         text = effect.message.content
         assert text.startswith(("error", "read")) or text in ledger.durable
         sent.append(text.removeprefix("error of "))
+        if text.startswith("error"):
+            refused.add(sent[-1])
 
     def effect(text: str) -> Sequence[Reply]:
         return [to_cloud(Message(content=text))]
@@ -56,10 +65,12 @@ def test_what_is_sent_is_durable_or_an_error_and_in_order(actions: list[str]) ->
     batch = Batch(ledger, deliver, lambda _error: None)  # type: ignore[arg-type]
     for number, action in enumerate([*actions, "flush"]):
         key = f"{action} {number}"
-        if action == "change":
+        if action in ("change", "delete"):
             ledger.put(key)
             expected.append(key)
-            batch.add(Outcome(effect(key), changed=True, failure_replies=lambda key=key: effect(f"error of {key}")))  # type: ignore[misc]
+            retry = partial(ledger.put, key) if action == "delete" else None
+            failed = partial(effect, f"error of {key}")
+            batch.add(Outcome(effect(key), changed=True, failure_replies=failed, retry=retry))
         elif action == "read":
             expected.append(key)
             batch.add(Outcome(effect(key)))
@@ -70,6 +81,9 @@ def test_what_is_sent_is_durable_or_an_error_and_in_order(actions: list[str]) ->
         else:
             ledger.fails = action == "fail"
     assert sent == expected
+    ledger.fails = False
+    ledger.commit()
+    assert refused.isdisjoint(ledger.durable)
 
 
 STEP = st.sampled_from(["insert", "update", "delete", "query", "ask", "time"])

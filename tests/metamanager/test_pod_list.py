@@ -202,9 +202,13 @@ def test_it_is_asked_when_the_node_has_registered_anew(tmp_path: Path, resource:
 def test_a_node_that_registers_during_a_list_asks_for_another_one() -> None:
     """KubeEdge's cloud may have made the first one before it knew the node."""
     with asking() as bee:
+        disconnect(bee)
+        connect(bee)
         bee.send(META, from_cloud(bee, "null/node/n1", Operation.UPDATE, this_node("first")))
         bee.hive.respond(answer_to(bee, asked(bee)[0], listing()))
-        bee.run_for(max(AFTER_REGISTRATION, SHORTEST_INTERVAL) + 1)
+        bee.run_for(AFTER_REGISTRATION - 1)
+        assert len(asked(bee)) == 1
+        bee.run_for(2)
         assert len(asked(bee)) == 2
 
 
@@ -286,6 +290,9 @@ def test_a_silent_cloud_is_asked_some_times_and_no_more(caplog: pytest.LogCaptur
         assert len(asked(bee)) == MOST_TRIES
         bee.send(META, from_cloud(bee, A, Operation.INSERT, pod()))
         assert names(bee) == ["a"]
+        bee.send(META, from_cloud(bee, "null/node/n1", Operation.UPDATE, this_node("first")))
+        bee.run_for(AFTER_REGISTRATION + 1)
+        assert len(asked(bee)) == MOST_TRIES + 1, "a new registration is another matter"
     assert len([record for record in caplog.records if "dynamicController" in record.message]) == 1
 
 
@@ -327,6 +334,12 @@ def test_pauses_grow_and_what_was_deleted_for_an_earlier_try_does_not_count() ->
         assert len(asked(bee)) == 2
         bee.run_for(2)
         assert (len(asked(bee)), names(bee)) == (3, ["a"])
+        bee.run_for(SHORTEST_INTERVAL)
+        bee.answer(HUB, lambda request: REFUSALS[0](bee, request))
+        disconnect(bee)
+        connect(bee)
+        bee.run_for(FIRST_DELAY + 1)
+        assert len(asked(bee)) == 5, "after a list the pauses begin anew"
 
 
 def test_a_link_that_ends_is_not_the_clouds_refusal() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from beehive import Group, Operation
@@ -50,7 +50,14 @@ ACTIONS = st.lists(
 )
 
 
+TWICE = [("put", "a", 1, "u", "x"), ("put", "a", 2, "u", "y")]
+
+
 @given(ACTIONS)
+@example([*TWICE, ("delete", "a")])
+@example([*TWICE, ("delete", "a"), *TWICE])
+@example([*TWICE, ("delete owned",), *TWICE])
+@example([*TWICE, ("rollback",), *TWICE])
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 def test_what_a_store_says_is_what_one_without_waiting_rows_would_say(actions: list[tuple[object, ...]]) -> None:
     """The model: each row is put at once, by `Row.supersedes`."""
