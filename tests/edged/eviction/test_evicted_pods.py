@@ -118,8 +118,10 @@ def test_no_other_pod_goes_as_long_as_the_first_has_time_to_end(tmp_path: Path) 
     node.run(11 + 60 + 10)
     assert "Evicted" in dict(node.meta.told("big"))
     node.figures.usages = (PodUsage("uid-small", 10 * MIB, 2), PodUsage("uid-big", 1 * MIB, 9))
+    node.figures.left = replace(FULL, memory_available=500 * MIB)
     node.run(80)
     assert node.runtime.running() == ["big", "small"]
+    assert "DiskPressure" in node.conditions, "the node is measured while it waits"
     node.figures.left = PLENTY
     node.run(60)
     assert node.runtime.running() == ["small"]

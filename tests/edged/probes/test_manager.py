@@ -7,8 +7,9 @@ import pytest
 
 from beehive.simulation import Simulation
 from edged.api import ContainerState, ContainerStateRunning, ContainerStatus, HTTPGetAction, Pod, PodStatus, Probe
-from edged.pods.model import PodFacts
+from edged.pods.model import PodFacts, ProbeFacts
 from edged.probes.manager import ProbeManager
+from edged.probes.model import ProbeOutcome, ProbeResult
 from tests.edged.pods.builders import UID, a_container, a_pod, facts, running
 
 MAIN = a_container(
@@ -40,3 +41,29 @@ def test_a_container_has_the_reported_results_of_its_own_instance_only(told: int
     found, (container,) = probes.facts(UID), known.containers
     expected = {container.id: True} if is_ready else {}
     assert (found.readiness, found.startup) == (expected, expected)
+
+
+@pytest.mark.parametrize("change", ["nothing", "terminates", "restarts", "is removed"])
+def test_an_answer_counts_only_if_the_probe_has_not_ended_or_been_held_back_since(change: str) -> None:
+    """A pod that ends must not be probed on; and nothing is left of one that is removed."""
+    context, workers, pods = Mock(clock=Simulation().clock), Mock(), Mock()
+    live = a_container("main", liveness_probe=Probe(http_get=HTTPGetAction(port=80)))
+    pod = a_pod(live, status=PodStatus(pod_ip="192.0.2.2"))
+    pods.pod.return_value = pod
+    probes = ProbeManager(context, workers, pods, Mock(), Mock())
+    probes.update_pod(pod, facts(running(live, 0)), terminating=False)
+    context.after.call_args.args[1]()
+    answered, is_wanted = workers.submit.call_args.args[2:]
+    if change == "is removed":
+        probes.remove_pod(UID)
+    elif change != "nothing":
+        known = facts(running(live, 1 if change == "restarts" else 0))
+        probes.update_pod(pod, known, terminating=change == "terminates")
+    is_same = change == "nothing"
+    assert is_wanted() is is_same
+    timers = context.after.call_count
+    answered(ProbeResult(ProbeOutcome.FAILURE, "503"))
+    assert context.after.call_count == timers + is_same
+    assert bool(probes.counts()) is is_same
+    probes.remove_pod(UID)
+    assert (probes.counts(), probes.facts(UID), len(probes._pods)) == ({}, ProbeFacts(), 0)

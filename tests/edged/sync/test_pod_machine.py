@@ -11,7 +11,7 @@ from edged.api import Nanoseconds, Pod, PodStatus, decode, encode
 from edged.pleg.messages import PodInspection
 from edged.pod_workers.job import DeliveredObject, Done, Job, Queue
 from edged.pods import actions
-from edged.pods.backoff import BackOffs
+from edged.pods.backoff import BackOffs, container_key
 from edged.pods.kill_options import KillOptions, KillPod, eviction
 from edged.pods.manager import PodRecord
 from edged.pods.model import (
@@ -44,11 +44,16 @@ def web(**changes: Any) -> Pod:
 
 
 def facts(
-    state: RunState | None = RunState.RUNNING, attempt: int = 0, *, ready: bool = True, exit_code: int = 0
+    state: RunState | None = RunState.RUNNING,
+    attempt: int = 0,
+    *,
+    ready: bool = True,
+    exit_code: int = 0,
+    at: Nanoseconds = Nanoseconds(START),  # noqa: B008
 ) -> PodFacts:
     """A pod with a sandbox and a container in it; no container if `state` is None."""
     sandbox = SandboxFacts(SandboxId("s"), 0, ready, Nanoseconds(START))
-    ended = Nanoseconds(START if state is RunState.EXITED else 0)
+    ended = at if state is RunState.EXITED else Nanoseconds(0)
     container = ContainerFacts(
         ContainerId(f"c{attempt}"), SandboxId("s"), "main", attempt, state or RunState.CREATED, Nanoseconds(START),
         finished_at=ended, exit_code=exit_code,
@@ -115,11 +120,12 @@ def loop() -> Loop:
 # rules
 
 
-def _facts(chance: random.Random) -> PodFacts:
+def _facts(chance: random.Random, loop: Loop) -> PodFacts:
     if chance.random() < 0.2:
         return PodFacts(REF)
     state = chance.choice([None, RunState.CREATED, RunState.RUNNING, RunState.RUNNING, RunState.EXITED])
-    return facts(state, chance.randrange(3), ready=chance.random() < 0.8, exit_code=chance.choice([0, 1]))
+    exit_code, at = chance.choice([0, 1]), loop.now().wall
+    return facts(state, chance.randrange(3), ready=chance.random() < 0.8, exit_code=exit_code, at=at)
 
 
 def _event(chance: random.Random, loop: Loop) -> PodEvent:
@@ -136,7 +142,7 @@ def _event(chance: random.Random, loop: Loop) -> PodEvent:
         machine.UpdatePod(chance.choice(pods)),
         machine.RemovePod(chance.choice([None, 0, 7]), chance.random() < 0.5),
         chance.choice([eviction(UID, "too much"), KillPod(UID, KillOptions("Shutdown", "", 3), shortens=True)]),
-        PodInspection(_facts(chance), loop.monotonic),
+        PodInspection(_facts(chance, loop), loop.monotonic),
         machine.NotListed(loop.monotonic),
         machine.HealthChanged(),
         CHANGED,
@@ -147,9 +153,15 @@ def _event(chance: random.Random, loop: Loop) -> PodEvent:
 
 def _work(chance: random.Random, loop: Loop) -> list[Effect]:
     error = OSError("no") if chance.random() < 0.3 else None
-    found = None if chance.random() < 0.1 else _facts(chance)
+    found = None if chance.random() < 0.1 else _facts(chance, loop)
     pending = error is None and chance.random() < 0.2
     return loop.work(found, error=error, pending=pending, terminated=chance.random() < 0.5)
+
+
+def _seconds_until_queued(effects: list[Effect]) -> float:
+    waits = [0.0 for each in effects if isinstance(each, machine.Enqueue)]
+    waits += [each.seconds for each in effects if isinstance(each, machine.EnqueueAfter | machine.RetryAfter)]
+    return min(waits, default=float("inf"))
 
 
 def _is_queued(effects: list[Effect]) -> bool:
@@ -159,8 +171,11 @@ def _is_queued(effects: list[Effect]) -> bool:
 def _life(seed: int, loop: Loop) -> Iterator[tuple[PodState, bool, list[Effect]]]:
     """Each step of a random life: the state before it, whether it was the end of a job, and the effects."""
     chance = random.Random(seed)  # noqa: S311 - reproducible on purpose
+    main = container_key(UID, loop.pod.pod.spec.containers[0])
     for _ in range(60):
         loop.monotonic += chance.choice([0.0, 0.01, 1.0, 30.0])
+        if chance.random() < 0.1:
+            loop.backoffs.advance(main, loop.now().wall, loop.now().wall)
         before, is_work = loop.pod.state, chance.random() < 0.4
         effects = _work(chance, loop) if is_work else loop.handle(_event(chance, loop))
         yield before, is_work, effects
@@ -191,6 +206,10 @@ def test_rules_of_every_life(seed: int, loop: Loop) -> None:
         # a job never leaves a pod behind that nothing will ever sync again
         if is_work and state is PodState.SYNC and not loop.pod.finished:
             assert _is_queued(effects)
+            # a container whose back-off is over waits for nothing else, such as another container's image
+            next_try = loop.record.next_actions(loop.pod, loop.now()).next_try
+            if next_try is not None:
+                assert _seconds_until_queued(effects) <= (next_try - loop.now().wall) / SECOND
         # the end of a pod reaches a worker in the same step
         if state is not before:
             assert _is_queued(effects)
@@ -342,9 +361,11 @@ def test_a_success_and_news_of_the_cloud_begin_anew(ending: Loop) -> None:
 
 
 def test_a_runtime_that_never_does_as_told_is_not_asked_without_end(loop: Loop) -> None:
-    effects = [loop.work(PodFacts(REF)) for _ in range(machine.MAX_IMMEDIATE_SYNCS + 1)]
-    assert effects[:-1] == [[machine.Enqueue(Queue.ADDITION)]] * machine.MAX_IMMEDIATE_SYNCS
-    assert effects[-1] == [machine.EnqueueAfter(1.0)]
+    for _ in range(2):
+        effects = [loop.work(PodFacts(REF)) for _ in range(machine.MAX_IMMEDIATE_SYNCS + 1)]
+        assert effects[:-1] == [[machine.Enqueue(Queue.ADDITION)]] * machine.MAX_IMMEDIATE_SYNCS
+        assert effects[-1] == [machine.EnqueueAfter(1.0)]
+        loop.work(facts())  # it has done as told, once
 
 
 def test_a_pod_that_is_deleted_and_not_stored_keeps_its_record(loop: Loop) -> None:

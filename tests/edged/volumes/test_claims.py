@@ -153,6 +153,8 @@ def test_the_cloud_is_asked_once_and_the_volume_is_named(tmp_path: Path) -> None
     assert [(kind, source) for kind, _, source in mounts.mounted] == [("bind", directory)]
     volumes.remove(PodUid(UID))
     assert mounts.mounted == []
+    volumes.prepare(claiming_pod(), cloud, Nanoseconds(0))
+    assert cloud.asked == 2, "a static pod that comes again has the same uid, and perhaps another volume"
 
 
 @needs_mounts

@@ -202,8 +202,11 @@ def test_a_removal_that_failed_halfway_goes_on(node: Node) -> None:
     with pytest.raises(PluginError, match=r"NodeUnstageVolume failed: disk-1 \(busy; INTERNAL\)"):
         node.mounter.tear_down(PodUid("u1"))
     assert node.mounter.in_use() != ()
+    node.publish("u2")
+    assert node.driver.made()[-2:] == ["NodeStageVolume", "NodePublishVolume"], "it may have been unstaged"
     node.agent()
-    node.mounter.tear_down(PodUid("u1"))
+    for uid in ("u1", "u2"):
+        node.mounter.tear_down(PodUid(uid))
     assert (node.driver.staged, node.mounter.in_use()) == ({}, ())
 
 

@@ -51,6 +51,11 @@ def test_a_process_that_registers_again_and_again_is_sent_each_object_once(core:
     for _ in range(3):
         registers(core)
     assert core.down() == []
+    core.server.remove("pods", "web")
+    core.bee.settle()
+    assert core.down()[-1] == "delete node/n1/default/pod/web"
+    registers(core)
+    assert core.down() == [], "the deletion is under way"
 
 
 def test_a_process_over_another_connection_is_sent_all_again(core: ClusterController) -> None:
