@@ -44,6 +44,7 @@ def _no_special_address(value: Any, path: str, found: Causes) -> None:
     if len(found) > before:
         return
     ip = ip_address(value)
+    ip = getattr(ip, "ipv4_mapped", None) or ip
     for is_special, why in (
         (ip.is_unspecified, f"may not be unspecified ({value})"),
         (ip.is_loopback, "may not be in the loopback range (127.0.0.0/8, ::1/128)"),

@@ -1,7 +1,8 @@
 """Adoption and release: which objects a controller has, by its selector and their owner references.
 
 After Kubernetes' controller reference manager: what matches and has no controller is adopted, what a controller has and
-no longer matches is released. A controller that is being deleted adopts nothing.
+no longer matches is released. A controller that is being deleted adopts nothing. Mirror pods are never a controller's:
+nodes make them, with labels of their choice.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import NamedTuple
 from modules.apimachinery.kinds import JsonObject, is_being_deleted, uid_of, version_of
 from modules.apimachinery.workload_selectors import matcher_of
 from modules.cloud.controllers.plan import PlannedWrite, patch
-from modules.cloud.controllers.pods import has_ended, owner_reference
+from modules.cloud.controllers.pods import has_ended, is_mirror, owner_reference
 from modules.cloud.controllers.view import View
 
 
@@ -28,8 +29,8 @@ def claimed(view: View, owner: JsonObject, kind: str) -> ClaimedObjects:
     """Return the objects of a kind that a controller has, and the writes by which it gets others or lets some go."""
     matches = matcher_of((owner.get("spec") or {}).get("selector"))
     owned, writes = [], []
-    for obj in view.owned_by(uid_of(owner), kind):
-        if matches(_labels(obj)):
+    for obj in view.owned_by(owner, kind):
+        if matches(_labels(obj)) and not is_mirror(obj):
             owned.append(obj)
         elif not is_being_deleted(obj) and not is_being_deleted(owner):
             writes.append(_released(obj, owner))
@@ -40,7 +41,7 @@ def claimed(view: View, owner: JsonObject, kind: str) -> ClaimedObjects:
 
 
 def _may_be_adopted(obj: JsonObject) -> bool:
-    return not is_being_deleted(obj) and not (obj["kind"] == "Pod" and has_ended(obj))
+    return not is_being_deleted(obj) and not (obj["kind"] == "Pod" and (has_ended(obj) or is_mirror(obj)))
 
 
 def _labels(obj: JsonObject) -> dict[str, str]:

@@ -45,7 +45,7 @@ class _Pass:
         self._cron_job = cron_job
         self._spec: JsonObject = cron_job["spec"]
         self._now = now
-        self._jobs = view.owned_by(uid_of(cron_job), "Job")
+        self._jobs = view.owned_by(cron_job, "Job")
         self._status: JsonObject = dict(cron_job.get("status") or {})
         self._events: list[EventNote] = []
         self._writes: list[PlannedWrite] = []

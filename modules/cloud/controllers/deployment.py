@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of, uid_of
+from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of
 from modules.cloud.controllers import conditions
 from modules.cloud.controllers.claims import claimed
 from modules.cloud.controllers.deployment_sets import (
@@ -298,7 +298,7 @@ class _Pass:
             self._resize(self._sets.new, self._replicas)
 
     def _has_pods(self, replica_set: JsonObject) -> bool:
-        return any(not has_ended(pod) for pod in self._view.owned_by(uid_of(replica_set), "Pod"))
+        return any(not has_ended(pod) for pod in self._view.owned_by(replica_set, "Pod"))
 
     def _clean_up(self) -> None:
         """Delete the oldest ReplicaSets beyond revisionHistoryLimit; never one with pods."""

@@ -10,7 +10,7 @@ from modules.apimachinery.times import format_rfc3339, parse_rfc3339
 from modules.cloud.apiserver.disruption_budgets import SYNC_FAILED, covers, with_condition, with_disruption_allowed
 from modules.cloud.controllers.deployment_sets import scaled_value
 from modules.cloud.controllers.plan import NOTHING, WARNING, EventNote, ReconcilePlan, update_status
-from modules.cloud.controllers.pods import is_ready
+from modules.cloud.controllers.pods import is_mirror, is_ready
 from modules.cloud.controllers.replica_set import is_unreachable
 from modules.cloud.controllers.view import View, controller_of, node_of
 
@@ -25,11 +25,13 @@ class _NoScaleError(Exception):
 
 
 def reconcile(view: View, key: ObjectKey, now: float) -> ReconcilePlan:
-    """Return the status of a budget. A pod counts as healthy if it is ready, and its node answers."""
+    """Return the status of a budget. A pod counts as healthy if it is ready, and its node answers. Mirror pods do not
+    count: a node could free the pods of others, or hold them, by their labels.
+    """
     budget = view.find(key)
     if budget is None or is_being_deleted(budget):
         return NOTHING
-    pods = [pod for pod in view.in_namespace("Pod", key.namespace) if covers(budget, pod)]
+    pods = [pod for pod in view.in_namespace("Pod", key.namespace) if covers(budget, pod) and not is_mirror(pod)]
     old = budget.get("status") or {}
     moment = format_rfc3339(now)
     try:

@@ -14,6 +14,7 @@ from modules.apimachinery.conversion import convert, without_null_members
 from modules.apimachinery.generated_names import ALPHABET
 from modules.apimachinery.kinds import JsonObject, is_being_deleted, metadata_of, uid_of
 from modules.apimachinery.times import parse_rfc3339
+from modules.apimachinery.validation.pods import MIRROR
 from modules.cloud.apiserver.pod_defaults import complete_pod_spec
 
 _ENDED: Final = ("Succeeded", "Failed")
@@ -30,6 +31,11 @@ def phase_of(pod: JsonObject) -> str:
 def has_ended(pod: JsonObject) -> bool:
     """Return whether all containers of a pod have ended for good."""
     return phase_of(pod) in _ENDED
+
+
+def is_mirror(pod: JsonObject) -> bool:
+    """Return whether a node has made a pod for one of its static pods."""
+    return MIRROR in (metadata_of(pod).get("annotations") or {})
 
 
 def is_active(pod: JsonObject) -> bool:

@@ -173,8 +173,9 @@ def is_unreachable(view: View, node: str) -> bool:
 def _family(view: View, replica_set: JsonObject) -> list[JsonObject]:
     """Return the pods of all ReplicaSets that have the owner of this one."""
     owner = controller_of(replica_set)
-    siblings = view.owned_by(str(owner["uid"]), "ReplicaSet") if owner else [replica_set]
-    return [pod for each in siblings for pod in view.owned_by(uid_of(each), "Pod")]
+    namespace = replica_set["metadata"]["namespace"]
+    siblings = view.of_owner(str(owner["uid"]), namespace, "ReplicaSet") if owner else [replica_set]
+    return [pod for each in siblings for pod in view.owned_by(each, "Pod")]
 
 
 def _magnitude(seconds: float) -> int:

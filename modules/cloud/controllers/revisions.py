@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from modules.apimachinery.conversion import without_null_members
-from modules.apimachinery.kinds import JsonObject, ObjectKey, uid_of
+from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.cloud.controllers.plan import PlannedWrite, create, delete, patch
 from modules.cloud.controllers.pods import owner_reference, template_hash, with_same_template
 from modules.cloud.controllers.view import View, is_controlled_by
@@ -53,7 +53,7 @@ def is_of(pod: JsonObject, revision: JsonObject | None) -> bool:
 
 def revisions_of(view: View, workload: JsonObject) -> Revisions:
     """Return the revisions of a workload, and the writes that bring them up to date."""
-    found = sorted(view.owned_by(uid_of(workload), _KIND), key=_order)
+    found = sorted(view.owned_by(workload, _KIND), key=_order)
     template = workload["spec"].get("template") or {}
     present = with_same_template([(one, _template_of(one)) for one in reversed(found)], template)
     old = [one for one in found if one is not present]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ipaddress import ip_address
 from typing import Final
 
-from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, uid_of
+from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted
 from modules.cloud.controllers.endpoint_slices import (
     CONTROLLER,
     MANAGED_BY,
@@ -47,9 +47,7 @@ def reconcile(view: View, key: ObjectKey, _now: float) -> ReconcilePlan:
     found = backends(view, service)
     families = tuple(spec.get("ipFamilies") or ("IPv4",))
     owner = SliceOwner(service, _labels(service))
-    slices = slice_writes(
-        owner, view.owned_by(uid_of(service), "EndpointSlice"), _groups(found, service, families), families
-    )
+    slices = slice_writes(owner, view.owned_by(service, "EndpointSlice"), _groups(found, service, families), families)
     return ReconcilePlan((*slices, *_endpoints(service, endpoints, found, families[0])))
 
 
@@ -140,7 +138,7 @@ def _mirrored(view: View, service: JsonObject, endpoints: JsonObject | None) -> 
         return ()  # the garbage collector deletes the slices
     metadata = endpoints["metadata"]
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
-    existing = view.owned_by(uid_of(endpoints), "EndpointSlice")
+    existing = view.owned_by(endpoints, "EndpointSlice")
     if labels.get(_SKIP_MIRROR) == "true" or _LEADER in annotations:
         return tuple(map(delete, existing))
     groups: dict[Group, list[JsonObject]] = {}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from ipaddress import ip_address
 from typing import Final, NamedTuple
 
+from modules.apimachinery.endpoint_addresses import endpoint_address
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, uid_of
 from modules.cloud.controllers.pods import has_ended, is_ready
 from modules.cloud.controllers.view import View, node_of
@@ -92,11 +92,7 @@ def _backend(view: View, service: JsonObject, pod: JsonObject) -> Backend | None
 def _addresses(pod: JsonObject) -> Iterator[str]:
     status = pod.get("status") or {}
     given = status.get("podIPs") or ([{"ip": status["podIP"]}] if status.get("podIP") else ())
-    for each in given:
-        try:
-            yield str(ip_address(str(each.get("ip"))))
-        except (ValueError, AttributeError):
-            continue  # a node writes it
+    yield from (address for each in given if (address := endpoint_address(each.get("ip"))))
 
 
 def _ports(service: JsonObject, pod: JsonObject) -> Ports:

@@ -89,10 +89,16 @@ class View:
         """Return the objects of a kind in a namespace, in no order."""
         return [self._objects[key] for key in self._by_namespace.get((kind, namespace), ())]
 
-    def owned_by(self, uid: str, kind: str) -> list[JsonObject]:
-        """Return the objects of a kind whose controller has a uid, by name."""
-        keys = sorted(key for key in self._by_owner.get(uid, ()) if key.kind == kind)
-        return [self._objects[key] for key in keys]
+    def owned_by(self, owner: JsonObject, kind: str) -> list[JsonObject]:
+        """Return the objects of a kind whose controller an object of their namespace is, by name."""
+        return self.of_owner(uid_of(owner), owner["metadata"]["namespace"], kind)
+
+    def of_owner(self, uid: str, namespace: str, kind: str) -> list[JsonObject]:
+        """Return the objects of a kind and namespace whose controller has a uid, by name. Whoever may write in another
+        namespace may name the uid there, and adds nothing here.
+        """
+        owned = self._by_owner.get(uid, ())
+        return [self._objects[key] for key in sorted(owned) if key.kind == kind and key.namespace == namespace]
 
     def without_controller(self, kind: str, namespace: str) -> list[JsonObject]:
         """Return the objects of a kind in a namespace that have no controller, by name."""

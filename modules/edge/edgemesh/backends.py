@@ -1,10 +1,10 @@
 """The endpoints of a Service, from the cloud's slices and from the node's own pods. Pure."""
 
-import ipaddress
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from edged.api import Container, Pod
+from modules.apimachinery.endpoint_addresses import endpoint_address
 from modules.edge.edgemesh.objects import EndpointPort, Endpoints, EndpointSlice, Service, ServicePort, SliceEndpoint
 
 MOST_BACKENDS: Final = 10_000
@@ -68,7 +68,7 @@ def backends_of_slices(slices: Iterable[EndpointSlice]) -> Iterator[MeshBackend]
             continue
         ports = _ports(each.ports)
         for endpoint in each.endpoints:
-            address = canonical(endpoint.addresses[0]) if endpoint.addresses else ""
+            address = endpoint_address(endpoint.addresses[0]) if endpoint.addresses else ""
             if address and (":" in address) == (each.address_type == "IPv6"):
                 yield _of_slice(endpoint, address, ports)
 
@@ -97,7 +97,7 @@ def backends_of_endpoints(endpoints: Endpoints) -> Iterator[MeshBackend]:
         ports = _ports(subset.ports)
         for addresses, ready in ((subset.addresses, True), (subset.not_ready_addresses, False)):
             for each in addresses:
-                if address := canonical(each.ip):
+                if address := endpoint_address(each.ip):
                     pod = each.target_ref.name if each.target_ref is not None else ""
                     node = each.node_name or ""
                     yield MeshBackend(
@@ -123,7 +123,7 @@ def backends_of_pods(service: Service, pods: Iterable[Pod], *, node: str, zone: 
         ports = ports_of_pod(service, pod)
         hostname = pod.spec.hostname if pod.spec.hostname and pod.spec.subdomain == service.metadata.name else ""
         for text in addresses_of_pod(pod):
-            if address := canonical(text):
+            if address := endpoint_address(text):
                 yield MeshBackend(
                     address, ports, node, hostname, ready, serving, terminating, zone, pod=pod.metadata.name
                 )
@@ -134,7 +134,7 @@ def backends_of_other_nodes(service: Service, pods: Iterable[Pod], node: str) ->
     on its network or have a port of it.
     """
     for pod in pods:
-        address = canonical(pod.status.host_ip)
+        address = endpoint_address(pod.status.host_ip)
         if pod.spec.node_name == node or not address or pod.status.phase in _ENDED:
             continue
         bound = {
@@ -178,19 +178,6 @@ def ports_of_pod(service: Service, pod: Pod) -> tuple[BackendPort, ...]:
 def addresses_of_pod(pod: Pod) -> Sequence[str]:
     """Return the addresses of a pod: the node's, if it is on the node's network."""
     return [each.ip for each in pod.status.pod_ips] or ([pod.status.pod_ip] if pod.status.pod_ip else [])
-
-
-def canonical(text: str) -> str:
-    """Return an address in the canonical form; empty for a text that is none, and for one that is no pod's (loopback,
-    link-local, multicast, unspecified), which the API server refuses too.
-    """
-    try:
-        address = ipaddress.ip_address(text)
-    except ValueError:
-        return ""
-    if address.is_loopback or address.is_link_local or address.is_multicast or address.is_unspecified:
-        return ""
-    return str(address) if "%" not in text else ""
 
 
 def _target(port: ServicePort, pod: Pod) -> int:

@@ -9,6 +9,7 @@ import msgspec
 
 from beehive.decoding import msgpack_decoder
 from edged.api import Pod
+from modules.apimachinery.endpoint_addresses import endpoint_address
 from modules.edge.edgemesh.backends import (
     MOST_BACKENDS,
     MeshBackend,
@@ -17,7 +18,6 @@ from modules.edge.edgemesh.backends import (
     backends_of_other_nodes,
     backends_of_pods,
     backends_of_slices,
-    canonical,
     selects,
 )
 from modules.edge.edgemesh.objects import Endpoints, EndpointSlice, Service, ServiceKey
@@ -209,7 +209,7 @@ def own_addresses(pods: Iterable[Pod]) -> frozenset[str]:
         for pod in pods
         if not pod.spec.host_network
         for text in addresses_of_pod(pod)
-        if (address := canonical(text))
+        if (address := endpoint_address(text))
     )
 
 

@@ -6,7 +6,8 @@ The kernel's rules and the proxy's listeners are made from them, so that both do
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from modules.edge.edgemesh.backends import MeshBackend, canonical
+from modules.apimachinery.endpoint_addresses import endpoint_address
+from modules.edge.edgemesh.backends import MeshBackend
 from modules.edge.edgemesh.objects import PROXY_NAME_LABELS, Service, ServicePort
 from modules.edge.edgemesh.selection import LOCAL, EndpointSelection, EndpointSelector
 
@@ -73,7 +74,7 @@ def port_tables(service: Service, backends: Sequence[MeshBackend], selector: End
     spec = service.spec
     clusters = cluster_ips(service)
     given = (*spec.external_ips[:_MOST_ADDRESSES], *(each.ip for each in service.status.load_balancer.ingress))
-    external = [found for text in given[: 2 * _MOST_ADDRESSES] if (found := canonical(text))]
+    external = [found for text in given[: 2 * _MOST_ADDRESSES] if (found := endpoint_address(text))]
     for version in (False, True):
         addresses = tuple(each for each in clusters if (":" in each) == version)
         if not addresses:
@@ -101,7 +102,7 @@ def cluster_ips(service: Service) -> tuple[str, ...]:
         return ()
     found: dict[bool, str] = {}
     for text in spec.cluster_ips[:2] or (spec.cluster_ip,):
-        if address := canonical(text):
+        if address := endpoint_address(text):
             found.setdefault(":" in address, address)
     return tuple(found.values())
 

@@ -178,9 +178,9 @@ class GarbageCollector:
         """Return the objects that have a reference to an owner."""
         return self._owners.dependents_of(uid)
 
-    def is_blocked(self, uid: str) -> bool:
-        """Return whether an owner has a dependent that keeps it."""
-        return self._owners.is_blocked(uid)
+    def is_blocked(self, uid: str, namespace: str) -> bool:
+        """Return whether an owner, in a namespace or "" for none, has a dependent that keeps it."""
+        return self._owners.is_blocked(uid, namespace)
 
     def is_gone(self, uid: str) -> bool:
         """Return whether an object is known to have been deleted, whatever its kind was."""

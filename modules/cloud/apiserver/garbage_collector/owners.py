@@ -1,12 +1,13 @@
 """Owner references, and an index of the objects that have them."""
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey
 
+_Place = TypeVar("_Place")
 _IGNORED: Final = "Event"
 """The kind that is never collected."""
 
@@ -58,15 +59,18 @@ class OwnerIndex:
 
     def __init__(self) -> None:
         self._dependents: dict[str, dict[ObjectKey, None]] = {}
-        self._blocking: dict[str, dict[ObjectKey, None]] = {}
+        self._blocking: dict[tuple[str, str], dict[ObjectKey, None]] = {}
+        """The dependents that keep an owner, by its uid and their namespace; under the namespace "" all of them."""
 
     def dependents_of(self, uid: str) -> Mapping[ObjectKey, None]:
         """Return the objects that have a reference to an owner."""
         return self._dependents.get(uid, {})
 
-    def is_blocked(self, uid: str) -> bool:
-        """Return whether an owner has a dependent that keeps it."""
-        return uid in self._blocking
+    def is_blocked(self, uid: str, namespace: str) -> bool:
+        """Return whether an owner, in a namespace or "" for none, has a dependent that keeps it. One of another
+        namespace keeps it not, whatever it says.
+        """
+        return (uid, namespace) in self._blocking
 
     def change(self, key: ObjectKey, old: JsonObject | None, new: JsonObject | None) -> None:
         """Take over a change of an object; None: it is not there."""
@@ -74,16 +78,17 @@ class OwnerIndex:
             return
         for reference in references_of(old):
             _discard(self._dependents, reference.uid, key)
-            _discard(self._blocking, reference.uid, key)
+            for namespace in {key.namespace, ""}:
+                _discard(self._blocking, (reference.uid, namespace), key)
         for reference in references_of(new):
             self._dependents.setdefault(reference.uid, {})[key] = None
-            if reference.blocks:
-                self._blocking.setdefault(reference.uid, {})[key] = None
+            for namespace in {key.namespace, ""} if reference.blocks else ():
+                self._blocking.setdefault((reference.uid, namespace), {})[key] = None
 
 
-def _discard(index: dict[str, dict[ObjectKey, None]], uid: str, key: ObjectKey) -> None:
-    keys = index.get(uid)
+def _discard(index: dict[_Place, dict[ObjectKey, None]], place: _Place, key: ObjectKey) -> None:
+    keys = index.get(place)
     if keys is not None:
         keys.pop(key, None)
         if not keys:
-            del index[uid]
+            del index[place]

@@ -65,8 +65,8 @@ class OwnerGraph(Protocol):
     def dependents_of(self, uid: str) -> Mapping[ObjectKey, None]:
         """Return the objects that have a reference to an owner."""
 
-    def is_blocked(self, uid: str) -> bool:
-        """Return whether an owner has a dependent that keeps it."""
+    def is_blocked(self, uid: str, namespace: str) -> bool:
+        """Return whether an owner, in a namespace or "" for none, has a dependent that keeps it."""
 
     def is_gone(self, uid: str) -> bool:
         """Return whether an object is known to have been deleted, whatever its kind was."""
@@ -81,19 +81,19 @@ def plan(graph: OwnerGraph, key: ObjectKey) -> list[Action]:
     if obj is None:
         return []
     if is_being_deleted(obj):
-        return _plan_of_deleted(graph, obj)
+        return _plan_of_deleted(graph, key, obj)
     references = references_of(obj)
     return _plan_of_dependent(graph, key, obj, references) if references else []
 
 
-def _plan_of_deleted(graph: OwnerGraph, obj: JsonObject) -> list[Action]:
+def _plan_of_deleted(graph: OwnerGraph, key: ObjectKey, obj: JsonObject) -> list[Action]:
     """Let the dependents go, or wait for them."""
     uid, present = uid_of(obj), finalizers_of(obj)
     if FINALIZER_OF[ORPHAN] in present:
         orphans = list(islice(graph.dependents_of(uid), MOST))
-        freed = [NewState(without_owners(found, [uid])) for key in orphans if (found := graph.find(key)) is not None]
+        freed = [NewState(without_owners(found, [uid])) for each in orphans if (found := graph.find(each)) is not None]
         return [*freed, *([NewState(without_finalizer(obj, FINALIZER_OF[ORPHAN]))] if len(orphans) < MOST else [])]
-    if FINALIZER_OF[FOREGROUND] in present and not graph.is_blocked(uid):
+    if FINALIZER_OF[FOREGROUND] in present and not graph.is_blocked(uid, key.namespace):
         return [NewState(without_finalizer(obj, FINALIZER_OF[FOREGROUND]))]
     return []
 

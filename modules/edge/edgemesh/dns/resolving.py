@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from edged.api import Pod
-from modules.edge.edgemesh.backends import MeshBackend, addresses_of_pod, canonical
+from modules.apimachinery.endpoint_addresses import endpoint_address
+from modules.edge.edgemesh.backends import MeshBackend, addresses_of_pod
 from modules.edge.edgemesh.dns.upstream import UpstreamResolver
 from modules.edge.edgemesh.dns.wire import (
     CLASS_IN,
@@ -58,7 +59,7 @@ class DnsNames:
             (pod.metadata.namespace, address)
             for pod in pods
             for text in addresses_of_pod(pod)
-            if (address := canonical(text))
+            if (address := endpoint_address(text))
         )
         with self._lock:
             self._zone.set_pods(found)

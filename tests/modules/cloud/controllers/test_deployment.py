@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted
+from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of
 from modules.apimachinery.times import format_rfc3339
 from modules.cloud.apiserver import api_calls, pod_defaults
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.controllers.deployment_sets import REVISION, proportional_sizes, revision_of
-from modules.cloud.controllers.pods import is_active, is_ready
+from modules.cloud.controllers.pods import is_active, is_ready, owner_reference
 from modules.cloud.controllers.replica_set import to_delete
-from modules.cloud.controllers.view import View, node_of
+from modules.cloud.controllers.view import View, controller_of, node_of
 from tests.modules.cloud.controllers.site import Site, image_of, new_image, workload
 
 
@@ -560,3 +560,46 @@ def test_pods_are_deleted_in_the_order_of_kubernetes(goes: dict[str, Any], stays
         view.put(pod)
     assert to_delete(view, replica_set, [first, second], NOW) == [first, second]
     assert to_delete(view, replica_set, [second, first], NOW) == [first, second]
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet"])
+def test_a_node_takes_no_place_of_a_pod_by_mirror_pods(kind: str) -> None:
+    """They have the labels and the cost that a node chooses, and are ready at once."""
+    site = Site()
+    site.apply(workload(kind, **({} if kind == "DaemonSet" else {"replicas": 3})))
+    site.run_for(30)
+    before = site.pods()
+    annotations = {"kubernetes.io/config.mirror": "x", "controller.kubernetes.io/pod-deletion-cost": "2147483647"}
+    for number in range(4):
+        metadata = {"name": f"static-{number}", "namespace": "default", "annotations": annotations}
+        made = site.cluster.create(
+            {"kind": "Pod", "apiVersion": "v1", "metadata": {**metadata, "labels": before[0]["metadata"]["labels"]},
+             "spec": {"nodeName": "n1", "containers": [{"name": "main", "image": "app:1"}]}}
+        )  # fmt: skip
+        site.report(made, "Running", ready=True)
+    site.run_for(60)
+    site.engine.look_at_all()
+    site.run_for(60)
+    owned = [pod for pod in site.pods() if controller_of(pod)]
+    assert list(map(key_of, owned)) == list(map(key_of, before))
+    assert len(site.pods()) == len(before) + 4
+
+
+def test_pods_of_another_namespace_are_no_replicas_whatever_they_say() -> None:
+    """Whoever may write there could take the place of pods here, by the uid of their ReplicaSet."""
+    site = Site()
+    rolled_out(site, 3)
+    (replica_set,), before = site.all("ReplicaSet"), site.pods()
+    site.cluster.create({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "other"}})
+    for number in range(3):
+        metadata = {"name": f"p{number}", "namespace": "other", "labels": before[0]["metadata"]["labels"]}
+        site.cluster.create(
+            {"kind": "Pod", "apiVersion": "v1",
+             "metadata": {**metadata, "ownerReferences": [owner_reference(replica_set)]},
+             "spec": {"containers": [{"name": "main", "image": "app:1"}]}}
+        )  # fmt: skip
+    site.settle()
+    site.engine.look_at_all()
+    site.run_for(60)
+    assert [key_of(pod) for pod in site.pods() if key_of(pod).namespace == "default"] == list(map(key_of, before))
+    assert site.get("ReplicaSet", replica_set["metadata"]["name"])["status"]["replicas"] == 3

@@ -169,3 +169,19 @@ def test_scaling_changes_the_budget_and_a_settled_one_is_not_written() -> None:
     site.restart()
     site.run_for(10)
     assert site.writes == []
+
+
+@pytest.mark.parametrize("spec", [{"minAvailable": 3}, {"maxUnavailable": 0}])
+def test_mirror_pods_do_not_count(spec: JsonObject) -> None:
+    """Or a node could let the pods of others be evicted, or keep them, by a static pod with their labels."""
+    site = running(**spec)
+    before = counts(site)
+    annotations = {"kubernetes.io/config.mirror": "x"}
+    made = site.cluster.create(
+        {"kind": "Pod", "apiVersion": "v1",
+         "metadata": {"name": "static", "namespace": "default", "labels": {"app": "web"}, "annotations": annotations},
+         "spec": {"nodeName": "n1", "containers": [{"name": "main", "image": "app:1"}]}}
+    )  # fmt: skip
+    site.report(made, "Running", ready=True)
+    site.run_for(10)
+    assert counts(site) == before

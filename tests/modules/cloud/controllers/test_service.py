@@ -275,3 +275,15 @@ def test_the_controllers_are_killed_while_pods_come_and_go(seed: int) -> None:
     left = {each["status"]["podIP"] for each in site.pods()}
     assert set(shown(site)) == left
     assert sum(len(each["endpoints"]) for each in slices(site)) == len(left), "none is in two slices"
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "169.254.169.254", "0.0.0.0", "x"])  # noqa: S104 - refused
+def test_an_address_that_no_pod_has_is_left_out_and_the_others_are_shown(address: str) -> None:
+    """A node could otherwise hold back the endpoints of a Service's other pods, as the slice is refused."""
+    site = Site()
+    site.apply(service())
+    made = run(site, 1)
+    site.report(made, "Running", ready=True, podIP=address, podIPs=[{"ip": address}])
+    run(site, 2)
+    site.run_for(5)
+    assert list(shown(site)) == ["10.1.0.3"]

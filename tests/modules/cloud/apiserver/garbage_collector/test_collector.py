@@ -167,6 +167,19 @@ def test_an_owner_in_another_namespace_counts_as_absent(world: World) -> None:
     assert event["involvedObject"]["name"] == "child"
 
 
+def test_a_dependent_in_another_namespace_keeps_no_owner(world: World) -> None:
+    """Whoever may write in another namespace could hold an object here for ever."""
+    world("create", "namespaces", body={"metadata": {"name": "there"}}, namespace="")
+    owner = world.make("owner")
+    world.make("hold", owner, blocks=True, namespace="there", metadata={"finalizers": [FINALIZER]})
+    delete(world, "owner", "Foreground")
+    assert world.names() == ["hold"]
+    volume = world.make("volume", plural="persistentvolumes", namespace="", body={"spec": _VOLUME})
+    world.make("child", volume, blocks=True, metadata={"finalizers": [FINALIZER]})
+    world("delete", "persistentvolumes", "volume", namespace="", options={"propagationPolicy": "Foreground"})
+    assert world.names() == ["child", "hold", "volume"]
+
+
 def test_a_cluster_scoped_owner_is_found_from_every_namespace(world: World) -> None:
     owner = world.make("volume", plural="persistentvolumes", namespace="", body={"spec": _VOLUME})
     world.make("child", owner)
