@@ -102,6 +102,18 @@ def _decode(frame: bytes | str) -> Message:
     return Message(envelope.header, envelope.route, envelope.content)
 
 
+def decode_head(frame: bytes) -> Message:
+    """Return the message in a frame without its content, of which nothing is read: for frames that are too long.
+
+    Raises:
+        FrameError: header and route do not come first, as Go's encoder writes them, or are none.
+    """
+    head, member, _ = frame[:_LONGEST_HEAD].partition(b'"content"')
+    if not member:
+        raise FrameError("too large", f"{len(frame)} bytes without a head", _TOO_LARGE)
+    return decode(head.rstrip().removesuffix(b",") + b"}")
+
+
 def encode(message: Message) -> bytes:
     """Encode a message as a frame: UTF-8 JSON with the keys in Go's order, without the empty fields that Go omits.
 

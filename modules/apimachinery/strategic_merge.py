@@ -22,6 +22,7 @@ from modules.apimachinery.conversion import copied
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.merge_schema import PLAIN, MergeField, MergeSchema
 
+_SCALARS = (str, int, float)
 _PATCH = "$patch"
 _RETAIN_KEYS = "$retainKeys"
 _ORDER = "$setElementOrder/"
@@ -41,10 +42,14 @@ def merge_strategic(original: JsonObject, patch: JsonObject, schema: MergeSchema
         return {}
     if directive not in (None, "merge"):
         raise BadRequestError(f"unknown patch directive {directive!r}: replace, delete or merge is wanted")
-    result = _retained(original, patch)
-    for name in dict.fromkeys(_field_named_by(key) for key in patch):
-        if name:
-            _merge_field(result, patch, name, schema.fields.get(name, PLAIN))
+    result, fields = _retained(original, patch), schema.fields
+    done: set[str] = set()
+    for key, value in patch.items():
+        if isinstance(value, _SCALARS) and not key.startswith("$") and key not in fields:
+            result[key] = value
+        elif (name := _field_named_by(key)) and name not in done:
+            done.add(name)
+            _merge_field(result, patch, name, fields.get(name, PLAIN))
     return result
 
 

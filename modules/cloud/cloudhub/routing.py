@@ -108,12 +108,12 @@ def destination_of(message: Message) -> Destination:
     route = message.route
     if route.operation == Operation.KEEPALIVE:
         return Destination.KEEPALIVE
+    if route.group == Group.USER and (route.operation == Operation.UPLOAD or _is_failed_call(message)):
+        return Destination.ROUTER  # first: nobody else may read an upload, whose values are not counted
     if _VOLUME.match(route.resource):
         return Destination.WAITER
     if route.operation in _BY_OPERATION:
         return _BY_OPERATION[route.operation]
-    if route.group == Group.USER and (route.operation == Operation.UPLOAD or _is_failed_call(message)):
-        return Destination.ROUTER
     if route.resource == CA_RESOURCE:
         return Destination.CA
     destination = _BY_SOURCE.get(route.source, Destination.OBJECTS)

@@ -8,7 +8,7 @@ from beehive.decoding import decode_json
 from beehive.message import Message
 from beehive.whole_numbers import whole_number
 from modules.apimachinery.kinds import JsonObject
-from modules.apimachinery.limits import REQUEST_BYTES, VALUES, is_too_large
+from modules.apimachinery.limits import NODE_LIMIT, NODE_VALUES, is_too_large
 
 VALUE_CHARACTERS: Final = 64 * 1024
 """Most characters of one value."""
@@ -109,8 +109,8 @@ def read_state(message: Message) -> Report:
 
 def _content(message: Message) -> JsonObject:
     try:
-        if is_too_large(message.content_raw()):
-            raise ReportError(413, f"a report has at most {REQUEST_BYTES} bytes and {VALUES} values")
+        if is_too_large(message.content_raw(), NODE_VALUES):
+            raise ReportError(413, NODE_LIMIT)
         content = decode_json(message.content_raw(), Any)
         if isinstance(content, str):
             content = decode_json(content.encode(), Any)

@@ -17,7 +17,7 @@ from beehive.names import Group, ModuleName, Operation
 from beehive.resource import Resource, Side
 from metamanager.application import Application, PatchInfo, Progress, StatusError, Verb, target_of
 from modules.apimachinery.api_errors import TooLargeError
-from modules.apimachinery.limits import is_too_large
+from modules.apimachinery.limits import NODE_LIMIT, NODE_VALUES, is_too_large
 from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb as Command
 from modules.cloud.client.calls import DOCUMENT, MOST_WATCHES, UNWATCH, ApiCall, ApiResult
@@ -78,7 +78,8 @@ class DynamicController(Module):
     def _take_watches(self, message: Message, node: str) -> None:
         """Replace the watches of a node by those in its message, and answers with the failed ones."""
         try:
-            watches = {} if is_too_large(message.content_raw()) else message.content_as(dict[str, Application])
+            is_large = is_too_large(message.content_raw(), NODE_VALUES)
+            watches = {} if is_large else message.content_as(dict[str, Application])
         except ContentError as error:
             _log.warning("the watches of node %s cannot be read: %s", node, error)
             watches = {}
@@ -127,14 +128,14 @@ def call_of(app: Application) -> ApiCall | str:
         return f"the key {app.key[:200]!r} is none"
     if app.verb not in list(Verb):
         return f"{app.verb[:40]!r} is not served by this cloud"
-    if any(part is not None and is_too_large(part) for part in (app.option, app.req_body)):
-        return TooLargeError().message
+    if any(part is not None and is_too_large(part, NODE_VALUES) for part in (app.option, app.req_body)):
+        return TooLargeError(NODE_LIMIT).message
     try:
         options, body = _json(app.option), _json(app.req_body)
         patch = decode_json(app.option or b"", PatchInfo) if app.verb == Verb.PATCH else None
         if patch is not None:
-            if is_too_large(patch.data):
-                return TooLargeError().message
+            if is_too_large(patch.data, NODE_VALUES):
+                return TooLargeError(NODE_LIMIT).message
             options, body = patch.options, _json(patch.data)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return "its option or body is not the JSON that the verb wants"

@@ -3,6 +3,7 @@
 from http import HTTPStatus
 from typing import Any, ClassVar, Final
 
+from beehive.decoding import has_more_values
 from beehive.errors import BeehiveError
 from beehive.handlers import handles
 from beehive.http.forwarding import ForwardedRequest, ForwardedResponse, from_wire, to_wire
@@ -14,6 +15,7 @@ from beehive.resource import Side
 from beehive.thread_requests import ThreadRequests
 from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.kinds import ObjectKey
+from modules.apimachinery.limits import NODE_VALUES
 from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb
 from modules.cloud.client.calls import ApiCall, ApiResult
@@ -269,7 +271,8 @@ class CloudRouter(Module):
 
     def _take_answer(self, message: Message, node: str) -> None:
         try:
-            said = message.content_as(ForwardedResponse)
+            too_many = has_more_values(bytes(message.content_raw()), NODE_VALUES)
+            said = ForwardedResponse() if too_many else message.content_as(ForwardedResponse)
             answer = RestAnswer(said.status_code, said.body or b"", from_wire(said.header))
         except BeehiveError:
             answer = RestAnswer(0, b"")

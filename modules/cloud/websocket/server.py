@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import msgspec
 from websockets.frames import CloseCode
 
-from beehive.codec import decode
+from beehive.codec import decode, decode_head
 from beehive.decoding import has_more_values
 from beehive.errors import FrameError
+from beehive.message import Message
+from beehive.names import Group, Operation
 from beehive.ports import told_why
+from modules.apimachinery.limits import NODE_LIMIT, NODE_VALUES, REQUEST_BYTES
 from modules.cloud.identities.known import NOT_YET, KnownIdentities
 from modules.cloud.identities.peer import read_peer
 from modules.cloud.tls_stream import TlsStream
@@ -44,10 +47,9 @@ _log = logging.getLogger(__name__)
 _OVERDUE_PERIOD = 0.5
 """Seconds between two checks for overdue connections."""
 _BACKLOG = 1024
-_MOST_VALUES = 200_000
-"""JSON values in a message of a node; each may take a hundred bytes and a microsecond when it is decoded. Requests of
-the Kubernetes API have a lower limit of their own, uploads of applications have this one.
-"""
+_LONGEST = 2 * REQUEST_BYTES
+"""Bytes of a frame that is read: the largest request as base64, twice. Only uploads of applications may be longer."""
+_TOO_LONG = f"a message that is no upload of an application has at most {_LONGEST} bytes: send it in parts"
 _TLS = "TLS"
 _UNFINISHED = f"a large message was not complete after {FINISHING_SECONDS:g} s, and others wait for its memory"
 _BEYOND_BUDGET = "there is no memory for so large a message now: send it again later, in parts or uncompressed"
@@ -430,8 +432,7 @@ class WebsocketServer:
     def _deliver_frame(self, connection: WebsocketConnection, frame: bytes) -> None:
         """Decode a message and delivers it to cloudhub."""
         try:
-            message = decode(frame)
-            is_too_large = has_more_values(bytes(message.content_raw()), _MOST_VALUES)
+            message, why = _read(frame)
         except FrameError as error:
             self._reject(connection, frame, error.reason, str(error))
             connection.link.handled(len(frame))
@@ -440,11 +441,8 @@ class WebsocketServer:
             _log.exception("node %s: a message could not be read", connection.node)
             connection.link.close()
             return
-        why = ""
-        if is_too_large:
-            why = f"the content has more than {_MOST_VALUES} values: send less at a time"
+        if why:
             self._reject(connection, frame, "too large", why)
-            message = message.with_content(None)
         self._deliver(FrameReceived(connection.node, connection.link, message, len(frame), why))
 
     def _reject(self, connection: WebsocketConnection, frame: bytes, reason: str, why: str) -> None:
@@ -485,3 +483,23 @@ class WebsocketServer:
         self._selector.close()
         for own in (self._listening, self._waker, self._woken):
             own.close()
+
+
+def _read(frame: bytes) -> tuple[Message, str]:
+    """Return the message in a frame, and why its content is left out; "" if it is there.
+
+    Raises:
+        FrameError: there is no message in it.
+    """
+    if len(frame) > _LONGEST and not _is_upload(head := decode_head(frame)):
+        return head.with_content(None), _TOO_LONG
+    message = decode(frame)
+    if _is_upload(message):
+        return message, ""  # the router reads it, and decodes little of it
+    if len(frame) > _LONGEST or has_more_values(bytes(message.content_raw()), NODE_VALUES):
+        return message.with_content(None), NODE_LIMIT
+    return message, ""
+
+
+def _is_upload(message: Message) -> bool:
+    return (message.route.group, message.route.operation) == (Group.USER, Operation.UPLOAD)

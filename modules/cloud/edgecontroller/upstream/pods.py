@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from edged.api import DeleteOptions, PodStatus
-from modules.apimachinery.api_errors import ApiError, RefusedError
+from modules.apimachinery.api_errors import ApiError, RefusedError, TooLargeError
 from modules.apimachinery.conversion import convert
 from modules.apimachinery.graceful_deletion import is_deletion_complete
 from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named, uid_of
@@ -28,6 +28,10 @@ _ATTEMPTS = 5
 """Attempts to write a status beside others who write the pod (client-go's `DefaultRetry`). A pod that is being deleted
 would not end: its node reports the end of its containers once.
 """
+
+
+_MOST_REPORTS = 500
+"""Pods in one report: each is read and written on its own."""
 
 
 class PodStatusRequest(msgspec.Struct):
@@ -58,7 +62,10 @@ def report_status(request: UpstreamRequest) -> Steps[list[UpstreamResult]]:
     """
     content = request.plain_content()
     results: list[UpstreamResult] = []
-    for one in convert([content] if request.name else content, list[PodStatusRequest], "podstatus"):
+    reports = convert([content] if request.name else content, list[PodStatusRequest], "podstatus")
+    if len(reports) > _MOST_REPORTS:
+        raise TooLargeError(f"a node's message has the statuses of at most {_MOST_REPORTS} pods: send them in parts")
+    for one in reports:
         try:
             results += yield from _report_one(request, one)
         except ApiError as error:

@@ -11,7 +11,7 @@ from beehive.resource import NULL_NAMESPACE, Resource, Side
 from modules.apimachinery.api_errors import BadRequestError, TooLargeError
 from modules.apimachinery.conversion import validate_schema, without_null_members
 from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, key_for
-from modules.apimachinery.limits import is_too_large
+from modules.apimachinery.limits import NODE_LIMIT, NODE_VALUES, is_too_large
 from modules.cloud.client.calls import ApiCall
 from modules.cloud.edgecontroller.downstream.responses import UpstreamResponse
 from modules.cloud.edgecontroller.downstream_messages import DownstreamMessage
@@ -39,8 +39,8 @@ class UpstreamRequest(msgspec.Struct, frozen=True):
             ResourceError: the resource does not have the cloud's form.
             TooLargeError: the content is too large.
         """
-        if isinstance(message.content, msgspec.Raw) and is_too_large(message.content):
-            raise TooLargeError
+        if isinstance(message.content, msgspec.Raw) and is_too_large(message.content, NODE_VALUES):
+            raise TooLargeError(NODE_LIMIT)
         resource = Resource.parse(message.route.resource, Side.CLOUD)
         return cls(resource.node, resource.namespace, resource.name, message, manifests_loaded, now)
 

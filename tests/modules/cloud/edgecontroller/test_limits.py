@@ -20,7 +20,7 @@ from modules.cloud.edgecontroller.downstream.controller import MAX_HELD_OBJECTS,
 from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs
 from modules.cloud.edgecontroller.upstream.requests import UpstreamRequest
 from tests.modules.cloud.edgecontroller.controller import Controller
-from tests.modules.cloud.objects import configmap, node
+from tests.modules.cloud.objects import configmap, node, pod
 
 NODE = ObjectKey("Node", "", "n1")
 
@@ -59,6 +59,16 @@ def test_a_request_that_is_too_large_is_answered_so(controller: Controller, wrap
     request = controller.asks("default/nodepatch/n1", "patch", Raw(content))
     status = controller.answer_to(request).content["ErrStatus"]
     assert (status["code"], status["reason"]) == (413, "RequestEntityTooLarge")
+
+
+def test_a_report_of_more_pods_than_a_node_has_is_refused_whole(controller: Controller) -> None:
+    """Six thousand reports of one pod in a message took the controller three seconds."""
+    controller.apply(pod("web"))
+    reports = [{"Name": "web", "Status": {"phase": "Running"}}] * 501
+    request = controller.asks("default/podstatus", "update", reports)
+    assert controller.answer_to(request).content["ErrStatus"]["code"] == 413
+    controller.asks("default/podstatus", "update", reports[:500])
+    assert controller.cluster.storage.get(ObjectKey("Pod", "default", "web"))["status"]["phase"] == "Running"
 
 
 def test_many_patches_do_not_make_an_object_without_end(controller: Controller) -> None:

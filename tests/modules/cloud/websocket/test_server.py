@@ -15,15 +15,17 @@ from websockets.sync.client import ClientConnection, connect
 
 from beehive.clock import RealClock
 from beehive.codec import decode, encode
+from beehive.errors import FrameError
 from beehive.handlers import handles
 from beehive.hive import Hive
 from beehive.message import Message
 from beehive.module import Module
 from beehive.runtime import Threads
+from modules.apimachinery.limits import NODE_LIMIT, NODE_VALUES
 from modules.cloud.cloudhub.counters import CloudHubCounters
 from modules.cloud.cloudhub.dispatcher import Dispatcher
 from modules.cloud.cloudhub.module import CloudHub, CloudHubSettings
-from modules.cloud.websocket.server import WebsocketServer, WebsocketSettings
+from modules.cloud.websocket.server import _LONGEST, _TOO_LONG, WebsocketServer, WebsocketSettings, _read
 from tests.end_to_end.processes import wait_until
 
 LIMIT = 4 * 1024 * 1024
@@ -410,8 +412,47 @@ def test_a_content_of_too_many_values_is_refused(cloud: Cloud) -> None:
         answer = decode(node.recv(DEADLINE, decode=False))
         assert answer.parent_id == "1"
         assert answer.route.operation == "error"
-        assert answer.content_as(str) == "cloudhub: the content has more than 200000 values: send less at a time"
+        assert answer.content_as(str) == f"cloudhub: {NODE_LIMIT}"
         assert cloud.counters.rejected_frames["too large"] == 1
+
+
+def framed(content: bytes, group: str = "meta", operation: str = "insert") -> bytes:
+    route = f'"route":{{"source":"edged","group":"{group}","operation":"{operation}","resource":"default/pod/p"}}'
+    return b'{"header":{"msg_id":"1"},' + route.encode() + b',"content":' + content + b"}"
+
+
+@pytest.mark.parametrize(
+    ("frame", "why"),
+    [
+        (framed(b"[" + b"0," * (NODE_VALUES - 10) + b"0]"), ""),
+        (framed(b"[" + b"0," * (NODE_VALUES + 10) + b"0]"), NODE_LIMIT),
+        (framed(b'"' + b"," * (_LONGEST - 1000) + b'"'), ""),
+        (framed(b'"' + b"x" * _LONGEST + b'"'), _TOO_LONG),
+        (framed(b"[" * _LONGEST), _TOO_LONG),
+        (framed(b'"' + b"x" * _LONGEST + b'"', "user", "upload"), ""),
+        (framed(b"[" + b"0," * _LONGEST + b"0]", "user", "upload"), ""),
+        (framed(b"[" + b"0," * _LONGEST + b"0]", "user", "query"), _TOO_LONG),
+    ],
+    ids=["values", "too many", "bytes", "too long", "no JSON", "upload", "upload of values", "no upload"],
+)
+def test_of_a_frame_that_is_too_large_only_the_head_is_read(frame: bytes, why: str) -> None:
+    """So no frame costs the others more than the decoding of 6 MiB, or of an upload, whose content nobody decodes."""
+    message, told = _read(frame)
+    assert (message.id, told) == ("1", why)
+    assert (message.content is None) is bool(why)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b" " * 2 * _LONGEST,
+        framed(b'"' + b"x" * _LONGEST + b'","route":{"group":"meta"}', "user", "upload"),
+    ],
+    ids=["no head", "two routes"],
+)
+def test_a_long_frame_whose_head_is_not_first_is_no_message(frame: bytes) -> None:
+    with pytest.raises(FrameError):
+        _read(frame)
 
 
 def test_what_is_sent_to_nodes_is_sent_at_once_while_nothing_is_read(
