@@ -566,7 +566,8 @@ def test_pods_are_deleted_in_the_order_of_kubernetes(goes: dict[str, Any], stays
 def test_a_node_takes_no_place_of_a_pod_by_mirror_pods(kind: str) -> None:
     """They have the labels and the cost that a node chooses, and are ready at once."""
     site = Site()
-    site.apply(workload(kind, **({} if kind == "DaemonSet" else {"replicas": 3})))
+    spec: dict[str, Any] = {} if kind == "DaemonSet" else {"replicas": 3}
+    site.apply(workload(kind, **spec))
     site.run_for(30)
     before = site.pods()
     annotations = {"kubernetes.io/config.mirror": "x", "controller.kubernetes.io/pod-deletion-cost": "2147483647"}
