@@ -20,7 +20,7 @@ from beehive.errors import FrameError
 from beehive.message import Message
 from beehive.names import Group, Operation
 from beehive.ports import told_why
-from modules.apimachinery.limits import NODE_LIMIT, NODE_VALUES, REQUEST_BYTES
+from modules.apimachinery.limits import NODE_LIMIT, NODE_VALUES
 from modules.cloud.identities.known import NOT_YET, KnownIdentities
 from modules.cloud.identities.peer import read_peer
 from modules.cloud.tls_stream import TlsStream
@@ -47,8 +47,10 @@ _log = logging.getLogger(__name__)
 _OVERDUE_PERIOD = 0.5
 """Seconds between two checks for overdue connections."""
 _BACKLOG = 1024
-_LONGEST = 2 * REQUEST_BYTES
-"""Bytes of a frame that is read: the largest request as base64, twice. Only uploads of applications may be longer."""
+_LONGEST = 8 * 1024 * 1024
+"""Bytes of a frame that is read: the response of an application, 5 MB, takes 6.7 MB as base64. Only uploads of
+applications may be longer.
+"""
 _TOO_LONG = f"a message that is no upload of an application has at most {_LONGEST} bytes: send it in parts"
 _TLS = "TLS"
 _UNFINISHED = f"a large message was not complete after {FINISHING_SECONDS:g} s, and others wait for its memory"

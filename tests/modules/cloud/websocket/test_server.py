@@ -26,6 +26,7 @@ from modules.cloud.cloudhub.counters import CloudHubCounters
 from modules.cloud.cloudhub.dispatcher import Dispatcher
 from modules.cloud.cloudhub.module import CloudHub, CloudHubSettings
 from modules.cloud.websocket.server import _LONGEST, _TOO_LONG, WebsocketServer, WebsocketSettings, _read
+from modules.edge.servicebus.application_calls import MOST_BODY
 from tests.end_to_end.processes import wait_until
 
 LIMIT = 4 * 1024 * 1024
@@ -427,16 +428,17 @@ def framed(content: bytes, group: str = "meta", operation: str = "insert") -> by
         (framed(b"[" + b"0," * (NODE_VALUES - 10) + b"0]"), ""),
         (framed(b"[" + b"0," * (NODE_VALUES + 10) + b"0]"), NODE_LIMIT),
         (framed(b'"' + b"," * (_LONGEST - 1000) + b'"'), ""),
+        (framed(b'{"body":"' + b"x" * (MOST_BODY * 4 // 3 + 4) + b'"}'), ""),
         (framed(b'"' + b"x" * _LONGEST + b'"'), _TOO_LONG),
         (framed(b"[" * _LONGEST), _TOO_LONG),
         (framed(b'"' + b"x" * _LONGEST + b'"', "user", "upload"), ""),
         (framed(b"[" + b"0," * _LONGEST + b"0]", "user", "upload"), ""),
         (framed(b"[" + b"0," * _LONGEST + b"0]", "user", "query"), _TOO_LONG),
     ],
-    ids=["values", "too many", "bytes", "too long", "no JSON", "upload", "upload of values", "no upload"],
+    ids=["values", "too many", "bytes", "response", "too long", "no JSON", "upload", "upload of values", "no upload"],
 )
 def test_of_a_frame_that_is_too_large_only_the_head_is_read(frame: bytes, why: str) -> None:
-    """So no frame costs the others more than the decoding of 6 MiB, or of an upload, whose content nobody decodes."""
+    """So no frame costs the others more than the decoding of 8 MiB, or of an upload, whose content nobody decodes."""
     message, told = _read(frame)
     assert (message.id, told) == ("1", why)
     assert (message.content is None) is bool(why)
