@@ -106,6 +106,7 @@ def test_pods_that_nobody_knows_and_what_is_no_pods_are_left_alone() -> None:
 
 def _sandboxes(*there: cri.Container, pods: bool = LIVES, all_unused: bool = False) -> list[str]:
     boxes = [sandbox("p", 0), sandbox("p", 1), sandbox("p", 2)]
+    boxes[2].created_at = -SECOND  # the clock was set back at a boot
     found = garbage(there, boxes, {PodUid("p"): pods}, ContainerPolicy(), NOW, all_unused=all_unused)
     return [each.id for each in found.sandboxes]
 

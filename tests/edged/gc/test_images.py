@@ -164,6 +164,9 @@ def test_old_ones_go_although_there_is_room(tmp_path: Path) -> None:
     collected = Collected(tmp_path, maximum_age=300.0)
     collected.collect(after=250.0)
     collected.collect(after=100.0)
+    refused = RefusedError("RemoveImage", "a", grpc.StatusCode.FAILED_PRECONDITION, "in use")
+    collected.runtime.fail("remove_image", refused)
+    assert collected.collect() == ["a", PAUSE], "one that cannot be removed keeps no other"
     assert collected.collect() == [PAUSE]
 
 

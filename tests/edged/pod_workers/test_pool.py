@@ -135,6 +135,13 @@ def test_removals_that_hang_do_not_keep_others_waiting(yard: Yard) -> None:
     assert yard.going == names
 
 
+def test_each_removal_that_hangs_is_left_behind_in_its_turn(yard: Yard) -> None:
+    names = [f"x{number}" for number in range(4 * REMOVALS)]
+    add(yard, *names, queue=Queue.REMOVAL)
+    yard.simulation.run_for(16.0)
+    assert yard.going == names
+
+
 def test_a_deletion_of_a_pod_that_is_worked_on_waits_for_that(yard: Yard) -> None:
     add(yard, "a")
     add(yard, "a", queue=Queue.DELETION)

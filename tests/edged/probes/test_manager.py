@@ -6,7 +6,17 @@ from unittest.mock import Mock
 import pytest
 
 from beehive.simulation import Simulation
-from edged.api import ContainerState, ContainerStateRunning, ContainerStatus, HTTPGetAction, Pod, PodStatus, Probe
+from edged.api import (
+    ContainerState,
+    ContainerStateRunning,
+    ContainerStatus,
+    HTTPGetAction,
+    Nanoseconds,
+    Pod,
+    PodStatus,
+    Probe,
+    seconds,
+)
 from edged.pods.model import PodFacts, ProbeFacts
 from edged.probes.manager import ProbeManager
 from edged.probes.model import ProbeOutcome, ProbeResult
@@ -67,3 +77,13 @@ def test_an_answer_counts_only_if_the_probe_has_not_ended_or_been_held_back_sinc
     assert bool(probes.counts()) is is_same
     probes.remove_pod(UID)
     assert (probes.counts(), probes.facts(UID), len(probes._pods)) == ({}, ProbeFacts(), 0)
+
+
+def test_the_initial_delay_counts_from_the_containers_start() -> None:
+    """By the wall clock, as the runtime notes it: the agent may have started since."""
+    context = Mock(clock=Simulation().clock)
+    live = a_container("main", liveness_probe=Probe(http_get=HTTPGetAction(port=80), initial_delay_seconds=60))
+    began = Nanoseconds(context.clock.now_ns() - seconds(100))
+    probes = ProbeManager(context, Mock(), Mock(), Mock(), Mock())
+    probes.update_pod(a_pod(live), facts(running(live, 0, started_at=began)), terminating=False)
+    assert context.after.call_args.args[0] < 60, "it is due, and spread over a period"

@@ -208,6 +208,10 @@ def test_the_echo_of_our_own_patch_changes_nothing(requests: MetaRequests, repor
     reporter.add_pod(ref_of(a_pod()), a_pod(RUNNING, "6"))
     requests.answer({"metadata": {"resourceVersion": "6"}})
     assert requests.open == []
+    reporter.set_pod_status(UID, FAILED)
+    requests.answer(b"[}")
+    reporter.sync_all()
+    assert requests.open == [], "nor does it come back after the next one"
 
 
 def test_what_others_wrote_is_corrected_at_once_and_then_less_often(
@@ -355,20 +359,27 @@ def test_of_a_pod_that_is_forgotten_nothing_more_is_sent(requests: MetaRequests,
     assert requests.open == []
 
 
+@pytest.mark.parametrize("is_late", [True, False])
 @pytest.mark.parametrize("answer", [NOT_FOUND, {"metadata": {"resourceVersion": "6"}}], ids=["gone", "taken"])
-def test_an_answer_about_a_former_mirror_says_nothing_of_the_next(requests: MetaRequests, answer: object) -> None:
+def test_an_answer_about_a_former_mirror_says_nothing_of_the_next(
+    requests: MetaRequests, answer: object, is_late: bool
+) -> None:
     """The cloud has another one of a static pod before it is heard what became of the status of the first."""
     reporter = StatusManager(requests.client, requests)
     reporter.add_pod(ref_of(a_pod()), a_static_pod(UID))
     reporter.set_mirror(UID, a_static_pod("first"))
     reporter.set_pod_status(UID, RUNNING)
-    reporter.set_mirror(UID, a_static_pod("next"))
+    if is_late:
+        reporter.set_mirror(UID, a_static_pod("next"))
     assert requests.answer(answer).value["metadata"] == {"uid": "first"}
+    reporter.set_mirror(UID, a_static_pod("next"))
     assert requests.open[0].value == {"metadata": {"uid": "next"}, "status": {"phase": "Running", "podIP": "10.0.0.1"}}
 
 
 def test_an_answer_that_cannot_be_read_is_taken_for_a_yes(requests: MetaRequests, reporter: StatusManager) -> None:
+    """An older status that arrives later is still an older one."""
     reporter.set_pod_status(UID, RUNNING)
     requests.answer(b"[}")
+    reporter.add_pod(ref_of(a_pod()), a_pod(version="4"))
     reporter.sync_all()
     assert requests.open == []

@@ -319,9 +319,9 @@ def test_while_a_worker_has_the_pod_an_inspection_does_not_queue_it(loop: Loop) 
 # after a job
 
 
-def failed(loop: Loop, after: float, **result: Any) -> float:
+def failed(loop: Loop, seconds: float, **result: Any) -> float:
     """Have a job fail some seconds after the last one; return the seconds until the retry."""
-    loop.monotonic += after
+    loop.monotonic += seconds
     (effect,) = [each for each in loop.work(error=OSError(), **result) if isinstance(each, machine.RetryAfter)]
     return effect.seconds
 
@@ -345,6 +345,17 @@ def test_a_job_that_is_run_for_another_reason_does_not_double_it(ending: Loop) -
     """A pod of three configmaps that arrive one after the other: each brings a job that still lacks the next one."""
     assert [failed(ending, 0), failed(ending, 0.5), failed(ending, 0.5)] == [2, 1.5, 1]
     assert failed(ending, 1) == 4
+
+
+def test_a_retry_is_no_later_than_the_back_off_of_a_container(loop: Loop) -> None:
+    """One container's image cannot be pulled; another one has ended, and waits for nothing but its own time."""
+    main = container_key(UID, loop.pod.pod.spec.containers[0])
+    loop.backoffs.advance(main, loop.now().wall, loop.now().wall)
+    delays = []
+    for _ in range(6):
+        loop.monotonic += 70
+        delays.append(failed(loop, 0, after=facts(RunState.EXITED, exit_code=1, at=loop.now().wall)))
+    assert max(delays) <= 10
 
 
 def test_an_error_that_states_its_delay_has_it(ending: Loop) -> None:

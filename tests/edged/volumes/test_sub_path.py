@@ -7,7 +7,7 @@ from unittest.mock import patch
 import pytest
 
 from edged.volumes import KernelMounts, MemoryMounts, VolumeError
-from edged.volumes.sub_path import bind_sub_path
+from edged.volumes.sub_path import _is_same, bind_sub_path
 from tests.edged.volumes.mounting import needs_mounts, nothing_mounted_at_the_end
 from tests.support.descriptors import open_descriptors
 
@@ -74,12 +74,21 @@ def test_no_path_leads_out(volume: Path, tmp_path: Path, sub_path: str) -> None:
         bind_sub_path(MemoryMounts(), volume, sub_path, tmp_path / "place")
 
 
+def test_a_file_of_another_disk_is_another_file_also_with_the_same_number(tmp_path: Path) -> None:
+    """As the first directories of two disks are."""
+    found = list(tmp_path.stat())
+    assert _is_same(tmp_path, os.stat_result(found))
+    found[2] += 1
+    assert not _is_same(tmp_path, os.stat_result(found))
+
+
 def test_links_within_the_volume_are_followed(volume: Path, tmp_path: Path) -> None:
     (volume / "link").symlink_to("a")
-    mounts = MemoryMounts()
+    mounts, before = MemoryMounts(), open_descriptors()
     place = tmp_path / "place"
     assert bind_sub_path(mounts, volume, "link/file", place) == place
     assert mounts.mounted == [("bind", place, volume / "a" / "file")]
+    assert open_descriptors() <= before
 
 
 def test_who_may_not_mount_gives_the_path_itself(volume: Path, tmp_path: Path) -> None:

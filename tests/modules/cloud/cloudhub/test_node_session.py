@@ -29,9 +29,12 @@ def test_a_message_is_sent_again_with_the_same_id_until_it_is_acknowledged() -> 
     session = NodeSession(RESEND)
     message = about("a", 1)
     session.offer(message)
-    assert sent(session, 0) == [message.id]
-    assert sent(session, 4.9) == []
-    assert sent(session, 5) == [message.id]
+    assert sent(session, 1) == [message.id]
+    assert sent(session, 5.9) == []
+    for now in (6, 11):
+        assert sent(session, now) == [message.id]
+        assert sent(session, now) == [], "once"
+    assert session.oldest_unacknowledged() == 1
     assert session.acknowledge(message.id)
     assert sent(session, 100) == []
 

@@ -448,6 +448,11 @@ def test_a_write_that_fails_is_counted_and_a_conflict_is_not(site: Site) -> None
     core.server.apply(pod("third"))
     core.bee.run_for(30.0)
     assert core.remote.node_states.failures > 0
+    core.server.answers[PLURAL] = site.states.serve
+    core.bee.run_for(11.0)
+    assert len(site.states.of().syncs) == len(core.database.object_syncs_of("n1")), (
+        "it is written when that is possible"
+    )
 
 
 def test_node_states_are_in_the_namespace_of_the_leases(site: Site) -> None:
