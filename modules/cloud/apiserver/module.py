@@ -39,7 +39,8 @@ from modules.cloud.authorization.attributes import of_call
 from modules.cloud.authorization.graph import NodeGraph
 from modules.cloud.authorization.rbac.escalation import admission
 from modules.cloud.authorization.rbac.index import KINDS, RbacIndex
-from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.authorization.rbac.rules import AccessRequest
+from modules.cloud.client.calls import APPLY, ApiCall, ApiResult
 from modules.cloud.object_writes import ADMINISTRATOR, JOURNAL, WRITES_RESOURCE, WRITTEN, ObjectWriter, writer_of
 from modules.cloud.refusals import Refusals
 from modules.cloud.storage.database.database import Database
@@ -256,7 +257,8 @@ class ApiServer(Module):
         if call.fence:
             check_fence(self._cluster, call.fence)
         if call.user and not call.node:
-            with self._cluster.with_admission(admission(User(call.user, groups=call.groups), self._index)):
+            user = User(call.user, groups=call.groups)
+            with self._cluster.with_admission(admission(user, self._index, _creation(call))):
                 return api_calls.serve(self._cluster, call)
         if not call.node:
             return api_calls.serve(self._cluster, call)
@@ -498,6 +500,14 @@ class ApiServer(Module):
             self._graph.roll_back(event)
             if self._collector is not None:
                 self._collector.undo(event)
+
+
+def _creation(call: ApiCall) -> AccessRequest | None:
+    """Return the right that an apply takes where the object does not exist; None for other calls."""
+    if call.patch_type != APPLY:
+        return None
+    group = call.api_version.rpartition("/")[0]
+    return AccessRequest(verb="create", group=group, resource=call.plural, namespace=call.namespace, name=call.name)
 
 
 def _ignore(_claims: object) -> None:

@@ -38,6 +38,8 @@ _OF_COLLECTIONS: Final = {"get": "list", "delete": "deletecollection"}
 _MANAGED: Final = ("create", "update", "patch")
 """The verbs whose changes are attributed to a manager."""
 _LONGEST_MANAGER: Final = 128
+_OF_DELETIONS: Final = ("gracePeriodSeconds", "preconditions", "orphanDependents", "propagationPolicy", "dryRun")
+"""The fields of DeleteOptions. The selection of a collection is the query's, on which the authorizer has decided."""
 _BODY_OF_OPTIONS: Final = ("delete", "deletecollection")
 
 
@@ -189,4 +191,4 @@ def _delete_options(body: bytes, media: str) -> dict[str, Any]:
     options = decoded(body, media)
     if not isinstance(options, dict):
         raise BadRequestError("DeleteOptions: an object is wanted")
-    return {name: value for name, value in options.items() if value is not None}
+    return {name: options[name] for name in _OF_DELETIONS if options.get(name) is not None}

@@ -27,16 +27,25 @@ _TOLD: Final = 10
 """Missing rules in a message."""
 
 
-def admission(user: User, index: RbacIndex) -> Callable[[JsonObject | None, JsonObject | None], None]:
+def admission(
+    user: User, index: RbacIndex, creation: AccessRequest | None = None
+) -> Callable[[JsonObject | None, JsonObject | None], None]:
     """Return a function that checks each write of a user, with the object before and after.
 
     The function raises ForbiddenError, and NotFoundError for a binding of a role that does not exist.
+
+    Args:
+        user: the user.
+        index: the roles and bindings.
+        creation: what the user must be allowed if a write that is none creates an object: a server-side apply.
     """
 
     def admit(old: JsonObject | None, new: JsonObject | None) -> None:
         if new is None or user.is_administrator:
             return
         kind = str(new["kind"])
+        if old is None and creation is not None and index.allowed(user, creation) is None:
+            raise _no_creation(user, creation)
         if kind in ROLES:
             _check_role(user, index, old, new)
         elif kind in BINDINGS:
@@ -45,6 +54,12 @@ def admission(user: User, index: RbacIndex) -> Callable[[JsonObject | None, Json
             _check_approval(user, index, old, new)
 
     return admit
+
+
+def _no_creation(user: User, asked: AccessRequest) -> ForbiddenError:
+    where = f'in the namespace "{asked.namespace}"' if asked.namespace else "at the cluster scope"
+    why = f'User "{user.name}" cannot create resource "{asked.resource}" in API group "{asked.group}" {where}'
+    return ForbiddenError(asked.resource, asked.name, why, asked.group)
 
 
 def _check_approval(user: User, index: RbacIndex, old: JsonObject, new: JsonObject) -> None:

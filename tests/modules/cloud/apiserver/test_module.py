@@ -480,3 +480,29 @@ def test_what_follows_from_a_deletion_is_done_after_a_restart(bee: Harness, tmp_
     before.close()
     server = Server(bee, Database(str(tmp_path / "cloud.db"), "b"))
     assert server.call("get", "configmaps", "child").refusal
+
+
+def test_an_apply_creates_with_the_right_to_create_only(bee: Harness) -> None:
+    """Who may patch pods could otherwise make some, with any service account of the namespace."""
+    server, group = Server(bee), "rbac.authorization.k8s.io"
+    rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["patch"]}
+    role = {"metadata": {"name": "r"}, "rules": [rule]}
+    carol = {"kind": "User", "apiGroup": group, "name": "carol"}
+    binding = {"metadata": {"name": "b"}, "roleRef": {"apiGroup": group, "kind": "Role", "name": "r"}}
+    server.call("create", "roles", api_version=f"{group}/v1", body=role)
+    server.call("create", "rolebindings", api_version=f"{group}/v1", body={**binding, "subjects": [carol]})
+
+    def apply() -> Json | None:
+        options = {"fieldManager": "k"}
+        return server.call(
+            "patch", "pods", "web", patch_type=APPLY, body=pod("web"), user="carol", options=options
+        ).refusal
+
+    refusal = apply()
+    assert refusal is not None
+    assert (refusal["code"], "cannot create resource" in refusal["message"]) == (403, True)
+    changed = {**role, "rules": [{**rule, "verbs": ["patch", "create"]}]}
+    server.call("update", "roles", "r", api_version=f"{group}/v1", body=changed)
+    assert apply() is None
+    server.call("update", "roles", "r", api_version=f"{group}/v1", body=role)
+    assert apply() is None

@@ -592,13 +592,16 @@ def test_pods_of_another_namespace_are_no_replicas_whatever_they_say() -> None:
     rolled_out(site, 3)
     (replica_set,), before = site.all("ReplicaSet"), site.pods()
     site.cluster.create({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "other"}})
+    costly = {"controller.kubernetes.io/pod-deletion-cost": "2147483647"}
     for number in range(3):
         metadata = {"name": f"p{number}", "namespace": "other", "labels": before[0]["metadata"]["labels"]}
-        site.cluster.create(
+        references = [owner_reference(replica_set)]
+        made = site.cluster.create(
             {"kind": "Pod", "apiVersion": "v1",
-             "metadata": {**metadata, "ownerReferences": [owner_reference(replica_set)]},
-             "spec": {"containers": [{"name": "main", "image": "app:1"}]}}
+             "metadata": {**metadata, "annotations": costly, "ownerReferences": references},
+             "spec": {"nodeName": "n1", "containers": [{"name": "main", "image": "app:1"}]}}
         )  # fmt: skip
+        site.report(made, "Running", ready=True)
     site.settle()
     site.engine.look_at_all()
     site.run_for(60)

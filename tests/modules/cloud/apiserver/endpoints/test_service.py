@@ -212,6 +212,16 @@ def test_delete_options_in_the_body_or_the_query(api: Serving) -> None:
     assert api.ask("GET", f"{PODS}/web").status == 404
 
 
+def test_a_collection_is_selected_by_the_query_only(api: Serving) -> None:
+    """RBAC has looked at the query: who may delete the collection of one name could delete all otherwise."""
+    for name in ("a", "b"):
+        api.ask("POST", MAPS, {"metadata": {"name": name}})
+    body = {"fieldSelector": "metadata.name!=none", "labelSelector": "", "continue": ""}
+    api.ask("DELETE", MAPS, body, fieldSelector="metadata.name=a")
+    assert api.ask("GET", f"{MAPS}/a").status == 404
+    assert api.ask("GET", f"{MAPS}/b").status == 200
+
+
 def test_a_client_names_itself_in_an_apply(api: Serving) -> None:
     body = b"kind: ConfigMap\napiVersion: v1\nmetadata: {name: a}\n"
     refused = api.ask("PATCH", f"{MAPS}/a", body, "application/apply-patch+yaml")
