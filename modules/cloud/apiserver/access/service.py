@@ -21,7 +21,7 @@ from modules.cloud.apiserver.access.flow_control import FlowControl, NoSeatError
 from modules.cloud.apiserver.access.request_attributes import attributes_of, forbidden
 from modules.cloud.apiserver.endpoints.requests import call_of_request, decoded
 from modules.cloud.apiserver.endpoints.service import ApiCaller
-from modules.cloud.authentication.users import ANONYMOUS, User, groups_of
+from modules.cloud.authentication.users import ANONYMOUS, SERVICE_ACCOUNTS, User, groups_of
 from modules.cloud.authorization import access_reviews
 from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.authorization.rbac.rules import AccessRequest
@@ -31,6 +31,7 @@ from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.storage.watch_history import WatchQuery, WatchStart
 
 _OPEN: Final = (("healthz",), ("livez",), ("readyz",), ("version",))
+_ACCOUNT: Final = "system:serviceaccount:"
 _READS: Final = ("GET", "HEAD")
 _VERBS_OF_READS: Final = ("get", "list", "watch")
 _REVIEW_GROUPS: Final = {parts[1:2] for parts in PATHS}
@@ -208,7 +209,7 @@ def impersonated(request: Request, user: User | None, index: RbacIndex) -> User 
     Args:
         request: the request.
         user: the authenticated user, who must be an administrator to impersonate another user, or have the verb
-            `impersonate` on the user and the groups.
+            `impersonate` on the user and the groups; for a service account on that, instead, which gets its groups.
         index: the roles and bindings.
 
     Raises:
@@ -219,11 +220,17 @@ def impersonated(request: Request, user: User | None, index: RbacIndex) -> User 
     name = request.header("impersonate-user")
     own = user or ANONYMOUS
     groups = tuple(value for key, value in request.headers if key == "impersonate-group")
-    wanted = [("users", name), *(("groups", group) for group in groups)]
-    for resource, each in wanted if not own.is_administrator else ():
-        asked = AccessRequest(verb="impersonate", resource=resource, name=each[:253])
-        if index.allowed(own, asked) is None:
-            raise forbidden(own.name, asked)
+    space, _, account = name.removeprefix(_ACCOUNT).partition(":")
+    is_account = name.startswith(_ACCOUNT) and bool(account)
+    asked = AccessRequest(verb="impersonate", resource="users", name=name[:253])
+    if is_account:
+        asked = AccessRequest(verb="impersonate", resource="serviceaccounts", namespace=space, name=account[:253])
+    of_groups = (AccessRequest(verb="impersonate", resource="groups", name=group[:253]) for group in groups)
+    for each in (asked, *of_groups) if not own.is_administrator else ():
+        if index.allowed(own, each) is None:
+            raise forbidden(own.name, each)
+    if is_account and not groups:
+        groups = (SERVICE_ACCOUNTS, f"{SERVICE_ACCOUNTS}:{space}")
     if not name:
         raise ApiStatusError(400, "the headers impersonate groups without a user: add Impersonate-User")
     return User(name, request.header("impersonate-uid"), groups)

@@ -1,0 +1,76 @@
+"""Who may make requests as somebody else."""
+
+from __future__ import annotations
+
+import pytest
+
+from beehive.http.request import Request
+from modules.apimachinery.errors import ApiStatusError
+from modules.apimachinery.kinds import JsonObject
+from modules.cloud.apiserver.access.service import impersonated
+from modules.cloud.authentication.users import ADMINISTRATORS, User
+from modules.cloud.authorization.rbac.index import RbacIndex
+
+CAROL = User("carol")
+ROBOT = "system:serviceaccount:shop:robot"
+GROUPS = ("system:serviceaccounts", "system:serviceaccounts:shop")
+_GROUP = "rbac.authorization.k8s.io"
+
+
+def index(resource: str, namespace: str = "") -> RbacIndex:
+    """The roles by which carol may impersonate: in a namespace, or everywhere."""
+    rules = [{"apiGroups": [""], "resources": [resource], "verbs": ["impersonate"]}]
+    subjects = [{"kind": "User", "apiGroup": _GROUP, "name": "carol"}]
+    place = {"namespace": namespace} if namespace else {}
+    role = {"apiGroup": _GROUP, "kind": "ClusterRole", "name": "r"}
+    kind = "RoleBinding" if namespace else "ClusterRoleBinding"
+    objects: list[JsonObject] = [
+        {"kind": "ClusterRole", "apiVersion": f"{_GROUP}/v1", "metadata": {"name": "r"}, "rules": rules},
+        {
+            "kind": kind,
+            "apiVersion": f"{_GROUP}/v1",
+            "metadata": {"name": "b", **place},
+            "roleRef": role,
+            "subjects": subjects,
+        },
+    ]
+    found = RbacIndex()
+    found.add_objects(objects)
+    return found
+
+
+def as_(name: str, *groups: str) -> Request:
+    """A request with the headers of an impersonation."""
+    headers = (("impersonate-user", name), *(("impersonate-group", group) for group in groups))
+    return Request(method="GET", target="/api/v1/pods", parts=("api", "v1", "pods"), headers=headers)
+
+
+@pytest.mark.parametrize(
+    ("roles", "name", "groups"),
+    [
+        (index("users"), "bob", ()),
+        (index("serviceaccounts"), ROBOT, GROUPS),
+        (index("serviceaccounts", "shop"), ROBOT, GROUPS),
+    ],
+)
+def test_an_account_is_impersonated_with_the_right_to_accounts(
+    roles: RbacIndex, name: str, groups: tuple[str, ...]
+) -> None:
+    assert impersonated(as_(name), CAROL, roles) == User(name, groups=groups)
+
+
+@pytest.mark.parametrize(
+    ("roles", "request_"),
+    [
+        (index("users"), as_(ROBOT)),
+        (index("serviceaccounts", "other"), as_(ROBOT)),
+        (index("serviceaccounts", "shop"), as_(ROBOT, "system:masters")),
+        (index("serviceaccounts"), as_("bob")),
+        (index("users"), as_("bob", "system:masters")),
+    ],
+)
+def test_the_right_to_users_is_none_to_accounts_and_groups(roles: RbacIndex, request_: Request) -> None:
+    """As in Kubernetes: who may act as people could otherwise act as each service account, too."""
+    with pytest.raises(ApiStatusError, match="cannot impersonate resource"):
+        impersonated(request_, CAROL, roles)
+    assert impersonated(request_, User("root", groups=(ADMINISTRATORS,)), roles) is not None
