@@ -11,9 +11,11 @@ from beehive.http.errors import HttpStatusError
 from beehive.http.request import Request
 from beehive.http.responses import Response, json, text
 from beehive.whole_numbers import whole_number
+from modules.cloud.device_values import ValueList, ValueQuery
 from modules.cloud.messages import LinkSession
 from modules.page.devices import DeviceReader
 from modules.page.feeds import NAMES, Feeds, LinkSource
+from modules.page.history import history_in_cloud
 from modules.page.journal import JournalReader, WriteSource
 from modules.page.nodes import conditions_of, machine_facts
 from modules.page.picture import Picture
@@ -52,6 +54,9 @@ class Journals(WriteSource, Protocol):
     def history(self, node: str) -> list[LinkSession]:
         """Return the link journal of a node."""
 
+    def device_values(self, query: ValueQuery) -> ValueList:
+        """Return values of the device history."""
+
 
 class PageSource(LinkSource, Journals, Protocol):
     """What cloudcore knows of links, and its journals."""
@@ -65,7 +70,7 @@ class FleetApi:
         feeds: fill the picture while somebody looks.
         stories: say why a pod does not run.
         devices: reads the devices.
-        journals: of links and of changes.
+        journals: of links, of changes and of the values of devices.
         about: this server.
         now: returns the seconds since 1970.
     """
@@ -128,6 +133,10 @@ class FleetApi:
             case ("devices", namespace, name):
                 self._feeds.look()
                 return json_of(self._devices.story(namespace, name, self._picture.rows()))
+            case ("history", namespace, name, property_name):
+                found = self._journals.device_values(ValueQuery(namespace, name, property_name))
+                sessions = self._journals.history(found.node) if found.node else []
+                return json_of(history_in_cloud(found, sessions, self._now()))
             case ("explain", namespace, name):
                 return json_of(self._stories.story(namespace, name, self._now()))
             case ("log", namespace, name, container):

@@ -7,6 +7,7 @@ import msgspec
 
 from beehive.errors import BeehiveError
 from beehive.http.errors import HttpStatusError
+from modules.page.history import PropertyHistory
 from modules.tools.fleet.devices import Devices, DeviceStory, device_facts, device_story, devices
 from modules.tools.fleet.rows import NodeRow
 from modules.tools.printing.fields import JsonObject, text_at
@@ -29,16 +30,6 @@ class OwnDevice(msgspec.Struct, frozen=True):
     def key(self) -> tuple[str, str]:
         """Namespace and name."""
         return text_at(self.device, "metadata.namespace"), text_at(self.device, "metadata.name")
-
-
-class PropertyHistory(msgspec.Struct, frozen=True):
-    """The answer of `GET /page/v1/history/NAMESPACE/DEVICE/PROPERTY`."""
-
-    values: Sequence[tuple[float, str]]
-    """When a value was reported, in seconds since 1970 by its node's clock, and the value; oldest first."""
-    kept: str
-    """Which values are kept, in words."""
-    now: float
 
 
 class OwnDevices:

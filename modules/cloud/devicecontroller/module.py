@@ -16,16 +16,18 @@ from modules.apimachinery.times import format_rfc3339
 from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
+from modules.cloud.device_values import LONGEST_VALUE, REPORTED, VALUES_RESOURCE, ReportedValue
 from modules.cloud.devicecontroller import wire
 from modules.cloud.devicecontroller.devices_by_key import DeviceChange, DevicesByKey, device_key
 from modules.cloud.devicecontroller.later_values import Times
 from modules.cloud.devicecontroller.reports import Report, ReportError, read_state, read_twins
 from modules.cloud.devicecontroller.status_review import StatusReview
 from modules.cloud.devicecontroller.status_writer import StatusWriter
-from modules.cloud.devicecontroller.statuses import with_report
+from modules.cloud.devicecontroller.statuses import taken_values, with_report
 from modules.cloud.devicecontroller.validity import conditions_of
 from modules.cloud.devices import API_VERSION, DEVICE, DEVICE_MODEL
 from modules.cloud.messages import HANDLED, HANDLED_RESOURCE, ConnectEvent
+from modules.cloud.object_writes import JOURNAL
 from modules.cloud.refusals import Refusals
 from modules.cloud.storage.object_storage import EventType
 from modules.cloud.storage.watch_history import ObjectChanged, ObjectChanges, WatchQuery, WatchStart
@@ -138,7 +140,7 @@ class DeviceController(Module):
         """The connected nodes, with the ids of their connections."""
         self._waiting: list[Message] = []
         """Reports that have come before the Devices were known."""
-        self._writer = StatusWriter(self, self._status, self._known, self._answer)
+        self._writer = StatusWriter(self, self._status, self._known, self._answer, self._keep)
         self._review = StatusReview(self, self._status, self._known, self._refresh)
         self._restarts = 0
         """Number of edgecontroller's restarts, at the last look."""
@@ -262,6 +264,17 @@ class DeviceController(Module):
         conditions = conditions_of(device, self._known.model_of(key, device))
         at = format_rfc3339(self.clock.now())
         return with_report(live, key, device, report, conditions, now=self.clock.now_ms(), at=at)
+
+    def _keep(self, key: ObjectKey, status: JsonObject, report: Report) -> None:
+        """Pass the values of a report on to the device history."""
+        device = self._known.devices.get(key)
+        values = [
+            ReportedValue(key.namespace, key.name, name, device.node, side.timestamp / 1000, side.value[:LONGEST_VALUE])
+            for name, side in taken_values(status, report)
+            if device is not None
+        ]
+        if values:
+            self.broadcast(JOURNAL, self.message(VALUES_RESOURCE, REPORTED, values))
 
     def _refresh(self, key: ObjectKey) -> None:
         """Has the DeviceStatus of a Device written if that is this cloudcore's duty."""

@@ -38,6 +38,8 @@ _PERMANENT: Final = (
 
 Make = Callable[[ObjectKey, JsonObject | None, Report], JsonObject | None]
 """Returns the DeviceStatus of a Device from the present one and a report; None when the Device is gone."""
+Stored = Callable[[ObjectKey, JsonObject, Report], None]
+"""Takes a DeviceStatus that was written, and the report that is in it."""
 Answer = Callable[[Message, int, str, Times], None]
 """Answers a node's message with a code as of HTTP, 200 for a success, a reason, and the times of later values that are
 stored.
@@ -74,13 +76,15 @@ class StatusWriter:
         make: makes the object.
         known: the Devices that there are.
         answer: answers the nodes' messages when their values are stored.
+        stored: told of each write.
     """
 
-    def __init__(self, module: Module, make: Make, known: DevicesByKey, answer: Answer) -> None:
+    def __init__(self, module: Module, make: Make, known: DevicesByKey, answer: Answer, stored: Stored) -> None:
         self._module = module
         self._known = known
         self._make = make
         self._answer = answer
+        self._stored = stored
         self._devices: dict[ObjectKey, _Device] = {}
         self._ready: deque[tuple[ObjectKey, _Device]] = deque()
         """Devices whose write is due, in order."""
@@ -164,6 +168,8 @@ class StatusWriter:
         device.failures = 0 if is_over else device.failures + 1
         if is_over:
             self._answer_all(waiting, code, reason, made)
+            if result.refusal is None and made is not None:
+                self._stored(key, made, report)
         else:
             report.add(device.report)
             device.report, device.waiting = report, [*waiting, *device.waiting]

@@ -7,6 +7,7 @@ from typing import Final, TypeVar
 from sqlalchemy import Connection, MetaData
 from sqlalchemy.exc import SQLAlchemyError
 
+from modules.cloud.storage.database import IN_MEMORY
 from modules.cloud.storage.database.engine import make_engine, shown, url_of
 from modules.cloud.storage.database.errors import DatabaseError
 from modules.cloud.storage.database.turns import Turns
@@ -33,6 +34,8 @@ class JournalDatabase:
         self._turn = turn
         parsed = url_of(url)
         self._where = shown(parsed)
+        self.is_in_memory = url == IN_MEMORY
+        """Whether the database ends with the process."""
         self._engine = make_engine(parsed)
         with suppress(DatabaseError):  # another cloudcore may be making the tables
             self.run("make the tables of the journals", tables.create_all)

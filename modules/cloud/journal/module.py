@@ -12,7 +12,9 @@ from beehive.module import Module
 from beehive.names import ModuleName, Operation
 from beehive.printable import clipped
 from beehive.resource import Side
+from modules.cloud.device_values import REPORTED, VALUES, ReportedValue, ValueList, ValueQuery
 from modules.cloud.journal.database import JournalDatabase
+from modules.cloud.journal.device_values import MOST_OF_PROPERTY, ValueStore
 from modules.cloud.journal.links import MARK_PERIOD, LinkStore
 from modules.cloud.journal.writes import WriteStore
 from modules.cloud.messages import LINKS, ConnectEvent, LinkQuery, LinkSession
@@ -26,25 +28,26 @@ _DELAY: Final = 0.5
 _AGAIN: Final = 5.0
 """Seconds after which a transaction that has failed is tried again."""
 _MOST_WAITING: Final = 20_000
-"""Events, and writes, that wait for the database; the oldest are dropped."""
+"""Events, writes, and values that wait for the database; the oldest are dropped."""
 _MOST_WRITTEN: Final = 500
-"""Writes of one transaction: nobody else may use the database meanwhile."""
+"""Writes, or values, of one transaction: nobody else may use the database meanwhile."""
 _LONGEST_NAME: Final = 253
 
 
 class Journal(Module):
-    """Keeps the link journal: when each node was connected, from where, and why a connection ended; and the change
-    journal: who changed which object.
+    """Keeps the link journal: when each node was connected, from where, and why a connection ended; the change journal:
+    who changed which object; and the device history: which values were reported.
 
-    cloudhub reports connections with the events that the controllers get, too, and the embedded API server reports
-    writes after their commit. They are written a moment later; a cloudcore that is killed within it loses them, and the
-    ends of its connections are those of its last sign of life.
+    cloudhub reports connections with the events that the controllers get, too, the embedded API server reports writes
+    after their commit, and devicecontroller values that a DeviceStatus has. They are written a moment later; a
+    cloudcore that is killed within it loses them, and the ends of its connections are those of its last sign of life.
 
     Args:
         open_database: opens the database, on the module's thread.
         cloudcore: identifies this process among those that share it.
         is_short: whether the disk is full, so that only what nodes need is written.
         keeps_writes: whether there is a change journal; in front of a cluster there is none.
+        most_values: values of a property in the device history; 0 for no history.
     """
 
     name: ClassVar[str] = JOURNAL
@@ -58,6 +61,7 @@ class Journal(Module):
         is_short: Callable[[], bool] = lambda: False,
         *,
         keeps_writes: bool = True,
+        most_values: int = MOST_OF_PROPERTY,
     ) -> None:
         super().__init__()
         self._open = open_database
@@ -67,6 +71,11 @@ class Journal(Module):
         self._database: JournalDatabase | None = None
         self._writes: deque[ObjectWrite] = deque(maxlen=_MOST_WAITING)
         """Writes that wait for the database."""
+        self._most_values = most_values
+        self._values: deque[ReportedValue] = deque(maxlen=_MOST_WAITING)
+        """Values that wait for the database."""
+        self._swept = 0
+        """Up to which property values that are too old were deleted."""
         self._began: list[LinkSession] = []
         self._ended: list[LinkSession] = []
         self._is_due = False
@@ -129,6 +138,23 @@ class Journal(Module):
         except DatabaseError as error:
             self.respond(message.error(self.clock, str(error)))
 
+    @handles(None, REPORTED, source=ModuleName.DEVICECONTROLLER)
+    def on_reported(self, message: Message) -> None:
+        """Note values of devices."""
+        if self._most_values:
+            self._values += message.content_as(list[ReportedValue])
+            self._wait()
+
+    @handles(None, VALUES)
+    def read_values(self, message: Message) -> None:
+        """Reply with the values that a `ValueQuery` selects, those that wait for the database included."""
+        query = message.content_as(ValueQuery)
+        self._write()
+        try:
+            self.reply(message, self._store().read(query, self.clock.now()) if self._most_values else ValueList())
+        except DatabaseError as error:
+            self.respond(message.error(self.clock, str(error)))
+
     def _wait(self) -> None:
         del self._began[:-_MOST_WAITING], self._ended[:-_MOST_WAITING]
         if not self._is_due:
@@ -140,18 +166,22 @@ class Journal(Module):
         if not self._write_part():
             self._is_due = True
             self.after(_AGAIN, self._write_due)
-        elif self._writes:
+        elif self._writes or self._values:
             self._wait()
 
     def _write(self) -> None:
         """Write all that waits, as far as that succeeds."""
-        while (self._began or self._ended or self._writes) and self._write_part():
+        while self._is_waiting and self._write_part():
             pass
 
+    @property
+    def _is_waiting(self) -> bool:
+        return bool(self._began or self._ended or self._writes or self._values)
+
     def _write_part(self) -> bool:
-        """Write the connections and a part of the writes that wait, and return whether that has succeeded."""
+        """Write the connections and a part of the writes and values that wait, and return whether that succeeded."""
         if self._is_short():
-            return not (self._began or self._ended or self._writes)
+            return not self._is_waiting
         began, ended = self._began, self._ended
         if began or ended:
             if not self._attempt(lambda: self._links().write(began, ended, self.clock.now())):
@@ -163,6 +193,12 @@ class Journal(Module):
                 return False
             for _ in part:
                 self._writes.popleft()
+        values = list(islice(self._values, _MOST_WRITTEN))
+        if values:
+            if not self._attempt(lambda: self._store().write(values, self.clock.now())):
+                return False
+            for _ in values:
+                self._values.popleft()
         return True
 
     def _mark(self) -> None:
@@ -170,6 +206,10 @@ class Journal(Module):
             self._attempt(lambda: self._links().mark(self.clock.now()))
             if self._keeps_writes:
                 self._attempt(lambda: WriteStore(self._opened()).forget(self.clock.now()))
+            self._attempt(self._sweep)
+
+    def _sweep(self) -> None:
+        self._swept = self._store().forget(self.clock.now(), self._swept)
 
     def _attempt(self, work: Callable[[], None]) -> bool:
         """Use the database, and return whether that succeeded; the first failure of several is logged."""
@@ -182,6 +222,9 @@ class Journal(Module):
             return False
         self._is_failing = False
         return True
+
+    def _store(self) -> ValueStore:
+        return ValueStore(self._opened(), self._most_values)
 
     def _links(self) -> LinkStore:
         return LinkStore(self._opened(), self._cloudcore)

@@ -6,7 +6,6 @@ import { steps, valuesTable } from "./history.js";
 import { command, conditions, mark, panel, program, textPanel } from "./parts.js";
 import { count, plain, since } from "./words.js";
 
-// A node keeps a history of its devices; the cloud has the last values only.
 const ON_NODE = "edgecore";
 const MARKS = { "as desired": "good", invalid: "bad", offline: "bad", unhealthy: "bad", "not as desired": "warn", overdue: "warn" };
 const TWINS = { "as desired": "good", "another value is reported": "warn", "not confirmed": "warn" };
@@ -59,7 +58,7 @@ function twinRow(twin, read) {
     h("td", {}, plain(twin.name), h("div", { class: "quiet" }, [twin.type, twin.access].filter(Boolean).map(plain).join(" · "))),
     h("td", {}, value(twin.desired, twin.unit), confirmed), h("td", {}, reported(twin), h("div", { class: "quiet" }, age(twin.reported_at))),
     h("td", {}, twin.agrees ? [TWINS[twin.agrees] ? [mark(TWINS[twin.agrees]), " "] : "", plain(twin.agrees)] : h("span", { class: "quiet" }, "nothing is desired")),
-    program === ON_NODE ? h("td", {}, h("button", { type: "button", "aria-label": `Read the history of ${plain(twin.name)}`, onclick: () => read(twin.name) }, "Read")) : null);
+    h("td", {}, h("button", { type: "button", "aria-label": `Read the history of ${plain(twin.name)}`, onclick: () => read(twin.name) }, "Read")));
 }
 
 async function readHistory(row, name, histories, paint) {
@@ -71,8 +70,12 @@ async function readHistory(row, name, histories, paint) {
   paint();
 }
 
-function historyPanel(name, history, unit) {
-  return textPanel(`History of ${plain(name)}`, plain(history.kept), history.values.length ? [steps(history), valuesTable(history, unit)] : h("p", { class: "empty quiet" }, "No value is kept."));
+/** A word of a command, for a POSIX shell. */
+function quoted(word) { return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`; }
+
+function historyPanel(row, name, history, unit) {
+  return textPanel(`History of ${plain(name)}`, plain(history.kept), history.values.length ? [steps(history), valuesTable(history, unit)] : h("p", { class: "empty quiet" }, "No value is kept."),
+    h("div", { class: "same body" }, command(`${program} devices history ${row.namespace}/${row.name} ${quoted(name)}`)));
 }
 
 /** Return the page of a device. `histories` has the histories that were asked for, by property. */
@@ -84,9 +87,9 @@ export function device(story, histories, paint) {
       h("p", { class: "quiet" }, row.node ? ["on ", h("a", { href: path("nodes", row.node) }, plain(row.node)), story.node_state && program !== ON_NODE ? `, ${story.node_state}` : ""] : "without a node",
         row.model ? ` · model ${plain(row.model)}` : "", story.protocol ? ` · protocol ${plain(story.protocol)}` : "",
         ` · reported state: ${plain(story.reported_state) || "none"}`, story.last_online ? ` · last online ${plain(story.last_online)}` : "")),
-    panel("Properties", old ? "as its node reported last" : "times by the clock of its node", story.twins.length ? h("table", { class: old ? "devices quiet" : "devices" }, head("property", "desired", "reported", "does it have it?", ...(program === ON_NODE ? ["history"] : [])), h("tbody", {}, story.twins.map((twin) => twinRow(twin, read))))
+    panel("Properties", old ? "as its node reported last" : "times by the clock of its node", story.twins.length ? h("table", { class: old ? "devices quiet" : "devices" }, head("property", "desired", "reported", "does it have it?", "history"), h("tbody", {}, story.twins.map((twin) => twinRow(twin, read))))
       : h("p", { class: "empty quiet" }, "The Device has no properties."), story.more ? h("p", { class: "empty quiet" }, `and ${story.more} more`) : null),
-    [...histories].map(([name, history]) => historyPanel(name, history, units.get(name))),
+    [...histories].map(([name, history]) => historyPanel(row, name, history, units.get(name))),
     story.conditions.length ? textPanel("Conditions", "", conditions(story.conditions)) : null,
     h("div", { class: "same" }, h("span", { class: "quiet" }, "The same in a terminal: "), command(program === ON_NODE ? `edgecore devices get ${row.namespace}/${row.name}` : `cloudcore describe devicestatus ${row.name} -n ${row.namespace}`)),
     h("div", { class: "same" }, h("span", { class: "quiet" }, "Where a desired value is, on its node: "), command(`edgecore trace explain device ${row.namespace}/${row.name}`)),

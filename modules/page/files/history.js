@@ -14,11 +14,22 @@ export function steps(history) {
   const begin = points[0][0], span = Math.max(1, now() - begin);
   const x = (at) => (Math.min(1, Math.max(0, (at - begin) / span)) * WIDTH).toFixed(1);
   const y = (value) => (high === low ? HEIGHT / 2 : HEIGHT - EDGE - ((value - low) / (high - low)) * (HEIGHT - 2 * EDGE)).toFixed(1);
+  const hatch = (history.gaps || []).flatMap(([from, until]) => hatched(Number(x(from)), Number(x(until || now()))));
   const line = points.map(([at, value], number) => (number ? `H${x(at)}V${y(value)}` : `M${x(at)} ${y(value)}`)).join("");
   const said = `${count(points.length, "number")} from ${low} to ${high} within ${since(begin)}, the last ${values[values.length - 1]}`;
   return h("figure", { class: "steps" },
-    h("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": said }, h("path", { d: `${line}H${WIDTH}`, fill: "none", stroke: "var(--accent)", "stroke-width": 2 })),
-    h("figcaption", { class: "quiet" }, said));
+    h("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": said }, hatch.length ? h("path", { d: hatch.join(""), fill: "none", stroke: "var(--edge)", "stroke-width": 1 }) : null, h("path", { d: `${line}H${WIDTH}`, fill: "none", stroke: "var(--accent)", "stroke-width": 2 })),
+    h("figcaption", { class: "quiet" }, said, hatch.length ? "; hatched where its node was not connected" : ""));
+}
+
+/** Diagonal lines between two places of the graph. */
+function hatched(from, to) {
+  const lines = [], slope = 40;
+  for (let at = from - slope; at < to; at += 10) {
+    const left = Math.max(at, from), right = Math.min(at + slope, to);
+    if (right > left) lines.push(`M${left.toFixed(1)} ${(HEIGHT * (1 - (left - at) / slope)).toFixed(1)}L${right.toFixed(1)} ${(HEIGHT * (1 - (right - at) / slope)).toFixed(1)}`);
+  }
+  return lines;
 }
 
 /** Return the newest values of a history, the newest first. */

@@ -14,6 +14,7 @@ from beehive.errors import BeehiveError
 from modules.processes.cloudcore import (
     backup_commands,
     changes_command,
+    devices_command,
     doctor_command,
     kubeconfig_command,
     nodes_command,
@@ -83,6 +84,7 @@ def command_line(words: Collection[str] | None = None) -> tuple[VerbParser, argp
     own_commands.add(commands)
     nodes_command.add(commands)
     changes_command.add(commands)
+    devices_command.add(commands)
     page_command.add(commands)
     doctor_command.add(commands)
     backup_commands.add(commands)

@@ -196,6 +196,9 @@ class CloudCoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     service_node_port_range: str = DEFAULT_PORTS
     """First and last port of Services of the type NodePort."""
 
+    device_history: Annotated[int, Meta(ge=0, le=2000)] = 2000
+    """Values that are kept of each property of a device; 0 for none."""
+
     default_node: str | None = None
     """Node for pods whose manifest has no `spec.nodeName`. Default none: the only registered node, if there
     is one."""

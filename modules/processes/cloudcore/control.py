@@ -35,6 +35,7 @@ from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
 from modules.cloud.authentication.users import User
 from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.device_values import VALUES, VALUES_RESOURCE, ValueList, ValueQuery
 from modules.cloud.identities.known import KnownIdentities
 from modules.cloud.messages import (
     CLOUDCORES,
@@ -157,7 +158,7 @@ class Control(Module):
         metrics = lambda: exposition(self.hive, self._counters)  # noqa: E731 - a thunk for the service
         return ControlService(
             api, IdentityService(self._ask), metrics, self._nodes, self._cloudcores, self._api_ports, self._links,
-            writes=self._writes,
+            writes=self._writes, values=self._values,
         )  # fmt: skip
 
     def _api(self, caller: ApiCaller, nodes: NodeServer | None = None, tokens: ApiTokens | None = None) -> ApiService:
@@ -244,6 +245,11 @@ class Control(Module):
     def _writes(self, query: WriteQuery) -> WriteList:
         """Return writes of the change journal."""
         found: WriteList = self._read_journal("change journal", WRITES_RESOURCE, WRITES, query).content_as(WriteList)
+        return found
+
+    def _values(self, query: ValueQuery) -> ValueList:
+        """Return values of the device history."""
+        found: ValueList = self._read_journal("device history", VALUES_RESOURCE, VALUES, query).content_as(ValueList)
         return found
 
     def _read_journal(self, name: str, resource: str, operation: str, query: object) -> Message:

@@ -21,6 +21,7 @@ from modules.apimachinery.api_errors import UnknownKindError
 from modules.apimachinery.kinds import JsonObject, Kind, kind_called, kind_named
 from modules.cloud.apiserver.manifests import items_of
 from modules.cloud.client.calls import APPLY
+from modules.cloud.device_values import ValueList, ValueQuery
 from modules.cloud.identities.messages import Identities
 from modules.cloud.identities.records import Record
 from modules.cloud.messages import Cloudcores, LinkQuery, LinkSession, NodeConnection
@@ -214,6 +215,12 @@ class ControlClient:
         }  # fmt: skip
         path = f"changes?{urlencode({key: value for key, value in asked.items() if value})}"
         return decode_json(self._own("GET", path, None, "cannot read the change journal"), WriteList)
+
+    def device_values(self, query: ValueQuery) -> ValueList:
+        """Return values of the device history. Raises ControlError."""
+        asked = {key: value for key, value in msgspec.structs.asdict(query).items() if value}
+        path = f"devicehistory?{urlencode(asked)}"
+        return decode_json(self._own("GET", path, None, "cannot read the device history"), ValueList)
 
     def api_ports(self) -> ApiPorts:
         """Return where the Kubernetes API is served over TCP. Raises ControlError."""

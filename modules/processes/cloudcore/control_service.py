@@ -11,6 +11,7 @@ from beehive.http.responses import Reply, Response, json
 from beehive.http.router import HttpService
 from beehive.whole_numbers import whole_number
 from modules.apimachinery.errors import ApiStatusError
+from modules.cloud.device_values import ValueList, ValueQuery
 from modules.cloud.messages import Cloudcores, LinkQuery, LinkSession, NodeConnection
 from modules.cloud.object_writes import WriteList, WriteQuery
 from modules.processes.cloudcore.identity_service import IdentityService
@@ -25,10 +26,12 @@ LINKS: Final = ("cloudcore", "links")
 """Parts of the path of the link journal."""
 CHANGES: Final = ("cloudcore", "changes")
 """Parts of the path of the change journal."""
+VALUES: Final = ("cloudcore", "devicehistory")
+"""Parts of the path of the device history."""
 METRICS: Final = ("metrics",)
-_LONGEST_TEXT: Final = 253
+_LONGEST_TEXT: Final = 256
 _LIMIT: Final = 100
-"""Changes of an answer that is not to have another number of them."""
+"""Changes, or values, of an answer that is not to have another number of them."""
 
 
 class RefusedConnection(msgspec.Struct, frozen=True):
@@ -72,6 +75,7 @@ class ControlService:
         api_ports: returns where the Kubernetes API is served over TCP.
         links: reads the link journal; raises ApiStatusError.
         writes: reads the change journal; raises ApiStatusError.
+        values: reads the device history; raises ApiStatusError.
     """
 
     def __init__(
@@ -85,7 +89,9 @@ class ControlService:
         links: Callable[[LinkQuery], LinksResponseBody] = lambda _: LinksResponseBody([]),
         *,
         writes: Callable[[WriteQuery], WriteList] = lambda _: WriteList([], is_kept=False),
+        values: Callable[[ValueQuery], ValueList] = lambda _: ValueList(),
     ) -> None:
+        self._values = values
         self._writes = writes
         self._links = links
         self._api_ports = api_ports
@@ -110,6 +116,8 @@ class ControlService:
                 return self._serve_own(request, lambda: self._links(_link_query(request)))
             if request.parts == CHANGES:
                 return self._serve_own(request, lambda: self._writes(_write_query(request)))
+            if request.parts == VALUES:
+                return self._serve_own(request, lambda: self._values(_value_query(request)))
             if request.parts[:1] == NODES[:1]:
                 return self._identities.serve(request)
         except ApiStatusError as error:
@@ -139,6 +147,12 @@ def _write_query(request: Request) -> WriteQuery:
         text["kind"], text["namespace"], text["name"], text["node"], tuple(text["q"].split()), _since(request),
         _number(request, "before", 0), _number(request, "limit", _LIMIT), people_only=request.flag("people"),
     )  # fmt: skip
+
+
+def _value_query(request: Request) -> ValueQuery:
+    """Return the query of a request for the device history. Raises ApiStatusError."""
+    namespace, name, property_name = (request.first(each)[:_LONGEST_TEXT] for each in ("namespace", "name", "property"))
+    return ValueQuery(namespace, name, property_name, _number(request, "limit", _LIMIT))
 
 
 def _number(request: Request, name: str, default: int) -> int:

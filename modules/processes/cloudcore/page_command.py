@@ -10,6 +10,7 @@ from modules.processes.common.page_options import add_page, serve_page
 if TYPE_CHECKING:
     import argparse
 
+    from modules.cloud.device_values import ValueList, ValueQuery
     from modules.cloud.messages import LinkSession
     from modules.cloud.object_writes import WriteList, WriteQuery
     from modules.page.picture import Links
@@ -77,3 +78,7 @@ class ControlLinks:
     def writes(self, query: WriteQuery) -> WriteList:
         """Return writes of the change journal."""
         return self._control.changes(query)
+
+    def device_values(self, query: ValueQuery) -> ValueList:
+        """Return values of the device history."""
+        return self._control.device_values(query)

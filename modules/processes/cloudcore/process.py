@@ -187,7 +187,7 @@ class CloudCore:
         self.hive.add(EdgeController, labelled, database, refusals, config.lease if may_be_several else None, known)
         self.hive.add(
             Journal, lambda: JournalDatabase(config.database_url, turn), name, lambda: room.is_short,
-            keeps_writes=selected is None,
+            keeps_writes=selected is None, most_values=config.device_history,
         )  # fmt: skip
         self._add_cloudhub(ca_pem, refusals)
         self.hive.add(DynamicController)

@@ -78,6 +78,13 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
         "cloudcores may share (default: cloudcore.db below --root)",
     )
     parser.add_argument(
+        "--device-history",
+        type=int,
+        metavar="N",
+        default=_DEFAULTS.device_history,
+        help="reported values of seven days that are kept of each property of a device (default %(default)s, the most)",
+    )
+    parser.add_argument(
         "--node-limit", type=int, metavar="N", default=_DEFAULTS.node_limit, help="most nodes connected at a time"
     )
     parser.add_argument(
@@ -331,6 +338,7 @@ def run(chosen: argparse.Namespace) -> int:
         "default_node": chosen.node,
         "database": chosen.database or "",
         "node_limit": chosen.node_limit,
+        "device_history": chosen.device_history,
         "router": _router_settings(chosen.router_listen, chosen.router_advertise_address),
         **_metrics_settings(chosen.metrics_bind_address),
     }

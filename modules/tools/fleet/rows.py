@@ -130,17 +130,20 @@ def marks_of(node: JsonObject) -> tuple[str, ...]:
     return tuple(pressed[:8])
 
 
-def gaps_of(sessions: Sequence[tuple[float, float]], now: float) -> tuple[tuple[float, float], ...]:
+def gaps_of(
+    sessions: Sequence[tuple[float, float]], now: float, seconds: float = _DAY
+) -> tuple[tuple[float, float], ...]:
     """Return when there was no connection in the last 24 hours, from the first one on; a gap may have begun before.
 
     Args:
         sessions: beginning and end of each connection, 0 for a connection that lasts; in any order.
         now: seconds since 1970.
+        seconds: another time than 24 hours.
     """
     gaps: list[tuple[float, float]] = []
     covered = 0.0
     for began, ended in sorted(sessions):
-        if covered and began > covered and began > now - _DAY:
+        if covered and began > covered and began > now - seconds:
             gaps.append((covered, began))
         covered = max(covered, ended or now)
     if covered and covered < now:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from beehive.clock import RealClock
+from modules.cloud.device_values import ValueList, ValueQuery
 from modules.cloud.messages import LinkSession, NodeConnection
 from modules.cloud.object_writes import WriteList, WriteQuery
 from modules.page.api import About, fleet_api
@@ -72,6 +73,10 @@ class MadeLinks:
     def history(self, node: str) -> list[LinkSession]:
         """See `PageSource`."""
         return self._sessions.get(node, [])
+
+    def device_values(self, query: ValueQuery) -> ValueList:
+        """See `PageSource`."""
+        return ValueList()
 
     def _made(self, name: str, number: int) -> Iterator[LinkSession]:
         """Yield the connections of a node, the newest first."""

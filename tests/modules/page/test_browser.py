@@ -14,8 +14,8 @@ from modules.page.server import PageServer
 from modules.processes.cloudcore.control_client import Apply
 from modules.processes.cloudcore.page_command import ControlLinks
 from modules.tools.kubectl.rest import MERGE_PATCH, RestClient
-from tests.modules.processes.cloudcore.devices import People
-from tests.modules.processes.cloudcore.stubs import Stub
+from tests.modules.processes.cloudcore.devices import People, reports, twins
+from tests.modules.processes.cloudcore.stubs import Edge, Stub
 from tests.support.browser import Browser, browser, why_none
 
 pytestmark = pytest.mark.skipif(bool(why_none()), reason=why_none() or "-")
@@ -34,8 +34,8 @@ def manifest(kind: str, name: str, spec: dict[str, Any], **fields: Any) -> dict[
     return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, **fields}, "spec": spec}
 
 
-def plant_devices(people: People, client: RestClient) -> None:
-    """Make three Devices; the node of one reports hostile texts."""
+def plant_devices(people: People, client: RestClient, edge: Edge) -> None:
+    """Make three Devices; the node of one reports hostile texts, and two numbers before."""
     people.wait()
     kinds = [{"name": "threshold", "type": "STRING", "unit": ODD}, {"name": ODD, "type": "STRING"}]
     people.apply({"kind": "DeviceModel", "metadata": {"name": "thermometer"}, "spec": {"properties": kinds}})
@@ -43,10 +43,13 @@ def plant_devices(people: People, client: RestClient) -> None:
     for name, node in (("hall", "kiel-01"), ("silent", "kiel-01"), ("far", "kiel-02")):
         spec = {"nodeName": node, "deviceModelRef": {"name": "thermometer"}, "properties": properties}
         people.apply({"kind": "Device", "metadata": {"name": name}, "spec": spec})
+    for value in ("20", "29"):
+        assert reports(edge, "twin/edge_updated", twins({"threshold": value}), name="hall") == "OK"
+    assert reports(edge, "twin/edge_updated", twins({ODD: ODD}), name="hall") == "OK"
     said = {"value": ODD, "metadata": {"timestamp": "1700000000000", "type": ODD}}
-    twins = [{"propertyName": name, "reported": said, "observedDesired": said} for name in ("threshold", ODD)]
+    known = [{"propertyName": name, "reported": said, "observedDesired": said} for name in ("threshold", ODD)]
     condition = {"type": ODD, "status": ODD, "reason": ODD, "message": ODD, "lastTransitionTime": ODD}
-    status = {"twins": twins, "state": "online", "lastOnlineTime": ODD, "conditions": [condition]}
+    status = {"twins": known, "state": "online", "lastOnlineTime": ODD, "conditions": [condition]}
     path = "/apis/devices.kubeedge.io/v1beta1/namespaces/default/devicestatuses/hall"
     client.request("PATCH", path, body={"status": status}, content_type="application/merge-patch+json")
 
@@ -102,8 +105,8 @@ def looked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Looked]:
     """Start a cloudcore with faults, its page, and a browser."""
     directory, clock = tmp_path_factory.mktemp("page"), RealClock()
     without = "none"  # or the pod whose owner does not exist were collected
-    with Stub(directory, controllers=without) as stub, stub.edge("kiel-01"):
-        plant(stub)
+    with Stub(directory, controllers=without) as stub, stub.edge("kiel-01") as edge:
+        plant(stub, edge)
         client = RestClient(stub.config.control_socket)
         about = About("here", "1", "cloudcore")
         page = PageServer(fleet_api(client, PromptLinks(stub.client), clock, about), clock, about.program)
@@ -121,7 +124,7 @@ def opened(looked: Looked) -> None:
     looked.open()
 
 
-def plant(stub: Stub) -> None:
+def plant(stub: Stub, edge: Edge) -> None:
     """Make nodes and pods with faults, whose texts are hostile."""
     annotations = {"note": ODD}
     documents = [
@@ -144,7 +147,7 @@ def plant(stub: Stub) -> None:
     for pod in ("crasher", "owned"):
         path = f"/api/v1/namespaces/default/pods/{pod}/status"
         client.request("PATCH", path, body=patch, content_type="application/merge-patch+json")
-    plant_devices(People(stub.client), client)
+    plant_devices(People(stub.client), client, edge)
     odd = f"/api/v1/nodes/kiel-02?fieldManager={quote(MARKUP)}"
     client.request("PATCH", odd, body={"spec": {"unschedulable": False}}, content_type=MERGE_PATCH)
     client.request("PATCH", odd, body={"spec": {"unschedulable": True}}, content_type=MERGE_PATCH)
@@ -200,6 +203,13 @@ def test_each_question_is_answered_a_click_from_the_first_page(looked: Looked) -
     said = looked.sentence("default/hall is not as desired")
     assert "threshold: 30 is desired, its node has not confirmed it" in said
     window.wait("document.querySelector('main').textContent.includes('not confirmed')")
+    window.run("document.querySelector('td button').click()")
+    window.wait("document.querySelector('figcaption')?.textContent.startsWith('2 numbers from 20 to 29')")
+    window.wait("document.querySelector('main').textContent.includes('keeps the last 2,000 values of seven days')")
+    window.run("[...document.querySelectorAll('td button')].forEach((each) => each.click())")
+    window.wait(
+        "[...document.querySelectorAll('h2')].filter((each) => each.textContent.startsWith('History')).length === 2"
+    )
     looked.follow("Changes")
     looked.sentence("changes in seven days")
     window.wait("document.querySelector('main').textContent.includes('spec.unschedulable: False → True')")

@@ -12,6 +12,8 @@ import modules.page as page_package
 from beehive.http.request import Request
 from beehive.http.responses import Response
 from beehive.simulation import Simulation
+from modules.cloud.device_values import PastValue, ValueList, ValueQuery
+from modules.cloud.messages import LinkSession
 from modules.cloud.object_writes import WriteList, WriteQuery
 from modules.page.api import About, FleetApi
 from modules.page.devices import DeviceReader
@@ -41,7 +43,12 @@ class Nothing:
 
     def history(self, node: str) -> list[Any]:
         """See `Journals`."""
-        return []
+        return [LinkSession(node, "c1", "", 10.0, 20.0), LinkSession(node, "c2", "", 30.0)]
+
+    def device_values(self, query: ValueQuery) -> ValueList:
+        """See `Journals`."""
+        assert query == ValueQuery("default", "hall", "t")
+        return ValueList([PastValue(15.0, "t", "20"), PastValue(35.0, "t", "21")], "n1", 2000)
 
     def writes(self, query: WriteQuery) -> WriteList:
         """See `Journals`."""
@@ -160,8 +167,20 @@ def test_a_session_can_be_ended(page: Page) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["me", "changes", "journal", "nodes/n1", "pods", "devices", "devices/a/b", "explain/a/b", "log/a/b/c", "else"],
-)
+    [
+        "me",
+        "changes",
+        "journal",
+        "nodes/n1",
+        "pods",
+        "devices",
+        "devices/a/b",
+        "history/a/b/c",
+        "explain/a/b",
+        "log/a/b/c",
+        "else",
+    ],
+)  # fmt: skip
 def test_nothing_is_said_without_a_key(page: Page, path: str) -> None:
     page.picture.put_nodes([{"metadata": {"name": "secret-node"}}])
     for given in ("-", "Bearer ", "Bearer wrong", "Basic eDp5", page.key()):
@@ -223,6 +242,11 @@ def test_the_workloads_are_counted(page: Page) -> None:
     assert page.get("/page/v1/rollouts") == {
         "sentence": "There are no workloads: no pod has a controller.", "rows": [], "more": 0,
     }  # fmt: skip
+
+
+def test_a_history_has_the_gaps_of_its_nodes_link(page: Page) -> None:
+    found = page.get("/page/v1/history/default/hall/t")
+    assert (found["values"], found["gaps"]) == ([[15.0, "20"], [35.0, "21"]], [[20.0, 30.0]])
 
 
 def test_without_a_cloudcore_the_error_says_so(page: Page) -> None:

@@ -13,10 +13,12 @@ from beehive.testing import Harness
 from modules.cloud.api_messages import Verb
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
+from modules.cloud.device_values import ReportedValue
 from modules.cloud.devicecontroller.module import DeviceController
 from modules.cloud.devicecontroller.status_writer import INTERVAL, MOST_AT_WORK, MOST_WAITING
 from modules.cloud.devices import API_VERSION, DEVICE, DEVICE_MODEL
 from modules.cloud.messages import HANDLED, ConnectEvent
+from modules.cloud.object_writes import JOURNAL
 from modules.cloud.refusals import Refusals
 from modules.cloud.storage.watch_history import ObjectChanged, ObjectChanges, WatchQuery, WatchStart
 
@@ -164,6 +166,27 @@ def test_many_reports_are_one_write_a_second(bee: Harness) -> None:
     assert len(server.writes()) - before == 2
     assert value(server) == "30"
     assert answers(bee) == {each.id: "OK" for each in told}
+
+
+def test_the_history_gets_values_that_are_stored_and_no_others(bee: Harness) -> None:
+    """Not those of another node's device, of an unknown property, that are outdated, or that the API server refuses."""
+    server = started(bee, device(), device("far", "n2"))
+    report(bee, "21", timestamp=5000)
+    report(bee, "7", name="far")
+    bee.run_for(2 * INTERVAL)
+    report(bee, "20", timestamp=4000)
+    content = {"twin": {"other": {"actual": {"value": "1"}}, "t": {"actual": {"value": "22" * 999}}}}
+    resource = f"node/{NODE}/device/default/d/twin/edge_updated"
+    bee.send(ModuleName.DEVICECONTROLLER, bee.message(resource, "update", content, source=f"system:node:{NODE}"))
+    bee.run_for(2 * INTERVAL)
+    server.refusal = {"code": 422, "message": "no"}
+    report(bee, "23")
+    bee.run_for(2 * INTERVAL)
+    found = [value for each in bee.sent_to(JOURNAL) for value in each.content_as(list[ReportedValue])]
+    assert found == [
+        ReportedValue("default", "d", "t", NODE, 5.0, "21"),
+        ReportedValue("default", "d", "t", NODE, 0.0, ("22" * 999)[:256]),
+    ]
 
 
 def test_nothing_is_asked_while_nothing_happens(bee: Harness) -> None:

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from beehive.names import Operation
+from beehive.names import ModuleName, Operation
 from beehive.testing import Harness
+from modules.cloud.device_values import REPORTED, VALUES, VALUES_RESOURCE, ReportedValue, ValueList, ValueQuery
 from modules.cloud.journal.database import JournalDatabase
 from modules.cloud.journal.module import Journal
 from modules.cloud.messages import JOURNAL_RESOURCE, LINKS, ConnectEvent, LinkQuery, LinkSession
@@ -27,12 +29,12 @@ from modules.cloud.storage.database.turns import Turns
 class Cloud:
     """The journal, and what a test does to it."""
 
-    def __init__(self, bee: Harness, path: Path, *, keeps_writes: bool = True) -> None:
+    def __init__(self, bee: Harness, path: Path, **settings: Any) -> None:
         self.bee = bee
         self.failures = 0
         self.is_short = False
         self._path = path
-        bee.add(Journal, self._make, "a", lambda: self.is_short, keeps_writes=keeps_writes)
+        bee.add(Journal, self._make, "a", lambda: self.is_short, **settings)
         bee.start()
 
     def happens(self, operation: Operation, node: str, connection: str, at: int, reason: str = "") -> None:
@@ -59,6 +61,18 @@ class Cloud:
         """Return what the journal has."""
         answer = self.bee.ask(JOURNAL, self.bee.message(WRITES_RESOURCE, WRITES, WriteQuery(limit=500)))
         found: WriteList = answer.content_as(WriteList)
+        return found
+
+    def reported(self, *values: str, source: str = ModuleName.DEVICECONTROLLER) -> None:
+        """Report values as devicecontroller does, one a second."""
+        now = self.bee.clock.now()
+        found = [ReportedValue("default", "hall", "t", "n1", now + at, value) for at, value in enumerate(values)]
+        self.bee.send(JOURNAL, self.bee.message(VALUES_RESOURCE, REPORTED, found, source=source))
+
+    def values(self) -> ValueList:
+        """Return the device history that the journal has."""
+        answer = self.bee.ask(JOURNAL, self.bee.message(VALUES_RESOURCE, VALUES, ValueQuery("default", "hall")))
+        found: ValueList = answer.content_as(ValueList)
         return found
 
     def _make(self) -> JournalDatabase:
@@ -124,3 +138,23 @@ def test_in_front_of_a_cluster_there_is_no_journal_of_writes(tmp_path: Path) -> 
         cloud = Cloud(bee, tmp_path / "cloud.db", keeps_writes=False)
         cloud.written(1)
         assert cloud.writes() == WriteList([], is_kept=False)
+
+
+def test_values_of_devices_are_kept_and_wait_for_room_on_the_disk(cloud: Cloud) -> None:
+    cloud.is_short = True
+    cloud.reported("20", "21")
+    assert cloud.values().values == []
+    cloud.is_short = False
+    cloud.reported("5", source="router")
+    cloud.bee.run_for(60.0)
+    found = cloud.values()
+    assert ([each.value for each in found.values], found.node, found.most) == (["20", "21"], "n1", 2000)
+    cloud.bee.run_for(8 * 86_400.0)
+    assert cloud.values().values == []
+
+
+def test_no_value_is_kept_without_a_device_history(tmp_path: Path) -> None:
+    with Harness() as bee:
+        cloud = Cloud(bee, tmp_path / "cloud.db", most_values=0)
+        cloud.reported("20")
+        assert cloud.values() == ValueList()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from beehive import Message
+from modules.cloud.device_values import ValueQuery
 from modules.processes.cloudcore.cli import main
 from tests.end_to_end.processes import wait_until
 from tests.modules.processes.cloudcore.devices import People, device, model, reports, twins
@@ -154,6 +156,7 @@ def test_a_node_writes_nothing_of_another_nodes_device(stub: Stub, people: Peopl
         assert reports(edge, "twin/other", {})["code"] == 400
         assert reports(edge, "twin/edge_updated", twins({"temperature": "1"})) == "OK"
     assert people.reported("thermo") == {"temperature": "1"}
+    assert [each.value for each in stub.client.device_values(ValueQuery("default", "thermo")).values] == ["1"]
     assert 'reason="not a device of the node"' in stub.client.metrics()
 
 
@@ -214,6 +217,12 @@ def test_a_person_sees_devices_and_what_is_reported(
     described = shown("describe", "devicestatus", "thermo")
     assert ["Reason:", "FitsModel"] in described
     assert ["Value:", "21"] in described
+    (head, (time, *row)) = shown("devices", "history", "default/thermo")
+    assert (head, row) == (["TIME", "PROPERTY", "VALUE"], ["temperature", "21"])
+    assert time.startswith("20")
+    assert shown("devices", "history", "thermo", "threshold")[0][:2] == ["No", "values:"]
+    assert main(["devices", "history", "thermo", "-o", "json", "--socket", str(stub.config.control_socket)]) == 0
+    assert json.loads(capsys.readouterr().out) == [{"time": time, "property": "temperature", "value": "21"}]
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
@@ -245,7 +254,7 @@ def test_kubectl_shows_the_columns(tmp_path: Path) -> None:
 
 
 def test_a_restart_of_cloudcore_sends_nothing_again(tmp_path: Path) -> None:
-    """With a database: the definitions stay as they are, and so does what the node has acknowledged."""
+    """With a database: the definitions, what the node has acknowledged and what it has reported stay as they are."""
     url = str(tmp_path / "cloud.db")
     definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/devices.devices.kubeedge.io"
     with Stub(tmp_path, database=url) as stub:
@@ -257,6 +266,7 @@ def test_a_restart_of_cloudcore_sends_nothing_again(tmp_path: Path) -> None:
             people.apply(device("other"))
             unasked(edge, 4)
             wait_until(lambda: acknowledged(url, "n1") == 3, "acknowledgements are stored")
+            reports(edge, "twin/edge_updated", twins({"temperature": "21"}))
         before = stub.client.request("GET", definition)
     with Stub(tmp_path, database=url) as stub:
         people = People(stub.client)
@@ -266,3 +276,4 @@ def test_a_restart_of_cloudcore_sends_nothing_again(tmp_path: Path) -> None:
             came = unasked(edge, 2)
             assert steps(came) == {("update", "membership"), ("delete", "default/device/other")}
         assert stub.client.request("GET", definition) == before
+        assert [each.value for each in stub.client.device_values(ValueQuery("default", "thermo")).values] == ["21"]
