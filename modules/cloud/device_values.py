@@ -6,7 +6,7 @@ import msgspec
 
 REPORTED: Final = "reported"
 """Operation: devicecontroller tells the journal which reported values it has stored, a list of
-`ReportedValue`."""
+`DeviceValue`."""
 VALUES: Final = "values"
 """Operation: `control` asks the journal for values (`ValueQuery`); the reply is a `ValueList`."""
 VALUES_RESOURCE: Final = "journal/values"
@@ -16,7 +16,7 @@ LONGEST_VALUE: Final = 256
 NO_VALUES: Final = "cloudcore keeps no values of devices: it was started with --device-history 0."
 
 
-class ReportedValue(msgspec.Struct, frozen=True, gc=False):
+class DeviceValue(msgspec.Struct, frozen=True, gc=False):
     """A value that a node has reported, and that the DeviceStatus has."""
 
     namespace: str
@@ -29,7 +29,7 @@ class ReportedValue(msgspec.Struct, frozen=True, gc=False):
     value: str
 
 
-class PastValue(msgspec.Struct, frozen=True, gc=False):
+class HistoryValue(msgspec.Struct, frozen=True, gc=False):
     """A value that a property had."""
 
     at: float
@@ -55,7 +55,7 @@ class ValueQuery(msgspec.Struct, frozen=True):
 class ValueList(msgspec.Struct, frozen=True):
     """The reply to a `ValueQuery`."""
 
-    values: list[PastValue] = []
+    values: list[HistoryValue] = []
     """The oldest first."""
     node: str = ""
     """The node that has reported the newest one."""

@@ -16,7 +16,7 @@ from modules.apimachinery.times import format_rfc3339
 from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
-from modules.cloud.device_values import LONGEST_VALUE, REPORTED, VALUES_RESOURCE, ReportedValue
+from modules.cloud.device_values import LONGEST_VALUE, REPORTED, VALUES_RESOURCE, DeviceValue
 from modules.cloud.devicecontroller import wire
 from modules.cloud.devicecontroller.devices_by_key import DeviceChange, DevicesByKey, device_key
 from modules.cloud.devicecontroller.later_values import Times
@@ -269,7 +269,7 @@ class DeviceController(Module):
         """Pass the values of a report on to the device history."""
         device = self._known.devices.get(key)
         values = [
-            ReportedValue(key.namespace, key.name, name, device.node, side.timestamp / 1000, side.value[:LONGEST_VALUE])
+            DeviceValue(key.namespace, key.name, name, device.node, side.timestamp / 1000, side.value[:LONGEST_VALUE])
             for name, side in taken_values(status, report)
             if device is not None
         ]

@@ -23,7 +23,7 @@ from sqlalchemy import (
 )
 
 from beehive.printable import printable
-from modules.cloud.device_values import LONGEST_VALUE, PastValue, ReportedValue, ValueList, ValueQuery
+from modules.cloud.device_values import LONGEST_VALUE, DeviceValue, HistoryValue, ValueList, ValueQuery
 from modules.cloud.journal.database import JournalDatabase, tables
 
 DAYS: Final = 7
@@ -83,7 +83,7 @@ class ValueStore:
         self._most = most
         self._most_bytes = MOST_BYTES_IN_MEMORY if database.is_in_memory else MOST_BYTES
 
-    def write(self, found: Sequence[ReportedValue], now: float) -> None:
+    def write(self, found: Sequence[DeviceValue], now: float) -> None:
         """Store values, in one transaction. To store one once more is no error: the answer to a commit may have been
         lost.
 
@@ -108,7 +108,7 @@ class ValueStore:
         """Return the newest values that a query selects. Raises DatabaseError."""
         return self._database.run("read the device history", lambda connection: self._read(connection, query, now))
 
-    def _write(self, connection: Connection, found: Sequence[ReportedValue], now: float) -> None:
+    def _write(self, connection: Connection, found: Sequence[DeviceValue], now: float) -> None:
         rows: dict[tuple[_Key, int], str] = {}
         nodes: dict[_Key, str] = {}
         for each in found:
@@ -178,7 +178,9 @@ class ValueStore:
             wanted = wanted.where(columns.property == _name(query.property))
         newest = wanted.order_by(values.c.at.desc()).limit(max(1, min(query.limit, MOST_OF_PROPERTY)))
         rows = connection.execute(newest).all()
-        found = [PastValue(at / 1000, name, str(value)) for at, value, name, _ in reversed(rows) if isinstance(at, int)]
+        found = [
+            HistoryValue(at / 1000, name, str(value)) for at, value, name, _ in reversed(rows) if isinstance(at, int)
+        ]
         return ValueList(found, str(rows[0].node) if rows else "", self._most)
 
 

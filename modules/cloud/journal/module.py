@@ -12,7 +12,7 @@ from beehive.module import Module
 from beehive.names import ModuleName, Operation
 from beehive.printable import clipped
 from beehive.resource import Side
-from modules.cloud.device_values import REPORTED, VALUES, ReportedValue, ValueList, ValueQuery
+from modules.cloud.device_values import REPORTED, VALUES, DeviceValue, ValueList, ValueQuery
 from modules.cloud.journal.database import JournalDatabase
 from modules.cloud.journal.device_values import MOST_OF_PROPERTY, ValueStore
 from modules.cloud.journal.links import MARK_PERIOD, LinkStore
@@ -72,7 +72,7 @@ class Journal(Module):
         self._writes: deque[ObjectWrite] = deque(maxlen=_MOST_WAITING)
         """Writes that wait for the database."""
         self._most_values = most_values
-        self._values: deque[ReportedValue] = deque(maxlen=_MOST_WAITING)
+        self._values: deque[DeviceValue] = deque(maxlen=_MOST_WAITING)
         """Values that wait for the database."""
         self._swept = 0
         """Up to which property values that are too old were deleted."""
@@ -142,7 +142,7 @@ class Journal(Module):
     def on_reported(self, message: Message) -> None:
         """Note values of devices."""
         if self._most_values:
-            self._values += message.content_as(list[ReportedValue])
+            self._values += message.content_as(list[DeviceValue])
             self._wait()
 
     @handles(None, VALUES)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from modules.cloud.device_values import PastValue
+    from modules.cloud.device_values import HistoryValue
 
 _HEADINGS: Final = ("TIME", "PROPERTY", "VALUE")
 _MOST: Final = 2000
@@ -53,7 +53,7 @@ def run(chosen: argparse.Namespace) -> int:
     return ExitCode.OK
 
 
-def table(found: Sequence[PastValue]) -> list[str]:
+def table(found: Sequence[HistoryValue]) -> list[str]:
     """Return the lines of the table of values, the newest last."""
     if not found:
         return ["No values: its node has reported none in seven days."]

@@ -12,7 +12,7 @@ import modules.page as page_package
 from beehive.http.request import Request
 from beehive.http.responses import Response
 from beehive.simulation import Simulation
-from modules.cloud.device_values import PastValue, ValueList, ValueQuery
+from modules.cloud.device_values import HistoryValue, ValueList, ValueQuery
 from modules.cloud.messages import LinkSession
 from modules.cloud.object_writes import WriteList, WriteQuery
 from modules.page.api import About, FleetApi
@@ -48,7 +48,7 @@ class Nothing:
     def device_values(self, query: ValueQuery) -> ValueList:
         """See `Journals`."""
         assert query == ValueQuery("default", "hall", "t")
-        return ValueList([PastValue(15.0, "t", "20"), PastValue(35.0, "t", "21")], "n1", 2000)
+        return ValueList([HistoryValue(15.0, "t", "20"), HistoryValue(35.0, "t", "21")], "n1", 2000)
 
     def writes(self, query: WriteQuery) -> WriteList:
         """See `Journals`."""

@@ -13,7 +13,7 @@ from beehive.testing import Harness
 from modules.cloud.api_messages import Verb
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
-from modules.cloud.device_values import ReportedValue
+from modules.cloud.device_values import DeviceValue
 from modules.cloud.devicecontroller.module import DeviceController
 from modules.cloud.devicecontroller.status_writer import INTERVAL, MOST_AT_WORK, MOST_WAITING
 from modules.cloud.devices import API_VERSION, DEVICE, DEVICE_MODEL
@@ -182,10 +182,10 @@ def test_the_history_gets_values_that_are_stored_and_no_others(bee: Harness) -> 
     server.refusal = {"code": 422, "message": "no"}
     report(bee, "23")
     bee.run_for(2 * INTERVAL)
-    found = [value for each in bee.sent_to(JOURNAL) for value in each.content_as(list[ReportedValue])]
+    found = [value for each in bee.sent_to(JOURNAL) for value in each.content_as(list[DeviceValue])]
     assert found == [
-        ReportedValue("default", "d", "t", NODE, 5.0, "21"),
-        ReportedValue("default", "d", "t", NODE, 0.0, ("22" * 999)[:256]),
+        DeviceValue("default", "d", "t", NODE, 5.0, "21"),
+        DeviceValue("default", "d", "t", NODE, 0.0, ("22" * 999)[:256]),
     ]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, insert, select, update
 
-from modules.cloud.device_values import LONGEST_VALUE, PastValue, ReportedValue, ValueList, ValueQuery
+from modules.cloud.device_values import LONGEST_VALUE, DeviceValue, HistoryValue, ValueList, ValueQuery
 from modules.cloud.journal import device_values as history
 from modules.cloud.journal.database import JournalDatabase
 from modules.cloud.journal.device_values import DAYS, ValueStore, properties, values
@@ -25,9 +25,9 @@ def database(url: str) -> Iterator[JournalDatabase]:
     made.close()
 
 
-def said(value: str, at: float, name: str = "hall", property_name: str = "t", node: str = "n1") -> ReportedValue:
+def said(value: str, at: float, name: str = "hall", property_name: str = "t", node: str = "n1") -> DeviceValue:
     """Return a value that a node has reported."""
-    return ReportedValue("default", name, property_name, node, at, value)
+    return DeviceValue("default", name, property_name, node, at, value)
 
 
 def rows(database: JournalDatabase) -> tuple[int, int]:
@@ -49,7 +49,7 @@ def test_values_are_read_by_time_and_stored_once(url: str, database: JournalData
             [said("20", NOW - 60.0), said("21", NOW), said("1", NOW, "far"), said("5", NOW - 9, "hall", "u")], NOW
         )
     assert store.read(HALL, NOW) == ValueList(
-        [PastValue(NOW - 60.0, "t", "20"), PastValue(NOW, "t", "21")], "n1", history.MOST_OF_PROPERTY
+        [HistoryValue(NOW - 60.0, "t", "20"), HistoryValue(NOW, "t", "21")], "n1", history.MOST_OF_PROPERTY
     )
     assert [each.value for each in store.read(ValueQuery("default", "hall"), NOW).values] == ["20", "5", "21"]
     assert [each.value for each in store.read(ValueQuery("default", "hall", limit=1), NOW).values] == ["21"]

@@ -8,7 +8,7 @@ import pytest
 
 from beehive.names import ModuleName, Operation
 from beehive.testing import Harness
-from modules.cloud.device_values import REPORTED, VALUES, VALUES_RESOURCE, ReportedValue, ValueList, ValueQuery
+from modules.cloud.device_values import REPORTED, VALUES, VALUES_RESOURCE, DeviceValue, ValueList, ValueQuery
 from modules.cloud.journal.database import JournalDatabase
 from modules.cloud.journal.module import Journal
 from modules.cloud.messages import JOURNAL_RESOURCE, LINKS, ConnectEvent, LinkQuery, LinkSession
@@ -66,7 +66,7 @@ class Cloud:
     def reported(self, *values: str, source: str = ModuleName.DEVICECONTROLLER) -> None:
         """Report values as devicecontroller does, one a second."""
         now = self.bee.clock.now()
-        found = [ReportedValue("default", "hall", "t", "n1", now + at, value) for at, value in enumerate(values)]
+        found = [DeviceValue("default", "hall", "t", "n1", now + at, value) for at, value in enumerate(values)]
         self.bee.send(JOURNAL, self.bee.message(VALUES_RESOURCE, REPORTED, found, source=source))
 
     def values(self) -> ValueList:
