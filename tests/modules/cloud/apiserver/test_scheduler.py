@@ -9,12 +9,13 @@ from typing import Any, Final
 import pytest
 
 from modules.apimachinery.conversion import convert
-from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.cloud.apiserver import scheduler
-from modules.cloud.apiserver.scheduler import Placement, Placer
+from modules.cloud.apiserver.scheduler import Placement, Placer, makes_room
 from modules.cloud.apiserver.scheduling import rooms
 from modules.cloud.apiserver.scheduling.scores import Scorer
 from modules.cloud.authorization.node_accounts import MIRROR
+from modules.cloud.storage.object_storage import EventType, ObjectEvent
 
 
 def a_node(name: str, *, ready: bool = True, labels: dict[str, str] | None = None, **spec: Any) -> JsonObject:
@@ -50,6 +51,37 @@ def test_the_ready_one_with_the_fewest_pods_and_then_the_first_by_name() -> None
     assert place(a_pod(), [nodes[2]], []).node == "a", "a node that is offline gets it when it connects"
 
 
+RUNS = {**a_pod(on="n"), "metadata": {"name": "p", "labels": {"app": "web"}}}
+NODE = a_node("n")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "makes"),
+    [
+        (RUNS, None, True),
+        (None, RUNS, False),
+        (RUNS, {**RUNS, "status": {"phase": "Running"}}, False),
+        (RUNS, {**RUNS, "status": {"phase": "Failed"}}, True),
+        (RUNS, {**RUNS, "metadata": {"name": "p", "labels": {"app": "db"}}}, True),
+        (NODE, None, True),
+        (None, NODE, True),
+        (NODE, a_node("n", ready=False), True),
+        (NODE, a_node("n", unschedulable=True), True),
+        (NODE, a_node("n", labels={"disk": "fast"}), True),
+        (NODE, {**NODE, "status": {**NODE["status"], "allocatable": {"cpu": "2"}}}, True),
+        (NODE, {**NODE, "status": {**NODE["status"], "images": []}}, False),
+    ],
+)
+def test_after_which_changes_pods_that_wait_are_looked_at(
+    old: JsonObject | None, new: JsonObject | None, makes: bool
+) -> None:
+    """Rules of pods are about the labels of others, and each heartbeat of a node would look at all of them."""
+    change = EventType.ADDED if old is None else EventType.DELETED if new is None else EventType.MODIFIED
+    present = new or old or {}
+    key = ObjectKey(present["kind"], "", present["metadata"]["name"])
+    assert makes_room(ObjectEvent(change, key, present, old)) is makes
+
+
 TAINT = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
 
 
@@ -82,6 +114,22 @@ def test_what_keeps_each_node_away_is_counted() -> None:
     why = place(a_pod(), nodes, []).why
     assert why == ("0/3 nodes are available: 1 node(s) had untolerated taint {gpu: yes}, 2 node(s) were unschedulable.")
     assert place(a_pod(), [], []).why == "no nodes available to schedule pods"
+
+
+@pytest.mark.parametrize(
+    ("node", "first", "second"),
+    [
+        (a_node("n", taints=[TAINT]), a_pod(), a_pod("q", tolerations=[{"operator": "Exists"}])),
+        (a_node("n"), a_pod(cpu="2"), a_pod("q", cpu="1")),
+        (a_node("n"), a_pod(port=80), a_pod("q", port=81)),
+        (a_node("n"), a_pod(nodeSelector={"a": "b"}), a_pod("q")),
+    ],
+)
+def test_what_is_remembered_of_a_pod_says_nothing_of_one_that_asks_for_less(
+    node: JsonObject, first: JsonObject, second: JsonObject
+) -> None:
+    placer = Placer.of([node], [a_pod("other", on="n", port=80)])
+    assert [placer.place(pod).node for pod in (first, second)] == ["", "n"]
 
 
 def test_a_node_that_reports_nonsense_keeps_only_itself_from_pods() -> None:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from modules.edge.devicetwin.slots import Done, Slots
 from modules.edge.devicetwin.state import Device, Side, Twin, confirmed
 
@@ -49,16 +51,30 @@ def _due(store: SlowStore) -> int:
     return side.due if side is not None else 0
 
 
+@pytest.mark.parametrize("stored", [True, False])
+def test_who_repeats_a_change_is_answered_when_it_is_stored(*, stored: bool) -> None:
+    """A device that sends its value twice: the second message must not be acknowledged before the first is saved."""
+    store, said = SlowStore(), list[bool]()
+    slots = _slots(store)
+    for _ in range(2):
+        slots.change(_device(1), done=said.append)
+    assert said == []
+    while store.end(stored=stored):
+        pass
+    assert said == [stored, stored]
+
+
 def test_a_confirmation_that_comes_while_its_device_is_saved_is_stored_too() -> None:
     """Otherwise the value is sent once more after a restart."""
-    store = SlowStore()
-    slots = _slots(store)
+    store, committed = SlowStore(), list[Device | None]()
+    slots = Slots(store, lambda _: None, lambda _, after: committed.append(after))
     slots.change(_device(1))
     slots.amend("ns/thermo", lambda device: confirmed(device, 1))
     slots.flush()
     while store.end():
         pass
     assert _due(store) == 0
+    assert [after and after.number for after in committed] == [1, 1]
 
 
 def test_a_confirmation_whose_commit_fails_is_stored_by_the_next_flush() -> None:

@@ -50,6 +50,7 @@ class Plane:
         self.whole = True
         self.during: Callable[[], object] = lambda: None
         """Called during each change."""
+        self.during_clean: Callable[[], object] = lambda: None
 
     def prepare(self) -> None:
         """Work, unless told otherwise."""
@@ -72,6 +73,7 @@ class Plane:
     def clean(self) -> None:
         """Count."""
         self.cleaned += 1
+        self.during_clean()
 
     def watch(self) -> RulesWatch | None:
         """Watch nothing."""
@@ -451,6 +453,19 @@ def test_many_reports_of_one_deletion_are_one_repair_at_once(bee: Harness) -> No
     assert [each - began <= 0.1 for each in applying.times] == [True]
     assert applying.plane.restored == applying.counters.restored == 1
     assert applying.plane.cleaned
+
+
+def test_a_change_that_comes_while_something_is_removed_is_made_after_that(bee: Harness) -> None:
+    applying = Applying(bee)
+
+    def change() -> None:
+        applying.plane.during_clean = lambda: None
+        applying.report("update")
+
+    applying.plane.during_clean = change
+    applying.report("update")
+    bee.run_for(300)
+    assert len(applying.times) == 2
 
 
 def test_a_repair_is_not_put_off_by_what_is_reported_meanwhile(bee: Harness) -> None:

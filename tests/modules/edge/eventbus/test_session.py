@@ -3,6 +3,7 @@
 import select
 from collections import deque
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -16,7 +17,7 @@ from modules.edge.eventbus.client import BufferedClient
 from modules.edge.eventbus.connection import SessionLink
 from modules.edge.eventbus.module import EventBus, EventBusSettings
 from modules.edge.eventbus.packets import Received
-from modules.edge.eventbus.session import BrokerSettings, MqttSession
+from modules.edge.eventbus.session import BrokerSettings, MqttSession, SessionEvents
 
 MID = 7
 
@@ -32,6 +33,19 @@ class _Window(deque[Callable[[BufferedClient], object]]):
             other, self.other = self.other, None
             other()
         return found
+
+
+def test_after_the_end_nothing_is_written_to_the_descriptor_of_the_bell(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It may be that of another file by then."""
+    session = MqttSession(BrokerSettings(str(tmp_path / "absent.sock"), 0, "n1"), (), RealClock())
+    assert "No such file" in session.run(cast("SessionEvents", SimpleNamespace()))
+    rung: list[int] = []
+    monkeypatch.setattr("os.eventfd_write", lambda bell, _number: rung.append(bell))
+    session.publish([(1, "1", b"")])
+    session.close()
+    assert rung == []
 
 
 def test_a_publication_that_comes_after_the_last_look_rings_the_bell() -> None:

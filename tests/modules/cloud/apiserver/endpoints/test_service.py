@@ -336,6 +336,7 @@ def test_a_watch_of_a_version_that_is_not_known_ends_with_an_error(api: Serving)
     status = event["object"]
     assert (event["type"], status["kind"], status["code"], status["reason"]) == ("ERROR", "Status", 410, "Expired")
     assert status["message"].startswith("too old resource version: 999999999999 (")
+    assert not api.subscriptions._all
 
 
 def test_a_watch_has_what_there_is_and_then_each_change(api: Serving) -> None:

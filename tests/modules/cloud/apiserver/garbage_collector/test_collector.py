@@ -122,6 +122,12 @@ def test_a_pod_keeps_the_finalizers_of_its_first_deletion(world: World) -> None:
     again = world("delete", "pods", "pod", options={"propagationPolicy": "Orphan"})
     assert again["metadata"]["generation"] == 2
     assert "orphan" not in again["metadata"].get("finalizers", [])
+    world.make("kept", plural="pods", body=POD, metadata={"finalizers": [FINALIZER]})
+    world("delete", "pods", "kept", options={"gracePeriodSeconds": 0})
+    kept = world.get("kept", "Pod")
+    assert kept["metadata"]["finalizers"] == [FINALIZER], "also without a grace period"
+    added = {**kept, "metadata": {**kept["metadata"], "finalizers": [FINALIZER, "more.example/up"]}}
+    assert "no new finalizers can be added" in world("update", "pods", "kept", body=added)["message"]
     world.make("held", metadata={"finalizers": [FINALIZER]})
     world.make("child", world.get("held"), blocks=True, metadata={"finalizers": [FINALIZER]})
     assert delete(world, "held", "Foreground")["metadata"]["finalizers"] == [FINALIZER, "foregroundDeletion"]

@@ -200,6 +200,12 @@ def test_nobody_grants_what_they_do_not_have(world: World) -> None:
     aggregated = of("ClusterRole", "mine", aggregationRule={"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]})
     with pytest.raises(ForbiddenError):
         world.make(aggregated, by=CAROL)
+    world.make(of("ClusterRole", "mine", rules=[]))
+    (live,) = (
+        role for role in world.cluster.storage.list(kind_named("ClusterRole")) if role["metadata"]["name"] == "mine"
+    )
+    with world.cluster.with_admission(admission(CAROL, world.index)), pytest.raises(ForbiddenError):
+        world.cluster.update({**live, "aggregationRule": aggregated["aggregationRule"]})
     world.make(nodes, by=User("root", groups=(ADMINISTRATORS,)))
 
 

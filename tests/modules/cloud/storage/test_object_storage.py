@@ -1,0 +1,48 @@
+"""The objects in memory: what a transaction that is undone leaves, and the index of the pods of nodes."""
+
+from typing import Any
+
+from beehive.simulation import Simulation
+from modules.apimachinery.kinds import key_of, uid_of
+from modules.cloud.storage.object_storage import Storage
+from tests.modules.cloud.objects import pod
+
+
+def on(node: str, **metadata: Any) -> dict[str, Any]:
+    made = pod("web", nodeName=node)
+    return {**made, "metadata": {**made["metadata"], **metadata}}
+
+
+def test_what_was_undone_is_not_undone_again() -> None:
+    storage = Storage(Simulation(0).clock)
+    storage.set_savepoint()
+    made = storage.create(on("n1"))
+    before = storage.version
+    assert len(storage.roll_back()) == 1
+    assert storage.roll_back() == []
+    assert (storage.find(key_of(made)), storage.version, storage.take_events()) == (None, before - 1, [])
+    storage.create(on("n1"))
+    storage.set_savepoint()
+    storage.replace(on("n1", labels={"a": "b"}))
+    storage.roll_back()
+    assert "labels" not in storage.get(key_of(made))["metadata"]
+
+
+def test_each_change_of_the_pods_of_a_node_is_seen() -> None:
+    """Also one that leaves the node as many pods as before."""
+    storage, seen = Storage(Simulation(0).clock), list[int]()
+    made = storage.create(on("n1"))
+    key = key_of(made)
+    seen.append(storage.changes_of_pods["n1"])
+    storage.replace(on("n1", labels={"a": "b"}))
+    seen.append(storage.changes_of_pods["n1"])
+    storage.remove(key)
+    assert (dict(storage.changes_of_pods), storage.nodes_of_pods(), storage.pods_of("n1")) == ({}, set(), frozenset())
+    again = storage.create(on("n1"))
+    seen.append(storage.changes_of_pods["n1"])
+    other = storage.create({**on("n1"), "metadata": {"name": "other", "namespace": "default"}})
+    seen.append(storage.changes_of_pods["n1"])
+    storage.remove(key_of(other))
+    seen.append(storage.changes_of_pods["n1"])
+    assert seen == sorted(set(seen))
+    assert uid_of(again) != uid_of(made)

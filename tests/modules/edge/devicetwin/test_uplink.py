@@ -1,0 +1,45 @@
+"""What the cloud's answers to values mean, and what becomes of the values."""
+
+from typing import Any
+
+import pytest
+
+from beehive import Message
+from beehive.message import Route
+from modules.edge.devicetwin.state import Device, Side, Twin, moved_after, state_confirmed
+from modules.edge.devicetwin.uplink import verdict_of
+
+
+@pytest.mark.parametrize(
+    ("operation", "content", "taken", "final"),
+    [
+        ("response", "OK", True, True),
+        ("response", "no", False, False),
+        ("response", {"code": 200}, True, True),
+        ("error", {"code": 404}, False, True),
+        ("error", {"code": 408}, False, False),
+        ("error", {"code": 429}, False, False),
+        ("error", {"code": 500}, False, False),
+        ("error", {"code": 409}, False, True),
+        ("error", "away", False, False),
+        ("error", {}, False, False),
+    ],
+)
+def test_which_refusals_are_final(operation: str, content: Any, taken: bool, final: bool) -> None:
+    """A value that is refused for good is not sent again; 429 asks to send it later."""
+    verdict = verdict_of(Message(route=Route("devicecontroller", "twin", "device/d", operation), content=content))
+    assert (verdict.taken, verdict.final) == (taken, final)
+
+
+@pytest.mark.parametrize(("later", "timestamp"), [(6, 7), (7, 8), (9, 10)])
+def test_a_value_is_moved_after_one_that_the_cloud_has(later: int, timestamp: int) -> None:
+    """Also of an equal time, at which the cloud keeps its own."""
+    device = Device("ns/d", twins={"t": Twin(actual=Side("1", timestamp=7))})
+    side = moved_after(device, {"t": {"actual": later}, "other": {"actual": later}}).twins["t"].actual
+    assert side is not None
+    assert side.timestamp == timestamp
+
+
+@pytest.mark.parametrize(("number", "due"), [(2, 3), (3, 0)])
+def test_an_answer_to_an_older_state_confirms_no_newer_one(number: int, due: int) -> None:
+    assert state_confirmed(Device("ns/d", number=3, state_due=3), number).state_due == due
