@@ -52,13 +52,19 @@ _TYPES: dict[str, type[KubeStruct]] = {
 }
 
 
-def validate_schema(obj: JsonObject) -> None:
+def validate_schema(obj: JsonObject, live: JsonObject | None = None) -> None:
     """Check that an object converts to its kind's type.
+
+    Args:
+        obj: the object.
+        live: its stored state; what both share (a status leaves the spec as it is) was checked before.
 
     Raises:
         BadRequestError: a field has the wrong type; the message names it.
     """
     shape = _TYPES.get(str(obj.get("kind")), _AnyObject)
+    if live is not None:
+        obj = {name: value for name, value in obj.items() if name == "kind" or value is not live.get(name)}
     try:
         decoding.convert(obj, shape)
     except msgspec.ValidationError:  # perhaps for a null member

@@ -22,7 +22,6 @@ from modules.apimachinery.conversion import copied
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.merge_schema import PLAIN, MergeField, MergeSchema
 
-_SCALARS = (str, int, float)
 _PATCH = "$patch"
 _RETAIN_KEYS = "$retainKeys"
 _ORDER = "$setElementOrder/"
@@ -42,13 +41,21 @@ def merge_strategic(original: JsonObject, patch: JsonObject, schema: MergeSchema
         return {}
     if directive not in (None, "merge"):
         raise BadRequestError(f"unknown patch directive {directive!r}: replace, delete or merge is wanted")
-    result, fields = _retained(original, patch), schema.fields
-    done: set[str] = set()
-    for key, value in patch.items():
-        if isinstance(value, _SCALARS) and not key.startswith("$") and key not in fields:
-            result[key] = value
-        elif (name := _field_named_by(key)) and name not in done:
-            done.add(name)
+    result, fields, directives = _retained(original, patch), schema.fields, []
+    for name, value in patch.items():
+        if name.startswith("$") and (listed := _field_named_by(name)) != name:
+            directives.append(listed)
+        elif value is None:
+            result.pop(name, None)
+        elif (field := fields.get(name, PLAIN)) is not PLAIN and (field.merge_key or field.is_set):
+            _merge_field(result, patch, name, field)
+        elif isinstance(value, dict):
+            old = result.get(name)
+            result[name] = merge_strategic(old if isinstance(old, dict) else {}, value, field.schema)
+        else:
+            result[name] = _clean(value) if isinstance(value, list) else value
+    for name in directives:
+        if name and name not in patch:
             _merge_field(result, patch, name, fields.get(name, PLAIN))
     return result
 
@@ -86,29 +93,19 @@ def _retained(original: JsonObject, patch: JsonObject) -> JsonObject:
 
 
 def _merge_field(result: JsonObject, patch: JsonObject, name: str, field: MergeField) -> None:
-    """Apply the patch's value and directives for one field to the result."""
-    if name in patch and patch[name] is None:
-        result.pop(name, None)
+    """Apply the patch's elements and directives for one list to the result."""
+    if not field.merge_key and not field.is_set:
         return
     old = result.get(name)
-    if field.merge_key or field.is_set:
-        if not _is_about_list(patch, name):
-            raise BadRequestError(f"{name}: the patch has no list where the object has one")
-        merged = _merge_set(old or [], patch, name) if field.is_set else _merge_list(old or [], patch, name, field)
-        if old is not None or merged or name in patch:
-            result[name] = merged
-    elif name in patch:
-        result[name] = _merge_value(old, patch[name], field)
+    if not _is_about_list(patch, name):
+        raise BadRequestError(f"{name}: the patch has no list where the object has one")
+    merged = _merge_set(old or [], patch, name) if field.is_set else _merge_list(old or [], patch, name, field)
+    if old is not None or merged or name in patch:
+        result[name] = merged
 
 
 def _is_about_list(patch: JsonObject, name: str) -> bool:
     return name not in patch or isinstance(patch[name], list)
-
-
-def _merge_value(old: Any, new: Any, field: MergeField) -> Any:
-    if isinstance(new, dict):
-        return merge_strategic(old if isinstance(old, dict) else {}, new, field.schema)
-    return _clean(new)
 
 
 def _merge_set(old: list[Any], patch: JsonObject, name: str) -> list[Any]:
@@ -137,7 +134,9 @@ def _merge_list(old: list[Any], patch: JsonObject, name: str, field: MergeField)
             merged.pop(identity, None)
         else:
             merged[identity] = merge_strategic(merged.get(identity, {}), element, field.schema)
-    order = [_key_of(e, key, name) for e in _objects(patch.get(_ORDER + name, []), _ORDER + name)]
+    if _ORDER + name not in patch:
+        return list(merged.values())
+    order = [_key_of(e, key, name) for e in _objects(patch[_ORDER + name], _ORDER + name)]
     before = [_key_of(element, key, name) for element in old]
     return [merged[identity] for identity in _ordered(list(merged), order, before)]
 
@@ -164,7 +163,9 @@ def _ordered(values: list[Hashable], order: list[Hashable], before: list[Hashabl
 
 def _key_of(element: JsonObject, key: str, name: str) -> Hashable:
     value = element.get(key)
-    if not isinstance(value, str | int):
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, int):
         raise BadRequestError(f"{name}: an element has no {key!r}, by which the list is merged")
     return _identity(value)
 

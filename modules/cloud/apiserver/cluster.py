@@ -288,7 +288,7 @@ class Cluster:
             shaped(obj)
         return self._custom.prepared(obj, live)
 
-    def replace(self, obj: JsonObject) -> JsonObject:
+    def replace(self, obj: JsonObject, *, is_checked: bool = False) -> JsonObject:
         """Store a new state of an object without validation; see `Storage.replace`.
 
         Raises:
@@ -297,7 +297,7 @@ class Cluster:
         live = self.storage.get(key_of(obj), uid_of(obj))
         self._admit(live, obj)
         check_finalizers(live, obj)
-        return self._without_finalizers(self.storage.replace(self._track(live, obj)))
+        return self._without_finalizers(self.storage.replace(self._track(live, obj), is_checked=is_checked))
 
     def _without_finalizers(self, stored: JsonObject) -> JsonObject:
         """Remove an object that is being deleted and has lost its last finalizer; return its state."""
@@ -321,12 +321,12 @@ class Cluster:
         if (custom := self.storage.kinds.custom_of(live)) is not None:
             managers = metadata_of(new).get("managedFields")
             return self.replace(with_entries(with_new_status(custom, live, new), managers))
-        validate_schema(merged)
+        validate_schema(merged, live)
         if "metadata" not in merged:
             raise BadRequestError("the patch takes the object's metadata away")
         changed = with_changed_status(merged, live)
         validate_status(changed, live)
-        stored = self.replace(changed)
+        stored = self.replace(changed, is_checked=True)
         self._custom.changed(stored)
         return stored
 

@@ -191,7 +191,7 @@ class _Watch:
         type_, namespace = event_type(changed, self._selector), self._selection.namespace
         if type_ and namespace in ("", changed.object["metadata"].get("namespace")):
             obj = in_version(sent_object(changed, type_), self._selection.kind.api_version)
-            yield ObservedEvent(type_, _observed(obj))
+            yield ObservedEvent(type_, _observed(obj, changed.body if obj is changed.object else b""))
 
 
 def _as_served(call: ApiCall) -> ApiCall:
@@ -231,9 +231,10 @@ def _page_of(found: JsonObject) -> ListPage:
     return ListPage(metadata["resourceVersion"], metadata.get("continue") or "", [_observed(each) for each in items])
 
 
-def _observed(obj: JsonObject) -> ObservedObject:
+def _observed(obj: JsonObject, body: bytes = b"") -> ObservedObject:
     metadata = metadata_of(obj)
-    return ObservedObject(metadata.get("namespace") or "", metadata["name"], uid_of(obj), version_of(obj), shared=obj)
+    namespace = metadata.get("namespace") or ""
+    return ObservedObject(namespace, metadata["name"], uid_of(obj), version_of(obj), body, obj)
 
 
 def _refusal(status: JsonObject) -> ReadRefusal:

@@ -88,18 +88,21 @@ class NodeAccounts:
         if most is not None:
             is_long = len(msgspec.json.encode(new)) > most
             return f"exceeded quota: such an object of a node has at most {most} bytes" if is_long else ""
+        if new is old:  # it does not grow
+            return ""
         charge = _charge_of(new)
         if charge.node != node:
             return ""
         self._expire()
-        before = _charge_of(old).cost if old is not None else 0
+        key = key_of(new)
+        known = self._charges.get(key)
+        before = 0 if old is None else known.cost if known is not None else _charge_of(old).cost
         if old is None and charge.is_mirror and self._mirrors[node] >= (pods := most_mirror_pods(own)):
             return f'exceeded quota: node "{node}" has {self._mirrors[node]} mirror pods, limited: {pods}'
         limit = _COST + _COST_OF_POD * self._bound[node]
         if charge.cost > before and self._cost[node] - before + charge.cost > limit:
             return f'exceeded quota: what node "{node}" has written would take more than {limit} bytes of memory'
-        key = key_of(new)
-        if old is None and key not in self._charges and key not in self._reserved:
+        if old is None and known is None and key not in self._reserved:
             self._reserved[key] = charge, self._monotonic()
             self._add(charge, 1)
         return ""

@@ -3,7 +3,7 @@
 import logging
 import random
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Final, Protocol
 
@@ -13,12 +13,14 @@ from modules.cloud.client.calls import ApiCall
 from modules.cloud.client.counters import NO_RESPONSE, ApiCounters, WatchCounters
 from modules.cloud.client.kube_api import ApiReading, CallResponse, KubeApi
 from modules.cloud.client.lane_calls import (
+    DEFAULT_LIMITS,
     Call,
     CallAnswered,
     CallFailed,
     CallSuperseded,
     LaneEffect,
     LaneFull,
+    LaneLimits,
     RequestLane,
     SendCall,
     WakeLanesAt,
@@ -102,15 +104,21 @@ class KubeClient:
         thread: the module.
         source: of jitter.
         counters: counts the requests.
+        limits: of the lanes.
     """
 
     def __init__(
-        self, api: KubeApi, thread: ModuleThread, source: random.Random, counters: ApiCounters | None = None
+        self,
+        api: KubeApi,
+        thread: ModuleThread,
+        source: random.Random,
+        counters: ApiCounters | None = None,
+        limits: Mapping[RequestLane, LaneLimits] = DEFAULT_LIMITS,
     ) -> None:
         self._api = api
         self._thread = thread
         self._source = source
-        self._lanes = lanes = RequestLanes(source)
+        self._lanes = lanes = RequestLanes(source, limits)
         self._counters = counters or ApiCounters()
         self._counters.depth = lambda lane: (lanes.waiting(lane), lanes.in_flight(lane))
         self._number = 0

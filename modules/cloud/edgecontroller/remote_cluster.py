@@ -7,6 +7,7 @@ import msgspec
 from beehive.runtime import Runtime
 from modules.cloud.client.counters import ApiCounters
 from modules.cloud.client.kube_api import KubeApi
+from modules.cloud.client.lane_calls import DEFAULT_LIMITS, LaneLimits, RequestLane
 from modules.cloud.coordination.lease_settings import NAMESPACE
 from modules.cloud.edgecontroller.state.node_states import NodeStateCounters
 
@@ -36,5 +37,7 @@ class RemoteCluster(msgspec.Struct, frozen=True):
     """Returns the labels that an administrator has decided for a node, which it gets when it registers."""
     counters: ApiCounters = msgspec.field(default_factory=ApiCounters)
     """Counts the requests."""
+    limits: Mapping[RequestLane, LaneLimits] = DEFAULT_LIMITS
+    """Of the requests that are made at once."""
     node_states: NodeStateCounters = msgspec.field(default_factory=NodeStateCounters)
     """Counts the NodeStates that are stored in the cluster."""

@@ -27,6 +27,8 @@ class ObjectChanged(msgspec.Struct, frozen=True):
     """The object after the change; its last state when it was deleted."""
     old: JsonObject | None = None
     """The object before the change."""
+    body: bytes = b""
+    """The object as JSON, if it is at hand; only changes that are just committed have it."""
 
     @property
     def kind(self) -> str:
@@ -86,9 +88,8 @@ class WatchHistory:
 
     def note(self, event: ObjectEvent) -> ObjectChanged:
         """Add a committed change, and return it for the running watches."""
-        changed = ObjectChanged(event.type, event.new, event.old)
-        self._add(event.key.kind, changed, event.size)
-        return changed
+        self._add(event.key.kind, ObjectChanged(event.type, event.new, event.old), event.size)
+        return ObjectChanged(event.type, event.new, event.old, event.body)
 
     def take_forgotten(self) -> dict[str, int]:
         """Return the kinds with many changes in the database that this history has not, and the version up to which

@@ -13,6 +13,7 @@ from modules.cloud.apiserver.module import ApiServer
 from modules.cloud.apiserver.service_addresses import service_ranges
 from modules.cloud.apiserver.tokens.issuer import TokenIssuer
 from modules.cloud.authorization.rbac.index import RbacIndex
+from modules.cloud.client.lane_calls import IN_PROCESS_LIMITS
 from modules.cloud.controllers.module import Controllers
 from modules.cloud.controllers.work_meter import WorkMeter
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
@@ -78,7 +79,9 @@ class EmbeddedApiServer:
         manifests = ManifestDirectory(config.manifests_dir, cluster) if config.manifests_dir else None
         completeness = Completeness(self.database, manifests)
         api = EmbeddedKubeApi(hive, clock)
-        self.cluster = RemoteCluster(api.connect, knows_all=lambda: completeness.knows_all, counters=counters.api)
+        self.cluster = RemoteCluster(
+            api.connect, knows_all=lambda: completeness.knows_all, counters=counters.api, limits=IN_PROCESS_LIMITS
+        )
         """It, as its clients in this process reach it."""
         self.rbac = RbacIndex()
         """The roles and bindings."""

@@ -17,7 +17,7 @@ class ObservedObject(msgspec.Struct, frozen=True, gc=False):
     """Opaque: versions are compared by equality."""
     body: bytes = b""
     """Its JSON with all fields, also unknown ones; empty for an object that was found to be gone, and for one of the
-    same process.
+    same process whose JSON is not at hand.
     """
     shared: JsonObject | None = None
     """The object itself, if the server is in the same process. It must not be changed."""

@@ -78,15 +78,16 @@ class Mirror:
         if not is_whole:
             obj = partial_object(obj)
             body = msgspec.json.encode(obj)
+        is_shared = is_whole and observed.shared is not None
         known, old = self.bodies.get(key), self.find(key)
         was_partial = known is not None and not known.is_whole
         if known is not None and old is not None and known.uid != observed.uid:
             self._remove(key, old, known.version)
             old = None
-        now = Mirrored(observed.uid, observed.resource_version, body, is_whole)
+        now = Mirrored(observed.uid, observed.resource_version, obj if is_shared else body, is_whole)
         if obj != old:
             change = EventType.ADDED if old is None or (was_partial and is_whole) else EventType.MODIFIED
-            self._note(ObjectEvent(change, key, obj, old), now)
+            self._note(ObjectEvent(change, key, obj, old), now, body if is_shared else obj)
         elif was_partial:
             self.bodies.put(key, now)
 
@@ -143,7 +144,7 @@ class Mirror:
         last = {**old["metadata"], "resourceVersion": version}
         self._note(ObjectEvent(EventType.DELETED, key, {**old, "metadata": last}, old), None)
 
-    def _note(self, event: ObjectEvent, now: Mirrored | None) -> None:
+    def _note(self, event: ObjectEvent, now: Mirrored | None, other: JsonObject | bytes | None = None) -> None:
         self._events.append(event)
         self._since.append((event, self.bodies.get(event.key)))
-        self.bodies.put(event.key, now, event.new)
+        self.bodies.put(event.key, now, other)

@@ -1,4 +1,4 @@
-"""Objects in memory as compact JSON, whole or in part."""
+"""Objects in memory as compact JSON, whole or in part; those of an API server in the same process as they are there."""
 
 import logging
 from collections import defaultdict
@@ -11,8 +11,8 @@ from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey
 from modules.apimachinery.pod_references import other_references_of, references_of
 from modules.cloud.client.reflector.observations import ObservedObject
 
-_DECODED: Final = 64
-"""Objects that are kept decoded: a request looks at its object several times."""
+_AT_HAND: Final = 64
+"""Objects that are kept both decoded and as JSON: a request looks at its object several times."""
 _MANAGED: Final = b'"managedFields"'
 _PARTS: Final = json_decoder(dict[str, msgspec.Raw])
 _log = logging.getLogger(__name__)
@@ -33,10 +33,21 @@ class Mirrored(msgspec.Struct, frozen=True, gc=False):
 
     uid: str
     version: str
-    body: bytes
-    """JSON."""
+    kept: bytes | JsonObject
+    """JSON, or the object itself, if the API server in the same process has it in memory all the same."""
     is_whole: bool = True
-    """Whether the body is the object's, and not the JSON of its part."""
+    """Whether it is the object, and not its part."""
+
+    @property
+    def body(self) -> bytes:
+        """JSON of the object, or of its part."""
+        return self.kept if isinstance(self.kept, bytes) else msgspec.json.encode(self.kept)
+
+    @property
+    def obj(self) -> JsonObject:
+        """The object, or its part."""
+        decoded: JsonObject = msgspec.json.decode(self.kept) if isinstance(self.kept, bytes) else self.kept
+        return decoded
 
 
 def partial_object(obj: JsonObject) -> JsonObject:
@@ -81,44 +92,46 @@ class MirroredBodies:
     """The objects of the mirror, whole or in part.
 
     Each is kept as the JSON that was sent, without `managedFields`, and decoded when it is used: decoded objects need
-    four to six times the memory.
+    four to six times the memory. Objects of the same process are kept as they are, and encoded when they are sent.
     """
 
     def __init__(self) -> None:
         self._objects: defaultdict[str, dict[ObjectKey, Mirrored]] = defaultdict(dict)
         """By kind."""
-        self._decoded: dict[ObjectKey, JsonObject] = {}
-        """The decoded objects that were used last."""
+        self._at_hand: dict[ObjectKey, JsonObject | bytes] = {}
+        """The other form of the objects that were used last."""
 
     def get(self, key: ObjectKey) -> Mirrored | None:
         """Return an object as it is kept, or None."""
         return self._objects[key.kind].get(key)
 
-    def put(self, key: ObjectKey, mirrored: Mirrored | None, obj: JsonObject | None = None) -> None:
+    def put(self, key: ObjectKey, mirrored: Mirrored | None, other: JsonObject | bytes | None = None) -> None:
         """Keep a state of an object, or forget the object.
 
         Args:
             key: the object.
             mirrored: its state; None forgets it.
-            obj: the same state decoded, if it is at hand.
+            other: the same state in the form that is not kept, if it is at hand.
         """
-        self._decoded.pop(key, None)
+        self._at_hand.pop(key, None)
         if mirrored is None:
             self._objects[key.kind].pop(key, None)
             return
         self._objects[key.kind][key] = mirrored
-        if obj is not None:
-            self._keep_decoded(key, obj)
+        if other is not None:
+            self._keep_at_hand(key, other)
 
     def find(self, key: ObjectKey) -> JsonObject | None:
         """Return the object, or its kept part, or None. It must not be changed."""
-        obj = self._decoded.get(key)
-        if obj is None:
-            mirrored = self._objects[key.kind].get(key)
-            if mirrored is None:
-                return None
-            obj = msgspec.json.decode(mirrored.body)
-            self._keep_decoded(key, obj)
+        mirrored = self._objects[key.kind].get(key)
+        if mirrored is None:
+            return None
+        if not isinstance(mirrored.kept, bytes):
+            return mirrored.kept
+        obj = self._at_hand.get(key)
+        if not isinstance(obj, dict):
+            obj = mirrored.obj
+            self._keep_at_hand(key, obj)
         return obj
 
     def find_whole(self, key: ObjectKey) -> JsonObject | None:
@@ -137,8 +150,15 @@ class MirroredBodies:
     def body_of(self, key: ObjectKey, version: str) -> bytes | None:
         """Return the JSON of a version of an object, None if that is not the present one, or only a part of it."""
         mirrored = self._objects[key.kind].get(key)
-        is_wanted = mirrored is not None and mirrored.is_whole and mirrored.version == version
-        return mirrored.body if mirrored is not None and is_wanted else None
+        if mirrored is None or not mirrored.is_whole or mirrored.version != version:
+            return None
+        if isinstance(mirrored.kept, bytes):
+            return mirrored.kept
+        body = self._at_hand.get(key)
+        if not isinstance(body, bytes):
+            body = mirrored.body
+            self._keep_at_hand(key, body)
+        return body
 
     def complete(self, kind: Kind, observed: ObservedObject) -> bool:
         """Take the body of an object that is here in part, and return whether it was one. A body of another
@@ -150,7 +170,7 @@ class MirroredBodies:
             return False
         read = compact(kind, observed)
         if read is not None:
-            self.put(key, Mirrored(known.uid, known.version, read[1]))
+            self.put(key, Mirrored(known.uid, known.version, read[observed.shared is None]))
         return read is not None
 
     def drop(self, key: ObjectKey) -> None:
@@ -164,19 +184,23 @@ class MirroredBodies:
         """Return the objects of a kind, in all namespaces or in one, ordered by namespace and name."""
         objects = self._objects[kind.key_name]
         keys = sorted(key for key in objects if namespace in (None, key.namespace))
-        return [msgspec.json.decode(objects[key].body) for key in keys]
+        return [objects[key].obj for key in keys]
 
-    def _keep_decoded(self, key: ObjectKey, obj: JsonObject) -> None:
-        if len(self._decoded) >= _DECODED:
-            del self._decoded[next(iter(self._decoded))]
-        self._decoded[key] = obj
+    def _keep_at_hand(self, key: ObjectKey, other: JsonObject | bytes) -> None:
+        if len(self._at_hand) >= _AT_HAND:
+            del self._at_hand[next(iter(self._at_hand))]
+        self._at_hand[key] = other
 
 
 def compact(kind: Kind, observed: ObservedObject) -> tuple[JsonObject, bytes] | None:
     """Return an object without its `managedFields`, decoded and as JSON; None if it is not an object."""
-    if observed.shared is not None:
-        metadata = {name: value for name, value in observed.shared["metadata"].items() if name != "managedFields"}
-        own = {**observed.shared, "metadata": metadata, "kind": kind.name, "apiVersion": kind.api_version}
+    own = observed.shared
+    if own is not None:
+        is_of_kind = own.get("kind") == kind.name and own.get("apiVersion") == kind.api_version
+        if is_of_kind and "managedFields" not in own["metadata"]:
+            return own, observed.body or msgspec.json.encode(own)
+        metadata = {name: value for name, value in own["metadata"].items() if name != "managedFields"}
+        own = {**own, "metadata": metadata, "kind": kind.name, "apiVersion": kind.api_version}
         return own, msgspec.json.encode(own)
     body = observed.body
     try:

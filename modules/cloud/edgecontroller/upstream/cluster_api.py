@@ -129,6 +129,7 @@ class ClusterApi:
             self._module,
             self._module.clock.random,
             self._cluster.counters,
+            self._cluster.limits,
         )
         self._reflectors.start(client)
         if self._state is not None:
