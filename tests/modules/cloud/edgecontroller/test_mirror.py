@@ -267,3 +267,36 @@ def test_a_changed_spec_is_not_kept() -> None:
     for version, spec in enumerate(({}, {"nodeName": "n1"}, {"nodeName": "n1"}), start=1):
         mirror.observe(_MAP, _observed(str(version), spec=spec))
     assert [event.keeps_spec for event in mirror.take_events()] == [False, False, True]
+
+
+@pytest.mark.parametrize("managed", [[], [{"manager": "kubectl"}]], ids=["without managers", "with managers"])
+def test_a_status_from_the_same_process_shares_the_rest_of_its_pod(managed: list[JsonObject]) -> None:
+    """Nothing that the status leaves as it is is copied; the mirror has the object itself, and its JSON when it is
+    sent, also when that is no longer at hand. Managers are not sent.
+    """
+    storage, mirror = Storage(Simulation().clock), Mirror()
+    pod: JsonObject = {
+        "kind": "Pod",
+        "apiVersion": "v1",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"a": [1]},
+    }
+    old = storage.create({**pod, "metadata": {**pod["metadata"], "managedFields": managed}})
+    status = {"phase": "Running"}
+    new = storage.replace({**old, "status": status})
+    assert new["spec"] is old["spec"]
+    assert new["status"] is not status
+    (_, event) = storage.take_events()
+    assert msgspec.json.decode(event.body) == msgspec.json.decode(msgspec.json.encode(new))
+    key, version = ObjectKey("Pod", "default", "web"), new["metadata"]["resourceVersion"]
+    observed = ObservedObject("default", "web", new["metadata"]["uid"], version, event.body, new)
+    mirror.observe(kind_named("Pod"), observed)
+    found, sent = mirror.find(key), {**new, "metadata": {**new["metadata"]}}
+    sent["metadata"].pop("managedFields", None)
+    assert found is not None
+    assert found["status"] is new["status"]
+    for _ in range(2):
+        assert msgspec.json.decode(mirror.bodies.body_of(key, version) or b"") == sent
+        for number in range(100):  # more than are at hand
+            mirror.observe(_MAP, _observed("7", "u7", f"m{number}"))
+            mirror.find(ObjectKey("ConfigMap", "default", f"m{number}"))
