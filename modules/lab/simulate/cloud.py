@@ -20,7 +20,6 @@ from modules.cloud.apiserver.embedded_kube_api import EmbeddedKubeApi
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
 from modules.cloud.apiserver.module import ApiServer
 from modules.cloud.client.calls import APPLY, ApiCall, ApiResult
-from modules.cloud.client.lane_calls import IN_PROCESS_LIMITS
 from modules.cloud.cloudhub.module import CloudHubSettings
 from modules.cloud.cloudhub.node_session import NodeSession
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
@@ -165,7 +164,7 @@ class SimulatedCloud:
         completeness = Completeness(database, None)
         kinds = definitions() if self.has_devices else []
         hive.add(ApiServer, self.cluster, database, None, kinds, Refusals(clock), api.subscriptions)
-        return RemoteCluster(api.connect, knows_all=lambda: completeness.knows_all, limits=IN_PROCESS_LIMITS)
+        return RemoteCluster(api.connect, knows_all=lambda: completeness.knows_all)
 
     def _open_database(self, *, stores_objects: bool) -> Database:
         database = FailingDatabase(
