@@ -1,11 +1,21 @@
-"""Compares the store's pods with the cloud's."""
+"""Compares the store's pods with the cloud's, queries stored pods that the cloud's list lacks, and reports pods that
+are gone.
+"""
 
-from beehive import Module, Resource, ResourceType
-from metamanager.absent_pods import AbsentPods, absent
+import logging
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from beehive import BeehiveError, Group, Message, Module, ModuleName, Resource, ResourceType
+from beehive.decoding import decode_json
+from metamanager import answers
 from metamanager.batch import StoreChanges
-from metamanager.errors import StoreError
+from metamanager.errors import CallError, ConflictError, NotFoundError, StoreError
 from metamanager.pod_list import PodList
-from metamanager.rows import head_of, parse
+from metamanager.pod_question import question_about
+from metamanager.rows import Metadata, StoredPod, head_of, parse
 from metamanager.store import Store
 
 
@@ -14,7 +24,7 @@ class CloudPods:
 
     Pods that the store lacks come with the list (`metamanager.pod_list`), including those with a deletionTimestamp,
     whose end edged confirms. Stored pods that a complete list lacks are queried one by one, and end if the cloud does
-    not have them (`metamanager.absent_pods`).
+    not have them (`metamanager.cloud_pods`).
 
     Args:
         module: metamanager.
@@ -83,3 +93,104 @@ class CloudPods:
             self._changes.change_failed(error)
         else:
             self._absent.check(absent(stored, listed, self._node))
+
+
+_log = logging.getLogger(__name__)
+
+_UID = "uid"
+"""Word in the message of a conflict of uids; the message of a conflict of resourceVersions lacks it."""
+
+
+class AbsentPods:
+    """Queries the cloud for pods that its list lacks, by name and uid (`metamanager.pod_question`), one at a time.
+
+    A list may lack a pod that is newer. But NotFound, or a Conflict with another uid, is final, for no uid is ever used
+    twice: the pod is gone. Pods that the cloud has after all stay, and so do pods for which it gives no answer.
+
+    Args:
+        module: metamanager.
+        seconds: time that the cloud has for each answer.
+        changes: take each pod that the cloud no longer has.
+    """
+
+    def __init__(self, module: Module, seconds: float, changes: StoreChanges) -> None:
+        self._module = module
+        self._seconds = seconds
+        self._changes = changes
+        self._queue: deque[StoredPod] = deque()
+        self._busy = False
+
+    def check(self, pods: Iterable[StoredPod]) -> None:
+        """Query the pods that the newest list lacks, instead of an older list's pods."""
+        self._queue = deque(pods)
+        self._next()
+
+    def cancel(self) -> None:
+        """Drop the remaining queries: the link has ended, and the next list starts over."""
+        self._queue.clear()
+
+    def note_deleted(self, key: str, uid: str) -> None:
+        """Drop the query for a pod that the cloud has deleted by a message."""
+        self._queue = deque(pod for pod in self._queue if pod.key != key or uid not in ("", pod.uid))
+
+    def _next(self) -> None:
+        if self._busy or not self._queue:
+            return
+        self._busy = True
+        pod = self._queue.popleft()
+        question = question_about(pod.namespace, pod.name, pod.uid)
+        message = self._module.message(
+            question.resource, question.operation, question.content, source=ModuleName.EDGED, group=Group.META
+        )
+        self._module.request(ModuleName.EDGEHUB, message, self._seconds, lambda result: self._answered(pod, result))
+
+    def _answered(self, pod: StoredPod, result: Message | BeehiveError) -> None:
+        self._busy = False
+        if is_gone(result):
+            _log.warning("pod %s/%s (%s): the cloud has forgotten it; it ends", pod.namespace, pod.name, pod.uid)
+            self._changes.remove_pod(pod)
+        elif not isinstance(result, Message):
+            self.cancel()
+        self._next()
+
+
+def is_gone(answer: Message | BeehiveError) -> bool:
+    """Return whether the answer to a pod's query means that no pod of its uid exists."""
+    if not isinstance(answer, Message):
+        return False
+    try:
+        answers.read_object_or_ok(answer)
+    except NotFoundError:
+        return True
+    except ConflictError as error:
+        return _UID in error.status.message.lower()
+    except CallError:
+        return False
+    return False
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    node_name: str = ""
+
+
+class _Pod(msgspec.Struct):
+    metadata: Metadata
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+
+
+def absent(stored: Iterable[str], listed: frozenset[str], node: str) -> Iterator[StoredPod]:
+    """Yield the pods of a node that are stored and not listed.
+
+    Args:
+        stored: JSON texts of pods; undecodable ones are skipped.
+        listed: uids of the listed pods.
+        node: name of the node.
+    """
+    for text in stored:
+        try:
+            pod = decode_json(text, _Pod)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            continue
+        head = pod.metadata
+        if head.uid and head.namespace and head.name and head.uid not in listed and pod.spec.node_name in ("", node):
+            yield StoredPod(head.namespace, head.name, head.uid)

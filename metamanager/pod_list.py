@@ -8,7 +8,7 @@ each connection, and some seconds after a new registration of the node.
 
 Each listed pod is handled as if the cloud had pushed it. No stored pod is removed because the list lacks it: list and
 pushes are two streams without a common order, so the pod may be newer than the list. Pods that a complete list lacks
-are queried one by one (`metamanager.absent_pods`). Listed pods that were deleted meanwhile are ignored, and so are
+are queried one by one (`metamanager.cloud_pods`). Listed pods that were deleted meanwhile are ignored, and so are
 those whose name a newer pod has. The request has no resourceVersion, so that the API server answers from its newest
 state: the list contains no pod deleted before the request.
 

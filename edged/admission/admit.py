@@ -4,15 +4,18 @@ The scheduler has usually decided the same. But it never sees static pods and po
 it may not have known the node's present state. Reasons are a kubelet's, because controllers and people read them. Only
 new pods are checked: a pod that ran here before is not ended because of a label (kubelet checks labels and taints only
 when a pod starts).
+
+A pod may set the harmless sysctls that stay in its own namespaces. A parameter without a namespace would change the
+node for every pod; a runtime rejects some of them only. The list of safe ones is Kubernetes'; others are allowed by the
+node's configuration (kubelet's sysctl allowlist).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
 from msgspec import Struct
 
 from edged.admission.general_predicates import insufficient_resource, taken_host_port
-from edged.admission.sysctls import forbidden_sysctl
 from edged.admission.tolerations import tolerates, untolerated_taint
 from edged.api import Node, Pod, Taint
 from edged.eviction_api.signals import Pressure
@@ -98,3 +101,49 @@ def rejected_under_pressure(pod: Pod, pressures: frozenset[Pressure]) -> bool:
 
 def _refuse(reason: str, message: str) -> KillOptions:
     return KillOptions(reason, f"Pod was rejected: {message}", rejected=True)
+
+
+SAFE = frozenset(
+    {
+        "kernel.shm_rmid_forced",
+        "net.ipv4.ip_local_port_range",
+        "net.ipv4.ip_local_reserved_ports",
+        "net.ipv4.ip_unprivileged_port_start",
+        "net.ipv4.ping_group_range",
+        "net.ipv4.tcp_fin_timeout",
+        "net.ipv4.tcp_keepalive_intvl",
+        "net.ipv4.tcp_keepalive_probes",
+        "net.ipv4.tcp_keepalive_time",
+        "net.ipv4.tcp_rmem",
+        "net.ipv4.tcp_syncookies",
+        "net.ipv4.tcp_wmem",
+    }
+)
+"""Kubernetes' safe sysctls."""
+
+_OF_IPC = ("kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue.")
+_OF_NETWORK = ("net.",)
+
+
+def forbidden_sysctl(pod: Pod, allowed: Iterable[str] = ()) -> str | None:
+    """Return why a pod may not set one of its sysctls, in a kubelet's words; None when it may set all.
+
+    Args:
+        pod: the pod.
+        allowed: names beside the safe ones, with dots or slashes; `kernel.msg*` stands for all with this prefix.
+    """
+    patterns = [pattern.replace("/", ".") for pattern in allowed]
+    context = pod.spec.security_context
+    for sysctl in context.sysctls if context is not None else ():
+        name = sysctl.name.replace("/", ".")
+        if name not in SAFE and not any(_matches(name, pattern) for pattern in patterns):
+            return f'forbidden sysctl: "{sysctl.name}" not allowlisted'
+        if pod.spec.host_network and name.startswith(_OF_NETWORK):
+            return f'forbidden sysctl: "{sysctl.name}" not allowed with host net enabled'
+        if pod.spec.host_ipc and name.startswith(_OF_IPC):
+            return f'forbidden sysctl: "{sysctl.name}" not allowed with host ipc enabled'
+    return None
+
+
+def _matches(name: str, pattern: str) -> bool:
+    return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern

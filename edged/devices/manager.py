@@ -8,9 +8,8 @@ from typing import NamedTuple, TypeVar
 
 from beehive import Clock
 from edged.api import Container, Pod
-from edged.devices.choice import DevicePool, choose, has_choice, missing, reusable
 from edged.devices.contract import DevicePlugin
-from edged.devices.inventory import Inventory, PluginEndpoint
+from edged.devices.inventory import DevicePool, Inventory, PluginEndpoint, choose, has_choice, missing, reusable
 from edged.devices.model import Device, DeviceAllocation, DeviceCapacity
 from edged.devices.pod_devices import Checkpoint, ContainerAllocations, PodDevices, write_checkpoint
 from edged.devices.rules import requested_devices

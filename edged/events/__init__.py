@@ -1,7 +1,7 @@
 """Events of pods and of the node, as `kubectl describe` shows them.
 
-Any code calls `EventRecorder.record`, on any thread. `correlate` combines many occurrences into few events; `reporter`
-stores and sends them.
+Any code calls `EventRecorder.record`, on any thread. `reporter` combines many occurrences into
+few events, stores and sends them.
 """
 
 from edged.events.model import EventType, Occurrence

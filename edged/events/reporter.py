@@ -1,13 +1,172 @@
 """Sends events to metamanager."""
 
 import logging
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Generic, NamedTuple, TypeVar
+
+import msgspec
 
 from beehive import ModuleContext, Timer
 from beehive.rate import TokenBucket
-from edged.api import Event, EventSource, encode
-from edged.events.correlate import CorrelatedEvent, EventCorrelator
+from edged.api import Event, EventSource, ObjectMeta, ObjectReference, Time, encode, format_time
 from edged.events.model import Occurrence
 from metamanager.client import AsyncMetaClient
+
+SIMILAR = 10
+"""Number of different messages of one kind from which on they are combined (client-go's defaultAggregateMaxEvents)."""
+SIMILAR_SECONDS = 600.0
+"""Seconds without another one after which the count restarts."""
+SPAM_BURST = 25
+"""Events about one object in a burst (client-go's defaultSpamBurst)."""
+SPAM_RATE = 1 / 300
+"""Events per second about one object after that."""
+REMEMBERED = 1024
+"""Entries of each cache. client-go has 4096 for a component of a whole cluster; this is one node."""
+COMBINED = "(combined from similar events): "
+NODE_NAMESPACE = "default"
+"""Namespace of events about the node, which has none itself (client-go)."""
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class CorrelatedEvent(NamedTuple):
+    """An event after its latest occurrence."""
+
+    event: Event
+    is_new: bool
+    """Whether this is its first occurrence."""
+
+
+class _Latest(Generic[K, V]):
+    """A cache of limited size."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._items: OrderedDict[K, V] = OrderedDict()
+
+    def get(self, key: K) -> V | None:
+        """Return the value of the key, if it is still cached."""
+        return self._items.get(key)
+
+    def put(self, key: K, value: V) -> V:
+        """Add a value; the oldest one may be dropped for it."""
+        self._items[key] = value
+        self._items.move_to_end(key)
+        if len(self._items) > self._size:
+            self._items.popitem(last=False)
+        return value
+
+
+class _Group(msgspec.Struct):
+    """Occurrences that differ only by their message."""
+
+    seen: float
+    messages: dict[str, None] = {}
+
+
+class _Record(NamedTuple):
+    """An event as last recorded."""
+
+    name: str
+    first: Time
+    times: int
+
+
+class EventCorrelator:
+    """Combines occurrences into events, by client-go's rules and numbers:
+
+    1. *Aggregation*: ten occurrences within ten minutes that differ only by their message become one event, whose
+    message begins with `(combined from similar events)`.
+
+    2. *Counting*: equal occurrences are one event with a higher count and a new last time.
+
+    3. *Spam filter*: bursts of 25 events about one object, then one every five minutes; others are dropped.
+
+    Memory is bounded: the oldest entries are forgotten.
+
+    Args:
+        source: the recording component.
+        remembered: entries of each cache.
+    """
+
+    def __init__(self, source: EventSource, remembered: int = REMEMBERED) -> None:
+        self._source = source
+        self._groups: _Latest[Hashable, _Group] = _Latest(remembered)
+        self._records: _Latest[Hashable, _Record] = _Latest(remembered)
+        self._buckets: _Latest[Hashable, TokenBucket] = _Latest(remembered)
+        self._last_number = 0
+        self.dropped = 0
+        """Number of occurrences that the spam filter has dropped."""
+
+    def correlate(self, occurrence: Occurrence, now: float) -> CorrelatedEvent | None:
+        """Return the event that this occurrence creates or changes; None when the spam filter drops it. `now` is in
+        monotonic seconds.
+        """
+        key, message = self._aggregated(occurrence, now)
+        known = self._records.get(key)
+        seen = format_time(occurrence.at)
+        if known is not None:
+            record = known._replace(times=known.times + 1)
+        else:
+            record = _Record(self._name(occurrence), seen, 1)
+        self._records.put(key, record)
+        if self._is_spam(occurrence.about, now):
+            self.dropped += 1
+            return None
+        return CorrelatedEvent(self._event(occurrence, record, message, seen), known is None)
+
+    def _aggregated(self, occurrence: Occurrence, now: float) -> tuple[Hashable, str]:
+        """Return the event's key, and its message."""
+        what = (_identity(occurrence.about), occurrence.type, occurrence.reason)
+        group = self._groups.get(what)
+        if group is None or now - group.seen > SIMILAR_SECONDS:
+            group = _Group(now)
+        group.seen = now
+        group.messages[occurrence.message] = None
+        self._groups.put(what, group)
+        if len(group.messages) < SIMILAR:
+            return (what, occurrence.about.field_path, occurrence.message), occurrence.message
+        del group.messages[next(iter(group.messages))]
+        return what, COMBINED + occurrence.message
+
+    def _is_spam(self, about: ObjectReference, now: float) -> bool:
+        key = _identity(about)
+        bucket = self._buckets.put(key, self._buckets.get(key) or TokenBucket(SPAM_RATE, SPAM_BURST))
+        return bucket.take(now) > 0
+
+    def _name(self, occurrence: Occurrence) -> str:
+        """Return client-go's name of an event: the object's name and the time in nanoseconds, increased where it would
+        repeat.
+        """
+        self._last_number = max(int(occurrence.at), self._last_number + 1)
+        return f"{occurrence.about.name}.{self._last_number:x}"
+
+    def _event(self, occurrence: Occurrence, record: _Record, message: str, seen: Time) -> Event:
+        about, source = occurrence.about, self._source
+        return Event(
+            kind="Event",
+            api_version="v1",
+            metadata=ObjectMeta(
+                name=record.name, namespace=about.namespace or NODE_NAMESPACE, creation_timestamp=record.first
+            ),
+            involved_object=about,
+            reason=occurrence.reason,
+            message=message,
+            source=source,
+            first_timestamp=record.first,
+            last_timestamp=seen,
+            count=record.times,
+            type=occurrence.type,
+            reporting_component=source.component,
+            reporting_instance=source.host,
+        )
+
+
+def _identity(about: ObjectReference) -> Hashable:
+    return about.kind, about.namespace, about.name, about.uid
+
 
 _log = logging.getLogger(__name__)
 

@@ -9,9 +9,8 @@ from edged.api import Pod
 from edged.api.quantity import format_binary_quantity, parse_quantity
 from edged.errors import EdgedError
 from edged.events import EventRecorder, EventType, Reason
-from edged.eviction.decide import EvictionState, any_met, excess, has_limits, judge, observe
+from edged.eviction.decide import EvictionState, any_met, excess, has_limits, judge, observe, ranked
 from edged.eviction.measurement import UsageReader
-from edged.eviction.rank import ranked
 from edged.eviction_api.signals import PRESSURES, RESOURCES, Observations, Pressure, Signal
 from edged.eviction_api.thresholds import EvictionSettings, Threshold, sentence
 from edged.eviction_api.usage import ContainerUsage, PodUsage

@@ -1,1 +1,1 @@
-"""Garbage collection: dead containers, unused images, and the periodic chores of the node."""
+"""Garbage collection: dead containers and unused images."""

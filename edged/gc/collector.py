@@ -1,29 +1,124 @@
-"""Garbage collection of containers and images: carries out the decisions of `containers` and `images`.
+"""Garbage collection of containers and images: pure decisions, and the collectors that carry them out.
 
 The housekeeper calls it periodically, and the evictor when a disk is full, each on its own thread. Removing an object
 twice is harmless: the CRI does not fail for an object that is gone.
+
+**Containers** (kubelet's containerGC). A *unit* is a container's name in a pod. The newest dead containers of each unit
+are kept, because their logs can be read and the pod's status has their exit. The oldest are removed first.
+
+Unlike in a kubelet, a unit's newest container stays while the pod is active, whatever the limits: back-off and restart
+count depend on it. A kubelet that is configured to keep none forgets both.
+
+Unknown pods are left alone: they are orphans, or another agent's (`edged.sync.orphans`).
+
+**Images** (kubelet's image GC manager). The runtime does not report when an image was used, so each listing is
+remembered: an image is in use if a container (running or dead), or a pod of this node that has not ended, names it. The
+image that was unused for longest is removed first, until the file system of the images is free enough. Pinned images
+and the sandboxes' image are never removed.
+
+Unlike in a kubelet, an image that a pod names is in use even without a container: an offline node could not pull it
+again.
+
+Times are monotonic seconds, so that a corrected wall clock ages no image.
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
+from msgspec import Struct
 
 from beehive import Clock
-from edged.api import Nanoseconds, Pod
+from edged.api import Nanoseconds, Pod, seconds
 from edged.cri.contract import ContainerId, ContainerRuntime, SandboxId
 from edged.cri.errors import CriError
 from edged.events import EventRecorder, EventType, Reason
-from edged.gc.containers import garbage
-from edged.gc.images import ImageRecord, bytes_to_free, names_in_use, too_old, unused, updated_records
-from edged.node.machine import MachineError, MachineInfo
+from edged.images.names import listed_name
+from edged.node.machine import FileSystem, MachineError, MachineInfo
 from edged.pod_workers.pod_directories import PodDirectories
 from edged.pods.labels import CONTAINER_NAME, ref_from_labels, ref_of
+from edged.pods.model import PodUid
 from edged.pods.restart import is_terminal
 from edged.settings.gc import ContainerPolicy, ImagePolicy
 from protos.cri.v1 import api_pb2 as cri
+
+
+class ImageRecord(Struct, frozen=True, gc=False):
+    """The history of one image; times are monotonic seconds."""
+
+    id: str
+    size: int
+    """Bytes."""
+    pinned: bool
+    first_seen: float
+    last_used: float = float("-inf")
+
+
+Records = Mapping[str, ImageRecord]
+
+
+def updated_records(
+    records: Records, images: Iterable[cri.Image], in_use: Container[str], pinned: Container[str], now: float
+) -> dict[str, ImageRecord]:
+    """Return the records after a listing.
+
+    Args:
+        records: the previous ones.
+        images: the present images.
+        in_use: names and ids of used images.
+        pinned: names of images that must never be removed.
+        now: time of the listing.
+    """
+    found = {}
+    for image in images:
+        known = records.get(image.id)
+        names = (image.id, *image.repo_tags, *image.repo_digests)
+        used = any(name in in_use for name in names)
+        found[image.id] = ImageRecord(
+            image.id,
+            image.size,
+            image.pinned or any(name in pinned for name in names),
+            now if known is None else known.first_seen,
+            now if used else float("-inf") if known is None else known.last_used,
+        )
+    return found
+
+
+def names_in_use(containers: Iterable[cri.Container], pods: Iterable[Pod]) -> set[str]:
+    """Return every name of a used image."""
+    names = {name for c in containers for name in (c.image.image, c.image_ref, c.image_id)}
+    for pod in pods:
+        if not is_terminal(pod):
+            names |= {listed_name(container.image) for container in pod.spec.all_containers}
+    return names - {""}
+
+
+def bytes_to_free(file_system: FileSystem, policy: ImagePolicy) -> int:
+    """Return the bytes to free to reach the low threshold; 0 below the high one."""
+    available = min(file_system.available, file_system.capacity)
+    if policy.high >= 100 or not file_system.capacity or 100 - available * 100 // file_system.capacity < policy.high:
+        return 0
+    return max(0, file_system.capacity * (100 - policy.low) // 100 - available)
+
+
+def unused(records: Records, now: float, minimum_age: float) -> list[ImageRecord]:
+    """Return the removable images, the one unused for longest first; among equals the one known for longest."""
+    free = [r for r in records.values() if not r.pinned and r.last_used < now and now - r.first_seen >= minimum_age]
+    return sorted(free, key=lambda record: (record.last_used, record.first_seen, record.id))
+
+
+def too_old(records: Records, now: float, policy: ImagePolicy, began: float) -> list[ImageRecord]:
+    """Return the images that were unused for too long.
+
+    Use before `began` is unknown, so no image is too old until the maximum age has passed since then (kubelet's
+    freeOldImages).
+    """
+    if not policy.maximum_age or now - began <= policy.maximum_age:
+        return []
+    return [r for r in unused(records, now, policy.minimum_age) if now - r.last_used > policy.maximum_age]
+
 
 _log = logging.getLogger(__name__)
 
@@ -206,3 +301,127 @@ def sandbox_images(runtime: ContainerRuntime) -> frozenset[str]:
         if isinstance(config, dict):
             found |= {str(config.get(key) or "") for key in ("sandboxImage", "pauseImage", "pause_image")}
     return frozenset(found - {""})
+
+
+Unit = tuple[PodUid, str]
+Units = dict[Unit, list[cri.Container]]
+"""The dead containers of each unit that may be removed, newest first."""
+
+
+class Garbage(NamedTuple):
+    """Objects to remove, in this order."""
+
+    containers: list[cri.Container]
+    sandboxes: list[cri.PodSandbox]
+
+
+def garbage(
+    containers: Sequence[cri.Container],
+    sandboxes: Sequence[cri.PodSandbox],
+    pods: Mapping[PodUid, bool],
+    policy: ContainerPolicy,
+    now: Nanoseconds,
+    *,
+    all_unused: bool = False,
+) -> Garbage:
+    """Return the containers and sandboxes to remove now.
+
+    Args:
+        containers: all of the runtime.
+        sandboxes: all of the runtime.
+        pods: this node's pods, and whether each has ended for good.
+        policy: how many are kept.
+        now: wall clock.
+        all_unused: the disk is full: keep nothing of pods that have ended (DeleteAllUnusedContainers).
+    """
+    units, needed = _units(containers, pods, Nanoseconds(now - seconds(policy.minimum_age)))
+    removed: list[cri.Container] = []
+    if all_unused:
+        for unit in [unit for unit in units if pods[unit[0]]]:
+            removed += units.pop(unit)
+    if policy.per_pod >= 0:
+        removed += _beyond(units, policy.per_pod, needed)
+    removed += _beyond_total(units, policy.total, needed)
+    removed.sort(key=_created)
+    return Garbage(removed, _empty(sandboxes, containers, {c.id for c in removed}, pods, all_unused=all_unused))
+
+
+def _units(
+    containers: Iterable[cri.Container], pods: Mapping[PodUid, bool], before: Nanoseconds
+) -> tuple[Units, set[str]]:
+    """Return the removable containers, and the ids that active pods still need."""
+    instances_of: Units = {}
+    for container in containers:
+        ref = ref_from_labels(container.labels)
+        if ref is not None and ref.uid in pods:
+            instances_of.setdefault((ref.uid, container.labels.get(CONTAINER_NAME, "")), []).append(container)
+    found: Units = {}
+    needed: set[str] = set()
+    for unit, instances in sorted(instances_of.items()):
+        instances.sort(key=_attempt, reverse=True)
+        dead = [c for c in instances if c.state == cri.CONTAINER_EXITED and c.created_at <= before]
+        if dead:
+            found[unit] = dead
+        if not pods[unit[0]]:
+            needed.add(instances[0].id)
+    return found, needed
+
+
+def _beyond(units: Units, kept: int, needed: set[str]) -> list[cri.Container]:
+    """Take the containers beyond the number to keep from each unit."""
+    removed = []
+    for unit, dead in units.items():
+        beyond = [container for container in dead[kept:] if container.id not in needed]
+        units[unit] = [container for container in dead if container not in beyond]
+        removed += beyond
+    return removed
+
+
+def _beyond_total(units: Units, total: int, needed: set[str]) -> list[cri.Container]:
+    """Leave each unit the same share, at least one; if that is still too much, take the oldest of all."""
+    if total < 0 or _count(units) <= total:
+        return []
+    removed = _beyond(units, max(total // len(units), 1), needed)
+    too_many = max(0, _count(units) - total)
+    rest = sorted((c for dead in units.values() for c in dead if c.id not in needed), key=_created)
+    return removed + rest[:too_many]
+
+
+def _empty(
+    sandboxes: Iterable[cri.PodSandbox],
+    containers: Iterable[cri.Container],
+    removed: set[str],
+    pods: Mapping[PodUid, bool],
+    *,
+    all_unused: bool,
+) -> list[cri.PodSandbox]:
+    """Return dead sandboxes without containers. A pod keeps its newest one, unless it has ended and `all_unused` is
+    set.
+    """
+    occupied = {container.pod_sandbox_id for container in containers if container.id not in removed}
+    of_pods: dict[PodUid, list[cri.PodSandbox]] = {}
+    for sandbox in sandboxes:
+        ref = ref_from_labels(sandbox.labels)
+        if ref is not None and ref.uid in pods:
+            of_pods.setdefault(ref.uid, []).append(sandbox)
+    found = []
+    for uid, known in sorted(of_pods.items()):
+        known.sort(key=lambda sandbox: (sandbox.metadata.attempt, sandbox.created_at), reverse=True)
+        kept = 0 if all_unused and pods[uid] else 1
+        found += [s for s in known[kept:] if s.state != cri.SANDBOX_READY and s.id not in occupied]
+    return found
+
+
+def _count(units: Units) -> int:
+    return sum(len(dead) for dead in units.values())
+
+
+def _attempt(container: cri.Container) -> tuple[int, int]:
+    """Sort key of one name's containers: the attempt, because creation times come from a wall clock that may go back at
+    a boot.
+    """
+    return container.metadata.attempt, container.created_at
+
+
+def _created(container: cri.Container) -> int:
+    return container.created_at

@@ -3,18 +3,18 @@
 import logging
 import threading
 from collections import Counter, OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from beehive import Runtime
+from beehive.clock import Timer
 from beehive.rate import TokenBucket
 from edged.cri.contract import ContainerRuntime
 from edged.cri.errors import CriError
 from edged.images.keyring import Credentials
 from edged.images.limits import PullLimits
-from edged.images.progress import PullProgress
-from edged.images.progress_watch import ProgressWatch
+from edged.images.progress import PullProgress, progress_of
 from edged.pods.model import PodUid
 from edged.sync_events import PodHealthChanged, SyncEvents
 from protos.cri.v1 import api_pb2 as cri
@@ -241,3 +241,61 @@ class ImagePuller:
             if now - result.at <= FRESH_SECONDS:
                 return
             del self._results[key]
+
+
+FIRST_SECONDS: Final = 30.0
+"""Age of a pull at the first question. The time to the next question doubles."""
+LONGEST_SECONDS: Final = 600.0
+"""Between two questions: the spam filter of events drops an object's events that are more frequent than every 300 s."""
+
+
+class ProgressWatch:
+    """Watches one pull from `start` to `stop`. A runtime that does not answer, or does not say it, is asked again.
+
+    Args:
+        actors: asks on an actor of its own, and has the clock.
+        runtime: answers Status.
+        image: the name in the request of the pull.
+        told: gets the answers, on any thread.
+    """
+
+    def __init__(
+        self, actors: Runtime, runtime: ContainerRuntime, image: str, told: Callable[[PullProgress], None]
+    ) -> None:
+        self._actors = actors
+        self._runtime = runtime
+        self._image = image
+        self._told = told
+        self._lock = threading.Lock()
+        self._timer: Timer | None = None
+        self._stopped = False
+
+    def start(self) -> None:
+        """Begin to wait for the first question."""
+        self._wait(FIRST_SECONDS)
+
+    def stop(self) -> None:
+        """Ask no more. An answer that is on its way is dropped."""
+        with self._lock:
+            self._stopped = True
+            if self._timer is not None:
+                self._timer.cancel()
+
+    def _wait(self, seconds: float) -> None:
+        with self._lock:
+            if not self._stopped:
+                self._timer = self._actors.clock.after(seconds, partial(self._ask_on_actor, seconds))
+
+    def _ask_on_actor(self, waited: float) -> None:
+        self._actors.call(partial(self._ask, waited), name="edged/pull-progress")
+
+    def _ask(self, waited: float) -> None:
+        try:
+            progress = progress_of(self._image, self._runtime.status(verbose=True).info)
+        except CriError:
+            progress = None
+        with self._lock:
+            stopped = self._stopped
+        if progress is not None and not stopped:
+            self._told(progress)
+        self._wait(min(2 * waited, LONGEST_SECONDS))

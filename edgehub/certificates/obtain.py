@@ -1,17 +1,24 @@
 """Obtains certificates: the first with a token, the next with the one before. Blocks; for short-lived processes."""
 
+import socket
+import ssl
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
 from pathlib import Path
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
 
 from beehive import Clock
+from beehive.http.client import ClientExchange
+from beehive.http.errors import HttpError
 from beehive.tls_client import default_client_context
 from edgehub.certificates import files, rules
 from edgehub.certificates.certificate import Certificate, pem_blocks
 from edgehub.certificates.diagnosis import explain, is_about_time
-from edgehub.certificates.fetch import CertificateServer
 from edgehub.certificates.keys import NodeKey
 from edgehub.certificates.settings import CertificateSettings
 from edgehub.certificates.token import Token
-from edgehub.errors import AuthorityError, CertificateError, FilesError, UnreachableError
+from edgehub.errors import AuthorityError, CertificateError, FilesError, RefusedError, UnreachableError
 from edgehub.tls import client_context
 
 
@@ -97,3 +104,121 @@ def _authorities(path: Path) -> list[bytes]:
         return pem_blocks(path.read_bytes())
     except (OSError, ValueError) as error:
         raise FilesError("cannot read the CA", str(path), str(error)) from error
+
+
+SECONDS: Final = 10.0
+"""Longest wait for a connection, and for each part of a response, in seconds."""
+
+MAX_BODY: Final = 64 * 1024
+"""Bytes of a response's body that are read; certificates have less than two thousand."""
+
+_MAX_HEAD: Final = 64 * 1024
+_READ_BYTES: Final = 16 * 1024
+_HTTPS_PORT: Final = 443
+_SHOWN: Final = 500
+
+
+class CertificateResponse(NamedTuple):
+    """The cloud's answer with status 200."""
+
+    body: bytes
+    date: float | None
+    """The cloud's clock, as Unix time; None when the response has no Date."""
+
+
+class CertificateServer:
+    """Asks one server for its CA (`GET /ca.crt`) and for certificates (`GET /edge.crt`).
+
+    Every call blocks, for at most `SECONDS` at each step; it runs in short processes only.
+
+    Args:
+        url: `https://HOST:PORT`.
+
+    Raises:
+        UnreachableError: the URL cannot be used.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url.rstrip("/")
+        parts = urlsplit(self.url)
+        if parts.scheme != "https" or not parts.hostname:
+            raise UnreachableError(
+                "cannot ask for a certificate", url, "an address such as https://host:10002 is wanted"
+            )
+        self._host, self._port = parts.hostname, parts.port or _HTTPS_PORT
+
+    def authority(self) -> CertificateResponse:
+        """Return the CA as DER. The server is not verified: the caller must check the CA by its hash.
+
+        Raises:
+            UnreachableError: no answer.
+            RefusedError: another answer than the CA.
+        """
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        return self._get("/ca.crt", context)
+
+    def sign(self, request: bytes, node: str, context: ssl.SSLContext, bearer: str = "") -> CertificateResponse:
+        """Return a certificate (DER) for a signing request: a GET with a body, as KubeEdge has it.
+
+        Args:
+            request: the signing request, DER.
+            node: name of the node.
+            context: verifies the cloud; presents the node's certificate when that is renewed.
+            bearer: the token's JWT; empty when a certificate is presented.
+
+        Raises:
+            UnreachableError: no answer, or not from the cloud that the context knows.
+            RefusedError: the cloud refuses.
+        """
+        headers = [("NodeName", node)]
+        if bearer:
+            headers.append(("Authorization", f"Bearer {bearer}"))
+        return self._get("/edge.crt", context, request, headers)
+
+    def _get(
+        self, path: str, context: ssl.SSLContext, body: bytes = b"", headers: list[tuple[str, str]] | None = None
+    ) -> CertificateResponse:
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        exchange = ClientExchange(_MAX_HEAD)
+        always = [("Host", self._authority()), ("Accept-Encoding", "identity")]
+        try:
+            request = exchange.request("GET", path, [*always, *(headers or ())], body)
+            with (
+                socket.create_connection((self._host, self._port), SECONDS) as plain,
+                context.wrap_socket(plain, server_hostname=self._host) as connection,
+            ):
+                connection.sendall(request)
+                head = exchange.read_head(lambda: connection.recv(_READ_BYTES))
+                data = exchange.read_body(lambda: connection.recv(_READ_BYTES), MAX_BODY + 1)
+        except OSError as error:
+            raise UnreachableError("cannot ask for a certificate", self.url + path, explain(error)) from error
+        except HttpError as error:
+            hint = f"{error.reason}: something else may be listening there"
+            raise UnreachableError("cannot ask for a certificate", self.url + path, hint) from error
+        if head.status != HTTPStatus.OK or len(data) > MAX_BODY:
+            said = "".join(char for char in data[:_SHOWN].decode("utf-8", "replace") if char.isprintable())
+            raise RefusedError(
+                "the cloud gave no certificate",
+                f"{self.url}{path} answered {head.status}",
+                _hint(head.status, said),
+            )
+        return CertificateResponse(data, _date(head.headers.get("date")))
+
+    def _authority(self) -> str:
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return host if self._port == _HTTPS_PORT else f"{host}:{self._port}"
+
+
+def _hint(status: int, said: str) -> str:
+    if status == HTTPStatus.UNAUTHORIZED:
+        return f"it does not take the token or certificate: {said!r}; a new token may help"
+    return f"it says {said!r}; see its log"
+
+
+def _date(text: str | None) -> float | None:
+    try:
+        return parsedate_to_datetime(text).timestamp() if text else None
+    except (ValueError, OverflowError):
+        return None

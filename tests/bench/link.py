@@ -29,7 +29,7 @@ from beehive.message import Header, Route
 from edgehub import EdgeHubSettings, install
 
 FRAMES = 1_000
-"""Frames of one round to the node: 1.7 MB, less than edgehub takes without an answer (`edgehub.in_flight.MOST`)."""
+"""Frames of one round to the node: 1.7 MB, less than edgehub takes without an answer (`edgehub.inbound.MOST`)."""
 
 REQUESTS = 2_000
 """Requests of one round."""

@@ -8,7 +8,7 @@ import struct
 from functools import cache
 from typing import Any, Final
 
-from modules.runtimes.oci.images.worker import compatible
+from modules.runtimes.oci.images.worker import platforms
 from tests.modules.runtimes.oci.images.registry import TestRegistry
 from tests.support.images import Image, ImageFile, busybox_image, parts
 
@@ -99,7 +99,7 @@ def _packed(layer: bytes) -> bytes:
 
 def _small_layer() -> bytes:
     """A program of 32 bits that ends with the code 77."""
-    return parts(Image("small", (ImageFile("program", compatible.program(SMALL_ARCHITECTURE), mode=0o755),)))[1]
+    return parts(Image("small", (ImageFile("program", platforms.program(SMALL_ARCHITECTURE), mode=0o755),)))[1]
 
 
 def _program() -> bytes:

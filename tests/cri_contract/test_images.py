@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 import pytest
 
-from modules.runtimes.oci.images.worker import compatible
+from modules.runtimes.oci.images.worker import platforms
 from protos.cri.v1 import api_pb2 as cri
 from tests.cri_contract.client import LOOP, Client, refused
 from tests.cri_contract.images import SAME, SMALL_ARCHITECTURE
@@ -180,7 +180,7 @@ def test_file_systems(client: Client) -> None:
     assert usage.used_bytes.value > 0
 
 
-@pytest.mark.skipif(not compatible.runs(SMALL_ARCHITECTURE), reason="the kernel runs no programs of 32 bits")
+@pytest.mark.skipif(not platforms.runs(SMALL_ARCHITECTURE), reason="the kernel runs no programs of 32 bits")
 def test_an_image_of_32_bits(client: Client) -> None:
     """As in containerd: on a machine of 64 bits an image of its 32-bit architecture is pulled, and runs."""
     seccomp = cri.SecurityProfile(profile_type=cri.SecurityProfile.RuntimeDefault)

@@ -93,8 +93,8 @@ def test_nothing_else_constructs_values_of_yaml() -> None:
     assert found == {
         "edged/yaml_reader.py: yaml.parse",
         "edged/static_pods/manifest.py: msgspec.yaml.decode",
-        "modules/runtimes/oci/spec/cdi.py: yaml.parse",
-        "modules/runtimes/oci/spec/cdi.py: yaml.load",
+        "modules/runtimes/oci/spec/cdi_changes.py: yaml.parse",
+        "modules/runtimes/oci/spec/cdi_changes.py: yaml.load",
     }
 
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgehub.frame_writer import CHUNK, PING_BYTES, PING_MESSAGES, PING_PAUSE, FrameWriter
 from edgehub.framing import Opcode
+from edgehub.websocket import CHUNK, PING_BYTES, PING_MESSAGES, PING_PAUSE, FrameWriter
 from tests.edgehub.frames import client_frames
 
 

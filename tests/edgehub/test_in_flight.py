@@ -5,7 +5,7 @@ import threading
 from beehive import ModuleName, Operation, encode
 from beehive.runtime import Threads
 from beehive.testing import Harness
-from edgehub.in_flight import FORGET_AFTER, LONGEST_WAIT, MOST_BYTES, InFlight
+from edgehub.inbound import FORGET_AFTER, LONGEST_WAIT, MOST_BYTES, InFlight
 from edgehub.module import EdgeHub
 from tests.edgehub.beds import started
 from tests.edgehub.messages import message

@@ -13,7 +13,6 @@ from websockets.protocol import OPEN
 from websockets.uri import parse_uri
 
 from modules.runtimes.oci.images.worker.archive import Archive
-from modules.runtimes.oci.images.worker.archived_images import images_of
 from modules.runtimes.oci.images.worker.authorization import parse_challenges
 from modules.runtimes.oci.images.worker.compression import PlainBytes
 from modules.runtimes.oci.images.worker.digests import checked_digest
@@ -29,6 +28,7 @@ from modules.runtimes.oci.images.worker.documents import (
 )
 from modules.runtimes.oci.images.worker.errors import ImageWorkError
 from modules.runtimes.oci.images.worker.hosts import address_of
+from modules.runtimes.oci.images.worker.importing import images_of
 from modules.runtimes.oci.images.worker.layer_tree import components, is_reserved
 from modules.runtimes.oci.images.worker.limits import MIB, UnpackLimits
 from modules.runtimes.oci.images.worker.platforms import fitting, own_platform

@@ -10,7 +10,7 @@ import pytest
 
 from beehive import Message, ModuleName, Operation
 from beehive.testing import Harness
-from metamanager.absent_pods import absent
+from metamanager.cloud_pods import absent
 from metamanager.errors import StoreWriteError
 from metamanager.rows import StoredPod
 from metamanager.sqlite_store import SqliteStore

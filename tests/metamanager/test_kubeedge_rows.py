@@ -13,8 +13,8 @@ import pytest
 from beehive import Operation
 from edged.api import encode
 from edged.api.tokens import BoundObjectReference, TokenRequest, TokenRequestSpec
-from metamanager.kubeedge_rows import fill_after_kubeedge
 from metamanager.rows import Row
+from metamanager.sqlite_migrations import fill_after_kubeedge
 from metamanager.sqlite_store import SqliteStore
 from metamanager.tokens import token_key
 from tests.metamanager import kubeedge_file

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from beehive import Group, Operation
 from metamanager.errors import StoreWriteError
 from metamanager.rows import Cause, Row
-from metamanager.sqlite_puts import LONGEST, MOST_ROWS, STATES, Puts, can_wait
-from metamanager.sqlite_store import SqliteStore
+from metamanager.sqlite_store import LONGEST, MOST_ROWS, STATES, Puts, SqliteStore, can_wait
 from tests.metamanager.support import META, from_cloud, node, store_of, thing
 
 CAUSE = Cause("edgecontroller update", "id")

@@ -7,12 +7,12 @@ from unittest.mock import patch
 from edged.api import ContainerStatus, Nanoseconds, Pod
 from edged.cri.contract import ContainerId
 from edged.eviction.evictor import Evictor
-from edged.gc import containers
+from edged.gc import collector
 from edged.pleg.hints import Hints
-from edged.pods import init_containers
+from edged.pods import actions
 from edged.pods.model import PodFacts, PodUid
 from edged.probes import manager
-from edgehub.in_flight import InFlight
+from edgehub.inbound import InFlight
 from edgehub.outbox.manager import OutboxManager
 from protos.cri.v1 import api_pb2 as cri
 from tests.simulation.planted import Plant
@@ -24,9 +24,9 @@ def a_container_of_an_older_sandbox_proves_the_initialization() -> Iterator[None
 
     def started(pod: Pod, facts: PodFacts) -> bool:
         present = (facts.newest(container.name) for container in pod.spec.containers)
-        return any(one is not None and one.state in init_containers._STARTED for one in present)
+        return any(one is not None and one.state in actions._STARTED for one in present)
 
-    with patch.object(init_containers, "_regular_container_started", started):
+    with patch.object(actions, "_regular_container_started", started):
         yield
 
 
@@ -44,17 +44,17 @@ def a_new_instance_inherits_the_readiness_of_the_one_before() -> Iterator[None]:
 @contextmanager
 def the_newest_attempt_is_collected() -> Iterator[None]:
     """The collector keeps no ended container of an active pod."""
-    units = containers._units
+    units = collector._units
 
     def none_needed(
         found: Iterable[cri.Container], pods: Mapping[PodUid, bool], before: Nanoseconds
-    ) -> tuple[containers.Units, set[str]]:
+    ) -> tuple[collector.Units, set[str]]:
         return units(found, pods, before)[0], set()
 
-    def beyond(units: containers.Units, _kept: int, needed: set[str]) -> list[cri.Container]:
+    def beyond(units: collector.Units, _kept: int, needed: set[str]) -> list[cri.Container]:
         return [container for dead in units.values() for container in dead if container.id not in needed]
 
-    with patch.object(containers, "_units", none_needed), patch.object(containers, "_beyond", beyond):
+    with patch.object(collector, "_units", none_needed), patch.object(collector, "_beyond", beyond):
         yield
 
 

@@ -13,7 +13,7 @@ from modules.edge.devicetwin import twins, uplink
 from modules.edge.devicetwin.module import DeviceTwin
 from modules.edge.devicetwin.slots import Slots
 from modules.edge.devicetwin.uplink import Uplink
-from modules.edge.dmi import conversion
+from modules.edge.dmi import catalogue
 from modules.lab.simulate import run
 from modules.lab.simulate.draw import FaultProfile, draw_plan
 from modules.lab.simulate.plan import DeviceAction, DeviceStep, Fault, FaultKind, Plan
@@ -129,7 +129,7 @@ def test_a_planted_bug_is_found(bug: str, monkeypatch: Patch) -> None:
 
 
 def _told_unchecked(patch: Patch) -> None:
-    patch.setattr(conversion, "desired_fault", lambda *_: "")
+    patch.setattr(catalogue, "desired_fault", lambda *_: "")
 
 
 def _nothing_withdrawn(patch: Patch) -> None:

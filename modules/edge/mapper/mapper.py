@@ -18,8 +18,7 @@ from beehive.http.http_server import HttpServer
 from beehive.ports import ListenError
 from modules.edge.mapper.devices import Drivers, MappedDevices
 from modules.edge.mapper.driver import DriverSpec
-from modules.edge.mapper.rest import start_rest
-from modules.edge.mapper.service import start_service
+from modules.edge.mapper.service import start_rest, start_service
 from protos.dmi.v1beta1 import MANAGER
 from protos.dmi.v1beta1 import api_pb2 as dmi
 

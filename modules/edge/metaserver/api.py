@@ -1,30 +1,35 @@
 """The API as a service of the node's HTTP server."""
 
+import base64
+import binascii
 import logging
 from collections.abc import Callable
-from typing import Any, Final
+from http import HTTPStatus
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from beehive import Clock, Group, Hive, Message, ModuleName, ResourceType, State
+from beehive.decoding import decode_json
 from beehive.http.browser_guard import is_from_page
 from beehive.http.errors import HttpStatusError
 from beehive.http.request import Request
 from beehive.http.responses import Handler, Reply, Response, json, text
-from metamanager.application import FOLLOW, FOLLOW_RESOURCE, Target, Verb
+from metamanager.application import FOLLOW, FOLLOW_RESOURCE, PatchInfo, Target, Verb
 from modules.apimachinery.discovery import Discovery
 from modules.apimachinery.errors import ApiStatusError, no_such_path, not_found
+from modules.apimachinery.object_encoder import ObjectEncoder
 from modules.apimachinery.openapi import OpenApi
-from modules.apimachinery.options import read_options
+from modules.apimachinery.options import ReadOptions, read_options
 from modules.apimachinery.paths import parse_target
+from modules.apimachinery.protobuf.decoding import MEDIA as PROTOBUF
+from modules.apimachinery.protobuf.decoding import ProtobufError, decode_protobuf
 from modules.apimachinery.resources import Resource
 from modules.edge.metaserver.application_agent import ApplicationAgent
-from modules.edge.metaserver.reading import Reader
 from modules.edge.metaserver.resources import RESOURCES, find
 from modules.edge.metaserver.watch_agent import FROM_WATCHES
 from modules.edge.metaserver.watch_cache import CacheKey, WatchCache
 from modules.edge.metaserver.watching import FOLLOWED, Watcher, WatchSource
-from modules.edge.metaserver.writing import METHODS, write
 
 _log = logging.getLogger(__name__)
 
@@ -202,3 +207,166 @@ def refuse_pages(request: Request) -> None:
 
 def _json(value: dict[str, Any]) -> Response:
     return json(msgspec.json.encode(value))
+
+
+class _Place(NamedTuple):
+    """The continue token: the last object of the previous part, and the revision of the first part."""
+
+    revision: int
+    namespace: str
+    name: str
+
+
+class Reader:
+    """Serves get and list from the cache.
+
+    A list in parts keeps no snapshot: each part has the present objects, and all parts have the first one's revision. A
+    watch from this revision reports all changes since, so a client misses none.
+    """
+
+    def __init__(self, cache: WatchCache, clock: Clock) -> None:
+        self._cache = cache
+        self._clock = clock
+
+    def get(self, resource: Resource, target: Target, options: ReadOptions) -> Response:
+        """Return one object. Raise ApiStatusError when the node does not have it."""
+        text = self._cache.get(CacheKey(resource.token, target.namespace, target.name))
+        if text is None:
+            raise not_found(resource, target.name)
+        return json(self._encoder(resource, options).encode_object(text))
+
+    def list(self, resource: Resource, namespace: str, options: ReadOptions) -> Response:
+        """Return the objects of a kind. Raise ApiStatusError when the list cannot be continued."""
+        revision, entries = self._cache.objects(resource.token, namespace)
+        if options.continued:
+            place = _place(options.continued)
+            if not self._cache.knows(place.revision):
+                raise ApiStatusError(410, "the continue parameter is too old; list again without it")
+            revision = place.revision
+            entries = [each for each in entries if each[0][1:] > (place.namespace, place.name)]
+        if not options.selector.selects_all:
+            entries = [each for each in entries if options.selector.selects(msgspec.json.decode(each[1]))]
+        metadata: dict[str, Any] = {"resourceVersion": str(revision)}
+        shown = entries[: options.limit] if options.limit else entries
+        if len(shown) < len(entries):
+            last = shown[-1][0]
+            metadata["continue"] = _token(_Place(revision, last.namespace, last.name))
+            metadata["remainingItemCount"] = len(entries) - len(shown)
+        return json(self._encoder(resource, options).encode_list([text for _, text in shown], metadata))
+
+    def _encoder(self, resource: Resource, options: ReadOptions) -> ObjectEncoder:
+        return ObjectEncoder(resource, options.form, options.included, self._clock.now())
+
+
+def _token(place: _Place) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode()
+
+
+def _place(token: str) -> _Place:
+    try:
+        return decode_json(base64.urlsafe_b64decode(token), _Place)
+    except (binascii.Error, ValueError, msgspec.DecodeError) as error:
+        raise ApiStatusError(400, "the continue parameter is not one of this server's") from error
+
+
+METHODS: Final = ("POST", "PUT", "PATCH", "DELETE")
+
+_JSON: Final = "application/json"
+_PATCHES: Final = (
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+    "application/apply-patch+yaml",
+)
+_TEXT_OPTIONS: Final = ("fieldManager", "fieldValidation", "propagationPolicy")
+_SUCCESS: Final = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+
+
+def write(cloud: ApplicationAgent, target: Target, request: Request) -> Response:
+    """Return the cloud's response to a request that changes an object.
+
+    Raises:
+        ApiStatusError: the request cannot be read, or the cloud refuses or does not answer.
+    """
+    match request.method, bool(target.name):
+        case "POST", _:
+            text = cloud.ask(target, Verb.CREATE, _options(request), _body(request))
+            return _answer(text, HTTPStatus.CREATED)
+        case "PUT", True:
+            verb = Verb.UPDATE_STATUS if target.subresource == "status" else Verb.UPDATE
+            return _answer(cloud.ask(target, verb, _options(request), _body(request)))
+        case "PATCH", True:
+            return _answer(cloud.ask(target, Verb.PATCH, _patch(request, target)))
+        case "DELETE", True:
+            text = cloud.ask(target, Verb.DELETE, _body(request) if request.body else _options(request))
+            return _answer(text or _deleted(target))
+        case _:
+            raise ApiStatusError(405, f"{request.method} is not served on a collection; name the objects one by one")
+
+
+def _answer(text: bytes, status: int = HTTPStatus.OK) -> Response:
+    return Response(status, _JSON, text or msgspec.json.encode(_SUCCESS))
+
+
+def _deleted(target: Target) -> bytes:
+    """Return the Status of a deletion, as KubeEdge's metaserver has it."""
+    return msgspec.json.encode({**_SUCCESS, "details": {"name": target.name}, "code": HTTPStatus.OK})
+
+
+def _patch(request: Request, target: Target) -> bytes:
+    media = _media(request)
+    if media not in _PATCHES:
+        raise ApiStatusError(
+            415, f"the body of the request was in an unknown format - accepted media types: {', '.join(_PATCHES)}"
+        )
+    subresources = target.subresource.split("/") if target.subresource else None
+    info = PatchInfo(
+        name=target.name, patch_type=media, data=request.body, options=_query(request), subresources=subresources
+    )
+    return msgspec.json.encode(info)
+
+
+def _body(request: Request) -> bytes:
+    media = _media(request)
+    if media == PROTOBUF:
+        return _from_protobuf(request.body)
+    if media not in (_JSON, ""):
+        known = f"{_JSON}, {PROTOBUF}"
+        why = f"the body of the request was in an unknown format - accepted media types include: {known}"
+        raise ApiStatusError(415, why)
+    try:
+        decode_json(request.body, dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise ApiStatusError(400, "the body of the request is no JSON object") from error
+    return request.body
+
+
+def _from_protobuf(body: bytes) -> bytes:
+    """Return a body of kubectl's typed clients in JSON, because requests to the cloud are in JSON."""
+    try:
+        return msgspec.json.encode(decode_protobuf(body))
+    except ProtobufError as error:
+        raise ApiStatusError(400, str(error)) from error
+
+
+def _media(request: Request) -> str:
+    return request.header("content-type").partition(";")[0].strip()
+
+
+def _options(request: Request) -> bytes:
+    return msgspec.json.encode(_query(request))
+
+
+def _query(request: Request) -> dict[str, Any]:
+    """Return metav1.CreateOptions, UpdateOptions, … out of the query."""
+    options: dict[str, Any] = {name: value for name in _TEXT_OPTIONS if (value := request.first(name))}
+    if request.all("dryRun"):
+        options["dryRun"] = list(request.all("dryRun"))
+    if request.flag("force"):
+        options["force"] = True
+    grace = request.first("gracePeriodSeconds")
+    if grace:
+        if not (grace.isascii() and grace.isdecimal() and len(grace) < 10):
+            raise ApiStatusError(400, "gracePeriodSeconds is a number of seconds")
+        options["gracePeriodSeconds"] = int(grace)
+    return options

@@ -18,12 +18,11 @@ from modules.runtimes.docker.answers import Info, ListedContainer
 from modules.runtimes.docker.client import SOCKET, DockerClient
 from modules.runtimes.docker.creation import ContainerMaker, remove_container
 from modules.runtimes.docker.errors import ConflictError
-from modules.runtimes.docker.execution import execute
 from modules.runtimes.docker.images import DockerImages
 from modules.runtimes.docker.labels import container_name, events_of, owned_by
 from modules.runtimes.docker.model import DockerContainer
 from modules.runtimes.docker.pause_image import ensure_pause_image
-from modules.runtimes.docker.processes import DockerProcesses
+from modules.runtimes.docker.processes import DockerProcesses, execute
 from modules.runtimes.docker.sandboxes import DockerSandboxes
 from modules.runtimes.docker.specs import (
     RECURSIVE_READ_ONLY,

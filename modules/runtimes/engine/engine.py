@@ -1,20 +1,54 @@
-"""The engine of a container runtime inside edgecore: all parts around one driver, on one state directory."""
+"""The engine of a container runtime inside edgecore: all parts around one driver, on one state directory.
 
+It takes over the sandboxes and containers of an earlier edgecore, even after a loss of power or with a failing disk.
+Readable entries are taken over. Others are set aside and the start goes on: a sandbox or container whose name or pod is
+missing, and the older of two with one name. No process goes on unnoticed: if a container or its sandbox is not taken
+over, its processes are killed, and edged starts the pod again.
+"""
+
+import logging
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Generic
 
+import msgspec
+
 from beehive.clock import Clock
 from beehive.files.removal import remove_tree
 from modules.runtimes.engine.containers import Containers
 from modules.runtimes.engine.driver import Driver, EngineParts, RuntimeSettings
-from modules.runtimes.engine.errors import ContainerRuntimeError, StateDirectoryError
+from modules.runtimes.engine.errors import (
+    BadRequestError,
+    ContainerRuntimeError,
+    NameReservedError,
+    RequestRefusedError,
+    StateDirectoryError,
+)
 from modules.runtimes.engine.events import Announcer, EventHub
+from modules.runtimes.engine.model import Sandbox
 from modules.runtimes.engine.process_watcher import ProcessWatcher
-from modules.runtimes.engine.recovery import Recovery
+from modules.runtimes.engine.records import (
+    BootId,
+    ContainerId,
+    ContainerRecord,
+    SandboxId,
+    SandboxRecord,
+    current_boot_id,
+)
 from modules.runtimes.engine.registry import ContainerT, Registry
-from modules.runtimes.engine.sandboxes import Sandboxes
+from modules.runtimes.engine.state import (
+    RECORD,
+    REQUEST,
+    discard,
+    entries,
+    publish,
+    read_container_request,
+    read_record,
+    read_request,
+    write_record,
+)
+from protos.cri.v1 import api_pb2 as cri
 
 
 class Engine(Generic[ContainerT]):
@@ -92,3 +126,191 @@ def purge(root: Path, clock: Clock, settings: RuntimeSettings[Any]) -> None:
         remove_tree(root)
     except OSError as error:
         raise ContainerRuntimeError(f'remove "{root}"', str(error)) from error
+
+
+_UNREADABLE = "its record or request cannot be read"
+_NAME_TAKEN = "a newer one has its name"
+_NO_SANDBOX = "its sandbox is not there"
+
+
+class Recovery(Generic[ContainerT]):
+    """Fills a registry from a state directory, once, before the server answers requests."""
+
+    def __init__(self, parts: EngineParts[ContainerT], driver: Driver[ContainerT]) -> None:
+        self._state = parts.state
+        self._registry = parts.registry
+        self._driver = driver
+        self._boot_id = current_boot_id()
+
+    def run(self) -> None:
+        """Take over all sandboxes, then all containers."""
+        self._find_sandboxes()
+        self._find_containers()
+
+    def _find_sandboxes(self) -> None:
+        found = []
+        for directory in entries(self._state.sandboxes):
+            sandbox = _sandbox(directory, self._boot_id)
+            if sandbox is None:
+                self._state.set_aside(directory, _UNREADABLE)
+            else:
+                found.append(sandbox)
+        for sandbox in sorted(found, key=lambda each: each.record.created_at, reverse=True):
+            try:
+                self._registry.add_sandbox(sandbox)
+            except NameReservedError:
+                self._state.set_aside(sandbox.directory, _NAME_TAKEN)
+
+    def _find_containers(self) -> None:
+        found = []
+        for directory in entries(self._state.containers):
+            container = self._read(directory)
+            if container is None:
+                self._give_up(directory, _UNREADABLE)
+            else:
+                found.append(container)
+        for container in sorted(found, key=lambda each: each.record.created_at, reverse=True):
+            self._take_over(container)
+
+    def _read(self, directory: Path) -> ContainerT | None:
+        """Return the container of a directory; None when its files cannot be read."""
+        record, request = read_record(directory / RECORD, ContainerRecord), read_container_request(directory)
+        if record is None or request is None:
+            return None
+        return self._driver.container(ContainerId(directory.name), directory, request, record)
+
+    def _take_over(self, container: ContainerT) -> None:
+        sandbox = self._registry.find_sandbox(container.sandbox_id)
+        if sandbox is None:
+            self._give_up(container.directory, _NO_SANDBOX)
+            return
+        try:
+            self._registry.adopt_container(container)
+        except NameReservedError:
+            self._give_up(container.directory, _NAME_TAKEN)
+            return
+        self._driver.adopt(container, rebooted=sandbox.record.boot_id != self._boot_id)
+
+    def _give_up(self, directory: Path, why: str) -> None:
+        """Kill the processes and set the directory aside. If they survive SIGKILL, it stays where it is: the next start
+        tries again.
+        """
+        if self._driver.end_unknown(directory):
+            self._state.set_aside(directory, why)
+
+
+def _sandbox(directory: Path, boot_id: BootId) -> Sandbox | None:
+    record = read_record(directory / RECORD, SandboxRecord)
+    request = cri.RunPodSandboxRequest()
+    if record is None or not read_request(directory / REQUEST, request):
+        return None
+    metadata = request.config.metadata
+    if not (metadata.name and metadata.namespace and metadata.uid):
+        return None
+    if record.boot_id != boot_id:
+        record = msgspec.structs.replace(record, stopped=True)
+    return Sandbox(SandboxId(directory.name), directory, request, record)
+
+
+_log = logging.getLogger(__name__)
+
+
+class Sandboxes(Generic[ContainerT]):
+    """Runs, stops and removes pod sandboxes.
+
+    Stopping and removing may be repeated, and succeed for a missing sandbox, as CRI demands.
+    """
+
+    def __init__(
+        self, parts: EngineParts[ContainerT], driver: Driver[ContainerT], containers: Containers[ContainerT]
+    ) -> None:
+        self._directory = parts.state.sandboxes
+        self._registry = parts.registry
+        self._announcer = parts.announcer
+        self._clock = parts.clock
+        self._driver = driver
+        self._containers = containers
+        self._boot_id = current_boot_id()
+
+    def run(self, request: cri.RunPodSandboxRequest) -> SandboxId:
+        """Reserve the pod's name and attempt, and set the sandbox up.
+
+        The record of a sandbox that the driver has to set up is not ready until that is done: a crash before leaves a
+        sandbox that is removed later.
+
+        Raises:
+            RequestRefusedError: it is wrong, its name is reserved, or it cannot be set up.
+        """
+        self._driver.check_sandbox(request)
+        check_sandbox(request)
+        sandbox_id, ip = self._driver.new_sandbox_id(request), self._driver.node_address()
+        record = SandboxRecord(self._clock.now_ns(), ip, self._boot_id, stopped=not ip)
+        sandbox = Sandbox(sandbox_id, self._directory / sandbox_id, request, record)
+        try:
+            self._registry.add_sandbox(sandbox)
+            publish(sandbox.directory, request, record)
+            if request.config.log_directory:
+                Path(request.config.log_directory).mkdir(parents=True, exist_ok=True)
+            if not ip:
+                self._set_up(sandbox)
+        except BaseException:
+            self._give_up(sandbox)
+            raise
+        self._announcer.sandbox(cri.CONTAINER_CREATED_EVENT, sandbox)
+        self._announcer.sandbox(cri.CONTAINER_STARTED_EVENT, sandbox)
+        return sandbox_id
+
+    def stop(self, sandbox_id: str) -> None:
+        """Kill its running containers, and let none start from now on."""
+        sandbox = self._registry.find_sandbox(sandbox_id)
+        if sandbox is None:
+            return
+        first_time = not sandbox.record.stopped
+        if first_time:
+            sandbox.mark_stopped()
+        for container in self._registry.containers(sandbox.id):
+            self._containers.settle_and_kill(container)
+        self._driver.stop_sandbox(sandbox)
+        if first_time:
+            self._announcer.sandbox(cri.CONTAINER_STOPPED_EVENT, sandbox)
+
+    def remove(self, sandbox_id: str) -> None:
+        """Stop the sandbox, remove its containers, and forget it."""
+        sandbox = self._registry.find_sandbox(sandbox_id)
+        if sandbox is None:
+            return
+        self.stop(sandbox_id)
+        for container in self._registry.containers(sandbox.id):
+            self._containers.remove(container.id)
+        self._registry.remove_sandbox(sandbox.id)
+        discard(sandbox.directory)
+        self._announcer.sandbox(cri.CONTAINER_DELETED_EVENT, sandbox)
+
+    def _set_up(self, sandbox: Sandbox) -> None:
+        addresses = self._driver.run_sandbox(sandbox)
+        changes = {"ip": addresses.ip, "additional_ips": addresses.additional, "stopped": False}
+        record = msgspec.structs.replace(sandbox.record, **changes)
+        write_record(sandbox.directory / RECORD, record)
+        sandbox.record = record
+
+    def _give_up(self, sandbox: Sandbox) -> None:
+        """Remove a sandbox that could not be set up; if that fails too, it stays as a sandbox that is not ready."""
+        try:
+            self._driver.stop_sandbox(sandbox)
+        except (RequestRefusedError, OSError) as error:
+            _log.warning("a sandbox that could not be made stays until it is removed: %s", error)
+            return
+        self._registry.remove_sandbox(sandbox.id)
+        discard(sandbox.directory)
+
+
+def check_sandbox(request: cri.RunPodSandboxRequest) -> None:
+    metadata = request.config.metadata
+    attempt = f'run sandbox "{metadata.namespace}/{metadata.name}"'
+    if not (metadata.name and metadata.namespace and metadata.uid):
+        raise BadRequestError(attempt, "name, namespace and uid of the pod are needed")
+    if request.runtime_handler:
+        reason = f'there is no runtime handler "{request.runtime_handler}"'
+        raise BadRequestError(attempt, reason, "leave runtimeClassName out of the pod")
+    if request.config.log_directory and not request.config.log_directory.startswith("/"):
+        raise BadRequestError(attempt, f'the log directory "{request.config.log_directory}" is not absolute')

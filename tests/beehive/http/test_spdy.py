@@ -8,15 +8,18 @@ import zlib
 import pytest
 
 from beehive.http.spdy import (
+    DICTIONARY,
+    MOST_BYTES,
     ConnectionEnd,
+    HeaderUnpacker,
     SpdyConnection,
     SpdyError,
     SpdyEvent,
     StreamData,
     StreamEnd,
     StreamOpened,
+    counted,
 )
-from beehive.http.spdy_headers import DICTIONARY, MOST_BYTES, HeaderUnpacker, counted
 
 
 def data(stream: int, content: bytes, flags: int = 0) -> bytes:

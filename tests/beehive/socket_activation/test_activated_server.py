@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from beehive.simulation import VirtualClock
-from beehive.socket_activation import ActivatedServer, PrivateSocket, relay, selector_thread, server
+from beehive.socket_activation import ActivatedServer, PrivateSocket, selector_thread, server
 from beehive.socket_activation.selector_thread import SelectorThread
 from tests.end_to_end.processes import wait_until
 from tests.support.descriptors import open_descriptors
@@ -173,7 +173,7 @@ def test_a_client_that_does_not_read_costs_one_buffer_and_delays_nobody(served: 
     sent = 0
     with pytest.raises(TimeoutError):
         while True:
-            sent += taken.send(LARGE[: relay.BUFFER_BYTES])
+            sent += taken.send(LARGE[: server.BUFFER_BYTES])
     assert sent < len(LARGE) / 2
     other, of_other = served.pair()
     of_other.sendall(b"at once")

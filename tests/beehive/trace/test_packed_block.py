@@ -12,9 +12,8 @@ from beehive.delivery import DeliveryMode, ModuleFailed, Outcome, TimerRun
 from beehive.delivery import DeliveryRecord as Delivery
 from beehive.simulation import Simulation
 from beehive.trace.entries import AnyEntry, RecorderNote, Serialiser, size_of
-from beehive.trace.flight_recorder import BLOCK, INTAKE, FlightRecorder
+from beehive.trace.flight_recorder import BLOCK, INTAKE, FlightRecorder, PackedBlock
 from beehive.trace.format import NoteKind, Record
-from beehive.trace.packed_block import PackedBlock
 from beehive.trace.redact import Redactor
 
 

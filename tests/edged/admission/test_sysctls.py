@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from edged.admission.admit import NodeInfo, refusal
-from edged.admission.sysctls import forbidden_sysctl
+from edged.admission.admit import NodeInfo, forbidden_sysctl, refusal
 from edged.api import Pod, PodSecurityContext, Sysctl
 from tests.edged.pods.builders import a_pod
 

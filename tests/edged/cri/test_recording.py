@@ -10,8 +10,8 @@ import pytest
 
 from beehive.simulation import Simulation
 from beehive.trace.entries import EntrySink
+from beehive.trace.flight_recorder import PackedBlock
 from beehive.trace.format import CriCall, CriEvent
-from beehive.trace.packed_block import PackedBlock
 from beehive.trace.redact import Redactor
 from beehive.trace_context import Cause, current_context, resumed
 from edged.cri import ContainerId, ContainerRuntime, CriError, SandboxId, Streams

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from beehive.files.damaged import all_set_aside
 from edged.api import Container, Pod, from_value
-from edged.devices.choice import DevicePool, choose, has_choice, missing, reusable
-from edged.devices.inventory import Inventory
+from edged.devices.inventory import DevicePool, Inventory, choose, has_choice, missing, reusable
 from edged.devices.manager import merged_options
 from edged.devices.model import GRACE_SECONDS, Device, DeviceAllocation, DeviceCapacity, PluginOptions
 from edged.devices.pod_devices import Checkpoint, PodDevices, read_checkpoint, write_checkpoint

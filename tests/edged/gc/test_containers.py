@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.api import Nanoseconds
-from edged.gc.containers import Garbage, garbage
+from edged.gc.collector import Garbage, garbage
 from edged.pods.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
 from edged.pods.model import PodUid
 from edged.settings.gc import ContainerPolicy

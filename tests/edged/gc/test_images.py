@@ -10,8 +10,17 @@ from beehive.simulation import Simulation
 from edged.api import Pod, PodStatus
 from edged.cri.errors import RefusedError
 from edged.events import EventRecorder, Occurrence
-from edged.gc.collector import ImageCollector, collect_images, sandbox_images
-from edged.gc.images import ImageRecord, bytes_to_free, names_in_use, too_old, unused, updated_records
+from edged.gc.collector import (
+    ImageCollector,
+    ImageRecord,
+    bytes_to_free,
+    collect_images,
+    names_in_use,
+    sandbox_images,
+    too_old,
+    unused,
+    updated_records,
+)
 from edged.node.machine import FileSystem
 from edged.settings.gc import ImagePolicy
 from modules.lab.doubles.container_runtime import FakeRuntime

@@ -16,11 +16,11 @@ from edged.api import (
 )
 from edged.api.probes import ExecAction, Lifecycle, LifecycleHandler, Probe
 from edged.lifecycle.stop_container import probe_grace
-from edged.lifecycle.visible import settled_facts
 from edged.lifecycle.waits import WaitEndedError, Waits
 from edged.pods.model import ContainerId, HookFacts, PodFacts, PodUid, RunState
 from edged.pods.pod_status.status import NodeView, pod_status
 from edged.pods.unhealthy import KillReason
+from edged.status.generator import settled_facts
 from tests.edged.pods.builders import a_container, a_pod, at, exited, facts, running
 
 UID = PodUid("uid")

@@ -9,7 +9,7 @@ import pytest
 
 from beehive.clock import RealClock
 from edged.plugins.socket import PluginSocket
-from edged.server.proxy import relay
+from edged.server.streaming import relay
 from protos.csi.v1 import api_pb2 as csi
 from tests.support.csi_driver import CsiDriver
 from tests.support.directories import short_directory

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beehive.http.client import ClientExchange, ResponseHead
-from edged.probes.http1 import redirected, request_headers, request_path
+from edged.probes.sockets import redirected, request_headers, request_path
 from edged.probes.targets import HttpTarget
 
 TARGET = HttpTarget("http", "10.0.0.9", 8080, "/a?b=c")

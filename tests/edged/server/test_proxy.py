@@ -8,8 +8,8 @@ import pytest
 
 from beehive import RealClock
 from beehive.clock import Clock
-from edged.server import proxy
-from edged.server.proxy import forwarded_head, relay
+from edged.server import streaming
+from edged.server.streaming import forwarded_head, relay
 from tests.beehive.http.requests import parse
 
 SECONDS = 60
@@ -122,7 +122,7 @@ def test_a_silent_relay_ends() -> None:
 
 
 def test_when_one_side_has_ended_silence_ends_it_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proxy, "LINGER", 0.05)
+    monkeypatch.setattr(streaming, "LINGER", 0.05)
     middle = Middle(RealClock())
     middle.client.shutdown(socket.SHUT_WR)
     assert middle.server.recv(1) == b""

@@ -12,8 +12,8 @@ from edged.pods.labels import ref_of
 from edged.pods.manager import PodManager
 from edged.pods.model import PodUid
 from edged.pods.static import CONFIG_MIRROR, CONFIG_SOURCE
+from edged.static_pods.manager import MirrorPods
 from edged.static_pods.manifest import CONFIG_HASH
-from edged.static_pods.mirrors import MirrorPods
 from edged.status.manager import StatusManager
 from tests.edged.status.meta_requests import MetaRequests
 

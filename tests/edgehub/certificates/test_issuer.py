@@ -12,7 +12,6 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from beehive import RealClock
 from edgehub.certificates import issuer
 from edgehub.certificates.certificate import Certificate
-from edgehub.certificates.certified_link import CertifiedLink
 from edgehub.certificates.files import pem, store
 from edgehub.certificates.issuer import SubprocessIssuer
 from edgehub.certificates.manager import CertificateManager
@@ -29,6 +28,7 @@ from edgehub.errors import (
     RefusedError,
     TokenError,
 )
+from edgehub.install import CertifiedLink
 from edgehub.link import Link, LinkEvents
 from tests.edgehub.certificates.authority import DAY, NODE, Authority, CertificateServer, key_pem, name
 from tests.edgehub.clouds import TIMEOUT

@@ -8,10 +8,10 @@ import pytest
 from paho.mqtt.enums import MQTTErrorCode
 
 import modules.edge.devicetwin.feed
-import modules.edge.edgestream.intake
+import modules.edge.edgestream.session
 import modules.edge.eventbus.session
 from modules.edge.devicetwin.feed import Listener, TwinChange
-from modules.edge.edgestream.intake import MOST_BYTES, Intake
+from modules.edge.edgestream.session import MOST_BYTES, Intake
 from modules.edge.eventbus.client import BufferedClient
 from modules.edge.eventbus.session import BrokerSettings, MqttSession
 from modules.streams.frames import Frame, FrameType
@@ -85,7 +85,7 @@ def test_frames_of_a_tunnel_wake_its_thread_and_keep_their_order(seed: int) -> N
         intake.release()
         assert taken == frames
 
-    explore(scenario, modules.edge.edgestream.intake, seed=seed)
+    explore(scenario, modules.edge.edgestream.session, seed=seed)
 
 
 def test_a_tunnel_that_ends_keeps_nobody(seed: int) -> None:
@@ -99,7 +99,7 @@ def test_a_tunnel_that_ends_keeps_nobody(seed: int) -> None:
         threads.run(put, intake.close)
         intake.release()
 
-    explore(scenario, modules.edge.edgestream.intake, seed=seed)
+    explore(scenario, modules.edge.edgestream.session, seed=seed)
 
 
 def test_changes_of_devices_wake_their_listener(seed: int) -> None:

@@ -1,16 +1,188 @@
-"""Changes that CDI devices make to a specification."""
+"""Devices by name (`vendor.com/class=name`), as files of the Container Device Interface describe them, and the changes
+that they make to a specification.
 
+Vendors write the files, in JSON or YAML. They list the changes of a container for each device. The directories belong
+to root, and their files are as trusted as the vendor's driver.
+"""
+
+import errno
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+from msgspec import Struct
+
+from beehive.decoding import convert, decode_json
 from modules.runtimes.engine.errors import BadRequestError, WrongStateError
-from modules.runtimes.oci.spec.cdi import CdiDeviceNode, CdiEdits, CdiHook, CdiMount, cdi_edits
 from modules.runtimes.oci.spec.devices import device_at
 from modules.runtimes.oci.spec.machine import Machine
 from modules.runtimes.oci.spec.model import Json
 from modules.runtimes.oci.spec.paths import checked_path
 from protos.cri.v1 import api_pb2 as cri
+
+_LARGEST: Final = 256 << 10
+"""Bytes of a file; a machine with eight GPUs has about 40,000."""
+_MOST_FILES: Final = 256
+_MOST_NAMES: Final = 1024
+"""Devices of a container."""
+_DEEPEST: Final = 32
+_NAME: Final = re.compile(r"([A-Za-z][\w.-]{0,253}/[A-Za-z][\w-]{0,62})=([A-Za-z0-9][\w.:-]{0,253})", re.ASCII)
+_ENDINGS: Final = (".json", ".yaml")
+
+
+class CdiDeviceNode(Struct, frozen=True, rename="camel"):
+    """A device node; fields that are left out come from the machine's node."""
+
+    path: str
+    host_path: str = ""
+    type: str = ""
+    major: int | None = None
+    minor: int | None = None
+    file_mode: int | None = None
+    permissions: str = "rwm"
+    uid: int | None = None
+    gid: int | None = None
+
+
+class CdiMount(Struct, frozen=True, rename="camel"):
+    """A mount of a path of the machine."""
+
+    host_path: str
+    container_path: str
+    options: list[str] = []
+    type: str = "bind"
+
+
+class CdiHook(Struct, frozen=True, rename="camel"):
+    """A program of the machine that the OCI runtime runs at a point of the container's life."""
+
+    hook_name: str
+    path: str
+    args: list[str] = []
+    env: list[str] = []
+    timeout: int | None = None
+
+
+class CdiEdits(Struct, frozen=True, rename="camel"):
+    """Changes of a container."""
+
+    env: list[str] = []
+    device_nodes: list[CdiDeviceNode] = []
+    mounts: list[CdiMount] = []
+    hooks: list[CdiHook] = []
+    additional_gids: list[int] = msgspec.field(default_factory=list, name="additionalGids")
+
+
+class CdiEntry(Struct, frozen=True, rename="camel"):
+    """One device of a file."""
+
+    name: str
+    container_edits: CdiEdits = CdiEdits()
+
+
+class CdiFile(Struct, frozen=True, rename="camel"):
+    """A file: its devices, and the changes for every container that uses any of them."""
+
+    kind: str
+    devices: list[CdiEntry] = []
+    container_edits: CdiEdits = CdiEdits()
+
+
+def cdi_edits(attempt: str, names: Sequence[str], directories: Sequence[Path]) -> list[CdiEdits]:
+    """Return the changes for these devices, in their order; a file's common changes come before its first's.
+
+    For a device in several directories, the last directory counts.
+
+    Raises:
+        BadRequestError: a name is no name of a device.
+        WrongStateError: no file has the device, or two of one directory have it.
+    """
+    if len(names) > _MOST_NAMES:
+        raise BadRequestError(attempt, f"it has {len(names)} CDI devices, the most are {_MOST_NAMES}")
+    if wrong := next((name for name in names if not _NAME.fullmatch(name)), None):
+        raise BadRequestError(attempt, f"{wrong[:100]!r} is no name of a CDI device", "as vendor.com/class=name")
+    if not names:
+        return []
+    known = _Registry(directories)
+    edits: list[CdiEdits] = []
+    used: list[CdiFile] = []
+    for name in names:
+        file, entry = known.find(attempt, name)
+        if not any(each is file for each in used):
+            used.append(file)
+            edits.append(file.container_edits)
+        edits.append(entry.container_edits)
+    return edits
+
+
+class _Registry:
+    """All devices of all directories."""
+
+    def __init__(self, directories: Sequence[Path]) -> None:
+        self._found: dict[str, list[tuple[CdiFile, CdiEntry]]] = {}
+        self._problems: list[str] = []
+        for directory in directories:
+            self._read(directory)
+
+    def find(self, attempt: str, name: str) -> tuple[CdiFile, CdiEntry]:
+        found = self._found.get(name, [])
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise WrongStateError(attempt, f"two files of one directory have the CDI device {name}", "remove one")
+        problems = f"; {'; '.join(self._problems[:3])}" if self._problems else ""
+        hint = "`ls /etc/cdi /var/run/cdi`: the vendor's tool writes a file there"
+        raise WrongStateError(attempt, f"unresolvable CDI device {name}{problems}", hint)
+
+    def _read(self, directory: Path) -> None:
+        here: dict[str, list[tuple[CdiFile, CdiEntry]]] = {}
+        for path in _files(directory):
+            try:
+                file = _decoded(path)
+            except (OSError, ValueError, RecursionError, msgspec.DecodeError) as error:
+                self._problems.append(f"{path} is wrong: {str(error)[:200]}")
+                continue
+            for entry in file.devices:
+                here.setdefault(f"{file.kind}={entry.name}", []).append((file, entry))
+        self._found |= here
+
+
+def _files(directory: Path) -> Iterator[Path]:
+    try:
+        names = sorted(name for name in os.listdir(directory) if name.endswith(_ENDINGS))  # noqa: PTH208
+    except OSError:
+        return
+    yield from (directory / name for name in names[:_MOST_FILES])
+
+
+def _decoded(path: Path) -> CdiFile:
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(handle, "rb") as file:  # noqa: PTH123 - a descriptor
+        content = file.read(_LARGEST + 1)
+    if len(content) > _LARGEST:
+        raise OSError(errno.EFBIG, f"it has more than {_LARGEST} bytes")
+    if path.suffix == ".json":
+        return decode_json(content, CdiFile)
+    return convert(_yaml(content.decode()), CdiFile)
+
+
+def _yaml(text: str) -> Any:
+    """Read YAML without aliases, which can make much of little, and not too deep."""
+    import yaml  # noqa: PLC0415 - only where such files are
+
+    depth = 0
+    try:
+        for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if isinstance(event, yaml.AliasEvent) or depth > _DEEPEST:
+                raise OSError(errno.EINVAL, "it has an alias or is too deep")
+        return yaml.load(text, Loader=yaml.CSafeLoader)
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from error
+
 
 _HOOKS: Final = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
 _LARGEST_ID: Final = (1 << 32) - 2

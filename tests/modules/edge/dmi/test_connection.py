@@ -4,7 +4,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from modules.edge.dmi.connection import MapperConnection
+from modules.edge.dmi.session import MapperConnection
 from protos.dmi.v1beta1 import api_pb2 as dmi
 from tests.modules.edge.dmi.framework import TIMEOUT, FrameworkMapper
 

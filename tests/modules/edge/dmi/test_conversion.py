@@ -9,8 +9,7 @@ from google.protobuf.json_format import MessageToDict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modules.edge.dmi.catalogue import Catalogue
-from modules.edge.dmi.conversion import device_message, model_message
+from modules.edge.dmi.catalogue import Catalogue, device_message, model_message
 from modules.edge.dmi.objects import Desired, read_mapped_device, read_mapped_model, with_desired
 from protos.dmi.v1beta1 import api_pb2 as dmi
 from tests.modules.edge.dmi.framework import omissions

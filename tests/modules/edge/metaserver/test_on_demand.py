@@ -21,8 +21,7 @@ from metamanager.rows import row_of
 from metamanager.sqlite_store import SqliteStore
 from modules.apimachinery.errors import ApiStatusError
 from modules.edge.metaserver.api import Api, ApiSettings
-from modules.edge.metaserver.committed_objects import CommittedObjects
-from modules.edge.metaserver.on_demand import ApiOnDemand
+from modules.edge.metaserver.on_demand import ApiOnDemand, CommittedObjects
 from modules.edge.metaserver.watch_cache import CacheKey, WatchCache
 from modules.edge.metaserver.watching import WatchSource
 from tests.edged.node.test_status import REPORT

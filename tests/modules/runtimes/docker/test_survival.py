@@ -85,8 +85,8 @@ def test_somebody_else_ends_and_removes_containers(node: DockerNode) -> None:
 _STEPS = [
     "before modules.runtimes.docker.creation:ContainerMaker.create",
     "after modules.runtimes.docker.creation:ContainerMaker.create",
-    "before modules.runtimes.engine.sandboxes:publish",
-    "after modules.runtimes.engine.sandboxes:publish",
+    "before modules.runtimes.engine.engine:publish",
+    "after modules.runtimes.engine.engine:publish",
     "after modules.runtimes.docker.sandboxes:DockerSandboxes._attach",
     "before modules.runtimes.engine.containers:publish",
     "after modules.runtimes.engine.containers:publish",
@@ -98,8 +98,8 @@ _STEPS = [
     "after modules.runtimes.engine.containers:discard",
     "before modules.runtimes.docker.sandboxes:remove_container",
     "after modules.runtimes.docker.sandboxes:remove_container",
-    "before modules.runtimes.engine.sandboxes:discard",
-    "after modules.runtimes.engine.sandboxes:discard",
+    "before modules.runtimes.engine.engine:discard",
+    "after modules.runtimes.engine.engine:discard",
 ]
 
 

@@ -77,8 +77,8 @@ _STEPS_OF_A_START = [
     "after modules.runtimes.oci.crun.conmon:Conmon.create",
     "after modules.runtimes.oci.processes:_write_run",
     "before modules.runtimes.oci.crun.runtime_command:RuntimeCommand.start",
-    "before modules.runtimes.oci.crun.start_fifo:_release",
-    "after modules.runtimes.oci.crun.start_fifo:_release",
+    "before modules.runtimes.oci.crun.runtime_command:_release",
+    "after modules.runtimes.oci.crun.runtime_command:_release",
     "after modules.runtimes.oci.crun.runtime_command:RuntimeCommand.start",
     "before modules.runtimes.oci.model:OciContainer.started",
     "after modules.runtimes.oci.model:OciContainer.started",
@@ -113,8 +113,8 @@ _STEPS_OF_A_REMOVAL = [
     "after modules.runtimes.engine.containers:discard",
     "before modules.runtimes.oci.network.namespaces:PodNamespaces.unpin",
     "after modules.runtimes.oci.network.namespaces:PodNamespaces.unpin",
-    "before modules.runtimes.engine.sandboxes:discard",
-    "after modules.runtimes.engine.sandboxes:discard",
+    "before modules.runtimes.engine.engine:discard",
+    "after modules.runtimes.engine.engine:discard",
 ]
 
 
@@ -134,12 +134,12 @@ def test_killed_while_it_removes_a_pod(doomed: RemoteOciNode, step: str) -> None
 
 
 _STEPS_OF_A_SANDBOX = [
-    "before modules.runtimes.engine.sandboxes:publish",
-    "after modules.runtimes.engine.sandboxes:publish",
+    "before modules.runtimes.engine.engine:publish",
+    "after modules.runtimes.engine.engine:publish",
     "before modules.runtimes.oci.network.namespaces:PodNamespaces.pin",
     "after modules.runtimes.oci.network.namespaces:PodNamespaces.pin",
     "after modules.runtimes.oci.sandbox_resources:SandboxResources.make",
-    "after modules.runtimes.engine.sandboxes:write_record",
+    "after modules.runtimes.engine.engine:write_record",
 ]
 
 

@@ -25,9 +25,9 @@ from modules.runtimes.process.execution import execute
 from modules.runtimes.process.model import ProcessContainer
 from modules.runtimes.process.shim_manager import ShimManager
 from modules.runtimes.process.shim_spawner import ShimSpawner
-from modules.runtimes.shim.commands import Commands
 from modules.runtimes.shim.connections import Connection
 from modules.runtimes.shim.protocol import ContainerSpec, Pid, ProcessSpec, to_memory_file
+from modules.runtimes.shim.shim import Commands
 from protos.cri.v1 import api_pb2 as cri
 
 _REQUEST: Final = cri.ExecSyncRequest(cmd=["true"], timeout=1)

@@ -14,9 +14,9 @@ import pytest
 
 from beehive.clock import RealClock
 from modules.runtimes.engine.command_output import OUTPUT_LIMIT, CommandOutput
-from modules.runtimes.shim.commands import Commands
 from modules.runtimes.shim.connections import Connection
 from modules.runtimes.shim.protocol import Pid, ProcessSpec
+from modules.runtimes.shim.shim import Commands
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.process import few_descriptors
 from tests.modules.runtimes.process.node import (

@@ -3,23 +3,25 @@
 The rules are containerd's (its overlay snapshots are made the same way), except that an entry wins over a whiteout of
 its own layer, whatever their order. The process works inside the directory of the entry that it makes, with names of
 one component.
-"""
 
+The times of directories are set after all files are made, because each new file changes its directory's time. Until
+then they are in a file, because a layer may have millions of directories, and the process little memory.
+"""
 # ruff: noqa: PTH102, PTH108, PTH211 - names in the current directory are bytes
+
 import os
 import stat
+import struct
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Final
+from typing import BinaryIO, Final
 
 from modules.runtimes.oci.images.worker import tar_entries as tar
 from modules.runtimes.oci.images.worker.attributes import copy_attributes, mark_opaque, set_attributes, set_time
-from modules.runtimes.oci.images.worker.directory_times import DirectoryTimes
 from modules.runtimes.oci.images.worker.errors import ImageWorkError, invalid
 from modules.runtimes.oci.images.worker.inside import is_whiteout, open_inside
 from modules.runtimes.oci.images.worker.limits import LONGEST_COMPONENT, LONGEST_NAME
-from modules.runtimes.oci.images.worker.lower_layers import LowerLayers
 from modules.runtimes.oci.images.worker.tar_entries import Entry
 from modules.runtimes.oci.images.worker.tar_stream import TarStream
 
@@ -345,3 +347,110 @@ def _write_body(file: int, entry: Entry, stream: TarStream) -> int:
 def _write(file: int, data: memoryview) -> None:
     while data:
         data = data[os.write(file, data) :]
+
+
+_RECORD: Final = struct.Struct("<?qI")
+_BUFFER: Final = 64 * 1024
+_NAME: Final = "times"
+_LATEST: Final = (1 << 63) - 1
+_NONE: Final = -1
+"""For a time that no file system has."""
+
+
+class DirectoryTimes:
+    """Paths and times, in the order of setting them.
+
+    Args:
+        within: descriptor of the directory in which the file is made; it has no name there.
+    """
+
+    def __init__(self, within: int) -> None:
+        self._within = within
+        self._file: BinaryIO | None = None
+
+    def add(self, path: tuple[bytes, ...], mtime_ns: int, *, is_copied: bool = False) -> None:
+        """Keep the time of a directory; one from the tar counts more than one copied from a lower layer.
+
+        Raises OSError.
+        """
+        if self._file is None:
+            self._file = _unnamed_file(self._within)
+        name = b"/".join(path)
+        time = mtime_ns if 0 <= mtime_ns <= _LATEST else _NONE
+        self._file.write(_RECORD.pack(is_copied, time, len(name)) + name)
+
+    def __iter__(self) -> Iterator[tuple[tuple[bytes, ...], int]]:
+        """Yield paths and times; of several times of one path the last counts. Raises OSError."""
+        for copied in (True, False):
+            yield from self._records(copied)
+
+    def close(self) -> None:
+        """Remove the file."""
+        if self._file is not None:
+            self._file.close()
+
+    def _records(self, copied: bool) -> Iterator[tuple[tuple[bytes, ...], int]]:
+        if self._file is None:
+            return
+        self._file.seek(0)
+        while head := self._file.read(_RECORD.size):
+            is_copied, time, length = _RECORD.unpack(head)
+            name = self._file.read(length)
+            if is_copied == copied:
+                yield tuple(name.split(b"/")), time
+
+
+def _unnamed_file(within: int) -> BinaryIO:
+    descriptor = os.open(_NAME, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=within)
+    os.unlink(_NAME, dir_fd=within)
+    return os.fdopen(descriptor, "w+b", _BUFFER)
+
+
+_OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class LowerLayers:
+    """Looks files up in layers, the uppermost first.
+
+    Args:
+        roots: descriptors of the layers' directories.
+    """
+
+    def __init__(self, roots: Sequence[int]) -> None:
+        self._roots = roots
+
+    def directory(self, path: tuple[bytes, ...]) -> int | None:
+        """Open the directory at a path; None if the uppermost layer that has the path has no directory there."""
+        for root in self._roots:
+            try:
+                found = open_inside(root, path)
+            except ImageWorkError:
+                return None
+            if found is not None:
+                return found
+        return None
+
+    def file(self, path: tuple[bytes, ...]) -> int | None:
+        """Open the regular file at a path; None if there is none, or a layer above removed it."""
+        for root in self._roots if path else ():
+            try:
+                within = open_inside(root, path[:-1])
+            except ImageWorkError:
+                return None
+            if within is None:
+                continue
+            try:
+                status = os.stat(path[-1], dir_fd=within, follow_symlinks=False)
+                if is_whiteout(status) or not stat.S_ISREG(status.st_mode):
+                    return None
+                return os.open(path[-1], _OPEN_FILE, dir_fd=within)
+            except FileNotFoundError:
+                if _is_opaque(within):
+                    return None
+            finally:
+                os.close(within)
+        return None
+
+
+def _is_opaque(directory: int) -> bool:
+    return "trusted.overlay.opaque" in os.listxattr(directory)

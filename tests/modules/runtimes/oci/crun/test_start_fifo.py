@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from modules.runtimes.oci.crun.start_fifo import settle_start, start_waiting
+from modules.runtimes.oci.crun.runtime_command import settle_start, start_waiting
 
 
 @pytest.fixture

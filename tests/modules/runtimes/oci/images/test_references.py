@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.runtimes.oci.images.worker import compatible, platforms
+from modules.runtimes.oci.images.worker import platforms
 from modules.runtimes.oci.images.worker.archive import Archive
-from modules.runtimes.oci.images.worker.archived_images import images_of
 from modules.runtimes.oci.images.worker.authorization import (
     Challenge,
     RegistryCredentials,
@@ -25,6 +24,7 @@ from modules.runtimes.oci.images.worker.digests import chain_ids
 from modules.runtimes.oci.images.worker.documents import Descriptor
 from modules.runtimes.oci.images.worker.errors import ImageWorkError
 from modules.runtimes.oci.images.worker.hosts import endpoints_of
+from modules.runtimes.oci.images.worker.importing import images_of
 from modules.runtimes.oci.images.worker.platforms import Platform, amd64_level, fitting, own_platform
 from modules.runtimes.oci.images.worker.references import parse_reference
 from modules.runtimes.oci.images.worker.retries import RetryPolicy, seconds_of
@@ -286,19 +286,19 @@ def test_an_archive_with_both(tmp_path: Path) -> None:
 def test_programs_of_32_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, architecture: str) -> None:
     """Whether they run is tried, from memory, and known afterwards; where that is forbidden they do not."""
     file = tmp_path / "program"
-    file.write_bytes(compatible.program(architecture))
+    file.write_bytes(platforms.program(architecture))
     file.chmod(0o755)
-    compatible.runs.cache_clear()
-    assert compatible.runs(architecture) is (_exit_code(file) == 77)
+    platforms.runs.cache_clear()
+    assert platforms.runs(architecture) is (_exit_code(file) == 77)
 
     def forbidden(*_: object) -> int:
         raise OSError(errno.EACCES, os.strerror(errno.EACCES))
 
     monkeypatch.setattr(os, "memfd_create", forbidden)
-    assert compatible.runs(architecture) is (_exit_code(file) == 77)
-    compatible.runs.cache_clear()
-    assert not compatible.runs(architecture)
-    compatible.runs.cache_clear()
+    assert platforms.runs(architecture) is (_exit_code(file) == 77)
+    platforms.runs.cache_clear()
+    assert not platforms.runs(architecture)
+    platforms.runs.cache_clear()
 
 
 def _exit_code(program: Path) -> int:
