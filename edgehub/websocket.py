@@ -9,14 +9,7 @@ from collections.abc import Mapping
 
 from beehive import Clock
 from edgehub.deflate import Deflater
-from edgehub.errors import (
-    ClosedHereError,
-    DeadPeerError,
-    LinkError,
-    LinkLostError,
-    PeerClosedError,
-    UpgradeError,
-)
+from edgehub.errors import ClosedHereError, DeadPeerError, LinkError, LinkLostError, PeerClosedError, UpgradeError
 from edgehub.framing import FrameReader, Opcode, Received, Skipped, close_payload, close_reason, frame
 from edgehub.link import Link, LinkEvents
 from edgehub.ping_deadline import Flow, PingDeadline

@@ -47,21 +47,6 @@ from metamanager.errors import (
     Status,
 )
 
-__all__ = [
-    "AlreadyExistsError",
-    "AsyncMetaClient",
-    "CallError",
-    "ConflictError",
-    "Json",
-    "MalformedAnswerError",
-    "MetaClient",
-    "NoAnswerError",
-    "NotConnectedError",
-    "NotFoundError",
-    "RejectedError",
-    "Status",
-]
-
 T = TypeVar("T")
 
 DEADLINE = 65.0

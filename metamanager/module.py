@@ -9,18 +9,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from beehive import (
-    DeliveryMode,
-    Group,
-    Message,
-    Module,
-    ModuleName,
-    Operation,
-    Resource,
-    ResourceType,
-    Source,
-    handles,
-)
+from beehive import DeliveryMode, Group, Message, Module, ModuleName, Operation, Resource, ResourceType, Source, handles
 from beehive.errors import BeehiveError
 from beehive.names import CLOUD_CONNECTED
 from metamanager import replies

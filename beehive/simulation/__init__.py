@@ -2,5 +2,3 @@
 
 from beehive.simulation.runtime import Simulation
 from beehive.simulation.scheduler import EPOCH, DeadlockError, Scheduler, VirtualClock
-
-__all__ = ["EPOCH", "DeadlockError", "Scheduler", "Simulation", "VirtualClock"]

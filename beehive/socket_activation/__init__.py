@@ -10,5 +10,3 @@ systemd-socket-proxyd), here within one process.
 
 from beehive.socket_activation.private_socket import PrivateSocket
 from beehive.socket_activation.server import ActivatedServer, StartedServer
-
-__all__ = ["ActivatedServer", "PrivateSocket", "StartedServer"]

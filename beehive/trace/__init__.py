@@ -22,27 +22,3 @@ from beehive.trace.format import (
 )
 from beehive.trace.reader import TraceReader, read
 from beehive.trace.writer import DirectoryWriter, FileWriter, Writer, open_writer
-
-__all__ = [
-    "AnyRecord",
-    "Change",
-    "CriCall",
-    "CriEvent",
-    "Delivered",
-    "Direction",
-    "DirectoryWriter",
-    "FileWriter",
-    "LinkFrame",
-    "Note",
-    "NoteKind",
-    "Record",
-    "RecordedMessage",
-    "StoreCommit",
-    "TimerFired",
-    "TraceError",
-    "TraceHeader",
-    "TraceReader",
-    "Writer",
-    "open_writer",
-    "read",
-]

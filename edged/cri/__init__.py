@@ -4,15 +4,7 @@
 """
 
 from edged.cri.client import DEFAULT_REQUEST_TIMEOUT, CriClient
-from edged.cri.contract import (
-    ContainerId,
-    ContainerRuntime,
-    ExecResult,
-    ImageRef,
-    SandboxId,
-    StreamingUrl,
-    Streams,
-)
+from edged.cri.contract import ContainerId, ContainerRuntime, ExecResult, ImageRef, SandboxId, StreamingUrl, Streams
 from edged.cri.endpoint import EndpointError, socket_path
 from edged.cri.errors import (
     AlreadyExistsError,
@@ -26,27 +18,3 @@ from edged.cri.errors import (
     UnavailableError,
     UnimplementedError,
 )
-
-__all__ = [
-    "DEFAULT_REQUEST_TIMEOUT",
-    "AlreadyExistsError",
-    "ConnectionClosedError",
-    "ContainerId",
-    "ContainerRuntime",
-    "CriClient",
-    "CriError",
-    "DeadlineExceededError",
-    "EndpointError",
-    "ExecResult",
-    "ExhaustedError",
-    "ImageRef",
-    "InvalidRequestError",
-    "NotFoundError",
-    "RefusedError",
-    "SandboxId",
-    "StreamingUrl",
-    "Streams",
-    "UnavailableError",
-    "UnimplementedError",
-    "socket_path",
-]

@@ -38,14 +38,3 @@ def should_pull(policy: str, image: str, *, present: bool) -> PullDecision:
     if present:
         return PullDecision.USE
     return PullDecision.REFUSE if chosen == PullPolicy.NEVER else PullDecision.PULL
-
-
-__all__ = [
-    "ImageName",
-    "ImageNameError",
-    "PullDecision",
-    "PullPolicy",
-    "default_policy",
-    "parse_image",
-    "should_pull",
-]

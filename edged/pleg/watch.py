@@ -7,14 +7,7 @@ from edged.cri.contract import ContainerRuntime
 from edged.cri.errors import CriError, UnavailableError
 from edged.pleg.hints import Hints
 from edged.pleg.listener import Listener
-from edged.pleg.messages import (
-    PlegEvent,
-    PodInspection,
-    Relisted,
-    RelistFailed,
-    RelistSoon,
-    WorkerInspection,
-)
+from edged.pleg.messages import PlegEvent, PodInspection, Relisted, RelistFailed, RelistSoon, WorkerInspection
 from edged.pleg.pace import RelistPace
 from edged.pleg.pleg import Pleg
 from edged.pleg.reader import RuntimeReader

@@ -18,13 +18,7 @@ from edged.api import (
     encode,
     parse_time,
 )
-from edged.api.persistent import (
-    CSIDriver,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    SecretReference,
-    VolumeAttachment,
-)
+from edged.api.persistent import CSIDriver, PersistentVolume, PersistentVolumeClaim, SecretReference, VolumeAttachment
 from edged.pod_workers.job import DeliveredObject, ObjectKey
 from edged.pods.model import PodUid
 from metamanager.client import MetaClient, NotFoundError

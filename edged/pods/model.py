@@ -14,19 +14,6 @@ from msgspec.structs import replace
 from edged.api import Nanoseconds
 from edged.cri.contract import ContainerId, SandboxId
 
-__all__ = [
-    "ContainerFacts",
-    "ContainerId",
-    "HookFacts",
-    "PodFacts",
-    "PodRef",
-    "PodUid",
-    "ProbeFacts",
-    "RunState",
-    "SandboxFacts",
-    "SandboxId",
-]
-
 PodUid = NewType("PodUid", str)
 """The identity of a pod: another pod of the same name has another uid."""
 

@@ -6,18 +6,7 @@ from typing import Any, Final
 
 from edged.validation.causes import Causes, duplicate, invalid, required, too_long
 from edged.validation.names import faults_of_subdomain
-from edged.validation.rules import (
-    Each,
-    Fields,
-    Rule,
-    between,
-    named,
-    needed,
-    on_nodes,
-    one_of,
-    pointer,
-    relative_path,
-)
+from edged.validation.rules import Each, Fields, Rule, between, named, needed, on_nodes, one_of, pointer, relative_path
 
 identity = between(0, 2**31 - 1)
 """A user's or group's number."""

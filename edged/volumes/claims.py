@@ -9,12 +9,7 @@ from typing import NamedTuple, Protocol
 from msgspec import Struct
 
 from edged.api import Pod
-from edged.api.persistent import (
-    CSIPersistentVolumeSource,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    SecretReference,
-)
+from edged.api.persistent import CSIPersistentVolumeSource, PersistentVolume, PersistentVolumeClaim, SecretReference
 from edged.api.volumes import CSIVolumeSource
 from edged.errors import MissingContentError, VolumeError
 from edged.pods.model import PodUid

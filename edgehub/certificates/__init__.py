@@ -2,5 +2,6 @@
 
 `token`, `der`, `certificate`, `rules` and `diagnosis` are pure. `files` stores the files; `keys` and `obtain` make keys
 and request certificates. These two run only in short-lived processes (`issue`, started by `issuer`; and
-`edgecore join`), so that the agent never loads the `cryptography` package. `manager` and `renewal` connect them to edgehub.
+`edgecore join`), so that the agent never loads the `cryptography` package. `manager` and `renewal` connect them to
+edgehub.
 """

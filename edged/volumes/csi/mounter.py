@@ -20,14 +20,7 @@ from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths
 from edged.volumes.csi import rules
 from edged.volumes.csi.drivers import CsiDrivers
-from edged.volumes.csi.model import (
-    CsiVolume,
-    Driver,
-    NodeCapability,
-    PublishedVolume,
-    attachment_name,
-    stage_name,
-)
+from edged.volumes.csi.model import CsiVolume, Driver, NodeCapability, PublishedVolume, attachment_name, stage_name
 from edged.volumes.mounting import Mounts, is_mounted
 from edged.volumes.ownership import VolumeOwner, set_volume_ownership
 

@@ -23,14 +23,7 @@ from modules.edge.edgemesh.counters import MeshCounters
 from modules.edge.edgemesh.dns.explaining import Resolution
 from modules.edge.edgemesh.dns.wire import WireError
 from modules.edge.edgemesh.links import ServiceLinks
-from modules.edge.edgemesh.objects import (
-    NODE_GROUP_LABEL,
-    ZONE_LABEL,
-    Endpoints,
-    EndpointSlice,
-    Service,
-    ServiceKey,
-)
+from modules.edge.edgemesh.objects import NODE_GROUP_LABEL, ZONE_LABEL, Endpoints, EndpointSlice, Service, ServiceKey
 from modules.edge.edgemesh.owner import (
     RESOLVE,
     SERVICES,

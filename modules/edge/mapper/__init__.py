@@ -13,5 +13,3 @@ docs/mappers.md is the guide, and `examples/thermometer_mapper.py` a complete ma
 
 from modules.edge.mapper.driver import DeviceDriver, DriverProperty, Value
 from modules.edge.mapper.mapper import Mapper, serve
-
-__all__ = ["DeviceDriver", "DriverProperty", "Mapper", "Value", "serve"]

@@ -38,17 +38,3 @@ _BY_KIND: dict[str, type[RequestRefusedError]] = {
 def refusal(attempt: str, kind: str, reason: str, hint: str) -> RequestRefusedError:
     """Return the error of a request from a worker's report."""
     return _BY_KIND.get(kind, RunFailedError)(attempt, reason, hint)
-
-
-__all__ = [
-    "BadRequestError",
-    "DeadlinePassedError",
-    "NoSuchObjectError",
-    "PermissionDeniedError",
-    "RegistryUnavailableError",
-    "RequestRefusedError",
-    "RunFailedError",
-    "TooManyError",
-    "WrongStateError",
-    "refusal",
-]

@@ -2,5 +2,3 @@
 
 from modules.runtimes.oci.metrics.collector import MetricsCollector
 from modules.runtimes.oci.metrics.descriptors import metric_descriptors
-
-__all__ = ["MetricsCollector", "metric_descriptors"]

@@ -40,6 +40,3 @@ def _connect(port: int) -> socket.socket:
         except OSError as error:
             errors.append(error)
     raise errors[0]
-
-
-__all__ = ["StreamProcess", "StreamingBackend", "StreamingServer", "connect_in_namespace"]
