@@ -29,6 +29,9 @@ from edged.volumes.plan import EMPTY_DIRECTORY
 PERIOD = 10.0
 """Seconds between two measurements (kubelet's evictionMonitoringPeriod)."""
 
+REGISTRY = "plugins_registry"
+"""Directory below the root into which plug-ins put their sockets (kubelet's)."""
+
 
 class Measure(NamedTuple):
     """The request to measure the volumes of these pods."""
@@ -87,10 +90,6 @@ class EmptyDirMonitor(Actor):
 def limited_volumes(pod: Pod) -> list[str]:
     """Return the pod's volumes on disk that have a limit."""
     return [volume.name for volume in pod.spec.volumes if limit_of(volume) > 0]
-
-
-REGISTRY = "plugins_registry"
-"""Directory below the root into which plug-ins put their sockets (kubelet's)."""
 
 
 class VolumeManager:

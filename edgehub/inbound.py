@@ -36,6 +36,16 @@ from beehive.resource import Side, type_of
 from edgehub.counters import LinkCounters, Rejection
 from edgehub.errors import LinkError
 
+_log = logging.getLogger(__name__)
+
+_PUBLISH_SECONDS = 60.0
+MOST_BYTES: Final = 2 * 1024 * 1024
+"""Bytes that may be in flight; a single larger message may be alone."""
+LONGEST_WAIT: Final = 0.5
+"""Seconds that `enter` blocks at most."""
+FORGET_AFTER: Final = 10.0
+"""Seconds after which a message without an answer no longer counts: some messages get none."""
+
 
 class Step(Enum):
     """How a message is delivered."""
@@ -158,8 +168,6 @@ def _user(source: str) -> Decision:
     return _BY_USER_SOURCE.get(source, Decision(Step.REJECT, Rejection.UNKNOWN_SOURCE))
 
 
-_log = logging.getLogger(__name__)
-
 LINK_EVENT_GROUPS = (
     Group.TWIN, Group.META, Group.BUS, Group.TASKMANAGER, Group.EDGED, Group.METASERVER, Group.EDGESTREAM, Group.MESH,
 )  # fmt: skip
@@ -168,7 +176,6 @@ edgestream, which opens no tunnel before the node is registered there.
 """
 
 _PUBLISH = Decision(Step.SEND, ModuleName.EVENTBUS)
-_PUBLISH_SECONDS = 60.0
 
 _MESSAGE_ID = re.compile(rb'"msg_id"\s*:\s*"([!-~]{1,64}?)"')
 _PARENT_ID = re.compile(rb'"parent_msg_id"\s*:\s*"([!-~]{1,64}?)"')
@@ -350,16 +357,6 @@ class Inbound:
 def _found(pattern: re.Pattern[bytes], head: bytes) -> str:
     match = pattern.search(head)
     return match.group(1).decode() if match else ""
-
-
-MOST_BYTES: Final = 2 * 1024 * 1024
-"""Bytes that may be in flight; a single larger message may be alone."""
-
-LONGEST_WAIT: Final = 0.5
-"""Seconds that `enter` blocks at most."""
-
-FORGET_AFTER: Final = 10.0
-"""Seconds after which a message without an answer no longer counts: some messages get none."""
 
 
 class _Entry(NamedTuple):

@@ -31,6 +31,12 @@ _MORE_BYTES = 256 * 1024
 _READS_IN_A_ROW = 16
 """Reads after which waiting frames are written."""
 
+PING_PAUSE = 0.1
+"""Seconds between two pings for confirmations, while less than the next two are unconfirmed. A ping after each message
+would triple the work of confirmations while many pods start."""
+PING_MESSAGES = 32
+"""Unconfirmed messages that are asked about at a time; an eighth of the window (`edgehub.outgoing`)."""
+
 
 def check(settings: EdgeHubSettings) -> None:
     """Check the settings before the module starts.
@@ -274,13 +280,6 @@ def _upgrade(settings: EdgeHubSettings, headers: Mapping[str, str] | None = None
 
 CHUNK = 64 * 1024
 """Bytes that `next_bytes` returns at most; a larger frame goes alone."""
-
-PING_PAUSE = 0.1
-"""Seconds between two pings for confirmations, while less than the next two are unconfirmed. A ping after each message
-would triple the work of confirmations while many pods start."""
-
-PING_MESSAGES = 32
-"""Unconfirmed messages that are asked about at a time; an eighth of the window (`edgehub.outgoing`)."""
 
 PING_BYTES = 16 * 1024
 """Unconfirmed bytes that are asked about at a time; as many as there may be of events."""

@@ -18,6 +18,11 @@ from metamanager.pod_question import question_about
 from metamanager.rows import Metadata, StoredPod, head_of, parse
 from metamanager.store import Store
 
+_log = logging.getLogger(__name__)
+
+_UID = "uid"
+"""Word in the message of a conflict of uids; the message of a conflict of resourceVersions lacks it."""
+
 
 class CloudPods:
     """Compares the store's pods with the cloud's in both directions, when pushes may have been missed.
@@ -93,12 +98,6 @@ class CloudPods:
             self._changes.change_failed(error)
         else:
             self._absent.check(absent(stored, listed, self._node))
-
-
-_log = logging.getLogger(__name__)
-
-_UID = "uid"
-"""Word in the message of a conflict of uids; the message of a conflict of resourceVersions lacks it."""
 
 
 class AbsentPods:

@@ -29,6 +29,21 @@ from metamanager.tokens import bound_uid
 _IMPOSSIBLE = 10_000
 _NOTE = "INSERT OR REPLACE INTO meta (key, type, value) VALUES ('null/store/complete', 'store', :value)"
 
+_log = logging.getLogger(__name__)
+
+_HAS_BEEN_KUBEEDGES: Final = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'meta_v2'"
+URLS_KEY: Final = f"null/{ResourceType.TARGET_URLS}/kubeedge"
+MOST_URLS: Final = 1000
+"""URLs that are copied, as many as servicebus takes."""
+_HAS_URLS: Final = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'target_urls'"
+_URLS: Final = "SELECT url FROM target_urls WHERE length(url) <= 1024 ORDER BY url LIMIT ?"
+_PUT: Final = "INSERT OR REPLACE INTO meta (key, type, value, namespace, name) VALUES (?, ?, ?, ?, ?)"
+_ROWS: Final = "SELECT key, type, value, uid, resource_version, name FROM meta"
+_FILL: Final = (
+    "UPDATE meta SET uid = :uid, resource_version = :resource_version, namespace = :namespace, name = :name "
+    "WHERE key = :key"
+)
+
 
 def migrate(connection: sqlite3.Connection, path: str) -> None:
     """Run the missing steps, and take over rows that KubeEdge has written since the last start.
@@ -92,22 +107,6 @@ _STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _make_history,
 )
 """Step n migrates version n to n + 1. Never change a released step."""
-
-
-_log = logging.getLogger(__name__)
-
-_HAS_BEEN_KUBEEDGES: Final = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'meta_v2'"
-URLS_KEY: Final = f"null/{ResourceType.TARGET_URLS}/kubeedge"
-MOST_URLS: Final = 1000
-"""URLs that are copied, as many as servicebus takes."""
-_HAS_URLS: Final = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'target_urls'"
-_URLS: Final = "SELECT url FROM target_urls WHERE length(url) <= 1024 ORDER BY url LIMIT ?"
-_PUT: Final = "INSERT OR REPLACE INTO meta (key, type, value, namespace, name) VALUES (?, ?, ?, ?, ?)"
-_ROWS: Final = "SELECT key, type, value, uid, resource_version, name FROM meta"
-_FILL: Final = (
-    "UPDATE meta SET uid = :uid, resource_version = :resource_version, namespace = :namespace, name = :name "
-    "WHERE key = :key"
-)
 
 
 def fill_all(connection: sqlite3.Connection) -> None:

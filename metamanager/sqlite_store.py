@@ -36,6 +36,14 @@ State = tuple[str | None, int | None]
 Statement = tuple[str, list[str | int]]
 """SQL and its parameters."""
 
+_log = logging.getLogger(__name__)
+
+COMMITS_BETWEEN_LOOKS: Final = 256
+"""Commits between two checks for free pages."""
+SPARE_PAGES: Final = 256
+"""Free pages (of 4 KiB) that stay in the file for later rows."""
+_SECRET: Final = frozenset({ResourceType.SECRET, ResourceType.SERVICE_ACCOUNT_TOKEN})
+
 
 class Puts:
     """Collects rows to write, and remembers the states of objects.
@@ -125,17 +133,6 @@ def _shares(number: int) -> Iterator[tuple[int, int]]:
 @lru_cache(maxsize=MOST_ROWS.bit_length())
 def _text(number: int) -> str:
     return sql.PUT.format(rows=", ".join([_ROW] * number))
-
-
-_log = logging.getLogger(__name__)
-
-COMMITS_BETWEEN_LOOKS: Final = 256
-"""Commits between two checks for free pages."""
-
-SPARE_PAGES: Final = 256
-"""Free pages (of 4 KiB) that stay in the file for later rows."""
-
-_SECRET: Final = frozenset({ResourceType.SECRET, ResourceType.SERVICE_ACCOUNT_TOKEN})
 
 
 class SqliteStore:

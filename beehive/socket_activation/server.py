@@ -18,8 +18,25 @@ if TYPE_CHECKING:
     from beehive.socket_activation.private_socket import PrivateSocket
     from beehive.socket_activation.selector_thread import SelectorThread
 
+_log = logging.getLogger(__name__)
+
 BUFFER_BYTES: Final = 64 * 1024
 """Bytes that a relay holds for each direction; the rest waits in the kernel's buffers of its sender."""
+
+MOST_CONNECTIONS: Final = 256
+"""Connections at a time; a further one ends the one over which nothing has come for longest."""
+
+MOST_SILENT: Final = 64
+"""Connections at a time that have sent nothing; a further one ends the oldest of them."""
+
+IDLE_SECONDS: Final = 300.0
+"""How long a server runs without connections."""
+
+AGAIN_SECONDS: Final = 1.0
+"""Between two attempts to accept, while the process may open no more files: the kernel does not say when it may."""
+
+_LAST_BYTES_SECONDS: Final = 1.0
+"""How long clients may take for the last bytes of a server that has ended."""
 
 
 class Relay:
@@ -34,15 +51,13 @@ class Relay:
         thread: SelectorThread,
         client: socket.socket,
         server: socket.socket,
-        ended: Callable[[Relay], None],
-        used: Callable[[Relay], None],
+        owner: ActivatedServer,
     ) -> None:
-        """Take over two connected sockets, which do not block; call `used` when one of them is ready, and `ended` when
-        both are closed.
+        """Take over two connected sockets, which do not block; call `owner.used` when one of them is ready, and
+        `owner.ended` when both are closed.
         """
         self._thread = thread
-        self._ended = ended
-        self._used = used
+        self._owner = owner
         self._closed = False
         self._ways = (_Way(client, server), _Way(server, client))
 
@@ -59,11 +74,11 @@ class Relay:
             self._thread.watch(way.source, 0, self._ready)
         for way in self._ways:
             way.source.close()
-        self._ended(self)
+        self._owner.ended(self)
 
     def _ready(self, _: int) -> None:
         """Copy as much as possible now. Both directions are tried: a call that cannot go on costs a microsecond."""
-        self._used(self)
+        self._owner.used(self)
         try:
             for way in self._ways:
                 way.copy()
@@ -132,24 +147,6 @@ def _is_closed(source: socket.socket) -> bool:
     poll = select.poll()
     poll.register(source, 0)  # no events but the end of both directions, which is always reported
     return bool(poll.poll(0))
-
-
-_log = logging.getLogger(__name__)
-
-MOST_CONNECTIONS: Final = 256
-"""Connections at a time; a further one ends the one over which nothing has come for longest."""
-
-MOST_SILENT: Final = 64
-"""Connections at a time that have sent nothing; a further one ends the oldest of them."""
-
-IDLE_SECONDS: Final = 300.0
-"""How long a server runs without connections."""
-
-AGAIN_SECONDS: Final = 1.0
-"""Between two attempts to accept, while the process may open no more files: the kernel does not say when it may."""
-
-_LAST_BYTES_SECONDS: Final = 1.0
-"""How long clients may take for the last bytes of a server that has ended."""
 
 
 class StartedServer(Protocol):
@@ -320,7 +317,7 @@ class ActivatedServer:
             _log.warning("a connection on %s cannot be served: %s", client.getsockname(), error.strerror)
             self._close(client)
             return
-        relay = Relay(self._thread, client, own, self._ended, self._used)
+        relay = Relay(self._thread, client, own, self)
         del self._connections[client]
         self._connections[relay] = None
         self._stays()
@@ -341,12 +338,14 @@ class ActivatedServer:
         self._thread.watch(connection, 0, self._accept)
         self._silent.pop(connection, None)
         connection.close()
-        self._ended(connection)
+        self.ended(connection)
 
-    def _used(self, relay: Relay) -> None:
+    def used(self, relay: Relay) -> None:
+        """Note that something came over a connection."""
         self._connections[relay] = self._connections.pop(relay)
 
-    def _ended(self, connection: socket.socket | Relay) -> None:
+    def ended(self, connection: socket.socket | Relay) -> None:
+        """Forget a connection; a server without connections ends after a while."""
         self._connections.pop(connection, None)
         if self._connections:
             return

@@ -80,6 +80,12 @@ _JUMP = 0.1
 _CHUNK = 256
 """Records that are made at a time in a dump, which bounds its memory."""
 
+_log = logging.getLogger(__name__)
+
+_LEVEL: Final = 1
+"""Level of zlib. A higher one takes twice the time for an eighth less memory."""
+_PLAIN: Final = (msgspec.Raw, str, bytes, type(None))
+
 
 class FlightRecorder:
     """Keeps the last minute of a hive in memory, and writes it as a trace on demand.
@@ -247,14 +253,6 @@ class FlightRecorder:
         if abs(jumped) > _JUMP:
             self._offset = offset
             self.noted(RecorderNote(now, NoteKind.CLOCK, f"the wall clock jumped by {jumped:+.3f} s", jumped))
-
-
-_log = logging.getLogger(__name__)
-
-_LEVEL: Final = 1
-"""Level of zlib. A higher one takes twice the time for an eighth less memory."""
-
-_PLAIN: Final = (msgspec.Raw, str, bytes, type(None))
 
 
 class PackedBlock(msgspec.Struct, frozen=True, gc=False):

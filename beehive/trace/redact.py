@@ -56,6 +56,24 @@ _PLAIN_ANSWERS: Final = frozenset({"OK", ""})
 _BODIES: Final = frozenset({"Option", "ReqBody", "RespBody"})
 _SECRET_PATHS: Final = ("/secrets/", "/serviceaccounts/")
 
+_SECRET_TYPES: Final = frozenset({"secret", "serviceaccounttoken"})
+"""Resource types whose contents are secret in any form."""
+_CONTENT: Final = b'"content"'
+_QUOTE: Final = rb'\\*"'
+_SUSPECT: Final = re.compile(
+    b'"(?:ReqBody%(q)s|kind%(q)s\\s*:\\s*%(q)sSecret(?:List)?%(q)s|\\.?dockerconfig'
+    b"|\\w*(?:token|password)%(q)s\\s*:\\s*%(q)s|auths%(q)s\\s*:"
+    b"|[\\w-]*(?:authorization|cookie)%(q)s\\s*:\\s*\\[)" % {b"q": _QUOTE},
+    re.IGNORECASE,
+)
+"""Cheap test whether a text, or a text in it, may hold a secret by its form."""
+_LARGE: Final = 64 * 1024
+"""Bytes above which a text without secrets is remembered: a pod of 2 MB is in each list of the runtime."""
+_CLEAN: Final = 256
+"""Texts without secrets that are remembered."""
+_MAY_BE_TEXT: Final = (b'"', b'["')
+"""Beginnings of contents that may be base64 of another JSON value, which the cheap test cannot see."""
+
 
 def redact_any(marks: SecretMarks, value: Any) -> Any:
     """Redact any JSON value."""
@@ -215,29 +233,6 @@ _HOW: Final[dict[str, Redact]] = {
     "items": redact_secret,
 }
 """How each part of a secret is redacted."""
-
-
-_SECRET_TYPES: Final = frozenset({"secret", "serviceaccounttoken"})
-"""Resource types whose contents are secret in any form."""
-
-_CONTENT: Final = b'"content"'
-
-_QUOTE: Final = rb'\\*"'
-_SUSPECT: Final = re.compile(
-    b'"(?:ReqBody%(q)s|kind%(q)s\\s*:\\s*%(q)sSecret(?:List)?%(q)s|\\.?dockerconfig'
-    b"|\\w*(?:token|password)%(q)s\\s*:\\s*%(q)s|auths%(q)s\\s*:"
-    b"|[\\w-]*(?:authorization|cookie)%(q)s\\s*:\\s*\\[)" % {b"q": _QUOTE},
-    re.IGNORECASE,
-)
-"""Cheap test whether a text, or a text in it, may hold a secret by its form."""
-
-_LARGE: Final = 64 * 1024
-"""Bytes above which a text without secrets is remembered: a pod of 2 MB is in each list of the runtime."""
-_CLEAN: Final = 256
-"""Texts without secrets that are remembered."""
-
-_MAY_BE_TEXT: Final = (b'"', b'["')
-"""Beginnings of contents that may be base64 of another JSON value, which the cheap test cannot see."""
 
 
 class Redactor:

@@ -19,6 +19,13 @@ from edged.sync_events import PluginsChanged, SyncEvents
 
 _log = logging.getLogger(__name__)
 
+PLUGINS = "device-plugins"
+"""Directory below the root (kubelet's)."""
+POD_RESOURCES = "pod-resources"
+NOTIFY_SECONDS = 1.0
+"""Seconds between two notifications of changed devices."""
+_REGISTRATION = "v1beta1.Registration"
+
 
 class _Read(NamedTuple):
     """The request to begin."""
@@ -50,14 +57,6 @@ class DeviceReader(Actor):
             _log.exception("device plug-in of %s failed in a way nobody foresaw", self._resource)
         self._manager.disconnect(self._resource, self._plugin)
         self.stop()
-
-
-PLUGINS = "device-plugins"
-"""Directory below the root (kubelet's)."""
-POD_RESOURCES = "pod-resources"
-NOTIFY_SECONDS = 1.0
-"""Seconds between two notifications of changed devices."""
-_REGISTRATION = "v1beta1.Registration"
 
 
 class ChangeNotifier:

@@ -30,6 +30,15 @@ NODE_NAMESPACE = "default"
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
+_log = logging.getLogger(__name__)
+
+GATHER_SECONDS = 1.0
+"""Seconds that events are gathered before they are sent."""
+MOST_WAITING = 1000
+"""Events that may wait to be sent (client-go's maxQueuedEvents); the oldest are dropped for newer ones."""
+COMPONENT = "kubelet"
+"""The event source that tools expect (KubeEdge's edge runs a kubelet, and uses this name)."""
+
 
 class CorrelatedEvent(NamedTuple):
     """An event after its latest occurrence."""
@@ -166,16 +175,6 @@ class EventCorrelator:
 
 def _identity(about: ObjectReference) -> Hashable:
     return about.kind, about.namespace, about.name, about.uid
-
-
-_log = logging.getLogger(__name__)
-
-GATHER_SECONDS = 1.0
-"""Seconds that events are gathered before they are sent."""
-MOST_WAITING = 1000
-"""Events that may wait to be sent (client-go's maxQueuedEvents); the oldest are dropped for newer ones."""
-COMPONENT = "kubelet"
-"""The event source that tools expect (KubeEdge's edge runs a kubelet, and uses this name)."""
 
 
 class EventReporter:

@@ -23,6 +23,8 @@ from edged.eviction_api.usage import DiskConsumption, PodUsage
 from edged.node.machine import FileSystem, MachineUsage
 from edged.pods.demand import pod_limits, pod_requests
 
+_STORAGE: Final = "ephemeral-storage"
+
 
 def observe(usage: MachineUsage) -> dict[Signal, Observation]:
     """Return the observations of all signals.
@@ -41,9 +43,6 @@ def observe(usage: MachineUsage) -> dict[Signal, Observation]:
 def _of(disk: FileSystem, size: Signal, inodes: Signal) -> dict[Signal, Observation]:
     found = {size: Observation(disk.available, disk.capacity)}
     return {**found, inodes: Observation(disk.inodes_free, disk.inodes)} if disk.inodes else found
-
-
-_STORAGE: Final = "ephemeral-storage"
 
 
 def has_limits(pod: Pod) -> bool:

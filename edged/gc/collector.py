@@ -44,6 +44,13 @@ from edged.pods.restart import is_terminal
 from edged.settings.gc import ContainerPolicy, ImagePolicy
 from protos.cri.v1 import api_pb2 as cri
 
+_log = logging.getLogger(__name__)
+
+CONTAINER_PERIOD: Final = 60.0
+"""Seconds between two collections of containers (kubelet's ContainerGCPeriod)."""
+IMAGE_PERIOD: Final = 300.0
+"""Seconds between two collections of images (kubelet's ImageGCPeriod)."""
+
 
 class ImageRecord(Struct, frozen=True, gc=False):
     """The history of one image; times are monotonic seconds."""
@@ -119,13 +126,6 @@ def too_old(records: Records, now: float, policy: ImagePolicy, began: float) -> 
         return []
     return [r for r in unused(records, now, policy.minimum_age) if now - r.last_used > policy.maximum_age]
 
-
-_log = logging.getLogger(__name__)
-
-CONTAINER_PERIOD: Final = 60.0
-"""Seconds between two collections of containers (kubelet's ContainerGCPeriod)."""
-IMAGE_PERIOD: Final = 300.0
-"""Seconds between two collections of images (kubelet's ImageGCPeriod)."""
 
 ListPods = Callable[[], tuple[Pod, ...]]
 """Returns this node's pods, with the statuses that edged computed last; called on any thread."""

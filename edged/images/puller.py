@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -23,12 +23,15 @@ _log = logging.getLogger(__name__)
 
 FRESH_SECONDS = 60.0
 """Seconds that a result is kept: the pod's next sync takes it, or no sync needs it any more."""
-
-
 TURN_SECONDS = 60.0
 """Seconds that a running pull keeps pulls from other registries waiting."""
 MOST_SLOW = 8
 """Pulls that run beyond the limit because they take longer."""
+
+FIRST_SECONDS: Final = 30.0
+"""Age of a pull at the first question. The time to the next question doubles."""
+LONGEST_SECONDS: Final = 600.0
+"""Between two questions: the spam filter of events drops an object's events that are more frequent than every 300 s."""
 
 
 class PullRequest(NamedTuple):
@@ -191,7 +194,7 @@ class ImagePuller:
         self._start(started)
 
     def _run(self, pull: _Pull) -> None:
-        watch = ProgressWatch(self._actors, self._runtime, pull.request.image, partial(self._note, pull))
+        watch = ProgressWatch(self._actors, self._runtime, self, pull)
         watch.start()
         result = self._pull(pull)
         watch.stop()
@@ -207,7 +210,8 @@ class ImagePuller:
         for uid in waiters:
             self._pulled.post(PodHealthChanged(uid))
 
-    def _note(self, pull: _Pull, progress: PullProgress) -> None:
+    def note(self, pull: _Pull, progress: PullProgress) -> None:
+        """Keep how far a pull is, and start the syncs of its pods."""
         with self._lock:
             pull.progress = progress
             waiters = list(pull.waiters)
@@ -243,29 +247,21 @@ class ImagePuller:
             del self._results[key]
 
 
-FIRST_SECONDS: Final = 30.0
-"""Age of a pull at the first question. The time to the next question doubles."""
-LONGEST_SECONDS: Final = 600.0
-"""Between two questions: the spam filter of events drops an object's events that are more frequent than every 300 s."""
-
-
 class ProgressWatch:
     """Watches one pull from `start` to `stop`. A runtime that does not answer, or does not say it, is asked again.
 
     Args:
         actors: asks on an actor of its own, and has the clock.
         runtime: answers Status.
-        image: the name in the request of the pull.
-        told: gets the answers, on any thread.
+        puller: gets the answers, on any thread.
+        pull: the pull.
     """
 
-    def __init__(
-        self, actors: Runtime, runtime: ContainerRuntime, image: str, told: Callable[[PullProgress], None]
-    ) -> None:
+    def __init__(self, actors: Runtime, runtime: ContainerRuntime, puller: ImagePuller, pull: _Pull) -> None:
         self._actors = actors
         self._runtime = runtime
-        self._image = image
-        self._told = told
+        self._puller = puller
+        self._of = pull
         self._lock = threading.Lock()
         self._timer: Timer | None = None
         self._stopped = False
@@ -291,11 +287,11 @@ class ProgressWatch:
 
     def _ask(self, waited: float) -> None:
         try:
-            progress = progress_of(self._image, self._runtime.status(verbose=True).info)
+            progress = progress_of(self._of.request.image, self._runtime.status(verbose=True).info)
         except CriError:
             progress = None
         with self._lock:
             stopped = self._stopped
         if progress is not None and not stopped:
-            self._told(progress)
+            self._puller.note(self._of, progress)
         self._wait(min(2 * waited, LONGEST_SECONDS))

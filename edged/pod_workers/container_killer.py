@@ -25,6 +25,8 @@ and calls the stop with a time limit (see `edged.lifecycle.stop_container`)."""
 
 _MAY_RUN = (RunState.RUNNING, RunState.UNKNOWN)
 
+_log = logging.getLogger(__name__)
+
 
 def run_concurrently(actors: Runtime, calls: Iterable[Callable[[], None]]) -> None:
     """Make blocking calls concurrently, and return when all have ended. Raises the first error, in their order.
@@ -81,8 +83,6 @@ def _error_of(answer: Any) -> BaseException | None:
         return error
     return None
 
-
-_log = logging.getLogger(__name__)
 
 _ORPHAN_GRACE = SHORTEST_STOP_SECONDS
 """Grace period in seconds of containers whose pod is not known (kubelet's SyncTerminatingRuntimePod asks for 1, and its

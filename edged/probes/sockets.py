@@ -33,6 +33,12 @@ _STATUS = 0x08
 """Field 1, varint."""
 _SERVING = 1
 
+_CHUNK = 4096
+_NOT_IN_TIME = "not in time"
+MAX_REDIRECTS = 10
+_VISIBLE = "!$%&'()*+,/:;=?@[]~"
+"""Characters that a path and its query keep, beside letters and digits; `%` because it may be quoted already."""
+
 
 def encode_request(service: str) -> bytes:
     """Return a HealthCheckRequest."""
@@ -51,7 +57,6 @@ def _varint(number: int) -> bytes:
     return bytes([number & 0x7F | 0x80]) + _varint(number >> 7)
 
 
-_CHUNK = 4096
 _CHANNEL_OPTIONS = (
     ("grpc.enable_http_proxy", 0),
     ("grpc.enable_retries", 0),
@@ -59,7 +64,6 @@ _CHANNEL_OPTIONS = (
     ("grpc.primary_user_agent", "kube-probe/1.32"),
     ("grpc.max_receive_message_length", 16 * 1024),
 )
-_NOT_IN_TIME = "not in time"
 
 
 class SocketNetwork:
@@ -185,12 +189,9 @@ MAX_HEAD = 64 * 1024
 """Bytes of a response's head that are read at most."""
 MAX_BODY = 10 * 1024
 """Bytes of a body that are read at most (kubelet's maxRespBodyLength)."""
-MAX_REDIRECTS = 10
 
 _PORTS = {"http": 80, "https": 443}
 _REDIRECTS = (301, 302, 303, 307, 308)
-_VISIBLE = "!$%&'()*+,/:;=?@[]~"
-"""Characters that a path and its query keep, beside letters and digits; `%` because it may be quoted already."""
 _EXCLUDED = ("host", "connection", "content-length", "transfer-encoding", "trailer")
 """Headers that the request sets itself or a GET without a body cannot have (Go's reqWriteExcludeHeader)."""
 

@@ -43,6 +43,15 @@ _MOST_PORTS = 32
 
 Url = Callable[[ContainerRuntime, Pod, Request], str]
 
+_log = logging.getLogger(__name__)
+
+LINGER: Final = 30.0
+"""Seconds that one direction may be silent after the other has ended."""
+CONNECT_SECONDS: Final = 5.0
+_READ_BYTES: Final = 64 * 1024
+_PASSED_ON: Final = ("connection", "upgrade", "x-stream-protocol-version", "user-agent", "content-length")
+"""Headers that are forwarded, beside WebSocket's; not the client's credentials."""
+
 
 class StreamingSettings(msgspec.Struct, frozen=True):
     """Settings of streams."""
@@ -163,17 +172,6 @@ def ports_of(request: Request) -> tuple[int, ...]:
 def _refuse_pages(request: Request) -> None:
     if request.header("origin"):
         raise HttpStatusError(403, "pages of browsers are not served", request.path)
-
-
-_log = logging.getLogger(__name__)
-
-LINGER: Final = 30.0
-"""Seconds that one direction may be silent after the other has ended."""
-
-CONNECT_SECONDS: Final = 5.0
-_READ_BYTES: Final = 64 * 1024
-_PASSED_ON: Final = ("connection", "upgrade", "x-stream-protocol-version", "user-agent", "content-length")
-"""Headers that are forwarded, beside WebSocket's; not the client's credentials."""
 
 
 def connect(url: str) -> socket.socket:

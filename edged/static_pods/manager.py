@@ -23,6 +23,8 @@ from metamanager.client import AlreadyExistsError, AsyncMetaClient, CallError, C
 FILE = "file"
 """Source of the messages about static pods (kubelet's name for this source of pods)."""
 
+_log = logging.getLogger(__name__)
+
 
 class StaticPodManager:
     """Passes static pods from the directory to edged over the bus, and keeps their mirrors, on the edged module's
@@ -97,8 +99,6 @@ class StaticPodManager:
         """Create missing mirrors, and delete superfluous ones."""
         self._mirrors.sync()
 
-
-_log = logging.getLogger(__name__)
 
 _Name = tuple[str, str]
 """Namespace and name, which a static pod and its mirror share."""

@@ -1,20 +1,23 @@
-"""The pods of the store at the start of edged."""
+"""The pods of the store at the start of edged, and the recovery of pods that a lost store does not have."""
+
+from __future__ import annotations
 
 import logging
 from typing import Final, NamedTuple
 
-from beehive import Module, ResourceType
+import msgspec
+
+from beehive import Clock, Module, ResourceType
 from edged.api import Pod
 from edged.devices.manager import DeviceManager
 from edged.pod_workers.pod_directories import PodDirectories
 from edged.pods.decode import belongs_to, read_cloud_pod
-from edged.pods.model import PodUid
+from edged.pods.model import PodRef, PodUid
 from edged.static_pods.manager import StaticPodManager
 from edged.sync.events import PodReleased, PodsListed
 from edged.sync.orphans import Orphans
-from edged.sync.recovery import PodRecovery
 from edged.sync_events import SyncEvents
-from metamanager.client import AsyncMetaClient, CallError
+from metamanager.client import AsyncMetaClient, CallError, ConflictError, NotFoundError
 
 _log = logging.getLogger(__name__)
 
@@ -22,6 +25,10 @@ FILES_WAIT: Final = 600.0
 """Seconds that files without running containers stay when the store was new: the cloud may still send their pod.
 It cannot be requested, for a directory has the uid of its pod and not its name."""
 _AGAIN: Final = 1.0
+
+FIRST_DELAY: Final = 10.0
+"""Seconds until a pod is requested again after a request without an answer; doubles."""
+LONGEST_DELAY: Final = 300.0
 
 
 class LocalPods(NamedTuple):
@@ -110,7 +117,7 @@ class PodStore:
         if isinstance(answer, CallError):
             self._ask_again(answer)
             return
-        self._recovery = None if answer else PodRecovery(self._meta, self._module.clock, self._take_over)
+        self._recovery = None if answer else PodRecovery(self._meta, self._module.clock, self)
         self._meta.list_all(ResourceType.POD, then=self._on_pods)
 
     def _on_pods(self, answer: list[bytes] | CallError) -> None:
@@ -126,7 +133,8 @@ class PodStore:
         _log.warning("the store does not say which pods belong here: %s", error)
         self._module.after(_AGAIN, self.list_pods)
 
-    def _take_over(self, uid: PodUid, raw: bytes) -> bool:
+    def take_over(self, uid: PodUid, raw: bytes) -> bool:
+        """Take a pod of the cloud as JSON; return False if it is another pod, or not of this node."""
         pod = read_cloud_pod(raw, "from the cloud")
         if pod is None or pod.metadata.uid != uid or not self._local_pods.is_mine(pod):
             return False
@@ -137,3 +145,72 @@ class PodStore:
 def _noted(error: CallError | None) -> None:
     if error is not None:
         _log.warning("the store could not note that it is complete; the next start asks the cloud again: %s", error)
+
+
+class _Request(msgspec.Struct):
+    next_at: float = 0.0
+    """Monotonic seconds."""
+    delay: float = FIRST_DELAY
+    busy: bool = False
+    disowned: bool = False
+
+
+class PodRecovery:
+    """Takes over running pods that the store does not know, because its database was lost.
+
+    They are healthy pods, and KubeEdge's cloud does not send acknowledged pods again: as orphans they would be ended,
+    or ended only to be started anew. So each is requested from the cloud: a pod that the cloud has is taken over as it
+    runs, and only a pod that the cloud does not know is an orphan. Without a connection all are left alone. Lives on
+    the edged module's thread, from the start with such a store until every pod is accounted for.
+
+    Args:
+        meta: requests pods from the cloud.
+        clock: the monotonic time.
+        store: takes the pods of the cloud.
+    """
+
+    def __init__(self, meta: AsyncMetaClient, clock: Clock, store: PodStore) -> None:
+        self._meta = meta
+        self._clock = clock
+        self._store = store
+        self._requests: dict[PodUid, _Request] = {}
+        self._doubtful = 0
+
+    def is_disowned(self, ref: PodRef) -> bool:
+        """Return whether the cloud has disowned a pod; request it if that is not known and no retry delay lasts."""
+        request = self._requests.get(ref.uid)
+        if request is None:
+            request = self._requests[ref.uid] = _Request()
+            _log.warning("pod %s runs here and is not in the store, which is new: the cloud is asked for it", ref)
+        if not request.disowned:
+            self._doubtful += 1
+            if not request.busy and self._clock.monotonic() >= request.next_at:
+                self._request(ref, request)
+        return request.disowned
+
+    def connected(self) -> None:
+        """Request the pods again at the next relist: the cloud is connected."""
+        for request in self._requests.values():
+            request.next_at, request.delay = 0.0, FIRST_DELAY
+
+    def settled(self) -> bool:
+        """Return whether no pod was in doubt since the last call; called at the end of each relist."""
+        doubtful, self._doubtful = self._doubtful, 0
+        return not doubtful
+
+    def _request(self, ref: PodRef, request: _Request) -> None:
+        request.busy = True
+
+        def answered(answer: bytes | CallError) -> None:
+            request.busy = False
+            if isinstance(answer, NotFoundError | ConflictError):
+                request.disowned = True
+            elif isinstance(answer, CallError):
+                request.next_at = self._clock.monotonic() + request.delay
+                request.delay = min(LONGEST_DELAY, request.delay * 2)
+                _log.debug("whether the cloud wants pod %s is not known: %s", ref, answer)
+            else:
+                request.disowned = not self._store.take_over(ref.uid, answer)
+                _log.info("pod %s: %s", ref, "the cloud has another" if request.disowned else "taken over as it runs")
+
+        self._meta.pod(ref.namespace, ref.name, ref.uid, then=answered)

@@ -21,6 +21,15 @@ from edgehub.certificates.token import Token
 from edgehub.errors import AuthorityError, CertificateError, FilesError, RefusedError, UnreachableError
 from edgehub.tls import client_context
 
+SECONDS: Final = 10.0
+"""Longest wait for a connection, and for each part of a response, in seconds."""
+MAX_BODY: Final = 64 * 1024
+"""Bytes of a response's body that are read; certificates have less than two thousand."""
+_MAX_HEAD: Final = 64 * 1024
+_READ_BYTES: Final = 16 * 1024
+_HTTPS_PORT: Final = 443
+_SHOWN: Final = 500
+
 
 def join(settings: CertificateSettings, clock: Clock) -> Certificate:
     """Fetch the CA, verify it by the token, obtain a certificate and store both.
@@ -104,18 +113,6 @@ def _authorities(path: Path) -> list[bytes]:
         return pem_blocks(path.read_bytes())
     except (OSError, ValueError) as error:
         raise FilesError("cannot read the CA", str(path), str(error)) from error
-
-
-SECONDS: Final = 10.0
-"""Longest wait for a connection, and for each part of a response, in seconds."""
-
-MAX_BODY: Final = 64 * 1024
-"""Bytes of a response's body that are read; certificates have less than two thousand."""
-
-_MAX_HEAD: Final = 64 * 1024
-_READ_BYTES: Final = 16 * 1024
-_HTTPS_PORT: Final = 443
-_SHOWN: Final = 500
 
 
 class CertificateResponse(NamedTuple):

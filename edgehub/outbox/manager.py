@@ -21,10 +21,6 @@ class Write(OutboxChanges):
     __slots__ = ()
 
 
-Wrote = Callable[[OutboxChanges, OutboxError | None], None]
-"""Called after every write, with the error if it failed."""
-
-
 class OutboxWriter(Actor):
     """Writes changes to the outbox on its own thread.
 
@@ -34,26 +30,24 @@ class OutboxWriter(Actor):
 
     Args:
         store: open; closed when the actor ends.
-        to_wall: converts monotonic seconds to milliseconds since the Unix epoch.
-        wrote: called after each write; does not block.
+        manager: knows the wall clock, and takes the result of each write.
     """
 
-    def __init__(self, store: OutboxStore, to_wall: Callable[[float], int], wrote: Wrote) -> None:
+    def __init__(self, store: OutboxStore, manager: "OutboxManager") -> None:
         super().__init__()
         self._store = store
-        self._to_wall = to_wall
-        self._wrote = wrote
+        self._manager = manager
 
     def on_receive(self, message: object) -> None:
         """Write a change."""
         if isinstance(message, Write):
-            put = [StoredMessage(one.serial, self._to_wall(one.accepted), one.frame) for one in message.put]
+            put = [StoredMessage(one.serial, self._manager.to_wall(one.accepted), one.frame) for one in message.put]
             try:
                 self._store.change(put, message.gone)
             except OutboxError as error:
-                self._wrote(message, error)
+                self._manager.report_write(message, error)
             else:
-                self._wrote(message, None)
+                self._manager.report_write(message, None)
 
     def on_stop(self) -> None:
         """Close the store."""
@@ -164,7 +158,7 @@ class OutboxManager:
         self._counters.outbox_restored += len(entries)
         if entries:
             _log.info("%d messages of an earlier run wait for the cloud", len(entries))
-        self._writer = self._context.start_actor(OutboxWriter, store, self._to_wall, self._wrote)
+        self._writer = self._context.start_actor(OutboxWriter, store, self)
         self.changed()
 
     def _entry(self, kept: StoredMessage) -> Entry | None:
@@ -178,7 +172,8 @@ class OutboxManager:
         age = max(0.0, clock.now() - kept.accepted / 1000) if kept.accepted > _NO_CLOCK else 0.0
         return Entry(message.with_content(None), kept.frame, classify(message), clock.monotonic() - age, kept.serial)
 
-    def _to_wall(self, accepted: float) -> int:
+    def to_wall(self, accepted: float) -> int:
+        """Convert monotonic seconds to milliseconds since the Unix epoch."""
         clock = self._context.clock
         return int((clock.now() - (clock.monotonic() - accepted)) * 1000)
 
@@ -187,7 +182,7 @@ class OutboxManager:
         self._taken = self._ledger.last
         writer.tell(Write(*self._ledger.take()))
 
-    def _wrote(self, changes: OutboxChanges, error: OutboxError | None) -> None:
+    def report_write(self, changes: OutboxChanges, error: OutboxError | None) -> None:
         """Take a result, on the writer's thread."""
         self._context.call_soon(lambda: self._go_on(changes, error))
 

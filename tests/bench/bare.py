@@ -28,9 +28,9 @@ from edged.devices.pod_devices import Checkpoint
 from edged.events import EventRecorder
 from edged.events.pods import PodEvents
 from edged.images.puller import ImagePuller
-from edged.node.limits import pod_machine
 from edged.node.machine import read_machine
 from edged.node.state import LocalNode
+from edged.node.watch import pod_machine
 from edged.pod_workers.image_manager import ImageManager
 from edged.pod_workers.pod_directories import PodDirectories
 from edged.pod_workers.pod_objects import PodObjectManager

@@ -4,8 +4,9 @@ A device exists here because a membership message named it, or because its Devic
 for messages that were missed while the node was offline. A device that has an object is removed with it.
 """
 
-from collections.abc import Callable
-from typing import Final
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
 
 from beehive import Message, Operation, ResourceType
 from metamanager.rows import parse
@@ -18,6 +19,9 @@ from modules.edge.devicetwin.slots import Done, Slots
 from modules.edge.devicetwin.state import Device
 from modules.edge.devicetwin.store import UNREADABLE, Stored
 from modules.edge.devicetwin.topics import is_device_id
+
+if TYPE_CHECKING:
+    from modules.edge.devicetwin.module import DeviceTwin
 
 MAX_DEVICES: Final = 10_000
 """Largest number of devices of one node."""
@@ -32,14 +36,14 @@ class Members:
         slots: the devices.
         node: name of the node.
         rules: of changes.
-        refused: called when the store has refused what the cloud wants of a device; `repeat` is due later.
+        module: devicetwin; it calls `repeat` later when the store has refused what the cloud wants of a device.
     """
 
-    def __init__(self, slots: Slots, node: str, rules: Rules, refused: Callable[[], None]) -> None:
+    def __init__(self, slots: Slots, node: str, rules: Rules, module: DeviceTwin) -> None:
         self._slots = slots
         self._node = node
         self._rules = rules
-        self._refused = refused
+        self._module = module
         self._unstored: dict[str, DeviceRequest | None] = {}
         """Devices about which the store has refused the cloud's newest message, with what was to be added; None if
         the device was to be removed, or its object says what it has.
@@ -183,7 +187,7 @@ class Members:
                 self._unstored.pop(device_id, None)
             elif device_id in self._unstored or len(self._unstored) < MAX_DEVICES:
                 self._unstored[device_id] = added
-                self._refused()
+                self._module.repeat_later()
 
         return ended
 

@@ -89,9 +89,9 @@ class DeviceTwin(Module):
         self._held: deque[Message] | None = deque()
         self._flushing: Timer | None = None
         self._store = MetaStore(self)
-        self._slots = Slots(self._store, self._publish, self._committed)
-        self._uplink = Uplink(self, settings.node, self._slots, self._answered, self._overtaken)
-        self._members = Members(self._slots, settings.node, settings.rules, self._repeat_later)
+        self._slots = Slots(self._store, self)
+        self._uplink = Uplink(self, settings.node, self._slots)
+        self._members = Members(self._slots, settings.node, settings.rules, self)
         self._repeating: Timer | None = None
 
     def on_start(self) -> None:
@@ -145,7 +145,7 @@ class DeviceTwin(Module):
         if not self._rules.like_kubeedge:
             for device in self._slots.all():
                 for said in answers.delta(device, self._voice()):
-                    self._publish(said)
+                    self.publish(said)
 
     def _link_changed(self) -> None:
         if self._connected:
@@ -234,7 +234,7 @@ class DeviceTwin(Module):
     def _membership_get(self, message: Message, _asked: Asked) -> None:
         event_id = _event_id(message, BAD_JSON)
         said = answers.members(self._settings.node, event_id, self.clock.now_ms(), self._slots.all())
-        self._publish(said)
+        self.publish(said)
         self._reply(message)
 
     def _object(self, message: Message, _asked: Asked) -> None:
@@ -258,7 +258,7 @@ class DeviceTwin(Module):
         if not self._slots.has_room(change.device.id):
             self._reply(message, FAILED, BUSY)
             if change.failed is not None:
-                self._publish(change.failed)
+                self.publish(change.failed)
             return
         self._note(change.notes)
 
@@ -267,7 +267,8 @@ class DeviceTwin(Module):
 
         self._slots.change(change.device, change.publications, change.failed, done)
 
-    def _committed(self, before: Device | None, device: Device | None) -> None:
+    def committed(self, before: Device | None, device: Device | None) -> None:
+        """Take a device before and after a commit; None if it did not exist."""
         if device is not None:
             self._uplink.note(device)
         if self._feed is not None:
@@ -280,12 +281,13 @@ class DeviceTwin(Module):
         if values != (before.desired_by_owner if before is not None else {}):
             self.send(ModuleName.DMI, self.message(topics.mapper_resource(device.id), Operation.UPDATE, values))
 
-    def _answered(self, device_id: str, is_state: bool, number: int, refused: bool) -> None:
+    def answered(self, device_id: str, is_state: bool, number: int, *, refused: bool) -> None:
         """Note the cloud's confirmation, and store it a little later."""
         forget = state_confirmed if is_state else settled if refused else confirmed
         self._amend(device_id, lambda device: forget(device, number))
 
-    def _overtaken(self, device_id: str, later: Times) -> None:
+    def overtaken(self, device_id: str, later: Times) -> None:
+        """Give the values of a device times after those that the cloud has."""
         self._amend(device_id, lambda device: moved_after(device, later))
 
     def _amend(self, device_id: str, change: Callable[[Device], Device]) -> None:
@@ -297,7 +299,8 @@ class DeviceTwin(Module):
         self._flushing = None
         self._slots.flush()
 
-    def _repeat_later(self) -> None:
+    def repeat_later(self) -> None:
+        """Repeat later what the store has refused."""
         if self._repeating is None:
             self._repeating = self.after(REPEAT_AFTER, self._repeat)
 
@@ -311,7 +314,7 @@ class DeviceTwin(Module):
         if message.route.source == Source.BUS and end is not None:
             topic = topics.device_topic(asked.id, end) if asked.id else topics.node_topic(self._settings.node, end)
             now = self.clock.now_ms()
-            self._publish(answers.error(topic, refused.event_id, now, refused.code, refused.reason))
+            self.publish(answers.error(topic, refused.event_id, now, refused.code, refused.reason))
         else:
             _log.warning("not taken: %s: %s", message.route.resource[:200], refused.reason)
         self._reply(message, refused.code, refused.reason)
@@ -331,7 +334,8 @@ class DeviceTwin(Module):
         else:
             self.reply(message, {"code": code, "reason": reason} if code else OK)
 
-    def _publish(self, said: Publication) -> None:
+    def publish(self, said: Publication) -> None:
+        """Send a message to applications."""
         if self._settings.mqtt:
             message = self.message(said.topic, Operation.PUBLISH, said.payload.decode(), group=Group.BUS)
             self.send(ModuleName.EVENTBUS, message)

@@ -51,24 +51,31 @@ class _Slot:
         self.waiting: list[_Waiting] = []
 
 
+class SlotsOwner(Protocol):
+    """Takes what the slots have committed; devicetwin."""
+
+    def publish(self, said: Publication) -> None:
+        """Send a message to applications."""
+
+    def committed(self, before: Device | None, device: Device | None) -> None:
+        """Take a device before and after a commit; None if it did not exist."""
+
+
 class Slots:
     """All devices of the node.
 
     Args:
         store: commits them.
-        publish: sends a message to applications.
-        committed: called after each commit with the device before and after it; None if it did not exist.
+        owner: takes what was committed.
     """
 
     def __init__(
         self,
         store: DeviceStore,
-        publish: Callable[[Publication], None],
-        committed: Callable[[Device | None, Device | None], None],
+        owner: SlotsOwner,
     ) -> None:
         self._store = store
-        self._publish = publish
-        self._committed = committed
+        self._owner = owner
         self._slots: dict[str, _Slot] = {}
         self._unsaved: set[str] = set()
         """Devices whose confirmations are not stored yet."""
@@ -171,7 +178,7 @@ class Slots:
         said, slot.under_way = slot.under_way, []
         for waiting in said:
             self._say(waiting)
-        self._committed(before, slot.saved)
+        self._owner.committed(before, slot.saved)
         if (slot.waiting or (slot.saves_again and slot.current is not None)) and not slot.is_saving:
             self._begin(device_id, slot)
         self._forget(device_id, slot)
@@ -182,7 +189,7 @@ class Slots:
         slot.under_way, slot.waiting = [], []
         for waiting in failed:
             if waiting.failed is not None:
-                self._publish(waiting.failed)
+                self._owner.publish(waiting.failed)
             waiting.done(False)  # noqa: FBT003 - the argument of `Done`
 
     def _forget(self, device_id: str, slot: _Slot) -> None:
@@ -191,5 +198,5 @@ class Slots:
 
     def _say(self, waiting: _Waiting) -> None:
         for one in waiting.publications:
-            self._publish(one)
+            self._owner.publish(one)
         waiting.done(True)  # noqa: FBT003

@@ -8,20 +8,24 @@ unconfirmed values once. A KubeEdge cloud does not answer a message that it coul
 repeated with growing delays.
 """
 
+from __future__ import annotations
+
 import logging
 from collections import OrderedDict
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from beehive import Group, Message, Module, ModuleName, Operation, Timer
+from beehive import Group, Message, ModuleName, Operation, Timer
 from beehive.decoding import decode_json
 from beehive.errors import BeehiveError
 from beehive.names import OK
 from modules.edge.devicetwin import answers, topics
 from modules.edge.devicetwin.slots import Slots
 from modules.edge.devicetwin.state import Device, Times
+
+if TYPE_CHECKING:
+    from modules.edge.devicetwin.module import DeviceTwin
 
 _log = logging.getLogger(__name__)
 
@@ -71,24 +75,17 @@ class Uplink:
         module: devicetwin; everything runs on its thread.
         node: name of the node.
         slots: have the committed states of devices.
-        answered: called with the device, whether the message was about its state, the number of the last change, and
-            whether the cloud has refused it for good.
-        overtaken: called with device, and the times of later values that the cloud has.
     """
 
     def __init__(
         self,
-        module: Module,
+        module: DeviceTwin,
         node: str,
         slots: Slots,
-        answered: Callable[[str, bool, int, bool], None],
-        overtaken: Callable[[str, Times], None],
     ) -> None:
         self._module = module
         self._node = node
         self._slots = slots
-        self._answered = answered
-        self._overtaken = overtaken
         self._connected = False
         self._due: OrderedDict[Key, int] = OrderedDict()
         """Devices with unsent changes, with the number of attempts so far."""
@@ -133,7 +130,7 @@ class Uplink:
         verdict = verdict_of(answer)
         if verdict.later:
             _log.info("the cloud has values of %s with later times: its values are told again", flight.device)
-            self._overtaken(flight.device, verdict.later)
+            self._module.overtaken(flight.device, verdict.later)
             self._again_soon(key, flight.tries)
             self._pump()
             return
@@ -141,7 +138,7 @@ class Uplink:
             what = topics.upload_resource(flight.device, state=flight.is_state)
             _log.warning("the cloud does not take %s: %s", what, verdict.reason)
         if verdict.taken or verdict.final:
-            self._answered(flight.device, flight.is_state, flight.number, not verdict.taken)
+            self._module.answered(flight.device, flight.is_state, flight.number, refused=not verdict.taken)
             device = self._slots.saved(flight.device)
             if device is not None:
                 self.note(device)

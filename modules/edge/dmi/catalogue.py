@@ -42,6 +42,16 @@ MAX_OBJECTS: Final = 10_000
 
 Kind = Literal["model", "device"]
 
+_LIMIT: Final = 2**63
+_PUSH_NAMES: Final = {
+    "hostName": "hostname",
+    "requestPath": "requestpath",
+    "TDEngine": "tdengine",
+    "TDEngineClientConfig": "tdEngineClientConfig",
+    "dbName": "dbname",
+}
+"""Names of the CRD that DMI spells differently."""
+
 
 class Key(NamedTuple):
     """An object that a mapper may have."""
@@ -211,18 +221,6 @@ def _patience(device: MappedDevice) -> float:
 
 def _digest(message: Message) -> bytes:
     return blake2b(message.SerializeToString(deterministic=True), digest_size=16).digest()
-
-
-_LIMIT: Final = 2**63
-
-_PUSH_NAMES: Final = {
-    "hostName": "hostname",
-    "requestPath": "requestpath",
-    "TDEngine": "tdengine",
-    "TDEngineClientConfig": "tdEngineClientConfig",
-    "dbName": "dbname",
-}
-"""Names of the CRD that DMI spells differently."""
 
 
 class DeviceForMapper(NamedTuple):

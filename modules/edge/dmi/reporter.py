@@ -1,11 +1,12 @@
 """Reports of mappers on their way to devicetwin."""
 
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from beehive import Group, Message, Module, ModuleName, Operation, Source
+from beehive import Group, Message, ModuleName, Operation, Source
 from beehive.decoding import decode_json
 from beehive.errors import BeehiveError
 from beehive.runtime import Future
@@ -14,6 +15,9 @@ from modules.edge.dmi.counters import DmiCounters
 from modules.edge.dmi.errors import MapperCallRefused, RefusalStatus
 from modules.edge.dmi.quotas import Quotas
 from protos.dmi.v1beta1 import api_pb2 as dmi
+
+if TYPE_CHECKING:
+    from modules.edge.dmi.module import Dmi
 
 REPORT_SECONDS: Final = 30.0
 """Seconds for devicetwin to store a report; the mapper is refused earlier, by its own deadline."""
@@ -34,36 +38,30 @@ class Reporter:
         module: dmi.
         quotas: of mappers.
         counters: of reports.
-        mapper_of: returns the mapper of a device, empty for none.
-        heard: called with a device and its state (empty for a report of values) when a report about it is stored.
         echo: see `reports.twins_update`.
     """
 
     def __init__(
         self,
-        module: Module,
+        module: Dmi,
         quotas: Quotas,
         counters: DmiCounters,
-        mapper_of: Callable[[str], str],
-        heard: Callable[[str, str], None],
         *,
         echo: bool,
     ) -> None:
         self._module = module
         self._quotas = quotas
         self._counters = counters
-        self._mapper_of = mapper_of
-        self._heard = heard
         self._echo = echo
 
-    def twins(self, request: dmi.ReportDeviceStatusRequest, future: "Future[Any]") -> None:
+    def twins(self, request: dmi.ReportDeviceStatusRequest, future: Future[Any]) -> None:
         """Take a report of values. Raises MapperCallRefused."""
         device, mapper = self._admitted(request)
         content = reports.twins_update(request, self._module.clock.now_ms(), echo=self._echo)
         answer = dmi.ReportDeviceStatusResponse()
         self._send(_Report(device, mapper, "twin/update", content, answer), future)
 
-    def state(self, request: dmi.ReportDeviceStatesRequest, future: "Future[Any]") -> None:
+    def state(self, request: dmi.ReportDeviceStatesRequest, future: Future[Any]) -> None:
         """Take a report of a state. Raises MapperCallRefused."""
         content = reports.state_update(request, self._module.clock.now_ms())
         device, mapper = self._admitted(request)
@@ -76,7 +74,7 @@ class Reporter:
         message = self._message(device, "state/update", content)
         self._module.request(ModuleName.DEVICETWIN, message, REPORT_SECONDS, lambda _result: None)
 
-    def refuse(self, future: "Future[Any]", refused: MapperCallRefused, mapper: str = "") -> None:
+    def refuse(self, future: Future[Any], refused: MapperCallRefused, mapper: str = "") -> None:
         """Refuse a call of a mapper, and count it."""
         self._counters.refused(mapper, refused.refusal.name)
         future.fail(refused)
@@ -84,11 +82,11 @@ class Reporter:
     def _admitted(self, request: dmi.ReportDeviceStatusRequest | dmi.ReportDeviceStatesRequest) -> tuple[str, str]:
         """Return device and mapper of a report."""
         device = reports.device_of(request)
-        mapper = self._mapper_of(device)
+        mapper = self._module.mapper_of(device)
         self._quotas.report(mapper, self._module.clock.monotonic())
         return device, mapper
 
-    def _send(self, report: _Report, future: "Future[Any]") -> None:
+    def _send(self, report: _Report, future: Future[Any]) -> None:
         message = self._message(report.device, report.action, report.content)
         self._module.request(
             ModuleName.DEVICETWIN, message, REPORT_SECONDS, lambda result: self._answered(report, future, result)
@@ -99,7 +97,7 @@ class Reporter:
         resource = reports.resource_for(device, action)
         return self._module.message(resource, Operation.RESPONSE, text, source=Source.BUS, group=Group.USER)
 
-    def _answered(self, report: _Report, future: "Future[Any]", result: Message | BeehiveError) -> None:
+    def _answered(self, report: _Report, future: Future[Any], result: Message | BeehiveError) -> None:
         if isinstance(result, BeehiveError) or result.route.operation == Operation.ERROR:
             why = str(result) if isinstance(result, BeehiveError) else _text(result)
             refused: MapperCallRefused | None = MapperCallRefused(
@@ -111,7 +109,7 @@ class Reporter:
             self.refuse(future, refused, report.mapper)
             return
         self._counters.stored(report.mapper)
-        self._heard(report.device, report.content.get("state", ""))
+        self._module.stored_report(report.device, report.content.get("state", ""))
         future.set(report.answer)
 
 

@@ -29,6 +29,18 @@ _LONGEST_TEXT: Final = 300
 Stamp = tuple[int, int]
 """Inode and time of change of a socket; they differ if another process has made it."""
 
+_log = logging.getLogger(__name__)
+
+SETTLE_SECONDS: Final = 0.5
+"""Seconds between a registration and the first call: a mapper opens its socket only after the answer."""
+FIRST_DELAY: Final = 1.0
+LONGEST_DELAY: Final = 60.0
+"""Bounds in seconds of the random delay before an unreachable mapper is called again."""
+MOST_BYTES: Final = 3 * 1024 * 1024
+MOST_SECONDS: Final = 0.4
+"""Bounds of the answer to a registration: gRPC clients accept 4 MiB, and a mapper waits for one second. Later calls
+send the rest."""
+
 
 class Outcome(NamedTuple):
     """The result of a call."""
@@ -157,21 +169,6 @@ def _stamp(path: Path) -> Stamp | None:
     except OSError:
         return None
     return (status.st_ino, status.st_ctime_ns) if stat.S_ISSOCK(status.st_mode) else None
-
-
-_log = logging.getLogger(__name__)
-
-SETTLE_SECONDS: Final = 0.5
-"""Seconds between a registration and the first call: a mapper opens its socket only after the answer."""
-
-FIRST_DELAY: Final = 1.0
-LONGEST_DELAY: Final = 60.0
-"""Bounds in seconds of the random delay before an unreachable mapper is called again."""
-
-MOST_BYTES: Final = 3 * 1024 * 1024
-MOST_SECONDS: Final = 0.4
-"""Bounds of the answer to a registration: gRPC clients accept 4 MiB, and a mapper waits for one second. Later calls
-send the rest."""
 
 
 class MapperSession:

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Final
 
-from beehive import Module, Timer
+from beehive import Actor, Module, Timer
 from beehive.backoff import Backoff
 from beehive.bounded_calls import BoundedCalls
 from modules.edge.edgemesh.counters import MeshCounters
-from modules.edge.edgemesh.nft.watch import Loss, RulesWatch, RulesWatcher
+from modules.edge.edgemesh.nft.watch import Loss, RulesWatch
 from modules.edge.edgemesh.plane import DataPlane, PlaneError
 from modules.edge.edgemesh.tables import Address, PortTable
 
@@ -114,13 +114,15 @@ class Applier:
             if plane.kind == "nft":
                 self._module.every(CHECK_SECONDS, self._look)
             return
-        call_soon = self._module.call_soon
-        watcher = self._module.start_actor(
-            RulesWatcher,
-            lambda loss: call_soon(lambda: self.lost(loss)),
-            lambda reason: call_soon(lambda: self._watch_failed(reason)),
-        )
-        watcher.tell(self._watch)
+        self._module.start_actor(RulesWatcher, self).tell(self._watch)
+
+    def report_loss(self, loss: Loss) -> None:
+        """Take a deletion from the watch; any thread."""
+        self._module.call_soon(lambda: self.lost(loss))
+
+    def report_failure(self, reason: str) -> None:
+        """Take the failure of the watch; any thread."""
+        self._module.call_soon(lambda: self._watch_failed(reason))
 
     def _watch_failed(self, reason: str) -> None:
         _log.warning("rules of Services are looked for each %g s: they cannot be watched: %s", CHECK_SECONDS, reason)
@@ -247,3 +249,18 @@ def _outcome(call: Callable[[], Any]) -> str:
     except PlaneError as error:
         return str(error)
     return ""
+
+
+class RulesWatcher(Actor):
+    """Runs the watch that it receives until its end; close the watch before stopping the actor."""
+
+    def __init__(self, applier: Applier) -> None:
+        super().__init__()
+        self._applier = applier
+
+    def on_receive(self, message: RulesWatch) -> None:
+        """Watch until the end."""
+        try:
+            message.run(self._applier.report_loss)
+        except OSError as error:
+            self._applier.report_failure(str(error))

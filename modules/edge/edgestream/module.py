@@ -1,7 +1,6 @@
 """The module edgestream: keeps a tunnel to the cloud for logs, exec, attach and metrics of this node."""
 
 import logging
-from collections.abc import Callable
 from types import TracebackType
 from typing import Final
 
@@ -26,16 +25,16 @@ STEADY: Final = 10.0
 
 
 class TunnelRunner(Actor):
-    """Runs each session until its tunnel ends, and tells `ended`; reads no other message meanwhile."""
+    """Runs each session until its tunnel ends, and reports the end; reads no other message meanwhile."""
 
-    def __init__(self, ended: Callable[[TunnelSession, BeehiveError], None]) -> None:
+    def __init__(self, module: "EdgeStream") -> None:
         super().__init__()
-        self._ended = ended
+        self._module = module
 
     def on_receive(self, message: object) -> None:
         """Run a session until its tunnel ends."""
         if isinstance(message, TunnelSession):
-            self._ended(message, message.run())
+            self._module.report_end(message, message.run())
 
 
 class StreamsRunner(Actor):
@@ -95,7 +94,7 @@ class EdgeStream(Module):
         """Start the actors that serve a tunnel; a restarted module dials, for nobody repeats that it may."""
         self._counters.open.clear()
         self._streams = self.start_actor(StreamsRunner)
-        self._tunnel = self.start_actor(TunnelRunner, self._tell_end)
+        self._tunnel = self.start_actor(TunnelRunner, self)
         if self.slot.restarts:
             self._allow()
 
@@ -148,18 +147,18 @@ class EdgeStream(Module):
             self._next.cancel()
             self._next = None
         session = TunnelSession(
-            self._make_link(), self._dial_node, self.clock, self._counters, self._most_streams, self._tell_opened
+            self._make_link(), self._dial_node, self.clock, self._counters, self._most_streams, self
         )
         self._session = session
         self._tunnel.tell(session)
 
-    def _tell_opened(self) -> None:
+    def report_opened(self) -> None:
         """Note that the tunnel is up; on the link's thread."""
         if self._session is not None:
             self._streams.tell(self._session)
         self.call_soon(self._opened)
 
-    def _tell_end(self, session: TunnelSession, error: BeehiveError) -> None:
+    def report_end(self, session: TunnelSession, error: BeehiveError) -> None:
         """Note the end of a tunnel; on the link's thread."""
         self.call_soon(lambda: self._ended(session, error))
 

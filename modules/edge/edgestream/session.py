@@ -10,6 +10,8 @@ Every stream that the cloud asks for ends with exactly one frame `remove`, howev
 without one. A reason in it is ours; KubeEdge ignores it.
 """
 
+from __future__ import annotations
+
 import logging
 import os
 import select
@@ -17,7 +19,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from beehive import Clock
 from beehive.errors import BeehiveError
@@ -41,6 +43,9 @@ from modules.streams.frames import (
     decode,
 )  # fmt: skip
 
+if TYPE_CHECKING:
+    from modules.edge.edgestream.module import EdgeStream
+
 _log = logging.getLogger(__name__)
 
 BUFFERS: Final = 16 * 1024 * 1024
@@ -49,6 +54,11 @@ BUFFERS: Final = 16 * 1024 * 1024
 _TOO_LONG: Final = -1
 """Type of a frame that was too long, which no frame on the wire can have."""
 _LONGEST_REASON: Final = 300
+
+MOST_BYTES: Final = 256 * 1024
+"""Bytes that may wait; a single larger frame may be alone. Further frames wait in the network."""
+_OVERHEAD: Final = 64
+"""Bytes that a frame counts in addition to its data, so that empty frames are bounded too."""
 
 
 class TunnelSession:
@@ -60,7 +70,7 @@ class TunnelSession:
         clock: for the time that a stream may hold up the tunnel.
         counters: of edgestream.
         most_streams: at one time.
-        on_open: called on the link's thread when the tunnel is up.
+        module: takes on the link's thread that the tunnel is up.
     """
 
     def __init__(
@@ -70,14 +80,14 @@ class TunnelSession:
         clock: Clock,
         counters: StreamCounters,
         most_streams: int,
-        on_open: Callable[[], None],
+        module: EdgeStream,
     ) -> None:
         self._most_streams = most_streams
         self._link = link
         self._dial = dial
         self._clock = clock
         self._counters = counters
-        self._on_open = on_open
+        self._module = module
         self._intake = Intake()
         self._streams: dict[int, Stream] = {}
         self._sent: deque[Callable[[], None]] = deque()
@@ -118,7 +128,7 @@ class TunnelSession:
     def opened(self) -> None:
         """Begin to serve streams."""
         self._is_open = True
-        self._on_open()
+        self._module.report_opened()
 
     def received(self, frame: bytes) -> None:
         """Take a frame of the cloud."""
@@ -303,13 +313,6 @@ def _confirm(stream: Stream, size: int) -> None:
 
 def _printable(text: bytes) -> str:
     return "".join(char if char.isprintable() else "?" for char in text[:_LONGEST_REASON].decode("utf-8", "replace"))
-
-
-MOST_BYTES: Final = 256 * 1024
-"""Bytes that may wait; a single larger frame may be alone. Further frames wait in the network."""
-
-_OVERHEAD: Final = 64
-"""Bytes that a frame counts in addition to its data, so that empty frames are bounded too."""
 
 
 class Intake:

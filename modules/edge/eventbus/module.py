@@ -116,7 +116,7 @@ class EventBus(Module):
         self.every(_LOOK_SECONDS, self._look, jitter=0.1)
         if self._settings.internal is not None:
             inside = self._connect("internal", _inside(self._settings.internal))
-            self._supervisor = BrokerSupervisor(self, self._settings.internal, self._counters, inside.dial)
+            self._supervisor = BrokerSupervisor(self, self._settings.internal, self._counters, inside)
         if self._settings.broker is not None:
             self._connect("external", self._settings.broker)
         self._read_topics()

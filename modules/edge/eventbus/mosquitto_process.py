@@ -19,6 +19,7 @@ from beehive.backoff import Backoff
 from beehive.files.durable import write_file
 from beehive.rate import TokenBucket
 from modules.edge.eventbus import mosquitto_files
+from modules.edge.eventbus.connection import BrokerConnection
 from modules.edge.eventbus.counters import EventBusCounters
 from modules.edge.eventbus.internal_broker import CONFIGURATION, InternalBroker
 from modules.edge.eventbus.self_message import NoAnswerError, send_to_itself
@@ -232,16 +233,16 @@ class BrokerSupervisor:
         module: eventbus.
         broker: settings.
         counters: of eventbus.
-        dial: called when it listens.
+        connection: dialled when it listens.
     """
 
     def __init__(
-        self, module: Module, broker: InternalBroker, counters: EventBusCounters, dial: Callable[[], None]
+        self, module: Module, broker: InternalBroker, counters: EventBusCounters, connection: BrokerConnection
     ) -> None:
         self.module = module
         self._broker = broker
         self._counters = counters
-        self._dial = dial
+        self._connection = connection
         self._backoff = Backoff(FIRST_DELAY, LONGEST_DELAY)
         self._runner = module.start_actor(BrokerRunner)
         self._run: _Run | None = None
@@ -266,7 +267,7 @@ class BrokerSupervisor:
         """Connect."""
         if run is self._run:
             _log.info("mosquitto listens on %s:%d", self._broker.host, self._broker.port)
-            self._dial()
+            self._connection.dial()
 
     def _set_aside(self, process: MosquittoProcess) -> None:
         """Let the next one start without the stored messages if those keep it from working: a broker that devices

@@ -32,6 +32,9 @@ _MOST_CALLS: Final = 64
 
 Behaviour = Callable[[MappedDevices, Any], Any]
 
+ADDRESS: Final = "127.0.0.1"
+_LOCAL: Final = ("127.0.0.1", "localhost")
+
 
 def start_service(socket: Path, devices: MappedDevices) -> grpc.Server:
     """Serve on a socket; an existing file at its path is replaced. Raises OSError, RuntimeError."""
@@ -113,10 +116,6 @@ _METHODS: Final[dict[str, tuple[type[Any], type[Any], Behaviour]]] = {
     "RemoveDeviceModel": (dmi.RemoveDeviceModelRequest, dmi.RemoveDeviceModelResponse, _remove_model),
     "GetDevice": (dmi.GetDeviceRequest, dmi.GetDeviceResponse, _get),
 }
-
-
-ADDRESS: Final = "127.0.0.1"
-_LOCAL: Final = ("127.0.0.1", "localhost")
 
 
 class MapperRest:

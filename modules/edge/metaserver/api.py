@@ -38,6 +38,17 @@ _READ: Final = ("GET", "HEAD")
 _OF_EDGED: Final = (ResourceType.POD, ResourceType.NODE)
 _STREAMS: Final = ("exec", "attach", "portforward", "proxy")
 
+METHODS: Final = ("POST", "PUT", "PATCH", "DELETE")
+_JSON: Final = "application/json"
+_PATCHES: Final = (
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+    "application/apply-patch+yaml",
+)
+_TEXT_OPTIONS: Final = ("fieldManager", "fieldValidation", "propagationPolicy")
+_SUCCESS: Final = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+
 
 class ApiSettings(msgspec.Struct, frozen=True):
     """Settings of the API."""
@@ -267,19 +278,6 @@ def _place(token: str) -> _Place:
         return decode_json(base64.urlsafe_b64decode(token), _Place)
     except (binascii.Error, ValueError, msgspec.DecodeError) as error:
         raise ApiStatusError(400, "the continue parameter is not one of this server's") from error
-
-
-METHODS: Final = ("POST", "PUT", "PATCH", "DELETE")
-
-_JSON: Final = "application/json"
-_PATCHES: Final = (
-    "application/json-patch+json",
-    "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
-    "application/apply-patch+yaml",
-)
-_TEXT_OPTIONS: Final = ("fieldManager", "fieldValidation", "propagationPolicy")
-_SUCCESS: Final = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
 
 
 def write(cloud: ApplicationAgent, target: Target, request: Request) -> Response:

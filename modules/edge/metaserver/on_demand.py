@@ -20,6 +20,12 @@ from modules.edge.metaserver.watch_cache_store import object_of, served_tokens
 _BUSY_SECONDS: Final = 2.0
 _CACHE_KIB: Final = 64
 
+IDLE_SECONDS: Final = 60.0
+"""Seconds without a request or a watch after which the cache is dropped."""
+_REVISIONS_A_MILLISECOND: Final = 1 << 20
+"""Revisions for each millisecond of the clock: more than a cache ever uses, so that the next cache begins above
+them."""
+
 
 class CommittedObjects:
     """Reads an SQLite database read-only, while metamanager writes it: with a write-ahead log neither waits.
@@ -91,14 +97,6 @@ def _connect(path: Path) -> sqlite3.Connection:
     connection.execute("PRAGMA query_only=ON")
     connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
     return connection
-
-
-IDLE_SECONDS: Final = 60.0
-"""Seconds without a request or a watch after which the cache is dropped."""
-
-_REVISIONS_A_MILLISECOND: Final = 1 << 20
-"""Revisions for each millisecond of the clock: more than a cache ever uses, so that the next cache begins above
-them."""
 
 
 class _Session(NamedTuple):

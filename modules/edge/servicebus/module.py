@@ -3,11 +3,11 @@
 import logging
 import re
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 
@@ -94,13 +94,6 @@ class CloudError(Exception):
     """The cloud gave no answer; the text gives the reason."""
 
 
-class CallCloud(Protocol):
-    """Asks the cloud."""
-
-    def __call__(self, url: str, body: bytes) -> str:
-        """Return the answer to a request for a URL. Blocks. Raise CloudError without one."""
-
-
 class LocalRequest(msgspec.Struct, frozen=True):
     """The part of an application's request that is read here; the cloud reads the rest."""
 
@@ -119,13 +112,11 @@ class LocalService:
     """Serves `POST /` with `{"method", "targetURL", "payload"}` (`HttpService`), on the threads of connections.
 
     Args:
-        allowed: returns the URLs for which the cloud has rules.
-        call: asks the cloud.
+        module: has the URLs for which the cloud has rules, and asks the cloud.
     """
 
-    def __init__(self, allowed: Callable[[], frozenset[str]], call: CallCloud) -> None:
-        self._allowed = allowed
-        self._call = call
+    def __init__(self, module: "ServiceBus") -> None:
+        self._module = module
 
     def serve(self, request: Request) -> Response:
         """Return the response."""
@@ -136,11 +127,11 @@ class LocalService:
             url = decode_json(body, LocalRequest).target_url
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             return LocalResponse(_FAILED, "invalid params")
-        if url not in self._allowed():
+        if url not in self._module.allowed:
             why = f"url {url[:1024]} is not allowed and please make a rule for this url in the cloud"
             return LocalResponse(_FAILED, why)
         try:
-            return LocalResponse(_OK, "receive response from cloud successfully", self._call(url, body))
+            return LocalResponse(_OK, "receive response from cloud successfully", self._module.call_cloud(url, body))
         except CloudError as error:
             return LocalResponse(_FAILED, str(error))
 
@@ -204,7 +195,7 @@ class ServiceBus(Module):
         self._are_read = False
         self._earlier: list[tuple[str, bool]] = []
         """URLs that the cloud has allowed and forbidden before the stored ones were read."""
-        self._allowed: frozenset[str] = frozenset()
+        self.allowed: frozenset[str] = frozenset()
         """The allowed URLs, as the threads of the local server read them."""
         self._requests = ThreadRequests(self)
         self._server: HttpServer | None = None
@@ -335,14 +326,14 @@ class ServiceBus(Module):
         self._meta.update(ResourceType.TARGET_URLS, *_ROW, row, then=kept)
 
     def _apply(self) -> None:
-        self._allowed = frozenset(self._urls)
-        if self._allowed and self._server is None:
+        self.allowed = frozenset(self._urls)
+        if self.allowed and self._server is None:
             self._listen()
 
     def _listen(self) -> None:
         settings = self._settings
         port = self._bound[0] if self._bound else settings.port
-        service = LocalService(lambda: self._allowed, self.call_cloud)
+        service = LocalService(self)
         try:
             context = _context(settings)
             listening = listen_tcp(settings.address, port, "modules.serviceBus.port")

@@ -25,6 +25,21 @@ ADDRESS: Final = "127.0.0.1"
 MAX_BODY: Final = 3 * 1024 * 1024
 """Largest object in a request, in bytes (an API server's limit)."""
 
+KINDS: Final = {
+    "pods": ResourceType.POD,
+    "configmaps": ResourceType.CONFIGMAP,
+    "configmap": ResourceType.CONFIGMAP,
+    "secrets": ResourceType.SECRET,
+    "secret": ResourceType.SECRET,
+}
+"""Resource types by the paths; KubeEdge has `/configmap` and `/secret`."""
+OPERATIONS: Final = {"POST": Operation.INSERT, "PUT": Operation.UPDATE, "DELETE": Operation.DELETE}
+"""Operations of the messages by the methods of the requests."""
+_LONGEST_NAME: Final = 253
+SECONDS: Final = 30.0
+"""Longest wait for metamanager."""
+DEVICES: Final = "devices"
+
 
 class ManagerSettings(msgspec.Struct, frozen=True):
     """Settings of testmanager."""
@@ -75,21 +90,6 @@ class NodeTestManager(Module):
         server, self._server = self._server, None
         if server is not None:
             server.stop()
-
-
-KINDS: Final = {
-    "pods": ResourceType.POD,
-    "configmaps": ResourceType.CONFIGMAP,
-    "configmap": ResourceType.CONFIGMAP,
-    "secrets": ResourceType.SECRET,
-    "secret": ResourceType.SECRET,
-}
-"""Resource types by the paths; KubeEdge has `/configmap` and `/secret`."""
-
-OPERATIONS: Final = {"POST": Operation.INSERT, "PUT": Operation.UPDATE, "DELETE": Operation.DELETE}
-"""Operations of the messages by the methods of the requests."""
-
-_LONGEST_NAME: Final = 253
 
 
 class NamedObject(NamedTuple):
@@ -181,10 +181,6 @@ def _is_name(text: str) -> bool:
     return all(letter.isascii() and (letter.islower() or letter.isdecimal() or letter in "-.") for letter in text)
 
 
-SECONDS: Final = 30.0
-"""Longest wait for metamanager."""
-
-DEVICES: Final = "devices"
 _PATHS: Final = ", ".join(f"/{name}" for name in ("pods", "configmaps", "secrets", DEVICES))
 
 

@@ -25,6 +25,12 @@ _READS: Final = 8
 """Reads of one container's socket before the next container is served."""
 _NANOSECONDS: Final = 1_000_000_000
 
+_TAIL: Final = 256 * 1024
+"""Bytes at the end of a log that are searched for its last entries; Docker breaks lines at 16 KiB."""
+_MODE: Final = 0o640
+_ENTRY: Final = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S{0,20}) std(?:out|err) [FP] ")
+_ROTATED: Final = re.compile(r"\.\d{8}-\d{6}")
+
 
 class ContainerLog:
     """The log of one container, written from successive streams of Docker's. Thread-safe.
@@ -149,13 +155,6 @@ def catch_up(docker: DockerClient, container_id: str, log: ContainerLog) -> None
         raise docker.unreachable(f"read the log of container {container_id}", error) from error
     finally:
         exchange.close()
-
-
-_TAIL: Final = 256 * 1024
-"""Bytes at the end of a log that are searched for its last entries; Docker breaks lines at 16 KiB."""
-_MODE: Final = 0o640
-_ENTRY: Final = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S{0,20}) std(?:out|err) [FP] ")
-_ROTATED: Final = re.compile(r"\.\d{8}-\d{6}")
 
 
 class ContainerLogFile:

@@ -38,6 +38,12 @@ START_ERROR_EXIT_CODE: Final = 128
 _KILLED: Final = 137
 _WRITABLE_LAYER: Final = "UpperDir"
 
+_READ_BYTES: Final = 64 * 1024
+_LAST_SECONDS: Final = 1.0
+"""Seconds to wait for Docker's last output after the command has ended; processes that it left behind may keep the
+streams open for ever."""
+_LONGEST_SECONDS: Final = 2_000_000.0
+
 
 class DockerProcesses:
     """The processes of all containers.
@@ -165,13 +171,6 @@ def _exit_of(state: State, at: int) -> Exit:
     is_oom = state.out_of_memory and state.exit_code == _KILLED
     reason = "OOMKilled" if is_oom else "Error" if state.exit_code else "Completed"
     return Exit(state.exit_code, at, reason, state.error)
-
-
-_READ_BYTES: Final = 64 * 1024
-_LAST_SECONDS: Final = 1.0
-"""Seconds to wait for Docker's last output after the command has ended; processes that it left behind may keep the
-streams open for ever."""
-_LONGEST_SECONDS: Final = 2_000_000.0
 
 
 def execute(

@@ -29,6 +29,12 @@ _PROPAGATION: Final = {
     cri.PROPAGATION_BIDIRECTIONAL: "rshared",
 }
 
+_LARGEST_PROFILE: Final = 4 * 1024 * 1024
+_ALL: Final = "ALL"
+_YOUNG: Final = frozenset(("BPF", "PERFMON", "CHECKPOINT_RESTORE"))
+"""Capabilities that Linux 5.8 and later split from SYS_ADMIN; Debian's Docker Engine 20.10 does not know their
+names."""
+
 
 class LogLimits(NamedTuple):
     """The output of a container that Docker keeps: a number of files, each of limited size."""
@@ -240,13 +246,6 @@ def _mount(mount: cri.Mount, here: Here) -> Body:
 
 def _least_score(machine: Machine) -> int:
     return -1000 if "SYS_RESOURCE" in machine.capabilities else machine.oom_score_adj
-
-
-_LARGEST_PROFILE: Final = 4 * 1024 * 1024
-_ALL: Final = "ALL"
-_YOUNG: Final = frozenset(("BPF", "PERFMON", "CHECKPOINT_RESTORE"))
-"""Capabilities that Linux 5.8 and later split from SYS_ADMIN; Debian's Docker Engine 20.10 does not know their
-names."""
 
 
 def rights(request: cri.CreateContainerRequest, machine: Machine) -> dict[str, Any]:

@@ -50,6 +50,12 @@ from modules.runtimes.engine.state import (
 )
 from protos.cri.v1 import api_pb2 as cri
 
+_log = logging.getLogger(__name__)
+
+_UNREADABLE = "its record or request cannot be read"
+_NAME_TAKEN = "a newer one has its name"
+_NO_SANDBOX = "its sandbox is not there"
+
 
 class Engine(Generic[ContainerT]):
     """The parts of a runtime, from construction to `close`; takes over the containers that run already."""
@@ -126,11 +132,6 @@ def purge(root: Path, clock: Clock, settings: RuntimeSettings[Any]) -> None:
         remove_tree(root)
     except OSError as error:
         raise ContainerRuntimeError(f'remove "{root}"', str(error)) from error
-
-
-_UNREADABLE = "its record or request cannot be read"
-_NAME_TAKEN = "a newer one has its name"
-_NO_SANDBOX = "its sandbox is not there"
 
 
 class Recovery(Generic[ContainerT]):
@@ -210,9 +211,6 @@ def _sandbox(directory: Path, boot_id: BootId) -> Sandbox | None:
     if record.boot_id != boot_id:
         record = msgspec.structs.replace(record, stopped=True)
     return Sandbox(SandboxId(directory.name), directory, request, record)
-
-
-_log = logging.getLogger(__name__)
 
 
 class Sandboxes(Generic[ContainerT]):

@@ -2,7 +2,7 @@
 
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from beehive.clock import Clock
@@ -43,7 +43,7 @@ class EventHub:
         with self._lock:
             if len(self._streams) >= STREAM_LIMIT:
                 raise TooManyError("stream container events", f"{STREAM_LIMIT} streams are open already")
-            stream = EventStream(self._unsubscribe)
+            stream = EventStream(self)
             self._streams.add(stream)
             return stream
 
@@ -53,7 +53,8 @@ class EventHub:
             for stream in self._streams:
                 stream.close()
 
-    def _unsubscribe(self, stream: "EventStream") -> None:
+    def unsubscribe(self, stream: "EventStream") -> None:
+        """Forget a stream that has ended."""
         with self._lock:
             self._streams.discard(stream)
 
@@ -61,9 +62,9 @@ class EventHub:
 class EventStream:
     """The queued events of one reader."""
 
-    def __init__(self, on_end: Callable[["EventStream"], None]) -> None:
+    def __init__(self, hub: EventHub) -> None:
         self._queue: queue.SimpleQueue[cri.ContainerEventResponse | None] = queue.SimpleQueue()
-        self._on_end = on_end
+        self._hub = hub
         self._overrun = False
 
     def put(self, event: cri.ContainerEventResponse) -> None:
@@ -84,7 +85,7 @@ class EventStream:
             while (event := self._queue.get()) is not None:
                 yield event
         finally:
-            self._on_end(self)
+            self._hub.unsubscribe(self)
         if self._overrun:
             reason = f"the reader was more than {_BACKLOG} events behind"
             raise TooManyError("stream container events", reason, "list, then stream again")

@@ -25,13 +25,12 @@ from modules.runtimes.engine.model import Sandbox
 from modules.runtimes.engine.records import ContainerId, ContainerRecord, Exit
 from modules.runtimes.engine.state import SUBDIRECTORIES, StateDirectory, write_record
 from modules.runtimes.process import container_plan as plans
-from modules.runtimes.process.execution import execute
+from modules.runtimes.process.execution import container_usage, execute, measure, sandbox_usage
 from modules.runtimes.process.images import ProcessImages
 from modules.runtimes.process.model import ProcessContainer
 from modules.runtimes.process.mount_plan import PathKind
 from modules.runtimes.process.shim_manager import ShimManager, send_signal
 from modules.runtimes.process.shim_spawner import MountAbility, ShimSpawner
-from modules.runtimes.process.stats import container_usage, measure, sandbox_usage
 from modules.runtimes.shim.procfs import all_processes, descendants
 from modules.runtimes.shim.protocol import EXIT_RECORD, START_ERROR_EXIT_CODE, ContainerSpec, Pid
 from protos.cri.v1 import api_pb2 as cri

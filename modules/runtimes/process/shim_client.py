@@ -1,15 +1,20 @@
 """edgecore's side of the control connection to one shim."""
 
+from __future__ import annotations
+
 import contextlib
 import itertools
 import socket
 import threading
-from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from modules.runtimes.engine.errors import ShimGoneError
 from modules.runtimes.shim.protocol import receive, send
+
+if TYPE_CHECKING:
+    from modules.runtimes.process.model import ProcessContainer
+    from modules.runtimes.process.shim_manager import ShimManager
 
 Answer = dict[str, Any]
 
@@ -20,11 +25,11 @@ class ShimClient:
     Any thread may send requests; only the `ProcessWatcher` calls `read`.
     """
 
-    def __init__(self, sock: socket.socket, on_event: Callable[[Answer], None], on_gone: Callable[[], None]) -> None:
+    def __init__(self, sock: socket.socket, manager: ShimManager, container: ProcessContainer) -> None:
         sock.settimeout(0)
         self._sock = sock
-        self._on_event = on_event
-        self._on_gone = on_gone
+        self._manager = manager
+        self._container = container
         self._ids = itertools.count(1)
         self._waiting: dict[int, Future[Answer]] = {}
         self._lock = threading.Lock()
@@ -60,12 +65,12 @@ class ShimClient:
             self._deal_with(received[0])
 
     def gone(self) -> None:
-        """Close, fail the waiting requests, and call `on_gone`."""
+        """Close, fail the waiting requests, and report that the shim has gone."""
         self.close()
-        self._on_gone()
+        self._manager.link_gone(self._container)
 
     def close(self) -> None:
-        """Close without calling `on_gone`: the container goes on."""
+        """Close without a report: the container goes on."""
         with self._lock:
             self._sock.close()
             waiting, self._waiting = self._waiting, {}
@@ -74,7 +79,7 @@ class ShimClient:
 
     def _deal_with(self, message: Answer) -> None:
         if "event" in message:
-            self._on_event(message)
+            self._manager.on_event(self._container, message)
             return
         with self._lock, contextlib.suppress(KeyError):
             self._waiting.pop(message["id"]).set_result(message)

@@ -36,6 +36,9 @@ _KILL_SECONDS = 10.0
 _LOOK_SECONDS = 30.0
 """Longest time in seconds between two checks that the container's directory still exists."""
 
+_DESCRIPTORS = 3
+"""Descriptors that come with a command: its arguments, standard output and standard error."""
+
 
 class Shim:
     """The parent of one container: one thread with one `poll`; `run` returns when the container is over.
@@ -238,10 +241,6 @@ class Shim:
             write_json(self._directory / EXIT_RECORD, record)
         self._connections.tell({"event": "exited", **record})
         self._done = True
-
-
-_DESCRIPTORS = 3
-"""Descriptors that come with a command: its arguments, standard output and standard error."""
 
 
 class _Asked(NamedTuple):

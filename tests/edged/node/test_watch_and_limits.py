@@ -9,10 +9,9 @@ import pytest
 
 from beehive.simulation import Simulation
 from edged.cri.errors import UnavailableError
-from edged.node.limits import pod_machine, throttled_processors
 from edged.node.machine import MachineError, MachineInfo, default_addresses, read_machine
 from edged.node.status import NodeReport
-from edged.node.watch import NodeWatch
+from edged.node.watch import NodeWatch, pod_machine, throttled_processors
 from edged.settings import EdgedSettings
 from modules.lab.doubles.container_runtime import FakeRuntime
 from protos.cri.v1 import api_pb2 as pb

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable
 from enum import Enum, auto
 from typing import Final, Protocol
 
-from beehive import Actor
 from beehive.netlink import NetlinkListener, NetlinkMessage, attributes, messages
 from modules.edge.edgemesh.nft.ruleset import TABLE, is_temporary
 
@@ -93,27 +92,6 @@ class NftWatch:
             lost(Loss.POSSIBLE)
         elif self._deletions.end_with(messages(data)):
             lost(Loss.CERTAIN)
-
-
-class RulesWatcher(Actor):
-    """Runs the watch that it receives until its end; close the watch before stopping the actor.
-
-    Args:
-        lost: called after each deletion; does not block.
-        failed: called with the reason when the watch fails.
-    """
-
-    def __init__(self, lost: Callable[[Loss], None], failed: Callable[[str], None]) -> None:
-        super().__init__()
-        self._lost = lost
-        self._report_failure = failed
-
-    def on_receive(self, message: RulesWatch) -> None:
-        """Watch until the end."""
-        try:
-            message.run(self._lost)
-        except OSError as error:
-            self._report_failure(str(error))
 
 
 def _text(value: bytes | None) -> str:

@@ -217,15 +217,15 @@ class ProxyPlane:
         _log.info("Service %s/%s, port %d, is at %s:%d", table.namespace, table.service, table.port, *address)
         self._epoll.register(listening, select.EPOLLIN)
         if is_udp:
-            clients: UdpClients
-            clients = UdpClients(listening, table, lambda client: self._watch_client(clients, client), self._affinity)
+            clients = UdpClients(listening, table, self, self._affinity)
             self._listeners[key] = clients
             self._handlers[listening.fileno()] = lambda: clients.take(self._clock.monotonic())
         else:
             self._listeners[key] = listening
             self._handlers[listening.fileno()] = partial(self._accept, key, listening)
 
-    def _watch_client(self, clients: UdpClients, client: socket.socket) -> None:
+    def watch_client(self, clients: UdpClients, client: socket.socket) -> None:
+        """Watch the socket of a client for answers of its endpoint."""
         self._epoll.register(client, select.EPOLLIN)
         descriptor = client.fileno()
 
@@ -254,12 +254,13 @@ class ProxyPlane:
             self._affinity.note(table, source[0], endpoint, now)
 
         note(endpoints[0])  # its next connection may come before this one has an answer
-        relay = Relay(client, endpoints, self._watch_relay, note)
+        relay = Relay(client, endpoints, self, note)
         self._relays[relay] = service
         relay.begin(now)
         self._forget_if_closed(relay)
 
-    def _watch_relay(self, relay: Relay, channel: socket.socket) -> None:
+    def watch_relay(self, relay: Relay, channel: socket.socket) -> None:
+        """Watch a socket of a connection for edges."""
         self._epoll.register(channel, _EDGES)
         self._handlers[channel.fileno()] = partial(self._go_on, relay)
         self._descriptors.setdefault(relay, set()).add(channel.fileno())

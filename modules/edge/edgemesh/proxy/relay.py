@@ -1,14 +1,19 @@
 """One TCP connection through the proxy: bytes go from socket to socket inside the kernel (splice(2))."""
 
+from __future__ import annotations
+
 import errno
 import os
 import socket
 import struct
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from modules.edge.edgemesh.tables import Address
+
+if TYPE_CHECKING:
+    from modules.edge.edgemesh.proxy.plane import ProxyPlane
 
 CONNECT_SECONDS: Final = 2.0
 """Time for one endpoint; then the next one is tried."""
@@ -32,7 +37,7 @@ class Relay:
     Args:
         client: the accepted connection.
         endpoints: in the order of the attempts.
-        watch: called with each try's socket, which is then watched for edges.
+        plane: watches each try's socket for edges.
         connected: called with the endpoint that has answered.
     """
 
@@ -40,12 +45,12 @@ class Relay:
         self,
         client: socket.socket,
         endpoints: Sequence[Address],
-        watch: "Callable[[Relay, socket.socket], None]",
+        plane: ProxyPlane,
         connected: Callable[[Address], None],
     ) -> None:
         self._client = client
         self._endpoints = deque(endpoints[:MOST_TRIES])
-        self._watch = watch
+        self._plane = plane
         self._connected = connected
         self._server: socket.socket | None = None
         self._directions: tuple[_Direction, ...] = ()
@@ -56,7 +61,7 @@ class Relay:
 
     def begin(self, now: float) -> None:
         """Connect to the first endpoint; `now` is in monotonic seconds."""
-        self._watch(self, self._client)
+        self._plane.watch_relay(self, self._client)
         self._try_next(now)
 
     def event(self, now: float) -> bool:
@@ -93,7 +98,7 @@ class Relay:
             if server.connect_ex(address) in (0, errno.EINPROGRESS):
                 self._server = server
                 self.deadline = now + CONNECT_SECONDS
-                self._watch(self, server)
+                self._plane.watch_relay(self, server)
                 return
             server.close()
         reset(self._client)

@@ -1,12 +1,16 @@
 """The clients of one UDP Service through the proxy: each has a socket of its own to its endpoint."""
 
+from __future__ import annotations
+
 import socket
-from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from modules.edge.edgemesh.proxy.affinity import ClientAffinity
 from modules.edge.edgemesh.tables import Address, PortTable
+
+if TYPE_CHECKING:
+    from modules.edge.edgemesh.proxy.plane import ProxyPlane
 
 SILENT_SECONDS: Final = 30.0
 """After which a client that sends nothing is forgotten."""
@@ -22,7 +26,7 @@ class UdpClients:
     Args:
         listening: the socket that clients send to.
         table: of the port.
-        watch: called with the socket of each new client, which is then watched.
+        plane: watches the socket of each new client.
         affinity: chooses endpoints.
     """
 
@@ -30,12 +34,12 @@ class UdpClients:
         self,
         listening: socket.socket,
         table: PortTable,
-        watch: Callable[[socket.socket], None],
+        plane: ProxyPlane,
         affinity: ClientAffinity,
     ) -> None:
         self._listening = listening
         self.table = table
-        self._watch = watch
+        self._plane = plane
         self._affinity = affinity
         self._clients: dict[Any, tuple[socket.socket, Address, float]] = {}
 
@@ -117,7 +121,7 @@ class UdpClients:
             client.close()
             return None
         self._clients[source] = (client, to, now)
-        self._watch(client)
+        self._plane.watch_client(self, client)
         return client
 
     def _forget(self, source: Any) -> None:

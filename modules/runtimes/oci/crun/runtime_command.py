@@ -34,6 +34,9 @@ _LONGEST_MESSAGE = 2048
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 """crun colours what it writes to a terminal."""
 
+_WAITING: Final = "exec.fifo"
+_BEGUN: Final = "exec.fifo.begun"
+
 
 class CommandFailedError(Exception):
     """A program that makes containers did not do it; the text is the program's own."""
@@ -157,10 +160,6 @@ def message_in(stderr: bytes) -> str:
     except (ValueError, KeyError, TypeError):
         said = lines[-1]
     return "".join(char if char.isprintable() else " " for char in said)[:_LONGEST_MESSAGE]
-
-
-_WAITING: Final = "exec.fifo"
-_BEGUN: Final = "exec.fifo.begun"
 
 
 def start_waiting(state: Path) -> bool:

@@ -24,6 +24,14 @@ from modules.runtimes.oci.images.worker.store_layout import TEMPORARY, StoreLayo
 from modules.runtimes.oci.images.worker_process import LayerProgress, Needs, WorkerProcess
 from protos.cri.v1 import api_pb2 as cri
 
+_log = logging.getLogger(__name__)
+
+_SHOWN = 200
+_LONGEST_RECORD: Final = 64 * 1024
+_PARTS_SECONDS: Final = 24 * 3600.0
+"""Seconds that an interrupted pull can be resumed."""
+_SHA256: Final = "sha256:"
+
 
 class Holds:
     """The images that containers need, by container. Thread-safe. Only the engine's records survive a restart."""
@@ -52,10 +60,6 @@ class Holds:
         with self._lock:
             return image_id in self._held.values()
 
-
-_log = logging.getLogger(__name__)
-
-_SHOWN = 200
 
 OnCancel = Callable[[Callable[[], None]], object]
 """Registers a callback for the end of a call, however it ends."""
@@ -334,12 +338,6 @@ def _required(spec: cri.ImageSpec) -> str:
     if not spec.image:
         raise BadRequestError("find an image", "the request names none")
     return spec.image
-
-
-_LONGEST_RECORD: Final = 64 * 1024
-_PARTS_SECONDS: Final = 24 * 3600.0
-"""Seconds that an interrupted pull can be resumed."""
-_SHA256: Final = "sha256:"
 
 
 class Layers:

@@ -31,6 +31,12 @@ _MOST_LINKS: Final = 16_384
 """Descriptors of a container that are looked at for sockets; more are counted only."""
 _OPEN_FILES: Final = "Max open files"
 
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+_MICROSECONDS: Final = 1_000_000
+_NANOSECONDS: Final = 1_000_000_000
+_MOST_DEVICES: Final = 256
+_PAGE_SIZES: Final = 16
+
 
 def process_samples(processes: Sequence[int]) -> Iterator[Sample]:
     """Yield the metrics of processes; a process that has ended meanwhile has no descriptors and sockets."""
@@ -162,13 +168,6 @@ def _asked(resources: cri.LinuxContainerResources) -> Iterator[Sample]:
     yield Sample("container_spec_memory_swap_limit_bytes", resources.memory_swap_limit_in_bytes)
     if resources.cpu_quota > 0:
         yield Sample("container_spec_cpu_quota", resources.cpu_quota)
-
-
-_TICKS: Final = os.sysconf("SC_CLK_TCK")
-_MICROSECONDS: Final = 1_000_000
-_NANOSECONDS: Final = 1_000_000_000
-_MOST_DEVICES: Final = 256
-_PAGE_SIZES: Final = 16
 
 
 class GroupMetrics:

@@ -32,8 +32,7 @@ from modules.runtimes.oci.network.host_ports import PORTMAP
 from modules.runtimes.oci.network.kernel import in_network_namespace
 from modules.runtimes.oci.network.leases import leases_of
 from modules.runtimes.oci.network.loopback_firewall import LoopbackFirewall
-from modules.runtimes.oci.network.plugin import PluginRunner
-from modules.runtimes.oci.network.plugin_chain import PluginChain
+from modules.runtimes.oci.network.plugin import PluginChain, PluginRunner
 from modules.runtimes.oci.network.results import addresses_of
 from modules.runtimes.oci.network.rule_watch import AttachedSandbox, RuleWatch
 from modules.runtimes.oci.network.sysctls import interface_sysctls, write_interface_sysctls

@@ -32,6 +32,9 @@ _DEEPEST: Final = 32
 _NAME: Final = re.compile(r"([A-Za-z][\w.-]{0,253}/[A-Za-z][\w-]{0,62})=([A-Za-z0-9][\w.:-]{0,253})", re.ASCII)
 _ENDINGS: Final = (".json", ".yaml")
 
+_HOOKS: Final = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
+_LARGEST_ID: Final = (1 << 32) - 2
+
 
 class CdiDeviceNode(Struct, frozen=True, rename="camel"):
     """A device node; fields that are left out come from the machine's node."""
@@ -182,10 +185,6 @@ def _yaml(text: str) -> Any:
         return yaml.load(text, Loader=yaml.CSafeLoader)
     except yaml.YAMLError as error:
         raise ValueError(str(error)) from error
-
-
-_HOOKS: Final = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
-_LARGEST_ID: Final = (1 << 32) - 2
 
 
 def check_cdi(attempt: str, config: cri.ContainerConfig, machine: Machine) -> None:

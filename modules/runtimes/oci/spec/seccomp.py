@@ -33,6 +33,17 @@ _PERSONALITIES: Final = (0x0, 0x8, 0x20000, 0x20008, 0xFFFFFFFF)
 _SAFE_PTRACE: Final = (4, 8)
 """Since this kernel a traced process cannot leave its filter."""
 
+_LARGEST: Final = 1 << 20
+"""Bytes of a profile; Docker's own has 15,000."""
+_MOST_NAMES: Final = 20_000
+"""System calls named in a profile, over all rules."""
+_MOST_CONDITIONS: Final = 64
+"""Most conditions of one rule."""
+_LARGEST_ERRNO: Final = 4095
+_FLAGS: Final = ("SECCOMP_FILTER_FLAG_TSYNC", "SECCOMP_FILTER_FLAG_LOG", "SECCOMP_FILTER_FLAG_SPEC_ALLOW")
+_OTHERS: Final = "LOONGARCH64 MIPS MIPS64 MIPS64N32 MIPSEL MIPSEL64 MIPSEL64N32 PPC PPC64 PARISC PARISC64"
+_DOCKER_NAMES: Final = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "armv6l": "arm"}
+
 
 def check_seccomp(attempt: str, security: cri.LinuxContainerSecurityContext, machine: Machine) -> None:
     """Refuse a profile that this machine cannot apply.
@@ -138,18 +149,8 @@ def _asked(
     raise BadRequestError(attempt, f'there is no seccomp profile "{old[:60]}"', "localhost/PATH or runtime/default")
 
 
-_LARGEST: Final = 1 << 20
-"""Bytes of a profile; Docker's own has 15,000."""
-_MOST_NAMES: Final = 20_000
-"""System calls named in a profile, over all rules."""
-_MOST_CONDITIONS: Final = 64
-"""Most conditions of one rule."""
-_LARGEST_ERRNO: Final = 4095
-_FLAGS: Final = ("SECCOMP_FILTER_FLAG_TSYNC", "SECCOMP_FILTER_FLAG_LOG", "SECCOMP_FILTER_FLAG_SPEC_ALLOW")
-_OTHERS: Final = "LOONGARCH64 MIPS MIPS64 MIPS64N32 MIPSEL MIPSEL64 MIPSEL64N32 PPC PPC64 PARISC PARISC64"
 KNOWN_ARCHITECTURES: Final = tuple(f"SCMP_ARCH_{name}" for name in _OTHERS.split())
 """Beside the architectures of machines that edgecore runs on."""
-_DOCKER_NAMES: Final = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "armv6l": "arm"}
 
 _Action = Literal[
     "SCMP_ACT_KILL",

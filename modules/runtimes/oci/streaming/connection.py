@@ -24,6 +24,12 @@ HEAD_SECONDS: Final = 10.0
 _MOST_HEAD: Final = 16 * 1024
 _READ_BYTES: Final = 16 * 1024
 
+_SPDY: Final = "spdy/3.1"
+_VERSIONS: Final = "x-stream-protocol-version"
+_SUBPROTOCOLS: Final = "sec-websocket-protocol"
+_GUID: Final = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+_KEY_BYTES: Final = 16
+
 
 class StreamingConnection:
     """One connection, which carries one request.
@@ -92,13 +98,6 @@ class StreamingConnection:
         headers = [("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(body)))]
         exchange = self._exchange
         self._connection.sendall(exchange.response(status, headers) + exchange.data(body) + exchange.end())
-
-
-_SPDY: Final = "spdy/3.1"
-_VERSIONS: Final = "x-stream-protocol-version"
-_SUBPROTOCOLS: Final = "sec-websocket-protocol"
-_GUID: Final = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-_KEY_BYTES: Final = 16
 
 
 class UpgradeError(Exception):

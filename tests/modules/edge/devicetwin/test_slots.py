@@ -1,9 +1,8 @@
 """Devices in memory, and a store whose commits end when the test says."""
 
-from typing import Any
-
 import pytest
 
+from modules.edge.devicetwin.answers import Publication
 from modules.edge.devicetwin.slots import Done, Slots
 from modules.edge.devicetwin.state import Device, Side, Twin, confirmed
 
@@ -39,11 +38,22 @@ def _device(number: int) -> Device:
     return Device("ns/thermo", number=number, twins={"t": Twin(actual=actual)})
 
 
-def _slots(store: SlowStore) -> Slots:
-    def nothing(*_: Any) -> None:
-        pass
+class Owner:
+    """Keeps what was committed."""
 
-    return Slots(store, nothing, nothing)
+    def __init__(self) -> None:
+        self.devices: list[Device | None] = []
+
+    def publish(self, said: Publication) -> None:
+        """Not looked at here."""
+
+    def committed(self, before: Device | None, device: Device | None) -> None:
+        """Keep a device."""
+        self.devices.append(device)
+
+
+def _slots(store: SlowStore) -> Slots:
+    return Slots(store, Owner())
 
 
 def _due(store: SlowStore) -> int:
@@ -66,15 +76,15 @@ def test_who_repeats_a_change_is_answered_when_it_is_stored(*, stored: bool) -> 
 
 def test_a_confirmation_that_comes_while_its_device_is_saved_is_stored_too() -> None:
     """Otherwise the value is sent once more after a restart."""
-    store, committed = SlowStore(), list[Device | None]()
-    slots = Slots(store, lambda _: None, lambda _, after: committed.append(after))
+    store, owner = SlowStore(), Owner()
+    slots = Slots(store, owner)
     slots.change(_device(1))
     slots.amend("ns/thermo", lambda device: confirmed(device, 1))
     slots.flush()
     while store.end():
         pass
     assert _due(store) == 0
-    assert [after and after.number for after in committed] == [1, 1]
+    assert [after and after.number for after in owner.devices] == [1, 1]
 
 
 def test_a_confirmation_whose_commit_fails_is_stored_by_the_next_flush() -> None:

@@ -43,6 +43,8 @@ _NAMES: Final = ("io.containerd.image.name", "org.opencontainers.image.ref.name"
 """Annotations with the name of an image, the full one first."""
 _DEPTH: Final = 2
 
+_FIRST: Final = 4
+
 
 class ArchivedImage(NamedTuple):
     """One image of an archive."""
@@ -190,9 +192,6 @@ def _checked(image: ArchivedImage) -> ArchivedImage:
     if len(image.layers) != len(image.config.diff_ids):
         raise invalid("the image has not as many layers as its config says")
     return image
-
-
-_FIRST: Final = 4
 
 
 @contextmanager

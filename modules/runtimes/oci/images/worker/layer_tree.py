@@ -34,6 +34,13 @@ OPAQUE = b".wh..wh..opq"
 _RESERVED = b".wh..wh."
 """Begins names of AUFS' own files, which mean nothing elsewhere."""
 
+_RECORD: Final = struct.Struct("<?qI")
+_BUFFER: Final = 64 * 1024
+_NAME: Final = "times"
+_LATEST: Final = (1 << 63) - 1
+_NONE: Final = -1
+"""For a time that no file system has."""
+
 
 def components(name: bytes) -> tuple[bytes, ...]:
     """Return the components of an entry's name; none for the root itself.
@@ -347,14 +354,6 @@ def _write_body(file: int, entry: Entry, stream: TarStream) -> int:
 def _write(file: int, data: memoryview) -> None:
     while data:
         data = data[os.write(file, data) :]
-
-
-_RECORD: Final = struct.Struct("<?qI")
-_BUFFER: Final = 64 * 1024
-_NAME: Final = "times"
-_LATEST: Final = (1 << 63) - 1
-_NONE: Final = -1
-"""For a time that no file system has."""
 
 
 class DirectoryTimes:

@@ -39,9 +39,14 @@ _AMD64_LEVELS: Final = {
 _CPUINFO: Final = Path("/proc/cpuinfo")
 _LONGEST: Final = 1024 * 1024
 
-
 _LESS: Final = 1000
 """How much less any other architecture fits than the machine's own."""
+
+_EXIT_CODE: Final = 77
+_SECONDS: Final = 10.0
+_MFD_EXEC: Final = 0x10
+"""Linux 6.3: the file may be executed."""
+_LOADED_AT: Final = 0x10000
 
 
 class Platform(NamedTuple):
@@ -119,11 +124,6 @@ def _cpu_flags() -> set[str]:
     return set(line.partition(":")[2].split())
 
 
-_EXIT_CODE: Final = 77
-_SECONDS: Final = 10.0
-_MFD_EXEC: Final = 0x10
-"""Linux 6.3: the file may be executed."""
-_LOADED_AT: Final = 0x10000
 _HEAD, _PART = 52, 32
 
 
