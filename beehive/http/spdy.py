@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 

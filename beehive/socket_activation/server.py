@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from beehive.clock import Clock, Timer
     from beehive.socket_activation.private_socket import PrivateSocket
-    from beehive.socket_activation.selector_thread import SelectorThread
 
 _log = logging.getLogger(__name__)
 
