@@ -21,9 +21,8 @@ from textual.widgets import DataTable, Static
 from modules.processes.common.pod_commands.client import NodeClient
 from modules.processes.edgecore.config import load
 from modules.processes.edgecore.socket_path import socket_path
-from modules.processes.edgecore.top.app import Looked, TopApp
 from modules.processes.edgecore.top.node_view import SocketView
-from modules.processes.edgecore.top.run import Poller
+from modules.processes.edgecore.top.run import Looked, Poller, TopApp
 from modules.processes.edgecore.top.text_screen import TextLog
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import RUN, container, is_ready, pod, restarts_of

@@ -10,9 +10,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from beehive.simulation.scheduler import VirtualClock
 from modules.cloud.authentication.jws import Jws
-from modules.cloud.authentication.oidc.claims import TokenRefusedError, read_claims, user_of
 from modules.cloud.authentication.oidc.key_sets import MOST_KEYS, KeySetError, read_key_set
-from modules.cloud.authentication.oidc.tokens import KnownKeys, OidcTokens
+from modules.cloud.authentication.oidc.tokens import KnownKeys, OidcTokens, TokenRefusedError, read_claims, user_of
 from modules.cloud.authentication.settings import OidcSettings
 from tests.fuzz.cloud import spelt
 from tests.fuzz.target import Target, must

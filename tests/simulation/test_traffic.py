@@ -3,7 +3,7 @@
 import pytest
 
 from modules.processes.edgecore.config import EdgeCoreConfig
-from modules.processes.edgecore.config.profiles import SAVER
+from modules.processes.edgecore.config_commands import SAVER
 from tests.simulation.traffic import measured
 
 DEFAULT = EdgeCoreConfig.default()

@@ -20,7 +20,7 @@ from modules.lab.simulate.draw import calm_plan
 from modules.lab.simulate.run import Simulation
 from modules.lab.simulate.world import World
 from modules.processes.edgecore.config import EdgeCoreConfig
-from modules.processes.edgecore.config.profiles import SAVER
+from modules.processes.edgecore.config_commands import SAVER
 from modules.processes.edgecore.settings import edged_settings, edgehub_settings
 
 DAY: Final = 86400.0

@@ -1,18 +1,192 @@
-"""Messages of nodes on their way to servers."""
+"""Messages of nodes on their way to servers: in order for each Rule, a few at a time, repeated only where that is safe."""
 
+from collections import deque
+from collections.abc import Callable
+from functools import partial
 from http import HTTPStatus
+from typing import Final, NamedTuple
+from urllib.parse import quote
 
-from beehive.http.call import CallFailedError, HttpCall
+import msgspec
+
+from beehive.bounded_calls import BoundedCalls
+from beehive.clock import Clock
+from beehive.decoding import decode_json
+from beehive.errors import BeehiveError
+from beehive.http.call import CallFailedError, HttpCall, HttpReply, perform
 from beehive.message import Message
 from beehive.module import Module
 from beehive.names import Group, ModuleName
 from modules.apimachinery.kinds import ObjectKey
-from modules.cloud.router.outgoing import Outcome, OutgoingCalls
 from modules.cloud.router.records import RuleRoute, TargetUrl
+from modules.cloud.router.rest_service import METHODS
 from modules.cloud.router.routing_table import RoutingTable
 from modules.cloud.router.status_writer import RuleStatusWriter
 from modules.cloud.router.subscriptions import NodeSubscriptions
-from modules.cloud.router.uploads import UploadError, call_of_application, call_of_message
+
+CALL_SECONDS: Final = 30.0
+"""For a server's whole response."""
+MOST_BODY: Final = 1024 * 1024
+"""Bytes of a server's response (KubeEdge)."""
+PARALLEL: Final = 32
+"""Calls at a time, of all Rules."""
+MOST_WAITING: Final = 1000
+MOST_WAITING_BYTES: Final = 4 * 1024 * 1024
+"""Bounds of the messages of one Rule that wait."""
+MOST_BYTES: Final = 64 * 1024 * 1024
+"""Most bytes of waiting messages of all Rules."""
+RETRIES: Final = (1.0, 2.0, 4.0)
+"""Seconds before each further attempt."""
+_IDEMPOTENT: Final = ("GET", "HEAD", "OPTIONS", "PUT", "DELETE")
+"""Methods that may be repeated when it is not known whether the server has got the request (RFC 9110 §9.2.2)."""
+
+Outcome = HttpReply | CallFailedError
+Done = Callable[[Outcome], None]
+
+_TEXT: Final = ("Content-Type", "text/plain; charset=utf-8")
+_JSON: Final = ("Content-Type", "application/json")
+
+
+class _Task(NamedTuple):
+    call: HttpCall
+    done: Done
+
+
+class _Line:
+    """The calls of one Rule."""
+
+    def __init__(self) -> None:
+        self.tasks: deque[_Task] = deque()
+        """The first one is under way."""
+        self.size = 0
+
+
+def may_repeat(call: HttpCall, error: CallFailedError) -> bool:
+    """Return whether a call that has failed may be made again: nothing was sent, or its method may be repeated."""
+    return not error.sent or (call.method in _IDEMPOTENT and not error.timed_out)
+
+
+class OutgoingCalls:
+    """Makes the calls of each Rule one after the other, and calls of all Rules a few at a time.
+
+    Args:
+        module: the router.
+    """
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._calls = BoundedCalls(module, PARALLEL, 1_000_000)
+        """At most one call of each Rule waits."""
+        self._lines: dict[ObjectKey, _Line] = {}
+        self._size = 0
+
+    def submit(self, key: ObjectKey, call: HttpCall, done: Done) -> bool:
+        """Make a call when it is its turn; return False if too much waits already.
+
+        Args:
+            key: of the Rule.
+            call: the request.
+            done: called with the response, or the error of the last attempt.
+        """
+        size = len(call.body)
+        line = self._lines.get(key)
+        if self._size + size > MOST_BYTES:
+            return False
+        if line is None:
+            line = self._lines[key] = _Line()
+        elif len(line.tasks) >= MOST_WAITING or line.size + size > MOST_WAITING_BYTES:
+            return False
+        line.tasks.append(_Task(call, done))
+        line.size += size
+        self._size += size
+        if len(line.tasks) == 1:
+            self._begin(key, line, 0)
+        return True
+
+    def _begin(self, key: ObjectKey, line: _Line, attempt: int) -> None:
+        call = line.tasks[0].call
+        self._calls.submit(partial(_perform, call, self._module.clock), partial(self._ended, key, line, attempt))
+
+    def _ended(self, key: ObjectKey, line: _Line, attempt: int, outcome: Outcome) -> None:
+        task = line.tasks[0]
+        failed = isinstance(outcome, CallFailedError) and may_repeat(task.call, outcome)
+        if failed and attempt < len(RETRIES):
+            self._module.after(RETRIES[attempt], partial(self._begin, key, line, attempt + 1))
+            return
+        line.tasks.popleft()
+        line.size -= len(task.call.body)
+        self._size -= len(task.call.body)
+        if line.tasks:
+            self._begin(key, line, 0)
+        else:
+            del self._lines[key]
+        task.done(outcome)
+
+
+def _perform(call: HttpCall, clock: Clock) -> Outcome:
+    try:
+        return perform(call, clock, seconds=CALL_SECONDS, most_bytes=MOST_BODY)
+    except CallFailedError as error:
+        return error
+
+
+class UploadError(BeehiveError):
+    """A message of a node that cannot be passed on."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__("cannot pass a message on", why)
+        self.why = why
+
+
+class ApplicationRequest(msgspec.Struct, frozen=True):
+    """A request that an application has posted to its node's servicebus."""
+
+    method: str = ""
+    payload: msgspec.Raw = msgspec.Raw(b"null")
+    """Not decoded: millions of values may be in it."""
+
+
+def call_of_message(message: Message, server: TargetUrl, node: str, topic: str) -> HttpCall:
+    """Return the call for a message of MQTT: a POST with its text, and with node and topic as headers.
+
+    Raises:
+        UploadError: the message has no text.
+    """
+    try:
+        body = message.content_as(str).encode()
+    except (BeehiveError, UnicodeError) as error:
+        raise UploadError("its content is no text") from error
+    origin = ("X-Node-Name", node), ("X-Mqtt-Topic", quote(topic, safe="/-._~$ "))
+    return _call("POST", server, (_TEXT, *origin), body)
+
+
+def call_of_application(message: Message, server: TargetUrl, node: str) -> HttpCall:
+    """Return the call for an application's request: with its method (POST without one), and with its payload, a text as
+    it is, any other value as JSON.
+
+    Raises:
+        UploadError: the request cannot be read.
+    """
+    try:
+        asked = message.content_as(ApplicationRequest)
+        kind, body = _payload(asked.payload)
+    except (BeehiveError, msgspec.DecodeError, UnicodeError) as error:
+        raise UploadError('a request such as {"method": "POST", "targetURL": "…", "payload": "…"} is wanted') from error
+    method = asked.method.upper() or "POST"
+    if method not in METHODS:
+        raise UploadError(f"the method is none of {', '.join(METHODS)}")
+    return _call(method, server, (*((kind,) if body else ()), ("X-Node-Name", node)), body)
+
+
+def _payload(payload: msgspec.Raw) -> tuple[tuple[str, str], bytes]:
+    content = bytes(payload).strip()
+    if content.startswith(b'"'):
+        return _TEXT, decode_json(content, str).encode(errors="replace")
+    return _JSON, b"" if content == b"null" else content
+
+
+def _call(method: str, server: TargetUrl, headers: tuple[tuple[str, str], ...], body: bytes) -> HttpCall:
+    return HttpCall(method, server.host, server.port, server.target, headers, body, server.scheme)
 
 
 class Deliveries:

@@ -1,10 +1,21 @@
-"""The cloud and the edge node of the demo, in a scratch directory."""
+"""The cloud and the edge node of the demo, in a scratch directory.
 
+Its containers are made from an image of this machine's busybox: they need neither a registry nor a network.
+"""
+
+import hashlib
+import io
+import json
 import os
+import signal
 import socket
+import subprocess
+import sys
+import tarfile
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -22,10 +33,9 @@ from modules.page.api import About, fleet_api
 from modules.page.server import PageServer
 from modules.processes.cloudcore.control_client import Apply, ControlClient, Get
 from modules.processes.cloudcore.page_command import ControlLinks
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.version import VERSION
 from modules.processes.demo import orphans
-from modules.processes.demo.busybox import write_archive
-from modules.processes.demo.child import Child
 from modules.processes.demo.events import Deadline, Events, ExampleChanged
 from modules.processes.demo.examples import KINDS
 from modules.processes.edgecore.config import PROCESS_ENDPOINT, EdgeCoreConfig
@@ -42,9 +52,126 @@ _LOG_LINES: Final = 15
 _LONGEST_DIRECTORY: Final = 60
 """Characters of the scratch directory's path; paths of sockets below it may have 107 bytes."""
 
+BUSYBOX: Final = Path("/bin/busybox")
+_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm"}
+_DIRECTORIES: Final = ("bin", "dev", "etc", "proc", "root", "sys", "tmp", "var")
+_FILES: Final = {"etc/passwd": b"root:x:0:0:root:/root:/bin/sh\n", "etc/group": b"root:x:0:\n"}
+
+_STOP_SECONDS = 10.0
+
 
 class DemoError(BeehiveError):
     """A process of the demo failed; the text has the end of its log."""
+
+
+class BusyboxMissingError(BeehiveError):
+    """This machine has no static busybox."""
+
+
+def write_archive(path: Path, names: Iterable[str]) -> None:
+    """Write an archive of one image with these names. Raises BusyboxMissingError, OSError."""
+    if not BUSYBOX.exists():
+        raise BusyboxMissingError("make the image of the demo", str(BUSYBOX), "apt-get install busybox-static")
+    layer = _layer()
+    machine = os.uname().machine
+    config = json.dumps(
+        {
+            "architecture": _ARCHITECTURES.get(machine, machine),
+            "os": "linux",
+            "config": {"Cmd": ["sh"], "Env": [f"PATH={_PATH}"]},
+            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
+        }
+    ).encode()
+    manifest = [{"Config": "config.json", "RepoTags": sorted(set(names)), "Layers": ["layer.tar"]}]
+    with tarfile.open(path, "w") as archive:
+        for name, content in (
+            ("manifest.json", json.dumps(manifest).encode()),
+            ("config.json", config),
+            ("layer.tar", layer),
+        ):
+            _add(archive, name, content)
+
+
+def _layer() -> bytes:
+    applets = subprocess.run([BUSYBOX, "--list"], check=True, capture_output=True, text=True).stdout.split()
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as layer:
+        for name in _DIRECTORIES:
+            directory = tarfile.TarInfo(name)
+            directory.type, directory.mode = tarfile.DIRTYPE, 0o1777 if name == "tmp" else 0o755
+            layer.addfile(directory)
+        _add(layer, "bin/busybox", BUSYBOX.read_bytes(), 0o755)
+        for applet in applets:
+            link = tarfile.TarInfo(f"bin/{applet}")
+            link.type, link.linkname = tarfile.SYMTYPE, "busybox"
+            if applet != "busybox":
+                layer.addfile(link)
+        for name, content in _FILES.items():
+            _add(layer, name, content)
+    return made.getvalue()
+
+
+def _add(archive: tarfile.TarFile, name: str, content: bytes, mode: int = 0o644) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.size, entry.mode = len(content), mode
+    archive.addfile(entry, io.BytesIO(content))
+
+
+class Child:
+    """A module of this project as a process in its own session, so that Ctrl-C reaches the demo only.
+
+    Args:
+        module: name for `python -m`.
+        arguments: its command line.
+        log: file for its output.
+    """
+
+    def __init__(self, module: str, arguments: Sequence[str], log: Path) -> None:
+        self.name = module.rpartition(".")[2]
+        self.log = log
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", module, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def failure(self) -> str:
+        """Return how it has ended unexpectedly; empty while it runs."""
+        status = self._process.poll()
+        return "" if status is None else f"{self.name} has ended: {_described(status)}"
+
+    def terminate(self) -> None:
+        """Send SIGTERM."""
+        self._process.send_signal(signal.SIGTERM)
+
+    def end(self, events: Events) -> None:
+        """Wait until it has ended; kill it after ten seconds, or on a further signal to the demo."""
+        deadline = Deadline(events, _STOP_SECONDS)
+        while self._process.poll() is None and deadline.is_open():
+            pass
+        self._process.kill()
+        self._process.wait()
+
+    def tail(self, lines: int) -> list[str]:
+        """Return the end of its output."""
+        with self.log.open(encoding="utf-8", errors="replace") as log:
+            return [line.rstrip("\n") for line in deque(log, maxlen=lines)]
+
+
+def _described(status: int) -> str:
+    if status < 0:
+        return f"killed by {signal.Signals(-status).name}"
+    names = {int(code): code.name for code in ExitCode}
+    return f"exit status {status}" + (f" ({names[status]})" if status in names else "")
 
 
 class DemoCluster:

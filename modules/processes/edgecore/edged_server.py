@@ -1,8 +1,11 @@
 """Starts edged's local server: reading requests on a TCP port, all requests on a socket for the node's owner."""
 
+from __future__ import annotations
+
+import threading
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from beehive import Hive
 from beehive.http.browser_guard import BrowserGuard
@@ -12,12 +15,64 @@ from beehive.http.router import HttpRoute, Router
 from edged.server.routes import acting_routes, reading_routes
 from edged.server.snapshots import Snapshots
 from edged.server.streaming import StreamingSettings
+from modules.processes.common.version import KUBELET_VERSION
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.names import host_name
 from modules.processes.edgecore.config.section import Section, keys_of
 from modules.processes.edgecore.config.writing import value_of
-from modules.processes.edgecore.owner_service import MAX_BODY, OwnerService
 from modules.processes.edgecore.socket_path import socket_path
+
+if TYPE_CHECKING:
+    from beehive.http.request import Request
+    from beehive.http.responses import Reply
+    from beehive.http.router import HttpService
+    from modules.edge.metaserver.on_demand import ApiOnDemand
+
+MAX_BODY: Final = 3 * 1024 * 1024
+"""Largest object in a write request, in bytes (an API server's limit)."""
+
+_API: Final = ("api", "apis", "version")
+"""First parts of the API's paths; no path of a kubelet has one of them."""
+
+
+class OwnerService:
+    """Passes requests to the API or to the kubelet's paths (`HttpService`).
+
+    The API's code is imported with its first request: a node without requests does not carry it.
+
+    Args:
+        config: of the node; names its database.
+        hive: has the clock, and the hub for requests to the cloud.
+        snapshots: statuses of pods and node.
+        paths: serves the kubelet's paths.
+    """
+
+    def __init__(self, config: EdgeCoreConfig, hive: Hive, snapshots: Snapshots, paths: HttpService) -> None:
+        self._config = config
+        self._hive = hive
+        self._snapshots = snapshots
+        self._paths = paths
+        self._lock = threading.Lock()
+        self._api: ApiOnDemand | None = None
+
+    def serve(self, request: Request) -> Reply:
+        """Return the reply. RequestErrors of the kubelet's paths are raised."""
+        if request.parts[:1] and request.parts[0] in _API:
+            return self._made_api().serve(request)
+        return self._paths.serve(request)
+
+    def close(self) -> None:
+        """Release the API."""
+        if self._api is not None:
+            self._api.close()
+
+    def _made_api(self) -> ApiOnDemand:
+        from modules.processes.edgecore.owner_api import make_api  # noqa: PLC0415
+
+        with self._lock:
+            if self._api is None:
+                self._api = make_api(self._config, self._hive, self._snapshots, KUBELET_VERSION)
+            return self._api
 
 
 def serve(

@@ -9,27 +9,32 @@ from typing import TYPE_CHECKING, Any, Final
 
 from edged.api.quantity import QuantityError, parse_quantity
 from modules.tools.kubectl import arguments
+from modules.tools.kubectl.custom_columns import go_text
 from modules.tools.kubectl.errors import KubectlError, StatusError, UsageError
 from modules.tools.kubectl.events import in_order
 from modules.tools.kubectl.jsonpath import JsonPath, relaxed
 from modules.tools.kubectl.jsonpath_parser import JsonPathError
 from modules.tools.kubectl.output import Found, ObjectPrinter, TablePrinter, printer_of
-from modules.tools.kubectl.printer_columns import columns_for
 from modules.tools.kubectl.resources import Listing, ObjectRef, find, objects_of
+from modules.tools.kubectl.rest import path_of
 from modules.tools.kubectl.session import Session, report
 from modules.tools.kubectl.watching import followed, listing_of
-from modules.tools.printing.fields import JsonObject
+from modules.tools.printing.ages import ago
+from modules.tools.printing.columns import Column, columns_of
+from modules.tools.printing.fields import JsonObject, objects_at, text_at
 from modules.tools.printing.terminal import print_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from modules.tools.kubectl.discovery import ApiResource
     from modules.tools.kubectl.parser import VerbParser
-    from modules.tools.printing.fields import JsonObject
-
 
 _CHUNKS: Final = re.compile(r"\d+|\D", re.ASCII | re.DOTALL)
+
+_DEFINITIONS: Final = ("apis", "apiextensions.k8s.io", "v1", "customresourcedefinitions")
+_MOST: Final = 40
+"""Columns of a definition."""
+_BUILT_IN: Final = ".k8s.io"
+"""Ends the groups of Kubernetes' own kinds that have columns of their own, and no definition."""
 
 
 def sorted_by(objects: Sequence[JsonObject], expression: str) -> list[JsonObject]:
@@ -113,6 +118,51 @@ def add(parser: VerbParser) -> None:
     parser.add_argument("--subresource", default="", metavar="NAME", help="a part with an address of its own: status")
     parser.add_argument("--raw", default="", metavar="PATH", help="print the answer to GET PATH")
     parser.flag("--server-print", default=True)
+
+
+def columns_for(session: Session, resource: ApiResource) -> Sequence[Column]:
+    """Return the columns of a resource: kubectl's own, those of its definition, or name and age where the server has no
+    definition or shows it to nobody.
+    """
+    known = columns_of(resource.kind)
+    if "." not in resource.group or resource.group.endswith(_BUILT_IN):
+        return known
+    try:
+        definition = session.client.get(path_of(*_DEFINITIONS, resource.qualified))
+    except StatusError:
+        return columns_of("")
+    version = next(
+        (one for one in objects_at(definition, "spec.versions") if text_at(one, "name") == resource.version), {}
+    )
+    found = [_column(one) for one in objects_at(version, "additionalPrinterColumns")[:_MOST]]
+    return (columns_of("")[0], *found) if found else columns_of("")
+
+
+def _column(given: JsonObject) -> Column:
+    path = _path_of(text_at(given, "jsonPath"))
+    is_date = given.get("type") == "date"
+
+    def cell(obj: JsonObject, now: float) -> str:
+        values = _values(path, obj)
+        if is_date:
+            return ago(values[0], now) if values and isinstance(values[0], str) else "<unknown>"
+        return ",".join(map(go_text, values))
+
+    return Column(text_at(given, "name"), cell, wide=bool(given.get("priority")))
+
+
+def _path_of(text: str) -> JsonPath | None:
+    try:
+        return JsonPath(relaxed(text))
+    except JsonPathError:
+        return None
+
+
+def _values(path: JsonPath | None, obj: JsonObject) -> list[Any]:
+    try:
+        return path.values(obj) if path is not None else []
+    except JsonPathError:
+        return []
 
 
 def run(session: Session, chosen: Any) -> int:

@@ -18,10 +18,9 @@ from modules.cloud.object_writes import WriteList, WriteQuery
 from modules.page.api import About, FleetApi
 from modules.page.devices import DeviceReader
 from modules.page.feeds import Feeds
-from modules.page.guard import HEADERS, POLICY
 from modules.page.picture import Links, Picture
 from modules.page.pod_story import PodStories
-from modules.page.service import PageService
+from modules.page.service import HEADERS, POLICY, PageService
 from modules.page.sessions import Sessions
 from modules.tools.kubectl.rest import RestClient
 

@@ -1,7 +1,7 @@
 """The Kubernetes API over TCP: authentication and authorization in front of the service of the control socket.
 
 Members of `system:masters` may do everything, nodes may do what the node authorizer allows, and all others, what RBAC
-allows.
+allows. They decide on the attributes of a request (kube-apiserver's `RequestInfo`).
 """
 
 from collections.abc import Callable
@@ -18,9 +18,9 @@ from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.options import check_plain
 from modules.apimachinery.paths import parse_target
 from modules.cloud.apiserver.access.flow_control import FlowControl, NoSeatError, too_many_requests
-from modules.cloud.apiserver.access.request_attributes import attributes_of, forbidden
 from modules.cloud.apiserver.endpoints.requests import call_of_request, decoded
 from modules.cloud.apiserver.endpoints.service import ApiCaller
+from modules.cloud.apiserver.endpoints.watch_paths import without_watch_path
 from modules.cloud.authentication.users import ANONYMOUS, SERVICE_ACCOUNTS, User, groups_of
 from modules.cloud.authorization import access_reviews
 from modules.cloud.authorization.rbac.index import RbacIndex
@@ -35,6 +35,12 @@ _ACCOUNT: Final = "system:serviceaccount:"
 _READS: Final = ("GET", "HEAD")
 _VERBS_OF_READS: Final = ("get", "list", "watch")
 _REVIEW_GROUPS: Final = {parts[1:2] for parts in PATHS}
+
+_VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_OF_COLLECTIONS: Final = {"get": "list", "delete": "deletecollection"}
+_OF_PATHS: Final = {"POST": "post", "PUT": "put", "PATCH": "patch", "DELETE": "delete"}
+_BY_NAME: Final = "metadata.name="
+_NAMESPACES: Final = "namespaces"
 
 
 class Authenticates(Protocol):
@@ -117,6 +123,45 @@ class UserAccess(msgspec.Struct, frozen=True):
     """Returns the service of resources for a user."""
     administration_of: Callable[[User], HttpService] | None = None
     """Returns the service for an administrator; None: all have the same."""
+
+
+def attributes_of(request: Request) -> AccessRequest:
+    """Return the attributes of a request; a path that is no resource is a path."""
+    request = without_watch_path(request)
+    try:
+        target = parse_target(request.parts)
+    except ApiStatusError:
+        return AccessRequest(verb=_OF_PATHS.get(request.method, "get"), path=request.path)
+    verb, name = _VERBS.get(request.method, "get"), target.name
+    if not name:
+        verb = _OF_COLLECTIONS.get(verb, verb)
+        fields = request.first("fieldSelector")
+        if verb != "create" and fields.startswith(_BY_NAME) and "," not in fields:
+            name = fields.removeprefix(_BY_NAME)
+    if verb in ("get", "list") and request.flag("watch") and not target.subresource:
+        verb = "watch"
+    is_namespace = target.plural == _NAMESPACES and not target.group
+    return AccessRequest(
+        verb=verb,
+        group=target.group,
+        resource=target.plural,
+        subresource=target.subresource,
+        namespace=target.namespace or (name if is_namespace else ""),
+        name=name,
+    )
+
+
+def forbidden(user: str, asked: AccessRequest, why: str = "") -> ApiStatusError:
+    """Return the error for a user without the right, in kube-apiserver's words."""
+    if not asked.resource:
+        return ApiStatusError(403, f'forbidden: User "{user}" cannot {asked.verb} path "{asked.path}"')
+    qualified = f"{asked.resource}.{asked.group}" if asked.group else asked.resource
+    named = f' "{asked.name}"' if asked.name else ""
+    where = f'in the namespace "{asked.namespace}"' if asked.namespace else "at the cluster scope"
+    told = f'User "{user}" cannot {asked.verb} resource "{asked.combined}" in API group "{asked.group}" {where}'
+    details = {"name": asked.name, "group": asked.group, "kind": asked.resource}
+    kept = {key: value for key, value in details.items() if value}
+    return ApiStatusError(403, f"{qualified}{named} is forbidden: {told}{why}", kept)
 
 
 class AccessService:

@@ -14,7 +14,7 @@ from metamanager.application import Target
 from modules.apimachinery.aggregated_discovery import aggregated, aggregated_version, content_type
 from modules.apimachinery.api_errors import ApiError
 from modules.apimachinery.discovery import Discovery
-from modules.apimachinery.errors import ApiStatusError, CloudRefusalError
+from modules.apimachinery.errors import ApiStatusError, CloudRefusalError, no_such_path
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.object_encoder import ObjectEncoder, encoded
 from modules.apimachinery.openapi import OpenApi
@@ -22,12 +22,11 @@ from modules.apimachinery.openapi_v2 import PATH as OPENAPI_V2
 from modules.apimachinery.openapi_v2 import PROTOBUF, PROTOBUF_TYPE, swagger, swagger_protobuf
 from modules.apimachinery.options import Form, ReadOptions, check_plain, form_of, read_options
 from modules.apimachinery.paths import parse_target
-from modules.apimachinery.resources import Resource
+from modules.apimachinery.resources import SCALE, Resource
 from modules.apimachinery.served_resources import BUILT_IN, REVIEWS
 from modules.apimachinery.watch_errors import failed_watch
 from modules.cloud.apiserver.endpoints.custom_resources import CustomResourceList
 from modules.cloud.apiserver.endpoints.list_answers import list_answer
-from modules.cloud.apiserver.endpoints.not_served import check_subresource, not_served
 from modules.cloud.apiserver.endpoints.pod_streams import NodeServer, is_stream, serve_stream
 from modules.cloud.apiserver.endpoints.requests import call_of_request, decoded, number
 from modules.cloud.apiserver.endpoints.resource_metrics import GROUP as METRICS_GROUP
@@ -61,6 +60,22 @@ _ROOTS: Final = (_CORE, ("apis",))
 _LONGEST_DOCUMENT: Final = 5
 """Parts of the longest path of a document: `/openapi/v3/apis/GROUP/VERSION`."""
 
+_NO_AUTOSCALER: Final = "nothing is scaled by itself here: `kubectl scale` sets the number of replicas"
+_NO_LIMITS: Final = "nothing is limited here for a namespace; resources.limits of containers are kept by their nodes"
+_RESIZE: Final = "resize"
+_GROUPS: Final = {
+    "autoscaling": _NO_AUTOSCALER,
+    "networking.k8s.io": "services have no network here; hostPort or hostNetwork of a pod opens a port of its node",
+    "apiregistration.k8s.io": "no other API servers are behind this one: serve kinds by CustomResourceDefinitions",
+    "admissionregistration.k8s.io": "no webhooks are called here",
+}
+_OF_CORE: Final = {
+    "resourcequotas": _NO_LIMITS,
+    "limitranges": _NO_LIMITS,
+    "componentstatuses": "`kubectl get --raw /readyz?verbose` says what is ready",
+    "podtemplates": "no controller of Kubernetes reads them; a Deployment has its template in itself",
+}
+
 
 class ApiCaller(Protocol):
     """Passes requests to the API server's actor."""
@@ -70,6 +85,29 @@ class ApiCaller(Protocol):
 
     def start_watch(self, query: WatchQuery) -> WatchStart:
         """Return the beginning of a watch. Raise ApiStatusError when there is no response."""
+
+
+def not_served(target: Target) -> ApiStatusError:
+    """Return the error for a resource that is not served, with kube-apiserver's words and advice."""
+    why = _OF_CORE.get(target.plural, "") if not target.group else _GROUPS.get(target.group, "")
+    return _with(why)
+
+
+def check_subresource(target: Target, resource: Resource) -> None:
+    """Raise ApiStatusError, 404, for a resource that kubectl wants to scale and that has no replicas, and for a resize
+    of a pod.
+    """
+    if target.subresource == _RESIZE and resource.kind == "Pod":
+        raise _with("containers are not resized in place here: make the pod again with other resources")
+    if target.subresource == SCALE and SCALE not in resource.subresources:
+        raise _with(
+            f"{resource.plural} have no replicas; those of Deployments, ReplicaSets and StatefulSets are scaled"
+        )
+
+
+def _with(why: str) -> ApiStatusError:
+    error = no_such_path()
+    return ApiStatusError(error.code, f"{error.message}: {why}") if why else error
 
 
 class ApiService:

@@ -2,18 +2,80 @@
 
 import base64
 import os
+import stat
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from modules.cloud.client.credentials.errors import no_credentials
-from modules.cloud.client.credentials.exec_source import ExecCredentials
 from modules.cloud.client.credentials.source import CredentialSource, RequestCredentials
-from modules.cloud.client.credentials.watched_file import WatchedFile
 from modules.cloud.client.kubeconfig.errors import KubeconfigError
 
 if TYPE_CHECKING:
     from beehive.clock import Clock
+    from modules.cloud.client.credentials.exec_plugin import ExecPlugin, ExecStatus
     from modules.cloud.client.kubeconfig.model import Selected, UserEntry
+
+_NEVER: Final = float("-inf")
+
+MAX_BYTES: Final = 1024 * 1024
+"""Size of the largest file that is read."""
+PERIOD: Final = 60.0
+"""Seconds after which a file is read again even if its time is unchanged (client-go's cachingTokenSource)."""
+
+
+class ExecCredentials:
+    """A `CredentialSource` of a plug-in.
+
+    Args:
+        plugin: is run for each new set of credentials.
+        where: the kubeconfig, for errors.
+        clock: by whose wall time credentials expire.
+    """
+
+    def __init__(self, plugin: "ExecPlugin", where: str, clock: "Clock") -> None:
+        self._plugin = plugin
+        self._where = where
+        self._clock = clock
+        self._state = RequestCredentials(), _NEVER
+        """Credentials, and the seconds since the epoch when they end."""
+
+    def current(self) -> RequestCredentials | None:
+        """Return the credentials that have not expired; see `CredentialSource`."""
+        credentials, expires = self._state
+        return credentials if self._clock.now() < expires else None
+
+    def fetch(self) -> None:
+        """Run the plug-in; see `CredentialSource`."""
+        status = self._plugin.run()
+        try:
+            credentials, expires = _credentials(status), status.expires()
+        except ValueError:
+            raise no_credentials(self._where, "the plug-in's expirationTimestamp or token cannot be used") from None
+        if expires <= self._clock.now():
+            why = "the plug-in's credentials have expired already: check this machine's clock"
+            raise no_credentials(self._where, why)
+        self._state = credentials, expires
+
+    def refuse(self, credentials: RequestCredentials) -> bool:
+        """Have the plug-in run again; see `CredentialSource`."""
+        if self._state[0] is credentials:
+            self._state = credentials, _NEVER
+        return True
+
+    def close(self) -> None:
+        """Kill the plug-in."""
+        self._plugin.kill()
+
+
+def _credentials(status: "ExecStatus") -> RequestCredentials:
+    token = status.token.strip()
+    if not (token.isascii() and token.isprintable() and " " not in token):
+        raise ValueError("not a token")
+    return RequestCredentials(
+        f"Bearer {token}" if token else "",
+        status.client_certificate_data.encode(),
+        status.client_key_data.encode(),
+    )
 
 
 def credential_source(
@@ -87,6 +149,59 @@ class KubeconfigCredentials:
 
     def close(self) -> None:
         """Do nothing."""
+
+
+class WatchedFile:
+    """Reads a file again when its modification time changes, a minute has passed, or its content was refused.
+
+    Args:
+        path: of a regular file.
+        field: of the kubeconfig, for errors.
+        clock: for the minute.
+    """
+
+    def __init__(self, path: str, field: str, clock: "Clock") -> None:
+        self._path = path
+        self._field = field
+        self._clock = clock
+        self._content = b""
+        self._identity: tuple[int, int, int] | None = None
+        self._read_at = 0.0
+
+    def content(self) -> bytes:
+        """Return the file's bytes.
+
+        Raises:
+            KubeCredentialsError: it cannot be read, is too long, or empty.
+        """
+        now = self._clock.monotonic()
+        try:
+            identity = self._stat()
+            if identity != self._identity or now >= self._read_at + PERIOD:
+                self._content, self._identity, self._read_at = self._read(), identity, now
+        except OSError as error:
+            why = f"{self._field}: {error.strerror}: name a file that this user may read"
+            raise no_credentials(self._path, why) from error
+        return self._content
+
+    def forget(self) -> None:
+        """Read the file again when it is needed next."""
+        self._identity = None
+
+    def _stat(self) -> tuple[int, int, int]:
+        found = os.stat(self._path)  # noqa: PTH116 - for each request: a Path costs as much again
+        if not stat.S_ISREG(found.st_mode):
+            raise no_credentials(self._path, f"{self._field} is not a regular file")
+        return found.st_mtime_ns, found.st_ino, found.st_size
+
+    def _read(self) -> bytes:
+        with open(self._path, "rb") as file:  # noqa: PTH123 - as above
+            content = file.read(MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
+            raise no_credentials(self._path, f"{self._field} is longer than {MAX_BYTES} bytes")
+        if not content.strip():
+            raise no_credentials(self._path, f"{self._field} is empty")
+        return content
 
 
 def _file(path: str, field: str, clock: "Clock") -> WatchedFile | None:

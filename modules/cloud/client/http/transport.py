@@ -5,19 +5,21 @@ import ssl
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from modules.cloud.client.credentials.source import RequestCredentials
 from modules.cloud.client.http.connection import HttpConnection
-from modules.cloud.client.http.connector import Connector
 from modules.cloud.client.http.exchange import HttpExchange
+from modules.cloud.client.http.network_stream import NetworkStream, SocketAddress
 from modules.cloud.client.http.pool import ORDINARY, ConnectionPool
-from modules.cloud.client.http.request_head import RequestHeads
+from modules.cloud.client.http.request_text import RequestHead
 from modules.cloud.client.http.resolver import Background, Resolver
 from modules.cloud.client.http.selector_thread import SelectorThread
 from modules.cloud.client.http.server_url import ServerUrl, server_url
 from modules.cloud.client.http.tls import client_context
-from modules.cloud.client.kubeconfig.model import ClusterEntry
+from modules.cloud.client.kubeconfig.errors import KubeconfigError
+from modules.cloud.client.kubeconfig.model import ClusterEntry, Selected, UserEntry
+from modules.cloud.client.transport import ApiRequest
 from modules.cloud.client.transport_errors import (
     KubeConnectError,
     KubeCredentialsError,
@@ -30,8 +32,19 @@ from modules.cloud.client.transport_errors import (
 if TYPE_CHECKING:
     from beehive.clock import Clock, Timer
     from modules.cloud.client.credentials.source import CredentialSource
-    from modules.cloud.client.kubeconfig.model import Selected
-    from modules.cloud.client.transport import ApiRequest, ResponseListener
+    from modules.cloud.client.transport import ResponseListener
+
+CONNECT_SECONDS: Final = 10.0
+"""Timeout for one address: TCP, the proxy's tunnel and TLS."""
+
+Attempt = Callable[[HttpConnection, Callable[[], None]], None]
+"""Calls a function of a connection, whose error ends the connection."""
+After = Callable[[float, Callable[[], None]], "Timer"]
+"""Calls a function on the transport's thread after some seconds."""
+
+_WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
+_TOKEN: Final = frozenset("!#$&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+"""Characters of a header's name (RFC 9110 §5.6.2) that stand for themselves."""
 
 
 class TlsContexts:
@@ -64,6 +77,109 @@ class TlsContexts:
 
 
 _log = logging.getLogger(__name__)
+
+
+class Connector:
+    """Opens connections, and remembers those that are not open yet; for the transport's thread only.
+
+    Args:
+        server: the server to connect to.
+        name: the name that its certificate must have.
+        resolver: finds the addresses.
+        attempt: carries on with a connection.
+        after: sets timers.
+    """
+
+    def __init__(self, server: ServerUrl, name: str, resolver: Resolver, attempt: Attempt, after: After) -> None:
+        self._server = server
+        self._name = name
+        self._resolver = resolver
+        self._attempt = attempt
+        self._after = after
+        self._timers: dict[HttpConnection, Timer] = {}
+
+    def new(self, context: ssl.SSLContext | None) -> HttpConnection:
+        """Return a connection that is not opened yet."""
+        return HttpConnection(NetworkStream(self._server, context, self._name), context, self._server.text)
+
+    def open(self, connection: HttpConnection) -> None:
+        """Look up the addresses and connect."""
+        self._resolver.resolve(
+            lambda found, why: self._attempt(connection, lambda: self._connect(connection, found, why))
+        )
+
+    def check(self, connection: HttpConnection) -> None:
+        """Forget the deadline of a connection that is open, or closed."""
+        if connection.network.is_open or connection.is_closed:
+            timer = self._timers.pop(connection, None)
+            if timer is not None:
+                timer.cancel()
+
+    def _connect(self, connection: HttpConnection, found: list[SocketAddress], why: str) -> None:
+        if why:
+            raise KubeConnectError("cannot connect to the API server", self._server.text, why)
+        self._limit(connection)
+        connection.network.connect(found)
+
+    def _limit(self, connection: HttpConnection) -> None:
+        self._timers[connection] = self._after(
+            CONNECT_SECONDS, lambda: self._attempt(connection, lambda: self._late(connection))
+        )
+
+    def _late(self, connection: HttpConnection) -> None:
+        if not connection.network.is_open:
+            self._limit(connection)
+            why = f"no answer within {CONNECT_SECONDS:g} s: check the server's URL, routes and firewalls"
+            connection.network.try_next(why)
+
+
+class RequestHeads:
+    """Makes the heads of the requests to one server as one user.
+
+    Args:
+        server: where the requests go.
+        selected: with the user to impersonate.
+        agent: the value of User-Agent.
+
+    Raises:
+        KubeconfigError: groups, a uid or extras are to be impersonated without a user.
+    """
+
+    def __init__(self, server: ServerUrl, selected: Selected, agent: str) -> None:
+        self._server = server
+        self._always = [("Host", server.host_header), ("User-Agent", agent), *_impersonation(selected)]
+        if server.proxy and server.proxy.authorization and not server.is_https:
+            self._always.append(("Proxy-Authorization", server.proxy.authorization))
+
+    def head(self, request: ApiRequest, credentials: RequestCredentials) -> RequestHead:
+        """Return a request's head."""
+        headers = [*self._always, *request.headers]
+        if all(name.lower() != "accept" for name, _ in request.headers):
+            headers.append(("Accept", "application/json"))
+        if credentials.authorization:
+            headers.append(("Authorization", credentials.authorization))
+        if request.body or request.method in _WITH_BODY:
+            headers.append(("Content-Length", str(len(request.body))))
+        return RequestHead(request.method, self._server.target_prefix + request.path, headers)
+
+
+def _impersonation(selected: Selected) -> list[tuple[str, str]]:
+    user: UserEntry = selected.user
+    extra = user.as_user_extra or {}
+    if not user.as_user:
+        if user.as_uid or user.as_groups or extra:
+            raise KubeconfigError(selected.where, "as-uid, as-groups and as-user-extra need a user: set as")
+        return []
+    headers = [("Impersonate-User", user.as_user)]
+    headers += [("Impersonate-Uid", user.as_uid)] if user.as_uid else []
+    headers += [("Impersonate-Group", group) for group in user.as_groups or ()]
+    return headers + [
+        (f"Impersonate-Extra-{_escaped(key)}", value) for key, values in extra.items() for value in values
+    ]
+
+
+def _escaped(key: str) -> str:
+    return "".join(chr(byte) if chr(byte) in _TOKEN else f"%{byte:02X}" for byte in key.encode())
 
 
 class HttpTransport:

@@ -1,6 +1,8 @@
 """KubeEdge's downstream controller and sync controller."""
 
-from collections.abc import Callable, Iterable
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 from beehive.names import Operation
 from modules.apimachinery.kinds import (
@@ -16,13 +18,12 @@ from modules.apimachinery.lister import Lister, Revision
 from modules.apimachinery.pod_references import references_of
 from modules.cloud.authorization.node_authorizer import node_of
 from modules.cloud.client.calls import ApiCall
+from modules.cloud.client.reflector.request_state import is_lower
 from modules.cloud.devices import DEVICE, is_sent_to_nodes
 from modules.cloud.edgecontroller.devices.objects import DeviceObjects
 from modules.cloud.edgecontroller.downstream.edge_mesh import EdgeMeshServices
 from modules.cloud.edgecontroller.downstream.location_cache import LocationCache
-from modules.cloud.edgecontroller.downstream.newest_versions import NewestVersions
 from modules.cloud.edgecontroller.downstream.node_watches import NodeWatch, NodeWatches
-from modules.cloud.edgecontroller.downstream.sent_versions import SentVersions
 from modules.cloud.edgecontroller.downstream_messages import (
     DownstreamMessage,
     deletion_of_unknown,
@@ -42,9 +43,92 @@ _POD, _NODE, _DRIVER = kind_named("Pod"), kind_named("Node"), kind_named("CSIDri
 MAX_HELD_OBJECTS = 2000
 """Objects held by a node above which its queries for missing objects are not recorded."""
 
+_DELETION: Final = -1
+
+_MOST: Final = 10_000
+"""Objects that are remembered; a watch is behind by few."""
+
 
 def _never(_key: ObjectKey) -> bool:
     return False
+
+
+class SentVersions:
+    """What the present process of each connected node was sent, whether it has acknowledged that or not: a process that
+    starts anew has another connection.
+    """
+
+    def __init__(self) -> None:
+        self._of: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        """By node and uid."""
+
+    def forget(self, node: str) -> None:
+        """Forget a node: its connection has begun or ended, or its Node is another one."""
+        self._of.pop(node, None)
+
+    def of(self, node: str) -> Mapping[str, int]:
+        """Return the versions that a node was sent, by uid."""
+        return self._of.get(node, {})
+
+    def note(self, node: str, uid: str, version: str) -> None:
+        """Note that an object is sent."""
+        self._of[node][uid] = number_of(version)
+
+    def note_deletion(self, node: str, uid: str) -> None:
+        """Note that the deletion of an object is sent."""
+        self._of[node][uid] = _DELETION
+
+    def has(self, node: str, uid: str, live: Revision | None) -> bool:
+        """Return whether the present version of an object was sent, or its deletion if it is gone."""
+        return self.of(node).get(uid) == (_DELETION if live is None else number_of(live.version))
+
+
+class NewestVersions:
+    """The newest version of each kind that was told, and the objects that were answered to nodes in a newer one.
+
+    An object that is missing was deleted, unless it is one of these: then the watch is behind.
+    """
+
+    def __init__(self) -> None:
+        self._of_kind: dict[str, str] = {}
+        self._ahead: OrderedDict[str, tuple[str, str]] = OrderedDict()
+        """By uid, kind and version."""
+
+    def told(self, kind: str, uid: str, version: str) -> None:
+        """Note a change."""
+        self._ahead.pop(uid, None)
+        if not is_lower(version, self._of_kind.get(kind, "")):
+            self._of_kind[kind] = version
+
+    def listed(self, kind: str, version: str) -> None:
+        """Note a complete list; its version may be lower than one before, after a restore."""
+        self._of_kind[kind] = version
+
+    def of(self, kind: str) -> str:
+        """Return the newest version of a kind that was told; "" before any."""
+        return self._of_kind.get(kind, "")
+
+    def ahead(self, kind: str, uid: str, version: str) -> None:
+        """Note an object in an answer that is missing here."""
+        self._ahead[uid] = kind, version
+        if len(self._ahead) > _MOST:
+            self._ahead.popitem(last=False)
+
+    def is_ahead(self, uid: str, acknowledged: ObjectSync) -> bool:
+        """Return whether an object that is missing may only not have been told yet: it was answered to a node, or sent
+        by another cloudcore, in a newer version than was told.
+        """
+        newest = self._of_kind.get(acknowledged.key.kind)
+        if newest is not None and acknowledged.version and is_lower(newest, str(acknowledged.version)):
+            return True
+        known = self._ahead.get(uid)
+        if known is None:
+            return False
+        kind, version = known
+        if is_lower(self._of_kind.get(kind, "0"), version):
+            return True
+        del self._ahead[uid]
+        return False
 
 
 class DownstreamController:

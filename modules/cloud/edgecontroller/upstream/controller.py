@@ -1,25 +1,153 @@
-"""UpstreamController: answers the messages of nodes, after KubeEdge's controller of that name."""
+"""UpstreamController: answers the messages of nodes, after KubeEdge's controller of that name.
+
+A procedure is a sequence of calls of the API server, whose answers may come immediately or later.
+"""
 
 from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Final, Generic, TypeVar
 
 from beehive.clock import Clock
 from beehive.message import Message
+from beehive.names import Operation, ResourceType
 from beehive.resource import Resource, Side, type_of
-from modules.apimachinery.api_errors import ApiError
+from modules.apimachinery.api_errors import ApiError, RefusedError
+from modules.apimachinery.kinds import kind_named
 from modules.cloud.authorization.access_control import AccessControl
-from modules.cloud.client.calls import Answered, ApiCall
+from modules.cloud.authorization.attributes import Attributes
+from modules.cloud.client.calls import Answered, ApiCall, ApiResult, Perform
 from modules.cloud.edgecontroller.cloudhub_sender import CloudHubSender
 from modules.cloud.edgecontroller.downstream.controller import DownstreamController
 from modules.cloud.edgecontroller.downstream.responses import UpstreamResponse
 from modules.cloud.edgecontroller.handled_messages import HandledMessages
-from modules.cloud.edgecontroller.upstream.attributes import attributes_of
 from modules.cloud.edgecontroller.upstream.cluster_api import ClusterApi
 from modules.cloud.edgecontroller.upstream.handlers import refusal_responses
-from modules.cloud.edgecontroller.upstream.procedure import Procedure
-from modules.cloud.edgecontroller.upstream.requests import UpstreamHandler, UpstreamRequest, UpstreamResult
+from modules.cloud.edgecontroller.upstream.requests import Steps, UpstreamHandler, UpstreamRequest, UpstreamResult
 
 Handle = Callable[[Message, Callable[[], None], Callable[[Message, ApiError], None]], None]
 """Does the work of a message; when it fails, nothing of it remains, and the last argument answers the sender."""
+
+_VERBS: Final[dict[str, str]] = {
+    Operation.QUERY: "get",
+    Operation.INSERT: "create",
+    Operation.UPDATE: "update",
+    Operation.PATCH: "patch",
+    Operation.DELETE: "delete",
+}
+_STATUS: Final[dict[str, str]] = {
+    ResourceType.PODPATCH: "Pod",
+    ResourceType.PODSTATUS: "Pod",
+    ResourceType.NODEPATCH: "Node",
+    ResourceType.NODESTATUS: "Node",
+}
+_KINDS: Final[dict[str, str]] = {
+    kind.lower(): kind
+    for kind in (
+        "Pod",
+        "Node",
+        "Lease",
+        "ConfigMap",
+        "Secret",
+        "PersistentVolume",
+        "PersistentVolumeClaim",
+        "VolumeAttachment",
+        "CertificateSigningRequest",
+        "Event",
+        "Service",
+        "Endpoints",
+    )
+}
+
+T = TypeVar("T")
+
+
+def attributes_of(resource_type: str, operation: str, request: UpstreamRequest) -> Attributes:
+    """Return the attributes of a node's message.
+
+    Raises:
+        ContentError: the content of a token request is not JSON.
+    """
+    if resource_type == ResourceType.SERVICE_ACCOUNT_TOKEN:
+        body = request.plain_content()
+        resource = "serviceaccounts/token"
+        namespace, name = request.namespace, request.name
+        return Attributes(
+            node=request.node, verb="create", resource=resource, namespace=namespace, name=name, body=body
+        )
+    status = _STATUS.get(resource_type)
+    registers = resource_type == ResourceType.NODESTATUS and operation == Operation.INSERT
+    kind = kind_named(status or _KINDS[resource_type])
+    key = request.key(kind)
+    return Attributes(
+        node=request.node,
+        verb=_VERBS[operation],
+        group=kind.api_group,
+        resource=f"{kind.plural}/status" if status and not registers else kind.plural,
+        namespace=key.namespace,
+        name=key.name,
+    )
+
+
+class Procedure(Generic[T]):
+    """Runs `Steps`: makes each call, and goes on with its answer.
+
+    Args:
+        steps: the procedure.
+        perform: makes a call.
+        finished: called with the result. Exceptions of the steps or of this function go to the caller of `start`, or to
+            `later`.
+        later: called with the rest of the procedure when an answer comes after `perform` has returned.
+    """
+
+    def __init__(
+        self,
+        steps: Steps[T],
+        perform: Perform,
+        finished: Callable[[T], None],
+        later: Callable[[Callable[[], None]], None],
+    ) -> None:
+        self._steps = steps
+        self._perform = perform
+        self._finished = finished
+        self._later = later
+
+    def start(self) -> None:
+        """Begins."""
+        self._run(lambda: next(self._steps))
+
+    def _run(self, resume: Callable[[], ApiCall]) -> None:
+        while True:
+            try:
+                call = resume()
+            except StopIteration as end:
+                self._finished(end.value)
+                return
+            answer = _Answer(lambda result: self._later(partial(self._run, partial(self._resumed, result))))
+            self._perform(call, answer)
+            if answer.result is None:
+                answer.is_late = True
+                return
+            resume = partial(self._resumed, answer.result)
+
+    def _resumed(self, result: ApiResult) -> ApiCall:
+        if result.refusal is not None:
+            return self._steps.throw(RefusedError(result.refusal))
+        return self._steps.send(result.object or {})
+
+
+class _Answer:
+    """Keeps a result that comes at once, and passes on one that comes later."""
+
+    def __init__(self, later: Answered) -> None:
+        self.result: ApiResult | None = None
+        self.is_late = False
+        self._later = later
+
+    def __call__(self, result: ApiResult) -> None:
+        if self.is_late:
+            self._later(result)
+        else:
+            self.result = result
 
 
 class UpstreamController:

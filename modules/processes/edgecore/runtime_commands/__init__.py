@@ -13,7 +13,7 @@ from modules.processes.edgecore.location import add_location
 if TYPE_CHECKING:
     import argparse
 
-_CONTAINERS: Final = f"{__name__}.containers"
+
 _INSPECT: Final = f"{__name__}.inspect"
 _IMAGES: Final = f"{__name__}.images"
 _RESET: Final = f"{__name__}.reset"
@@ -58,7 +58,7 @@ def _add_containers(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", choices=("table", "wide", "json", "yaml"), default="table", help="default: table"
     )
     add_location(parser)
-    parser.set_defaults(command=f"{_CONTAINERS}:containers")
+    parser.set_defaults(command=f"{_INSPECT}:containers")
 
 
 def _add_inspect(parser: argparse.ArgumentParser) -> None:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TextIO
 
 from beehive.clock import RealClock
 from edged.cri import CriClient, ImageRef
 from edged.errors import EdgedError
 from edged.images.names import listed_name
-from edged.images.progress import PullProgress, progress_of
+from edged.images.progress import PulledLayer, PullProgress, megabytes, progress_of
 from edged.pods.labels import POD_NAME, POD_NAMESPACE
 from modules.processes.edgecore.reporting import reporting_errors
 from modules.processes.edgecore.runtime_commands.connection import config_of, connected
-from modules.processes.edgecore.runtime_commands.pull_progress import PlainProgress, ProgressView, TerminalProgress
 from modules.runtimes.oci.images.names import ONE_NAME
 from modules.tools.printing.terminal import print_lines
 from protos.cri.v1 import api_pb2 as cri
@@ -25,10 +25,17 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
+    from beehive.clock import Clock
+
 _ARCHIVES: Final = (".tar", ".tar.gz", ".tgz", ".tar.zst")
 """Endings of archives that the runtime imports."""
 _PROGRESS_SECONDS: Final = 0.5
 _ID_LETTERS: Final = 12
+
+_LINE_SECONDS: Final = 10.0
+"""Between two plain lines about the whole pull."""
+_KEPT_LINES: Final = 2
+"""Lines of the terminal that stay: the command, and the cursor's line."""
 
 
 @reporting_errors
@@ -36,6 +43,103 @@ def listing(chosen: argparse.Namespace) -> None:
     """Print the images: names, id and bytes."""
     with connected(config_of(chosen)) as runtime:
         _print(list(runtime.list_images()))
+
+
+class ProgressView(Protocol):
+    """Shows how far a pull is."""
+
+    def show(self, progress: PullProgress) -> None:
+        """Show the current progress."""
+
+
+class _Size(NamedTuple):
+    columns: int
+    lines: int
+
+
+class TerminalProgress:
+    """Writes a line for each layer and a last one with the sums, and rewrites them in place.
+
+    Args:
+        terminal: takes control sequences.
+        size: returns the terminal's columns and lines at each time.
+    """
+
+    def __init__(self, terminal: TextIO, size: Callable[[], tuple[int, int]] = shutil.get_terminal_size) -> None:
+        self._terminal = terminal
+        self._size = size
+        self._shown = 0
+
+    def show(self, progress: PullProgress) -> None:
+        """Replace the shown progress."""
+        size = _Size(*self._size())
+        lines = block(progress, max(1, size.lines - _KEPT_LINES))
+        up = f"\x1b[{self._shown}A" if self._shown else ""
+        self._terminal.write(up + "".join(f"\r{line[: max(1, size.columns - 1)]}\x1b[K\n" for line in lines) + "\x1b[J")
+        self._terminal.flush()
+        self._shown = len(lines)
+
+
+class PlainProgress:
+    """Writes a line when a layer is fetched or unpacked, and one about the whole pull every ten seconds.
+
+    Args:
+        output: takes lines.
+        clock: for the ten seconds.
+    """
+
+    def __init__(self, output: TextIO, clock: Clock) -> None:
+        self._output = output
+        self._clock = clock
+        self._states: dict[str, str] = {}
+        self._due = clock.monotonic()
+
+    def show(self, progress: PullProgress) -> None:
+        """Write a line for each layer that has changed its state, and now and then the total."""
+        lines = list(self._news(progress.layers))
+        now = self._clock.monotonic()
+        if now >= self._due:
+            lines.append(str(progress))
+            self._due = now + _LINE_SECONDS
+        self._output.write("".join(f"{line}\n" for line in lines))
+        self._output.flush()
+
+    def _news(self, layers: Sequence[PulledLayer]) -> Iterator[str]:
+        for each in layers:
+            state = state_of(each)
+            if state in (_FETCHED, _DONE) and self._states.get(each.name) != state:
+                self._states[each.name] = state
+                yield f"{each.name}: {state}, {megabytes(each.size)} MB"
+
+
+_FETCHED: Final = "fetched"
+_DONE: Final = "unpacked"
+
+
+def state_of(layer: PulledLayer) -> str:
+    """Return the state of a layer."""
+    if layer.size == layer.fetched == layer.unpacked:
+        return _DONE
+    if layer.unpacked:
+        return "unpacking"
+    if layer.fetched == layer.size:
+        return _FETCHED
+    return "fetching" if layer.fetched else "waiting"
+
+
+def block(progress: PullProgress, most: int) -> list[str]:
+    """Return the lines of a terminal, `most` of them: the layers, without the unpacked ones if there are too many, and
+    the sums.
+    """
+    room = most - 1
+    working = [each for each in progress.layers if state_of(each) != _DONE]
+    shown = list(progress.layers) if len(progress.layers) <= room else working[:room]
+    return [*map(_layer_line, shown), str(progress)]
+
+
+def _layer_line(layer: PulledLayer) -> str:
+    count = layer.unpacked if layer.unpacked else layer.fetched
+    return f"{layer.name:<12}  {state_of(layer):<9}  {megabytes(count):>9} of {megabytes(layer.size)} MB"
 
 
 @reporting_errors

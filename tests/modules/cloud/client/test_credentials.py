@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 from modules.cloud.client.credentials.exec_plugin import TIMEOUT as PLUGIN_SECONDS
-from modules.cloud.client.credentials.kubeconfig_source import credential_source
+from modules.cloud.client.credentials.kubeconfig_source import PERIOD, credential_source
 from modules.cloud.client.credentials.source import CredentialSource, RequestCredentials
-from modules.cloud.client.credentials.watched_file import PERIOD
 from modules.cloud.client.kubeconfig.errors import KubeconfigError
 from modules.cloud.client.kubeconfig.model import ClusterEntry, ExecEntry, ExecVariable, Selected, UserEntry
 from modules.cloud.client.transport_errors import KubeCredentialsError

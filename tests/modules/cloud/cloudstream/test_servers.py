@@ -13,7 +13,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
 from beehive.clock import RealClock
-from modules.cloud.cloudstream import opening, upgrade
+from modules.cloud.cloudstream import opening
 from modules.cloud.cloudstream.tunnel_server import SILENT_SECONDS
 from modules.streams.credit import FIRST_CREDIT
 from modules.streams.frames import Frame, FrameType, credit_frame, credit_of
@@ -148,8 +148,7 @@ def test_a_stream_that_the_node_never_answers_ends_with_words(
     tmp_path: Path, request_line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the machine's clock. A Go edgecore whose own server does not listen logs that, and sends nothing."""
-    for module in (opening, upgrade):
-        monkeypatch.setattr(module, "ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr(opening, "ANSWER_SECONDS", 0.2)
     headers = UPGRADE if request_line == EXEC else {}
     with (
         closing(GoingClock()) as clock,

@@ -11,7 +11,7 @@ from modules.apimachinery.kinds import ObjectKey
 from modules.apimachinery.pod_references import references_of
 from modules.cloud.apiserver.pod_defaults import pull_policy, with_pod_defaults
 from modules.cloud.edgecontroller.downstream_messages import messages_for_event
-from modules.cloud.edgecontroller.upstream.attributes import attributes_of
+from modules.cloud.edgecontroller.upstream.controller import attributes_of
 from modules.cloud.edgecontroller.upstream.handlers import HANDLERS
 from modules.cloud.edgecontroller.upstream.requests import UpstreamRequest
 from modules.cloud.edgecontroller.upstream.status_merge import merged_node, merged_pod_status

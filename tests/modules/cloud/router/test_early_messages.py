@@ -13,7 +13,7 @@ from beehive.testing import Harness
 from modules.cloud.client.calls import ApiResult
 from modules.cloud.client.transport import ApiRequest, ResponseListener
 from modules.cloud.refusals import Refusals
-from modules.cloud.router import outgoing
+from modules.cloud.router import deliveries
 from modules.cloud.router.module import MOST_EARLY_BYTES, CloudRouter
 from tests.modules.cloud.router.rule_server import Exchange, RuleServer
 from tests.modules.cloud.router.rules import endpoints, from_topic
@@ -58,7 +58,7 @@ def test_messages_before_the_rules_are_bounded_in_bytes(bee: Harness, monkeypatc
         posted.append(len(call.body))
         return HttpReply(200, (), b"")
 
-    monkeypatch.setattr(outgoing, "perform", perform)
+    monkeypatch.setattr(deliveries, "perform", perform)
     server = SlowServer(*endpoints(), from_topic(URL), from_topic(URL, "other", name="r3"))
     bee.answer(ModuleName.EDGECONTROLLER, lambda message: message.reply(bee.clock, ApiResult({})))
     bee.answer(ModuleName.CLOUDHUB, lambda message: message.reply(bee.clock, []))

@@ -18,14 +18,14 @@ from beehive.testing import Harness
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.messages import CLOUDCORES, HANDLED, NODES, Cloudcores, NodeConnection
 from modules.cloud.refusals import Refusals
-from modules.cloud.router import outgoing
+from modules.cloud.router import deliveries
+from modules.cloud.router.deliveries import UploadError, call_of_application
 from modules.cloud.router.module import CALLED, REST_SECONDS, CloudRouter
 from modules.cloud.router.other_cloudcores import OtherCloudcores
 from modules.cloud.router.paths import read_path
 from modules.cloud.router.records import TargetUrl
 from modules.cloud.router.rest_service import RestAnswer, RestCall
 from modules.cloud.router.status_writer import INTERVAL
-from modules.cloud.router.uploads import UploadError, call_of_application
 from modules.cloud.router.waiting_calls import MOST_OF_RULE
 from tests.modules.cloud.router.rule_server import RuleServer
 from tests.modules.cloud.router.rules import endpoints, from_topic, from_url, to_service, to_topic
@@ -150,7 +150,7 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
         reply: HttpReply = answer
         return reply
 
-    monkeypatch.setattr(outgoing, "perform", perform)
+    monkeypatch.setattr(deliveries, "perform", perform)
     yield script
     script.extend(asked)
 
@@ -324,7 +324,7 @@ def test_a_post_is_repeated_only_if_nothing_was_sent(bee: Harness, servers: list
 
 def test_what_waits_for_a_server_is_bounded(bee: Harness, servers: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """The rest is counted as failed at once; nothing is posted again that has failed four times."""
-    monkeypatch.setattr(outgoing, "MOST_WAITING", 3)
+    monkeypatch.setattr(deliveries, "MOST_WAITING", 3)
     cloud = Cloud(bee, from_topic(URL))
     servers += [*(lost(sent=False) for _ in range(4)), ok(), ok()]
     for each in range(5):

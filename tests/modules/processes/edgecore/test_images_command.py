@@ -14,7 +14,7 @@ from edged.cri import ImageRef
 from edged.errors import EdgedError
 from edged.images.progress import PulledLayer, PullProgress
 from modules.processes.edgecore.runtime_commands import images
-from modules.processes.edgecore.runtime_commands.pull_progress import PlainProgress, TerminalProgress, block
+from modules.processes.edgecore.runtime_commands.images import PlainProgress, TerminalProgress, block
 from protos.cri.v1 import api_pb2 as cri
 
 NAME = "example.org/app:1"

@@ -15,9 +15,9 @@ from edged.errors import EdgedError
 from edged.pods.labels import POD_NAME, POD_NAMESPACE
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.cli import main
-from modules.processes.edgecore.runtime_commands import containers, inspect
-from modules.processes.edgecore.runtime_commands.containers import ListedContainer, row
+from modules.processes.edgecore.runtime_commands import inspect
 from modules.processes.edgecore.runtime_commands.documents import HIDDEN, information_of, without_values
+from modules.processes.edgecore.runtime_commands.inspect import ListedContainer, row
 from protos.cri.v1 import api_pb2 as cri
 
 SECOND = 1_000_000_000
@@ -119,8 +119,7 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> Any:
     def connected(_config: object) -> Iterator[Runtime]:
         yield made
 
-    for module in (containers, inspect):
-        monkeypatch.setattr(module, "connected", connected)
+    monkeypatch.setattr(inspect, "connected", connected)
     return made
 
 

@@ -12,8 +12,7 @@ from importlib import import_module
 import pytest
 
 from modules.processes.cloudcore.cli import command_line, main
-from modules.tools.kubectl.absent import ANSWERS
-from modules.tools.kubectl.cli import VERBS, add_answers, arranged
+from modules.tools.kubectl.cli import ANSWERS, VERBS, add_answers, arranged
 from modules.tools.kubectl.parser import VerbParser
 from modules.tools.kubectl.unknown_command import unknown_command
 

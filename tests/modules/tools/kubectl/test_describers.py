@@ -15,9 +15,8 @@ from typing import Any, Final
 import pytest
 
 from modules.tools.kubectl.describers.common import Related, canonical, events_about, moment
-from modules.tools.kubectl.describers.containers import probe_text
-from modules.tools.kubectl.describers.generic import smart_label
-from modules.tools.kubectl.describers.kinds import describe_object
+from modules.tools.kubectl.describers.kinds import describe_object, smart_label
+from modules.tools.kubectl.describers.pod import probe_text
 from modules.tools.kubectl.describers.pod_resources import pod_amounts, qos_class
 from modules.tools.kubectl.describers.writer import AlignedWriter
 from tests.modules.tools.kubectl import described_objects as objects

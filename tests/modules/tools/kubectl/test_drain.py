@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from modules.tools.kubectl import drain
-from modules.tools.kubectl.drain_plan import DrainOptions, DrainPlan, drain_plan
+from modules.tools.kubectl.drain import DrainOptions, DrainPlan, drain_plan
 from tests.modules.tools.kubectl.cloud import Cloud, node, pod
 
 READY = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}

@@ -9,7 +9,7 @@ import pytest
 
 from modules.tools.kubectl.discovery import ApiResource
 from modules.tools.kubectl.errors import StatusError
-from modules.tools.kubectl.printer_columns import columns_for
+from modules.tools.kubectl.get import columns_for
 from modules.tools.kubectl.session import Session
 
 PUMP = ApiResource("pumps", "pump", "Pump", "x.example.io", "v1")

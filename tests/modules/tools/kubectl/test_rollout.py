@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from modules.tools.kubectl.errors import KubectlError
-from modules.tools.kubectl.rollout import RolloutRevision, history_table
-from modules.tools.kubectl.rollout_status import rollout_status
+from modules.tools.kubectl.rollout import RolloutRevision, history_table, rollout_status
 from modules.tools.kubectl.set import changes
 
 Json = dict[str, Any]

@@ -10,11 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modules.apimachinery.kinds import JsonObject
-from modules.cloud.apiserver.field_manager.conflicts import ApplyConflictError
 from modules.cloud.apiserver.field_manager.managed_fields import APPLY, UPDATE, Manager, capped, read_entries
 from modules.cloud.apiserver.field_manager.paths import FieldSet, from_fields_v1, path_text, to_fields_v1
 from modules.cloud.apiserver.field_manager.shapes import SchemaShape
-from modules.cloud.apiserver.field_manager.tracking import Tracking
+from modules.cloud.apiserver.field_manager.tracking import ApplyConflictError, Tracking
 from modules.cloud.apiserver.field_manager.values import fields_of
 
 _TEXT: JsonObject = {"type": "string"}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from modules.cloud.authentication.oidc.claims import TokenRefusedError, user_of
+from modules.cloud.authentication.oidc.tokens import TokenRefusedError, user_of
 from modules.cloud.authentication.settings import OidcSettings
 from modules.cloud.authentication.users import User
 from tests.modules.cloud.authentication.oidc.provider import CLIENT, NOW, claims

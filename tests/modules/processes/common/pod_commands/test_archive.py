@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from modules.processes.common.pod_commands.archive import SourceIsLinkError, extract, pack
+from modules.processes.common.pod_commands.cp import SourceIsLinkError, extract, pack
 from modules.processes.common.pod_commands.errors import NodeError
 
 SKIPPED: list[str] = []

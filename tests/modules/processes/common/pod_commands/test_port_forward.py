@@ -13,8 +13,15 @@ import pytest
 from edged.api import Pod, from_value
 from modules.processes.common.pod_commands.client import NodeClient
 from modules.processes.common.pod_commands.errors import NodeError
-from modules.processes.common.pod_commands.forwarder import DirectPorts, PodPorts, SpdyPorts
-from modules.processes.common.pod_commands.port_forward import PortPair, addresses_of, listen, port_pair
+from modules.processes.common.pod_commands.port_forward import (
+    DirectPorts,
+    PodPorts,
+    PortPair,
+    SpdyPorts,
+    addresses_of,
+    listen,
+    port_pair,
+)
 from tests.modules.processes.common.pod_commands.spdy_server import FIN, SpdyPeer, SpdySocket, accept_streams
 from tests.support.ports import free_port
 

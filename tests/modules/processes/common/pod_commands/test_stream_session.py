@@ -12,7 +12,7 @@ from websockets.typing import Subprotocol
 from modules.processes.common.pod_commands.channels import Channel, CommandExit
 from modules.processes.common.pod_commands.client import NodeClient
 from modules.processes.common.pod_commands.errors import NodeError
-from modules.processes.common.pod_commands.stream_session import StreamSession
+from modules.processes.common.pod_commands.remote import StreamSession
 
 SUCCESS = b'\x03{"status":"Success"}'
 Behaviour = Callable[[ServerConnection], None]

@@ -13,7 +13,7 @@ from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.version import VERSION
 from modules.processes.edgecore import cli
 from modules.processes.edgecore.config import EdgeCoreConfig, load, loads, reference
-from modules.processes.edgecore.config.profiles import SAVER
+from modules.processes.edgecore.config_commands import SAVER
 
 ROOT = Path(__file__).parents[5]
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from modules.processes.edgecore.top.columns import PodTable, pod_table
 from modules.processes.edgecore.top.pod_rows import pod_rows
+from modules.processes.edgecore.top.pods_screen import PodTable, pod_table
 from modules.processes.edgecore.top.spans import Tone
 from tests.modules.processes.edgecore.top.made import look, pod, running, waiting
 

@@ -51,7 +51,7 @@ def test_without_textual(tmp_path: Path) -> None:
     assert told == "edgecore: error: top --live needs textual: pip install 'edgecore[tui]'\r\n"
 
 
-@pytest.mark.parametrize("module", ["textual", "rich", "modules.processes.edgecore.top.app"])
+@pytest.mark.parametrize("module", ["textual", "rich", "modules.processes.edgecore.top.run"])
 def test_other_commands_load_nothing_of_it(module: str) -> None:
     code = "import sys, modules.processes.edgecore.process as p, modules.processes.edgecore.cli as c; "
     done = run("-c", f"{code}print({module!r} in sys.modules)")

@@ -14,10 +14,10 @@ from textual.screen import Screen
 from textual.widgets import DataTable, Static
 
 from modules.processes.common.pod_commands.errors import NodeError
-from modules.processes.edgecore.top.app import Looked, TopApp
 from modules.processes.edgecore.top.log_screen import LogScreen
 from modules.processes.edgecore.top.look import Look, Unreachable
 from modules.processes.edgecore.top.pods_screen import PodsScreen
+from modules.processes.edgecore.top.run import Looked, TopApp
 from modules.processes.edgecore.top.text_screen import TextLog, TextScreen
 from modules.processes.edgecore.top.themes import DARK, LIGHT
 from tests.modules.processes.edgecore.top.made import MadeLog, MadeView, look, pod, running, waiting

@@ -14,9 +14,9 @@ import pytest
 from modules.processes.common.pod_commands.channels import Channel, CommandExit
 from modules.processes.common.pod_commands.client import NodeClient
 from modules.processes.common.pod_commands.errors import NodeError
-from modules.processes.common.pod_commands.forwarder import SpdyPorts
+from modules.processes.common.pod_commands.port_forward import SpdyPorts
+from modules.processes.common.pod_commands.remote import StreamSession
 from modules.processes.common.pod_commands.spdy_link import COMMAND, SpdyCommand, SpdyLink
-from modules.processes.common.pod_commands.stream_session import StreamSession
 from modules.runtimes.oci.streaming import StreamingServer
 from tests.modules.runtimes.oci.streaming.backend import LocalBackend
 from tests.modules.runtimes.oci.streaming.front import Front
