@@ -7,8 +7,8 @@ from edged.validation.causes import Causes
 from edged.validation.names import faults_of_dns_1035_label, faults_of_label
 from edged.validation.rules import Fields, Rule, named
 from modules.apimachinery.kinds import JsonObject
-from modules.apimachinery.validation import classes, cluster, data, devices, pods, rbac, services, storage, workloads
-from modules.apimachinery.validation.metadata import namespace_name, subdomain
+from modules.apimachinery.validation import classes, cluster, data, pods, rbac, services, storage, workloads
+from modules.apimachinery.validation.metadata import immutable, namespace_name, subdomain
 
 Update = Callable[[JsonObject, JsonObject, Causes], None]
 """A rule of changes: the object after and before, and the causes to append to."""
@@ -28,6 +28,20 @@ class KindRules(NamedTuple):
     name: Rule = subdomain
 
 
+def _resource_claim_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
+    """Check that a ResourceClaim keeps what it asks for."""
+    immutable(new.get("spec"), live.get("spec"), "spec", found)
+
+
+def _resource_slice_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
+    """Check that a ResourceSlice keeps its driver, its node and its pool."""
+    wanted, before = new.get("spec") or {}, live.get("spec") or {}
+    for field in ("driver", "nodeName"):
+        immutable(wanted.get(field), before.get(field), f"spec.{field}", found)
+    pool, old_pool = wanted.get("pool") or {}, before.get("pool") or {}
+    immutable(pool.get("name"), old_pool.get("name"), "spec.pool.name", found)
+
+
 RULES: Final[dict[str, KindRules]] = {
     "Pod": KindRules(pods.pod, pods.pod_update, pods.pod_creation),
     "ConfigMap": KindRules(data.config_map, data.data_update),
@@ -42,8 +56,8 @@ RULES: Final[dict[str, KindRules]] = {
     "StorageClass": KindRules(storage.storage_class, storage.storage_class_update),
     "CSINode": KindRules(storage.csi_node, storage.csi_node_update),
     "CSIStorageCapacity": KindRules(storage.csi_storage_capacity, storage.csi_storage_capacity_update),
-    "ResourceClaim": KindRules(update=devices.claim_update),
-    "ResourceSlice": KindRules(update=devices.slice_update),
+    "ResourceClaim": KindRules(update=_resource_claim_update),
+    "ResourceSlice": KindRules(update=_resource_slice_update),
     "Service": KindRules(services.service, services.service_update, name=named(faults_of_dns_1035_label)),
     "Endpoints": KindRules(services.endpoints),
     "EndpointSlice": KindRules(services.endpoint_slice, services.slice_update),

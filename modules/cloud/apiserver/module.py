@@ -14,8 +14,17 @@ from modules.apimachinery.kinds import JsonObject, kind_named
 from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb
 from modules.cloud.apiserver import api_calls, full_disk
+from modules.cloud.apiserver.built_in_controllers import (
+    CLUSTER_ROLE,
+    aggregate_roles,
+    keep_root_certificates,
+    make_default_accounts,
+    may_lack_account,
+    may_lack_certificate,
+    orphaned_pods,
+    remove_orphans,
+)
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.cluster_role_aggregation import CLUSTER_ROLE, aggregate_roles
 from modules.cloud.apiserver.completeness import Completeness
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
 from modules.cloud.apiserver.fencing import check_fence
@@ -24,10 +33,7 @@ from modules.cloud.apiserver.kubernetes_service import KubernetesService, keep_k
 from modules.cloud.apiserver.loading import LoadedObjects
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.node_lifecycle import MONITOR_PERIOD
-from modules.cloud.apiserver.pod_gc import orphaned_pods, remove_orphans
-from modules.cloud.apiserver.root_certificates import keep_root_certificates, may_lack_certificate
 from modules.cloud.apiserver.scheduler import makes_room
-from modules.cloud.apiserver.service_accounts import make_default_accounts, may_lack_account
 from modules.cloud.apiserver.system_objects import make_system_objects
 from modules.cloud.apiserver.tokens.claims import BoundObjects, has_lost_object
 from modules.cloud.apiserver.tokens.signing_keys import TokenKeys

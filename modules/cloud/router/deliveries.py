@@ -1,4 +1,4 @@
-"""Messages of nodes on their way to servers: in order for each Rule, a few at a time, repeated only where that is safe."""
+"""Messages of nodes on their way to servers: in order for each Rule, a few at a time, repeated where that is safe."""
 
 from collections import deque
 from collections.abc import Callable

@@ -22,16 +22,15 @@ from modules.processes.cloudcore import (
     revocation_commands,
     run_command,
     token_command,
-    unit_command,
 )
-from modules.processes.cloudcore import commands as own_commands
-from modules.processes.cloudcore.paths import add_socket_options, settle
+from modules.processes.cloudcore.paths import DATABASE, SOCKET, CloudPaths, add_socket_options, paths_of, settle
 from modules.processes.common import completion, pod_commands, version_command
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.output import forget_output
+from modules.processes.common.systemd_unit import Unit, account_of, add_user_option, program, text_of
 from modules.tools.kubectl.cli import VERBS, add_answers, add_help, add_verbs, arranged
 from modules.tools.kubectl.parser import VerbParser
-from modules.tools.printing.terminal import print_error
+from modules.tools.printing.terminal import print_error, print_lines
 
 if TYPE_CHECKING:
     import argparse
@@ -69,6 +68,57 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
+def _add_metrics(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command."""
+    parser = commands.add_parser("metrics", help="print what is counted, as Prometheus reads it")
+    add_socket_options(parser)
+    parser.set_defaults(command=f"{__name__}:metrics")
+
+
+def metrics(chosen: argparse.Namespace) -> int:
+    """Run `cloudcore metrics`: print the metrics."""
+    from modules.processes.cloudcore.control_client import ControlClient  # noqa: PLC0415 - the command line is quick
+
+    print_lines(ControlClient(chosen.socket).metrics().splitlines())
+    return ExitCode.OK
+
+
+def _add_unit(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command."""
+    parser = commands.add_parser("unit", help="print a systemd unit that runs this cloud")
+    add_socket_options(parser)
+    add_user_option(parser)
+    parser.add_argument(
+        "run_options", nargs="*", metavar="-- RUN-OPTION", help="of `cloudcore run`, such as: -- --tls --dns-name cloud"
+    )
+    parser.set_defaults(command=print_unit)
+
+
+def print_unit(chosen: argparse.Namespace) -> int:
+    """Print the unit."""
+    unit = Unit(
+        name="cloudcore",
+        description="cloudcore, a cloud of edge nodes",
+        command=[*program("cloudcore"), "run", *_options(paths_of(chosen)), *chosen.run_options],
+        after="",
+        user=chosen.user,
+        account=account_of(user=chosen.user),
+    )
+    sys.stdout.write(text_of(unit))
+    return ExitCode.OK
+
+
+def _options(paths: CloudPaths) -> list[str]:
+    """Return the options that lead to these paths."""
+    socket, database = paths.root / SOCKET, str(paths.root / DATABASE)
+    return [
+        "--root",
+        str(paths.root),
+        *(["--socket", str(paths.socket)] if paths.socket != socket else []),
+        *(["--database", paths.database] if paths.database != database else []),
+    ]
+
+
 def command_line(words: Collection[str] | None = None) -> tuple[VerbParser, argparse._SubParsersAction[Any]]:
     """Return the parser and its commands; of kubectl's verbs those in `words` have options, all of them for None."""
     parser = VerbParser(
@@ -81,14 +131,14 @@ def command_line(words: Collection[str] | None = None) -> tuple[VerbParser, argp
     pod_commands.add(commands, "cloudcore", connect_to_pods, add_socket_options)
     token_command.add(commands)
     revocation_commands.add(commands)
-    own_commands.add(commands)
+    _add_metrics(commands)
     nodes_command.add(commands)
     changes_command.add(commands)
     devices_command.add(commands)
     page_command.add(commands)
     doctor_command.add(commands)
     backup_commands.add(commands)
-    unit_command.add(commands)
+    _add_unit(commands)
     kubeconfig_command.add(commands)
     completion.add(parser, commands)
     version_command.add(parser, commands)

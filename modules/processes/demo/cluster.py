@@ -35,7 +35,6 @@ from modules.processes.cloudcore.control_client import Apply, ControlClient, Get
 from modules.processes.cloudcore.page_command import ControlLinks
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.version import VERSION
-from modules.processes.demo import orphans
 from modules.processes.demo.events import Deadline, Events, ExampleChanged
 from modules.processes.demo.examples import KINDS
 from modules.processes.edgecore.config import PROCESS_ENDPOINT, EdgeCoreConfig
@@ -45,6 +44,9 @@ from modules.processes.edgecore.container_runtime import purge_container_runtime
 from modules.processes.edgecore.uninstall.files import pod_uids
 from modules.processes.edgecore.uninstall.pods import remove_cgroups
 from modules.runtimes.engine.errors import ContainerRuntimeError
+from modules.runtimes.shim import kernel
+from modules.runtimes.shim.procfs import all_processes, descendants
+from modules.runtimes.shim.protocol import Pid
 from modules.tools.kubectl.rest import RestClient
 
 _START_SECONDS: Final = 60.0
@@ -59,6 +61,9 @@ _DIRECTORIES: Final = ("bin", "dev", "etc", "proc", "root", "sys", "tmp", "var")
 _FILES: Final = {"etc/passwd": b"root:x:0:0:root:/root:/bin/sh\n", "etc/group": b"root:x:0:\n"}
 
 _STOP_SECONDS = 10.0
+
+_TERMINATE_SECONDS = 3.0
+_KILL_SECONDS = 5.0
 
 
 class DemoError(BeehiveError):
@@ -174,6 +179,50 @@ def _described(status: int) -> str:
     return f"exit status {status}" + (f" ({names[status]})" if status in names else "")
 
 
+def adopt_orphans() -> None:
+    """Make this process the parent of its orphaned descendants."""
+    kernel.adopt_orphans()
+
+
+def reap_orphans(except_for: frozenset[int] = frozenset()) -> None:
+    """Reap adopted children that have ended, so that they do not remain as zombies.
+
+    Args:
+        except_for: children with another waiter; if one of them has ended, the rest is left for the next call.
+    """
+    with suppress(ChildProcessError):
+        while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
+            if ended.si_pid in except_for:
+                return
+            os.waitpid(ended.si_pid, 0)
+
+
+def end_descendants(events: Events) -> list[Pid]:
+    """End every descendant: SIGTERM, some seconds to comply, then SIGKILL. Return those that remain.
+
+    A further signal to the demo leads to SIGKILL immediately.
+    """
+    _signal_all(signal.SIGTERM)
+    deadline = Deadline(events, _TERMINATE_SECONDS)
+    while _living() and deadline.is_open():
+        pass
+    deadline = Deadline(events, _KILL_SECONDS)
+    while _living() and deadline.is_open():
+        _signal_all(signal.SIGKILL)
+    return _living()
+
+
+def _living() -> list[Pid]:
+    reap_orphans()
+    return [process.pid for process in descendants(Pid(os.getpid()), all_processes())]
+
+
+def _signal_all(number: signal.Signals) -> None:
+    for pid in _living():
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
 class DemoCluster:
     """A context manager that makes the scratch directory, and at its end stops all processes and removes all files.
 
@@ -199,7 +248,7 @@ class DemoCluster:
         """TCP port of the node's `/pods` and `/healthz`."""
 
     def __enter__(self) -> Self:
-        orphans.adopt()
+        adopt_orphans()
         return self
 
     def __exit__(
@@ -238,7 +287,7 @@ class DemoCluster:
 
     def failure(self) -> str:
         """Return which process has failed; empty if none has. Also reaps ended containers."""
-        orphans.reap(frozenset(child.pid for child in self._children))
+        reap_orphans(frozenset(child.pid for child in self._children))
         return next((failure for child in self._children if (failure := child.failure())), "")
 
     def page_address(self) -> str:
@@ -300,7 +349,7 @@ class DemoCluster:
             child.end(self._events)
         if self._images and self._config is not None:
             self._purge(self._config)
-        left = orphans.end_all(self._events)
+        left = end_descendants(self._events)
         mounts = KernelMounts()
         for point in points_below(mounts, self.directory):
             with suppress(VolumeError):  # volumes in memory, of pods that were not deleted

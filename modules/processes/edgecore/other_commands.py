@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from argparse import BooleanOptionalAction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from modules.processes.common import completion, version_command
+from modules.processes.common.exit_codes import ExitCode
+from modules.processes.common.page_options import add_page, serve_page
+from modules.processes.common.systemd_unit import Unit, account_of, add_user_option, program, text_of
 from modules.processes.edgecore import (
     backup,
     device_commands,
     doctor,
     local,
     mesh_commands,
-    page_command,
     runtime_commands,
     store_commands,
     trace_commands,
     uninstall,
-    unit_command,
 )
-from modules.processes.edgecore.location import add_location
+from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig
+from modules.processes.edgecore.config.dangers import is_unisolated_root
+from modules.processes.edgecore.location import add_location, node_location
 from modules.processes.edgecore.trace_commands import replaying
 from modules.tools.kubectl.cli import add_help
 
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from modules.page.own_devices import OwnDevice
     from modules.tools.kubectl.parser import VerbParser
 
 CONFIG_COMMANDS: Final = "modules.processes.edgecore.config_commands"
@@ -35,6 +41,102 @@ CONFIG_COMMANDS: Final = "modules.processes.edgecore.config_commands"
 
 FAULT_PROFILES: Final = ("none", "link", "process", "disk", "runtime", "cloud", "api", "state", "all")
 """Values of `modules.lab.simulate.draw.FaultProfile`, repeated here to save its import."""
+
+_SERVICE: Final = (
+    "# containers and their shims stay when edgecore stops, and go on when it starts again",
+    "KillMode=process",
+    "# the pods' cgroups below this unit's are edgecore's own",
+    "Delegate=yes",
+)
+_PROTECTED: Final = "OOMScoreAdjust=-999"
+"""The kubelet's: the last process to be killed when memory is short. Containers of the process runtime would inherit
+it.
+"""
+
+
+def _add_unit(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command."""
+    parser = commands.add_parser("unit", help="print a systemd unit that runs this node")
+    add_location(parser)
+    add_user_option(parser)
+    parser.add_argument(
+        "--allow-unisolated-root", action="store_true", help="the unit runs edgecore with this option, see `run --help`"
+    )
+    parser.set_defaults(command=f"{__name__}:print_unit")
+
+
+def print_unit(chosen: argparse.Namespace) -> int:
+    """Print the unit; remarks go to standard error."""
+    try:
+        location = node_location(chosen)
+        config = location.load().config
+    except ConfigError as error:
+        for problem in error.problems:
+            _say(f"error: {problem.render(error.source)}")
+        return ExitCode.CONFIGURATION
+    more = ["--allow-unisolated-root"] if chosen.allow_unisolated_root else []
+    if not more and is_unisolated_root(config, os.geteuid()):
+        _say("warning: root is refused this node (process runtime, cloud without TLS): see `edgecore run --help`")
+    account = account_of(user=chosen.user)
+    unit = Unit(
+        name="edgecore",
+        description=f"edgecore, the edge node {config.node_name}",
+        command=[*program("edgecore"), "run", *location.options, *more],
+        after=_runtime_unit(config),
+        user=chosen.user,
+        account=account,
+        service=_SERVICE if chosen.user or account or config.runs_container_runtime else (*_SERVICE, _PROTECTED),
+    )
+    sys.stdout.write(text_of(unit))
+    return ExitCode.OK
+
+
+def _runtime_unit(config: EdgeCoreConfig) -> str:
+    if config.uses_docker_runtime:
+        return "docker.service"
+    return "" if config.runs_container_runtime else "containerd.service"
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"edgecore: {text}\n")
+
+
+def _add_page(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command."""
+    text = "serve a page that shows this node and says why a pod does not run, for a browser on this machine"
+    parser = add_page(commands, text, f"{__name__}:run")
+    add_location(parser)
+    parser.set_defaults(database=None)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Run `edgecore page` until Ctrl-C or SIGTERM."""
+    from beehive.clock import RealClock  # noqa: PLC0415 - the command line is quick
+    from modules.page.api import About  # noqa: PLC0415
+    from modules.page.node_api import STATE_PATH, NodeApi  # noqa: PLC0415
+    from modules.page.own_devices import OwnDevices  # noqa: PLC0415
+    from modules.page.server import PageServer  # noqa: PLC0415
+    from modules.processes.common.version import VERSION  # noqa: PLC0415
+    from modules.processes.edgecore.local.node import report_errors, rest_client  # noqa: PLC0415
+    from modules.tools.printing.fields import text_at  # noqa: PLC0415
+
+    with report_errors():
+        client = rest_client(chosen)
+        node = text_at(client.get(STATE_PATH), "node")  # without an edgecore there is an error now, and no page
+        clock = RealClock()
+        about = About(str(client.address), VERSION, "edgecore", node)
+        devices = OwnDevices(lambda: _devices(chosen, node, clock.now_ms()), clock.now)
+        status = serve_page(PageServer(NodeApi(client, devices, about, clock), clock, about.program, chosen.port))
+        clock.close()
+    return status
+
+
+def _devices(chosen: argparse.Namespace, node: str, now: int) -> list[OwnDevice]:
+    from modules.processes.edgecore.device_commands.page_devices import own_devices  # noqa: PLC0415 - as in `run`
+    from modules.processes.edgecore.store_commands.database import opened  # noqa: PLC0415
+
+    with opened(chosen) as database:
+        return own_devices(database, node, now)
 
 
 def add(parser: VerbParser, commands: argparse._SubParsersAction[Any], words: Sequence[str] | None) -> None:
@@ -53,12 +155,12 @@ def add(parser: VerbParser, commands: argparse._SubParsersAction[Any], words: Se
     mesh_commands.add(commands)
     replaying.add_replay(commands.add_parser("replay", help="run today's code on what a trace says, and compare"))
     _add_simulate(commands.add_parser("simulate", help="run whole nodes and their cloud in virtual time, with faults"))
-    page_command.add(commands)
+    _add_page(commands)
     doctor.add(commands.add_parser("doctor", help="say what is wrong with this node, and what to do about it"))
     backup.add(commands)
     runtime_commands.add(commands)
     uninstall.add(commands)
-    unit_command.add(commands)
+    _add_unit(commands)
     completion.add(parser, commands)
     version_command.add(parser, commands)
     add_help(parser, commands)

@@ -53,16 +53,14 @@ from modules.processes.common.service_manager import ServiceManager, Watch
 from modules.processes.common.shutdown import Shutdown
 from modules.processes.common.start_collector import collect_as_usual
 from modules.processes.common.version import KUBELET_VERSION
-from modules.processes.edgecore.chain_route import chain_route
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.damaged import DamagedCollector
-from modules.processes.edgecore.device_routes import DeviceRoutes
 from modules.processes.edgecore.edged_server import serve
 from modules.processes.edgecore.liveness import NodeLiveness
 from modules.processes.edgecore.logs import say, set_up
 from modules.processes.edgecore.loopback import LoopbackWatch
-from modules.processes.edgecore.mesh_routes import MeshRoutes
 from modules.processes.edgecore.optional_modules import add_optional_modules
+from modules.processes.edgecore.owner_routes import DeviceRoutes, MeshRoutes, chain_route
 from modules.processes.edgecore.ownership import take_root_directory
 from modules.processes.edgecore.runtime_kinds import other_kinds
 from modules.processes.edgecore.settings import (

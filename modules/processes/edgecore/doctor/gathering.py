@@ -13,12 +13,11 @@ from threading import Thread
 from typing import Any, Final
 
 from beehive import Clock
-from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.dangers import is_unisolated_root
 from modules.processes.edgecore.config.loading import LoadResult
 from modules.processes.edgecore.damaged import damaged_paths
 from modules.processes.edgecore.doctor import databases, machine, mesh, network, node, oci, pod_network
-from modules.processes.edgecore.doctor.facts import Configured, DockerNeeds, Facts
+from modules.processes.edgecore.doctor.facts import Configured, Facts
 from modules.processes.edgecore.runtime_kinds import other_kinds
 from modules.processes.edgecore.settings import edged_settings
 
@@ -48,7 +47,8 @@ def facts(loaded: LoadResult, options: str, clock: Clock) -> Facts:
     if config.uses_oci_runtime:
         parts["oci"] = oci.needs
     if config.uses_docker_runtime:
-        parts["docker"] = lambda: _docker(config, clock)
+        docker_address = config.modules.edged.docker_address
+        parts["docker"] = lambda: node.docker_needs(Path(docker_address.removeprefix("unix://")), clock)
     if config.uses_oci_runtime or config.uses_docker_runtime:
         parts["pod_network"] = lambda: pod_network.needs(config)
     if config.modules.edge_mesh.enable:
@@ -60,12 +60,6 @@ def facts(loaded: LoadResult, options: str, clock: Clock) -> Facts:
     if config.runs_mqtt_broker:
         parts["broker"] = machine.broker
     return Facts(now=clock.now(), configured=_configured(loaded, options), **at_once(parts, SECONDS, clock))
-
-
-def _docker(config: EdgeCoreConfig, clock: Clock) -> DockerNeeds:
-    from modules.processes.edgecore.doctor import docker  # noqa: PLC0415 - other nodes have none
-
-    return docker.needs(Path(config.modules.edged.docker_address.removeprefix("unix://")), clock)
 
 
 def at_once(parts: Parts, seconds: float, clock: Clock) -> dict[str, Any]:

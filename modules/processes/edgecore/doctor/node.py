@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from beehive.clock import Clock
 from beehive.decoding import decode_json
 from edged.cri.client import CriClient
 from edged.cri.endpoint import EndpointError
@@ -15,7 +16,7 @@ from modules.processes.common.pod_commands.client import NodeClient
 from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.doctor import machine
-from modules.processes.edgecore.doctor.facts import Condition, Running, Runtime
+from modules.processes.edgecore.doctor.facts import Condition, DockerNeeds, Running, Runtime
 from modules.processes.edgecore.socket_path import socket_path
 from modules.processes.edgecore.top.state import PATH, AgentState, LinkReport
 
@@ -106,3 +107,23 @@ def cgroup_driver(text: str) -> str:
         return "systemd" if (runtime["options"] or {}).get("SystemdCgroup") else "cgroupfs"
     except (msgspec.DecodeError, UnicodeError, LookupError, TypeError, AttributeError):
         return ""
+
+
+def docker_needs(socket: Path, clock: Clock) -> DockerNeeds:
+    """Return the requirements of the runtime embedded://docker: a Docker Engine that answers.
+
+    Args:
+        socket: of Docker Engine.
+        clock: for its time limits.
+    """
+    from modules.runtimes.docker.answers import Info  # noqa: PLC0415 - other nodes have none
+    from modules.runtimes.docker.client import DockerClient  # noqa: PLC0415
+    from modules.runtimes.engine.errors import RequestRefusedError  # noqa: PLC0415
+
+    client = DockerClient(socket, clock)
+    try:
+        client.negotiate()
+        driver = client.get("/info", Info, "ask Docker what it is").cgroup_driver
+    except RequestRefusedError as error:
+        return DockerNeeds(problem=error.reason)
+    return DockerNeeds(api=".".join(map(str, client.version)), cgroup_driver=driver)

@@ -8,20 +8,20 @@ anything else is loaded.
 
 from __future__ import annotations
 
+import argparse
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from modules.processes.common import pod_commands
-from modules.processes.edgecore.local import arguments
+from modules.processes.common.pod_commands.arguments import add_selector
 from modules.tools.kubectl.cli import VERBS, add_answers, add_verbs
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from modules.processes.common.pod_commands.client import NodeClient
     from modules.tools.kubectl.parser import VerbParser
     from modules.tools.kubectl.rest import RestClient
-
 
 _IN_THE_CLOUD: Final = "objects are made in the cloud, which sends this node its part of them: "
 _ASK_THE_CLOUD: Final = "it is the cloud's: `cloudcore delete pod POD`, or `edgecore delete pod POD`, which asks it"
@@ -61,14 +61,63 @@ ANSWERS: Final[dict[str, str]] = {
     "upgrade": "`pip install --upgrade`, then a restart; containers run on meanwhile",
 }
 """For commands of kubectl, podman, k3s, keadm and iotedge that are not here."""
-
-
 _HERE: Final = __name__
 
 _VERBS: Final = (
     "get", "describe", "events", "why", "wait", "api-resources", "api-versions", "delete", "label", "annotate", "patch",
 )  # fmt: skip
 """The verbs of kubectl that make sense on a node; the cloud carries out the last four."""
+
+_LIVE: Final = "modules.processes.edgecore.top.command:live"
+"""The function of `top --live`."""
+_SHORTEST: Final = 0.2
+
+
+def _add_pods(parser: VerbParser) -> None:
+    parser.add_argument("words", nargs="*", metavar="POD", help="only these")
+    parser.add_argument("-n", "--namespace", default="", metavar="NAMESPACE", help="only of this one (default: all)")
+    parser.flag("-A", "--all-namespaces", text="all namespaces, which is the default")
+    add_selector(parser)
+    parser.add_argument(
+        "-o", "--output", choices=("table", "wide", "json", "yaml", "name"), default="table", help="default: table"
+    )
+    parser.flag("--no-headers", text="without the line of titles")
+
+
+def _add_top(parser: VerbParser) -> None:
+    parser.add_argument("words", nargs="*", metavar="pods|nodes [NAME]", help="what to measure")
+    parser.add_argument("-n", "--namespace", default="", metavar="NAMESPACE", help="namespace (default: default)")
+    parser.flag("-A", "--all-namespaces", text="all namespaces")
+    add_selector(parser)
+    parser.flag("--containers", text="of each container")
+    parser.add_argument("--sort-by", choices=("cpu", "memory"), default="", help="the greatest first")
+    parser.flag("--sum", text="with a line of sums")
+    parser.flag("--no-headers", text="without the line of titles")
+    parser.add_argument(
+        "--live",
+        dest="command",
+        action="store_const",
+        const=_LIVE,
+        default=argparse.SUPPRESS,
+        help="the whole node on the screen, with keys to look closer",
+    )
+    parser.add_argument(
+        "--interval", type=_seconds, default=2.0, metavar="SECONDS", help="of --live, between two looks (default 2)"
+    )
+
+
+def _seconds(text: str) -> float:
+    if re.fullmatch(r"[0-9]{1,5}(\.[0-9]{1,3})?", text) is None or float(text) < _SHORTEST:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds from {_SHORTEST} on")
+    return float(text)
+
+
+COMMANDS: Final[dict[str, tuple[str, str, Callable[[VerbParser], None]]]] = {
+    "pods": ("list the pods of the node on this machine", "pods:pods", _add_pods),
+    "metrics": ("print what is counted, as Prometheus reads it", "metrics:metrics", lambda _: None),
+    "top": ("show the CPU and memory that the node and its pods use", "top:top", _add_top),
+}
+"""For each command: what it does, its function in this package, and what adds its arguments."""
 
 
 def add(commands: argparse._SubParsersAction[Any], words: Collection[str] | None = None) -> None:
@@ -78,7 +127,7 @@ def add(commands: argparse._SubParsersAction[Any], words: Collection[str] | None
         commands: of a VerbParser.
         words: the command line; arguments of kubectl's verbs that are not in it are not loaded. None loads all.
     """
-    for parser in pod_commands.add_parsers(commands, _HERE, arguments.COMMANDS):
+    for parser in pod_commands.add_parsers(commands, _HERE, COMMANDS):
         _add_location(parser)
     pod_commands.add(commands, "edgecore", _node, _add_location)
     verbs = {name: VERBS[name] for name in _VERBS}

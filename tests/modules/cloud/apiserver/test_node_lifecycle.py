@@ -7,8 +7,8 @@ import pytest
 from beehive.simulation import Simulation
 from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named
 from modules.apimachinery.limits import OBJECT_BYTES
+from modules.cloud.apiserver.built_in_controllers import orphaned_pods, remove_orphans
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.pod_gc import orphaned_pods, remove_orphans
 from tests.modules.cloud.objects import pod
 
 REPORTED = ("MemoryPressure", "DiskPressure", "PIDPressure", "Ready")

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from modules.apimachinery.errors import ApiStatusError
-from modules.cloud.cloudstream import gathering
-from modules.cloud.cloudstream.gathering import ANSWER_BYTES, NODE_SECONDS
-from modules.cloud.cloudstream.opening import NodeStreams
+from modules.cloud.cloudstream import opening
+from modules.cloud.cloudstream.opening import ANSWER_BYTES, NODE_SECONDS, NodeStreams
 from modules.cloud.cloudstream.tunnels import Tunnels
 from modules.streams.frames import MAX_DATA, FrameType
 from tests.end_to_end.processes import wait_until
@@ -58,7 +57,7 @@ def opened(edge: Edge) -> int:
 
 def test_answers_are_gathered_as_they_come(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """In parts, of several nodes, of which one has no tunnel; not more than two are asked at once."""
-    monkeypatch.setattr(gathering, "AT_ONCE", 2)
+    monkeypatch.setattr(opening, "AT_ONCE", 2)
     with site.edge("n1") as one, site.edge("n2") as two, site.edge("n3") as three:
         question = Question(site, "n1", "away", "n2", "n3")
         first, second = opened(one), opened(two)

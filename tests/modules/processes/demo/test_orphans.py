@@ -6,15 +6,15 @@ import sys
 _PROGRAM = """
 import subprocess, sys
 from beehive.clock import RealClock
-from modules.processes.demo import orphans
+from modules.processes.demo import cluster
 from modules.processes.demo.events import Events
 
-orphans.adopt()
+cluster.adopt_orphans()
 script = sys.argv[1]
 # setsid and a parent that ends at once: what every daemon does to get away
 daemon = f"setsid sh -c '{script}' >/dev/null & echo $!"
 starter = subprocess.run(["sh", "-c", daemon], stdout=subprocess.PIPE, text=True)
-print(starter.stdout.strip(), orphans.end_all(Events(RealClock())), sep=";")
+print(starter.stdout.strip(), cluster.end_descendants(Events(RealClock())), sep=";")
 """
 
 

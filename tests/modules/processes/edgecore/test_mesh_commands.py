@@ -28,7 +28,7 @@ from modules.edge.edgemesh.module import EdgeMesh, MeshSettings
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.cli import main
 from modules.processes.edgecore.config import EdgeCoreConfig
-from modules.processes.edgecore.mesh_routes import MeshRoutes
+from modules.processes.edgecore.owner_routes import MeshRoutes
 from tests.end_to_end.processes import wait_until
 from tests.modules.edge.edgemesh.objects import NODE, endpoint, service, slice_of
 

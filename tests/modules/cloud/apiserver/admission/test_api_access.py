@@ -10,9 +10,12 @@ from beehive.clock import RealClock
 from modules.apimachinery.conversion import copied
 from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.apiserver.admission.chain import PLUGINS_WITH_TOKENS
+from modules.cloud.apiserver.built_in_controllers import (
+    keep_root_certificates,
+    make_default_accounts,
+    may_lack_certificate,
+)
 from modules.cloud.apiserver.cluster import ApplyOutcome, Cluster
-from modules.cloud.apiserver.root_certificates import keep_root_certificates, may_lack_certificate
-from modules.cloud.apiserver.service_accounts import make_default_accounts
 from modules.cloud.apiserver.system_objects import make_system_objects
 from modules.cloud.storage.object_storage import ObjectEvent
 from tests.modules.cloud.objects import namespace, pod

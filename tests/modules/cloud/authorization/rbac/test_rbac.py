@@ -9,8 +9,8 @@ import pytest
 from beehive.clock import RealClock
 from modules.apimachinery.api_errors import ApiError, ForbiddenError
 from modules.apimachinery.kinds import key_of, kind_named
+from modules.cloud.apiserver.built_in_controllers import aggregate_roles
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.cluster_role_aggregation import aggregate_roles
 from modules.cloud.apiserver.system_objects import make_system_objects
 from modules.cloud.authentication.users import ADMINISTRATORS, ANONYMOUS, User
 from modules.cloud.authorization.rbac.escalation import admission

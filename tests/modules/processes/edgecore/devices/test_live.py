@@ -20,7 +20,7 @@ from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.pod_commands.client import NodeClient
 from modules.processes.edgecore.cli import main
 from modules.processes.edgecore.device_commands.live import line_of
-from modules.processes.edgecore.device_routes import DeviceRoutes
+from modules.processes.edgecore.owner_routes import DeviceRoutes
 
 DEVICE = {"metadata": {"name": "thermo", "namespace": "default"}, "spec": {
     "deviceModelRef": {"name": "model"}, "properties": [{"name": "threshold", "desired": {"value": "30"}}],

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from beehive import RealClock
 from metamanager.sqlite_open import open_file
 from modules.processes.edgecore.config import EdgeCoreConfig
-from modules.processes.edgecore.doctor import databases, docker, machine, network, node, oci
+from modules.processes.edgecore.doctor import databases, machine, network, node, oci
 from modules.processes.edgecore.doctor.gathering import at_once
 from modules.processes.edgecore.join import CloudAddress, joined
 from modules.processes.edgecore.ownership import take_root_directory
@@ -266,7 +266,7 @@ def test_an_unforeseen_error_of_a_part_is_raised() -> None:
 
 def test_a_docker_that_is_not_there(tmp_path: Path) -> None:
     """The path of its socket is told."""
-    found = docker.needs(tmp_path / "d.sock", clock)
+    found = node.docker_needs(tmp_path / "d.sock", clock)
     assert f"{tmp_path}/d.sock: No such file" in found.problem
 
 

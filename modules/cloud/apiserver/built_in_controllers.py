@@ -1,0 +1,122 @@
+"""Controllers of kube-controller-manager that a cloud without a cluster needs: the pod garbage collector,
+`root-ca-cert-publisher`, the default service accounts and `clusterrole-aggregation`.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from modules.apimachinery.graceful_deletion import finalizers_of
+from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_for, kind_named
+from modules.apimachinery.workload_selectors import matcher_of
+from modules.cloud.apiserver.admission.api_access import ROOT_CERTIFICATE
+from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.storage.object_storage import EventType, ObjectEvent, Storage
+
+_NODE: Final = kind_named("Node")
+
+_NAMESPACE, _CONFIG_MAP = kind_named("Namespace"), kind_named("ConfigMap")
+_DESCRIPTION: Final = (
+    "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the "
+    "internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes "
+    "clusters."
+)
+
+CLUSTER_ROLE: Final = "ClusterRole"
+_ROUNDS: Final = 4
+"""Aggregated roles may select aggregated ones, as `edit` selects the roles of `view`."""
+
+_ACCOUNT = kind_named("ServiceAccount")
+_DEFAULT: Final = "default"
+
+
+def orphaned_pods(storage: Storage) -> Sequence[ObjectKey]:
+    """Return the pods that are being deleted from nodes that do not exist: no node will ever report their end."""
+    nodes = {node["metadata"]["name"] for node in storage.list(_NODE)}
+    return [
+        key
+        for node in storage.nodes_of_pods() - nodes - {""}
+        for key in storage.pods_of(node)
+        if is_being_deleted(storage.get(key)) and not finalizers_of(storage.get(key))
+    ]
+
+
+def remove_orphans(cluster: Cluster) -> None:
+    """Remove the orphaned pods."""
+    for key in orphaned_pods(cluster.storage):
+        cluster.delete(key, grace=0)
+
+
+def may_lack_certificate(event: ObjectEvent) -> bool:
+    """Return whether a namespace may lack the ConfigMap after a change, or have another one."""
+    if event.key.kind == _NAMESPACE.name:
+        return event.type is EventType.ADDED
+    return (event.key.kind, event.key.name) == (_CONFIG_MAP.name, ROOT_CERTIFICATE)
+
+
+def keep_root_certificates(cluster: Cluster, authority: str, *, repairs: bool) -> None:
+    """Make the ConfigMap in each namespace that lacks it.
+
+    Args:
+        cluster: the objects.
+        authority: the certificate authority, PEM.
+        repairs: whether one with another content is changed: another controller may keep them, with another authority.
+    """
+    for namespace in cluster.storage.list(_NAMESPACE):
+        name = namespace["metadata"]["name"]
+        found = cluster.storage.find(key_for(_CONFIG_MAP, name, ROOT_CERTIFICATE))
+        data = {"ca.crt": authority}
+        if is_being_deleted(namespace):
+            continue
+        if found is None:
+            cluster.create(_config_map(name, data))
+        elif repairs and found.get("data") != data:
+            cluster.replace({**found, "data": data})
+
+
+def _config_map(namespace: str, data: dict[str, str]) -> JsonObject:
+    annotations = {"kubernetes.io/description": _DESCRIPTION}
+    metadata = {"name": ROOT_CERTIFICATE, "namespace": namespace, "annotations": annotations}
+    return {"kind": _CONFIG_MAP.name, "apiVersion": _CONFIG_MAP.api_version, "metadata": metadata, "data": data}
+
+
+def aggregate_roles(cluster: Cluster) -> None:
+    """Give each ClusterRole with an `aggregationRule` the rules of the ones that it selects, in the order of names."""
+    for _ in range(_ROUNDS):
+        roles = cluster.storage.list(kind_named(CLUSTER_ROLE))
+        changed = [new for role in roles if (new := _aggregated(role, roles)) is not role]
+        for new in changed:
+            cluster.replace(new)
+        if not changed:
+            return
+
+
+def _aggregated(role: JsonObject, roles: list[JsonObject]) -> JsonObject:
+    selectors = [matcher_of(each) for each in (role.get("aggregationRule") or {}).get("clusterRoleSelectors") or ()]
+    if not selectors:
+        return role
+    found = dict[bytes, JsonObject]()
+    for other in roles:
+        labels = other["metadata"].get("labels") or {}
+        if other is not role and any(matches(labels) for matches in selectors):
+            found |= {msgspec.json.encode(rule, order="sorted"): rule for rule in other.get("rules") or ()}
+    rules = [*found.values()]
+    return role if rules == (role.get("rules") or []) else {**role, "rules": rules}
+
+
+def may_lack_account(event: ObjectEvent) -> bool:
+    """Return whether a namespace may lack its account after a change: it is new, or the account is gone."""
+    if event.key.kind == _NAMESPACE.name:
+        return event.type is EventType.ADDED
+    is_account = (event.key.kind, event.key.name) == (_ACCOUNT.name, _DEFAULT)
+    return is_account and event.type is EventType.DELETED
+
+
+def make_default_accounts(cluster: Cluster) -> None:
+    """Make the account `default` in each namespace that lacks it. One that is not an object of its own has none."""
+    for namespace in cluster.storage.list(_NAMESPACE):
+        name = namespace["metadata"]["name"]
+        if not is_being_deleted(namespace) and cluster.storage.find(key_for(_ACCOUNT, name, _DEFAULT)) is None:
+            metadata = {"name": _DEFAULT, "namespace": name}
+            cluster.create({"kind": _ACCOUNT.name, "apiVersion": _ACCOUNT.api_version, "metadata": metadata})
