@@ -7,8 +7,6 @@ Around the change to or from summer time, a schedule with fixed hours and minute
 occurs twice is taken once, one that does not occur is taken at the change. Other schedules follow real time.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo

@@ -2,8 +2,6 @@
 (Kubernetes' EvictionREST, `pkg/registry/core/pod/storage/eviction.go`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Final
 

@@ -2,8 +2,6 @@
 EndpointSlice (kube-apiserver 1.32, `pkg/controlplane/controller/kubernetesservice` and `pkg/controlplane/reconcilers`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from ipaddress import ip_address
 from typing import Final, NamedTuple

@@ -5,8 +5,6 @@ repair loops: the stored Services have the addresses that are taken. A transacti
 other cloudcores, so no address is given twice, and the address of a deleted Service is free immediately.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network

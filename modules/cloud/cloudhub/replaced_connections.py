@@ -1,7 +1,5 @@
 """Finds node names that two machines use: each machine ends the other's connection."""
 
-from __future__ import annotations
-
 from typing import Final
 
 PERIOD: Final = 60.0

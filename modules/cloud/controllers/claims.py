@@ -5,8 +5,6 @@ no longer matches is released. A controller that is being deleted adopts nothing
 nodes make them, with labels of their choice.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from modules.apimachinery.kinds import JsonObject, is_being_deleted, uid_of, version_of

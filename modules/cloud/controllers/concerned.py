@@ -1,7 +1,5 @@
 """Which objects a change concerns: the keys that controllers look at after it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Conditions in the status of a workload."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from modules.apimachinery.kinds import JsonObject

@@ -1,7 +1,5 @@
 """The controller of CronJobs: makes Jobs at their times (KCM 1.32, `pkg/controller/cronjob`)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import islice
 from typing import Final

@@ -1,7 +1,5 @@
 """The pods of a DaemonSet: where they belong, and how they are made (KCM 1.32, `pkg/controller/daemon/util`)."""
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 from edged.admission.tolerations import tolerates

@@ -5,8 +5,6 @@ ever. Here an old pod on a node that does not answer is left alone and counts ne
 is back. A node that went silent after it got the new pod does count: a bad version must not spread.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 

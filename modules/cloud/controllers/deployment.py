@@ -1,7 +1,5 @@
 """The controller of Deployments: rolls templates out over ReplicaSets (KCM 1.32, `pkg/controller/deployment`)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Final
 

@@ -3,8 +3,6 @@
 After Kubernetes 1.32, `pkg/controller/deployment/util`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Final

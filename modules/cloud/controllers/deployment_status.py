@@ -1,7 +1,5 @@
 """The status of a Deployment, with its conditions (KCM 1.32, `pkg/controller/deployment/progress.go`, `sync.go`)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 

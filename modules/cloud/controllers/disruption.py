@@ -1,7 +1,5 @@
 """The controller of PodDisruptionBudgets: how many pods may go (KCM 1.32, `pkg/controller/disruption`)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

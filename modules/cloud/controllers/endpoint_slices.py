@@ -2,8 +2,6 @@
 (kube-controller-manager 1.32, `staging/src/k8s.io/endpointslice`, `reconcileByPortMapping`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 

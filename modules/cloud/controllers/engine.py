@@ -1,7 +1,5 @@
 """The engine that runs controllers: it looks at the objects that changes concern, and carries out the plans."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping
 from http import HTTPStatus

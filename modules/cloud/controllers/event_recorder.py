@@ -1,7 +1,5 @@
 """The Events of controllers; one that says the same again is counted, as by client-go's recorder."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Final
 

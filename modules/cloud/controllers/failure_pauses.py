@@ -1,7 +1,5 @@
 """Pauses after failed pods, twice as long each time: state of the controllers that no object has."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import msgspec

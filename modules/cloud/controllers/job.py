@@ -7,8 +7,6 @@ At an edge, the pods of a node that does not answer stay active: they may be wor
 deletion of the Node ends that.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The pods of a Job: how they are made, counted and indexed (KCM 1.32, `pkg/controller/job`)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final

@@ -2,8 +2,6 @@
 `success_policy.go`, `backoff_utils.go`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 

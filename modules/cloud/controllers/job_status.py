@@ -1,7 +1,5 @@
 """The state of a Job, as its status says it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Final
 

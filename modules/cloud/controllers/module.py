@@ -1,7 +1,5 @@
 """The module controllers."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime

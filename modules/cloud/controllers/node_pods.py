@@ -10,8 +10,6 @@ there. The node restores the condition with its first status. Only a Node's anno
 only if another node of its group answers: otherwise it is the link that is broken.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from modules.apimachinery.cron_schedule import seconds_of

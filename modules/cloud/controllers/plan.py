@@ -1,7 +1,5 @@
 """What a controller decides: writes, Events, and when to look again."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import msgspec

@@ -1,7 +1,5 @@
 """Pods in the eyes of controllers: whether they count, and how they are made from a template."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from typing import Final

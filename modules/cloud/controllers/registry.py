@@ -1,7 +1,5 @@
 """The controllers that cloudcore runs, by the kind whose objects they look at."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final

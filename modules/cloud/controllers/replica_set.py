@@ -1,7 +1,5 @@
 """The controller of ReplicaSets: as many pods as are wanted (KCM 1.32, `pkg/controller/replicaset`)."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

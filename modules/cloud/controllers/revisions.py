@@ -3,8 +3,6 @@
 After Kubernetes' `pkg/controller/history`. The data of a revision is the patch that brings its template back.
 """
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 import msgspec

@@ -2,8 +2,6 @@
 (KCM 1.32, `pkg/controller/endpointslice`, `endpoint` and `endpointslicemirroring`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from ipaddress import ip_address
 from typing import Final

@@ -1,7 +1,5 @@
 """The pods behind a Service: their addresses, ports and conditions, in the forms of EndpointSlices and Endpoints."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 

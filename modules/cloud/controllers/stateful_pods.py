@@ -1,7 +1,5 @@
 """The pods of a StatefulSet: names, ordinals and claims (KCM 1.32, `stateful_set_utils.go`)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

@@ -5,8 +5,6 @@ or its Node or the pod itself is deleted for good. Unlike in kube-controller-man
 was never ready is replaced when a good template follows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted

@@ -1,7 +1,5 @@
 """The objects that controllers read, with their indexes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Set
 from typing import Final, TypeVar
 

@@ -1,7 +1,5 @@
 """Measures the work of the controllers, for metrics."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping
 

@@ -1,7 +1,5 @@
 """The keys of objects that controllers have to look at."""
 
-from __future__ import annotations
-
 import heapq
 from collections import Counter
 from typing import Final

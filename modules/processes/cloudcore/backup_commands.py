@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from modules.processes.cloudcore.paths import CloudPaths, add_socket_options, paths_of
 from modules.processes.common.backup.arguments import add_backup_arguments
-
-if TYPE_CHECKING:
-    import argparse
 
 _DATABASE: Final = "database/cloudcore.db"
 _TLS: Final = {

@@ -1,20 +1,14 @@
 """The decisions of `cloudcore doctor` about a cluster: from the gathered facts to results."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final
+from collections.abc import Container, Iterator, Mapping, Sequence
+from typing import Final
 
 import msgspec
 
 from modules.cloud.edgecontroller.state import node_states
-from modules.processes.cloudcore.cluster_rights import OPTIONAL
+from modules.processes.cloudcore.cluster_rights import OPTIONAL, Right
 from modules.processes.common.doctor.check_result import CheckResult, failed, ok, unknown, warning
 from modules.tools.printing.ages import human_duration
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Mapping, Sequence
-
-    from modules.processes.cloudcore.cluster_rights import Right
 
 _OLDEST: Final = (1, 22)
 """KubeEdge of 2026 supports 1.30 and later; the kinds and verbs that cloudcore uses are from 1.22."""

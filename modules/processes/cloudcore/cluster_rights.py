@@ -1,16 +1,12 @@
 """The rights that cloudcore needs in a cluster: the rights of the roles in `deploy/cloudcore.yaml`."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
 
 from modules.cloud.authorization.node_authorizer import LEASES as NODE_LEASES
 from modules.cloud.coordination import leases
 from modules.cloud.edgecontroller.state import node_states
 from modules.cloud.identities import records
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 _Rules = tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...]
 

@@ -4,8 +4,6 @@ They come from its command line and not from KubeEdge's file, so this is a plain
 those of `cloudcore.config.kubeedge.io/v1alpha1`, where it has the setting.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Final, Literal
 

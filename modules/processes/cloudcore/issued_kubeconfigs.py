@@ -2,8 +2,6 @@
 number. The key is not there.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

@@ -1,14 +1,10 @@
 """The options of `cloudcore run` for the tokens of an identity provider, with kube-apiserver's names."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final
+import argparse
+from typing import Final
 
 from beehive.decoding import convert
 from modules.cloud.authentication.settings import OidcSettings
-
-if TYPE_CHECKING:
-    import argparse
 
 _OPTIONS: Final = (
     ("issuer-url", "URL", "of the provider, https: users with its tokens (OpenID Connect)"),

@@ -7,16 +7,12 @@ others along: a cloudcore whose socket is `DIR/NAME.sock` keeps `DIR/NAME.db` an
 does not matter.
 """
 
-from __future__ import annotations
-
+import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from beehive.errors import BeehiveError
 from modules.processes.common.state_directory import state_directory
-
-if TYPE_CHECKING:
-    import argparse
 
 SOCKET: Final = "cloudcore.sock"
 DATABASE: Final = "cloudcore.db"

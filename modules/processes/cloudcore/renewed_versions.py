@@ -4,18 +4,14 @@ Nodes compare versions, and ignore an object that is older than theirs. After a 
 would give versions again that it has given before: nodes would keep their objects, and ignore changes for a while.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import msgspec
 
 from modules.processes.common.backup.errors import BackupError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MOST_LOST: Final = 1_000_000
 """More changes than a cloud makes between a backup and the loss of its database."""

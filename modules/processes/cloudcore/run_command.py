@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -14,9 +15,6 @@ from modules.processes.cloudcore.config import CloudCoreConfig, TlsConfig
 from modules.processes.cloudcore.paths import add_socket_options, remark_on_former_files
 from modules.processes.common.exit_codes import ExitCode
 from modules.tools.printing.terminal import print_error
-
-if TYPE_CHECKING:
-    import argparse
 
 _DEFAULTS = CloudCoreConfig()
 _TLS = TlsConfig()

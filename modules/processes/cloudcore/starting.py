@@ -1,18 +1,13 @@
 """The checks of a cloudcore before it starts anything: its directory, no other cloudcore there, and the manifests."""
 
-from __future__ import annotations
-
+import argparse
 import socket
 import struct
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from beehive.errors import BeehiveError
 from beehive.files.advice import advice
 from beehive.http.listening import short_name
-
-if TYPE_CHECKING:
-    import argparse
 
 _CREDENTIALS = struct.Struct("3i")
 """Process, user and group in SO_PEERCRED."""

@@ -1,15 +1,11 @@
 """The options of `cloudcore run` for stream tunnels."""
 
-from __future__ import annotations
-
+import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from beehive.whole_numbers import whole_number
 from modules.processes.cloudcore.config import CLIENT_NAMES
-
-if TYPE_CHECKING:
-    import argparse
 
 TUNNEL_PORT: Final = 10004
 STREAM_PORT: Final = 10003

@@ -1,24 +1,18 @@
 """Values that a shell can complete from a running edgecore or cloudcore."""
 
-from __future__ import annotations
-
+import argparse
 import socket
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import quote
 
 import msgspec
 
 from beehive.decoding import decode_json
-from modules.processes.common.completion import SECONDS
-
-if TYPE_CHECKING:
-    import argparse
-
-    from modules.processes.common.completion import Completer
+from modules.processes.common.completion import SECONDS, Completer
 
 KINDS: Final = {
     "pods": ("pod", "po"),

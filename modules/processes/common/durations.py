@@ -5,8 +5,6 @@ counts. Sizes are whole quantities of Kubernetes: `16Mi`, `64k`, `1048576`; they
 written in the one form of Go, so that a file of ours and one of KubeEdge can be compared line by line.
 """
 
-from __future__ import annotations
-
 import re
 from decimal import Decimal
 from typing import Final

@@ -1,19 +1,14 @@
 """Errors of a command as a line on standard error and an exit status."""
 
-from __future__ import annotations
-
+import argparse
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING
 
 from beehive.errors import BeehiveError
 from beehive.files.advice import advice
 from edged.errors import EdgedError
 from modules.processes.common.exit_codes import ExitCode
 from modules.tools.printing.terminal import print_error
-
-if TYPE_CHECKING:
-    import argparse
 
 _Command = Callable[["argparse.Namespace"], None]
 

@@ -3,8 +3,6 @@
 systemd names the socket in `$NOTIFY_SOCKET` and the watchdog's time in `$WATCHDOG_USEC`. Without them nothing is sent.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import socket

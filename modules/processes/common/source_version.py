@@ -3,8 +3,6 @@
 Only `edgecore version`, in a clone, and `setup.py` ask git; the agent never does.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The directory where a program keeps its state unless another one is given."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

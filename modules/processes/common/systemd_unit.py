@@ -1,7 +1,6 @@
 """The text of a systemd unit, from program, user and options. Both programs use it; it imports little."""
 
-from __future__ import annotations
-
+import argparse
 import os
 import pwd
 import re
@@ -9,10 +8,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
-
-if TYPE_CHECKING:
-    import argparse
+from typing import Final, NamedTuple
 
 WATCHDOG_SECONDS: Final = 120
 """Seconds without a sign of life after which systemd kills and restarts the process."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.version import (
@@ -14,9 +15,6 @@ from modules.processes.common.version import (
     KUBEEDGE_COMMIT,
     VERSION,
 )
-
-if TYPE_CHECKING:
-    import argparse
 
 _COMMAND: Final = f"{__name__}:print_versions"
 

@@ -13,10 +13,11 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
+from typing import Any, Final, NamedTuple, Protocol, cast
 
 from modules.processes.common import completion
 from modules.processes.common.durations import parse_size
@@ -24,13 +25,8 @@ from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.output import forget_output
 from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig, Problem, verify
 from modules.processes.edgecore.config.dangers import is_unisolated_root
-from modules.processes.edgecore.location import add_location, node_location
+from modules.processes.edgecore.location import NodeLocation, add_location, node_location
 from modules.tools.kubectl.parser import VerbParser
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from modules.processes.edgecore.location import NodeLocation
 
 PROCESS: Final = "modules.processes.edgecore.process:run"
 """The function that runs the node; a `RunProcess`."""

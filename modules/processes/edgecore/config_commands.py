@@ -3,10 +3,9 @@
 A profile is no setting: the file that `edgecore config default --profile saver` prints has all its values.
 """
 
-from __future__ import annotations
-
+import argparse
 import sys
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -16,9 +15,6 @@ from modules.processes.edgecore.config.loading import LoadResult
 from modules.processes.edgecore.config.model import EdgeCoreConfig
 from modules.processes.edgecore.config.writing import MINIMAL_KEYS, render
 from modules.processes.edgecore.location import located
-
-if TYPE_CHECKING:
-    import argparse
 
 
 class Profile(NamedTuple):

@@ -10,17 +10,13 @@
 `edgecore join` writes the file that `edgecore run` reads with the same options.
 """
 
-from __future__ import annotations
-
+import argparse
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from modules.processes.common.state_directory import state_directory
 from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig, LoadResult, Problem, load
-
-if TYPE_CHECKING:
-    import argparse
 
 KUBEEDGE_FILE: Final = Path("/etc/kubeedge/config/edgecore.yaml")
 """KubeEdge's path of the configuration file."""

@@ -1,18 +1,13 @@
 """Errors of edgecore's commands as a line on standard error and an exit status."""
 
-from __future__ import annotations
-
+import argparse
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING
 
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.reporting import reporting
 from modules.processes.edgecore.config import ConfigError
 from modules.tools.printing.terminal import print_error
-
-if TYPE_CHECKING:
-    import argparse
 
 
 def reporting_errors(function: Callable[[argparse.Namespace], None]) -> Callable[[argparse.Namespace], int]:

@@ -1,7 +1,5 @@
 """Kinds of Kubernetes that cloudcore without a cluster does not serve, each with what to do instead."""
 
-from __future__ import annotations
-
 from typing import Final
 
 _NO_INGRESS: Final = "nothing serves it here; a Service's nodePort, or a hostPort or hostNetwork of a pod opens a port"

@@ -1,23 +1,17 @@
 """The resources that a server has, by every name that a person may type."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from difflib import get_close_matches
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from beehive.decoding import convert
 from modules.tools.kubectl.absent_kinds import advice_on
 from modules.tools.kubectl.errors import KubectlError
-from modules.tools.kubectl.rest import path_of
+from modules.tools.kubectl.rest import RestClient, path_of
 from modules.tools.printing.fields import objects_at, text_at
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from modules.tools.kubectl.rest import RestClient
 
 
 class ApiResource(msgspec.Struct, frozen=True):

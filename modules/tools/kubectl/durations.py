@@ -1,7 +1,5 @@
 """Lengths of time as kubectl's options take them."""
 
-from __future__ import annotations
-
 import re
 import time
 from typing import Final

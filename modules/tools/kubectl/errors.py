@@ -1,7 +1,5 @@
 """Errors of kubectl's verbs; each is one line for the person who typed the command."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from beehive.errors import BeehiveError

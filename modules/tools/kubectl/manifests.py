@@ -1,17 +1,13 @@
 """Reads the manifests that `-f` names: files, directories, and standard input."""
 
-from __future__ import annotations
-
 import re
 import sys
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from modules.tools.kubectl.errors import KubectlError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 _MOST_BYTES: Final = 16 * 1024 * 1024
 _MOST_DOCUMENTS: Final = 1000

@@ -4,16 +4,12 @@ Options may stand among the names (`get pods -n x web`), flags may have a value 
 shortened.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, Final, NoReturn
 
 from modules.tools.kubectl.statuses import USAGE
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
 
 _TRUE: Final = ("true", "1", "t")
 _FALSE: Final = ("false", "0", "f")

@@ -1,11 +1,7 @@
 """The error for a command that does not exist, with advice."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
+from collections.abc import Collection
+from typing import Final
 
 _OTHER_WORDS: Final = {
     "delete": ("remove", "delete"),

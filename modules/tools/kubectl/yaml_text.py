@@ -1,7 +1,5 @@
 """Writes objects as YAML in kubectl's form: texts of several lines as they are (`|`), numbers and the like in `"`."""
 
-from __future__ import annotations
-
 import re
 from typing import Any, Final
 

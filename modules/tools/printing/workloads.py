@@ -1,7 +1,5 @@
 """The cells of workloads in kubectl's tables: Deployments, DaemonSets, Jobs and their likes."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from modules.tools.printing.ages import ago, human_duration, seconds_of

@@ -1,7 +1,5 @@
 """Affinity and anti-affinity between pods (kube-scheduler 1.32, `plugins/interpodaffinity`)."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple

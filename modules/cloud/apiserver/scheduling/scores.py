@@ -1,7 +1,5 @@
 """Which of the nodes that fit a pod is the best one: kube-scheduler's scores, from 0 to 100, and their weights."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Final

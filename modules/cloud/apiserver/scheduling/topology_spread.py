@@ -1,7 +1,5 @@
 """Topology spread constraints (kube-scheduler 1.32, `plugins/podtopologyspread`); a pod's own, no default ones."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence

@@ -1,8 +1,7 @@
 """The documents by which others check tokens of service accounts (OpenID Connect Discovery 1.0)."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
 import msgspec
 
@@ -10,9 +9,6 @@ from beehive.http.responses import Response
 from modules.cloud.apiserver.system_roles import OPENID_PATHS
 from modules.cloud.apiserver.tokens.signing_keys import json_web_keys
 from modules.cloud.authentication.jws import ALGORITHM
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _CONFIGURATION, _KEYS = (tuple(path[1:].split("/")) for path in OPENID_PATHS)
 _CACHED: Final = (("Cache-Control", "public, max-age=3600"),)

@@ -1,7 +1,5 @@
 """The cluster's database."""
 
-from __future__ import annotations
-
 import functools
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -4,8 +4,6 @@ A file that is read may be truncated, damaged or hostile. No path in it is used:
 program asks for, and their contents are written to a directory of their own until all are complete.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import os

@@ -1,12 +1,7 @@
 """The arguments of `backup`, apart from the command, because the command line is parsed before anything is loaded."""
 
-from __future__ import annotations
-
+import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import argparse
 
 
 def add_backup_arguments(parser: argparse.ArgumentParser, keys: str) -> None:

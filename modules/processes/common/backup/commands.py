@@ -1,7 +1,5 @@
 """What the commands `backup` and `restore` of edgecore and of cloudcore share."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager

@@ -1,7 +1,5 @@
 """Puts restored files in the place of the present ones: all of them or none."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections import Counter

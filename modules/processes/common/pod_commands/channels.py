@@ -4,8 +4,6 @@ Each message begins with the number of a channel. Version 5 can close a channel,
 before 2.0) a command that reads its input to the end waits for ever.
 """
 
-from __future__ import annotations
-
 import re
 from enum import IntEnum
 from typing import Any, Final

@@ -3,16 +3,16 @@
 Neither side may reach more than the copied files.
 """
 
-from __future__ import annotations
-
+import argparse
 import os
 import shutil
 import tarfile
 import threading
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path, PurePosixPath
-from typing import IO, TYPE_CHECKING, Final, NamedTuple, Self
+from typing import IO, Final, NamedTuple, Self
 
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.pod_commands.channels import Channel, CommandExit
@@ -20,10 +20,6 @@ from modules.processes.common.pod_commands.client import NodeClient, remark, rep
 from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.common.pod_commands.remote import ContainerTarget, run_command, run_to_its_end
 from modules.processes.common.pod_commands.target import container_of, pod_target
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Sequence
 
 _MOST_OF_ERRORS: Final = 4096
 _NOT_FOUND: Final = 127

@@ -1,7 +1,5 @@
 """Errors of the commands that query the node."""
 
-from __future__ import annotations
-
 from edged.errors import EdgedError
 
 

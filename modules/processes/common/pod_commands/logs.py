@@ -1,25 +1,18 @@
 """The command `logs`: prints or follows the logs of containers."""
 
-from __future__ import annotations
-
+import argparse
 import sys
 import threading
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
-from edged.api import parse_time
+from edged.api import Pod, parse_time
 from edged.api.times import TimeError
 from modules.processes.common.durations import parse_duration
 from modules.processes.common.exit_codes import ExitCode
-from modules.processes.common.pod_commands.client import remark, report_errors
+from modules.processes.common.pod_commands.client import NodeClient, remark, report_errors
 from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.common.pod_commands.target import container_of, pod_target
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from edged.api import Pod
-    from modules.processes.common.pod_commands.client import NodeClient
 
 TAIL_OF_MANY: Final = 10
 """Lines of each log that a selector finds, unless `--tail` is given (kubectl's)."""

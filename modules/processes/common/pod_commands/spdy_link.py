@@ -1,10 +1,9 @@
 """A SPDY connection to the node, and a command's streams over it."""
 
-from __future__ import annotations
-
 import os
 import select
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
 from beehive.http.client import ClientExchange
 from beehive.http.errors import HttpError
@@ -17,13 +16,8 @@ from beehive.http.spdy import (
     StreamEnd,
 )
 from modules.processes.common.pod_commands.channels import Channel, CommandExit, result_of
-from modules.processes.common.pod_commands.client import SECONDS
+from modules.processes.common.pod_commands.client import SECONDS, NodeClient
 from modules.processes.common.pod_commands.errors import NodeError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from modules.processes.common.pod_commands.client import NodeClient
 
 COMMAND: Final = "v4.channel.k8s.io"
 """Protocol of exec and attach."""

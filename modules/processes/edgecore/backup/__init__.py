@@ -9,13 +9,11 @@ This module has only the arguments, because the command line is parsed before an
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from modules.processes.common.backup.arguments import add_backup_arguments
-
-if TYPE_CHECKING:
-    import argparse
 
 _COMMANDS: Final = "modules.processes.edgecore.backup.commands"
 

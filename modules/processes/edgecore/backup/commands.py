@@ -1,13 +1,12 @@
 """The commands `edgecore backup` and `edgecore restore`."""
 
-from __future__ import annotations
-
+import argparse
 import os
 import sys
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from modules.processes.common.backup.archive import (
     BackupManifest,
@@ -32,9 +31,6 @@ from modules.processes.edgecore.location import node_location
 from modules.processes.edgecore.ownership import LOCK_FILE, take_root_directory
 from modules.processes.edgecore.reporting import reporting_errors
 from modules.tools.printing.terminal import print_error, print_lines
-
-if TYPE_CHECKING:
-    import argparse
 
 _KUBEEDGE: Final = (Path("/etc/kubeedge"), Path("/var/lib/kubeedge"), Path("/var/lib/kubelet"))
 """KubeEdge's directories of configuration, certificates, static pods, database and pods."""

@@ -1,7 +1,5 @@
 """Settings of devices and of MQTT (`modules.deviceTwin`, `modules.eventBus`)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Final
 

@@ -1,7 +1,5 @@
 """Settings of edgestream, the stream tunnel to the cloud (`modules.edgeStream`)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Settings of edged, which runs the pods (`modules.edged`)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Settings of edgehub, the link to the cloud (`modules.edgeHub`)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -7,8 +7,6 @@
 One exception has all problems of a file, because the user wants the whole list together.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 

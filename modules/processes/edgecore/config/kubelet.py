@@ -4,8 +4,6 @@ Names and defaults are from `KubeletConfiguration` as KubeEdge tailored it. Keys
 `without_effect`.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Final
 

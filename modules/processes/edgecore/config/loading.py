@@ -1,8 +1,8 @@
 """Reads and checks a configuration file."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -23,10 +23,6 @@ from modules.processes.edgecore.config.reading import read
 from modules.processes.edgecore.config.value_kinds import UnfitError
 from modules.processes.edgecore.config.without_effect import KNOWN
 from modules.processes.edgecore.config.yaml_text import ConfigDocument, join, parse
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 MAX_FILE_BYTES: Final = 1024 * 1024
 """Largest file that is read. KubeEdge's own has 6 KiB."""

@@ -1,7 +1,5 @@
 """Kinds of names, addresses and endpoints, as Kubernetes and KubeEdge allow them."""
 
-from __future__ import annotations
-
 import os
 from typing import Final
 

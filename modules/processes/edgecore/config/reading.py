@@ -5,9 +5,8 @@ written in other upper and lower case (with a warning). Any other fault is a pro
 problems are reported together.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Collection, Iterator
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -16,9 +15,6 @@ from modules.processes.edgecore.config.section import Section, keys_of
 from modules.processes.edgecore.config.value_kinds import UnfitError, ValueKind, shown
 from modules.processes.edgecore.config.without_effect import Accepted, AcceptedAny, Known, is_chosen
 from modules.processes.edgecore.config.yaml_text import ConfigDocument, Path, join
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
 
 S = TypeVar("S", bound=Section)
 

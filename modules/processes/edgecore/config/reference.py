@@ -3,12 +3,11 @@
 So the reference always describes the program; with `--check`, CI fails if a setting changes without it.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from modules.processes.edgecore.config.dangers import CHECKS
 from modules.processes.edgecore.config.docstrings import text_of
@@ -16,9 +15,6 @@ from modules.processes.edgecore.config.model import EdgeCoreConfig
 from modules.processes.edgecore.config.section import Section, keys_of
 from modules.processes.edgecore.config.without_effect import KNOWN, Known
 from modules.processes.edgecore.config.writing import inline, value_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 TARGET: Final = Path(__file__).parents[4] / "docs" / "configuration.md"
 

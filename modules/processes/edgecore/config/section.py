@@ -4,8 +4,6 @@ The structs are the only description of the file: reading, writing, `config chec
 `keys_of`. So a setting that is added to a struct is also read, checked, printed and documented.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Annotated, Any, get_args, get_origin
 

@@ -7,8 +7,6 @@ of `config default` and in `docs/configuration.md`.
 Values are checked as by Go's decoder in KubeEdge: no number in the place of text, no text in the place of a number.
 """
 
-from __future__ import annotations
-
 import re
 from abc import ABC, abstractmethod
 from enum import StrEnum

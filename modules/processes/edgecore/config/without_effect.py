@@ -8,8 +8,6 @@ A key moves from here into a struct when the part that uses it is built. Source:
 `componentconfig/edgecore/v1alpha2` types and the output of `edgecore --defaultconfig`, August 2026.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import msgspec

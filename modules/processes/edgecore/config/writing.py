@@ -4,19 +4,15 @@ PyYAML writes no comments, so this does not use it. `loads(render(config)).confi
 tested.
 """
 
-from __future__ import annotations
-
 import textwrap
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Collection, Iterator
+from typing import Any, Final
 
 import yaml
 
 from modules.processes.edgecore.config.docstrings import text_of
 from modules.processes.edgecore.config.section import ConfigKey, Section, keys_of
 from modules.processes.edgecore.config.yaml_text import resolve
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
 
 MINIMAL_KEYS: Final = (
     "apiVersion",

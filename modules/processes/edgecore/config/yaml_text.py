@@ -9,8 +9,6 @@ Plain scalars are read as by `sigs.k8s.io/yaml` (YAML 1.1 with those two excepti
 because a node may have such a name.
 """
 
-from __future__ import annotations
-
 import re
 from types import NoneType
 from typing import Final

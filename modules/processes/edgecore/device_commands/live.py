@@ -1,9 +1,9 @@
 """The commands `edgecore devices set|watch`, by the running edgecore."""
 
-from __future__ import annotations
-
+import argparse
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
@@ -19,10 +19,6 @@ from modules.processes.edgecore.local.node import node_of, report_errors
 from modules.processes.edgecore.socket_path import DEVICES_PATH
 from modules.processes.edgecore.store_commands.shared import seconds_of
 from modules.tools.printing.terminal import print_json, print_lines
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterable, Iterator
 
 _FORM: Final = "edgecore devices set default/thermo threshold=30 (threshold- gives it back to the cloud)"
 _LONGEST_LINE: Final = 1024 * 1024

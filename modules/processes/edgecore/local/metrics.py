@@ -1,15 +1,10 @@
 """The command `edgecore metrics`: prints what the node counts, in Prometheus' text format."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+import argparse
 
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.local.node import node_of, report_errors
 from modules.tools.printing.terminal import print_lines
-
-if TYPE_CHECKING:
-    import argparse
 
 
 def metrics(chosen: argparse.Namespace) -> int:

@@ -1,9 +1,8 @@
 """The edgecore on this machine that the options of a command select."""
 
-from __future__ import annotations
-
+import argparse
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.pod_commands import client
@@ -13,10 +12,6 @@ from modules.processes.edgecore.location import load_node
 from modules.processes.edgecore.socket_path import socket_path
 from modules.tools.kubectl.rest import RestClient
 from modules.tools.printing.terminal import print_error
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator
 
 
 def node_of(chosen: argparse.Namespace) -> NodeClient:

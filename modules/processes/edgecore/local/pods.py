@@ -1,9 +1,9 @@
 """The command `edgecore pods`: prints the node's pods in the columns of `kubectl get pods`."""
 
-from __future__ import annotations
-
+import argparse
+from collections.abc import Sequence
 from time import time
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from beehive.printable import printable
 from modules.processes.common.exit_codes import ExitCode
@@ -11,15 +11,9 @@ from modules.processes.common.pod_commands.target import pod_target
 from modules.processes.edgecore.local.node import report_errors, rest_client, say
 from modules.tools.kubectl.rest import path_of
 from modules.tools.printing.ages import age_of
-from modules.tools.printing.fields import map_at, objects_at, text_at
+from modules.tools.printing.fields import JsonObject, map_at, objects_at, text_at
 from modules.tools.printing.pods import pod_ready, pod_restarts_and_when, pod_status
 from modules.tools.printing.terminal import print_json, print_lines, print_yaml
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Sequence
-
-    from modules.tools.printing.fields import JsonObject
 
 _HEAD: Final = ("NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP")
 _WIDE: Final = ("OWNER", "IMAGES")

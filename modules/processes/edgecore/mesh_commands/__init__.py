@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+import argparse
+from typing import Any, Final
 
 from modules.processes.edgecore.location import add_location
-
-if TYPE_CHECKING:
-    import argparse
 
 _COMMANDS: Final = "modules.processes.edgecore.mesh_commands.commands"
 

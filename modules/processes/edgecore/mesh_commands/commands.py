@@ -1,8 +1,8 @@
 """The commands `edgecore services` and `edgecore resolve`."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final
+import argparse
+from collections.abc import Iterator
+from typing import Final
 
 from beehive.decoding import decode_json
 from modules.edge.edgemesh.dns.explaining import AskedName, Resolution
@@ -14,10 +14,6 @@ from modules.processes.edgecore.local.node import node_of, report_errors
 from modules.processes.edgecore.socket_path import RESOLVE_PATH, SERVICES_PATH
 from modules.processes.edgecore.store_commands.shared import print_table
 from modules.tools.printing.terminal import print_json, print_lines
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator
 
 _UNKNOWN: Final = "the cloud has sent no Services yet; does its dynamicController run, and is there a link?"
 

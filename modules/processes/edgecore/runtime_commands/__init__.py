@@ -5,14 +5,11 @@ The command line is parsed before anything else is loaded; each command is given
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from modules.processes.edgecore.location import add_location
-
-if TYPE_CHECKING:
-    import argparse
-
 
 _INSPECT: Final = f"{__name__}.inspect"
 _IMAGES: Final = f"{__name__}.images"

@@ -1,15 +1,14 @@
 """`edgecore images`: talks to the container runtime of the node; one inside edgecore must run for it."""
 
-from __future__ import annotations
-
+import argparse
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TextIO
+from typing import Final, NamedTuple, Protocol, TextIO
 
-from beehive.clock import RealClock
+from beehive.clock import Clock, RealClock
 from edged.cri import CriClient, ImageRef
 from edged.errors import EdgedError
 from edged.images.names import listed_name
@@ -20,12 +19,6 @@ from modules.processes.edgecore.runtime_commands.connection import config_of, co
 from modules.runtimes.oci.images.names import ONE_NAME
 from modules.tools.printing.terminal import print_lines
 from protos.cri.v1 import api_pb2 as cri
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterable
-
-    from beehive.clock import Clock
 
 _ARCHIVES: Final = (".tar", ".tar.gz", ".tgz", ".tar.zst")
 """Endings of archives that the runtime imports."""

@@ -2,16 +2,16 @@
 container runtime reports about a container, a pod's sandbox or an image.
 """
 
-from __future__ import annotations
-
+import argparse
 import os
 import re
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from edged.cri import ContainerId, SandboxId
+from edged.cri import ContainerId, CriClient, SandboxId
 from edged.cri.endpoint import socket_path
 from edged.errors import EdgedError
 from edged.pods.labels import POD_NAME, POD_NAMESPACE
@@ -22,12 +22,6 @@ from modules.processes.edgecore.runtime_commands.documents import information_of
 from modules.tools.printing.ages import human_duration
 from modules.tools.printing.terminal import print_error, print_json, print_lines, print_yaml
 from protos.cri.v1 import api_pb2 as cri
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator, Sequence
-
-    from edged.cri import CriClient
 
 _CONTAINER, _POD, _IMAGE = "container", "pod", "image"
 _BEGINNING: Final = re.compile(r"(sha256:)?[0-9a-f]{1,64}")

@@ -1,9 +1,7 @@
 """`edgecore runtime`: serves CRI by a runtime inside edgecore, without a node around it."""
 
-from __future__ import annotations
-
+import argparse
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
 
 from beehive import RealClock
 from edged.errors import EdgedError
@@ -16,9 +14,6 @@ from modules.processes.edgecore.ownership import take_root_directory
 from modules.processes.edgecore.reporting import reporting_errors
 from modules.processes.edgecore.runtime_kinds import RuntimeKind, configured_kind, of_kind
 from modules.tools.printing.terminal import print_lines
-
-if TYPE_CHECKING:
-    import argparse
 
 
 @reporting_errors

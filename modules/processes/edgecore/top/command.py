@@ -1,15 +1,10 @@
 """The command `edgecore top --live`."""
 
-from __future__ import annotations
-
+import argparse
 import sys
-from typing import TYPE_CHECKING
 
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.local.node import node_of, report_errors, say
-
-if TYPE_CHECKING:
-    import argparse
 
 
 def live(chosen: argparse.Namespace) -> int:

@@ -6,12 +6,10 @@ arguments, because the command line is parsed before anything else is loaded.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import argparse
+from typing import Any
 
 from modules.processes.edgecore.location import add_location
-
-if TYPE_CHECKING:
-    import argparse
 
 
 def add(commands: argparse._SubParsersAction[Any]) -> None:

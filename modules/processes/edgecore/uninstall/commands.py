@@ -1,15 +1,14 @@
 """The command `edgecore uninstall`."""
 
-from __future__ import annotations
-
+import argparse
 import os
 import select
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from beehive import RealClock
 from modules.edge.edgemesh.nft.addresses import AddressError, HostAddresses
@@ -25,12 +24,6 @@ from modules.processes.edgecore.runtime_kinds import RuntimeKind, kinds_with_rec
 from modules.processes.edgecore.uninstall.files import Leftovers, leftovers, pod_uids
 from modules.processes.edgecore.uninstall.pods import end_pods, remove_cgroups, unmount_below
 from modules.tools.printing.terminal import print_error, print_lines
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Sequence
-
-    from modules.processes.edgecore.config import EdgeCoreConfig
 
 STOP_SECONDS: Final = 60.0
 """Seconds within which a running edgecore has to stop."""

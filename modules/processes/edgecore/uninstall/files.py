@@ -1,7 +1,5 @@
 """The files that a node leaves on the disk, by name: other programs' files in a shared directory stay."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress

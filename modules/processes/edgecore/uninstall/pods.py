@@ -1,7 +1,5 @@
 """Ends the pods of a node, through its container runtime, and removes their remains from the machine."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
