@@ -31,14 +31,16 @@ from modules.cloud.cloudhub.certificates import join_tokens
 from modules.cloud.cloudhub.certificates.authority import Authority
 from modules.cloud.cloudhub.certificates.enrolment import Enrolment, EnrolmentRequest
 from modules.cloud.cloudhub.certificates.errors import RequestRefusedError, TokenError
+from modules.cloud.device_values import ValueList, ValueQuery
 from modules.cloud.identities.node_identity import node_in
 from modules.cloud.identities.peer import CertifiedPeer
-from modules.cloud.messages import Cloudcores
+from modules.cloud.messages import Cloudcores, LinkQuery
+from modules.cloud.object_writes import WriteList, WriteQuery
 from modules.cloud.storage.watch_history import WatchHistory, WatchQuery, WatchStart
-from modules.processes.cloudcore.control_service import ControlService, NodesResponseBody
+from modules.processes.cloudcore.control_service import ApiPorts, ControlService, LinksResponseBody, NodesResponseBody
 from modules.processes.cloudcore.identity_service import IdentityService
 from tests.fuzz.target import Target, must
-from tests.modules.cloud.cloudhub.certificates.made import unrefused
+from tests.modules.cloud.cloudhub.certificates.made import Unrefused
 
 _NOW: Final = 1795139667.0
 _YEAR: Final = 365 * 24 * 3600.0
@@ -152,7 +154,7 @@ def _check_enrolment(data: bytes, random: Random) -> None:
     shown = random.random() < 0.3
     holder = random.choice(("", _NODE, "other"))
     request = EnrolmentRequest(method, path, headers, body, CertifiedPeer("1", _NOW, holder) if shown else None)
-    enrolment = Enrolment(_authority(), lambda name: name == _NODE, _YEAR, unrefused, unrefused)
+    enrolment = Enrolment(_authority(), Unrefused({_NODE}), _YEAR)
     answer = enrolment.answer(request, _NOW)
     if answer.status != HTTPStatus.OK:
         must(bool(answer.text) and "\n" not in answer.text, "a refusal says why, in a line")
@@ -188,9 +190,28 @@ class _Alone:
         self._cluster.create({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a"}, "spec": _SPEC})
         self.subscriptions = Subscriptions()
         api = ApiService(self, self.subscriptions, "v1.32.0", self._clock)
-        nodes, cloudcores = NodesResponseBody([]), Cloudcores("", ())
-        identities = IdentityService(_unanswered)
-        self.service = ControlService(api, identities, lambda: "", lambda: nodes, lambda: cloudcores)
+        self.service = ControlService(api, IdentityService(_unanswered), self)
+
+    def metrics(self) -> str:
+        return ""
+
+    def connections(self) -> NodesResponseBody:
+        return NodesResponseBody([])
+
+    def cloudcores(self) -> Cloudcores:
+        return Cloudcores("", ())
+
+    def api_ports(self) -> ApiPorts:
+        return ApiPorts()
+
+    def links(self, _query: LinkQuery) -> LinksResponseBody:
+        return LinksResponseBody([])
+
+    def writes(self, _query: WriteQuery) -> WriteList:
+        return WriteList([], is_kept=False)
+
+    def values(self, _query: ValueQuery) -> ValueList:
+        return ValueList()
 
     def call(self, call: ApiCall) -> ApiResult:
         """Carries out a call."""

@@ -19,7 +19,7 @@ from modules.cloud.websocket.link import FrameReceived, LinkEvent, LinkOpened
 from modules.cloud.websocket.server import WebsocketServer, WebsocketSettings
 from tests.end_to_end.processes import PATIENCE
 from tests.fuzz.mutate import mutate
-from tests.modules.cloud.cloudhub.certificates.made import NOW, YEAR, unrefused
+from tests.modules.cloud.cloudhub.certificates.made import NOW, YEAR, Unrefused
 
 CASES = 150
 _UPGRADE = (
@@ -123,7 +123,7 @@ def test_the_server_of_certificates_outlives_strangers(tmp_path: Path) -> None:
     pair.write_bytes(b"".join(authority.make_server_certificate(["127.0.0.1"], NOW)))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pair)
-    enrolment = Enrolment(authority, lambda _: False, YEAR, unrefused, unrefused)
+    enrolment = Enrolment(authority, Unrefused(), YEAR)
     server = HttpsServer("127.0.0.1", 0, context, lambda request: enrolment.answer(request, NOW), RealClock())
     server.start()
     try:

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from beehive.clock import Clock
 from modules.apimachinery.kinds import JsonObject, ObjectKey, metadata_of
 from modules.cloud.authorization.node_accounts import MIRROR, NodeAccounts
 
@@ -24,12 +25,13 @@ class LoadedObjects:
 
     Args:
         progressed: called now and then while objects are read.
+        clock: the time.
     """
 
-    def __init__(self, progressed: Callable[[], None]) -> None:
+    def __init__(self, progressed: Callable[[], None], clock: Clock) -> None:
         self._progressed = progressed
         self._is_complete = False
-        self._accounts = NodeAccounts(lambda: 0.0)
+        self._accounts = NodeAccounts(clock)
         self.left_out: list[ObjectKey] = []
         """The objects whose rows are to be deleted."""
 

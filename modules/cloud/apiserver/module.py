@@ -127,9 +127,9 @@ class ApiServer(Module):
         self._definitions = definitions
         self._subscriptions = subscriptions
         self._completeness = Completeness(database, manifests)
-        self._graph = NodeGraph(cluster.storage, self.clock.monotonic)
+        self._graph = NodeGraph(cluster.storage, self.clock)
         self._access_control = AccessControl(self._graph, refusals)
-        self._loaded = LoadedObjects(self.announce_progress)
+        self._loaded = LoadedObjects(self.announce_progress, self.clock)
         self._transactions = Transactions(
             cluster.storage, database, self._changed, _ignore, self._rolled_back, self._undo, self._loaded
         )

@@ -1,9 +1,10 @@
 """The node authorizer's graph."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
+from beehive.clock import Clock
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of
 from modules.apimachinery.lister import Lister
 from modules.apimachinery.pod_references import other_references_of, references_of
@@ -25,12 +26,12 @@ class NodeGraph:
 
     Args:
         store: the objects.
-        monotonic: seconds; see `NodeAccounts`.
+        clock: see `NodeAccounts`.
     """
 
-    def __init__(self, store: Lister, monotonic: Callable[[], float]) -> None:
+    def __init__(self, store: Lister, clock: Clock) -> None:
         self._store = store
-        self.accounts = NodeAccounts(monotonic)
+        self.accounts = NodeAccounts(clock)
         """What each node has written."""
         self._references = ReferenceIndex()
         """References of all pods."""

@@ -1,11 +1,11 @@
 """How much of the API server's objects each node has written."""
 
 from collections import Counter
-from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from beehive.clock import Clock
 from beehive.whole_numbers import whole_number
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, metadata_of
 
@@ -48,11 +48,11 @@ class NodeAccounts:
     others bind to the node.
 
     Args:
-        monotonic: seconds, for pods that were admitted and that the watch has not reported yet.
+        clock: the time, for pods that were admitted and that the watch has not reported yet.
     """
 
-    def __init__(self, monotonic: Callable[[], float]) -> None:
-        self._monotonic = monotonic
+    def __init__(self, clock: Clock) -> None:
+        self._monotonic = clock.monotonic
         self._charges: dict[ObjectKey, _Charge] = {}
         self._reserved: dict[ObjectKey, tuple[_Charge, float]] = {}
         """Created pods that were not reported yet, the oldest first."""

@@ -1,7 +1,7 @@
 """Requests of the Kubernetes API, whatever carries them: the embedded API server or HTTP."""
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -77,3 +77,10 @@ Answered = Callable[[ApiResult], None]
 """Takes the result of an API call."""
 Perform = Callable[[ApiCall, Answered], None]
 """Makes an API call; the result may come before it returns, or later."""
+
+
+class CallSender(Protocol):
+    """Sends API calls by requests."""
+
+    def send(self, call: ApiCall, answered: Answered, node: str = "") -> None:
+        """Send a call, of a node if one is named; the result may come before this returns, or later."""

@@ -3,39 +3,45 @@
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
-from beehive.module import Module
+from beehive.clock import Clock
 from modules.cloud.cloudhub.node_connection import Connection
 
 _PORTION: Final = 256
 """Connections that are checked in one turn."""
 
 
+class CheckedHub(Protocol):
+    """cloudhub, as far as the checks know it."""
+
+    @property
+    def clock(self) -> Clock:
+        """The time."""
+
+    def call_soon(self, function: Callable[[], None], /) -> None:
+        """Call a function in a later turn."""
+
+    def end_silent(self, node: str) -> None:
+        """End the connection of a node without a keepalive."""
+
+    def send_due(self, node: str) -> None:
+        """Send a node the messages that are due."""
+
+
 class ConnectionChecks:
     """Finds the nodes without a keepalive, and has the messages of the others sent that are due.
 
     Args:
-        module: cloudhub.
+        hub: cloudhub.
         connections: by node.
         interval: seconds without a keepalive after which a node is silent.
-        silent: called with each silent node.
-        due: called with each other node.
     """
 
-    def __init__(
-        self,
-        module: Module,
-        connections: Mapping[str, Connection],
-        interval: float,
-        silent: Callable[[str], None],
-        due: Callable[[str], None],
-    ) -> None:
-        self._module = module
+    def __init__(self, hub: CheckedHub, connections: Mapping[str, Connection], interval: float) -> None:
+        self._hub = hub
         self._connections = connections
         self._interval = interval
-        self._silent = silent
-        self._due = due
         self._unchecked: deque[str] = deque()
 
     def begin(self) -> None:
@@ -51,19 +57,19 @@ class ConnectionChecks:
             if connection is None:
                 continue
             if self._is_silent(connection):
-                self._module.call_soon(partial(self._end, node, connection))
+                self._hub.call_soon(partial(self._end, node, connection))
             else:
-                self._due(node)
+                self._hub.send_due(node)
         if self._unchecked:
-            self._module.call_soon(self._check)
+            self._hub.call_soon(self._check)
 
     def _end(self, node: str, connection: Connection) -> None:
         """Report a silent node, unless its keepalive was in the inbox when it was checked."""
         if self._connections.get(node) is connection and self._is_silent(connection):
-            self._silent(node)
+            self._hub.end_silent(node)
 
     def _is_silent(self, connection: Connection) -> bool:
-        now, link = self._module.clock.monotonic(), connection.link
+        now, link = self._hub.clock.monotonic(), connection.link
         seconds = now - connection.alive_at
         if seconds > self._interval / 2 and link.is_held_back:
             connection.alive_at = now  # a keepalive may be in what waits

@@ -144,7 +144,7 @@ class CloudHub(Module):
         self._upstream: UpstreamWindow[Passing] = UpstreamWindow(settings.messages_under_way, settings.bytes_under_way)
         self._without_room = MessagesWithoutRoom(self)
         interval = settings.keepalive_interval
-        self._checks = ConnectionChecks(self, self._connections, interval, self._end_silent, self._send_due)
+        self._checks = ConnectionChecks(self, self._connections, interval)
 
     def on_start(self) -> None:
         """Start to accept connections; a module that failed has closed its connections."""
@@ -350,7 +350,7 @@ class CloudHub(Module):
             return
         offer = session.offer(message)
         if offer is OfferResult.QUEUED:
-            self._send_due(node)
+            self.send_due(node)
         elif offer is OfferResult.ACKNOWLEDGED:
             self._acknowledged(node, object_version_of(message))
         elif offer in (OfferResult.NO_VERSION, OfferResult.NO_ROOM):
@@ -363,7 +363,7 @@ class CloudHub(Module):
         if not self._acknowledgements:
             self.after(_ACKNOWLEDGEMENT_DELAY, self._report_acknowledged)
         self._acknowledgements.append(Acknowledged(node, obj.key, obj.version, obj.is_delete))
-        self._send_due(node)
+        self.send_due(node)
 
     def _report_acknowledged(self) -> None:
         if self._acknowledgements:
@@ -371,7 +371,7 @@ class CloudHub(Module):
             event = self.message(ACKNOWLEDGED_RESOURCE, ACKNOWLEDGED, acknowledged, group=Group.RESOURCE)
             self.broadcast(Group.EDGECONTROLLER, event)
 
-    def _send_due(self, node: str) -> None:
+    def send_due(self, node: str) -> None:
         connection = self._connections.get(node)
         if connection is not None:
             again = not (connection.link.is_behind or connection.link.is_held_back or self._is_busy())
@@ -401,7 +401,7 @@ class CloudHub(Module):
             self._without_room.offer(passing)
         self._checks.begin()
 
-    def _end_silent(self, node: str) -> None:
+    def end_silent(self, node: str) -> None:
         self._disconnect(node, f"no keepalive for {self._settings.keepalive_interval:g} s")
 
     def _send_connect_event(self, node: str, connection: Connection, operation: Operation, reason: str = "") -> None:

@@ -3,11 +3,8 @@
 from collections import Counter
 from collections.abc import Callable, Mapping
 
+from beehive.clock import Clock
 from modules.cloud.durations import Durations
-
-
-def _zero() -> float:
-    return 0.0
 
 
 def _nothing() -> Mapping[str, int]:
@@ -18,17 +15,21 @@ class WorkMeter:
     """Measures the work of the controllers on their thread; any thread may read it. It outlives restarts of the module.
 
     Args:
-        monotonic: returns seconds. Without it, all durations are 0.
+        clock: the time. Without it, all durations are 0.
     """
 
-    def __init__(self, monotonic: Callable[[], float] = _zero) -> None:
-        self.monotonic = monotonic
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock
         self.syncs: dict[str, Durations] = {}
         """From the look at an object to the end of the writes that follow, by kind."""
         self.retries: Counter[str] = Counter()
         """Looks that failed, or whose writes were refused, by kind."""
         self.depths: Callable[[], Mapping[str, int]] = _nothing
         """Returns how many objects of each kind are due."""
+
+    def monotonic(self) -> float:
+        """Return the seconds of the clock."""
+        return 0.0 if self._clock is None else self._clock.monotonic()
 
     def ended(self, kind: str, since: float) -> None:
         """Count a look that has ended.

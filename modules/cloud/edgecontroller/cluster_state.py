@@ -7,7 +7,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from modules.apimachinery.kinds import JsonObject, version_of
-from modules.cloud.client.calls import Answered, ApiCall, ApiResult
+from modules.cloud.client.calls import Answered, ApiCall, ApiResult, CallSender
 from modules.cloud.edgecontroller.node_connections import NodeConnections
 from modules.cloud.edgecontroller.state import node_states
 from modules.cloud.edgecontroller.state.node_states import API_VERSION, PLURAL, NodeStateCounters
@@ -40,7 +40,7 @@ class ClusterState:
     left it: each claim says when the node connected, and the newer connection stays.
 
     Args:
-        send: makes an API call; the answer comes in a turn of the module.
+        api: sends API calls; the answer comes in a turn of the module.
         states: the working copy.
         connections: of nodes.
         transactions: of edgecontroller.
@@ -50,7 +50,7 @@ class ClusterState:
 
     def __init__(
         self,
-        send: Callable[[ApiCall, Answered], None],
+        api: CallSender,
         states: StoredStates,
         connections: NodeConnections,
         transactions: Transactions,
@@ -59,7 +59,7 @@ class ClusterState:
     ) -> None:
         self._namespace = namespace
         self._counters = counters
-        self._send = send
+        self._api = api
         self._states = states
         self._connections = connections
         self._transactions = transactions
@@ -107,7 +107,7 @@ class ClusterState:
         if self._is_off:
             then({})
         elif node:
-            self._send(self._call("get", name=node), lambda result: then(_holders([result.object])))
+            self._api.send(self._call("get", name=node), lambda result: then(_holders([result.object])))
         else:
             self._ask_holders("", {}, then, _MAX_PAGES)
 
@@ -123,7 +123,7 @@ class ClusterState:
             else:
                 then(found)
 
-        self._send(self._call("list", options=_page(token)), answered)
+        self._api.send(self._call("list", options=_page(token)), answered)
 
     def write(self) -> None:
         """Write the states that have changed."""
@@ -155,7 +155,7 @@ class ClusterState:
                 self._connections.epochs.resume(self._epoch)
                 done()
 
-        self._send(self._call("list", options=_page(token)), answered)
+        self._api.send(self._call("list", options=_page(token)), answered)
 
     def _claim(self, node: str, then: Callable[[], None], superseded: Callable[[], None], attempts: int) -> None:
         if self._holders.get(node, Holder()).is_newer_than(self._own(node)):
@@ -200,7 +200,7 @@ class ClusterState:
                 self._versions.pop(node, None)
             then(result.object or {})
 
-        self._send(self._call("get", name=node), answered)
+        self._api.send(self._call("get", name=node), answered)
 
     def _take(self, node: str, obj: JsonObject) -> None:
         """Take over a NodeState, unless the node is connected here."""
@@ -235,7 +235,7 @@ class ClusterState:
             then(result)
 
         name = node if version is not None else ""
-        self._send(self._call("update" if name else "create", name=name, body=body), answered)
+        self._api.send(self._call("update" if name else "create", name=name, body=body), answered)
 
     def _body_of(self, node: str) -> JsonObject | None:
         """Return the NodeState of a node; None when there is nothing to say, as before the node has registered or after

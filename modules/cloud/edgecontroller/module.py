@@ -102,7 +102,7 @@ class EdgeController(TurnModule):
         super().__init__()
         self._database = database
         mirror = Mirror(self._keeps)
-        self._graph = NodeGraph(mirror, self.clock.monotonic)
+        self._graph = NodeGraph(mirror, self.clock)
         object_syncs = self._object_syncs = ObjectSyncs(database.put_object_sync)
         self._transactions = Transactions(mirror, database, self._changed, self._claimed, self._rolled_back)
         self._kubelet_ports = KubeletPorts(self, self._transactions)
@@ -116,9 +116,7 @@ class EdgeController(TurnModule):
         known = KnownCloudcores() if known is None else known
         self._duties = Duties(lease, database.cloudcore, self, known, self._perform_own)
         self._states = StoredStates(database, mirror, object_syncs, self._connections.epochs, self._owns)
-        self._kept = KeptBodies(
-            mirror.bodies, self._downstream.locations, database, lambda: self._duties.alive, self.call_soon
-        )
+        self._kept = KeptBodies(mirror.bodies, self._downstream.locations, database, known, self.call_soon)
         self._api = ClusterApi(
             cluster,
             self,

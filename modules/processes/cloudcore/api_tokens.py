@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from beehive.http.responses import Response
 from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.apiserver.endpoints.module_caller import ModuleCaller
-from modules.cloud.apiserver.tokens.openid import OpenIdDocuments
+from modules.cloud.apiserver.tokens.openid import openid_document
 from modules.cloud.apiserver.tokens.verification import ServiceAccountTokens
 from modules.cloud.authentication.authenticator import Authenticator, TokenAuthenticator
 from modules.cloud.authentication.settings import ISSUER
@@ -54,7 +55,11 @@ class ApiTokens:
             others.append(ServiceAccountTokens(config.tokens, caller, clock))
         self.authenticator = Authenticator(static, self._check_revocations, others, config.tokens)
         self.authenticate: Authenticate = self.authenticator.authenticate
-        self.document = OpenIdDocuments(config.tokens.issuer, self._keys_uri, caller.token_keys).document
+        self._caller = caller
+
+    def document(self, parts: tuple[str, ...]) -> Response | None:
+        """Return a document about the tokens of service accounts (`openid_document`)."""
+        return openid_document(parts, self._config.tokens.issuer, self._keys_uri(), self._caller)
 
     def _keys_uri(self) -> str:
         """Return where others find the keys: at the issuer, if it was configured; else at the secure port."""

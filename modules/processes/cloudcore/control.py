@@ -155,11 +155,7 @@ class Control(Module):
             administrator: whom the change journal names for writes.
         """
         api = self._api(AdministratorCaller(self, administrator), self._node_servers, self._tokens)
-        metrics = lambda: exposition(self.hive, self._counters)  # noqa: E731 - a thunk for the service
-        return ControlService(
-            api, IdentityService(self._ask), metrics, self._nodes, self._cloudcores, self._api_ports, self._links,
-            writes=self._writes, values=self._values,
-        )  # fmt: skip
+        return ControlService(api, IdentityService(self._ask), self)
 
     def _api(self, caller: ApiCaller, nodes: NodeServer | None = None, tokens: ApiTokens | None = None) -> ApiService:
         version, index = KUBELET_VERSION, self._rbac
@@ -213,7 +209,11 @@ class Control(Module):
             raise ApiStatusError(400, refusal)
         return answer
 
-    def _nodes(self) -> NodesResponseBody:
+    def metrics(self) -> str:
+        """Return the metrics (`ControlAnswers`, as the methods that follow)."""
+        return exposition(self.hive, self._counters)
+
+    def connections(self) -> NodesResponseBody:
         """Return the connections that cloudhub holds, and the nodes that were refused."""
         request = self.message(NODES_RESOURCE, NODES)
         try:
@@ -227,7 +227,7 @@ class Control(Module):
             [RefusedConnection(each.node, each.why, now - each.at) for each in refused],
         )
 
-    def _cloudcores(self) -> Cloudcores:
+    def cloudcores(self) -> Cloudcores:
         """Return the cloudcores that edgecontroller knows to be alive."""
         request = self.message(CLOUDCORES_RESOURCE, CLOUDCORES, "")
         try:
@@ -237,17 +237,17 @@ class Control(Module):
         found: Cloudcores = answer.content_as(Cloudcores)
         return found
 
-    def _links(self, query: LinkQuery) -> LinksResponseBody:
+    def links(self, query: LinkQuery) -> LinksResponseBody:
         """Return connections of the link journal."""
         answer = self._read_journal("link journal", JOURNAL_RESOURCE, LINKS, query)
         return LinksResponseBody(answer.content_as(list[LinkSession]))
 
-    def _writes(self, query: WriteQuery) -> WriteList:
+    def writes(self, query: WriteQuery) -> WriteList:
         """Return writes of the change journal."""
         found: WriteList = self._read_journal("change journal", WRITES_RESOURCE, WRITES, query).content_as(WriteList)
         return found
 
-    def _values(self, query: ValueQuery) -> ValueList:
+    def values(self, query: ValueQuery) -> ValueList:
         """Return values of the device history."""
         found: ValueList = self._read_journal("device history", VALUES_RESOURCE, VALUES, query).content_as(ValueList)
         return found
@@ -262,7 +262,7 @@ class Control(Module):
             raise ApiStatusError(503, f"the {name} cannot be read: {answer.content_as(str)}")
         return answer
 
-    def _api_ports(self) -> ApiPorts:
+    def api_ports(self) -> ApiPorts:
         """Return where the Kubernetes API is served over TCP."""
         return ApiPorts(next((each.local_url for each in self._listeners if isinstance(each, SecureListener)), ""))
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -63,43 +63,44 @@ class LinksResponseBody(msgspec.Struct, frozen=True):
     links: list[LinkSession]
 
 
+class ControlAnswers(Protocol):
+    """What cloudcore answers at its own paths, beside join tokens and revocations."""
+
+    def metrics(self) -> str:
+        """Return the metrics in Prometheus' text format."""
+
+    def connections(self) -> NodesResponseBody:
+        """Return the nodes' connections to this cloudcore, and those it refused. Raises ApiStatusError."""
+
+    def cloudcores(self) -> Cloudcores:
+        """Return the cloudcores that are alive. Raises ApiStatusError."""
+
+    def api_ports(self) -> ApiPorts:
+        """Return where the Kubernetes API is served over TCP."""
+
+    def links(self, query: LinkQuery) -> LinksResponseBody:
+        """Return connections of the link journal. Raises ApiStatusError."""
+
+    def writes(self, query: WriteQuery) -> WriteList:
+        """Return writes of the change journal. Raises ApiStatusError."""
+
+    def values(self, query: ValueQuery) -> ValueList:
+        """Return values of the device history. Raises ApiStatusError."""
+
+
 class ControlService:
     """Serves the control socket (`HttpService`).
 
     Args:
         api: the Kubernetes API.
         identities: serves join tokens and revocations.
-        metrics: returns the metrics in Prometheus' text format.
-        nodes: returns the nodes' connections to this cloudcore, and those it refused; raises ApiStatusError.
-        cloudcores: returns the cloudcores that are alive; raises ApiStatusError.
-        api_ports: returns where the Kubernetes API is served over TCP.
-        links: reads the link journal; raises ApiStatusError.
-        writes: reads the change journal; raises ApiStatusError.
-        values: reads the device history; raises ApiStatusError.
+        control: answers all else.
     """
 
-    def __init__(
-        self,
-        api: HttpService,
-        identities: IdentityService,
-        metrics: Callable[[], str],
-        nodes: Callable[[], NodesResponseBody],
-        cloudcores: Callable[[], Cloudcores],
-        api_ports: Callable[[], ApiPorts] = ApiPorts,
-        links: Callable[[LinkQuery], LinksResponseBody] = lambda _: LinksResponseBody([]),
-        *,
-        writes: Callable[[WriteQuery], WriteList] = lambda _: WriteList([], is_kept=False),
-        values: Callable[[ValueQuery], ValueList] = lambda _: ValueList(),
-    ) -> None:
-        self._values = values
-        self._writes = writes
-        self._links = links
-        self._api_ports = api_ports
+    def __init__(self, api: HttpService, identities: IdentityService, control: ControlAnswers) -> None:
         self._api = api
-        self._nodes = nodes
-        self._cloudcores = cloudcores
         self._identities = identities
-        self._metrics = metrics
+        self._control = control
 
     def serve(self, request: Request) -> Reply:
         """Return the reply. RequestErrors are raised."""
@@ -107,17 +108,17 @@ class ControlService:
             if request.parts == METRICS:
                 return self._serve_metrics(request)
             if request.parts == NODES:
-                return self._serve_own(request, self._nodes)
+                return self._serve_own(request, self._control.connections)
             if request.parts == CLOUDCORES:
-                return self._serve_own(request, self._cloudcores)
+                return self._serve_own(request, self._control.cloudcores)
             if request.parts == API_PORTS:
-                return self._serve_own(request, self._api_ports)
+                return self._serve_own(request, self._control.api_ports)
             if request.parts == LINKS:
-                return self._serve_own(request, lambda: self._links(_link_query(request)))
+                return self._serve_own(request, lambda: self._control.links(_link_query(request)))
             if request.parts == CHANGES:
-                return self._serve_own(request, lambda: self._writes(_write_query(request)))
+                return self._serve_own(request, lambda: self._control.writes(_write_query(request)))
             if request.parts == VALUES:
-                return self._serve_own(request, lambda: self._values(_value_query(request)))
+                return self._serve_own(request, lambda: self._control.values(_value_query(request)))
             if request.parts[:1] == NODES[:1]:
                 return self._identities.serve(request)
         except ApiStatusError as error:
@@ -132,7 +133,7 @@ class ControlService:
     def _serve_metrics(self, request: Request) -> Response:
         if request.method not in ("GET", "HEAD"):
             raise ApiStatusError(405, "only GET is served here")
-        return Response(HTTPStatus.OK, "text/plain; version=0.0.4; charset=utf-8", self._metrics().encode())
+        return Response(HTTPStatus.OK, "text/plain; version=0.0.4; charset=utf-8", self._control.metrics().encode())
 
 
 def _link_query(request: Request) -> LinkQuery:

@@ -30,4 +30,4 @@ class Counters:
 
     def meter(self, module: str, clock: Clock) -> TransactionMeter:
         """Return the meter of a module's transactions."""
-        return self.meters.setdefault(module, TransactionMeter(clock.monotonic))
+        return self.meters.setdefault(module, TransactionMeter(clock))

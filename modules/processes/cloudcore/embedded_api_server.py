@@ -94,5 +94,5 @@ class EmbeddedApiServer:
             service=service,
         )  # fmt: skip
         if has_controllers:
-            counters.work = WorkMeter(clock.monotonic)
+            counters.work = WorkMeter(clock)
             hive.add(Controllers, api.subscriptions, known, counters.work, may_be_several=self.database.shared)

@@ -92,19 +92,24 @@ class NodeUsage(NamedTuple):
     """Usage of the containers by name, as the node reports it: the caller compares its pods with those bound to it."""
 
 
+def _pause(clock: Clock, seconds: float) -> None:
+    """Wait on a thread of an HTTP server."""
+    over = threading.Event()
+    clock.after(seconds, over.set)
+    over.wait()
+
+
 class UsageReader:
     """Asks nodes for the usage of themselves and their pods, and keeps the answers for a moment. Thread-safe.
 
     Args:
         source: asks them.
         clock: for times and the end of the cache.
-        pause: waits for so many seconds.
     """
 
-    def __init__(self, source: NodeServer, clock: Clock, pause: Callable[[float], object]) -> None:
+    def __init__(self, source: NodeServer, clock: Clock) -> None:
         self._source = source
         self._clock = clock
-        self._pause = pause
         self._lock = threading.Lock()
         self._asked: dict[str, float] = {}
         """Monotonic seconds of a node's last answer."""
@@ -127,7 +132,7 @@ class UsageReader:
             if first:
                 self._ask(first, self._note)
                 if not self._asked.keys().isdisjoint(first):
-                    self._pause(BETWEEN_SECONDS)
+                    _pause(self._clock, BETWEEN_SECONDS)
             again = [node for node in due if node in self._asked and node not in self._silent]
             if again:
                 self._ask(again, self._keep)

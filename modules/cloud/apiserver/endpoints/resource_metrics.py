@@ -1,8 +1,6 @@
 """`metrics.k8s.io`: what `kubectl top` reads, as metrics-server serves it."""
 
-import threading
 from collections.abc import Iterable, Iterator
-from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -45,13 +43,6 @@ _SELECTORS: Final = ("labelSelector", "fieldSelector")
 _CONTAINERS: Final = ("containers", "initContainers", "ephemeralContainers")
 
 
-def _pause(clock: Clock, seconds: float) -> None:
-    """Wait on a thread of an HTTP server."""
-    over = threading.Event()
-    clock.after(seconds, over.set)
-    over.wait()
-
-
 class ResourceMetrics:
     """Serves NodeMetrics and PodMetrics, on the threads of an HTTP server. A node that does not answer is left out. Of
     its answer, only the figures of its own pods and their containers count.
@@ -64,7 +55,7 @@ class ResourceMetrics:
 
     def __init__(self, caller: Calls, nodes: NodeServer, clock: Clock) -> None:
         self._caller = caller
-        self._usage = UsageReader(nodes, clock, partial(_pause, clock))
+        self._usage = UsageReader(nodes, clock)
 
     def serve(self, request: Request, target: Target) -> Response:
         """Return the reply.

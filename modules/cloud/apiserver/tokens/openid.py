@@ -1,7 +1,6 @@
 """The documents by which others check tokens of service accounts (OpenID Connect Discovery 1.0)."""
 
-from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -15,36 +14,35 @@ _CACHED: Final = (("Cache-Control", "public, max-age=3600"),)
 """As kube-apiserver's."""
 
 
-class OpenIdDocuments:
-    """Makes the documents.
+class TokenKeys(Protocol):
+    """Answers for the keys of service accounts."""
+
+    def token_keys(self) -> dict[str, bytes]:
+        """Return the public keys, PEM, by their ids. Raises ApiStatusError."""
+
+
+def openid_document(parts: tuple[str, ...], issuer: str, keys_uri: str, caller: TokenKeys) -> Response | None:
+    """Return the document at a path; None for another path.
 
     Args:
+        parts: of the path.
         issuer: the issuer of the tokens.
         keys_uri: where others find the public keys.
-        keys: returns the public keys, PEM, by their ids.
+        caller: has the keys.
+
+    Raises:
+        ApiStatusError: there is no answer about the keys.
     """
-
-    def __init__(self, issuer: str, keys_uri: Callable[[], str], keys: Callable[[], dict[str, bytes]]) -> None:
-        self._issuer = issuer
-        self._keys_uri = keys_uri
-        self._keys = keys
-
-    def document(self, parts: tuple[str, ...]) -> Response | None:
-        """Return the document at a path; None for another path.
-
-        Raises:
-            ApiStatusError: there is no answer about the keys.
-        """
-        if parts == _KEYS:
-            found = json_web_keys(self._keys())
-            return Response(200, "application/jwk-set+json", msgspec.json.encode(found), headers=_CACHED)
-        if parts != _CONFIGURATION:
-            return None
-        configuration = {
-            "issuer": self._issuer,
-            "jwks_uri": self._keys_uri(),
-            "response_types_supported": ["id_token"],
-            "subject_types_supported": ["public"],
-            "id_token_signing_alg_values_supported": [ALGORITHM],
-        }
-        return Response(200, "application/json", msgspec.json.encode(configuration), headers=_CACHED)
+    if parts == _KEYS:
+        found = json_web_keys(caller.token_keys())
+        return Response(200, "application/jwk-set+json", msgspec.json.encode(found), headers=_CACHED)
+    if parts != _CONFIGURATION:
+        return None
+    configuration = {
+        "issuer": issuer,
+        "jwks_uri": keys_uri,
+        "response_types_supported": ["id_token"],
+        "subject_types_supported": ["public"],
+        "id_token_signing_alg_values_supported": [ALGORITHM],
+    }
+    return Response(200, "application/json", msgspec.json.encode(configuration), headers=_CACHED)

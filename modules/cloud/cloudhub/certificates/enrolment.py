@@ -4,8 +4,9 @@ As in KubeEdge, a client certificate is checked before a token: with a certifica
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from http import HTTPStatus
+from typing import Protocol
 
 import msgspec
 
@@ -50,30 +51,31 @@ class EnrolmentResponse(msgspec.Struct, frozen=True):
         return self.body.decode() if self.content_type == _TEXT else f"{len(self.body)} bytes"
 
 
+class EnrolledNodes(Protocol):
+    """The nodes and their keys. All methods but `refusal_of` may block."""
+
+    def is_node(self, name: str) -> bool:
+        """Return whether a node is registered."""
+
+    def refusal_of(self, peer: CertifiedPeer) -> str:
+        """Return why a client certificate is refused, "" if it is not."""
+
+    def enrol(self, asked: KeyEnrolment) -> str:
+        """Take a node's name for the key that is to be certified, and return why that is refused, or ""."""
+
+
 class Enrolment:
     """Answers requests for certificates.
 
     Args:
         authority: signs the certificates.
-        is_node: returns whether a node is registered; may block.
+        nodes: knows the nodes and their keys.
         seconds: the validity of a node's certificate.
-        refusal: returns why a client certificate is refused, "" if it is not.
-        enrol: takes the node's name for the key that is to be certified, and returns why that is refused, or ""; may
-            block.
     """
 
-    def __init__(
-        self,
-        authority: Authority,
-        is_node: Callable[[str], bool],
-        seconds: float,
-        refusal: Callable[[CertifiedPeer], str],
-        enrol: Callable[[KeyEnrolment], str],
-    ) -> None:
-        self._refusal = refusal
-        self._enrol = enrol
+    def __init__(self, authority: Authority, nodes: EnrolledNodes, seconds: float) -> None:
         self._authority = authority
-        self._is_node = is_node
+        self._nodes = nodes
         self._seconds = seconds
 
     def answer(self, request: EnrolmentRequest, now: float) -> EnrolmentResponse:
@@ -90,7 +92,7 @@ class Enrolment:
         return error_response(HTTPStatus.NOT_FOUND, "nothing is served here")
 
     def _node(self, name: str) -> EnrolmentResponse:
-        if self._is_node(name):
+        if self._nodes.is_node(name):
             return EnrolmentResponse(HTTPStatus.OK, b"Node found", _TEXT)
         return error_response(HTTPStatus.NOT_FOUND, "Node not found")
 
@@ -106,7 +108,7 @@ class Enrolment:
             return error_response(HTTPStatus.FORBIDDEN, "ExtKeyUsages: only [2], client authentication, is signed")
         try:
             key = self._authority.key_in(request.body, node)
-            why = self._enrol(KeyEnrolment(node=node, key=key, peer=request.peer, token=token))
+            why = self._nodes.enrol(KeyEnrolment(node=node, key=key, peer=request.peer, token=token))
             if why:
                 return error_response(HTTPStatus.FORBIDDEN, why)
             certificate = self._authority.sign_node(request.body, node, now, self._seconds)
@@ -125,7 +127,7 @@ class Enrolment:
             if request.peer.node != node:
                 holder = request.peer.node or "no node"
                 raise TokenError(f"wrong node: the client certificate is that of {holder}, the request is for {node}")
-            if why := self._refusal(request.peer):
+            if why := self._nodes.refusal_of(request.peer):
                 raise TokenError(why)
             return ""
         scheme, _, token = request.headers.get("authorization", "").partition(" ")

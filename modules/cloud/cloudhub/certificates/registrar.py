@@ -25,6 +25,7 @@ from modules.cloud.cloudhub.certificates.https import HttpsServer
 from modules.cloud.cloudhub.counters import CloudHubCounters
 from modules.cloud.identities import messages as identities
 from modules.cloud.identities.known import KnownIdentities
+from modules.cloud.identities.peer import CertifiedPeer
 from modules.cloud.identities.records import JoinToken
 
 _log = logging.getLogger(__name__)
@@ -76,9 +77,8 @@ class Registrar(Module):
         self._files = files
         self._bound = bound
         self._requests = ThreadRequests(self)
-        self._enrolment = Enrolment(
-            authority, self._is_node, settings.certificate_seconds, known.refusal_of, self._enrol
-        )
+        self._known = known
+        self._enrolment = Enrolment(authority, self, settings.certificate_seconds)
         self._server: HttpsServer | None = None
 
     def on_start(self) -> None:
@@ -123,7 +123,7 @@ class Registrar(Module):
         self._counters.note_certificate_response(response.status.value)
         return response
 
-    def _enrol(self, asked: identities.KeyEnrolment) -> str:
+    def enrol(self, asked: identities.KeyEnrolment) -> str:
         """Return why a key may not have a node's name, or ""; blocks the connection's thread."""
         request = self.message(identities.RESOURCE, identities.ENROL, asked)
         try:
@@ -139,7 +139,11 @@ class Registrar(Module):
             raise RequestRefusedError(answer.content_as(str))
         return answer
 
-    def _is_node(self, name: str) -> bool:
+    def refusal_of(self, peer: CertifiedPeer) -> str:
+        """Return why a client certificate is refused, "" if it is not."""
+        return self._known.refusal_of(peer)
+
+    def is_node(self, name: str) -> bool:
         """Return whether edgecontroller has a Node of this name; blocks the connection's thread."""
         request = Message.new(
             self.clock,

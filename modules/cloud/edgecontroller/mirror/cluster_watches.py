@@ -1,13 +1,12 @@
 """Watches of nodes' metaservers of a cluster's other resources, custom ones among them."""
 
-from collections.abc import Callable
 from http import HTTPStatus
 from typing import Final
 
 from modules.apimachinery.api_errors import ApiError, ForbiddenError
 from modules.apimachinery.kinds import Kind
 from modules.cloud.client.call_requests import failure
-from modules.cloud.client.calls import Answered, ApiCall, ApiResult
+from modules.cloud.client.calls import Answered, ApiCall, ApiResult, CallSender
 from modules.cloud.edgecontroller.downstream.controller import DownstreamController
 from modules.cloud.edgecontroller.mirror.cluster_resources import ClusterResources
 from modules.cloud.edgecontroller.mirror.reflectors import Reflectors
@@ -21,7 +20,7 @@ class ClusterWatches:
     watch a kind share one reflector; each gets the objects that its watch selects.
 
     Args:
-        send: makes a call for a node.
+        api: sends calls of nodes.
         resources: finds kinds.
         reflectors: mirror the kinds.
         downstream: has the watches.
@@ -30,13 +29,13 @@ class ClusterWatches:
 
     def __init__(
         self,
-        send: Callable[[ApiCall, Answered, str], None],
+        api: CallSender,
         resources: ClusterResources,
         reflectors: Reflectors,
         downstream: DownstreamController,
         transactions: Transactions,
     ) -> None:
-        self._send = send
+        self._api = api
         self._resources = resources
         self._reflectors = reflectors
         self._downstream = downstream
@@ -73,7 +72,7 @@ class ClusterWatches:
             else:
                 self._watch(call, kind, answered)
 
-        self._send(review, reviewed, call.node)
+        self._api.send(review, reviewed, call.node)
 
     def _watch(self, call: ApiCall, kind: Kind, answered: Answered) -> None:
         self._transactions.begin()

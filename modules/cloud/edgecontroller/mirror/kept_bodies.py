@@ -6,6 +6,7 @@ from typing import Final
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named, metadata_of
 from modules.cloud.authorization.node_authorizer import node_of
+from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.edgecontroller.downstream.location_cache import LocationCache
 from modules.cloud.edgecontroller.mirror.mirrored_bodies import MirroredBodies
 from modules.cloud.storage.database.database import Database
@@ -39,7 +40,7 @@ class KeptBodies:
         bodies: of the mirror.
         locations: the pods of the nodes, and their references.
         database: knows the connected nodes.
-        alive: returns the cloudcores that are alive.
+        known: the cloudcores that are alive.
         call_soon: calls a function in a later turn.
     """
 
@@ -48,13 +49,13 @@ class KeptBodies:
         bodies: MirroredBodies,
         locations: LocationCache,
         database: Database,
-        alive: Callable[[], tuple[str, ...]],
+        known: KnownCloudcores,
         call_soon: Callable[[Callable[[], None]], None],
     ) -> None:
         self._bodies = bodies
         self._locations = locations
         self._database = database
-        self._alive = alive
+        self._known = known
         self._call_soon = call_soon
         self._edge: set[str] = set()
         """The edge nodes."""
@@ -112,7 +113,7 @@ class KeptBodies:
 
     def look(self) -> None:
         """Drop the bodies that are not needed any more, a portion in each turn."""
-        if len(self._alive()) > 1:
+        if len(self._known.alive) > 1:
             away = {node for node in self._edge if node not in self._database.connected}
             self._elsewhere |= away & self._away - self._connecting
             self._away = away

@@ -6,10 +6,11 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, kind_named, uid_of, version_of
-from modules.cloud.client.calls import Answered, ApiCall, ApiResult
+from modules.cloud.client.calls import ApiCall, ApiResult, CallSender
 from modules.cloud.client.reflector.observations import ObservedObject
 from modules.cloud.edgecontroller.downstream.controller import DownstreamController
 from modules.cloud.edgecontroller.mirror.mirrored_bodies import MirroredBodies
+from modules.cloud.edgecontroller.mirror.reflectors import Reflectors
 from modules.cloud.edgecontroller.turns import TurnModule
 
 _PAUSE: Final = 1.0
@@ -30,8 +31,8 @@ class MissingBodies:
     Args:
         bodies: of the mirror.
         downstream: knows what nodes need; sends objects as soon as they are whole.
-        send: makes an API call.
-        observe: does work in the transaction of the turn.
+        api: sends API calls.
+        reflectors: do work in the transaction of the turn.
         module: edgecontroller.
     """
 
@@ -39,14 +40,14 @@ class MissingBodies:
         self,
         bodies: MirroredBodies,
         downstream: DownstreamController,
-        send: Callable[[ApiCall, Answered], None],
-        observe: Callable[[Callable[[], None]], None],
+        api: CallSender,
+        reflectors: Reflectors,
         module: TurnModule,
     ) -> None:
         self._bodies = bodies
         self._downstream = downstream
-        self._send = send
-        self._observe = observe
+        self._api = api
+        self._reflectors = reflectors
         self._module = module
         self._nodes: dict[str, Callable[[], None]] = {}
         """By node whose pods are asked for, what follows."""
@@ -89,7 +90,7 @@ class MissingBodies:
                 self._bodies.complete(_POD, observed)
             self._read_references(node)
 
-        self._send(ApiCall(verb="list", api_version="v1", plural=_POD.plural, options=options), answered)
+        self._api.send(ApiCall(verb="list", api_version="v1", plural=_POD.plural, options=options), answered)
 
     def _read_again(self, node: str) -> None:
         self._read_pods(node)
@@ -126,13 +127,13 @@ class MissingBodies:
         call = ApiCall(
             verb="get", api_version=kind.api_version, plural=kind.plural, namespace=key.namespace, name=key.name
         )
-        self._send(call, partial(self._have, kind, key))
+        self._api.send(call, partial(self._have, kind, key))
 
     def _have(self, kind: Kind, key: ObjectKey, result: ApiResult) -> None:
         follow = self._asked.pop(key, [])
         for observed in _observed_in([result.object]):
             if self._bodies.complete(kind, observed):
-                self._observe(partial(self._downstream.send_to_holders, key))
+                self._reflectors.observe(partial(self._downstream.send_to_holders, key))
         for each in follow:
             each()
         if result.object is None and (result.refusal or {}).get("code") not in _FINAL:

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_for, kind_named
-from modules.cloud.client.calls import Answered, ApiCall, ApiResult
+from modules.apimachinery.lister import Lister
+from modules.cloud.client.calls import ApiCall, ApiResult, CallSender
 from modules.cloud.devices import DEVICE, DEVICE_MODEL
 from modules.cloud.edgecontroller.state.object_syncs import is_storable, number_of
 from modules.cloud.storage.object_sync import ObjectSync
@@ -33,19 +34,14 @@ class ObjectSyncImport:
     import then.
 
     Args:
-        call: makes an API call.
-        find: returns an object of the cluster by its key.
+        api: sends API calls.
+        lister: the objects of the cluster.
         done: takes the versions that nodes have acknowledged; called once.
     """
 
-    def __init__(
-        self,
-        call: Callable[[ApiCall, Answered], None],
-        find: Callable[[ObjectKey], JsonObject | None],
-        done: Callable[[Imported], None],
-    ) -> None:
-        self._call = call
-        self._find = find
+    def __init__(self, api: CallSender, lister: Lister, done: Callable[[Imported], None]) -> None:
+        self._api = api
+        self._lister = lister
         self._done = done
         self._found: Imported = {}
         self._waiting = list(_RESOURCES)
@@ -63,12 +59,12 @@ class ObjectSyncImport:
         self._pages += 1
         options: JsonObject = {"limit": str(_PAGE), **({"continue": token} if token else {})}
         call = ApiCall(verb="list", api_version=API_VERSION, plural=self._waiting[0], options=options)
-        self._call(call, lambda result: self._answered(result, token))
+        self._api.send(call, lambda result: self._answered(result, token))
 
     def _answered(self, result: ApiResult, token: str) -> None:
         page = result.object
         if page is not None:
-            for node, uid, sync in _entries_of(page, self._find):
+            for node, uid, sync in _entries_of(page, self._lister.find):
                 self._found.setdefault(node, {})[uid] = sync
             metadata = page.get("metadata")
             token = str(metadata.get("continue") or "") if isinstance(metadata, dict) else ""

@@ -92,16 +92,13 @@ class ClusterApi:
         self._reflectors = Reflectors(mirror, module, transactions, downstream, epochs, self._all_listed)
         self._is_sending = False
         resources = ClusterResources(lambda: self._client, module.clock)
-        watches = ClusterWatches(self._send, resources, self._reflectors, downstream, transactions)
+        watches = ClusterWatches(self, resources, self._reflectors, downstream, transactions)
         locations = downstream.locations
-        self._calls = NodeCalls(
-            cluster, mirror.bodies, self._send, watches, self._reflectors, access_control, locations
-        )
+        self._calls = NodeCalls(cluster, mirror.bodies, self, watches, self._reflectors, access_control, locations)
         self._devices = ClusterDevices(mirror, self._reflectors, transactions, module)
-        send = partial(self._send, node="")
-        self._bodies = MissingBodies(mirror.bodies, downstream, send, self._reflectors.observe, module)
+        self._bodies = MissingBodies(mirror.bodies, downstream, self, self._reflectors, module)
         self._state = (
-            ClusterState(send, states, connections, transactions, cluster.state_namespace, cluster.node_states)
+            ClusterState(self, states, connections, transactions, cluster.state_namespace, cluster.node_states)
             if cluster.keeps_state
             else None
         )
@@ -229,9 +226,10 @@ class ClusterApi:
             if (result.refusal or {}).get("code") == HTTPStatus.NOT_FOUND and self.knows_all:
                 self._reflectors.observe(partial(self._connections.deletion_confirmed, node, asked))
 
-        self._send(ApiCall(verb="get", api_version="v1", plural="nodes", name=node), answered, "")
+        self.send(ApiCall(verb="get", api_version="v1", plural="nodes", name=node), answered)
 
-    def _send(self, call: ApiCall, answered: Answered, node: str) -> None:
+    def send(self, call: ApiCall, answered: Answered, node: str = "") -> None:
+        """Send a call by a request (`CallSender`)."""
         if self._client is None:
             answered(failure(HTTPStatus.SERVICE_UNAVAILABLE, "edgecontroller has not started"))
             return
@@ -297,7 +295,7 @@ class ClusterApi:
             self._have_state()
             self._module.end_turn_soon()
 
-        ObjectSyncImport(partial(self._send, node=""), self._mirror.find, done).start()
+        ObjectSyncImport(self, self._mirror, done).start()
 
     def _have_state(self) -> None:
         self._is_loaded = True

@@ -10,7 +10,7 @@ from modules.apimachinery.kinds import JsonObject, Kind, key_for, key_of, uid_of
 from modules.cloud.apiextensions.kinds import ServedKinds
 from modules.cloud.authorization.access_control import AccessControl
 from modules.cloud.authorization.attributes import user_of
-from modules.cloud.client.calls import WATCH, Answered, ApiCall, ApiResult
+from modules.cloud.client.calls import WATCH, Answered, ApiCall, ApiResult, CallSender
 from modules.cloud.edgecontroller.downstream.location_cache import LocationCache
 from modules.cloud.edgecontroller.mirror.cluster_watches import ClusterWatches
 from modules.cloud.edgecontroller.mirror.ended_pods import ended_uid, missing_pods
@@ -54,7 +54,7 @@ class NodeCalls:
     Args:
         cluster: the cluster.
         bodies: its mirrored objects.
-        send: makes a call for a node, "" for none.
+        api: sends the calls.
         watches: of other resources, for nodes.
         reflectors: note deletions that the watches have not reported yet.
         access_control: checks the writes of nodes; the cluster sees them as cloudcore's.
@@ -65,7 +65,7 @@ class NodeCalls:
         self,
         cluster: RemoteCluster,
         bodies: MirroredBodies,
-        send: Callable[[ApiCall, Answered, str], None],
+        api: CallSender,
         watches: ClusterWatches,
         reflectors: Reflectors,
         access_control: AccessControl,
@@ -74,7 +74,7 @@ class NodeCalls:
         self._kinds = ServedKinds({})
         self._cluster = cluster
         self._bodies = bodies
-        self._send = send
+        self._api = api
         self._watches = watches
         self._reflectors = reflectors
         self._access_control = access_control
@@ -95,9 +95,9 @@ class NodeCalls:
         elif call.verb == WATCH:
             self._watches.begin(call, answered)
         elif not node or as_the_node.is_decided(call):
-            self._send(call, answered, node)
+            self._api.send(call, answered, node)
         elif not is_write(call):
-            self._send(call, partial(self._have_read, call, node, answered), node)
+            self._api.send(call, partial(self._have_read, call, node, answered), node)
         elif kind is not None:
             self._admit(kind, call, node, self._noting_end(kind, call, node, answered))
         else:
@@ -172,7 +172,7 @@ class NodeCalls:
         read = ApiCall(
             verb="get", api_version=call.api_version, plural=call.plural, namespace=call.namespace, name=call.name
         )
-        self._send(read, found, "")
+        self._api.send(read, found)
 
     def _admit_change(self, kind: Kind, call: ApiCall, node: str, live: JsonObject | None, answered: Answered) -> None:
         try:
@@ -182,4 +182,4 @@ class NodeCalls:
         else:
             if kind.name == "Node" and write.verb == "create":
                 write = with_labels(write, self._cluster.labels_of(node))
-            self._send(write, answered, node)
+            self._api.send(write, answered, node)

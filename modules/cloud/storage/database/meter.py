@@ -1,23 +1,18 @@
 """Measures the transactions of a database, for metrics."""
 
-from collections.abc import Callable
-
+from beehive.clock import Clock
 from modules.cloud.durations import Durations
-
-
-def _zero() -> float:
-    return 0.0
 
 
 class TransactionMeter:
     """Measures the transactions of one user of a database, on its thread; any thread may read it.
 
     Args:
-        monotonic: returns seconds. Without it, all durations are 0.
+        clock: the time. Without it, all durations are 0.
     """
 
-    def __init__(self, monotonic: Callable[[], float] = _zero) -> None:
-        self._monotonic = monotonic
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock
         self._since = 0.0
         self.waits = Durations()
         """The times for which transactions waited for the turn, behind other modules of this process."""
@@ -25,6 +20,9 @@ class TransactionMeter:
         """The durations of the transactions, without that time; waits for other processes are part of them."""
         self.failures = 0
         """Attempts to use the database that failed."""
+
+    def _monotonic(self) -> float:
+        return 0.0 if self._clock is None else self._clock.monotonic()
 
     def waiting(self) -> None:
         """Note that a transaction waits for its turn."""

@@ -199,7 +199,8 @@ def test_a_table_has_the_printer_columns(serving: Serving) -> None:
 
 def test_nodes_have_no_rights_on_custom_resources() -> None:
     """The node authorizer refuses each verb on custom resources."""
-    graph = NodeGraph(Cluster(Simulation(0).clock).storage, lambda: 0.0)
+    clock = Simulation(0).clock
+    graph = NodeGraph(Cluster(clock).storage, clock)
     for verb in ("get", "list", "create", "update", "patch", "delete"):
         call = ApiCall(verb=verb, api_version="devices.example.io/v1", plural="devices", namespace="default", name="p")
         assert not authorize(of_call("n1", call), graph).allowed

@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from beehive.simulation import Simulation
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of
 from modules.cloud.apiserver.loading import LoadedObjects
 from modules.cloud.authorization.node_accounts import MIRROR
@@ -22,7 +23,7 @@ def made(kind: str, name: str, *, mirror: bool = False, node: str = "", **member
 
 def test_mirror_pods_beyond_the_quota_are_left_out() -> None:
     """The review's database: hundreds of 1.4 MB; those of another node, and all other objects stay."""
-    loaded = LoadedObjects(lambda: None)
+    loaded = LoadedObjects(lambda: None, Simulation().clock)
     large = [made("Pod", str(number), mirror=True, node="n1", status={"m": "x" * MIB}) for number in range(5)]
     assert [taken(loaded, each) for each in large] == [large[0], None, None, None, None]
     others = [
@@ -37,7 +38,7 @@ def test_mirror_pods_beyond_the_quota_are_left_out() -> None:
 
 
 def test_of_statuses_beyond_the_quota_the_rest_of_the_object_stays() -> None:
-    loaded = LoadedObjects(lambda: None)
+    loaded = LoadedObjects(lambda: None, Simulation().clock)
     bound = [made("Pod", str(number), node="n1", status={"m": "x" * MIB}) for number in range(3)]
     assert [taken(loaded, each) for each in bound] == [bound[0], *({**each, "status": {}} for each in bound[1:])]
     large = {"kind": "Node", "metadata": {"name": "n2"}, "status": {"images": [{}] * 100_000}}
@@ -46,7 +47,7 @@ def test_of_statuses_beyond_the_quota_the_rest_of_the_object_stays() -> None:
 
 
 def test_large_events_and_requests_are_left_out() -> None:
-    loaded = LoadedObjects(lambda: None)
+    loaded = LoadedObjects(lambda: None, Simulation().clock)
     for kind in ("Event", "CertificateSigningRequest"):
         assert taken(loaded, made(kind, "a", message="x" * MIB)) is None
     assert len(loaded.left_out) == 2

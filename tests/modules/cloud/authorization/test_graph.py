@@ -12,8 +12,9 @@ _SECRET = ObjectKey("Secret", "default", "key")
 
 def test_a_change_that_is_undone_gives_no_right_and_takes_none() -> None:
     """A message whose handling fails leaves nothing behind: neither the right of a pod nor the end of one."""
-    cluster = Cluster(Simulation().clock)
-    graph = NodeGraph(cluster.storage, lambda: 0.0)
+    clock = Simulation().clock
+    cluster = Cluster(clock)
+    graph = NodeGraph(cluster.storage, clock)
 
     def noted() -> list[ObjectEvent]:
         events = list(cluster.storage.take_events())

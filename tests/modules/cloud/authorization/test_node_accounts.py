@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from beehive.simulation import Simulation
 from modules.apimachinery.kinds import JsonObject, key_of
 from modules.cloud.authorization.node_accounts import MIRROR, NodeAccounts, _cost, most_mirror_pods
 
@@ -16,8 +17,8 @@ class Site:
     """The account of node n1."""
 
     def __init__(self) -> None:
-        self.now = 0.0
-        self.accounts = NodeAccounts(lambda: self.now)
+        self.simulation = Simulation()
+        self.accounts = NodeAccounts(self.simulation.clock)
         self.own: JsonObject = {}
 
     def create(self, obj: JsonObject, *, reported: bool = True) -> str:
@@ -94,7 +95,7 @@ def memory_of(value: Any, seen: set[int]) -> int:
 def test_a_created_pod_counts_before_it_is_reported_and_no_more_if_it_never_is(site: Site) -> None:
     assert site.create(pod("a", 1400 * KIB), reported=False) == ""
     assert site.create(pod("b", 1400 * KIB)) != ""
-    site.now += 61
+    site.simulation.run_for(61.0)
     assert site.create(pod("b", 1400 * KIB)) == ""
 
 

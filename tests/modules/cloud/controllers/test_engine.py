@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from beehive.simulation import Simulation
 from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.controllers.engine import Engine
@@ -47,8 +48,8 @@ def test_a_controller_that_fails_with_one_object_serves_the_others(caplog: pytes
 
 def test_the_work_is_measured(caplog: pytest.LogCaptureFixture) -> None:
     """From a look to the end of its writes; a look that fails and a write that is refused are tried again."""
-    now, answers = [100.0], []
-    meter = WorkMeter(lambda: now[0])
+    simulation, answers = Simulation(), []
+    meter = WorkMeter(simulation.clock)
 
     def reconcile(_view: object, key: ObjectKey, _now: float) -> ReconcilePlan:
         if key.name == "bad":
@@ -59,7 +60,7 @@ def test_the_work_is_measured(caplog: pytest.LogCaptureFixture) -> None:
     def perform(_call: ApiCall, then: Callable[[ApiResult], None]) -> None:
         answers.append(then)
 
-    engine = Engine({"Node": reconcile}, perform, lambda: now[0], str, lambda: None, meter)
+    engine = Engine({"Node": reconcile}, perform, simulation.clock.monotonic, str, lambda: None, meter)
     for version, name in enumerate(("bad", "good", "refused", "written"), start=1):
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "resourceVersion": str(version)}}
         engine.take(ObjectChanged("ADDED", node))
@@ -68,7 +69,7 @@ def test_the_work_is_measured(caplog: pytest.LogCaptureFixture) -> None:
     assert meter.depths() == {}
     durations = meter.syncs["Node"]
     assert (durations.buckets()[-1][1], meter.retries["Node"]) == (2, 1)
-    now[0] += 3.0
+    simulation.run_for(3.0)
     refused, written = answers
     refused(ApiResult(refusal={"code": 403, "message": "no"}))
     written(ApiResult(object={"kind": "Status"}))

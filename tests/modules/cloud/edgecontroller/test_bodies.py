@@ -8,6 +8,7 @@ import pytest
 from beehive.testing import Harness
 from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, kind_named
 from modules.cloud.client.reflector.observations import ObservedObject
+from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.edgecontroller.downstream.controller import DownstreamController
 from modules.cloud.edgecontroller.mirror.kept_bodies import KeptBodies
 from modules.cloud.edgecontroller.mirror.mirror import Mirror
@@ -229,10 +230,10 @@ class Kept:
             self.mirror, syncs, lambda _down: None, lambda _node, _key: True, lambda _kind: True
         )
         self.database = Database(IN_MEMORY, "one", stores_objects=False)
-        self.alive: tuple[str, ...] = ("one",)
+        self.known = KnownCloudcores("one")
         self.later: list[Callable[[], None]] = []
         self.bodies = KeptBodies(
-            self.mirror.bodies, self.downstream.locations, self.database, lambda: self.alive, self.later.append
+            self.mirror.bodies, self.downstream.locations, self.database, self.known, self.later.append
         )
         self._version = 1
 
@@ -293,7 +294,7 @@ def test_of_several_without_a_database_one_drops_what_has_been_away_for_two_look
     kept.look()
     kept.look()
     assert not kept.mirror.bodies.is_partial(WEB), "there is no other"
-    kept.alive = ("one", "two")
+    kept.known.alive = ("one", "two")
     kept.look()
     assert not kept.mirror.bodies.is_partial(WEB)
     kept.look()
@@ -301,7 +302,7 @@ def test_of_several_without_a_database_one_drops_what_has_been_away_for_two_look
 
 
 def test_a_connected_node_is_kept_whole_whatever_it_is(kept: Kept) -> None:
-    kept.alive = ("one", "two")
+    kept.known.alive = ("one", "two")
     kept.database.connected["n2"] = "link 1"
     kept.observe(POD, pod(nodeName="n2"))
     kept.look()

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import delete, inspect, select, update
 
+from beehive.clock import RealClock
 from beehive.simulation import Simulation
 from modules.apimachinery.kinds import ObjectKey, kind_named
 from modules.cloud.apiserver.cluster import Cluster
@@ -459,11 +460,20 @@ def break_within_a_turn(cloud: Cloud) -> None:
     cloud.database._connection.connection.driver_connection.close()  # type: ignore[union-attr]
 
 
+class _Counting(RealClock):
+    """Each reading is a second after the one before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._readings = itertools.count()
+
+    def monotonic(self) -> float:
+        return float(next(self._readings))
+
+
 def test_transactions_are_measured_and_failures_counted(url: str) -> None:
-    """Each reading of this clock is a second after the one before."""
-    seconds = itertools.count()
     with Cloud(url) as cloud:
-        cloud.database.meter = meter = TransactionMeter(lambda: float(next(seconds)))
+        cloud.database.meter = meter = TransactionMeter(_Counting())
         cloud.transact()
         cloud.apply(configmap())
         assert (meter.waits.total, meter.transactions.total, meter.failures) == (2.0, 2.0, 0)

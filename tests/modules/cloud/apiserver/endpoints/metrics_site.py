@@ -13,7 +13,7 @@ from beehive.http.http_server import HttpServer
 from beehive.http.listening import listen_tcp
 from beehive.http.request import Request
 from beehive.http.responses import Reply
-from modules.cloud.apiserver.endpoints import resource_metrics
+from modules.cloud.apiserver.endpoints import node_usage
 from modules.cloud.apiserver.endpoints.service import ApiService
 from tests.modules.cloud.apiserver.endpoints.serving import Serving
 
@@ -55,7 +55,7 @@ class Site(Serving):
         super().__init__()
         clock = self.simulation.clock
         self.nodes = Nodes(clock.monotonic)
-        monkeypatch.setattr(resource_metrics, "_pause", lambda _, seconds: self.simulation.run_for(seconds))
+        monkeypatch.setattr(node_usage, "_pause", lambda _, seconds: self.simulation.run_for(seconds))
         self.service = ApiService(self, self.subscriptions, "v1.32.10", clock, nodes=self.nodes)
         for name in ("n1", "n2", "n3"):
             self.ask("POST", "/api/v1/nodes", {"kind": "Node", "apiVersion": "v1", "metadata": {"name": name}})

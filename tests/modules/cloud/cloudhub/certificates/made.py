@@ -1,6 +1,6 @@
 """Keys and requests as an edge makes them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -9,6 +9,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
 from modules.cloud.cloudhub.certificates.authority import Authority, pem_of_key
+from modules.cloud.identities.messages import KeyEnrolment
+from modules.cloud.identities.peer import CertifiedPeer
 
 NOW = 1795139667.25
 """2026-11-20T01:54:27Z"""
@@ -17,9 +19,20 @@ YEAR = 365 * 24 * 3600.0
 Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
 
-def unrefused(_: object) -> str:
-    """Why nobody is refused."""
-    return ""
+class Unrefused:
+    """Nodes of which none is refused (`EnrolledNodes`)."""
+
+    def __init__(self, names: Collection[str] = ()) -> None:
+        self._names = names
+
+    def is_node(self, name: str) -> bool:
+        return name in self._names
+
+    def refusal_of(self, _peer: CertifiedPeer) -> str:
+        return ""
+
+    def enrol(self, _asked: KeyEnrolment) -> str:
+        return ""
 
 
 def new_key() -> ec.EllipticCurvePrivateKey:

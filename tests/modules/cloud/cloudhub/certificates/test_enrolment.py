@@ -19,10 +19,10 @@ from modules.cloud.cloudhub.certificates.errors import TokenError
 from modules.cloud.cloudhub.certificates.join_tokens import Claims
 from modules.cloud.identities.node_identity import node_in
 from modules.cloud.identities.peer import CertifiedPeer
-from tests.modules.cloud.cloudhub.certificates.made import NOW, YEAR, csr, unrefused
+from tests.modules.cloud.cloudhub.certificates.made import NOW, YEAR, Unrefused, csr
 
 AUTHORITY = Authority.create(NOW)
-ENROLMENT = Enrolment(AUTHORITY, lambda name: name == "n1", YEAR, unrefused, unrefused)
+ENROLMENT = Enrolment(AUTHORITY, Unrefused({"n1"}), YEAR)
 KEY = AUTHORITY.token_key
 
 

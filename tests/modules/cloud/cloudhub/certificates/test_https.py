@@ -17,7 +17,7 @@ from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles, 
 from modules.cloud.cloudhub.certificates.contexts import https_context
 from modules.cloud.cloudhub.certificates.enrolment import Enrolment
 from modules.cloud.cloudhub.certificates.https import HttpsServer
-from tests.modules.cloud.cloudhub.certificates.made import NOW, YEAR, chain, csr, unrefused
+from tests.modules.cloud.cloudhub.certificates.made import NOW, YEAR, Unrefused, chain, csr
 from tests.support.clocks import StandingClock
 
 DEADLINE = 60.0
@@ -42,7 +42,7 @@ class Server:
         self.clock = _DatedClock()
         self.files = AuthorityFiles(directory / "tls")
         self.authority = open_authority(self.files, ["127.0.0.1"], TODAY - YEAR)
-        enrolment = Enrolment(self.authority, NODES.__contains__, 3 * YEAR, unrefused, unrefused)
+        enrolment = Enrolment(self.authority, Unrefused(NODES), 3 * YEAR)
         context = https_context(self.files)
         self.server = HttpsServer("127.0.0.1", 0, context, lambda request: enrolment.answer(request, TODAY), self.clock)
         self.server.start()
