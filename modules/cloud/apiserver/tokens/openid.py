@@ -14,14 +14,14 @@ _CACHED: Final = (("Cache-Control", "public, max-age=3600"),)
 """As kube-apiserver's."""
 
 
-class TokenKeys(Protocol):
+class TokenKeySource(Protocol):
     """Answers for the keys of service accounts."""
 
     def token_keys(self) -> dict[str, bytes]:
         """Return the public keys, PEM, by their ids. Raises ApiStatusError."""
 
 
-def openid_document(parts: tuple[str, ...], issuer: str, keys_uri: str, caller: TokenKeys) -> Response | None:
+def openid_document(parts: tuple[str, ...], issuer: str, keys_uri: str, caller: TokenKeySource) -> Response | None:
     """Return the document at a path; None for another path.
 
     Args:
