@@ -1,14 +1,14 @@
 """The received frames that wait to be delivered to cloudhub."""
 
-import heapq
 import itertools
 from collections.abc import Callable, Iterator
-from typing import Final, Generic, TypeVar
+from typing import Final
 
 from beehive.codec import decode
 from beehive.errors import FrameError
 from beehive.names import Operation
 from modules.cloud.websocket.connection import WebsocketConnection
+from modules.cloud.websocket.fair_share import FairShare
 from modules.cloud.websocket.message_budget import MessageBudget
 
 _FRAME_COST: Final = 512
@@ -21,57 +21,6 @@ _KEEPALIVE: Final = b'"keepalive"'
 _KEEPALIVE_BYTES: Final = 1024
 _KEEPALIVE_PERIOD: Final = 1.0
 """Seconds between two keepalives of a node that are delivered out of order."""
-
-T = TypeVar("T")
-
-
-class FairShare(Generic[T]):
-    """A queue whose members are served in equal shares of cost (start-time fair queueing).
-
-    Each service advances a member's virtual time by its cost; the member with the earliest time is next. A member that
-    joins starts at the present time. So the first frame of a node waits for at most one frame of each other node,
-    however much these have sent. Every operation takes logarithmic time.
-    """
-
-    def __init__(self) -> None:
-        self._heap: list[tuple[float, int, T]] = []
-        self._waiting: set[T] = set()
-        self._reached: dict[T, float] = {}
-        """Virtual times of members that were served and are ahead of the others."""
-        self._now = 0.0
-        self._numbers = itertools.count()
-
-    def __len__(self) -> int:
-        return len(self._waiting)
-
-    def add(self, member: T) -> None:
-        """Queue a member, unless it is queued already."""
-        if member not in self._waiting:
-            self._waiting.add(member)
-            begin = max(self._now, self._reached.pop(member, 0.0))
-            heapq.heappush(self._heap, (begin, next(self._numbers), member))
-
-    def take(self) -> T | None:
-        """Remove and return the next member, or None; `charge` takes the cost of its service."""
-        while self._heap:
-            begin, _, member = heapq.heappop(self._heap)
-            if member in self._waiting:
-                self._waiting.remove(member)
-                self._now = max(self._now, begin)
-                self._reached[member] = begin
-                return member
-        self._reached.clear()  # no member waits, so none is ahead
-        return None
-
-    def charge(self, member: T, cost: float) -> None:
-        """Advance the virtual time of a member that was served."""
-        if member not in self._waiting:
-            self._reached[member] = self._reached.get(member, self._now) + cost
-
-    def forget(self, member: T) -> None:
-        """Remove a member."""
-        self._waiting.discard(member)
-        self._reached.pop(member, None)
 
 
 class IncomingFrames:

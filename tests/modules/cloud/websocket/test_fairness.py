@@ -25,7 +25,7 @@ from beehive.testing import Harness
 from modules.cloud.cloudhub.module import CloudHub
 from modules.cloud.cloudhub.upstream_window import _HELD, HANDLED_TIMEOUT, MAX_BYTES, MAX_MESSAGES, UpstreamWindow
 from modules.cloud.messages import HANDLED, HANDLED_RESOURCE
-from modules.cloud.websocket.incoming_frames import FairShare
+from modules.cloud.websocket.fair_share import FairShare
 from modules.cloud.websocket.link import FrameReceived, Link, LinkEvent, LinkOpened
 from modules.cloud.websocket.message_budget import MOST_BYTES
 from modules.cloud.websocket.server import WebsocketServer, WebsocketSettings
