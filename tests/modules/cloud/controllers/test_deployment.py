@@ -13,7 +13,7 @@ from modules.cloud.apiserver import api_calls, pod_defaults
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.controllers.deployment_sets import REVISION, proportional_sizes, revision_of
 from modules.cloud.controllers.pods import is_active, is_ready, owner_reference
-from modules.cloud.controllers.replica_set import to_delete
+from modules.cloud.controllers.replica_set import pause_ends, reconcile, surplus_ended, to_delete
 from modules.cloud.controllers.view import View, controller_of, node_of
 from tests.modules.cloud.controllers.site import Site, image_of, new_image, workload
 
@@ -556,10 +556,33 @@ def test_pods_are_deleted_in_the_order_of_kubernetes(goes: dict[str, Any], stays
     replica_set["metadata"] |= {"namespace": "default", "uid": "of-web", "resourceVersion": "1"}
     view.put(replica_set)
     first, second = aged_pod("z", **goes), aged_pod("a", **stays)  # by their uids they would go the other way
-    for pod in (first, second, aged_pod("other")):
+    ended = [aged_pod(f"ended-{number}", node="n2", phase="Succeeded") for number in range(2)]
+    for pod in (first, second, aged_pod("other"), *ended):
         view.put(pod)
     assert to_delete(view, replica_set, [first, second], NOW) == [first, second]
     assert to_delete(view, replica_set, [second, first], NOW) == [first, second]
+
+
+@pytest.mark.parametrize(("ages", "pause"), [((), None), ((0,), 1), ((30, 0), 60), ((200, 0), 300), ((700, 0), 1)])
+def test_the_pause_after_a_pod_that_its_node_has_ended(ages: tuple[float, ...], pause: float | None) -> None:
+    ended = [aged_pod(f"p{age:g}", phase="Failed", age=age) for age in ages]
+    assert pause_ends(ended) == (0.0 if pause is None else NOW + pause)
+    replica_set = workload("ReplicaSet", replicas=1)
+    replica_set["metadata"] |= {"namespace": "default", "uid": "of-web", "resourceVersion": "1"}
+    view = View()
+    for obj in (replica_set, *ended):
+        obj["metadata"]["labels"] = replica_set["spec"]["template"]["metadata"]["labels"]
+        view.put(obj)
+    plan = reconcile(view, key_of(replica_set), NOW)
+    assert (plan.again_at, len(plan.writes)) == ((None, 1) if pause is None else (NOW + pause, 0))
+
+
+def test_of_the_pods_that_nodes_have_ended_some_are_kept() -> None:
+    """Those that are being deleted are not deleted again."""
+    ended = [aged_pod(f"p{age}", phase="Failed", age=age) for age in range(9)]
+    for pod in ended[-2:]:
+        pod["metadata"]["deletionTimestamp"] = format_rfc3339(NOW)
+    assert [write.call.name for write in surplus_ended(ended)] == ["p6", "p5"]
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet"])

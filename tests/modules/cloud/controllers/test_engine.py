@@ -46,6 +46,28 @@ def test_a_controller_that_fails_with_one_object_serves_the_others(caplog: pytes
     caplog.clear()
 
 
+def test_an_object_is_looked_at_again_when_the_view_has_what_was_written() -> None:
+    """Or what was made would be made once more."""
+    looks, answers = list[str](), list[Callable[[ApiResult], None]]()
+
+    def node(version: str) -> dict[str, object]:
+        return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a", "resourceVersion": version}}
+
+    def reconcile(_view: object, key: ObjectKey, _now: float) -> ReconcilePlan:
+        looks.append(key.name)
+        return ReconcilePlan((delete(node("1")),) * 3) if len(looks) == 1 else NOTHING
+
+    engine = Engine({"Node": reconcile}, lambda _, then: answers.append(then), lambda: 100.0, str, lambda: None)
+    engine.take(ObjectChanged("ADDED", node("1")))
+    engine.run()
+    for number, version in enumerate(("2", "5", "4")):  # first one, then two beside each other
+        answers[number](ApiResult(object=node(version)))
+    for version, number in (("3", 1), ("4", 1), ("5", 2)):
+        engine.take(ObjectChanged("MODIFIED", node(version)))
+        engine.run()
+        assert len(looks) == number
+
+
 def test_the_work_is_measured(caplog: pytest.LogCaptureFixture) -> None:
     """From a look to the end of its writes; a look that fails and a write that is refused are tried again."""
     simulation, answers = Simulation(), []

@@ -206,12 +206,21 @@ def test_nobody_grants_what_they_do_not_have(world: World) -> None:
     )
     with world.cluster.with_admission(admission(CAROL, world.index)), pytest.raises(ForbiddenError):
         world.cluster.update({**live, "aggregationRule": aggregated["aggregationRule"]})
+    world.make(bound("admins", "cluster-admin", user("dave")))
+    (admins,) = (
+        one
+        for one in world.cluster.storage.list(kind_named("ClusterRoleBinding"))
+        if one["metadata"]["name"] == "admins"
+    )
+    with world.cluster.with_admission(admission(CAROL, world.index)), pytest.raises(ForbiddenError):
+        world.cluster.update({**admins, "subjects": [user("carol")]})
     world.make(nodes, by=User("root", groups=(ADMINISTRATORS,)))
 
 
 @pytest.mark.parametrize(("verb", "made"), [("bind", "binding"), ("escalate", "role")])
 def test_the_verbs_bind_and_escalate_allow_it(world: World, verb: str, made: str) -> None:
-    rule = {"apiGroups": [GROUP], "resources": ["clusterroles"], "verbs": [verb]}
+    name = "cluster-admin" if verb == "bind" else "root"
+    rule = {"apiGroups": [GROUP], "resources": ["clusterroles"], "resourceNames": [name], "verbs": [verb]}
     world.make(of("ClusterRole", "trusted", rules=[rule]), bound("trusted", "trusted", user("carol")))
     binding = bound("root", "cluster-admin", user("carol"))
     role = of("ClusterRole", "root", rules=[{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}])
@@ -224,7 +233,10 @@ def test_the_verbs_bind_and_escalate_allow_it(world: World, verb: str, made: str
 @pytest.mark.parametrize(
     ("signer", "may"), [("example.com/one", True), ("example.com/*", True), ("example.com/two", False), ("", False)]
 )
-def test_a_request_is_approved_by_who_may_approve_for_its_signer(world: World, signer: str, may: bool) -> None:
+@pytest.mark.parametrize("decision", ["Approved", "Denied"])
+def test_a_request_is_decided_by_who_may_approve_for_its_signer(
+    world: World, signer: str, may: bool, decision: str
+) -> None:
     """The admission plug-in CertificateApproval."""
     if signer:
         rule = {"apiGroups": ["certificates.k8s.io"], "resources": ["signers"], "resourceNames": [signer]}
@@ -233,7 +245,7 @@ def test_a_request_is_approved_by_who_may_approve_for_its_signer(world: World, s
     spec = {"request": "cmVxdWVzdA==", "signerName": "example.com/one", "usages": ["client auth"]}
     made = {"kind": "CertificateSigningRequest", "apiVersion": "certificates.k8s.io/v1", "metadata": {"name": "a"}}
     stored = world.cluster.create({**made, "spec": spec})
-    approved = {**stored, "status": {"conditions": [{"type": "Approved", "status": "True"}]}}
+    approved = {**stored, "status": {"conditions": [{"type": decision, "status": "True"}]}}
     with world.cluster.with_admission(admission(CAROL, world.index)):
         world.cluster.update({**stored, "metadata": {**stored["metadata"], "labels": {"a": "b"}}})
         if may:

@@ -1,0 +1,69 @@
+"""What a node may change of its own objects, decided by the object before and after."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from modules.apimachinery.kinds import JsonObject
+from modules.cloud.authorization.graph import NodeGraph
+from modules.cloud.authorization.node_restriction import refusal
+
+
+def an(kind: str, name: str = "n1", namespace: str = "", /, **fields: Any) -> JsonObject:
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {}), **fields.pop("metadata", {})}
+    return {"kind": kind, "metadata": metadata, **fields}
+
+
+def a_pod(node: str = "n1", **metadata: Any) -> JsonObject:
+    return an("Pod", "web", "default", metadata=metadata, spec={"nodeName": node})
+
+
+def a_lease(name: str) -> JsonObject:
+    return an("Lease", name, "kube-node-lease")
+
+
+def an_event(host: str, about: JsonObject | None = None, namespace: str = "default") -> JsonObject:
+    return an("Event", "e", namespace, source={"host": host}, involvedObject=about or {"kind": "Node", "name": "n1"})
+
+
+def a_node(*taints: str, **labels: str) -> JsonObject:
+    return an("Node", metadata={"labels": labels}, spec={"taints": [{"key": key} for key in taints]})
+
+
+POD = {"kind": "Pod", "namespace": "default", "name": "web"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_refused"),
+    [
+        (a_pod(), a_pod(), False),
+        (a_pod("n2"), a_pod("n2"), True),
+        (a_pod("n2"), a_pod(), True),
+        (a_pod(labels={"a": "1"}), a_pod(labels={"a": "2"}), True),
+        (a_pod(), None, False),
+        (a_pod("n2"), None, True),
+        (a_lease("n1"), a_lease("n1"), False),
+        (a_lease("n2"), a_lease("n1"), True),
+        (a_lease("n2"), None, True),
+        (None, an_event("n1", POD), False),
+        (an_event("n2"), an_event("n1"), True),
+        (None, an_event("n2"), True),
+        (an_event("n1", {**POD, "name": "theirs"}), an_event("n1", POD), True),
+        (None, an_event("n1", POD, "other"), True),
+        (a_node("a"), a_node("a"), False),
+        (a_node("a"), a_node("b"), True),
+        (a_node("a"), a_node(), True),
+        (a_node(), a_node(**{"notkubernetes.io/x": "1"}), False),
+        (a_node(), a_node(**{"x.kubernetes.io/x": "1"}), True),
+        (a_node(**{"k8s.io/x": "1"}), a_node(), True),
+        (a_node(), a_node(**{"kubernetes.io/hostname": "n1"}), False),
+        (a_node(), None, True),
+    ],
+)
+def test_a_write_is_judged_by_the_object_before_and_after(
+    old: JsonObject | None, new: JsonObject | None, is_refused: bool
+) -> None:
+    pods = {"web": a_pod(), "theirs": a_pod("n2")}
+    graph = cast("NodeGraph", SimpleNamespace(find=lambda key: pods.get(key.name)))
+    assert bool(refusal("n1", old, new, graph)) is is_refused
