@@ -25,7 +25,8 @@ _log = logging.getLogger(__name__)
 
 OPTIONAL: Final = frozenset({ResourceType.DESTINATION_RULE, ResourceType.GATEWAY, ResourceType.VIRTUAL_SERVICE})
 """Kinds that a cloud need not have; without them their collections are empty. KubeEdge's edgemesh-agent waits until it
-has listed them."""
+has listed them. They are watched once the cloud has listed one object: KubeEdge's cloudcore (1.23) exits when a node
+watches a kind that its API server does not serve (`NewCommonResourceEventHandler` of its dynamiccontroller)."""
 FROM_WATCHES: Final = OPTIONAL | {
     ResourceType.SERVICE, ResourceType.ENDPOINTS, ResourceType.ENDPOINTSLICE, ResourceType.NAMESPACE,
 }  # fmt: skip
@@ -53,19 +54,22 @@ class WatchAgent(Module):
         super().__init__()
         self._node = node
         self._watches: dict[str, Application] = {}
+        self._unproven: dict[str, Application] = {}
 
     @handles(None, FOLLOW)
     def follow(self, message: Message) -> None:
         """Start to watch a collection, unless it is watched already."""
         target = message.content_as(Target)
         app = application(target, Verb.WATCH, self._node, b'{"watch":true}')
-        if app.id in self._watches:
+        if app.id in self._watches or app.id in self._unproven:
             return
-        if len(self._watches) >= MOST:
+        if len(self._watches) + len(self._unproven) >= MOST:
             _log.warning("%s is not watched: a node has %d watches at most; watch all namespaces", app.key, MOST)
-            return
-        self._watches[app.id] = app
-        self.request(ModuleName.EDGEHUB, message_of(app, self.clock), _SECONDS, self._answered)
+        elif is_optional(app):
+            self._unproven[app.id] = app
+            self._prove(app, target)
+        else:
+            self._watch(app)
 
     @handles(ResourceType.CONNECTION, Operation.CONNECT)
     def connection_changed(self, message: Message) -> None:
@@ -78,10 +82,31 @@ class WatchAgent(Module):
         """Repeat the watches: a cloud forgets the watches of a node that registers again, as at its first start."""
         self._repeat()
 
+    def _watch(self, app: Application) -> None:
+        self._watches[app.id] = app
+        self.request(ModuleName.EDGEHUB, message_of(app, self.clock), _SECONDS, self._answered)
+
+    def _prove(self, app: Application, target: Target) -> None:
+        """Watch a collection if the cloud lists it; otherwise the next connection tries again."""
+
+        def listed(answer: Message | BeehiveError) -> None:
+            if not isinstance(answer, Message) or answer.route.operation != Operation.APPLICATION_RESPONSE:
+                return
+            if (found := answer.content_as(Application)).status != Progress.APPROVED:
+                self._take(found)
+            elif self._unproven.pop(app.id, None) is not None:
+                self._watch(app)
+
+        listing = application(target, Verb.LIST, self._node, b'{"limit":1}')
+        self.request(ModuleName.EDGEHUB, message_of(listing, self.clock), _SECONDS, listed)
+
     def _repeat(self) -> None:
         if self._watches:
             repeated = self.message(SYNC, "null", self._watches, group=Group.DYNAMICCONTROLLER)
             self.request(ModuleName.EDGEHUB, repeated, _SECONDS, self._repeated)
+        for app in self._unproven.values():
+            if target := target_of(app):
+                self._prove(app, target)
 
     def _answered(self, answer: Message | BeehiveError) -> None:
         """Take the cloud's answer. Without an answer the watch is repeated on the next connection."""
