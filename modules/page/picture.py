@@ -50,6 +50,8 @@ class FleetHead(msgspec.Struct, frozen=True, omit_defaults=True):
     today: Sequence[Happening]
     counts: Mapping[str, int]
     """Nodes by state."""
+    today_more: int = 0
+    """Happenings beyond these."""
 
 
 class Changes(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -236,9 +238,10 @@ class Picture:
         counts: defaultdict[str, int] = defaultdict(int)
         for row in self._made:
             counts[row.state] += 1
+        happened, earlier = today(sessions, {name: at for name, at in joined.items() if at is not None}, now)
         return FleetHead(
-            fleet_sentence(self._made), pods_sentence(pods, self._made), found, number - len(found),
-            today(sessions, {name: at for name, at in joined.items() if at is not None}, now), dict(counts),
+            fleet_sentence(self._made), pods_sentence(pods, self._made), found, number - len(found), happened,
+            dict(counts), earlier,
         )  # fmt: skip
 
     def _row(self, name: str, pods: Sequence[FleetPodRow], now: float) -> NodeRow:

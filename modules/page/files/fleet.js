@@ -32,7 +32,7 @@ function row(each, number) {
     h("span", { role: "rowheader" }, h("a", { class: "name", href: path("nodes", each.name) }, mark(each.state), plain(each.name))),
     h("span", { role: "cell", class: state, title: plain(each.reason || "") }, stateWords(each)),
     h("span", { role: "cell" }, strip(each)),
-    h("span", { role: "cell", class: `num ${(each.ready || 0) < (each.pods || 0) && !old ? "warn" : old}` }, `${each.ready || 0} of ${each.pods || 0}`),
+    h("span", { role: "cell", class: `num ${(each.ready || 0) < (each.pods || 0) && !old ? "warn" : old}` }, each.pods ? `${each.ready || 0} of ${each.pods}` : "–"),
     h("span", { role: "cell", class: each.waiting ? "num" : "num quiet" }, each.waiting ? `${each.waiting}${each.oldest ? ` · ${since(each.oldest)}` : ""}` : "–"),
     h("span", { role: "cell", class: `num ${old}`, title: plain(each.version || "") }, plain((each.version || "–").replace(/^.*-(edgecore|kubeedge)-v?/, ""))),
     h("span", { role: "cell", class: `num ${colour}` }, ends),
@@ -56,7 +56,8 @@ export function fleet(state, go) {
         findings.length ? h("ol", { class: "todo" }, findings.map(finding)) : h("p", { class: "empty" }, mark("good"), " Nothing. ", h("span", { class: "quiet" }, "`cloudcore doctor` looks at cloudcore itself.")),
         head.more ? h("p", { class: "empty quiet" }, `${head.more} more are not shown`) : null),
       panel("Last 24 hours", "",
-        (head.today || []).length ? h("ol", { class: "day" }, head.today.map((each) => h("li", {}, time(each.at), h("span", { class: each.is_bad ? "bad" : "" }, (each.nodes || []).length === 1 ? h("a", { href: path("nodes", each.nodes[0]) }, plain(each.text)) : plain(each.text))))) : h("p", { class: "empty quiet" }, "No node has come or gone."))),
+        (head.today || []).length ? h("ol", { class: "day" }, head.today.map((each) => h("li", {}, time(each.at), h("span", { class: each.is_bad ? "bad" : "" }, (each.nodes || []).length === 1 ? h("a", { href: path("nodes", each.nodes[0]) }, plain(each.text)) : plain(each.text))))) : h("p", { class: "empty quiet" }, "No node has come or gone."),
+        head.today_more ? h("p", { class: "empty quiet" }, `${head.today_more} more of single nodes: `, "cloudcore nodes --history") : null)),
     table(state, all, shown, wrong, go),
     h("div", { class: "same" }, h("span", { class: "quiet" }, "The same in a terminal: "), command("cloudcore nodes")),
   ];

@@ -31,7 +31,7 @@ export function node(story) {
     h("div", { class: "cols even" },
       textPanel("The node", "", h("table", {}, h("tbody", {}, facts.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, value)))))),
       textPanel("Connections", "seven days", history(story.sessions))),
-    panel(`Pods on ${plain(row.name)}`, row.state === "away" ? "as it reported last" : "", story.pods.length ? podTable(story.pods) : h("p", { class: "empty quiet" }, "No pod is bound to this node.")),
+    panel(`Pods on ${plain(row.name)}`, row.state === "away" ? "as it reported last" : "", story.pods.length ? podTable(story.pods, row) : h("p", { class: "empty quiet" }, "No pod is bound to this node.")),
     textPanel("Conditions", "", conditions(story.conditions)),
     h("div", { class: "same" }, h("span", { class: "quiet" }, "The same in a terminal: "), command(`cloudcore nodes --history ${row.name}`)),
   ];
@@ -44,7 +44,7 @@ export function ownNode(story) {
   return [
     h("div", { class: "lead" }, h("h1", { id: "sentence" }, mark(story.link), " ", plain(story.sentence)),
       h("p", { class: "quiet" }, "Said by the node itself; the cloud may know less.")),
-    panel("Pods", "", story.pods.length ? podTable(story.pods) : h("p", { class: "empty quiet" }, "This node has no pod.")),
+    panel("Pods", "", story.pods.length ? podTable(story.pods, {}) : h("p", { class: "empty quiet" }, "This node has no pod.")),
     h("div", { class: "cols even" },
       textPanel("The node", "", h("table", {}, h("tbody", {}, Object.entries(story.facts).map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, plain(name)), h("td", {}, plain(value))))))),
       textPanel("Modules of edgecore", "", h("table", {}, h("thead", {}, h("tr", {}, ["module", "state", "messages that wait", "restarts"].map((each) => h("th", { scope: "col" }, each)))), h("tbody", {}, rows)))),

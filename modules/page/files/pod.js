@@ -21,7 +21,7 @@ export function pod(story, logs, paint) {
       h("p", { class: "quiet" }, row.node ? ["on ", h("a", { href: path("nodes", row.node) }, plain(row.node))] : "without a node",
         row.owner ? ` · ${plain(row.owner)}` : "", ` · ${plain(row.status)}, ${plain(row.ready)} ready`, row.created ? ` · ${since(seconds(row.created) || 0)} old` : "", program === "cloudcore" ? [" · ", changesOf(`kind:pod ns:${row.namespace} name:${row.name}`, "What changed")] : null),
       answer.notes.map((each) => h("p", { class: "warn" }, plain(each)))),
-    answer.remedy.length ? panel("To do", "", h("ul", { class: "remedy" }, answer.remedy.map((each) => h("li", {}, plain(each))))) : null,
+    answer.remedy.length ? panel("To do", "", h("ul", { class: "remedy" }, answer.remedy.map((each) => h("li", {}, /^(cloudcore|edgecore|kubectl) /.test(each) ? command(each) : plain(each))))) : null,
     panel("How it came to this", answer.left_out ? `${answer.left_out} earlier steps are left out` : "",
       answer.steps.length ? h("ol", { class: "chain" }, answer.steps.map(step)) : h("p", { class: "empty quiet" }, "No step is known.")),
     panel("Containers", "", h("table", {}, h("thead", {}, h("tr", {}, ["container", "state", "restarts", "image", "log"].map((each) => h("th", { scope: "col" }, each)))),

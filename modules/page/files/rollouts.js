@@ -5,17 +5,17 @@ import { h } from "./dom.js";
 import { command, mark, panel } from "./parts.js";
 import { count, plain } from "./words.js";
 
-const PARTS = [["run", "run it", "up"], ["under_way", "at it", "way"], ["fail", "fail", "bad"], ["unheard", "have not heard", "gone"]];
+const PARTS = [["run", "run it", "up", "runs it"], ["under_way", "at it", "way"], ["fail", "fail", "bad", "fails"], ["unheard", "have not heard", "gone", "has not heard"]];
 
 /** The four parts of a workload's pods, as a bar; the words stand beside it. */
 function four(row) {
   const total = PARTS.reduce((sum, [part]) => sum + row[part], 0) || 1;
-  const words = PARTS.filter(([part]) => row[part]).map(([part, word]) => `${row[part]} ${word}`).join(" · ");
+  const words = PARTS.filter(([part]) => row[part]).map(([part, word, , one]) => `${row[part]} ${row[part] === 1 && one || word}`).join(" · ");
   return [h("span", { class: "strip four", role: "img", "aria-label": words }, PARTS.filter(([part]) => row[part]).map(([part, , kind]) => h("i", { class: kind, css: { width: `${(row[part] * 100 / total).toFixed(2)}%` } }))), words];
 }
 
 function failing(row) {
-  return row.failing.map((each) => h("p", {}, mark("bad"), h("b", {}, plain(each.status)), ` on ${count(each.pods.length + each.more, "pod")}`,
+  return row.failing.map((each) => h("p", {}, mark("bad"), " ", h("b", {}, plain(each.status)), ` on ${count(each.pods.length + each.more, "pod")}`,
     each.shared ? `, all ${plain(each.shared)}` : "", ": ",
     each.pods.map((pod, place) => [place ? ", " : "", h("a", { href: path("pods", pod.namespace, pod.name) }, plain(pod.name)), pod.node ? ` on ${plain(pod.node)}` : ""]),
     each.more ? `, and ${count(each.more, "more pod")}` : ""));

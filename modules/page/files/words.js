@@ -32,7 +32,7 @@ const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", h
 /** A moment: the time of today, else with the day. */
 export function moment(at) {
   const date = new Date(at * 1000);
-  return (now() - at < 43200 ? CLOCK : DAY).format(date);
+  return (Math.abs(now() - at) < 43200 ? CLOCK : DAY).format(date);
 }
 
 const WEEKDAY = new Intl.DateTimeFormat("en-GB", { weekday: "long", day: "numeric", month: "long" });

@@ -27,8 +27,10 @@ class Happening(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def today(
     sessions: Mapping[str, Sequence[tuple[float, float]]], joined: Mapping[str, float], now: float
-) -> list[Happening]:
-    """Return what has happened, the newest first; what happened to several nodes within a minute is one line.
+) -> tuple[list[Happening], int]:
+    """Return what has happened, the newest first, and how many lines are left out: those about a single node first.
+
+    What happened to several nodes within a minute is one line, and so is a node that went away and is back.
 
     Args:
         sessions: by node, beginning and end of its connections, 0 for one that lasts.
@@ -42,7 +44,6 @@ def today(
         ends = 0.0
         for began, ended in sorted(found):
             if ends and began - ends > AWAY_AFTER:
-                single.append((ends, _GONE, node, ""))
                 single.append((began, "is back", node, human_duration(int(began - ends))))
             ends = ended
         if ends and now - ends > AWAY_AFTER:
@@ -57,7 +58,8 @@ def today(
         else:
             newest[each[1]] = group = [each]
             groups.append(group)
-    return [_line(group) for group in groups[-MOST:]][::-1]
+    lines = sorted((_line(group) for group in groups), key=lambda line: (len(line.nodes) > 1, line.at), reverse=True)
+    return sorted(lines[:MOST], key=lambda line: line.at, reverse=True), max(0, len(lines) - MOST)
 
 
 def _line(group: Sequence[tuple[float, str, str, str]]) -> Happening:

@@ -13,6 +13,7 @@ from modules.page.api import About, fleet_api
 from modules.page.picture import Links
 from modules.page.server import PageServer
 from modules.tools.kubectl.rest import MERGE_PATCH, RestClient
+from tests.modules.processes.cloudcore.devices import People, device, model
 from tests.modules.processes.cloudcore.stubs import Stub
 
 NODES: Final = 200
@@ -109,6 +110,7 @@ def fleet_page(directory: Path) -> Iterator[PageServer]:
     with Stub(directory, controllers="none") as stub:  # or pods without their owners were collected
         client = RestClient(stub.config.control_socket)
         _plant(client)
+        _plant_devices(People(stub.client))
         links = MadeLinks(clock.now(), stub.client.changes)
         page = PageServer(fleet_api(client, links, clock, About("port-eu", "1", "cloudcore")), clock, "cloudcore")
         try:
@@ -147,6 +149,14 @@ def _plant(client: RestClient) -> None:
         }  # fmt: skip
         status = {"status": {"phase": "Running", "containerStatuses": [container]}}
         client.request("PATCH", f"{path}/{pod}/status", body=status, content_type=MERGE_PATCH)
+
+
+def _plant_devices(people: People) -> None:
+    """Make a device on a node that is away, and one that its node says nothing of."""
+    people.wait()
+    people.apply(model())
+    people.apply(device("freezer", LOST[0]))
+    people.apply(device("shelf", "husum-01"))
 
 
 def _object(kind: str, metadata: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:

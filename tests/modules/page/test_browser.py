@@ -1,6 +1,8 @@
 """The page in a real browser, on a real cloudcore with planted faults: what it says, and no text becomes markup."""
 
+import importlib.util
 from collections.abc import Iterator
+from importlib import resources
 from typing import Any
 from urllib.parse import quote
 
@@ -271,6 +273,45 @@ def test_the_narrow_and_the_dark_page_need_no_sideways_scrolling(looked: Looked)
     assert window.run("return getComputedStyle(document.body).backgroundColor") != before
     window.click("#theme")
     assert [each for each in window.console() if "Content Security Policy" in each or "Uncaught" in each] == []
+
+
+PAUSE = "window.asked ||= window.fetch; window.fetch = () => new Promise(() => {});"
+"""Nothing is painted while axe looks."""
+ASK = """
+window.found = null;
+axe.run({resultTypes: ["violations"]}).then((found) => { window.found = found; });
+"""
+FOUND = """
+return window.found.violations.filter((each) => ["serious", "critical"].includes(each.impact)).flatMap((each) =>
+  each.nodes.map((node) => `${each.id}: ${node.target.join(" ")}: ${node.failureSummary.replace(/\\s+/g, " ")}`));
+"""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("axe_core_python") is None, reason="axe-core-python is not installed")
+def test_axe_finds_nothing_serious_light_and_dark_narrow_and_wide(looked: Looked) -> None:
+    window, found = looked.window, list[str]()
+    window.run(resources.files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8"))
+    for path in ("/page/pods", *PATHS):
+        window.run("if (window.asked) window.fetch = window.asked;")
+        window.run("history.pushState(null, '', arguments[0]); dispatchEvent(new PopStateEvent('popstate'))", path)
+        window.wait("Boolean(document.getElementById('sentence')) && !document.body.textContent.includes('reading')")
+        if path.endswith("hall"):
+            window.run("document.querySelector('td button').click()")
+            window.wait("Boolean(document.querySelector('figcaption'))")
+        window.run(PAUSE)
+        for width in (390, 1280):
+            window.resize(width, 900)
+            for theme in ("light", "dark"):
+                window.run("document.documentElement.style.colorScheme = arguments[0];", theme)
+                window.run(ASK)
+                window.wait("Boolean(window.found)")
+                found += [f"{path} {theme} {width}: {each}" for each in window.run(FOUND)]
+    assert not found, "\n".join(found)
+    window.run("document.querySelector('td button').removeAttribute('aria-label');")
+    window.run("document.querySelector('td button').textContent = '';" + ASK)
+    window.wait("Boolean(window.found)")
+    (planted,) = window.run(FOUND)
+    assert planted.startswith("button-name: "), "or axe has looked at nothing"
 
 
 def test_an_address_that_was_used_opens_nothing(looked: Looked) -> None:

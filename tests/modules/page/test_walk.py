@@ -1,4 +1,4 @@
-"""The walk of an operator and of a developer through a fleet of 200 nodes, ten of which are away."""
+"""The walk of an operator, of a developer and of an engineer through a fleet of 200 nodes, ten of which are away."""
 
 from pathlib import Path
 
@@ -25,6 +25,10 @@ def test_each_question_is_one_click_from_the_first_page(tmp_path: Path) -> None:
         ):
             assert finding in text
         assert window.run("return document.querySelectorAll('.rows .row').length") == 200
+        happened = str(window.run("return document.querySelector('.day').textContent"))
+        assert "9 nodes went away" in happened
+        assert "kiel-13 is back after 25m" in happened
+        assert "kiel-13 went away" not in happened, "the line that it is back says so"
 
         window.run("[...document.querySelectorAll('a')].find((each) => each.textContent === 'Show the 9').click()")
         window.wait("document.querySelectorAll('.rows .row').length === 9")
@@ -36,6 +40,18 @@ def test_each_question_is_one_click_from_the_first_page(tmp_path: Path) -> None:
         link = "[...document.querySelectorAll('.todo li')].find((each) => each.textContent.includes('prices'))"
         window.run(f"{link}.querySelector('a').click()")
         window.wait(f"{said}.startsWith('default/prices-7c9d4')")
+        assert window.run("return document.querySelector('.remedy .cmd code').textContent").startswith("cloudcore ")
+        window.run("history.back()")
+        window.wait("document.querySelectorAll('.rows .row').length === 200")
+
+        window.run(
+            "[...document.querySelectorAll('.rows .name')].find((each) => each.textContent === 'hamburg-03').click()"
+        )
+        window.wait(f"{said}.startsWith('hamburg-03 has been away for 11h')")
+        pods = "document.querySelector('section[aria-label=\"Pods on hamburg-03\"]')"
+        assert "default/till-0" in window.run(f"return {pods}.textContent")
+        good = "document.querySelectorAll('main table [stroke=\"var(--good)\"]')"
+        assert window.run(f"return {good}.length") == 0, "of a node that is away nothing is green"
         window.run("history.back()")
         window.wait("document.querySelectorAll('.rows .row').length === 200")
 
@@ -49,7 +65,14 @@ def test_each_question_is_one_click_from_the_first_page(tmp_path: Path) -> None:
         )
         text = str(window.run("return document.querySelector('main').innerText"))
         assert "6 run it · 2 fail" in text
+        assert "1 fails" in text
         assert "9 have not heard" in text
         assert "ImagePullBackOff on 2 pods: scanner-9fq8c on rostock-04, scanner-x2k4f on bremen-02" in text
         window.run("[...document.querySelectorAll('a')].find((each) => each.textContent === 'prices-7c9d4').click()")
         window.wait(f"{said}.startsWith('default/prices-7c9d4')")
+
+        window.run("[...document.querySelectorAll('nav a')].find((each) => each.textContent === 'Devices').click()")
+        window.wait(f"{said} === '0 of 2 devices are as desired; 1 unknown, 1 on nodes that are away.'")
+        text = str(window.run("return document.querySelector('main').innerText"))
+        assert "hamburg-03 is away, and nothing had been reported; 1 desired value waits for it" in text
+        assert "nothing has ever been reported" in text
