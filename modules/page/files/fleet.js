@@ -11,6 +11,7 @@ const HEADS = ["node", "state", "link, last 24 h", "pods that run", "waits for i
 const REAL = 300;
 const HEIGHT = 34;
 const BEYOND = 12;
+const LINKED = 50;
 
 function link(query) { return `/page/?q=${encodeURIComponent(query)}`; }
 
@@ -56,7 +57,7 @@ export function fleet(state, go) {
         findings.length ? h("ol", { class: "todo" }, findings.map(finding)) : h("p", { class: "empty" }, mark("good"), " Nothing. ", h("span", { class: "quiet" }, "`cloudcore doctor` looks at cloudcore itself.")),
         head.more ? h("p", { class: "empty quiet" }, `${head.more} more are not shown`) : null),
       panel("Last 24 hours", "",
-        (head.today || []).length ? h("ol", { class: "day" }, head.today.map((each) => h("li", {}, time(each.at), h("span", { class: each.is_bad ? "bad" : "" }, (each.nodes || []).length === 1 ? h("a", { href: path("nodes", each.nodes[0]) }, plain(each.text)) : plain(each.text))))) : h("p", { class: "empty quiet" }, "No node has come or gone."),
+        (head.today || []).length ? h("ol", { class: "day" }, head.today.map((each) => h("li", {}, time(each.at), h("span", { class: each.is_bad ? "bad" : "" }, each.nodes?.length > LINKED || !each.nodes ? plain(each.text) : h("a", { href: each.nodes.length === 1 ? path("nodes", each.nodes[0]) : names(each.nodes) }, plain(each.text)))))) : h("p", { class: "empty quiet" }, "No node has come or gone."),
         head.today_more ? h("p", { class: "empty quiet" }, `${head.today_more} more of single nodes: `, "cloudcore nodes --history") : null)),
     table(state, all, shown, wrong, go),
     h("div", { class: "same" }, h("span", { class: "quiet" }, "The same in a terminal: "), command("cloudcore nodes")),
