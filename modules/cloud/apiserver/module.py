@@ -142,6 +142,8 @@ class ApiServer(Module):
         self._writes = WriteNotes()
         self._may_place = True
         """Whether something has changed since the last attempt that may let a waiting pod onto a node."""
+        self._places_soon = False
+        """Whether other waiting pods are looked at after the messages that wait."""
         self._changed_nodes: set[str] = set()
         """Nodes that have changed since their taints were looked at."""
         self._may_lack_accounts = True
@@ -410,13 +412,29 @@ class ApiServer(Module):
             self._transactions.attempt(partial(self._cluster.node_lifecycle.taint, changed))
 
     def _place(self) -> None:
-        """Place pods that wait for a node, after a change that may have made room for them. After its own changes,
-        another cloudcore does this itself.
+        """Place pods that wait for a node, after a change that may have made room for them; the rest comes after other
+        messages, and a change in the meantime begins another round. After its own changes, another cloudcore does this
+        itself.
         """
-        if self._may_place:
+        if self._may_place and not self._places_soon:
             self._may_place = False
-            if self._cluster.scheduler.waiting_pods():
-                self._transactions.attempt(self._cluster.scheduler.place_waiting_pods)
+            self._cluster.scheduler.begin_round()
+            self._place_part()
+
+    def _place_part(self) -> None:
+        """Place some of the pods of a round, and have the others placed after the messages that wait."""
+        scheduler = self._cluster.scheduler
+        if scheduler.has_round:
+            self._transactions.attempt(scheduler.place_waiting_pods)
+        if scheduler.has_round or self._may_place:
+            self._places_soon = True
+            self.call_soon(self._place_more)
+
+    def _place_more(self) -> None:
+        self._places_soon = False
+        has_round = self._cluster.scheduler.has_round
+        self._may_place = self._may_place or (has_round and self._is_full)
+        self._transact(self._place_part if has_round and not self._is_full else _nothing)
 
     def _collect(self) -> None:
         """Do a part of what follows from deletions; the rest comes after other messages. Unlike `_place`, it acts on

@@ -43,6 +43,8 @@ _UNREADABLE: Final = "node(s) had amounts that cannot be read"
 _NO_NODE: Final = "no nodes available to schedule pods"
 _MISPLACED: Final = "node(s) didn't match Pod's node affinity/selector"
 _BY_NAME: Final = "metadata.name"
+_KNOWN: Final = 5
+"""What a pod whose placement is known costs, in looks at nodes."""
 
 
 class Placement(NamedTuple):
@@ -65,6 +67,8 @@ class Placer:
         self._fleet = fleet
         self._refused: dict[bytes, Placement] = {}
         """The placement of pods without rules about others that fit nowhere: later ones find less room, not more."""
+        self.looks = 0
+        """The nodes that were looked at; a pod whose placement is known counts for a few."""
 
     @classmethod
     def of(cls, nodes: Sequence[JsonObject], pods: Iterable[JsonObject]) -> "Placer":
@@ -90,6 +94,7 @@ class Placer:
         metadata = pod["metadata"]
         about = msgspec.json.encode((spec, metadata.get("labels"), metadata.get("namespace")))
         placement = self._refused.get(about)
+        self.looks += _KNOWN if placement is not None else len(self._fleet.rooms)
         if placement is None:
             attempt = _Attempt(pod, self._fleet)
             placement = attempt.placement()

@@ -8,7 +8,7 @@ from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, 
 from modules.apimachinery.workload_selectors import matcher_of
 from modules.cloud.apiserver.disruption_budgets import covers
 from modules.cloud.controllers.endpoint_slices import SERVICE_NAME
-from modules.cloud.controllers.pods import has_ended, is_ready
+from modules.cloud.controllers.pods import has_ended, is_mirror, is_ready
 from modules.cloud.controllers.service_pods import selects
 from modules.cloud.controllers.view import View, controller_of, node_of
 
@@ -100,7 +100,7 @@ def _owners(view: View, obj: JsonObject, kinds: frozenset[str]) -> Iterator[Obje
                 yield above
         return
     labels = obj["metadata"].get("labels") or {}
-    if labels:
+    if labels and not is_mirror(obj):
         for kind in ADOPTERS[obj["kind"]]:
             for each in view.in_namespace(kind, obj["metadata"]["namespace"]):
                 if kind in kinds and matcher_of((each.get("spec") or {}).get("selector"))(labels):

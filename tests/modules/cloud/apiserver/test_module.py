@@ -506,3 +506,31 @@ def test_an_apply_creates_with_the_right_to_create_only(bee: Harness) -> None:
     assert apply() is None
     server.call("update", "roles", "r", api_version=f"{group}/v1", body=role)
     assert apply() is None
+
+
+def test_pods_that_wait_are_placed_in_parts_and_all_of_them(bee: Harness) -> None:
+    """A change of one node made the API server look at all nodes for all pods, for seconds; now others have turns."""
+    server = Server(bee)
+    for number in range(30):
+        server.call("create", "nodes", body=node(f"n{number}"))
+    parts: list[int] = []
+    place = server.cluster.scheduler.place_waiting_pods
+
+    def counted() -> None:
+        before = len(server.cluster.scheduler.waiting_pods())
+        place()
+        parts.append(before - len(server.cluster.scheduler.waiting_pods()))
+
+    server.cluster.scheduler.place_waiting_pods = counted  # type: ignore[method-assign]
+    term = {"topologyKey": "none", "labelSelector": {}}
+    rule = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    for number in range(50):
+        body = pod(f"p{number}", nodeName="", nodeSelector={"kind": "fast"}, affinity=rule)
+        server.call("create", "pods", body=body)
+    assert len(server.cluster.scheduler.waiting_pods()) == 50
+    parts.clear()
+    labels = [{"op": "add", "path": "/metadata/labels", "value": {"kind": "fast"}}]
+    server.call("patch", "nodes", "n7", patch_type="application/json-patch+json", body=labels)
+    bee.settle()
+    assert not server.cluster.scheduler.waiting_pods()
+    assert [each for each in parts if each] == [20, 20, 10]
