@@ -68,7 +68,7 @@ def _create_token(session: Session, chosen: Any, names: list[str]) -> int:
     if len(names) != 1:
         raise UsageError(f"exactly one NAME is required, got {len(names)}: `create token NAME`")
     if chosen.dry_run != "none":
-        raise UsageError("a token is not stored anywhere, so there is no dry _create_token of it")
+        raise UsageError("a token is not stored anywhere, so there is no dry run of it")
     resource = session.discovery.one("serviceaccounts")
     path = resource.path(session.namespace, names[0], "token")
     body = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "spec": _spec(chosen)}

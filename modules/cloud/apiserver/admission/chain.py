@@ -179,7 +179,7 @@ def _runtime_class(pod: JsonObject, live: JsonObject | None, objects: Lister) ->
     spec, name = pod["spec"], pod["spec"].get("runtimeClassName")
     found = objects.find(key_for(_RUNTIME_CLASS, "", str(name))) if name else None
     if name and found is None:
-        raise _rejected(pod, f'{_REJECTED}RuntimeClass "{name}" not found')
+        raise _refused(pod, f'{_REJECTED}RuntimeClass "{name}" not found')
     overhead = ((found or {}).get("overhead") or {}).get("podFixed") or {}
     if (spec.get("overhead") or {}) not in ({}, overhead):
         words = (
@@ -187,7 +187,7 @@ def _runtime_class(pod: JsonObject, live: JsonObject | None, objects: Lister) ->
             if overhead
             else "Pod Overhead set without corresponding RuntimeClass defined Overhead"
         )
-        raise _rejected(pod, f"{_REJECTED}{words}")
+        raise _refused(pod, f"{_REJECTED}{words}")
     return {**pod, "spec": {**spec, **({"overhead": overhead} if overhead else {}), **_placement(pod, found or {})}}
 
 
@@ -200,16 +200,12 @@ def _placement(pod: JsonObject, runtime_class: JsonObject) -> JsonObject:
         for key, value in selector.items():
             if given.get(key, value) != value:
                 of_class = f"runtimeClass.scheduling.nodeSelector[{key}] = {value}"
-                raise _rejected(pod, f"conflict: {of_class}; pod.spec.nodeSelector[{key}] = {given[key]}")
+                raise _refused(pod, f"conflict: {of_class}; pod.spec.nodeSelector[{key}] = {given[key]}")
         changed["nodeSelector"] = {**given, **selector}
     if tolerations := scheduling.get("tolerations"):
         own = spec.get("tolerations") or []
         changed["tolerations"] = [*own, *(each for each in tolerations if each not in own)]
     return changed
-
-
-def _rejected(pod: JsonObject, why: str) -> ForbiddenError:
-    return ForbiddenError("pods", pod["metadata"]["name"], why)
 
 
 PLUGINS: Final = (
