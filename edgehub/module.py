@@ -107,7 +107,7 @@ class EdgeHub(Module):
         self._outgoing = outgoing
         self._counters = counters
         self._certificates = certificates
-        self._outbox = OutboxManager(self, outgoing, open_outbox, counters, self._send_waiting)
+        self._outbox = OutboxManager(self, outgoing, open_outbox, counters)
         self._network = NetworkGuard(self, watch_network, self._network_changed)
         self._renewer: ActorRef[Renewer] | None = None
         self._bucket = TokenBucket(settings.message_qps, settings.message_burst)
@@ -171,7 +171,7 @@ class EdgeHub(Module):
             self._refuse(message, *why)
             return
         self._outbox.changed()
-        self._send_waiting()
+        self.send_waiting()
 
     @handles(None, Operation.UPLOAD, source=Source.BUS)
     def upload(self, request: Message) -> None:
@@ -194,7 +194,7 @@ class EdgeHub(Module):
                 break
             kept += 1
         self._outbox.changed()
-        self._send_waiting()
+        self.send_waiting()
         if why is not None and why is not _AFTER_ANOTHER:
             self._refused_sessions.append(session)
         if why is not None and not kept:
@@ -251,7 +251,7 @@ class EdgeHub(Module):
         self._outbox.changed()
         self._keep_alive()
         self._heartbeat = self.every(self._settings.heartbeat, self._keep_alive)
-        self._send_waiting()
+        self.send_waiting()
 
     def _ended(self, error: LinkError) -> None:
         now = self.clock.monotonic()
@@ -324,7 +324,7 @@ class EdgeHub(Module):
         self._proven = True
         self._outgoing.confirmed(frames, self.clock.monotonic())
         self._outbox.settle()
-        self._send_waiting()
+        self.send_waiting()
 
     def _answered(self, message_id: str) -> None:
         """Release a message that the cloud has answered."""
@@ -337,7 +337,7 @@ class EdgeHub(Module):
         self._outgoing.note_sent(entry)
         self._send_frame(entry)
 
-    def _send_waiting(self) -> None:
+    def send_waiting(self) -> None:
         """Send the messages that may leave; a timer continues when the rate limit is reached."""
         while self._up_since is not None and (entry := self._outgoing.peek()) is not None:
             if entry.kind not in _NOT_RATED and not self._take_token(entry.kind):
@@ -363,7 +363,7 @@ class EdgeHub(Module):
 
     def _token_available(self) -> None:
         self._next_token = None
-        self._send_waiting()
+        self.send_waiting()
 
     def _send_all(self) -> None:
         while self._up_since is not None and self._outgoing.peek() is not None:

@@ -162,7 +162,7 @@ class MetaManager(Module):
             _log.error("%s", error)
             self._closing.close()
             self._open()
-        self._health = StoreHealth(self, self._statistics, self._probe)
+        self._health = StoreHealth(self, self._statistics)
         self._batch = Batch(self._store, self._deliver, self._health.report)
         self._closing.callback(self._batch.flush)
         self._local_query = LocalQuery(self._store, self.clock)
@@ -353,7 +353,7 @@ class MetaManager(Module):
             self._batch.lose()
         self._health.report(error)
 
-    def _probe(self) -> None:
+    def write_probe(self) -> None:
         """Write and commit a row, to find out whether the database takes changes again."""
         try:
             self._store.put(row_of("null/store/probe", _PROBE, self.clock.now_ms()))

@@ -1,13 +1,17 @@
 """Reports whether the database takes changes."""
 
-import logging
-from collections.abc import Callable
-from typing import Final
+from __future__ import annotations
 
-from beehive import Module, ModuleName, Operation, Timer
+import logging
+from typing import TYPE_CHECKING, Final
+
+from beehive import ModuleName, Operation, Timer
 from beehive.names import DISK_RESOURCE
 from metamanager.errors import StoreError
 from metamanager.statistics import StoreStatistics
+
+if TYPE_CHECKING:
+    from metamanager.module import MetaManager
 
 _log = logging.getLogger(__name__)
 
@@ -18,19 +22,17 @@ PROBE_AFTER: Final = 10.0
 class StoreHealth:
     """Turns the results of commits into the module's readiness, its metrics and the log.
 
-    While the database refuses changes, the module is not ready and `probe` is called every `PROBE_AFTER` seconds:
+    While the database refuses changes, the module is not ready and writes a probe every `PROBE_AFTER` seconds:
     without a cloud there may be no other write for a long time. edged receives a message to check the disk immediately.
 
     Args:
         module: metamanager.
         statistics: counts failures for the metrics.
-        probe: writes and commits a row.
     """
 
-    def __init__(self, module: Module, statistics: StoreStatistics, probe: Callable[[], None]) -> None:
+    def __init__(self, module: MetaManager, statistics: StoreStatistics) -> None:
         self._module = module
         self._statistics = statistics
-        self._write_probe = probe
         self._problem = ""
         """Hint of the last error; empty while the database takes changes."""
         self._next_probe: Timer | None = None
@@ -60,4 +62,4 @@ class StoreHealth:
     def _probe(self) -> None:
         self._next_probe = None
         if self._problem:
-            self._write_probe()
+            self._module.write_probe()

@@ -6,9 +6,9 @@ from pathlib import Path
 import msgspec
 
 from beehive import Message, Module, ModuleName, Operation, Resource, ResourceType
-from edged.api import DeleteOptions, Node, OwnerReference, Pod, Preconditions, decode, encode
-from edged.api.codec import DecodeError
+from edged.api import DeleteOptions, Node, OwnerReference, Pod, Preconditions, encode
 from edged.api.versions import version_number
+from edged.node.api_answers import read_answer
 from edged.node.state import LocalNode
 from edged.pods.labels import ref_of
 from edged.pods.manager import PodManager
@@ -207,7 +207,7 @@ class MirrorPods:
         """Get the cloud's pod of that name: an unknown older mirror, or another pod."""
 
         def done(answer: bytes | CallError) -> None:
-            pod = _read(answer)
+            pod = read_answer(Pod, answer)
             if pod is not None and CONFIG_MIRROR in pod.metadata.annotations:
                 self._answered(pod)
             elif pod is not None:
@@ -216,7 +216,7 @@ class MirrorPods:
         self._meta.get(ResourceType.POD, *name, then=done)
 
     def _made(self, pod: Pod, answer: bytes, removed: str) -> None:
-        mirror = _read(answer)
+        mirror = read_answer(Pod, answer)
         if mirror is not None and mirror.metadata.uid and CONFIG_MIRROR in mirror.metadata.annotations:
             _log.info("static pod %s has a mirror in the cloud", ref_of(pod))
             self._answered(mirror, removed)
@@ -270,13 +270,3 @@ def _is_older(mirror: Pod, known: Pod) -> bool:
 
 def _name(pod: Pod) -> _Name:
     return pod.metadata.namespace, pod.metadata.name
-
-
-def _read(answer: bytes | CallError) -> Pod | None:
-    if isinstance(answer, CallError):
-        return None
-    try:
-        return decode(Pod, answer)
-    except DecodeError as error:
-        _log.warning("the cloud's mirror pod cannot be read: %s", error)
-        return None

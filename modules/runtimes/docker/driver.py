@@ -150,7 +150,7 @@ class DockerDriver(Driver[DockerContainer]):
             self._images = DockerImages(docker, root, clock)
             self._processes = DockerProcesses(docker, parts.watcher, clock, parts.announcer)
             self._sandboxes = DockerSandboxes(registry, parts.announcer, self._maker, settings.network)
-            self._watch = DockerWatch(docker, events_of(root), self._compare, self._ended)
+            self._watch = DockerWatch(docker, events_of(root), self)
             closing.callback(self._watch.stop)
             self.streaming = self._streaming = StreamingServer(DockerStreams(docker, registry, self._sandboxes), clock)
             closing.callback(self._streaming.stop)
@@ -337,7 +337,7 @@ class DockerDriver(Driver[DockerContainer]):
             return self._docker.get(path, dict[str, Any], "look at an object of Docker's")
         return {}
 
-    def _compare(self) -> None:
+    def compare(self) -> None:
         """Take over all states from Docker after it was unreachable. Raises RequestRefusedError."""
         listed = self._listed()
         self._remove_unknown([each for each in listed if each.created < self._clock.now() - _CREATION_SECONDS])
@@ -347,7 +347,7 @@ class DockerDriver(Driver[DockerContainer]):
             if container.run is not None or states.get(container.id) != "created":
                 self._processes.refresh(container)
 
-    def _ended(self, container_id: str) -> None:
+    def ended(self, container_id: str) -> None:
         """Take over the end of a container. Raises RequestRefusedError."""
         if (container := self._registry.find_container(container_id)) is not None:
             self._processes.refresh(container)

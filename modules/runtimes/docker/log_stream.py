@@ -4,20 +4,25 @@ Docker stores the output itself (its json-file driver), so nothing is lost while
 continues after its last entry.
 """
 
+from __future__ import annotations
+
 import logging
 import os
 import re
 import socket
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from beehive.http.errors import HttpError
 from modules.runtimes.docker.answers import nanoseconds
 from modules.runtimes.docker.client import DockerClient, Exchange, Query
 from modules.runtimes.docker.frames import FrameError, FrameReader, LineReader
+
+if TYPE_CHECKING:
+    from modules.runtimes.docker.model import DockerContainer
+    from modules.runtimes.docker.processes import DockerProcesses
 
 _log = logging.getLogger(__name__)
 
@@ -95,12 +100,11 @@ class ContainerLog:
 class LogFollower:
     """A stream of Docker's that lasts as long as the container runs (see `process_watcher.Watched`)."""
 
-    def __init__(self, exchange: Exchange, log: ContainerLog, stream: int, on_end: Callable[[bool], None]) -> None:
-        """`on_end` is called on the watcher's thread, with whether any output arrived."""
+    def __init__(self, exchange: Exchange, stream: int, container: DockerContainer, processes: DockerProcesses) -> None:
         self._exchange = exchange
-        self._log = log
         self._stream = stream
-        self._on_end = on_end
+        self._container = container
+        self._processes = processes
         self._has_received = False
         exchange.socket.setblocking(False)  # noqa: FBT003 - socket's own
 
@@ -113,7 +117,7 @@ class LogFollower:
         pieces = self._exchange.available(_READS)
         try:
             while piece := pieces.next():
-                self._log.take(self._stream, piece)
+                self._container.log.take(self._stream, piece)
                 self._has_received = True
         except (OSError, HttpError, FrameError) as error:
             _log.info("a log of Docker's broke off: %s", error)
@@ -123,7 +127,7 @@ class LogFollower:
     def gone(self) -> None:
         """Handle the end of the stream: the container has ended, or the connection broke."""
         self.close()
-        self._on_end(self._has_received)
+        self._processes.log_ended(self._container, has_received=self._has_received)
 
     def stop(self) -> None:
         """End the stream; called on any thread, and handled by the watcher."""

@@ -5,12 +5,13 @@ While the stream is broken the state of containers is unknown: CRI requests are 
 counts as ended. When Docker can be reached again all states are compared, so a missed event does no harm.
 """
 
+from __future__ import annotations
+
 import logging
 import socket
 import threading
-from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -20,6 +21,9 @@ from modules.runtimes.docker.answers import DockerEvent
 from modules.runtimes.docker.client import DockerClient, Exchange, Query
 from modules.runtimes.docker.errors import DockerUnreachableError
 from modules.runtimes.engine.errors import RequestRefusedError
+
+if TYPE_CHECKING:
+    from modules.runtimes.docker.driver import DockerDriver
 
 _log = logging.getLogger(__name__)
 
@@ -39,21 +43,18 @@ class DockerWatch:
     Args:
         docker: Docker's API.
         events: the query for them.
-        on_connected: compares all states; may raise RequestRefusedError.
-        on_end: called with the id of a container that has ended; may raise RequestRefusedError.
+        driver: takes what the events say.
     """
 
     def __init__(
         self,
         docker: DockerClient,
         events: Query,
-        on_connected: Callable[[], None],
-        on_end: Callable[[str], None],
+        driver: DockerDriver,
     ) -> None:
         self._docker = docker
         self._events = events
-        self._on_connected = on_connected
-        self._on_end = on_end
+        self._driver = driver
         self._lock = threading.Lock()
         self._exchange: Exchange | None = None
         self._stopping = threading.Event()
@@ -109,7 +110,7 @@ class DockerWatch:
         with self._lock:
             self._exchange = exchange
         try:
-            self._on_connected()
+            self._driver.compare()
             self._problem = None
             self._tried.set()
             self._read(exchange)
@@ -141,7 +142,7 @@ class DockerWatch:
         except (msgspec.MsgspecError, UnicodeError):
             return
         if event.actor.id:
-            self._on_end(event.actor.id)
+            self._driver.ended(event.actor.id)
 
     def _lost(self, error: RequestRefusedError) -> None:
         if self._problem is None and not self._stopping.is_set():

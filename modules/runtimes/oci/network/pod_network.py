@@ -96,7 +96,7 @@ class PodNetwork:
         self._turns = Turns()
         self._loopback = LoopbackFirewall(clock)
         self._complaint = ""
-        self._rules = RuleWatch(clock, default, self._loopback, self._repeat_ports)
+        self._rules = RuleWatch(clock, default, self._loopback, self)
 
     def close(self) -> None:
         """End attaching and detaching under way, and refuse more. Attachments that exist stay."""
@@ -245,7 +245,7 @@ class PodNetwork:
         """Look for the firewall rules of attached sandboxes, as it happens once a minute."""
         self._rules.check()
 
-    def _repeat_ports(self, sandbox_id: str, sandbox: AttachedSandbox) -> None:
+    def repeat_ports(self, sandbox_id: str, sandbox: AttachedSandbox) -> None:
         """Make the rules for host ports of a sandbox again, if it is still attached.
 
         Raises:

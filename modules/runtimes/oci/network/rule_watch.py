@@ -4,11 +4,13 @@ Whoever reloads a firewall (`iptables -F`, iptables-restore, firewalld) removes 
 called then. Each look is one `iptables-save`, and one more if pods have IPv6; without sandboxes there is none.
 """
 
+from __future__ import annotations
+
 import logging
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from beehive import Clock
 from beehive.clock import Timer
@@ -19,6 +21,9 @@ from modules.runtimes.oci.network.default_network import DefaultNetwork
 from modules.runtimes.oci.network.firewall import CHECK_SECONDS, SavedRules, read_rules
 from modules.runtimes.oci.network.host_ports import HostPorts, host_ports_of
 from modules.runtimes.oci.network.loopback_firewall import LoopbackFirewall
+
+if TYPE_CHECKING:
+    from modules.runtimes.oci.network.pod_network import PodNetwork
 
 _log = logging.getLogger(__name__)
 
@@ -47,7 +52,7 @@ class RuleWatch:
         clock: for the interval.
         default: edgecore's own network; None without one.
         loopback: the rule for the machine's 127.0.0.0/8, which all networks need.
-        repeat: makes the rules for host ports of a sandbox again. Raises RequestRefusedError, ValueError, OSError.
+        network: makes the rules for host ports of a sandbox again.
     """
 
     def __init__(
@@ -55,12 +60,12 @@ class RuleWatch:
         clock: Clock,
         default: DefaultNetwork | None,
         loopback: LoopbackFirewall,
-        repeat: Callable[[str, AttachedSandbox], None],
+        network: PodNetwork,
     ) -> None:
         self._clock = clock
         self._default = default
         self._loopback = loopback
-        self._repeat = repeat
+        self._network = network
         self._lock = threading.Lock()
         self._watched: dict[str, _Watched] = {}
         self._timer: Timer | None = None
@@ -126,7 +131,7 @@ class RuleWatch:
         for sandbox_id, each in lost.items():
             _log.warning("firewall rules for host ports of sandbox %s are missing, and are restored", sandbox_id)
             try:
-                self._repeat(sandbox_id, each.sandbox)
+                self._network.repeat_ports(sandbox_id, each.sandbox)
             except (RequestRefusedError, ValueError, OSError) as error:
                 failures.append(error)
         if failures:
