@@ -166,16 +166,16 @@ def test_what_has_arrived_gives_way_before_anything_is_refused() -> None:
         outgoing.confirmed(1, 0.0)
 
 
-def test_an_answer_of_the_cloud_ends_the_keeping_at_once() -> None:
-    """Also of what was older of the same state: it must not come back after it."""
+@pytest.mark.parametrize("read", [0, 1, 2])
+def test_an_answer_of_the_cloud_ends_the_keeping_at_once(read: int) -> None:
+    """Also of what was older of the same state, read or on its way: it must not come back after it."""
     outgoing = bounded(10, 10_000, settle=15.0)
     old, other, new = message("default/podstatus/a"), upload(), message("default/podstatus/a")
     for sent in (old, other, new):
         outgoing.offer(entry(sent))
         outgoing.take()
-    outgoing.confirmed(2, 0.0)
+    outgoing.confirmed(read, 0.0)
     outgoing.answered(new.id)
-    outgoing.confirmed(1, 1.0)
     outgoing.link_lost()
     assert drain(outgoing) == [other.id]
     assert outgoing.usage(MessageClass.STATE) == (0, 0)
