@@ -36,6 +36,8 @@ def is_too_large(data: bytes | msgspec.Raw, values: int = VALUES) -> bool:
     A node may send JSON as a text, or as base64 in a text (a Go `[]byte`): its values are counted as well.
     """
     text = bytes(data)
+    if len(text) <= values:  # each has a byte
+        return False
     if len(text) > REQUEST_BYTES:
         return True
     return has_more_values(text, values) or any(has_more_values(each, values) for each in _within(text))

@@ -41,17 +41,19 @@ _FIELDS: Final = {
     "CertificateSigningRequest": ("metadata.name", "spec.signerName"),
 }  # fmt: skip
 """The kinds with selectable fields of their own; all others have those of `_OF_ANY`."""
+_ELSEWHERE: Final = {"source": "source.component"}
 _FIELDS_BY_PART: Final = {
     kind: tuple(
-        (part, tuple(group))
+        (part, tuple((_ELSEWHERE.get(field, field).rpartition(".")[2], field) for field in group))
         for part, group in groupby(fields, lambda field: field.partition(".")[0])
         if part != "metadata"
     )
     for kind, fields in _FIELDS.items()
 }
-"""The fields that may change, of each kind, by the part of the object that has them: most changes are in one part."""
+"""The fields that may change, of each kind, by the part of the object that has them, with their names in it: most
+changes are in one part.
+"""
 _SWITCHES: Final = ("spec.hostNetwork", "spec.unschedulable")
-_ELSEWHERE: Final = {"source": "source.component"}
 
 MOST_REQUIREMENTS: Final = 256
 """Conditions of one selector; each is checked for each object."""
@@ -238,10 +240,13 @@ class Selector(NamedTuple):
 
     def selects(self, obj: dict[str, Any]) -> bool:
         """Return whether all conditions hold for an object."""
+        for term in self.fields:
+            if (_value(obj, term.field) == term.value) is not term.equal:
+                return False
+        if not self.labels:
+            return True
         labels = map_at(obj, "metadata.labels")
-        return all(one.holds(labels.get(one.key)) for one in self.labels) and all(
-            (_value(obj, one.field) == one.value) is one.equal for one in self.fields
-        )
+        return all(one.holds(labels.get(one.key)) for one in self.labels)
 
     def named(self, name: str) -> "Selector":
         """Return this selector with a condition on the name."""
@@ -274,10 +279,16 @@ def are_selected_alike(kind: str, one: dict[str, Any], other: dict[str, Any]) ->
     """
     if map_at(one, "metadata.labels") != map_at(other, "metadata.labels"):
         return False
-    return all(
-        one.get(part) == other.get(part) or all(_value(one, field) == _value(other, field) for field in fields)
-        for part, fields in _FIELDS_BY_PART.get(kind, ())
-    )
+    for part, fields in _FIELDS_BY_PART.get(kind, ()):
+        before, after = one.get(part), other.get(part)
+        if before is after or before == after:
+            continue
+        for name, field in fields:
+            if isinstance(before, dict) and isinstance(after, dict) and before.get(name) == after.get(name):
+                continue
+            if _value(one, field) != _value(other, field):
+                return False
+    return True
 
 
 def _terms(resource: Resource, text: str) -> Iterable[FieldTerm]:

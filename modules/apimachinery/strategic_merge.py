@@ -188,8 +188,9 @@ def _identity(value: Any) -> Hashable:
 
 def _objects(value: Any, name: str) -> list[JsonObject]:
     elements = _list_of(value, name)
-    if not all(isinstance(element, dict) for element in elements):
-        raise BadRequestError(f"{name}: a list of objects is wanted")
+    for element in elements:
+        if not isinstance(element, dict):
+            raise BadRequestError(f"{name}: a list of objects is wanted")
     return elements
 
 

@@ -160,7 +160,7 @@ class WriteList(msgspec.Struct, frozen=True):
 def is_status_only(old: _Object, new: _Object) -> bool:
     """Return whether only the status differs, and what every write changes. It is asked for each status of a pod."""
     for name, value in new.items():
-        if name not in (_STATUS, _METADATA) and old.get(name) != value:
+        if name not in (_STATUS, _METADATA) and (before := old.get(name)) is not value and before != value:
             return False
     before, after = old[_METADATA], new[_METADATA]
     return len(old) == len(new) and (

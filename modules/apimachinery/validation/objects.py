@@ -112,11 +112,12 @@ def validate_status(obj: JsonObject, live: JsonObject, rule: StatusRule | None =
     Raises:
         InvalidFieldsError: it breaks rules; the error lists each of them.
     """
-    kind, found = kind_named(obj["kind"]), Causes()
+    kind = kind_named(obj["kind"])
     check = rule or STATUS_RULES.get(kind.name)
     if check is not None:
+        found = Causes()
         check(obj, live, found)
-    _refuse(obj, kind, found)
+        _refuse(obj, kind, found)
 
 
 def _check(obj: JsonObject, kind: Kind, found: Causes) -> None:

@@ -60,7 +60,8 @@ def _spec_changed(old: JsonObject, new: JsonObject) -> bool:
     marks = [metadata_of(obj).get("deletionTimestamp") for obj in (old, new)]
     if is_custom(new) or new["kind"] in _COUNTED_WHOLE:
         return marks[0] != marks[1] or _counted(old) != _counted(new)
-    return old.get("spec") != new.get("spec") or marks[0] != marks[1]
+    before, after = old.get("spec"), new.get("spec")
+    return marks[0] != marks[1] or (before is not after and before != after)
 
 
 def _counted(obj: JsonObject) -> JsonObject:
