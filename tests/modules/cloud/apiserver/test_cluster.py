@@ -13,6 +13,7 @@ from modules.apimachinery.api_errors import (
     ApiError,
     BadRequestError,
     ConflictError,
+    ForbiddenError,
     InvalidError,
     NotFoundError,
     UnknownKindError,
@@ -22,6 +23,7 @@ from modules.apimachinery.limits import OBJECT_BYTES
 from modules.apimachinery.times import parse_rfc3339
 from modules.apimachinery.validation.pods import ephemeral_containers_update
 from modules.cloud.apiserver.cluster import ApplyOutcome, Cluster
+from modules.cloud.apiserver.field_manager.managed_fields import Manager
 from modules.cloud.apiserver.scheduler import makes_room
 from modules.cloud.storage.object_storage import EventType
 from tests.modules.cloud.objects import configmap, node, patch_status, pod, secret
@@ -303,6 +305,20 @@ def test_a_pod_that_no_node_fits_says_so_until_one_does(cluster: Cluster) -> Non
     placed = cluster.storage.get(WEB)
     assert placed["spec"]["nodeName"] == "edge"
     assert [one["status"] for one in placed["status"]["conditions"]] == ["True"]
+
+
+def test_the_rules_of_a_request_end_with_it_also_when_it_is_refused(cluster: Cluster) -> None:
+    def refuse(_old: JsonObject | None, _new: JsonObject | None) -> None:
+        raise ForbiddenError("pods", "web", "no")
+
+    with (
+        pytest.raises(ForbiddenError),
+        cluster.with_admission(refuse),
+        cluster.managed_by(Manager("kubectl", "Update")),
+    ):
+        cluster.create(pod())
+    made = cluster.create(pod())
+    assert "managedFields" not in made["metadata"], "nor do its fields belong to who asked"
 
 
 def test_a_pod_with_gates_waits_until_they_are_removed(cluster: Cluster) -> None:

@@ -38,6 +38,10 @@ def test_a_node_that_asked_for_a_configmap_hears_of_its_changes(controller: Cont
     controller.bee.forget()
     controller.apply(configmap(a="2"))
     assert controller.down() == ["update node/n1/default/configmap/settings"]
+    controller.remove("pod", "web", grace=0)
+    controller.down()
+    controller.apply(configmap(a="3"))
+    assert controller.down() == [], "nothing of it refers to the configmap any more"
 
 
 def test_a_node_hears_of_a_configmap_no_more_when_its_pod_has_gone(controller: Controller) -> None:
