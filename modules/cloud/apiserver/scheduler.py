@@ -3,8 +3,9 @@
 A node fits if its labels, taints, resources and ports fit the pod, by the kubelet's own predicates, so that the node
 admits the pod, and if the rules about other pods allow it: affinity, anti-affinity, topology spread. Among fitting
 nodes, ready ones are preferred, then the one with the highest score (kube-scheduler's), then the one with the fewest
-pods, then the first by name: the same objects give the same node. Priority and preemption are not read. A node that is
-not ready is taken when no ready one fits: an edge node may be offline for long, and gets the pod when it connects.
+pods, then the first by name: the same objects give the same node. No pod is evicted for one of a higher priority. A
+node that is not ready is taken when no ready one fits: an edge node may be offline for long, and gets the pod when it
+connects.
 """
 
 from collections import Counter
@@ -36,6 +37,7 @@ from modules.cloud.apiserver.scheduling.topology_spread import SpreadRules
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 
 _UNSCHEDULABLE: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+_NOT_PREEMPTED: Final = " preemption: this scheduler evicts no pods of a lower priority."
 _HARD: Final = ("NoSchedule", "NoExecute")
 _LONGEST_REASON: Final = 1024
 """Characters of a reason (as many as an Event's message has); nodes choose the keys of their taints."""
@@ -117,6 +119,7 @@ class _Attempt:
         self._spread = SpreadRules(self.demand, constraints, fleet, self._fits, lambda room: not self._taint(room))
         self._scorer = Scorer(obj, self._pod, self.demand, fleet, self._rules, self._spread)
         self._asked = _asked(obj, self._pod, self.demand)
+        self._advice = _NOT_PREEMPTED if _would_preempt(obj) else ""
 
     def placement(self) -> Placement:
         """Return where the pod goes."""
@@ -136,7 +139,7 @@ class _Attempt:
         if fitting:
             return Placement(self._best(fitting).name)
         found = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
-        return Placement("", f"0/{len(rooms)} nodes are available: {found}."[:_LONGEST_REASON])
+        return Placement("", f"0/{len(rooms)} nodes are available: {found}."[:_LONGEST_REASON] + self._advice)
 
     def _best(self, fitting: Sequence[tuple[NodeRoom, NodeLook]]) -> NodeRoom:
         ready = [each for each in fitting if each[1].is_ready] or fitting
@@ -186,6 +189,13 @@ class _Attempt:
 
     def _of_others(self, room: NodeRoom) -> str:
         return self._spread.refusal(room) or self._rules.refusal(room)
+
+
+def _would_preempt(obj: JsonObject) -> bool:
+    """Return whether kube-scheduler would look for pods of a lower priority to evict."""
+    spec = obj.get("spec") or {}
+    priority = spec.get("priority")
+    return isinstance(priority, int) and priority > 0 and spec.get("preemptionPolicy") != "Never"
 
 
 def _asked(obj: JsonObject, pod: Pod, demand: PodDemand) -> bytes:
