@@ -16,6 +16,7 @@ ADOPTERS: Final = {"Pod": ("ReplicaSet", "DaemonSet", "StatefulSet", "Job"), "Re
 """The kinds that adopt objects of a kind."""
 _NODE: Final = "Node"
 _BUDGET: Final = "PodDisruptionBudget"
+_CLAIM: Final = "PersistentVolumeClaim"
 _SCALED: Final = ("Deployment", "ReplicaSet", "StatefulSet")
 _OF_SERVICES: Final = ("EndpointSlice", "Endpoints")
 
@@ -40,6 +41,9 @@ def concerned_by(view: View, new: JsonObject, old: JsonObject | None, kinds: fro
             for pod in view.pods_on(key.name):
                 yield from _observers(view, pod, None)
         return
+    if key.kind == _CLAIM and view.find(key) is None:  # a pod may wait for the end of its predecessor's
+        yield from (key_of(each) for each in view.in_namespace("StatefulSet", key.namespace))
+        return
     if key.kind in _OF_SERVICES:
         yield from _service_of(new)
         return
@@ -52,7 +56,8 @@ def concerned_by(view: View, new: JsonObject, old: JsonObject | None, kinds: fro
     if key.kind == "Pod":
         yield from _observers(view, new, old)
     node = ObjectKey(_NODE, "", node_of(new))
-    if node.name and view.find(node) is None:
+    found = view.find(node)
+    if node.name and (found is None or (_repels(found) and (old is None or node_of(old) != node.name))):
         yield node
 
 
@@ -117,6 +122,11 @@ def _owner_key(obj: JsonObject) -> ObjectKey | None:
     except UnknownKindError:
         return None
     return ObjectKey(kind, obj["metadata"].get("namespace", ""), str(reference.get("name"))) if is_own else None
+
+
+def _repels(node: JsonObject) -> bool:
+    """Return whether a node may have taints because of which pods are evicted."""
+    return bool((node.get("spec") or {}).get("taints"))
 
 
 def _of_node(node: JsonObject) -> tuple[object, ...]:

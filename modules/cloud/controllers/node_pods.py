@@ -1,5 +1,5 @@
-"""Pods of Nodes that are gone or do not answer (KCM 1.32, `gcOrphaned` in `pkg/controller/podgc`, `MarkPodsNotReady`
-in `pkg/controller/util/node`).
+"""Pods of Nodes that are gone, do not answer, or are tainted (KCM 1.32, `gcOrphaned` in `pkg/controller/podgc`,
+`MarkPodsNotReady` in `pkg/controller/util/node`, `pkg/controller/tainteviction`).
 
 Pods of a Node that was deleted are deleted, so that their controllers make others. A Node that is deleted while its
 edgecore lives registers again, so its pods stay for a while. Pods without a controller stay in any case: they may be
@@ -7,15 +7,23 @@ meant for a node that has yet to register.
 
 Pods of a node that does not answer stay, and are not ready any more after a while, so that no Service sends connections
 there. The node restores the condition with its first status. Only a Node's annotation has them made elsewhere, and
-only if another node of its group answers: otherwise it is the link that is broken.
+only if another node of its group answers: otherwise it is the link that is broken. Nothing taints such a node; a taint
+with the effect NoExecute is somebody's wish.
 """
 
+import math
+from collections.abc import Iterable, Iterator
 from typing import Final
 
+from edged.admission.tolerations import NO_EXECUTE, tolerates
+from edged.api import Taint
+from edged.api.pods import Toleration
+from modules.apimachinery.api_errors import BadRequestError
+from modules.apimachinery.conversion import convert
 from modules.apimachinery.cron_schedule import seconds_of
-from modules.apimachinery.kinds import JsonObject, ObjectKey
+from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, uid_of
 from modules.apimachinery.times import format_rfc3339, parse_rfc3339
-from modules.cloud.controllers.conditions import without
+from modules.cloud.controllers.conditions import with_condition, without
 from modules.cloud.controllers.plan import (
     NORMAL,
     NOTHING,
@@ -25,7 +33,7 @@ from modules.cloud.controllers.plan import (
     delete,
     update_status,
 )
-from modules.cloud.controllers.pods import condition_of, is_active, is_ready
+from modules.cloud.controllers.pods import condition_of, created_at, has_ended, is_active, is_ready
 from modules.cloud.controllers.replica_set import MOST_WRITES
 from modules.cloud.controllers.view import View, controller_of
 
@@ -47,11 +55,16 @@ _QUARANTINE: Final = 40.0
 def reconcile(view: View, key: ObjectKey, now: float) -> ReconcilePlan:
     """Return what the pods of a Node need that is gone or does not answer."""
     node = view.find(key)
-    return _of_gone(view, key, now) if node is None else _of_silent(view, node, now)
+    if node is None:
+        return _of_gone(view, key, now)
+    plans = (_of_silent(view, node, now), _of_tainted(view, node, now))
+    times = [plan.again_at for plan in plans if plan.again_at is not None]
+    return ReconcilePlan(tuple(write for plan in plans for write in plan.writes), again_at=min(times, default=None))
 
 
 def _of_gone(view: View, key: ObjectKey, now: float) -> ReconcilePlan:
     view.marked_silent.pop(key.name, None)
+    view.tainted_since.pop(key.name, None)
     pods = [pod for pod in view.pods_on(key.name) if controller_of(pod) is not None] if key.name else []
     if not pods:
         view.gone_since.pop(key.name, None)
@@ -102,6 +115,57 @@ def _eviction(view: View, node: JsonObject, since: float, now: float) -> Reconci
     if not any(is_ready(other) for other in view.all_of("Node") if _group_of(other) == group):
         return ReconcilePlan(again_at=now + _LOOK_AGAIN)
     return ReconcilePlan(tuple(delete(pod, done=_evicted(pod)) for pod in pods[:MOST_WRITES]))
+
+
+def _of_tainted(view: View, node: JsonObject, now: float) -> ReconcilePlan:
+    """Return the deletions of a node's pods that do not tolerate its taints of the effect NoExecute, or not any longer.
+    The time counts from when the taints were noticed, as in KCM.
+    """
+    name = str(node["metadata"]["name"])
+    given = (node.get("spec") or {}).get("taints") or ()
+    try:
+        taints = [taint for one in given if (taint := convert(one, Taint, "Taint")).effect == NO_EXECUTE]
+    except BadRequestError:  # nobody can say what it repels
+        taints = []
+    if not taints:
+        view.tainted_since.pop(name, None)
+        return NOTHING
+    since = view.tainted_since.setdefault(name, now)
+    ends = {uid_of(pod): max(since, created_at(pod)) + _tolerated_for(pod, taints) for pod in view.pods_on(name)}
+    staying = [pod for pod in view.pods_on(name) if not is_being_deleted(pod)]
+    due = [pod for pod in staying if ends[uid_of(pod)] <= now]
+    later = [at for pod in staying if now < (at := ends[uid_of(pod)]) < math.inf]
+    writes = (write for pod in due[:MOST_WRITES] for write in _disrupted(pod, now))
+    return ReconcilePlan(tuple(writes), again_at=min(later, default=None))
+
+
+def _tolerated_for(pod: JsonObject, taints: Iterable[Taint]) -> float:
+    """Return the seconds for which a pod tolerates taints; infinity if it always does."""
+    try:
+        given = [convert(one, Toleration, "Toleration") for one in (pod.get("spec") or {}).get("tolerations") or ()]
+    except BadRequestError:
+        return math.inf
+    used = [next((one for one in given if tolerates(taint, (one,))), None) for taint in taints]
+    if None in used:
+        return 0.0
+    seconds = (one.toleration_seconds for one in used if one is not None and one.toleration_seconds is not None)
+    return float(max(0, min(seconds, default=math.inf)))
+
+
+def _disrupted(pod: JsonObject, now: float) -> Iterator[PlannedWrite]:
+    """Yield the condition that says why a pod is deleted, and its deletion."""
+    status = pod.get("status") or {}
+    why = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "lastTransitionTime": format_rfc3339(now),
+        "reason": "DeletionByTaintManager",
+        "message": "Taint manager: deleting due to NoExecute taint",
+    }
+    marked = update_status(pod, {**status, "conditions": with_condition(status.get("conditions") or (), why)})
+    if marked is not None and not has_ended(pod):
+        yield marked
+    yield delete(pod, done=_evicted(pod))
 
 
 def _is_made_elsewhere(pod: JsonObject) -> bool:

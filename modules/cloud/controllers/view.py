@@ -44,6 +44,8 @@ class View:
         """Names of Nodes that are not there and have pods, with the time when that was noticed."""
         self.marked_silent: dict[str, float] = {}
         """Names of Nodes that do not answer and whose pods were marked, with the time since when they do not."""
+        self.tainted_since: dict[str, float] = {}
+        """Names of Nodes with taints of the effect NoExecute, with the time when that was noticed."""
         self.refusals: dict[ObjectKey, RefusedWrite] = {}
         """The last refusal of a write for an object, until one succeeds."""
 

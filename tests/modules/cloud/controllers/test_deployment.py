@@ -11,8 +11,9 @@ from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, 
 from modules.apimachinery.times import format_rfc3339
 from modules.cloud.apiserver import api_calls, pod_defaults
 from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.controllers import node_pods
 from modules.cloud.controllers.deployment_sets import REVISION, proportional_sizes, revision_of
-from modules.cloud.controllers.pods import is_active, is_ready, owner_reference
+from modules.cloud.controllers.pods import is_active, is_ready, owner_reference, with_same_template
 from modules.cloud.controllers.replica_set import pause_ends, reconcile, surplus_ended, to_delete
 from modules.cloud.controllers.view import View, controller_of, node_of
 from tests.modules.cloud.controllers.site import Site, image_of, new_image, workload
@@ -447,6 +448,82 @@ def test_a_node_says_how_long_it_may_be_silent_before_its_pods_are_made_elsewher
     site.run_for(10)
     assert not [pod for pod in site.all("Pod") if is_being_deleted(pod)]
     assert site.get("Deployment", "web")["status"]["availableReplicas"] == 4
+
+
+def test_a_template_that_was_stored_with_empty_members_is_the_same() -> None:
+    """Earlier cloudcores have stored what Kubernetes' JSON leaves out; a patch today rolls nothing out by that."""
+    app = {"name": "main", "image": "app:1"}
+    before: JsonObject = {"metadata": {"labels": {"app": "web"}, "annotations": {}}}
+    before["spec"] = {"containers": [{**app, "ports": [], "tty": False}], "volumes": [], "hostNetwork": False}
+    now: JsonObject = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [app]}}
+    kept = {"kind": "ReplicaSet"}
+    assert with_same_template([(kept, before)], now) is kept
+    assert with_same_template([(kept, {**before, "spec": {**before["spec"], "hostNetwork": True}})], now) is None
+
+
+NO_EXECUTE = {"key": "rest", "value": "yes", "effect": "NoExecute"}
+FOR_EVER = {"key": "rest", "operator": "Exists"}
+A_MINUTE = {"key": "rest", "value": "yes", "effect": "NoExecute", "tolerationSeconds": 60}
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "more", "seconds"),
+    [
+        ([], [], 0),
+        ([{"key": "other", "operator": "Exists"}], [], 0),
+        ([FOR_EVER], [], None),
+        ([A_MINUTE], [], 60),
+        ([{**A_MINUTE, "tolerationSeconds": -5}], [], 0),
+        ([A_MINUTE, FOR_EVER], [], 60),
+        ([FOR_EVER, A_MINUTE], [], None),
+        ([A_MINUTE], [{"key": "more", "effect": "NoExecute"}], 0),
+        ([A_MINUTE, {"operator": "Exists"}], [{"key": "more", "effect": "NoExecute"}], 60),
+        ([], [{"key": "more", "effect": "NoSchedule"}], 0),
+    ],
+)
+def test_a_taint_evicts_pods_that_do_not_tolerate_it(
+    tolerations: list[JsonObject], more: list[JsonObject], seconds: int | None
+) -> None:
+    """The first toleration that matches a taint counts, as in KCM."""
+    view, key, now = View(), ObjectKey("Node", "", "n1"), 1000.0
+    spec = {"taints": [NO_EXECUTE, *more]}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "resourceVersion": "1"}, "spec": spec}
+    metadata = {"name": "p", "namespace": "default", "uid": "u1", "resourceVersion": "2"}
+    pod_spec = {"nodeName": "n1", "tolerations": tolerations}
+    view.put(node)
+    view.put({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod_spec})
+    plan = node_pods.reconcile(view, key, now)
+    assert plan.again_at == (now + seconds if seconds else None)
+    if seconds:
+        assert not plan.writes
+        assert not node_pods.reconcile(view, key, now + seconds - 1).writes
+        plan = node_pods.reconcile(view, key, now + seconds)
+    verbs = [(write.call.verb, write.call.subresource) for write in plan.writes]
+    assert verbs == ([] if seconds is None else [("update", "status"), ("delete", "")])
+    view.put({**node, "metadata": {"name": "n1", "resourceVersion": "3"}, "spec": {"taints": more[:0]}})
+    assert not node_pods.reconcile(view, key, now + 100).writes
+
+
+def test_a_tainted_node_is_emptied_and_its_pods_are_made_elsewhere() -> None:
+    """A node of which one knows that it is dead, too: silence alone moves nothing."""
+    site = Site(nodes=("n1", "n2"))
+    rolled_out(site, 4)
+    site.apply(workload("DaemonSet", "agent"))
+    site.fall_silent("n1")
+    site.run_for(3600)
+    assert {node_of(pod) for pod in site.pods()} == {"n1", "n2"}
+    site.patch(ObjectKey("Node", "", "n1"), {"spec": {"taints": [NO_EXECUTE]}})
+    site.run_for(10)
+    assert [node_of(pod) for pod in site.pods()] == ["n2"] * 5
+    ending = [pod for pod in site.all("Pod") if is_being_deleted(pod)]
+    assert {node_of(pod) for pod in ending} == {"n1"}
+    why = {
+        each["reason"] for pod in ending for each in pod["status"]["conditions"] if each["type"] == "DisruptionTarget"
+    }
+    assert why == {"DeletionByTaintManager"}
+    site.come_back("n1")
+    site.run_for(10)
+    assert {node_of(pod) for pod in site.all("Pod")} == {"n2"}
 
 
 def test_what_kube_controller_manager_has_made_is_taken_over() -> None:
