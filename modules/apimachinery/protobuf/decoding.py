@@ -40,7 +40,9 @@ class TooManyMembersError(ProtobufError):
     """A body with more members than a request may have."""
 
 
-class _Field(msgspec.Struct, frozen=True):
+class MessageField(msgspec.Struct, frozen=True):
+    """A field of a message, as JSON has it."""
+
     name: str
     """Empty: the fields of the message are in the place of the message."""
     kind: str
@@ -49,6 +51,7 @@ class _Field(msgspec.Struct, frozen=True):
     """`[` list, `{` map of texts to the kind; empty: one value."""
     is_never_zero: bool
     """Whether zero, or false, is the same as none: JSON leaves it out (`omitempty`)."""
+    is_message: bool
 
 
 class _Table(msgspec.Struct, frozen=True):
@@ -62,14 +65,21 @@ def _table() -> _Table:
 
 
 @cache
-def _fields(message: str) -> dict[int, _Field]:
+def fields_of(message: str) -> dict[int, MessageField]:
+    """Return the fields of a message by number."""
     return {int(number): _field(text) for number, text in _table().types[message].items()}
 
 
-def _field(text: str) -> _Field:
+def message_of(api_version: str, kind: str) -> str | None:
+    """Return the name of a kind's message, or None for a kind that is not known here."""
+    return _table().kinds.get(f"{api_version}/{kind}")
+
+
+def _field(text: str) -> MessageField:
     name, _, kind = text.partition(":")
     form = kind[0] if kind[0] in "[{" else ""
-    return _Field(name, kind.strip("[{>?"), form, kind.endswith("?"))
+    of = kind.strip("[{>?")
+    return MessageField(name, of, form, kind.endswith("?"), ">" in kind and of not in _SPECIAL)
 
 
 def decode_protobuf(body: bytes) -> dict[str, Any]:
@@ -88,7 +98,7 @@ def decode_protobuf(body: bytes) -> dict[str, Any]:
         raise ProtobufError("the envelope has the wrong form")
     names = {number: _text(value) for number, value in _members(memoryview(about), left) if not isinstance(value, int)}
     version, kind = names.get(1, ""), names.get(2, "")
-    message = _table().kinds.get(f"/{kind}" if kind == _OPTIONS else f"{version}/{kind}")
+    message = message_of("" if kind == _OPTIONS else version, kind)
     if message is None:
         raise ProtobufError(f'no kind "{kind[:100]}" is registered for version "{version[:100]}" in protobuf')
     return {"kind": kind, "apiVersion": version, **_message(message, memoryview(raw), 0, left)}
@@ -132,7 +142,7 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
 def _message(name: str, data: memoryview, depth: int, left: _Left) -> dict[str, Any]:
     if depth > _DEEPEST:
         raise ProtobufError(f"more than {_DEEPEST} messages in messages")
-    fields, made = _fields(name), dict[str, Any]()
+    fields, made = fields_of(name), dict[str, Any]()
     for number, value in _members(data, left):
         field = fields.get(number)
         if field is None:
@@ -151,13 +161,13 @@ def _message(name: str, data: memoryview, depth: int, left: _Left) -> dict[str, 
     return made
 
 
-def _means_something(field: _Field, value: Any) -> bool:
+def _means_something(field: MessageField, value: Any) -> bool:
     if field.is_never_zero:
         return bool(value)
     return value is not None and (value != "" or field.name in _EXPLICIT)
 
 
-def _entry(field: _Field, value: int | memoryview, depth: int, left: _Left) -> tuple[str, Any]:
+def _entry(field: MessageField, value: int | memoryview, depth: int, left: _Left) -> tuple[str, Any]:
     members = dict(_members(_bytes(value), left))
     return _text(members.get(1, b"")), _value(field.kind, members.get(2, b""), depth, left)
 

@@ -42,6 +42,7 @@ from modules.apimachinery.kinds import (
     version_of,
 )
 from modules.apimachinery.merge_schema import schema_of
+from modules.apimachinery.protobuf.empty_members import without_empty_members
 from modules.apimachinery.resources import SCALE
 from modules.apimachinery.strategic_merge import merge_json, merge_strategic
 from modules.apimachinery.structural_schema.values import unknown_fields
@@ -61,11 +62,14 @@ from modules.cloud.apiserver.kind_defaults import encode_string_data
 from modules.cloud.apiserver.pod_scheduled import waits_because
 from modules.cloud.apiserver.scale_subresource import serve_scale
 from modules.cloud.apiserver.unreadable_bodies import not_an_object
-from modules.cloud.apiserver.workload_warnings import workload_warnings
 from modules.cloud.apiserver.write_options import check_options, is_dry_run, propagation_policy
 from modules.cloud.client.calls import APPLY, DOCUMENT, JSON_PATCH, MERGE, STRATEGIC, ApiCall, ApiResult
 
 _LONGEST_PREFIX: Final = 240
+_LONGEST_BASE: Final = 58
+"""Characters of `generateName` in a generated name (MaxGeneratedNameLength)."""
+_ATTEMPTS: Final = 8
+"""Generated names that are tried (maxNameGenerationCreateAttempts)."""
 _WITH_OBJECT: Final = ("create", "update", "updatestatus", "patch")
 _IDENTITY: Final = ("name", "namespace")
 _CREATED: Final = {
@@ -132,7 +136,6 @@ def serve(cluster: Cluster, request: ApiCall, *, knows_all: bool = True) -> ApiR
         *warnings,
         *_placement_warnings(cluster, request, result),
         *_service_warnings(request, result),
-        *_workload_warnings(request, result),
         *_deletion_warnings(request, result),
     )
     if warnings:
@@ -174,12 +177,6 @@ def _service_warnings(request: ApiCall, result: ApiResult) -> tuple[str, ...]:
         f"service {result.object['metadata']['name']}: only nodes with a proxy of services answer at its address and "
         "its name (hostPort or hostNetwork of a pod opens a port of its node)",
     )
-
-
-def _workload_warnings(request: ApiCall, result: ApiResult) -> tuple[str, ...]:
-    """Return the warnings about a new or applied workload. A node writes none."""
-    is_asked = request.verb == "create" or request.patch_type == APPLY
-    return workload_warnings(request.plural, result.object) if is_asked and result.object is not None else ()
 
 
 def _deletion_warnings(request: ApiCall, result: ApiResult) -> tuple[str, ...]:
@@ -325,7 +322,7 @@ def _patch(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject:
         raise BadRequestError("the name and the namespace of an object cannot be patched")
     _check_uid(live, merged)
     if request.subresource == "status":
-        return cluster.update_status(key, merged)
+        return cluster.update_status(key, without_empty_members(merged))
     if request.subresource == _EPHEMERAL:
         return _with_ephemeral_containers(cluster, key, merged)
     if request.subresource == _APPROVAL:
@@ -467,9 +464,21 @@ def _to_create(cluster: Cluster, kind: Kind, request: ApiCall) -> JsonObject:
         raise BadRequestError("resourceVersion should not be set on objects to be created")
     prefix = metadata.get("generateName")
     if not metadata.get("name") and isinstance(prefix, str) and prefix:
-        made = prefix[:_LONGEST_PREFIX] + suffix_of(cluster.clock.new_id())
+        made = _generated_name(cluster, kind, request.namespace, prefix)
         obj = {**obj, "metadata": {**metadata, "name": made}}
     return with_server_fields_removed(obj)
+
+
+def _generated_name(cluster: Cluster, kind: Kind, namespace: str, prefix: str) -> str:
+    """Return a name with a prefix that no object has; after some attempts, one that an object has
+    (createWithGenerateNameRetry).
+    """
+    made = ""
+    for _ in range(_ATTEMPTS):
+        made = prefix[:_LONGEST_BASE] + suffix_of(cluster.clock.new_id())
+        if cluster.storage.find(key_for(kind, namespace, made)) is None:
+            break
+    return made
 
 
 def _named(obj: JsonObject, kind: Kind, request: ApiCall) -> JsonObject:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.protobuf.empty_members import without_empty_members
 from modules.cloud.apiserver.namespaces import with_namespace_defaults
 from modules.cloud.apiserver.pod_defaults import with_pod_defaults
 from modules.cloud.apiserver.workload_defaults import WORKLOADS, with_workload_defaults
@@ -24,9 +25,11 @@ _CSI_DRIVER: Final = {
 
 
 def with_defaults(obj: JsonObject) -> JsonObject:
-    """Return an object with the defaults of its kind, and no `status` that its kind does not begin with."""
-    complete = _DEFAULTS.get(obj["kind"])
-    return obj if complete is None else complete(obj)
+    """Return an object with the defaults of its kind, no `status` that its kind does not begin with, and no empty
+    members that Kubernetes' JSON leaves out.
+    """
+    complete, written = _DEFAULTS.get(obj["kind"]), without_empty_members(obj)
+    return written if complete is None else complete(written)
 
 
 def _secret(obj: JsonObject) -> JsonObject:

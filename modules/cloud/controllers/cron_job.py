@@ -1,6 +1,7 @@
 """The controller of CronJobs: makes Jobs at their times (KCM 1.32, `pkg/controller/cronjob`)."""
 
 from collections.abc import Sequence
+from datetime import datetime, tzinfo
 from itertools import islice
 from typing import Final
 
@@ -126,7 +127,7 @@ class _Pass:
             advice = "Set or decrease .spec.startingDeadlineSeconds or check clock skew"
             words = f"too many missed start times: {missed}. {advice}"
             self._events.append(EventNote(WARNING, "TooManyMissedTimes", words))
-        job = self._job(moment)
+        job = self._job(moment, schedule.zone)
         key = ObjectKey("Job", job["metadata"]["namespace"], job["metadata"]["name"])
         taken = self._view.find(key)
         if taken is not None and is_controlled_by(
@@ -141,21 +142,23 @@ class _Pass:
             return
         if policy == "Replace" and active:
             self._delete(active)
+            self._status["active"] = []
         made = EventNote(NORMAL, "SuccessfulCreate", f"Created job {key.name}")
         refused = EventNote(WARNING, "FailedCreate", "Error creating job: {why}")
         self._writes.append(create(job, done=made, refused=refused))
         self._status["lastScheduleTime"] = format_rfc3339(moment)
 
-    def _job(self, moment: float) -> JsonObject:
+    def _job(self, moment: float, zone: tzinfo) -> JsonObject:
         template, metadata = self._spec.get("jobTemplate") or {}, self._cron_job["metadata"]
         given = template.get("metadata") or {}
         labels = {"labels": given["labels"]} if given.get("labels") else {}
+        local = datetime.fromtimestamp(int(moment), zone).isoformat().replace("+00:00", "Z")
         return {
             "apiVersion": "batch/v1",
             "kind": "Job",
             "metadata": {
                 **labels,
-                "annotations": {**(given.get("annotations") or {}), _SCHEDULED: format_rfc3339(moment)},
+                "annotations": {**(given.get("annotations") or {}), _SCHEDULED: local},
                 "name": f"{metadata['name']}-{int(moment // 60)}",
                 "namespace": metadata["namespace"],
                 "ownerReferences": [owner_reference(self._cron_job)],

@@ -31,7 +31,7 @@ from modules.cloud.controllers.pods import (
 )
 from modules.cloud.controllers.replica_set import MOST_WRITES, creation, deletion, is_unreachable, makes_its_own
 from modules.cloud.controllers.revisions import Revisions, hash_of, revisions_of, surplus
-from modules.cloud.controllers.view import View
+from modules.cloud.controllers.view import View, node_of
 
 
 class _OnNode(NamedTuple):
@@ -106,8 +106,10 @@ class _Pass:
             name = str(node["metadata"]["name"])
             found = sorted(by_node.pop(name, ()), key=lambda pod: (created_at(pod), pod["metadata"]["name"]))
             yield _OnNode(name, belongs(self._daemon_set, node), found, is_unreachable(self._view, name))
-        for name, found in sorted(by_node.items()):
-            yield _OnNode(name, Belongs(is_made=False, is_kept=False), found, is_unreachable=False)
+        for name, found in sorted(by_node.items()):  # bound pods wait: a Node that was deleted may register again
+            waiting = [pod for pod in found if not node_of(pod)]
+            if waiting:
+                yield _OnNode(name, Belongs(is_made=False, is_kept=False), waiting, is_unreachable=False)
 
     def _manage(self, on: _OnNode) -> None:
         """Make a pod where one is missing, and delete the pods that do not belong there."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Final
 
-from modules.apimachinery.kinds import JsonObject, ObjectKey, version_of
+from modules.apimachinery.kinds import JsonObject, ObjectKey, uid_of, version_of
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.controllers.concerned import concerned_by
 from modules.cloud.controllers.event_recorder import EventRecorder
@@ -52,6 +52,8 @@ class _Execution:
         self.refused: tuple[PlannedWrite, JsonObject] | None = None
         self.versions: dict[str, int] = {}
         """The newest version of each kind that the writes have made."""
+        self.gone: list[PlannedWrite] = []
+        """The deletions after which nothing is left."""
 
 
 class Engine:
@@ -89,8 +91,8 @@ class Engine:
         self._meter = meter or WorkMeter()
         self._meter.depths = self.queue.depths
         self._running: dict[ObjectKey, _Execution] = {}
-        self._awaited: dict[ObjectKey, dict[str, int]] = {}
-        """The versions that the view must have before an object is looked at again."""
+        self._awaited: dict[ObjectKey, _Execution] = {}
+        """The writes that the view must have before an object is looked at again."""
         self._streaks: dict[ObjectKey, int] = {}
         self._is_stopped = False
 
@@ -193,11 +195,15 @@ class Engine:
         execution.open -= 1
         about = execution.about
         if result.refusal is not None:
-            if write.call.verb != "delete" or result.refusal.get("code") != HTTPStatus.NOT_FOUND:
+            if write.deletes is None or result.refusal.get("code") != HTTPStatus.NOT_FOUND:
                 execution.refused = execution.refused or (write, result.refusal)
+            else:
+                execution.gone.append(write)
         elif result.object is not None and about is not None:
             kind, version = str(result.object.get("kind")), int(version_of(result.object) or 0)
             execution.versions[kind] = max(execution.versions.get(kind, 0), version)
+            if write.deletes is not None and kind == "Status":
+                execution.gone.append(write)
             if write.done is not None:
                 name = str(result.object["metadata"].get("name") or write.call.name)
                 self._record(about, _filled(write.done, "{name}", name))
@@ -217,15 +223,21 @@ class Engine:
         self._await(execution)
 
     def _await(self, execution: _Execution) -> None:
-        self._awaited[execution.key] = execution.versions
+        self._awaited[execution.key] = execution
         self._release_awaited()
 
     def _release_awaited(self) -> None:
-        seen = self.view.versions
-        for key, versions in list(self._awaited.items()):
-            if key not in self._running and all(seen.get(kind, 0) >= version for kind, version in versions.items()):
+        for key, execution in list(self._awaited.items()):
+            if key not in self._running and self._is_seen(execution):
                 del self._awaited[key]
                 self.queue.add(key)
+
+    def _is_seen(self, execution: _Execution) -> bool:
+        """Return whether the view has what was written."""
+        seen, gone = self.view.versions, (write.deletes for write in execution.gone)
+        return all(seen.get(kind, 0) >= version for kind, version in execution.versions.items()) and not any(
+            deleted is not None and uid_of(self.view.find(deleted.key) or {}) == deleted.uid for deleted in gone
+        )
 
     def _end_refused(self, execution: _Execution, write: PlannedWrite, refusal: JsonObject) -> None:
         key, code, now = execution.key, int(refusal.get("code") or 0), self._now()

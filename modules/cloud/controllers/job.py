@@ -60,6 +60,8 @@ from modules.cloud.controllers.replica_set import MOST_WRITES, creation, deletio
 from modules.cloud.controllers.view import View, controller_of
 
 _MOST_UNCOUNTED: Final = 500
+_ALWAYS: Final = ("ready", "terminating")
+"""Numbers that a status has even when they are zero."""
 
 
 def reconcile(view: View, key: ObjectKey, now: float) -> ReconcilePlan:
@@ -131,7 +133,7 @@ class _Pass:
             self._delete(self._active)
             self._finish(FAILED)
         elif self._is_enough():
-            self._delete(self._active)
+            self._release(self._active)
             self._finish(COMPLETE)
         elif self._spec.get("suspend"):
             self._suspend()
@@ -147,7 +149,7 @@ class _Pass:
             "terminating": len(self._terminating),
         }
         status = {**self._status, **numbers, "conditions": list(self._conditions)}
-        kept = {name: value for name, value in status.items() if value not in (0, "", None, [], {}) or name == "ready"}
+        kept = {name: value for name, value in status.items() if value not in (0, "", None, [], {}) or name in _ALWAYS}
         if self._is_per_index:
             kept["failedIndexes"] = indexes_text(self._failed_indexes)
         if "uncountedTerminatedPods" in self._status:

@@ -75,4 +75,7 @@ def indexes_text(indexes: Iterable[int]) -> str:
             spans[-1][1] = index
         else:
             spans.append([index, index])
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
+    parts = (
+        f"{first}-{last}" if last - first > 1 else ",".join(map(str, range(first, last + 1))) for first, last in spans
+    )
+    return ",".join(parts)

@@ -1,10 +1,10 @@
 """What a controller decides: writes, Events, and when to look again."""
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from modules.apimachinery.kinds import JsonObject, Kind, key_of, kind_named, uid_of, version_of
+from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, key_of, kind_named, uid_of, version_of
 from modules.cloud.client.calls import MERGE, ApiCall
 
 NORMAL: Final = "Normal"
@@ -21,6 +21,13 @@ class EventNote(msgspec.Struct, frozen=True):
     """`{name}` is the name of the written object, `{why}` the message of a refusal."""
 
 
+class DeletedObject(NamedTuple):
+    """The object that a write deletes."""
+
+    key: ObjectKey
+    uid: str
+
+
 class PlannedWrite(msgspec.Struct, frozen=True):
     """A call to the API server, with the Events of its outcomes."""
 
@@ -29,6 +36,7 @@ class PlannedWrite(msgspec.Struct, frozen=True):
     refused: EventNote | None = None
     counts_as: str = ""
     """The reason under which a refusal is kept for the object's status (FailedCreate); "" does not keep it."""
+    deletes: DeletedObject | None = None
 
 
 class ReconcilePlan(msgspec.Struct, frozen=True):
@@ -64,7 +72,8 @@ def create(obj: JsonObject, **outcomes: Any) -> PlannedWrite:
 def delete(obj: JsonObject, options: JsonObject | None = None, **outcomes: Any) -> PlannedWrite:
     """Return the deletion of an object, and of no other one that has its name."""
     wanted = {**(options or {}), "preconditions": {"uid": uid_of(obj)}}
-    return PlannedWrite(_on(obj, "delete", options=wanted), **outcomes)
+    deleted = DeletedObject(key_of(obj), uid_of(obj))
+    return PlannedWrite(_on(obj, "delete", options=wanted), deletes=deleted, **outcomes)
 
 
 def patch(obj: JsonObject, changes: JsonObject, **outcomes: Any) -> PlannedWrite:

@@ -11,6 +11,7 @@ from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.conversion import convert, without_null_members
 from modules.apimachinery.generated_names import ALPHABET
 from modules.apimachinery.kinds import JsonObject, is_being_deleted, metadata_of, uid_of
+from modules.apimachinery.protobuf.empty_members import template_without_empty_members
 from modules.apimachinery.times import parse_rfc3339
 from modules.apimachinery.validation.pods import MIRROR
 from modules.cloud.apiserver.pod_defaults import complete_pod_spec
@@ -150,6 +151,6 @@ def _completed(template: object) -> JsonObject | None:
         convert(template, Pod, "PodTemplate")
     except BadRequestError:
         return None
-    completed: JsonObject = without_null_members(template)
+    completed = template_without_empty_members(without_null_members(template))
     complete_pod_spec(completed.setdefault("spec", {}))
     return completed

@@ -69,7 +69,8 @@ def revisions_of(view: View, workload: JsonObject) -> Revisions:
 
 
 def surplus(workload: JsonObject, revisions: Revisions, used: set[str]) -> tuple[PlannedWrite, ...]:
-    """Return the deletions of the oldest revisions beyond `revisionHistoryLimit` that no pod has.
+    """Return the deletions of the oldest revisions beyond `revisionHistoryLimit` that no pod has. A StatefulSet keeps
+    as many as that of those; in a DaemonSet, the ones that pods have count, too.
 
     Args:
         workload: a DaemonSet or a StatefulSet.
@@ -78,7 +79,8 @@ def surplus(workload: JsonObject, revisions: Revisions, used: set[str]) -> tuple
     """
     limit = int(workload["spec"].get("revisionHistoryLimit", 10))
     unused = [one for one in revisions.old if hash_of(one) not in used]
-    return tuple(map(delete, unused[: max(0, len(unused) - limit)]))
+    counted = unused if workload["kind"] == "StatefulSet" else revisions.old
+    return tuple(map(delete, unused[: max(0, len(counted) - limit)]))
 
 
 def _collisions(workload: JsonObject) -> int:

@@ -1,12 +1,12 @@
 """The pods of a StatefulSet: names, ordinals and claims (KCM 1.32, `stateful_set_utils.go`)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from beehive.whole_numbers import whole_number
-from modules.apimachinery.kinds import JsonObject, ObjectKey
-from modules.cloud.controllers.plan import NORMAL, WARNING, EventNote, PlannedWrite, create
-from modules.cloud.controllers.pods import pod_of
+from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, uid_of, version_of
+from modules.cloud.controllers.plan import NORMAL, WARNING, EventNote, PlannedWrite, create, patch
+from modules.cloud.controllers.pods import owner_reference, pod_of
 from modules.cloud.controllers.revisions import HASH
 from modules.cloud.controllers.view import View
 
@@ -48,7 +48,7 @@ def claim_name(claim: JsonObject, pod: str) -> str:
 
 
 def missing_claims(view: View, workload: JsonObject, ordinal: int) -> Iterator[PlannedWrite]:
-    """Yield the creations of the claims of a pod; claims stay when their pod goes."""
+    """Yield the creations of the claims of a pod."""
     pod, namespace = f"{workload['metadata']['name']}-{ordinal}", workload["metadata"]["namespace"]
     for claim in claims_of(workload):
         name = claim_name(claim, pod)
@@ -66,6 +66,53 @@ def missing_claims(view: View, workload: JsonObject, ordinal: int) -> Iterator[P
             done=EventNote(NORMAL, "SuccessfulCreate", f"create {what} success"),
             refused=EventNote(WARNING, "FailedCreate", f"create {what} failed error: {{why}}"),
         )
+
+
+def retention_writes(view: View, workload: JsonObject, pods: Iterable[JsonObject], wanted: range) -> list[PlannedWrite]:
+    """Return the writes after which the claims of pods go with the StatefulSet, or with a pod that is one too many, as
+    `persistentVolumeClaimRetentionPolicy` says: the garbage collector deletes them by their owners. A claim that has
+    another controller stays as it is.
+    """
+    policy = workload["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
+    found = []
+    for pod in pods:
+        is_surplus = ordinal_of(pod, workload) not in wanted
+        owner = None
+        if is_surplus and policy.get("whenScaled") == "Delete":
+            owner = pod
+        elif policy.get("whenDeleted") == "Delete":
+            owner = workload
+        for claim in _present_claims(view, workload, str(pod["metadata"]["name"])):
+            before: list[JsonObject] = claim["metadata"].get("ownerReferences") or []
+            others = [one for one in before if one.get("uid") not in (uid_of(workload), uid_of(pod))]
+            after = [*others, *([owner_reference(owner)] if owner is not None else [])]
+            if {one.get("uid") for one in before} != {one.get("uid") for one in after} and not _is_controlled(others):
+                changes = {"ownerReferences": after or None, "resourceVersion": version_of(claim)}
+                found.append(patch(claim, {"metadata": changes}))
+    return found
+
+
+def waits_for_former(view: View, workload: JsonObject, ordinal: int) -> bool:
+    """Return whether a former pod of the name of a pod to be made, or its claim, is about to go."""
+    name = f"{workload['metadata']['name']}-{ordinal}"
+    former = view.find(ObjectKey("Pod", workload["metadata"]["namespace"], name))
+    if former is not None and is_being_deleted(former):
+        return True
+    claims = list(_present_claims(view, workload, name))
+    owners = (one for claim in claims for one in claim["metadata"].get("ownerReferences") or ())
+    return any(map(is_being_deleted, claims)) or any((one["kind"], one["name"]) == ("Pod", name) for one in owners)
+
+
+def _present_claims(view: View, workload: JsonObject, pod: str) -> Iterator[JsonObject]:
+    for template in claims_of(workload):
+        key = ObjectKey("PersistentVolumeClaim", workload["metadata"]["namespace"], claim_name(template, pod))
+        found = view.find(key)
+        if found is not None:
+            yield found
+
+
+def _is_controlled(references: Iterable[JsonObject]) -> bool:
+    return any(one.get("controller") for one in references)
 
 
 def _matched(workload: JsonObject) -> dict[str, str]:

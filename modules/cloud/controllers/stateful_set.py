@@ -23,7 +23,13 @@ from modules.cloud.controllers.plan import (
 from modules.cloud.controllers.pods import available_later, has_ended, is_available, is_ready
 from modules.cloud.controllers.replica_set import FAILED_CREATE, MOST_WRITES, is_unreachable, makes_its_own
 from modules.cloud.controllers.revisions import Revisions, hash_of, is_of, revisions_of, surplus
-from modules.cloud.controllers.stateful_pods import missing_claims, ordinal_of, pod_for
+from modules.cloud.controllers.stateful_pods import (
+    missing_claims,
+    ordinal_of,
+    pod_for,
+    retention_writes,
+    waits_for_former,
+)
 from modules.cloud.controllers.view import View, node_of
 
 
@@ -62,7 +68,8 @@ class _Pass:
         writes: tuple[PlannedWrite, ...] = ()
         present = self._revisions.present
         if present is not None and not is_being_deleted(self._workload) and makes_its_own(self._workload):
-            writes = tuple(self._next())
+            writes = tuple(retention_writes(self._view, self._workload, self._pods.values(), self._wanted))
+            writes = writes or tuple(self._next())
             if not writes:
                 kept = (one for one in self._revisions.old if any(is_of(pod, one) for pod in self._pods.values()))
                 used = {hash_of(one) for one in (*kept, self._current())}
@@ -77,7 +84,7 @@ class _Pass:
         for ordinal in self._wanted:
             pod = self._pods.get(ordinal)
             if pod is None:
-                found += self._made(ordinal)
+                found += [] if waits_for_former(self._view, self._workload, ordinal) else self._made(ordinal)
             elif (has_ended(pod) and not is_being_deleted(pod)) or self._is_broken(pod):
                 found.append(self._deleted(pod))
             elif self._is_healthy(pod) or self._is_parallel:
@@ -152,23 +159,23 @@ class _Pass:
         return not is_being_deleted(pod) and is_available(pod, self._workload, self._now)
 
     def _new_status(self) -> JsonObject:
-        pods = [pod for pod in self._pods.values() if not is_being_deleted(pod)]
+        pods = self._pods.values()
+        staying = [pod for pod in pods if not is_being_deleted(pod)]
         update, current = self._revisions.present, self._current()
-        updated = sum(map(self._is_updated, pods))
-        wanted = len(self._wanted)
-        is_done = updated == wanted == len(self._pods) and all(map(self._is_healthy, pods)) and update is not None
-        if is_done and update is not None:
+        updated, ready = sum(map(self._is_updated, staying)), sum(map(is_ready, pods))
+        is_rolling = (self._spec.get("updateStrategy") or {}).get("type") != "OnDelete"
+        if is_rolling and updated == ready == len(self._wanted) and update is not None:
             current = update
         counts = {
-            "readyReplicas": sum(map(is_ready, pods)),
-            "currentReplicas": sum(is_of(pod, current) for pod in pods),
+            "readyReplicas": ready,
+            "currentReplicas": sum(is_of(pod, current) for pod in staying),
             "updatedReplicas": updated,
         }
         names = {"currentRevision": current, "updateRevision": update or {"metadata": {}}}
         return {
             "observedGeneration": self._workload["metadata"].get("generation", 0),
             "replicas": len(pods),
-            "availableReplicas": sum(map(self._is_healthy, pods)),
+            "availableReplicas": sum(is_available(pod, self._workload, self._now) for pod in pods),
             **{name: count for name, count in counts.items() if count},
             **{name: of["metadata"]["name"] for name, of in names.items() if of["metadata"].get("name")},
             "collisionCount": self._revisions.collisions,

@@ -88,7 +88,7 @@ def _sample(kind: str, depth: int = 0) -> tuple[int | bytes, Any]:
     if kind.endswith(".ExtraValue"):
         return _member(1, b"x"), ["x"]
     data, read = b"", dict[str, Any]()
-    for number, field in decoding._fields(kind).items() if depth < 6 else ():
+    for number, field in decoding.fields_of(kind).items() if depth < 6 else ():
         value, shown = _sample(field.kind, depth + 1)
         if field.form == "{":
             inner = _member(2, value) if isinstance(value, bytes) else _varint(2 << 3) + _varint(value)

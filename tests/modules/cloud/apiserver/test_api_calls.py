@@ -192,3 +192,30 @@ def test_who_deletes_a_node_is_told_what_locks_it_out() -> None:
     (warning,) = warnings("delete", name="n1")
     assert "cloudcore revoke node n1" in warning
     assert warnings("delete", name="n1") == ()
+
+
+@pytest.mark.parametrize("patch_type", [STRATEGIC, MERGE])
+def test_a_patch_leaves_no_empty_list_behind(api: Api, patch_type: str) -> None:
+    """kube-apiserver stores what Go's JSON writes; clients take an empty list of owners for a change."""
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "u1"}
+    api("create", body={"metadata": {"name": "d", "ownerReferences": [owner], "finalizers": ["x.example/y"]}})
+    gone = [{"$patch": "delete", "uid": "u1"}] if patch_type == STRATEGIC else []
+    changes = {"metadata": {"ownerReferences": gone, "finalizers": None, "labels": {}}}
+    metadata = api("patch", "d", changes, patch_type=patch_type)["metadata"]
+    assert not metadata.keys() & {"ownerReferences", "finalizers", "labels"}
+
+
+@pytest.mark.parametrize(("taken", "is_made"), [(0, True), (7, True), (8, False)])
+def test_a_generated_name_that_is_taken_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch, api: Api, taken: int, is_made: bool
+) -> None:
+    """Eight times, as by kube-apiserver since 1.31; the name has at most 63 characters."""
+    attempts = iter([*("taken",) * taken, "fresh"])
+    monkeypatch.setattr("modules.cloud.apiserver.api_calls.suffix_of", lambda _: next(attempts))
+    prefix = "a" * 80
+    api("create", body={"metadata": {"name": f"{prefix[:58]}taken"}})
+    made = api("create", body={"metadata": {"generateName": prefix}})
+    if is_made:
+        assert made["metadata"]["name"] == f"{prefix[:58]}fresh"
+    else:
+        assert (made["code"], made["reason"]) == (409, "AlreadyExists")

@@ -82,6 +82,20 @@ def test_forbid_skips_and_replace_replaces() -> None:
     site.patch(site.get("CronJob", "tick"), {"spec": {"concurrencyPolicy": "Replace"}})
     site.run_for(200)
     assert len([one for one in site.all("Job") if not is_finished(one)]) == 1
+    assert all(reason != "MissingJob" for reason, _ in site.events()), "the controller itself has deleted it"
+
+
+@pytest.mark.parametrize(
+    ("zone", "ends"), [("", "Z"), ("Etc/UTC", "Z"), ("Asia/Kolkata", "+05:30"), ("America/Lima", "-05:00")]
+)
+def test_a_job_says_for_when_it_was_scheduled_in_the_zone_of_its_cron_job(zone: str, ends: str) -> None:
+    site = Site()
+    site.apply(cron_job(**({"timeZone": zone} if zone else {})))
+    site.run_for(60)
+    (job,) = site.all("Job")
+    text = job["metadata"]["annotations"]["batch.kubernetes.io/cronjob-scheduled-timestamp"]
+    assert text.endswith(ends)
+    assert datetime.fromisoformat(text).timestamp() == 60 * int(job["metadata"]["name"].rpartition("-")[2])
 
 
 def test_a_suspended_one_makes_none() -> None:

@@ -52,6 +52,32 @@ def test_each_node_has_one_and_a_new_one_gets_one() -> None:
     assert len(site.writes) == before
 
 
+def test_a_pod_of_a_deleted_node_waits_as_any_other_pod() -> None:
+    """The Node registers again while its edgecore lives; KCM leaves its pod to the collector of pods, too."""
+    site = site_with()
+    (pod,) = [pod for pod in site.pods() if node_of(pod) == "n3"]
+    site.call("delete", ObjectKey("Node", "", "n3"))
+    site.run_for(20)
+    status = daemon_set(site)["status"]
+    assert (places(site), status["desiredNumberScheduled"], status["numberMisscheduled"]) == (["n1", "n2", "n3"], 2, 0)
+    site.add_node("n3")
+    site.run_for(100)
+    assert pod["metadata"]["uid"] in {one["metadata"]["uid"] for one in site.pods()}
+    site.call("delete", ObjectKey("Node", "", "n3"))
+    site.run_for(100)
+    assert places(site) == ["n1", "n2"]
+
+
+def test_revisions_of_old_pods_count_for_the_history() -> None:
+    """KCM's cleanupHistory; each is kept as long as a pod has it."""
+    site = site_with(revisionHistoryLimit=1, updateStrategy={"type": "OnDelete"})
+    for image in ("app:2", "app:3"):
+        site.patch(daemon_set(site), new_image(image))
+        site.run_for(10)
+    kept = {one["data"]["spec"]["template"]["spec"]["containers"][0]["image"] for one in site.all("ControllerRevision")}
+    assert kept == {"app:1", "app:3"}
+
+
 def test_labels_and_taints_decide() -> None:
     site = Site()
     set_node(site, "n1", {"metadata": {"labels": {"zone": "a"}}})

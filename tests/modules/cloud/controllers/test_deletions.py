@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from modules.apimachinery.kinds import is_being_deleted
+from modules.apimachinery.kinds import ObjectKey, is_being_deleted
 from modules.cloud.controllers.view import node_of
 from tests.modules.cloud.controllers.lives import DAEMON, JOB, Life
-from tests.modules.cloud.controllers.site import workload
+from tests.modules.cloud.controllers.site import new_image, workload
 
 
 @pytest.mark.parametrize("policy", ["Background", "Foreground"])
@@ -23,6 +23,19 @@ def test_a_pod_of_a_deleted_daemon_set_waits_for_its_node(policy: str) -> None:
     life.come_back("n1")
     life.run_for(10)
     assert life.all("Pod") == life.all("DaemonSet") == []
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_gone_is_not_deleted_again(seed: int) -> None:
+    """The answer to a deletion has no version for which the view could be awaited."""
+    life = Life(seed)
+    life.apply(workload("Deployment", replicas=1, revisionHistoryLimit=0))
+    for image in ("app:2", "app:3"):
+        life.run_for(30)
+        life.patch(ObjectKey("Deployment", "default", "web"), new_image(image))
+    life.run_for(30)
+    assert len(life.all("ReplicaSet")) == 1
+    assert sum(call.verb == "delete" and call.plural == "replicasets" for call in life.writes) == 2
 
 
 @pytest.mark.parametrize("policy", ["Background", "Foreground"])

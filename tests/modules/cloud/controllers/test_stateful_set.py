@@ -10,7 +10,7 @@ from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.cloud.controllers.pods import is_ready
 from modules.cloud.controllers.replica_set import MOST_WRITES
 from modules.cloud.controllers.stateful_set import reconcile
-from modules.cloud.controllers.view import View
+from modules.cloud.controllers.view import View, node_of
 from tests.modules.cloud.controllers.site import Site, image_of, new_image, workload
 
 
@@ -85,6 +85,94 @@ def test_claims_are_made_first_and_stay() -> None:
     site.patch(db(site), {"spec": {"replicas": 0}})
     site.run_for(10)
     assert len(site.all("PersistentVolumeClaim")) == 2
+
+
+def owners(site: Site) -> dict[str, list[str]]:
+    claims = site.all("PersistentVolumeClaim")
+    return {
+        claim["metadata"]["name"]: [one["kind"] for one in claim["metadata"].get("ownerReferences", ())]
+        for claim in claims
+    }
+
+
+@pytest.mark.parametrize(
+    ("scaled", "deleted", "kept", "surplus"),
+    [
+        ("Retain", "Retain", [], []),
+        ("Retain", "Delete", ["StatefulSet"], ["StatefulSet"]),
+        ("Delete", "Retain", [], ["Pod"]),
+        ("Delete", "Delete", ["StatefulSet"], ["Pod"]),
+    ],
+)
+def test_claims_have_the_owners_with_which_they_are_to_go(
+    scaled: str, deleted: str, kept: list[str], surplus: list[str]
+) -> None:
+    site = site_with(2, volumeClaimTemplates=[CLAIM])
+    site.run_for(10)
+    assert owners(site) == {"data-db-0": [], "data-db-1": []}
+    policy = {"whenScaled": scaled, "whenDeleted": deleted}
+    site.patch(db(site), {"spec": {"persistentVolumeClaimRetentionPolicy": policy}})
+    assert owners(site) == {"data-db-0": kept, "data-db-1": kept}
+    (node,) = {node_of(pod) for pod in site.pods() if pod["metadata"]["name"] == "db-1"}
+    site.offline.add(node)
+    site.patch(db(site), {"spec": {"replicas": 1}})
+    assert owners(site) == {"data-db-0": kept, "data-db-1": surplus}
+    site.patch(
+        db(site), {"spec": {"persistentVolumeClaimRetentionPolicy": {"whenScaled": "Retain", "whenDeleted": "Retain"}}}
+    )
+    assert owners(site) == {"data-db-0": [], "data-db-1": []}
+
+
+def test_a_claim_of_another_controller_stays_its() -> None:
+    site = site_with(1, volumeClaimTemplates=[CLAIM])
+    site.run_for(10)
+    (claim,) = site.all("PersistentVolumeClaim")
+    other = {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "u1", "controller": True}
+    site.patch(claim, {"metadata": {"ownerReferences": [other]}})
+    site.patch(db(site), {"spec": {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"}}})
+    assert owners(site) == {"data-db-0": ["ConfigMap"]}
+
+
+def test_a_pod_waits_until_the_claim_of_its_predecessor_is_gone() -> None:
+    """It would be bound to a volume that is about to be deleted. Nobody collects garbage here but the test."""
+    policy = {"whenScaled": "Delete"}
+    site = site_with(2, volumeClaimTemplates=[CLAIM], persistentVolumeClaimRetentionPolicy=policy)
+    site.run_for(10)
+    site.patch(db(site), {"spec": {"replicas": 1}})
+    site.run_for(10)
+    before = len(site.writes)
+    site.patch(db(site), {"spec": {"replicas": 2}})
+    site.run_for(100_000)
+    assert names(site) == ["db-0"]
+    assert {write.subresource for write in site.writes[before:]} == {"status"}, "and asks nobody until then"
+    site.call("delete", ObjectKey("PersistentVolumeClaim", "default", "data-db-1"))
+    site.run_for(10)
+    assert names(site) == ["db-0", "db-1"]
+    assert owners(site) == {"data-db-0": [], "data-db-1": []}
+
+
+def test_pods_that_end_count_as_replicas_until_they_are_gone() -> None:
+    """KCM's computeReplicaStatus: of a revision, they are none any more."""
+    site = site_with(2)
+    site.run_for(10)
+    site.offline.update(("n1", "n2", "n3"))
+    site.call("delete", site.get("Pod", "db-1"))
+    status = db(site)["status"]
+    fields = ("replicas", "readyReplicas", "availableReplicas", "currentReplicas", "updatedReplicas")
+    assert [status[name] for name in fields] == [2, 2, 2, 1, 1]
+
+
+@pytest.mark.parametrize(("strategy", "is_current"), [("RollingUpdate", True), ("OnDelete", False)])
+def test_the_updated_revision_becomes_the_current_one_by_a_rollout_only(strategy: str, *, is_current: bool) -> None:
+    site = site_with(2, updateStrategy={"type": strategy})
+    site.run_for(10)
+    site.patch(db(site), new_image("app:2"))
+    for name in ("db-1", "db-0"):
+        site.call("delete", site.get("Pod", name))
+        site.run_for(20)
+    status = db(site)["status"]
+    assert set(images(site).values()) == {"app:2"}
+    assert (status["currentRevision"] == status["updateRevision"]) is is_current
 
 
 def test_pods_of_kube_controller_manager_and_of_earlier_cloudcores_are_taken_over() -> None:

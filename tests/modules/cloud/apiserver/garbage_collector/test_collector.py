@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from modules.apimachinery.graceful_deletion import finalizers_for_deletion
 from modules.apimachinery.kinds import JsonObject
+from modules.cloud.apiserver.garbage_collector.collector import GarbageCollector
 from tests.modules.cloud.apiserver.garbage_collector.world import POD, World
 
 FINALIZER = "clean.example/up"
@@ -254,3 +255,32 @@ def test_what_is_left_has_an_owner_that_is_left(
         assert "deletionTimestamp" not in obj["metadata"]
         for owner in owners_of(obj):
             assert world.get(owner), f"{name} names {owner}, which is gone"
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_dependents_stay_when_the_kind_of_their_owner_is_no_longer_served(*, is_known: bool) -> None:
+    """Only those go whose owners were seen to be deleted with their CustomResourceDefinition: cloudcore may have begun
+    after that.
+    """
+    world = World()
+    group, version = "shop.example", "v1"
+    names = {"kind": "Robot", "plural": "robots", "singular": "robot", "listKind": "RobotList"}
+    schema = {"openAPIV3Schema": {"type": "object"}}
+    versions = [{"name": version, "served": True, "storage": True, "schema": schema}]
+    spec = {"group": group, "scope": "Namespaced", "names": names, "versions": versions}
+    definitions = {"api_version": "apiextensions.k8s.io/v1", "namespace": ""}
+    world(
+        "create",
+        "customresourcedefinitions",
+        body={"metadata": {"name": f"robots.{group}"}, "spec": spec},
+        **definitions,
+    )
+    robot = world("create", "robots", body={"metadata": {"name": "r"}}, api_version=f"{group}/{version}")
+    world.make("child", robot)
+    if not is_known:
+        world.collector = GarbageCollector(world.cluster)
+    world("delete", "customresourcedefinitions", f"robots.{group}", **definitions)
+    assert world("list", "robots", api_version=f"{group}/{version}")["code"] == 404
+    assert ("child" in world.names()) is not is_known
+    world.make("later", robot)
+    assert "later" in world.names(), "nobody can say whether such an owner is there"

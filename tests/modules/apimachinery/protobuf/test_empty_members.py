@@ -1,0 +1,38 @@
+"""Empty members that Kubernetes' JSON leaves out: Go's `omitempty` in the types of `k8s.io/api`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from modules.apimachinery.protobuf.empty_members import template_without_empty_members, without_empty_members
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "given", "stored"),
+    [
+        ("v1", "ConfigMap", {"metadata": {"ownerReferences": [], "labels": {}}, "data": {}}, {"metadata": {}}),
+        ("v1", "Pod", {"spec": {"hostNetwork": False, "priority": 0}}, {"spec": {"priority": 0}}),
+        ("v1", "Pod", {"spec": {"volumes": [{"name": "a", "emptyDir": {}}]}}, None),
+        ("v1", "Pod", {"spec": {"containers": []}}, None),
+        ("v1", "Pod", {"spec": {"containers": [{"name": "", "env": []}]}}, {"spec": {"containers": [{"name": ""}]}}),
+        ("v1", "Pod", {"metadata": {"labels": {"empty": ""}}, "unknown": {"list": []}}, None),
+        ("v1", "Pod", {"status": {"conditions": [], "startTime": "T"}}, {"status": {"startTime": "T"}}),
+        ("apps/v1", "Deployment", {"spec": {"replicas": 0, "paused": False}}, {"spec": {"replicas": 0}}),
+        ("discovery.k8s.io/v1", "EndpointSlice", {"endpoints": [], "ports": []}, None),
+        ("rbac.authorization.k8s.io/v1", "Role", {"rules": []}, None),
+        ("apps/v1", "ControllerRevision", {"data": {"spec": {"template": {"list": [], "zero": 0}}}}, None),
+        ("example.com/v1", "Colour", {"metadata": {"finalizers": []}, "tones": []}, {"metadata": {}, "tones": []}),
+        ("v1", "ConfigMap", {"metadata": "nonsense", "data": []}, {"metadata": "nonsense"}),
+    ],
+)  # fmt: skip
+def test_what_is_stored(api_version: str, kind: str, given: dict[str, Any], stored: dict[str, Any] | None) -> None:
+    """`None`: as it is given."""
+    of = {"apiVersion": api_version, "kind": kind}
+    assert without_empty_members({**of, **given}) == {**of, **(given if stored is None else stored)}
+
+
+def test_a_template_is_stored_as_a_pod_is() -> None:
+    given = {"metadata": {"annotations": {}}, "spec": {"nodeSelector": {}, "containers": [{"ports": []}]}}
+    assert template_without_empty_members(given) == {"metadata": {}, "spec": {"containers": [{}]}}
