@@ -19,18 +19,18 @@ _SHOWN: Final = frozenset((
 """Messages and their lists that JSON has even when they are empty."""
 
 
-def without_empty_members(obj: Mapping[str, Any]) -> dict[str, Any]:
+def without_empty_members(obj: dict[str, Any]) -> dict[str, Any]:
     """Return an object as kube-apiserver stores it: without empty members that its types leave out. Of a kind that has
-    no message here, only the metadata are looked at.
+    no message here, only the metadata are looked at. Parts of which nothing is left out are the given ones.
     """
     message = message_of(str(obj.get("apiVersion")), str(obj.get("kind")))
     if message is not None:
         return _kept(message, obj)
     metadata = obj.get("metadata")
-    return {**obj, "metadata": _kept(_METADATA, metadata)} if isinstance(metadata, dict) else {**obj}
+    return {**obj, "metadata": _kept(_METADATA, metadata)} if isinstance(metadata, dict) else obj
 
 
-def template_without_empty_members(template: Mapping[str, Any]) -> dict[str, Any]:
+def template_without_empty_members(template: dict[str, Any]) -> dict[str, Any]:
     """Return the template of a pod as kube-apiserver stores it."""
     return _kept(_TEMPLATE, template)
 
@@ -43,15 +43,17 @@ def _by_name(message: str) -> Mapping[str, MessageField]:
     return found
 
 
-def _kept(message: str, value: Mapping[str, Any]) -> dict[str, Any]:
-    fields, kept = _by_name(message), dict[str, Any]()
+def _kept(message: str, value: dict[str, Any]) -> dict[str, Any]:
+    """Return what is stored of a value; the value itself, and each part, if nothing is left out of it."""
+    fields, kept, is_same = _by_name(message), dict[str, Any](), True
     for name, member in value.items():
         field = fields.get(name)
-        if field is None:
-            kept[name] = member
-        elif not _is_left_out(message, field, member):
-            kept[name] = _member(field, member)
-    return kept
+        if field is not None and _is_left_out(message, field, member):
+            is_same = False
+            continue
+        kept[name] = stored = member if field is None else _member(field, member)
+        is_same = is_same and stored is member
+    return value if is_same else kept
 
 
 def _is_left_out(message: str, field: MessageField, member: Any) -> bool:
@@ -64,7 +66,8 @@ def _member(field: MessageField, member: Any) -> Any:
     if not field.is_message:
         return member
     if field.form == "[" and isinstance(member, list):
-        return [_kept(field.kind, each) if isinstance(each, dict) else each for each in member]
+        stored = [_kept(field.kind, each) if isinstance(each, dict) else each for each in member]
+        return member if all(new is old for new, old in zip(stored, member, strict=True)) else stored
     if field.form == "{" and isinstance(member, dict):
         return {key: _kept(field.kind, each) if isinstance(each, dict) else each for key, each in member.items()}
     return _kept(field.kind, member) if isinstance(member, dict) and not field.form else member

@@ -36,3 +36,14 @@ def test_what_is_stored(api_version: str, kind: str, given: dict[str, Any], stor
 def test_a_template_is_stored_as_a_pod_is() -> None:
     given = {"metadata": {"annotations": {}}, "spec": {"nodeSelector": {}, "containers": [{"ports": []}]}}
     assert template_without_empty_members(given) == {"metadata": {}, "spec": {"containers": [{}]}}
+
+
+def test_what_is_whole_is_not_copied() -> None:
+    """A status that comes every few seconds shares its parts with the stored one."""
+    pod: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"a": "b"}}}
+    pod |= {"spec": {"containers": [{"name": "main"}]}, "status": {"conditions": [], "phase": "Running"}}
+    stored = without_empty_members(pod)
+    assert stored["status"] == {"phase": "Running"}
+    assert (stored["metadata"], stored["spec"]) == (pod["metadata"], pod["spec"])
+    assert stored["spec"] is pod["spec"]
+    assert without_empty_members(stored) is stored
