@@ -200,7 +200,7 @@ def test_a_patch_leaves_no_empty_list_behind(api: Api, patch_type: str) -> None:
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "u1"}
     api("create", body={"metadata": {"name": "d", "ownerReferences": [owner], "finalizers": ["x.example/y"]}})
     gone = [{"$patch": "delete", "uid": "u1"}] if patch_type == STRATEGIC else []
-    changes = {"metadata": {"ownerReferences": gone, "finalizers": None, "labels": {}}}
+    changes: JsonObject = {"metadata": {"ownerReferences": gone, "finalizers": None, "labels": {}}}
     metadata = api("patch", "d", changes, patch_type=patch_type)["metadata"]
     assert not metadata.keys() & {"ownerReferences", "finalizers", "labels"}
 
