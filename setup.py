@@ -31,7 +31,7 @@ def stamp(root: str) -> None:
 
 
 class BuildPy(build_py):
-    """Builds the files of a wheel; an editable installation has none."""
+    """Builds the files of a wheel; an editable installation does without."""
 
     def run(self) -> None:
         """Copy the packages."""

@@ -9,7 +9,7 @@ Start reading at `message`, `module` and `hive`. `beehive.testing` runs one modu
 and `beehive.files` writes files durably and walks trees of other programs.
 
 Import a name that this file imports from `beehive`, and every other name from its submodule. The submodules named above
-are not imported by this one, so a process loads only the ones that it uses.
+are not imported by this one, so a process loads only the ones it uses.
 """
 
 from beehive.actor import Actor

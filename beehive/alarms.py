@@ -14,7 +14,7 @@ class AlarmOwner(Protocol):
 
 
 class Alarm:
-    """One timer. Its `function` is None after it fired or was cancelled."""
+    """One timer. `function` is None once it fired or was cancelled."""
 
     __slots__ = ("_owner", "function")
 

@@ -61,7 +61,7 @@ class Clock(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Cancel all timers, also the ones that are set later."""
+        """Cancel all timers, also later ones."""
 
     def every(self, seconds: float, function: Callable[[], None], *, jitter: float = 0.0) -> Timer:
         """Call `function` every `seconds`, first after one period; each is longer by up to `jitter` of itself."""

@@ -58,7 +58,7 @@ _UTF8_BYTES = 4
 _INT64 = range(-(2**63), 2**63)
 _MALFORMED = (msgspec.DecodeError, UnicodeError, RecursionError)
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")
-"""The characters in which Python keeps the bytes 128 to 255 that are not UTF-8 (`surrogateescape`)."""
+"""Python's characters for the bytes 128 to 255 that are not UTF-8 (`surrogateescape`)."""
 LONGEST_TEXT: Final = 1024
 """Bytes that a text of header or route may have. KubeEdge's longest resource is `node/NODE/NAMESPACE/TYPE/NAME`, with
 two names of 253 bytes and two of 63.

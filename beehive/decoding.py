@@ -15,7 +15,7 @@ import msgspec
 T = TypeVar("T")
 
 _PREFIX: Final = 1024 * 1024
-"""Bytes in which a text of nothing but values has more of them than anybody allows."""
+"""Size from which a text of nothing but values exceeds every limit of values."""
 
 Hook = Callable[[type, Any], Any]
 """Makes a value of a type that msgspec does not know."""

@@ -104,7 +104,7 @@ class TimerRun(msgspec.Struct, frozen=True, gc=False):
     """Seconds in the function."""
     span: int
     cause: int
-    """The span in which the timer was set; 0 for a periodic one, because each of its runs begins a trace."""
+    """The span that set the timer; 0 for a periodic timer, because each run begins a trace."""
     trace: int
 
 

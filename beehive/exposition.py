@@ -1,6 +1,6 @@
 """Metric families, and the registry that writes them in Prometheus' text format, version 0.0.4.
 
-The text is the one that prometheus_client writes for the same values, byte for byte. That library loads an HTTP server
+The text equals prometheus_client's, byte for byte. That library loads an HTTP server
 and WSGI, almost 3 MB of memory in every process.
 """
 

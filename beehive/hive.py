@@ -165,7 +165,7 @@ class Hive(Observed):
         return list(self._groups.get(group, ()))
 
     def send(self, destination: str, message: Message) -> None:
-        """Put a message into a module's inbox; one that cannot be delivered becomes a dead letter."""
+        """Put a message into a module's inbox; an undeliverable message becomes a dead letter."""
         self._deliver(destination, message, _SEND)
 
     def broadcast(self, group: str, message: Message) -> None:

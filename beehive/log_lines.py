@@ -34,7 +34,7 @@ _MACHINE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFI
 _DATABASE: Final = ("SQLITE_FULL", "SQLITE_READONLY", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_NOMEM")
 _LONGEST_CHAIN = 8
 _KINDS = 1024
-"""Kinds that are counted at a time; the one that was not logged for the longest time is forgotten first."""
+"""Kinds that are counted at a time; the least recently logged kind is forgotten first."""
 _FIELDS: Final = ("pod", "uid", "container", "node")
 """Fields of a JSON line that a caller may set with `extra`."""
 

@@ -78,12 +78,12 @@ class Module(Actor):
         self.__inbox: Inbox = self.slot.inbox
         self.__monotonic = self.runtime.clock.monotonic
         self.__children: dict[int, RunningActor[Any]] = {}
-        """By number, those that have not ended. An actor takes itself out: with its class and inbox it keeps 9 kB."""
+        """Running actors by number. An actor takes itself out: its class and inbox keep 9 kB."""
         self.__numbers = itertools.count()
         self.__timers = ModuleTimers()
         self.__batch: list[Delivery] = []
         self.__batch_ends_at = 0.0
-        """Monotonic seconds at which `batch_seconds` are over."""
+        """Monotonic seconds when `batch_seconds` are over."""
         self.__ending_batch = False
         self.__failure: BaseException | None = None
 

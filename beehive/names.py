@@ -75,7 +75,7 @@ class ResourceType(StrEnum):
     DEVICE_TWIN = "devicetwin"
     """Not KubeEdge's, and never on the wire: a device as devicetwin keeps it in the node's store."""
     MQTT_TOPICS = "mqtttopics"
-    """Not KubeEdge's, and never on the wire: the topics to which the cloud has subscribed at the node's broker."""
+    """Not KubeEdge's, and never on the wire: the cloud's subscriptions at the node's broker."""
     TARGET_URLS = "targeturls"
     """Not KubeEdge's, and never on the wire: the URLs of the cloud's rules that applications may call."""
     NAMESPACE = "namespace"

@@ -121,7 +121,7 @@ class PendingRequests:
         return self._count_unmatched(key)
 
     def delegate(self, key: str, by: str, to: Iterable[str]) -> None:
-        """Let other modules answer an open request too, if `by` is one that was asked."""
+        """Let other modules answer an open request too, if the request went to `by`."""
         request = self._open.get(key)
         if request is not None and by in request.asked:
             request.asked = request.asked.union(to)

@@ -114,7 +114,7 @@ def trim_node(text: str) -> str:
 
 
 def type_of(text: str, side: Side) -> str:
-    """Return the type token by which handlers are chosen; empty without one. Never raises."""
+    """Return the type token that selects handlers, or "". Never raises."""
     try:
         return Resource.parse(text, side).type
     except ResourceError:

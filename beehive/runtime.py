@@ -50,7 +50,7 @@ class Future(pykka.Future[T]):
         self._settle(value, None)
 
     def set_exception(self, exc_info: Any = None) -> None:
-        """Settle with an exception; without `exc_info`, with the one that is being handled."""
+        """Settle with an exception, by default the one being handled."""
         self._settle(None, (exc_info or sys.exc_info())[1])
 
     def fail(self, error: BaseException) -> None:

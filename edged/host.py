@@ -25,11 +25,11 @@ class Host(Struct, frozen=True, kw_only=True):
     mounts: Mounts = field(default_factory=KernelMounts)
     """Mount points of the node."""
     cgroups: CgroupTree | None = None
-    """Tree in which pods get control groups; None: they get none."""
+    """Tree for the pods' control groups; None: pods get no group."""
     devices: DevicePluginTransport | None = None
     """Connects device plug-ins; None: the node has no devices."""
     service_links: Callable[[str, bool], Mapping[str, str]] | None = None
     """Returns the variables of Services for containers of a namespace, with `enableServiceLinks` of the pod; blocks,
-    and raises EdgedError while they are not known. None: there are none."""
+    and raises EdgedError while they are not known. None: no Services."""
     shutdown: Callable[[], ShutdownSource] | None = None
     """Makes the source of shutdown notices, at each start of edged; None: shutdowns are not noticed."""

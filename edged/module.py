@@ -53,7 +53,7 @@ class Edged(Module):
         connect: makes the client of the container runtime; called at each start of the module.
         snapshots: the states that the local HTTP server serves.
         version: of the agent, reported as `kubeletVersion`.
-        host: the machine; the one that this process runs on unless given.
+        host: the machine; this process's own by default.
     """
 
     name = ModuleName.EDGED

@@ -106,7 +106,7 @@ def has_more_values(text: str, most: int) -> bool:
 
 
 def documents(text: str) -> Iterator[tuple[Any, int]]:
-    """Yield the documents of a text as plain data, each with the line at which it begins.
+    """Yield the documents of a text as plain data, each with its first line.
 
     Raises:
         YamlError: the text is not YAML, or exceeds the bounds.

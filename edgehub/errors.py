@@ -130,7 +130,7 @@ class TokenError(CertificateError):
 
 
 class AuthorityError(CertificateError):
-    """The CA is not that of the token or the node."""
+    """The CA is neither the token's nor the node's."""
 
     reason = "authority"
 

@@ -1,4 +1,4 @@
-"""The order in which waiting messages leave for the cloud. Pure."""
+"""The order of messages that wait for the cloud. Pure."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
@@ -115,7 +115,7 @@ class Lanes:
             yield from lane.values()
 
     def keys_where(self, wanted: Callable[[Entry], bool]) -> Iterator[Hashable]:
-        """Yield the keys of the entries for which `wanted` is true, in the order of `entries`."""
+        """Yield the keys of the entries that `wanted` selects, in the order of `entries`."""
         return (key for lane in self._lanes.values() for key, entry in lane.items() if wanted(entry))
 
     def drain(self) -> list[Entry]:
@@ -126,7 +126,7 @@ class Lanes:
         return found
 
     def next(self, may_leave: Callable[[Entry], bool]) -> Hashable | None:
-        """Return the key of the next entry to leave, among those that `may_leave`; None if none at the head of a lane
+        """Return the key of the next entry to leave, among those that `may_leave`; None if no head of a lane
         may.
         """
         found: Hashable | None = None
@@ -156,7 +156,7 @@ class Lanes:
         return None
 
     def _choose(self, entry: Entry) -> Lane:
-        """Return the lane in which other messages about the same object wait, else the entry's own."""
+        """Return the lane where messages about the same object wait already, else the entry's own."""
         resource = entry.message.route.resource
         for lane in _SHARED:
             if (lane, resource) in self._about:

@@ -37,7 +37,7 @@ class PingDeadline:
 
     @property
     def extension(self) -> float:
-        """Seconds by which the deadline moves."""
+        """Seconds that the deadline moves."""
         return self.last_progress - self.pinged_at
 
     def update(self, now: float, ping: int | None, flow: Flow, *, written: bool) -> None:

@@ -104,7 +104,7 @@ class EdgeHubSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Largest upper bound of the delay: KubeEdge's fixed delay."""
 
     steady: float = 10.0
-    """After a link that was up for this long, the next attempt is immediate. After a shorter link on which the cloud
+    """After a link that was up for this long, the next attempt is immediate. After a shorter link where the cloud
     has answered, it follows within `reconnect_base`. After one without an answer the delays grow, or a cloud that
     accepts and drops connections would be dialled without pause."""
 

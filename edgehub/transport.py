@@ -128,7 +128,7 @@ class Transport:
             raise self._tls_alert() or error from None
 
     def _tls_alert(self) -> OSError | None:
-        """Return the alert by which the peer ended TLS, if one can be read.
+        """Return the alert of the peer that ended TLS, if it can be read.
 
         In TLS 1.3 the peer verifies the client's certificate after the handshake. A write in between fails with a
         closed connection, and only reading reveals why.

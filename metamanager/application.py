@@ -90,7 +90,7 @@ class Application(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
 
     @property
     def refusal(self) -> dict[str, Any]:
-        """The metav1.Status of an error; without a code and a reason, there is none."""
+        """The metav1.Status of an error; None without a code and a reason."""
         return {} if self.error is None else self.error.status
 
 

@@ -44,7 +44,7 @@ def get(kind: str, namespace: str, name: str) -> Call[bytes]:
 
 
 def pod(namespace: str, name: str, uid: str) -> Call[bytes]:
-    """Get the pod of that uid; from the cloud if the store has none of that name."""
+    """Get the pod of that uid; from the cloud if the store lacks the name."""
     resource = _resource(ResourceType.POD, namespace, name)
     return Call(Operation.QUERY, resource, _json({"metadata": {"uid": uid}}), answers.read_object)
 

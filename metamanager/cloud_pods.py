@@ -62,7 +62,7 @@ class CloudPods:
         self._list.connection_changed(connected=connected and bool(self._node))
 
     def note_deleted(self, resource: Resource, key: str, uid: str) -> None:
-        """Note that the cloud has deleted an object; without a uid, the one of that key."""
+        """Note that the cloud has deleted an object; without a uid, the key decides."""
         self._list.note_deleted(key, uid)
         self._absent.note_deleted(key, uid)
         if resource.type == ResourceType.NODE and resource.name == self._node:
@@ -104,7 +104,7 @@ class AbsentPods:
     """Queries the cloud for pods that its list lacks, by name and uid (`metamanager.pod_question`), one at a time.
 
     A list may lack a pod that is newer. But NotFound, or a Conflict with another uid, is final, for no uid is ever used
-    twice: the pod is gone. Pods that the cloud has after all stay, and so do pods for which it gives no answer.
+    twice: the pod is gone. Pods that the cloud has after all stay, and so do pods without an answer.
 
     Args:
         module: metamanager.

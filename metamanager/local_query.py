@@ -22,7 +22,7 @@ _ANSWER = "asked of the cloud"
 """Cause of these changes in the history."""
 
 _REMEMBERED = 1000
-"""Number of deletions remembered, enough for the minutes in which an answer may be on its way."""
+"""Number of deletions remembered, enough for the minutes that an answer may take."""
 
 _PEM_CERTIFICATE = b"-----BEGIN CERTIFICATE-----"
 

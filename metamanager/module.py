@@ -210,7 +210,7 @@ class MetaManager(Module):
         self._batch.flush()
 
     def _flush_soon(self) -> None:
-        """Commit after the messages that wait in the inbox: answers from the cloud belong to no batch, but those that
+        """Commit after the messages that wait in the inbox: answers from the cloud belong to no batch, but answers that
         arrive together are committed together.
         """
         if not self._flush_is_due:

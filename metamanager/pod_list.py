@@ -135,7 +135,7 @@ class PodList:
             self._deleted.add((key, uid))
 
     def _schedule(self, at: float) -> None:
-        """Schedule a request; one that is open may return too old a list."""
+        """Schedule a request; an open one may return too old a list."""
         self._due_at = at if self._due_at is None or self._under_way else min(at, self._due_at)
         self._ask()
 
@@ -182,7 +182,7 @@ class PodList:
         self._ask()
 
     def _put(self, answer: Message, pods: list[ListedPod]) -> Outcome:
-        """Store the listed pods, and send edged those that are at least as new as the stored ones.
+        """Store the listed pods, and send edged the ones at least as new as the stored pods.
 
         Unchanged pods go to edged too, because an earlier attempt may have ended between store and edged; edged ignores
         a state that it has.

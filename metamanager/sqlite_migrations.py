@@ -142,7 +142,7 @@ def fill_after_kubeedge(connection: sqlite3.Connection, path: str) -> None:
 
 
 def copy_urls(connection: sqlite3.Connection, path: str) -> None:
-    """Copy KubeEdge's table of URLs into the row `URLS_KEY`, if there is one that has changed.
+    """Copy KubeEdge's table of URLs into the row `URLS_KEY`, if it has changed.
 
     If the file cannot be written now (a full disk), the node starts nevertheless, and the next start tries again.
 

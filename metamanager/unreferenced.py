@@ -99,7 +99,7 @@ def unreferenced(kept: Mapping[str, Iterable[str]], users: Iterable[str]) -> dic
 
     Args:
         kept: JSON texts of objects, by type. Objects without name or namespace are skipped.
-        users: JSON texts of pods and volumes. One that cannot be decoded may reference anything: the result is empty.
+        users: JSON texts of pods and volumes. An undecodable text may reference anything: the result is empty.
 
     Returns:
         The objects' metadata by their keys in the store.

@@ -11,7 +11,7 @@ from typing import Any
 
 
 def postpone(name: str) -> None:
-    """Let a module load with the first use of something in it; one that is loaded already is left alone.
+    """Let a module load with the first use of something in it; a loaded one is left alone.
 
     Args:
         name: its full name.

@@ -91,7 +91,7 @@ class WholeRun:
             self._remove()
 
     def _remove(self) -> None:
-        with suppress(OSError):  # what is mounted there is said
+        with suppress(OSError):  # its mounts are reported
             remove_tree(self._directory)
 
     def _is_clean(self) -> bool:
@@ -164,5 +164,5 @@ def pytest_xdist_auto_num_workers() -> int | None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling:
-    """Return the scheduler, in place of the one that `--dist` names."""
+    """Return the scheduler, instead of `--dist`'s."""
     return Scheduling(config, log)

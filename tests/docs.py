@@ -4,7 +4,7 @@ A table with a column `test` promises that each of its rows is shown by a test. 
 
     `tests/edged/pods/test_env.py`   a file or a directory
     `test_env.py::test_a_name`       a file in the directory that the table's head, or the text before it, names
-    `::test_a_name`                  in the file that was named last; at the beginning of a row that of the table's head
+    `::test_a_name`                  in the last named file; at the beginning of a row the table head's
     `::test_a_long_na…`              the beginning of a name
 """
 

@@ -42,7 +42,7 @@ def make_durable(path: Path) -> None:
 
 
 def beside(path: Path) -> Path:
-    """Return the hidden path to which the next content of `path` is written."""
+    """Return the hidden path for the next content of `path`."""
     return path.with_name(f".{path.name}{_NEW}")
 
 

@@ -36,7 +36,7 @@ def is_sent_by_page(request: Request) -> bool:
 class BrowserGuard:
     """Refuses requests of pages in browsers and passes all others to another `HttpService`.
 
-    A page may send requests to the machine on which it is shown, and reads the answers when its own host name resolves
+    A page may send requests to its own machine, and reads the answers when its own host name resolves
     to that machine (DNS rebinding).
 
     Args:

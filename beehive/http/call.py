@@ -89,7 +89,7 @@ def perform(
         secured: for `https`; None verifies the server as browsers do.
 
     Raises:
-        CallFailedError: the server sent no response, or one that is too long or broken.
+        CallFailedError: the server sent no response, or a broken or too long one.
     """
     sent = False
     deadline = clock.monotonic() + seconds

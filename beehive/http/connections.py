@@ -128,7 +128,7 @@ class OpenConnections:
             return self._end_one(self._counted())
 
     def end_where(self, ends: Callable[[OpenConnection], bool]) -> None:
-        """End the connections for which `ends` returns True, in whatever phase."""
+        """End the connections that `ends` selects, in every phase."""
         with self._lock:
             found = list(self._open)
         for connection in found:
@@ -196,7 +196,7 @@ class StreamShares:
         """Count a stream of a client, and return True; False if there are too many.
 
         Args:
-            client: "" for one that cannot be told from others, to which no reserve applies.
+            client: "" if it cannot be told from others; no reserve applies to it.
         """
         with self._lock:
             count = self._of_client.total()

@@ -12,7 +12,7 @@ class HttpError(BeehiveError):
     """The peer broke the protocol or a bound, or closed the connection in the middle.
 
     Args:
-        status: HTTP status with which a server answers it.
+        status: HTTP status of the response.
         reason: phrase for the log.
     """
 

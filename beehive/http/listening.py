@@ -44,7 +44,7 @@ def listen_tcp(address: str, port: int, setting: str = READ_ONLY_PORT) -> socket
 
 
 def listen_unix(path: Path, setting: str = "rootDirectory") -> socket.socket:
-    """Return a listening unix socket that only the owner can open (mode 0600); replaces one that a killed process left.
+    """Return a listening unix socket that only the owner can open (mode 0600); replaces a killed process's socket.
 
     It is created under another name and renamed once its mode is set: so others can never open it, and the process's
     umask, which all threads share, does not change.

@@ -46,7 +46,7 @@ class ServerExchange:
         self._max_head = max_head
         self._received = 0
         self.is_head = False
-        """Whether the request is a HEAD, to which the response has no body."""
+        """Whether the request is a HEAD: its response has no body."""
 
     @property
     def rest(self) -> bytes:

@@ -3,7 +3,7 @@
 Kubernetes carries exec, attach and port-forward in SPDY streams. Each stream can be ended in one direction, which is
 how a command learns the end of its input from runtimes whose WebSocket cannot do that (containerd before 2.0). This
 module implements only streams that the client opens, data, ends, resets and pings. Header blocks of a server have no
-meaning for a client and are not decompressed. There is no flow control: Kubernetes' servers have none.
+meaning for a client and are not decompressed. There is no flow control: Kubernetes' servers do without.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ SpdyEvent = StreamOpened | StreamData | StreamEnd | ConnectionEnd
 class SpdyConnection:
     """The state of a connection: turns calls into bytes and bytes into events; holds no socket.
 
-    Bytes to send are in `unsent`, from which the caller takes them.
+    The caller takes bytes to send from `unsent`.
 
     Args:
         is_server: accepts streams that the other side opens; a client refuses them.
@@ -245,7 +245,7 @@ def counted(text: str) -> bytes:
 
 
 DICTIONARY: Final = b"".join(map(counted, _WORDS)) + _REST.encode()
-"""The dictionary with which decompression begins (SPDY/3 specification §2.6.10.1)."""
+"""The initial dictionary of decompression (SPDY/3 specification §2.6.10.1)."""
 
 
 class HeaderPacker:

@@ -152,7 +152,7 @@ class StartedServer(Protocol):
     """A server that runs. Its methods are called on the thread that stops it, and may block."""
 
     socket: PrivateSocket
-    """The socket at which it listens; closed by the `ActivatedServer`."""
+    """The listening socket; closed by the `ActivatedServer`."""
 
     def stop(self, grace_seconds: float | None) -> None:
         """Refuse new calls, let those under way end within the time, cancel the rest, and close all connections."""

@@ -5,7 +5,7 @@ runtime, each second. So a content of `LARGE` bytes or more is written as a reco
 hash, and records refer to the hash; a long string in several contents is written once too. References stay within one
 part of a rotated trace, and within one run of an appended file.
 
-A reference replaces the bytes of the content by a zero byte, with which no JSON text begins, and a msgpack array of
+A reference replaces the bytes of the content by a zero byte, which begins no JSON text, and a msgpack array of
 pieces: literal bytes, and references as an extension type.
 """
 

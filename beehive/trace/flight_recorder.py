@@ -75,7 +75,7 @@ _PART = 128
 more than to keep it."""
 
 _JUMP = 0.1
-"""Seconds by which the wall clock must jump to be noted."""
+"""Least jump of the wall clock, in seconds, that is noted."""
 
 _CHUNK = 256
 """Records that are made at a time in a dump, which bounds its memory."""

@@ -176,7 +176,7 @@ class CriCall(Base, frozen=True, array_like=True, gc=False, tag="cri"):
 
 
 SYNCED: Final = "synced"
-"""Kind of a `CriEvent` that is none of the runtime: edged took the result of a worker's job."""
+"""Kind of a `CriEvent` that the runtime did not cause: edged took the result of a worker's job."""
 
 
 class CriEvent(Base, frozen=True, array_like=True, gc=False, tag="event"):

@@ -304,7 +304,7 @@ class Redactor:
         return redact_credentials(self._marks, value)
 
     def frame(self, frame: bytes) -> bytes:
-        """Redact a frame of the link, JSON text; one that is not a message, or nested too deeply, is hidden whole."""
+        """Redact a frame of the link, JSON text; a frame that is no message, or nested too deeply, is hidden whole."""
         try:
             return self._frame(frame)
         except (msgspec.DecodeError, UnicodeError, RecursionError):

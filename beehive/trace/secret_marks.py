@@ -14,8 +14,8 @@ class SecretMarks:
     """Replaces single values, and the values of `KnownSecrets` within a text. Thread-safe.
 
     Args:
-        known: values that are secret in any place; those that are hidden are added to it.
-        key: of the hash; None for one that is drawn.
+        known: values that are secret in any place; hidden values are added.
+        key: of the hash; None: drawn at random.
     """
 
     def __init__(self, known: KnownSecrets, key: bytes | None) -> None:

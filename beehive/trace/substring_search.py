@@ -60,7 +60,7 @@ class _Tier:
 
     @property
     def stride(self) -> int:
-        """Places at which a needle may begin for one place of its piece."""
+        """Possible starts of a needle for one place of its piece."""
         return self._stride
 
     def add(self, needle: bytes) -> None:

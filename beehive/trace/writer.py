@@ -159,7 +159,7 @@ def parts_of(directory: Path) -> list[Path]:
 
 
 def keep_newest(directory: Path, number: int) -> None:
-    """Delete all but the newest `number` parts of a trace; one that cannot be deleted stays without an error."""
+    """Delete all but the newest `number` parts of a trace; a part that cannot be deleted stays, without an error."""
     with suppress(OSError):
         for old in parts_of(directory)[:-number]:
             old.unlink(missing_ok=True)

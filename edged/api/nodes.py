@@ -1,4 +1,4 @@
-"""The Node object, with which edged registers and reports."""
+"""The Node object that edged registers and reports."""
 
 from types import NoneType
 

@@ -36,7 +36,7 @@ class CSIPersistentVolumeSource(KubeStruct, frozen=True):
 
 
 class VolumeNodeAffinity(KubeStruct, frozen=True):
-    """The nodes from which a volume can be reached."""
+    """The nodes that can reach a volume."""
 
     required: NodeSelector | None = None
 

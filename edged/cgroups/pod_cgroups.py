@@ -30,7 +30,7 @@ class PodCgroups:
 
     Args:
         settings: of this node.
-        tree: the machine's cgroups; None when pods have none.
+        tree: the machine's cgroups; None without cgroups for pods.
         machine: the facts that resources depend on.
     """
 
@@ -53,7 +53,7 @@ class PodCgroups:
     def apply(self, pod: Pod, *, anew: bool = False) -> None:
         """Make the pod's cgroup if it is missing, and set its limits. Raises CgroupError.
 
-        An unchanged cgroup is skipped, unless `anew` is set.
+        An unchanged cgroup is skipped unless `anew` is set.
         """
         if self._tree is None:
             return

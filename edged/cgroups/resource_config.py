@@ -50,7 +50,7 @@ class NodeCapacity(Struct, frozen=True):
 def resource_config_for_pod(pod: Pod, machine: HostResources, pids: int = UNLIMITED) -> ResourceConfig:
     """Return a pod's limits: the sum of its containers', if each of them has one.
 
-    A best-effort pod has the smallest weight. Missing limits are set to none explicitly, because there may have been
+    A best-effort pod has the smallest weight. Missing limits are removed explicitly, because there may have been
     one before.
     """
     requests, limits = pod_requests(pod), pod_limits(pod)

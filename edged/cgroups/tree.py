@@ -194,7 +194,7 @@ def _page_sizes(directory: Path) -> tuple[str, ...]:
 def _removed(directory: Path) -> bool:
     """Remove a cgroup from the leaves up; return False when one of them has processes."""
     try:
-        directory.rmdir()  # mostly it is missing, or has none below it
+        directory.rmdir()  # mostly it is missing or empty
     except FileNotFoundError:
         return True
     except OSError:

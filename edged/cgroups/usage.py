@@ -12,7 +12,7 @@ _NO_LIMIT = 1 << 60
 
 
 class GroupUsage(NamedTuple):
-    """Usage of a control group and of the groups below it; a figure that the machine does not count is None. CPU is in
+    """Usage of a control group and of the groups below it; None for figures that the machine does not count. CPU is in
     nanoseconds, memory in bytes.
     """
 

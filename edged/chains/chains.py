@@ -76,7 +76,7 @@ class Chains:
             self.wake(REPEATED_SECONDS)
 
     def find(self, namespace: str, name: str) -> bytes | None:
-        """Return the chain of the newest pod of this name, as JSON; None if there is none."""
+        """Return the chain of the newest pod of this name, as JSON, or None."""
         with self._lock:
             for chain in reversed(self._chains.values()):
                 if (chain.namespace, chain.name) == (namespace, name):

@@ -18,7 +18,7 @@ from edged.chains.model import MOST_STEPS, Chain
 NAME: Final = "chains"
 """Name of the file, below edged's root directory."""
 MOST_BYTES: Final = 4 * 1024 * 1024
-"""Bytes after which the file is written anew; the chains of all pods have half of it at most."""
+"""Size from which the file is rewritten; the chains of all pods have half of it at most."""
 
 _log = logging.getLogger(__name__)
 
@@ -37,11 +37,11 @@ class ChainFile:
         self._root = root
         self._path = root / NAME
         self._size: int | None = None
-        """Bytes of the file; None if it has to be written anew."""
+        """Bytes of the file; None if it has to be rewritten."""
         self._is_failing = False
 
     def read(self) -> list[Chain]:
-        """Return the chains, the one that changed last at the end."""
+        """Return the chains, the last changed at the end."""
         try:
             *lines, _unfinished = read_file(self._path, 2 * MOST_BYTES).split(b"\n")
         except FileNotFoundError:
@@ -66,7 +66,7 @@ class ChainFile:
         return list(chains.values())[-MOST_PODS:]
 
     def append(self, lines: Sequence[bytes]) -> bool:
-        """Append lines durably, and return whether that succeeded; False also if the file has to be written anew."""
+        """Append lines durably, and return whether that succeeded; also False if the file has to be rewritten."""
         content = b"".join(line + b"\n" for line in lines)
         if self._size is None or self._size + len(content) > MOST_BYTES:
             return False
@@ -79,7 +79,7 @@ class ChainFile:
         return True
 
     def replace(self, lines: Sequence[bytes]) -> None:
-        """Write the file anew."""
+        """Rewrite the file."""
         content = b"".join(line + b"\n" for line in lines)
         try:
             replace_file(self._path, content)

@@ -9,13 +9,13 @@ MOST_STEPS: Final = 32
 MOST_BYTES: Final = 4096
 """Bytes of a pod's steps, as they are in the file."""
 FIRST_STEPS: Final = 8
-"""Steps from the beginning that are kept while there is room: the first failure explains those that follow."""
+"""Steps from the beginning that are kept while there is room: the first failure explains the later ones."""
 LONGEST_TEXT: Final = 400
 """Characters of a step's text."""
 
 
 class ChainStep(msgspec.Struct, omit_defaults=True):
-    """A step on the way of a pod. One that came again is counted, not repeated."""
+    """A step on the way of a pod. A repeated step is counted, not kept twice."""
 
     at: float
     """When it came for the first time, in seconds since 1970."""
@@ -37,7 +37,7 @@ class Chain(msgspec.Struct, omit_defaults=True):
     name: str
     steps: list[ChainStep] = []
     left_out: int = 0
-    """Steps between the first ones and the others for which there was no room."""
+    """Steps left out for want of room, after the first ones."""
 
     def add(self, step: ChainStep) -> bool:
         """Add a step; return False if it is a repetition, which is only counted."""

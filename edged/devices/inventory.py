@@ -60,7 +60,7 @@ class Inventory:
         return frozenset(self._endpoints.get(resource, PluginEndpoint()).devices)
 
     def connected(self, resource: str, plugin: DevicePlugin, options: PluginOptions) -> DevicePlugin | None:
-        """Add a plug-in; return the one that it replaces."""
+        """Add a plug-in; return its predecessor."""
         former = self._endpoints.get(resource, PluginEndpoint())
         self._endpoints[resource] = PluginEndpoint(plugin, options, former.devices, former.listed)
         self._removed.discard(resource)
@@ -150,7 +150,7 @@ def missing(pool: DevicePool, count: int) -> int:
 
 
 def has_choice(pool: DevicePool, count: int) -> bool:
-    """Return whether there is a choice for which the plug-in's preference matters."""
+    """Return whether the plug-in's preference can matter."""
     return len(pool.inherited) < count < len(pool.inherited | pool.free)
 
 

@@ -167,7 +167,7 @@ class DeviceManager:
         self._write()
 
     def run_container_options(self, pod: Pod, container: Container) -> DeviceRunContainerOptions:
-        """Return the options with which the container gets its devices; call PreStartContainer of the plug-ins that
+        """Return the options that give the container its devices; call PreStartContainer of the plug-ins that
         require it (kubelet's GetDeviceRunContainerOptions).
 
         Raises PluginError, DevicesPendingError.

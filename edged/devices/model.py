@@ -44,7 +44,7 @@ class DeviceAllocation(Struct, frozen=True):
 
 
 class DeviceCapacity(NamedTuple):
-    """The number of devices of one resource on the node, and of those that a pod could get."""
+    """The number of devices of one resource on the node, and how many of them a pod could get."""
 
     capacity: int
     allocatable: int

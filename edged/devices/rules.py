@@ -8,7 +8,7 @@ from edged.api import Container, parse_quantity
 from edged.errors import RegistrationError
 
 VERSION = "v1beta1"
-"""Version of the device plug-in API; the only one that kubelet accepts."""
+"""Version of the device plug-in API, the only one that kubelet accepts."""
 SOCKET = "kubelet.sock"
 """Name of the registration socket, in the directory of the plug-ins' own sockets."""
 CHECKPOINT = "kubelet_internal_checkpoint"

@@ -57,7 +57,7 @@ class GrpcDevicePluginTransport:
 
 
 def _listening(path: Path) -> socket.socket:
-    """Return a listening socket that only this user can open; replaces one that a killed process left."""
+    """Return a listening socket that only this user can open; replaces a killed process's socket."""
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         path.parent.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)

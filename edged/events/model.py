@@ -1,4 +1,4 @@
-"""An occurrence, from which events are made."""
+"""An occurrence, the source of events."""
 
 from enum import StrEnum
 

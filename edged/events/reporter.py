@@ -14,7 +14,7 @@ from edged.events.model import Occurrence
 from metamanager.client import AsyncMetaClient
 
 SIMILAR = 10
-"""Number of different messages of one kind from which on they are combined (client-go's defaultAggregateMaxEvents)."""
+"""Number of different messages of one kind that are combined (client-go's defaultAggregateMaxEvents)."""
 SIMILAR_SECONDS = 600.0
 """Seconds without another one after which the count restarts."""
 SPAM_BURST = 25
@@ -25,7 +25,7 @@ REMEMBERED = 1024
 """Entries of each cache. client-go has 4096 for a component of a whole cluster; this is one node."""
 COMBINED = "(combined from similar events): "
 NODE_NAMESPACE = "default"
-"""Namespace of events about the node, which has none itself (client-go)."""
+"""Namespace of events about the node, which has no namespace (client-go)."""
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")

@@ -131,7 +131,7 @@ def ranked(pods: Iterable[Pod], usages: Usages, signal: Signal, *, image_fs_apar
         pods: the candidates.
         usages: their usage.
         signal: the resource that is short.
-        image_fs_apart: whether the images' file system, with the writable layers, is not the one of the pods'
+        image_fs_apart: whether the images' file system, with the writable layers, is another than the pods'
             directory.
     """
     if signal is Signal.PIDS:

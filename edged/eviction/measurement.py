@@ -43,7 +43,7 @@ class UsageReader:
         return self._machine_info.usage(self._root, self._image_directory)
 
     def pods(self, *, anew: bool = False) -> dict[str, PodUsage]:
-        """Return the pods' usage by uid. With `anew` files are counted again, and not taken from the last count.
+        """Return the pods' usage by uid. `anew`: count files again instead of taking the last count.
 
         Raises:
             CriError: the runtime does not report the usage of pods.

@@ -1,4 +1,4 @@
-"""Resource usage of pods and containers, by which the evictor ranks them."""
+"""Resource usage of pods and containers, for the evictor's ranking."""
 
 from msgspec import Struct
 

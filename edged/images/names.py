@@ -1,6 +1,6 @@
 """Full image names, as registries and container runtimes use them.
 
-A short name means Docker Hub's official images: `busybox` is `docker.io/library/busybox:latest`. The grammar is that of
+A short name means Docker Hub's official images: `busybox` is `docker.io/library/busybox:latest`. The grammar comes from
 the distribution project's reference package.
 """
 

@@ -77,7 +77,7 @@ class ImagePuller:
     (`serializeImagePulls`, `maxParallelImagePulls`), and so is their rate (`registryPullQPS`), in the order of the
     requests. A kubelet refuses requests beyond the rate (`pull QPS exceeded`); here they wait, because starting twenty
     pods at once is not an error. And no registry may hold up the others by sending slowly: a pull that has run for a
-    minute counts for those of its own registry only, and `MOST_SLOW` such pulls may run beyond the limit.
+    minute counts for its own registry only, and `MOST_SLOW` such pulls may run beyond the limit.
 
         puller.request(uid, PullRequest("docker.io/library/nginx:1.29"), sandbox)
         puller.take_result(uid, "docker.io/library/nginx:1.29")  # None until the pull has ended

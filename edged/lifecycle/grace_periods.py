@@ -87,7 +87,7 @@ class GracePeriod:
 class GracePeriods:
     """The grace periods that run now, by pod. Thread-safe.
 
-    It also keeps an upper limit for those that begin later: a worker may not have reached the stop of a container yet
+    It also keeps an upper limit for later stops: a worker may not have reached the stop of a container yet
     when the pod's grace period is shortened.
     """
 

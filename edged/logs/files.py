@@ -181,7 +181,7 @@ class Tail(NamedTuple):
 
 
 def find_tail(descriptor: int, wanted: int, block: int = BLOCK) -> Tail:
-    """Return the offset from which a file has the last `wanted` lines, found from its end without reading the rest.
+    """Return the offset of the last `wanted` lines of a file, found from its end without reading the rest.
 
     A line of the container counts once, even if the runtime has split it into parts.
     """

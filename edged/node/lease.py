@@ -1,4 +1,4 @@
-"""LeaseController: the lease by which the cloud sees that the node is alive."""
+"""LeaseController: the lease that shows the cloud that the node is alive."""
 
 from typing import Protocol
 
@@ -26,7 +26,7 @@ class LeaseController:
         clock: the time of a renewal.
         settings: the node's name, and the duration of the lease in seconds.
         node: the state of this node; the registered Node object owns the lease.
-        refused: called when the cloud has refused the lease, or has none.
+        refused: called when the cloud has refused the lease, or lacks it.
     """
 
     def __init__(

@@ -93,7 +93,7 @@ class MachineInfo:
         return read_usage(root, images)
 
     def pods(self, runtime: ContainerRuntime, *, anew: bool = False) -> tuple[PodUsage, ...]:
-        """Return the usage of the pods for which it is known. Raises CriError.
+        """Return the pods' usage, as far as it is known. Raises CriError.
 
         Args:
             runtime: the container runtime.

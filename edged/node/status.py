@@ -72,7 +72,7 @@ _ROLES = {"node-role.kubernetes.io/agent": "", "node-role.kubernetes.io/edge": "
 
 
 def registration_labels(machine: MachineFacts, node_name: str, extra: Mapping[str, str]) -> dict[str, str]:
-    """Return the labels with which a KubeEdge node registers; `extra` has precedence."""
+    """Return the labels of a KubeEdge node at its registration; `extra` has precedence."""
     return {**own_labels(machine, node_name, {}), **_ROLES, **extra}
 
 
@@ -98,7 +98,7 @@ def node_object(
     taints: tuple[Taint, ...] = (),
     schedulable: bool = True,
 ) -> Node:
-    """Return the object with which the node registers. Only a new node gets taints, as with a kubelet."""
+    """Return the Node object to register. Only a new node gets taints, as with a kubelet."""
     cordon = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
     spec = NodeSpec(taints=taints) if schedulable else NodeSpec(unschedulable=True, taints=(*taints, cordon))
     return Node(
@@ -170,7 +170,7 @@ def allocatable_amounts(report: NodeReport, old: NodeStatus) -> dict[str, Fracti
 
 
 def node_status_has_changed(new: NodeStatus, sent: NodeStatus | None) -> bool:
-    """Return whether a status differs from the one that was sent before in more than heartbeat times."""
+    """Return whether a status differs from the last one sent in more than heartbeat times."""
     return sent is None or _without_heartbeats(new) != _without_heartbeats(sent)
 
 

@@ -43,7 +43,7 @@ class RelistPace:
         self._opened_at = now
 
     def stream_broke(self) -> None:
-        """Note that the stream has ended, or that the runtime has none."""
+        """Note that the stream has ended, or that the runtime has no stream."""
         self._requested_at = self._opened_at = None
         self._suspects = frozenset()
 

@@ -1,4 +1,4 @@
-"""The job of a pod worker, its result, and the queue in which its pod waits."""
+"""The job of a pod worker, its result, and the queue of its pod."""
 
 from collections.abc import Mapping
 from enum import Enum
@@ -25,7 +25,7 @@ class DeliveredObject(Struct, frozen=True, gc=False):
 
 
 class Job(Struct, frozen=True, gc=False):
-    """One sync of one pod. `pod` is None for an orphan, whose pod is not known any more."""
+    """One sync of one pod. `pod` is None for an orphan, whose pod is unknown."""
 
     state: PodState
     ref: PodRef
@@ -39,7 +39,7 @@ class Job(Struct, frozen=True, gc=False):
     keeps_last: bool = False
     """Whether the last container of each name stays when the pod is removed: the store has the pod still."""
     plan: tuple[PodFacts, PodActions] | None = None
-    """The actions of a sync, if they were computed when the pod was queued, and the facts for which they hold."""
+    """The actions of a sync, if they were computed when the pod was queued, and the facts behind them."""
     delivered: Mapping[ObjectKey, DeliveredObject] = {}
     """Configmaps and secrets of the pod that messages have brought since its last job."""
 

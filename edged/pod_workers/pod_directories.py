@@ -132,7 +132,7 @@ class PodDirectories:
         return path
 
     def _last_words(self, pod: Pod, container: Container, attempt: int) -> Path:
-        """Return the file in which the container may leave a message when it ends; anybody in it may write there."""
+        """Return the file for the container's message when it ends; anybody in it may write there."""
         path = self._paths.termination_message(ref_of(pod).uid, container.name, attempt)
         path.parent.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
         path.touch()

@@ -35,7 +35,7 @@ _LONGEST_USE = 24 * 3600.0
 class _Token(msgspec.Struct, frozen=True):
     text: str
     good_until: float
-    """Wall clock in seconds at which a new token is requested."""
+    """Wall clock in seconds when a new token is requested."""
 
     def __repr__(self) -> str:
         return f"_Token(good_until={self.good_until})"

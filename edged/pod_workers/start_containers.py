@@ -106,7 +106,7 @@ class ContainerStarter:
         self._users = UserNamespaces(self._paths, runtime)
 
     def ensure_sandbox(self, pod: Pod, facts: PodFacts, actions: PodActions) -> PodSandbox:
-        """Return the sandbox to start containers in, after making it if there is none. Raises CriError, ConfigError."""
+        """Return the sandbox to start containers in, made if necessary. Raises CriError, ConfigError."""
         config = sandbox_config(pod, self._sandbox_context(pod, actions.attempt))
         config.annotations[labels.OWNER] = self._owner
         if actions.sandbox is not None and not actions.create_sandbox:

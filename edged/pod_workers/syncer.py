@@ -172,7 +172,7 @@ class PodSyncer:
         return pending
 
     def _actions(self, job: Job, pod: Pod, facts: PodFacts) -> PodActions:
-        """Return the actions that the job was planned with, if the runtime has the facts for which they hold."""
+        """Return the actions that the job was planned with, if the runtime's facts are still the same."""
         if job.plan is not None and job.plan[0] == facts:
             return job.plan[1]
         return compute_pod_actions(pod, facts, self._now(), self._backoffs, job.probes, job.hooks)

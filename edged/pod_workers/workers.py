@@ -104,7 +104,7 @@ class WorkQueue:
         return len(self._working)
 
     def due(self) -> dict[PodUid, float]:
-        """Return a copy of the times at which delayed pods are due, in monotonic seconds; any thread."""
+        """Return a copy of the due times of delayed pods, in monotonic seconds; any thread."""
         return self._due.copy()
 
     def __len__(self) -> int:

@@ -1,7 +1,7 @@
 """Back-off before a container that keeps ending is started again (client-go's flowcontrol.Backoff).
 
 The first restart is immediate; the next one waits 10 s from the container's end, then 20, 40, … 300 s. A container that
-ran for twice the longest delay since its last start begins anew. Each pod, container and definition has its own record,
+ran for twice the longest delay since its last start starts over. Each pod, container and definition has its own record,
 so a changed container does not inherit its predecessor's delay.
 """
 
@@ -33,7 +33,7 @@ class BackOffPolicy(Struct, frozen=True):
 
     @property
     def forgotten_after(self) -> Nanoseconds:
-        """How long a container must have run since its start to begin anew: twice the longest delay."""
+        """How long a container must have run since its start to start over: twice the longest delay."""
         return Nanoseconds(2 * self.longest)
 
 

@@ -40,7 +40,7 @@ class KillOptions(Struct, frozen=True, gc=False):
 
 
 class KillCause(Enum):
-    """The decision that ends a pod, by which its end is recorded as an event."""
+    """The decision that ends a pod, recorded as an event."""
 
     EVICTION = "eviction"
     DEADLINE = "deadline"

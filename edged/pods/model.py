@@ -108,7 +108,7 @@ class PodFacts(Struct, frozen=True, gc=False):
 
     @property
     def sandbox(self) -> SandboxFacts | None:
-        """The newest sandbox: the only one in which containers may run."""
+        """The newest sandbox, the only one where containers may run."""
         return self.sandboxes[0] if self.sandboxes else None
 
     def newest(self, name: str) -> ContainerFacts | None:

@@ -65,7 +65,7 @@ class PodPaths(Struct, frozen=True):
         return self.pod(uid) / "etc-hosts"
 
     def termination_message(self, uid: PodUid, container: str, attempt: int) -> Path:
-        """Return the file in which one container may write a termination message."""
+        """Return the file for a container's termination message."""
         return self.pod(uid) / "containers" / _component(container) / str(attempt)
 
     def pod_logs(self, ref: PodRef) -> Path:

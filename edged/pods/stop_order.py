@@ -16,7 +16,7 @@ does not wait.
 
 
 def stop_order(pod: Pod, containers: Iterable[ContainerFacts]) -> StopOrder:
-    """Return the order in which the running ones of these containers stop."""
+    """Return the order of these containers' stops, of running ones only."""
     rank = {c.name: len(pod.spec.init_containers) - n for n, c in enumerate(pod.spec.init_containers) if is_sidecar(c)}
     running = [container for container in containers if container.running]
 

@@ -43,7 +43,7 @@ def is_due(kind: ProbeKind, *, started: bool, terminating: bool) -> bool:
 
     Args:
         kind: its kind.
-        started: the container's startup probe has passed, or it has none. Until then the other probes are held back.
+        started: the container's startup probe has passed, or does not exist. Until then the other probes are held back.
         terminating: the pod is to end. Then only readiness still matters, to its clients.
     """
     if kind is ProbeKind.READINESS:

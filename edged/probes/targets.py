@@ -9,7 +9,7 @@ from edged.errors import TargetError, TooLargeError
 from edged.pods.config.expansion import expand_all
 
 PROBE_AGENT = "kube-probe/1.32"
-"""`User-Agent` of probes (kubelet's), by which servers leave them out of logs and redirects."""
+"""`User-Agent` of probes (kubelet's), which lets servers leave them out of logs and redirects."""
 _DIGITS = 5
 """Digits of the largest port."""
 HOOK_AGENT = "kube-lifecycle/1.32"

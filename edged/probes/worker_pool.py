@@ -12,7 +12,7 @@ from edged.probes.model import ProbeResult
 from edged.probes.runner import ProbeAttempt, ProbeRunner
 
 MAX_WORKERS = 32
-"""Largest number of busy actors; beyond it a pod gets only the one that it always gets."""
+"""Largest number of busy actors; beyond it each pod has a single actor."""
 
 MAX_WORKERS_PER_POD = 16
 """Largest number of actors that are busy with one pod: so many of its containers may hang at the same time."""

@@ -2,5 +2,5 @@
 
 request → http (threads, bounds) → browser_guard → router → routes: healthz, container_logs, …, streaming
 
-The handlers read `snapshots`, in which the modules leave pods, node status and the container runtime.
+The handlers read `snapshots`, where the modules leave pods, node status and the container runtime.
 """

@@ -21,7 +21,7 @@ class ContainerLogs:
         self._clock = clock
 
     def __call__(self, request: Request) -> Stream:
-        """Return the log as a stream. Raise HttpStatusError when the container has none."""
+        """Return the log as a stream. Raise HttpStatusError without a log."""
         _, namespace, name, container = request.parts
         try:
             options = log_options(request, Nanoseconds(self._clock.now_ns()))

@@ -8,7 +8,7 @@ from beehive.http.responses import Response, text
 from edged.server.snapshots import Snapshots
 
 MIN_SYNC_LOOP_SECONDS: Final = 300.0
-"""Least age of a relist at which the sync loop counts as stuck: it outlasts two calls that run into
+"""Least age of a relist that makes the sync loop count as stuck: it outlasts two calls that run into
 `runtimeRequestTimeout`.
 """
 

@@ -30,7 +30,7 @@ def find_pod(pods: Iterable[Pod], namespace: str, name: str, uid: str = "") -> P
 
 
 def find_status(pod: Pod, container: str) -> ContainerStatus | None:
-    """Return the status of a container, None while it has none.
+    """Return the status of a container, or None.
 
     Raises:
         HttpStatusError: 404; the pod has no such container.

@@ -46,7 +46,7 @@ class Snapshots:
     """Returns how often the probes of each pod had each outcome, on any thread; None where edged does not run."""
 
     relisted_at: float | None = None
-    """Monotonic seconds at which the last relist ended, with an error or without."""
+    """Monotonic seconds at the end of the last relist, with an error or without."""
 
     pods_are_complete = False
     """Whether `pods` has all pods of the node as they are: since edged started, their sources have sent them, and the

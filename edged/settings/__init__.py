@@ -46,7 +46,7 @@ class EdgedSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Labels to register with, beside the standard ones (`nodeLabels`)."""
 
     node_taints: tuple[Taint, ...] = ()
-    """Taints with which a new node registers (`registerWithTaints`)."""
+    """Taints of a new node (`registerWithTaints`)."""
 
     max_pods: int = 110
     """Capacity `pods` (`maxPods`)."""
@@ -106,7 +106,7 @@ class EdgedSettings(msgspec.Struct, frozen=True, kw_only=True):
     for pods (`shutdownGracePeriod`, `shutdownGracePeriodCriticalPods`, `shutdownGracePeriodByPodPriority`)."""
 
     static_pods: Path | None = None
-    """Directory of static pods (`staticPodPath`); None: there are none."""
+    """Directory of static pods (`staticPodPath`); None: no static pods."""
 
     cgroups: CgroupSettings = CgroupSettings()
     """Control groups of pods, and resources of the node that are reserved for others."""
@@ -115,7 +115,7 @@ class EdgedSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether CPU limits are enforced (`cpuCFSQuota`)."""
 
     cpu_quota_period: float = 0.1
-    """Seconds in which a container gets its share of a limited CPU (`cpuCFSQuotaPeriod`)."""
+    """Period, in seconds, of a container's share of a limited CPU (`cpuCFSQuotaPeriod`)."""
 
     seccomp_default: bool = False
     """Whether containers without a seccomp profile get the runtime's, and not none (`seccompDefault`)."""
@@ -134,7 +134,7 @@ class EdgedSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The node's resolver configuration (`resolvConf`)."""
 
     server_address: str = "127.0.0.1"
-    """The address at which `/pods` and `/healthz` are served (`address`)."""
+    """The address of `/pods` and `/healthz` (`address`)."""
 
     server_port: int = 10255
     """Its port (`readOnlyPort`); 0 means no server, as a kubelet's."""

@@ -25,7 +25,7 @@ class ImagePolicy(Struct, frozen=True, kw_only=True):
     """Limits for images (kubelet's ImageGCPolicy)."""
 
     high: int = 85
-    """Used percentage of the images' file system from which images are removed; 100: never
+    """Used percentage of the images' file system that starts the removal of images; 100: never
     (`imageGCHighThresholdPercent`).
     """
     low: int = 80
@@ -42,7 +42,7 @@ class LogPolicy(Struct, frozen=True, kw_only=True):
     """Limits for container logs."""
 
     size: int = 10 * 1024 * 1024
-    """Bytes from which a log is rotated; 0: never (`containerLogMaxSize`)."""
+    """Size in bytes that makes a log rotate; 0: never (`containerLogMaxSize`)."""
     files: int = 5
     """Files to keep of a log, including the current one (`containerLogMaxFiles`)."""
     period: float = 10.0
@@ -54,5 +54,5 @@ class GcSettings(Struct, frozen=True, kw_only=True):
 
     containers: ContainerPolicy = ContainerPolicy()
     images: ImagePolicy | None = ImagePolicy()
-    """None: images are not collected (the process runtime has none)."""
+    """None: images are not collected (the process runtime has no images)."""
     logs: LogPolicy = LogPolicy()

@@ -35,7 +35,7 @@ def groups(total: int, critical: int, by_priority: Mapping[int, int] | None = No
 
 
 def plan(pods: Iterable[Pod], known: Sequence[Group]) -> list[Step]:
-    """Return the steps in order, without those that have no pods.
+    """Return the steps in order, without steps that have no pods.
 
     A pod below the lowest priority belongs to the first group (kubelet's groupByPriority).
     """

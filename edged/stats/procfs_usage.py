@@ -69,7 +69,7 @@ class ProcfsUsage:
         return RlimitStats(format_time(at), whole_number(most), whole_number(running))
 
     def network(self, at: Nanoseconds) -> NetworkStats:
-        """Return the interfaces except the loopback; the one of the default route stands for the node."""
+        """Return the interfaces except the loopback; the default route's stands for the node."""
         found = tuple(_interface(line) for line in self._lines("net/dev")[2:])
         interfaces = tuple(each for each in found if each.name != "lo")
         name = self._default_interface()

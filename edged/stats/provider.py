@@ -51,7 +51,7 @@ class StatsProvider:
         clock: for the times of measurements.
         pods: returns the pods of this node.
         cgroups: settings, for their names.
-        hierarchies: usage of cgroups; None when pods have none of their own.
+        hierarchies: usage of cgroups; None when pods have no cgroups.
         machine: usage of the machine.
     """
 

@@ -55,7 +55,7 @@ class _Entry(msgspec.Struct):
     deleted: bool = False
     """The cloud has accepted the deletion of the pod, and takes no status any more."""
     mirror: str | None = None
-    """The uid of the mirror pod of a static pod; empty while it has none. None for other pods."""
+    """The uid of the mirror pod of a static pod; empty before it exists. None for other pods."""
     corrections: TokenBucket | None = None
     """Limits the corrections that are sent immediately; None before the first one."""
     unknown: bool = False

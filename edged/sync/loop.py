@@ -108,7 +108,7 @@ class SyncLoop:
         """Pods and orphans."""
         self._deadlines: dict[PodUid, _Deadline] = {}
         self._node_requests: dict[PodUid, bool] = {}
-        """Pods for which the Node object is requested, and whether the cloud has answered."""
+        """Pods that wait for the Node object, and whether the cloud has answered."""
         self._updated: set[PodUid] = set()
         """Pods that messages named before the store was listed."""
         self._complete = False

@@ -49,7 +49,7 @@ FIRST_RETRY = 2.0
 LONGEST_RETRY = 300.0
 """Upper limit of that delay in seconds (KubeEdge's MaxContainerBackOff)."""
 RESYNC_JITTER = 0.5
-"""Largest part of the resync period by which a resync is delayed at random."""
+"""Largest random delay of a resync, as a part of its period."""
 
 _EARLY = 0.1
 """Seconds before its time that a retry counts as due."""

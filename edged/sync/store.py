@@ -159,7 +159,7 @@ class PodRecovery:
     """Takes over running pods that the store does not know, because its database was lost.
 
     They are healthy pods, and KubeEdge's cloud does not send acknowledged pods again: as orphans they would be ended,
-    or ended only to be started anew. So each is requested from the cloud: a pod that the cloud has is taken over as it
+    or ended only to be started again. So each is requested from the cloud: a pod that the cloud has is taken over as it
     runs, and only a pod that the cloud does not know is an orphan. Without a connection all are left alone. Lives on
     the edged module's thread, from the start with such a store until every pod is accounted for.
 

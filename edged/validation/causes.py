@@ -34,7 +34,7 @@ class Causes(list[Cause]):
     def __init__(self) -> None:
         super().__init__()
         self.more = 0
-        """Those that are counted only."""
+        """Counted, not kept."""
 
     def append(self, cause: Cause) -> None:
         """Keep one more cause, or count it. The path of an object as a whole is "", so a field may begin with a dot."""

@@ -28,7 +28,7 @@ def amounts(value: Mapping[str, Quantity], path: str, found: Causes) -> None:
 
 
 def amount_of(value: Any) -> Fraction | None:
-    """Return an amount; None for one that cannot be read, which a rule of its own tells."""
+    """Return an amount; None for an unreadable one, which has its own rule."""
     try:
         return parse_quantity(value)
     except QuantityError:

@@ -1,4 +1,4 @@
-"""The language of validation rules: small functions, and tables that say which of them holds for which field.
+"""The language of validation rules: small functions, and tables of the rules of each field.
 
 A rule takes a value, the path of its field and the list of causes, and appends the errors. A table (`Fields`) has a
 rule for each field of an object, in Kubernetes' order; `Union` is a table of members of which
@@ -269,7 +269,7 @@ def never(why: str) -> Rule:
 
 
 def unique(name: str, why: str = "") -> Rule:
-    """Return the rule of a list whose elements have different values of a member, unless they have none.
+    """Return the rule of a list whose elements have different values of a member, except elements without it.
 
     Args:
         name: the member.

@@ -34,7 +34,7 @@ def memory_size(pod: Pod, limit: Quantity | None, allocatable: int) -> int:
 
 
 def _memory_limit(pod: Pod) -> int:
-    """Return the limit of the pod's containers together in bytes, 0 when one has none. Init containers run one after
+    """Return the limit of the pod's containers together in bytes, 0 if one has no limit. Init containers run one after
     the other, and count as the largest of them.
     """
     running = [_limit(container.resources.limits) for container in pod.spec.containers]

@@ -45,7 +45,7 @@ class PodVolumes:
         paths: of pods.
         mounts: of the node; the kernel's by default.
         memory: bytes that the node has for pods; 0 when unknown.
-        csi: mounts the volumes of storage drivers; there are none without it.
+        csi: mounts the volumes of storage drivers; None: no such volumes.
         node: returns the node's current name and labels.
     """
 

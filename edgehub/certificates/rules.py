@@ -18,7 +18,7 @@ EARLIEST, LATEST = 0.7, 0.9
 """A certificate is renewed at a random time between these shares of its life, so that nodes come at different times."""
 
 CLOCK_TOLERANCE: Final = 60.0
-"""Seconds by which two clocks may differ without a ClockError."""
+"""Largest difference of two clocks, in seconds, without a ClockError."""
 
 
 def common_name(node: str) -> str:

@@ -39,7 +39,7 @@ class Token(NamedTuple):
     """The JWT; a secret."""
 
     expires: float | None
-    """Unix time when the JWT expires; None if it has none that can be read."""
+    """Unix time when the JWT expires; None if it has no readable time."""
 
     node: str = ""
     """The only node that can join with it; empty for any."""

@@ -58,7 +58,7 @@ class NetworkChanges:
 
 
 def worth_a_line(changes: str) -> str:
-    """Return the changes in a text that are worth a log line: those that do not concern devices without a default
+    """Return the changes in a text that are worth a log line: they do not concern devices without a default
     route.
     """
     return ", ".join(change for change in changes.split(", ") if not change.startswith(_ANOTHER))

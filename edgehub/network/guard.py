@@ -36,7 +36,7 @@ class NetworkGuard:
         self._changed = changed
         self._watch: NetworkWatch | None = None
         self._news = ""
-        """The newest change of a way out for which the cloud was not dialled."""
+        """The newest change of a way out that was not followed by a call to the cloud."""
         self._last = float("-inf")
         self._broken_off = 0
         """Number of dials that were broken off since the link was up."""

@@ -20,7 +20,7 @@ class NetworkWatch(Protocol):
 
 
 WatchNetwork = Callable[[], NetworkWatch]
-"""Opens a watch; raises OSError if the system has none."""
+"""Opens a watch; raises OSError on a system without watches."""
 
 
 class NetworkWatcher(Actor):

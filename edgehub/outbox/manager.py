@@ -69,7 +69,7 @@ REMOVAL_INTERVAL: Final = 1.0
 """Seconds between two flushes that only remove rows: a removal lost in a crash only costs a repetition."""
 
 _NO_CLOCK: Final = 1_700_000_000_000
-"""Milliseconds since the Unix epoch; an earlier wall clock is that of a board booted without a battery."""
+"""Milliseconds since the Unix epoch; an earlier wall clock comes from a board booted without a battery."""
 
 
 class OutboxManager:
@@ -123,7 +123,7 @@ class OutboxManager:
             self._write(self._writer)
 
     def when_written(self, then: Callable[[], None]) -> None:
-        """Call `then` when all messages accepted so far are in the store; immediately where there is none."""
+        """Call `then` when all messages accepted so far are in the store; immediately without a store."""
         if self._open_outbox is None or not (self._writing or self._ledger.unwritten or self._writer is None):
             then()
         else:

@@ -15,7 +15,7 @@ _JSON: Final = "application/json"
 
 
 def aggregated_version(accept: str) -> str:
-    """Return the version in which a client wants it, "" for a client that prefers another form.
+    """Return the version that a client wants, "" for a client that prefers another form.
 
     Args:
         accept: the Accept header; the first form in it that there is counts.
@@ -31,7 +31,7 @@ def aggregated_version(accept: str) -> str:
 
 
 def content_type(version: str) -> str:
-    """Return the media type by which clients recognize the document."""
+    """Return the media type that clients recognize."""
     return f"{_JSON};g={GROUP};v={version};as={_KIND}"
 
 
@@ -41,7 +41,7 @@ def aggregated(resources: Sequence[Resource], version: str, *, core: bool) -> di
     Args:
         resources: everything that is served; of a group's versions, the first is preferred.
         version: of the document.
-        core: whether it is that of the core group, at `/api`.
+        core: whether it describes the core group, at `/api`.
     """
     by_group: dict[str, dict[str, list[Resource]]] = {}
     for one in resources:

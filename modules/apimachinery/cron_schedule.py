@@ -1,10 +1,10 @@
 """The schedules of CronJobs: five fields of cron in a time zone, or an interval.
 
-The grammar is that of Kubernetes (robfig/cron's standard parser): names of months and days, ranges, lists, steps, `?`
+The grammar is Kubernetes' (robfig/cron's standard parser): names of months and days, ranges, lists, steps, `?`
 for `*`, `@hourly` and its likes, `@every 1h30m`. Where both days are restricted, either may match.
 
 Around the change to or from summer time, a schedule with fixed hours and minutes follows Debian's cron: a time that
-occurs twice is taken once, one that does not occur is taken at the change. Other schedules follow real time.
+occurs twice is taken once, a skipped time is taken at the change. Other schedules follow real time.
 """
 
 import re
@@ -30,7 +30,7 @@ _EVERY: Final = "@every "
 _DURATION: Final = re.compile(r"(?=.)(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6})s)?", re.ASCII)
 _LONGEST: Final = 256
 _MOST_DAYS: Final = 8 * 366
-"""Days in which each date occurs: 29 February, over a century."""
+"""Days until each date has occurred: 29 February, over a century."""
 
 
 class Schedule(NamedTuple):
@@ -42,7 +42,7 @@ class Schedule(NamedTuple):
     months: frozenset[int] = frozenset()
     weekdays: frozenset[int] = frozenset()
     either_day: bool = False
-    """Whether the day of the month or that of the week must match, and not both."""
+    """Whether the day of the month or of the week must match, and not both."""
     is_fixed: bool = False
     """Whether hours and minutes are fixed ones."""
     zone: tzinfo = UTC
@@ -127,7 +127,7 @@ def parse_schedule(text: str, time_zone: str = "") -> Schedule:
         time_zone: a name of the tz database; "" is UTC.
 
     Raises:
-        ValueError: the schedule is none, never comes, or the zone is unknown; the text says which.
+        ValueError: the text is no schedule, never comes, or the zone is unknown; the text says which.
     """
     zone = zone_named(time_zone)
     if len(text) > _LONGEST:

@@ -56,7 +56,7 @@ def desired_fault(model: ModelProperty | None, name: str, text: str) -> str:
     Args:
         model: the property in the device's model; None if the model does not have it.
         name: of the property.
-        text: the desired value; empty for none.
+        text: the desired value, or "".
     """
     if not text:
         return ""
@@ -109,7 +109,7 @@ def type_fault(kind: str, text: str) -> str:
 
 
 def rules_fault(model: ModelProperty) -> str:
-    """Return why the limits of a property cannot be checked; empty if they can, or if there are none."""
+    """Return why the limits of a property cannot be checked; empty if they can, or without limits."""
     if twin_type(model) not in ("int", "float", "double"):
         return ""
     for limit in (model.minimum, model.maximum):

@@ -45,12 +45,12 @@ _KEPT: Final = (
     "action", "related", "reportingComponent", "reportingInstance",
 )  # fmt: skip
 _TOLD: Final = {"reportingComponent": "reportingController"}
-"""Fields whose errors have another name: that of Kubernetes' internal type."""
+"""Fields whose errors use the name in Kubernetes' internal type."""
 _LEAST_COUNT: Final = 2
 
 
 def is_of_events(api_version: str, plural: str) -> bool:
-    """Return whether a request's path is that of Events in `events.k8s.io/v1`."""
+    """Return whether a request's path leads to Events of `events.k8s.io/v1`."""
     return api_version == EVENTS_VERSION and plural == EVENTS.plural
 
 
@@ -79,7 +79,7 @@ def _path(value: Any) -> Any:
 
 
 def is_newer(resource: Resource) -> bool:
-    """Return whether a resource is that of Events in `events.k8s.io/v1`."""
+    """Return whether a resource is Events of `events.k8s.io/v1`."""
     return resource.group == EVENTS.group and resource.plural == EVENTS.plural
 
 

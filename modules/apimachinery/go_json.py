@@ -29,7 +29,7 @@ def number_error(text: str, function: str = "ParseInt") -> str:
 
 
 def syntax_error(text: bytes) -> str:
-    """Return Go's words for a text that is not JSON; empty for one that is."""
+    """Return Go's words for a text that is not JSON, or ""."""
     plain = text.decode("utf-8", "replace")
     try:
         json.loads(plain)

@@ -29,7 +29,7 @@ _LONGEST_GRACE = 100 * 365 * 24 * 3600
 
 
 def grace_for_deletion(pod: JsonObject, asked: int | None) -> int:
-    """Return a pod's grace period in seconds; 0 deletes it at once.
+    """Return a pod's grace period in seconds; 0: delete it immediately.
 
     A pod without a node, or in a final phase, gets none (CheckGracefulDelete). `asked` None means the spec's; a
     negative one counts as one second.
@@ -78,7 +78,7 @@ def finalizers_for_deletion(obj: JsonObject, policy: str | None) -> list[str]:
 
     Args:
         obj: the object.
-        policy: the deletion's propagation policy; None: the one that the object's finalizers have, or its kind's.
+        policy: the deletion's propagation policy; None: the policy of the object's finalizers, or its kind's.
     """
     present = finalizers_of(obj)
     others = [name for name in present if name not in _POLICY_OF]
@@ -92,7 +92,7 @@ def finalizers_for_deletion(obj: JsonObject, policy: str | None) -> list[str]:
 
 
 def policy_of(obj: JsonObject) -> str:
-    """Return the propagation policy that an object's finalizers have; Background if they have none."""
+    """Return the propagation policy of an object's finalizers; by default Background."""
     present = finalizers_of(obj)
     return next((policy for policy, name in FINALIZER_OF.items() if name in present), BACKGROUND)
 

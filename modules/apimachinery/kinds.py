@@ -166,7 +166,7 @@ def key_of(obj: JsonObject) -> ObjectKey:
 
 
 def is_custom(obj: JsonObject) -> bool:
-    """Return whether an object's kind is none of the API server's own, but may be a custom one. A custom kind may have
+    """Return whether an object's kind is not the API server's own, but may be a custom one. A custom kind may have
     the name of a kind in another group: `Job` of batch.volcano.sh, `Service` of serving.knative.dev.
     """
     version = str(obj.get("apiVersion") or "")

@@ -23,7 +23,7 @@ class MergeField(msgspec.Struct, frozen=True):
     schema: MergeSchema = MergeSchema()
     """The schema of the field's value, or of its elements when it is a list."""
     merge_key: str = ""
-    """The key by which a list is merged: elements with an equal value of it are the same element."""
+    """The merge key of a list: elements with an equal value of it are the same element."""
     is_set: bool = False
     """Whether the list holds plain values and is merged as a set."""
 

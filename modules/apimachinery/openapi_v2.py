@@ -39,7 +39,7 @@ def _text(field: int, data: bytes) -> bytes:
 
 
 def _referring(schema: Any) -> Any:
-    """Return a schema with references to definitions; its depth is that of the schemas of kinds."""
+    """Return a schema with references to definitions; no deeper than the schemas of kinds."""
     if isinstance(schema, dict):
         return {key: _referring(value) for key, value in schema.items()}
     if isinstance(schema, list):

@@ -104,7 +104,7 @@ def form_of(accept: str) -> Form:
     """Return the first known form in an Accept header.
 
     Raises:
-        ApiStatusError: 406; the header has none, protobuf or YAML for instance.
+        ApiStatusError: 406; the header accepts no JSON, only protobuf or YAML for instance.
     """
     for each in accept.split(","):
         media, *parameters = (part.strip() for part in each.split(";"))

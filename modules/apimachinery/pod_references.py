@@ -1,4 +1,4 @@
-"""The objects to which a pod's spec refers (Kubernetes' `pkg/api/v1/pod`).
+"""The objects that a pod's spec refers to (Kubernetes' `pkg/api/v1/pod`).
 
 Beyond KubeEdge, they include references of init containers, and secrets in projected volumes.
 """

@@ -1,4 +1,4 @@
-"""The objects to which pods refer, from the pods' side and from the objects'."""
+"""The objects that pods refer to, from the pods' side and from the objects'."""
 
 import sys
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ class ReferenceIndex:
         self._keys: dict[ObjectKey, ObjectKey] = {}
 
     def put(self, pod: ObjectKey, node: str, references: Iterable[ObjectKey]) -> None:
-        """Record the references of a pod, in place of earlier ones. A pod without a node has none."""
+        """Record the references of a pod, in place of earlier ones. A pod without a node has no references."""
         self.remove(pod)
         shared = tuple(self._keys.setdefault(key, key) for key in references) if node else ()
         if not shared:

@@ -40,7 +40,7 @@ _FIELDS: Final = {
     "Namespace": ("metadata.name", "status.phase"),
     "CertificateSigningRequest": ("metadata.name", "spec.signerName"),
 }  # fmt: skip
-"""The kinds with selectable fields of their own; all others have those of `_OF_ANY`."""
+"""The kinds with selectable fields of their own; all others have `_OF_ANY`."""
 _ELSEWHERE: Final = {"source": "source.component"}
 _FIELDS_BY_PART: Final = {
     kind: tuple(
@@ -90,7 +90,7 @@ def read_requirements(text: str) -> Iterator[Requirement]:
     """Yield the conditions of a label selector.
 
     Raises:
-        ValueError: it is none; the text says where and why, in an API server's words.
+        ValueError: it is no selector; the text says where and why, in an API server's words.
     """
     tokens = _Tokens(text)
     count = 0

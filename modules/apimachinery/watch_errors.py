@@ -14,7 +14,7 @@ def error_event(status: dict[str, Any]) -> bytes:
 
 
 def failed_watch(status: dict[str, Any]) -> Stream:
-    """Return the stream of a watch that ends at once.
+    """Return the stream of a watch that ends immediately.
 
     Clients list again after such an event; not all of them do so after a response with its code.
     """

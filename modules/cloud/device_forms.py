@@ -18,7 +18,7 @@ _OLD_SPEC: Final = ("nodeSelector", "propertyVisitors", "data")
 """Members of a Device's spec that v1beta1 does not have."""
 _CYCLES: Final = ("reportCycle", "collectCycle")
 _HOST: Final = ("", "kubernetes.io/hostname", "metadata.name")
-"""Keys by which a node selector names a node; KubeEdge looked at no key."""
+"""Keys of a node selector that name a node; KubeEdge looked at no key."""
 
 
 class Converted(NamedTuple):
@@ -32,7 +32,7 @@ class Converted(NamedTuple):
 
 
 def converted_device(obj: JsonObject) -> Converted:
-    """Return a Device in the form of v1beta1; one that has it already is returned as it is."""
+    """Return a Device in the form of v1beta1; v1beta1 stays as it is."""
     spec, status = _object(obj.get("spec")), _object(obj.get("status"))
     protocol = _object(spec.get("protocol"))
     old_protocol = [name for name in (*_PROTOCOLS, _CUSTOMIZED, "common") if name in protocol]
@@ -56,7 +56,7 @@ def converted_device(obj: JsonObject) -> Converted:
 
 
 def converted_model(obj: JsonObject) -> Converted:
-    """Return a DeviceModel in the form of v1beta1; one that has it already is returned as it is."""
+    """Return a DeviceModel in the form of v1beta1; v1beta1 stays as it is."""
     spec = _object(obj.get("spec"))
     properties = spec.get("properties")
     if not isinstance(properties, list) or not any(isinstance(_object(one).get("type"), dict) for one in properties):

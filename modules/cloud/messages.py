@@ -72,7 +72,7 @@ class Cloudcores(msgspec.Struct, frozen=True):
     alive: tuple[str, ...]
     """The cloudcores that renew their Leases, this one included."""
     nodes: dict[str, str] = {}
-    """The cloudcore to which each node has connected last."""
+    """The cloudcore of each node's last connection."""
 
     def elsewhere(self) -> dict[str, str]:
         """Return, by node, the other cloudcore that has it, if that is alive."""
@@ -130,7 +130,7 @@ class LinkQuery(msgspec.Struct, frozen=True):
     node: str = ""
     """"": of all nodes."""
     since: float = 0.0
-    """Only those that lasted at this time or later, in seconds since 1970."""
+    """Only connections that lasted at this time or later, in seconds since 1970."""
     newest_only: bool = False
     """Only the newest of each node."""
 
@@ -150,7 +150,7 @@ class LinkSession(msgspec.Struct, frozen=True):
     address: str = ""
     """From where the node had connected."""
     certificate_ends: float = 0.0
-    """When the certificate ends with which the node had connected; 0 without TLS."""
+    """The end of the node's certificate; 0 without TLS."""
     seen: float = 0.0
     """When the cloudcore of a connection that lasts has left its last sign of life; it leaves one every 30 s."""
 

@@ -2,7 +2,7 @@
 
 The embedded API server tells the journal of each one, after the commit. Left out are statuses, which nodes and
 controllers report all the time, the kinds of `UNKEPT`, and fields that the API server sets itself. Values are left out,
-too, but for those of `_SHOWN`: fields of a manifest may hold secrets.
+too, except `_SHOWN`: fields of a manifest may hold secrets.
 """
 
 from collections.abc import Iterator, Mapping

@@ -20,7 +20,7 @@ MOST: Final = 2000
 _PART: Final = 100
 """Objects of a part of a list: a node may fill a DeviceStatus with 256 Ki characters."""
 _PERIOD: Final = 5.0
-"""Seconds for which the devices are not read again."""
+"""Least seconds between two readings of the devices."""
 _SHARE: Final = 5.0
 """Times that the reading took: it goes on for a sixth of the time at most, however slow the server is."""
 
@@ -64,7 +64,7 @@ class DeviceReader:
         return device_story(device, converted_model(model).object, status, nodes, self._clock.now())
 
     def _object(self, plural: str, namespace: str, name: str) -> JsonObject:
-        """Return an object; an empty one if there is none."""
+        """Return an object, by default an empty one."""
         try:
             return self._client.get(_path(plural, namespace, name)) if name else {}
         except StatusError as refused:
@@ -82,7 +82,7 @@ class DeviceReader:
             device = waiting.pop(_key(status), None)
             if device is not None:
                 facts.append(_facts(device, models, status))
-        is_whole = statuses <= MOST  # else a device without a status may have one that was not read
+        is_whole = statuses <= MOST  # else a device without a status may have an unread one
         facts += [_facts(device, models, {}) for device in waiting.values() if is_whole]
         self._facts, self._is_cut = facts, len(found) > MOST or (bool(waiting) and not is_whole)
 

@@ -12,7 +12,7 @@ from modules.page.picture import Links, Picture
 from modules.tools.kubectl.rest import decoded
 
 LOOKED_SECONDS: Final = 60.0
-"""Seconds after the last request of a browser for which the feeds go on."""
+"""Seconds that the feeds go on after a browser's last request."""
 NAMES: Final = ("nodes", "pods", "links")
 _PART: Final = 500
 """Objects of a part of a list."""
@@ -84,7 +84,7 @@ class Feeds:
                     threading.Thread(target=self._run, args=(name, run), name=f"page-{name}", daemon=True).start()
 
     def stop(self) -> None:
-        """Let the feeds end; one that waits for a watch ends with the process."""
+        """Let the feeds end; a feed that waits for a watch ends with the process."""
         self._ended.set()
 
     def _run(self, name: str, run: Callable[[], None]) -> None:

@@ -79,7 +79,7 @@ def query_of(text: str) -> WriteQuery:
     object, a node and `is:all`, what cloudcore and nodes did by themselves is left out.
 
     Raises:
-        ValueError: with a sentence for whoever has written it.
+        ValueError: with a sentence for its author.
     """
     keyed, words = dict[str, str](), list[str]()
     for word in text[:500].split():

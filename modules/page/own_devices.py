@@ -50,7 +50,7 @@ class OwnDevices:
         return devices(facts, [node], self._now(), query)
 
     def story(self, namespace: str, name: str, node: NodeRow) -> DeviceStory:
-        """Return a device with all its properties. Raises HttpStatusError with 404 if there is none."""
+        """Return a device with all its properties. Raises HttpStatusError with 404 without it."""
         one = self._one(namespace, name)
         return device_story(one.device, one.model, one.status, [node], self._now(), one.mapper)
 

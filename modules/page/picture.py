@@ -21,11 +21,11 @@ _RANK: Final = {AWAY: 0, BEHIND: 1, NEVER: 2, CONNECTED: 3}
 _GONE: Final = 4096
 """Rows that have gone and are remembered; a page that has not asked for longer gets all rows."""
 _PERIOD: Final = 1.0
-"""Seconds for which the rows are not made again."""
+"""Least seconds between two computations of the rows."""
 _NEAR: Final = 3.0
-"""Seconds by which a moment may differ from the one before, and be the same."""
+"""Largest difference, in seconds, of two equal moments."""
 _LATE: Final = 10.0
-"""Seconds without an answer of the server after which a page is told."""
+"""Seconds without an answer of the server until a page shows it."""
 
 
 class Links(msgspec.Struct, frozen=True):
@@ -101,7 +101,7 @@ class Picture:
         self._made: list[NodeRow] = []
         self._gone: deque[tuple[int, str]] = deque(maxlen=_GONE)
         self._forgotten = 0
-        """The version up to which it is not known any more which rows have gone."""
+        """The last version with forgotten removals of rows."""
         self._version = 0
         self._head: tuple[int, bytes, FleetHead] | None = None
         self._made_at = 0.0

@@ -1,4 +1,4 @@
-"""The page of the pods: those that do not run, by owner and reason, and those that a search has found."""
+"""The page of the pods: the ones that do not run, by owner and reason, or the matches of a search."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -33,7 +33,7 @@ class Pods(msgspec.Struct, frozen=True):
 
 
 def pods_answer(rows: Iterable[FleetPodRow], nodes: Sequence[NodeRow], query: str) -> Pods:
-    """Return the pods that have some words, or without words those that do not run."""
+    """Return the pods with some words, or without words the pods that do not run."""
     pods = sorted(rows, key=lambda each: each.key)
     sentence = pods_sentence(pods, nodes)
     words = query.lower().split()
@@ -51,7 +51,7 @@ def pods_answer(rows: Iterable[FleetPodRow], nodes: Sequence[NodeRow], query: st
 
 
 def pods_of_node(rows: Iterable[FleetPodRow], node: str) -> list[FleetPodRow]:
-    """Return the pods that are bound to a node, those that do not run first."""
+    """Return the pods that are bound to a node, first the ones that do not run."""
     return sorted((each for each in rows if each.node == node), key=lambda each: (not each.is_troubled, each.key))
 
 

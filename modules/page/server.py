@@ -1,4 +1,4 @@
-"""The server of the page: on 127.0.0.1, for the browser of whoever has started it."""
+"""The server of the page: on 127.0.0.1, for the browser of its user."""
 
 from typing import Final
 

@@ -10,7 +10,7 @@ import msgspec
 from beehive.clock import Clock
 
 TOKEN_SECONDS: Final = 60.0
-"""Seconds for which a one-time token can be exchanged."""
+"""Seconds that a one-time token can be exchanged."""
 IDLE_SECONDS: Final = 3600.0
 """A session ends when nothing was asked with it for so long."""
 LONGEST_SECONDS: Final = 12 * 3600.0
@@ -48,7 +48,7 @@ class Sessions:
         return token
 
     def exchange(self, token: str) -> str:
-        """Return the key of a new session for a token; "" for one that is unknown, used, or too old."""
+        """Return the key of a new session for a token; "" if it is unknown, used, or too old."""
         now = self._clock.monotonic()
         with self._lock:
             ends = self._tokens.pop(_hash(token), 0.0)

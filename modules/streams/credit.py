@@ -1,6 +1,6 @@
 """Credit of a stream: the bytes that an end may send before the other has passed on earlier ones.
 
-KubeEdge's protocol has none, so a reader that stops holds up all streams of its tunnel. The two ends of this project
+KubeEdge's protocol lacks it, so a reader that stops holds up all streams of its tunnel. The two ends of this project
 agree on it: a node asks for it in its upgrade (`HEADER`), and the cloud grants it with a frame `CREDIT` of connection
 0 before any other. Then each stream begins with `FIRST_CREDIT` bytes in each direction, and the receiver grants more
 with frames `CREDIT` of that stream. KubeEdge's peers ignore the header, and are never sent such a frame.

@@ -32,7 +32,7 @@ def real() -> Iterator[RealClock]:
 
 
 def test_timers_fire_once_in_the_order_of_their_time(bed: Bed, log: Log) -> None:
-    """Not before their time; those of the same time in the order in which they were set."""
+    """No timer fires early; timers of the same time keep their order."""
     for seconds in (0.0, -1.0):
         bed.clock.after(seconds, lambda seconds=seconds: log(seconds))  # type: ignore[misc]
     bed.until(lambda: len(log) == 2)

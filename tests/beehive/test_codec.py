@@ -413,7 +413,7 @@ def test_every_byte_that_is_no_utf8_is_replaced_in_one_pass() -> None:
 
 
 def test_a_large_content_may_follow_a_resource_with_an_ampersand() -> None:
-    """Go writes it as an escape, with which a key could also be written twice."""
+    """Go escapes the ampersand, and the escape must not hide a key that is there twice."""
     content = b'"' + b"x" * SLOW_BYTES + b'"'
     frame = b'{"header":{"msg_id":"1"},"route":{"resource":"a/b\\u0026c"},"content":' + content + b"}"
     assert decode(frame).route.resource == "a/b&c"

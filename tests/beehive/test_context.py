@@ -113,7 +113,7 @@ def test_a_call_has_the_trace_context_of_its_caller(bed: Bed) -> None:
 
 
 def test_calls_run_beside_each_other() -> None:
-    """One that blocks does not hold up another; in simulation they wait in virtual time."""
+    """A blocked call does not hold up another; in simulation calls wait in virtual time."""
     simulation = Simulation()
     gate = simulation.future()
     slow = simulation.call(gate.get, name="slow")

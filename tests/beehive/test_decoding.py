@@ -1,4 +1,4 @@
-"""Typed decoding, from several threads at once."""
+"""Typed decoding, from several threads."""
 
 import ast
 import subprocess

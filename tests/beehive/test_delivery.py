@@ -222,7 +222,7 @@ def test_the_same_id_waits_only_once_but_may_be_sent_again(bed: Bed, log: Log) -
 
 
 def test_a_module_goes_on_in_its_own_turn(bed: Bed, log: Log) -> None:
-    """`Module.request` returns at once; answer, deadline and failure come to the callback in the module's turn."""
+    """`Module.request` returns immediately; answer, deadline and failure come to the callback in the module's turn."""
     hive = start(bed, log, Worker, Asker)
     hive.send("asker", bed.message("default/pod/a", content="worker"))
     bed.until(lambda: len(log) == 1)

@@ -1,4 +1,4 @@
-"""A module that is busy while more comes: what its inbox has no room for, and who is told."""
+"""A busy module with a full inbox: which messages have no room, and who learns of it."""
 
 from collections import Counter
 
@@ -62,7 +62,7 @@ def blocked_hive(
 
 
 def test_a_command_without_room_is_a_dead_letter_with_its_reason(bed: Bed, log: Log) -> None:
-    """The sender waits for the hive's put timeout, the message is kept, and those that had room are handled."""
+    """The sender waits for the hive's put timeout and then keeps the message; earlier messages are handled."""
     hive, gate = blocked_hive(bed, log)
     for number in range(COMMAND_CAPACITY):
         hive.send("blocked", bed.message(content=number))
@@ -114,7 +114,7 @@ def test_states_of_different_sources_are_different_objects(bed: Bed, log: Log) -
 
 
 def test_a_broadcast_does_not_wait_for_a_full_member(bed: Bed, log: Log) -> None:
-    """The sender goes on at once; the member gets the message when it has room, or it is a dead letter."""
+    """The sender goes on immediately; the member gets the message once it has room, or it is a dead letter."""
     hive, gate = blocked_hive(bed, log, put_timeout=1.0)
     for number in range(COMMAND_CAPACITY):
         hive.send("blocked", bed.message(content=number))

@@ -161,7 +161,7 @@ def test_a_deferred_command_gets_room_later_without_anybody_waiting(bed: Bed) ->
 
 
 def test_a_deferred_command_without_room_is_given_up(bed: Bed) -> None:
-    """After the put timeout; at once when too many wait already. It does not come in afterwards."""
+    """After the put timeout, or immediately when too many wait already. It is not delivered later."""
     inbox = Inbox(bed.runtime, capacity=2, put_timeout=0.05)
     given_up = Log()
 

@@ -1,4 +1,4 @@
-"""Why an address cannot be listened on: the message says who has it and what to change."""
+"""An address that cannot be listened on: the error names its user and what to change."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from beehive.rate import TokenBucket
 
 
 def test_a_full_bucket_lets_the_burst_through_and_then_one_every_period() -> None:
-    """KubeEdge's 30 and 60: sixty at once, then one every 1/30 s."""
+    """KubeEdge's 30 and 60: sixty immediately, then one every 1/30 s."""
     bucket = TokenBucket(30, 60)
     assert [bucket.take(5.0) for _ in range(60)] == [0.0] * 60
     wait = bucket.take(5.0)
@@ -26,7 +26,7 @@ def test_a_bucket_fills_up_to_the_burst_and_no_further() -> None:
 
 
 def test_the_top_of_a_full_bucket_leaves_the_rest() -> None:
-    """Who takes such tokens has no more than these at once, and then waits until the bucket is full again."""
+    """A caller that takes only the top of the bucket waits until the bucket is full again."""
     bucket = TokenBucket(10, 5)
     assert [bucket.take(0.0, only_top=2) for _ in range(3)] == [0.0, 0.0, pytest.approx(0.2)]
     assert [bucket.take(0.0) == 0.0 for _ in range(4)] == [True, True, True, False]
@@ -72,7 +72,7 @@ def test_no_more_leaves_than_burst_and_rate_allow(rate: float, burst: int, steps
 
 @given(rate=st.floats(0.5, 100), burst=st.integers(1, 10), taken=st.integers(1, 30))
 def test_after_the_announced_wait_there_is_a_token(rate: float, burst: int, taken: int) -> None:
-    """Who waits as long as told never has to wait twice."""
+    """After the announced wait there is always a token."""
     bucket, now = TokenBucket(rate, burst), 100.0
     for _ in range(taken):
         wait = bucket.take(now)

@@ -67,7 +67,7 @@ def test_a_waiter_ends_once_when_answer_and_deadline_meet(threads: Threads) -> N
 
 
 def test_of_two_who_end_the_same_wait_one_does(threads: Threads) -> None:
-    """Both have seen it open; the first ends it, the second is told that it came too late."""
+    """Both have seen the request open; the first ends it, and the second learns that it is too late."""
     waiters, one = PendingRequests(threads.clock), question(threads)
     ends: list[object] = []
     waiters.register(one, 60, ends.append)
@@ -130,7 +130,7 @@ def test_requests_of_many_threads_all_get_their_own_answer(threads: Threads) -> 
 
 
 def test_requests_while_the_hive_stops_all_end(threads: Threads) -> None:
-    """Stress: senders go on while modules stop; every request is answered or fails at once, none waits in vain."""
+    """Stress: senders go on while modules stop; every request is answered or fails immediately."""
 
     class Echo(Module):
         name = "echo"

@@ -26,7 +26,7 @@ class Tape:
 
 
 class Player(Module):
-    """Sends messages to and fro: some at once, some after a timer, some as a request."""
+    """Exchanges messages: some immediately, some after a timer, some as a request."""
 
     other = ""
     rounds = 1000
@@ -161,7 +161,7 @@ def test_waiting_for_what_never_comes_is_an_error() -> None:
 
 
 def test_a_future_has_any_number_of_readers() -> None:
-    """All are woken; one that gave up before is not woken twice."""
+    """All readers wake; one that gave up earlier does not wake twice."""
 
     class Reader(Actor):
         def __init__(self, future: pykka.Future[int], log: Log) -> None:

@@ -19,7 +19,7 @@ from tests.beehive.beds import Bed
 
 
 class Child(Actor):
-    """Fails at every third thing that it is told."""
+    """Fails at every third message."""
 
     count = 0
 

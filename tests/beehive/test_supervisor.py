@@ -16,7 +16,7 @@ from tests.beehive.beds import Bed, Log
 
 
 class Fragile(Module):
-    """Fails at what it is told to fail at."""
+    """Fails at chosen messages."""
 
     name = "fragile"
     starts_that_fail: int = 0
@@ -177,7 +177,7 @@ def test_an_inner_actor_that_fails_fails_its_module(bed: Bed, log: Log) -> None:
 
 
 def test_an_inner_actor_that_cannot_start_fails_its_module(bed: Bed, log: Log) -> None:
-    """Pykka only logs it; here the module hears of it even when it happens inside of its own `on_start`."""
+    """Pykka only logs the error; the module must fail too, even inside of its own `on_start`."""
 
     class Unlucky(Actor):
         def on_start(self) -> None:
@@ -221,7 +221,7 @@ def test_a_restart_that_fails_is_tried_again(bed: Bed, log: Log) -> None:
 
 
 def test_restarts_are_spread_by_full_jitter() -> None:
-    """Each delay is within the doubling ceiling; a good run begins anew."""
+    """Each delay is within the doubling ceiling; a good run resets the delay."""
 
     def delays(seed: int, pause: float) -> list[float]:
         log = Log()
@@ -248,7 +248,7 @@ def test_restarts_are_spread_by_full_jitter() -> None:
 
 @given(st.floats(0.001, 100), st.floats(0.001, 1000), st.integers(0, 2**32), st.integers(1, 80))
 def test_backoff_stays_below_its_ceiling(base: float, limit: float, seed: int, failures: int) -> None:
-    """Law: every delay is between nothing and the ceiling, which doubles up to the limit and begins anew."""
+    """Every delay is between zero and the ceiling, which doubles up to the limit; a good run resets it."""
     backoff, source = Backoff(base, limit), random.Random(seed)  # noqa: S311
     for number in range(failures):
         ceiling = backoff.ceiling()
@@ -354,7 +354,7 @@ def committed(log: Log) -> list[object]:
 
 
 def batching(bee: Harness, log: Log, *contents: object) -> None:
-    """Give the module all of these at once."""
+    """Give the module all these messages together."""
     bee.add(Batching, log)
     bee.hive.start()
     for content in contents:

@@ -1,4 +1,4 @@
-"""Taps see every delivery, cost nothing when there is none, and the Prometheus metrics are one of them."""
+"""Taps see every delivery, cost nothing when absent, and include the Prometheus metrics."""
 
 import threading
 from collections.abc import Iterator

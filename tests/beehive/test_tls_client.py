@@ -8,7 +8,7 @@ from beehive.tls_client import default_client_context
 
 
 def test_it_verifies_certificate_and_name_but_wants_no_key_identifier() -> None:
-    """Certificates without one, of a real handshake, are those of `tests/edgehub/certificates/test_obtain.py`."""
+    """`tests/edgehub/certificates/test_obtain.py` has the handshakes with certificates without a key identifier."""
     context = default_client_context()
     assert context.verify_mode is ssl.CERT_REQUIRED
     assert context.check_hostname

@@ -145,7 +145,7 @@ class BareRuntime:
         return _seconds([self._start] * number, workers)
 
     def down(self, grace: int) -> float:
-        """Remove all pods at once; return the seconds until the last one is removed."""
+        """Remove all pods together; return the seconds until the last one is removed."""
         pods, self._pods = self._pods, []
         return _seconds([partial(self._remove, sandbox, container, grace) for sandbox, container in pods], len(pods))
 

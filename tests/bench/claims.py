@@ -141,7 +141,7 @@ def stated(claim: Claim, text: str) -> float:
     """Return the figure that a page states; of a range, the first.
 
     Raises:
-        ClaimError: there is none.
+        ClaimError: there is no such claim.
     """
     cell = _in_prose(claim, text) if claim.column == 0 else _in_table(claim, text)
     numbers = _NUMBER.findall(cell)

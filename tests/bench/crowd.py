@@ -38,12 +38,12 @@ from tests.end_to_end.test_cluster import CloudOfCluster
 
 NODES: Final = 1_000
 _APPLYING: Final = 16
-"""Clients that apply the pods of nodes at once."""
+"""Clients that apply the pods of nodes in parallel."""
 _TIMEOUT: Final = 1200.0
 _DIALLING: Final = 512
 """Nodes that dial at a time: this one process must answer for all of them, and send their keepalives in time."""
 _AGAIN: Final = (1.0, 5.0)
-"""Seconds after which a node dials again whose connection the cloud has ended, as it had too many at once."""
+"""Seconds until a node dials again after the cloud has ended its connection, one of too many."""
 _UNANSWERED: Final = 60.0
 """Seconds after which a node registers again without an answer, as edged does."""
 _REPORTING: Final = 5.0
@@ -63,7 +63,7 @@ class Node:
         self._url = f"ws://127.0.0.1:{port}/e632/{name}/events"
         self._answers: dict[str, asyncio.Future[Message]] = {}
         self.settings: dict[str, float] = {}
-        """Monotonic time at which each value of the configmap arrived."""
+        """Monotonic arrival time of each value of the configmap."""
         self.has_pods = asyncio.Event()
         self.changed = asyncio.Event()
         self.reported = 0

@@ -118,7 +118,7 @@ def _idle(rounds: int) -> list[Row]:
 
 
 def _thousand() -> list[Row]:
-    """A thousand devices in the node's store, each of which reports in turn; the cloud is away."""
+    """A thousand devices in the node's store report in turn; the cloud is away."""
     sizes, delays, share = {}, [], 0.0
     for devices in (0, DEVICES):
         with TemporaryDirectory(prefix="bench-") as text, _filled(Path(text), devices) as (edge, application):

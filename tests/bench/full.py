@@ -1,4 +1,4 @@
-"""A full node: 110 pods, the kubelet's limit, all applied at once; then a minute without any change.
+"""A full node: 110 pods, the kubelet's limit, all applied together; then a minute without any change.
 
 The floor of their start is the bare calls by the fastest number of threads. It takes minutes and therefore runs only on
 request: `make bench ARGS='--only full-embedded --only full-containerd'`.

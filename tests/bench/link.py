@@ -153,7 +153,7 @@ def ingest(spout: Spout, number: int) -> float:
 
 
 def ingest_floor(spout: Spout, number: int) -> float:
-    """Return the seconds in which the bare client receives the bytes."""
+    """Return the seconds that the bare client takes to receive the bytes."""
     with connect(f"ws://127.0.0.1:{spout.port}/", compression=None, max_size=None, ping_interval=None) as client:
         begin = time.perf_counter()
         spout.go.set()

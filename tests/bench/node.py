@@ -24,7 +24,7 @@ from tests.support.containerd import PrivateContainerd
 
 MANY: Final = 20
 WORKERS: Final = EdgedSettings(node_name="", root=Path(), pod_logs=Path(), runtime_endpoint="").workers
-"""Number of pods on which edged works at once."""
+"""Number of pods that edged works on in parallel."""
 
 _NAMES: Final = [f"many-{number}" for number in range(MANY)]
 

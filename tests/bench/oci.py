@@ -42,7 +42,7 @@ _SETTLED_SECONDS: Final = 12.0
 _MEGABYTE: Final = 1e6
 _LAYER_SEEDS: Final = range(2)
 _FILES: Final = 3_200
-"""In each layer; 40 KB each: 254 MB in all, of which gzip makes 77."""
+"""In each layer; 40 KB each: 254 MB in all, 77 after gzip."""
 
 
 class _Measured(NamedTuple):
@@ -51,7 +51,7 @@ class _Measured(NamedTuple):
     one: list[float]
     many: list[float]
     beside_ends: list[float]
-    """Of as many pods, while those of the round before still end."""
+    """With as many pods as the round before, whose pods still end."""
     commands: list[float]
 
 
@@ -212,7 +212,7 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 def _layer(seed: int) -> bytes:
-    """Files of which gzip makes about a third."""
+    """Files that gzip compresses to about a third."""
     draw = random.Random(seed)  # noqa: S311 - the same each time
     words = [draw.randbytes(12) for _ in range(1200)]
     folders = [directory(f"d{number}") for number in range(40)]

@@ -34,7 +34,7 @@ _REPEATS: Final = 20
 
 IDLE_PODS: Final = int(os.environ.get("IDLE_PODS", "20"))
 IDLE_SECONDS: Final = float(os.environ.get("IDLE_SECONDS", "10"))
-"""Seconds for which the idle node is measured; the goal is for 110 pods and 60 s."""
+"""Seconds of the measurement of the idle node; the goal is for 110 pods and 60 s."""
 _SETTLED_SECONDS: Final = 12.0
 """Seconds after the last change until relists have reached their normal period."""
 _LIMIT: Final = 300.0
@@ -157,7 +157,7 @@ def _machine(runtime: RuntimeUnderTest, settings: dict[str, Any] | None = None) 
 
 
 def _has_events(runtime: RuntimeUnderTest) -> bool:
-    """Return whether the runtime has events; containerd before 1.7 has none."""
+    """Return whether the runtime has events; containerd before 1.7 has not."""
     if runtime.name == EmbeddedUnderTest.name:
         return True
     client = CriClient(runtime.endpoint)

@@ -31,7 +31,7 @@ SINGLE = 200
 """Messages in a round one by one."""
 
 BURST = 4000
-"""Messages in a round all at once."""
+"""Messages of a round, sent together."""
 
 
 _CLOCK = RealClock()

@@ -29,7 +29,7 @@ class Seen(msgspec.Struct):
 
     name: str
     versions: list[int] = []
-    """resourceVersions, in order; one that comes twice in a row is there once."""
+    """resourceVersions, in order, without repetitions."""
     numbers: list[int] = []
     """The writer's numbers, in order."""
     is_gone: bool = False

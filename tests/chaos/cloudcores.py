@@ -39,7 +39,7 @@ class Cloudcore:
         return self._process is not None and self._process.runs
 
     def start(self) -> None:
-        """Starts it (again); returns at once."""
+        """Starts it (again); returns immediately."""
         self._ready.unlink(missing_ok=True)
         own = ["--listen", self.address, "--socket", str(self.directory / "c.sock"), "--ready-file", str(self._ready)]
         self._process = Process(_MODULE, ["run", *own, *self._options], self.directory / "log", preloads=())

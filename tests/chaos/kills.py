@@ -42,7 +42,7 @@ def run(seed: int, kills: int, *, cloud: bool = False, oci: bool = False) -> Kil
         oci: whether the pods are OCI containers, not processes.
 
     Raises:
-        AssertionError: a container was restarted or made anew, a change was lost, the node did not come back, or
+        AssertionError: a container was restarted or replaced, a change was lost, the node did not come back, or
             something is left over at the end.
     """
     with OciUnderTest() if oci else nullcontext(EmbeddedUnderTest()) as runtime:
@@ -83,7 +83,7 @@ def _kill(machine: Machine, *, cloud: bool) -> None:
 
 
 def _check(machine: Machine, before: dict[str, tuple[str, int]], version: int) -> None:
-    """Assert that files and cloud have the last version, and that the containers are those of the beginning."""
+    """Assert that files and cloud have the last version, and that the containers are still the first ones."""
     for name in before:
         made = machine.cloud.pods.wait(name, is_ready)
         file = machine.edge.volume(made, "configmap", "settings") / "key"

@@ -1,6 +1,6 @@
 """The memory of an edgecore whose configmaps change all the time: idle, at most, and afterwards.
 
-Each burst changes all configmaps at once. Pods mount them, so that each change passes the link, the store, edged and
+Each burst changes all configmaps together. Pods mount them, so that each change passes the link, the store, edged and
 the files. Meanwhile the link fails. The agent and the cloud are processes, as in the end-to-end tests. A run of an
 hour: `make chaos ARGS='--cuts 0 --kills 0 --cloud-kills 0 --memory 3600'`.
 """

@@ -40,7 +40,7 @@ _UNBOUNDED: Final = ("max_queued_messages 0", "max_inflight_messages 200")
 
 
 class Record:
-    """What was said in one direction, and what was heard of it. Threads add; the main one reads at the end."""
+    """Messages sent in one direction, and the received ones. Threads add; the main one reads at the end."""
 
     def __init__(self) -> None:
         self.sent: dict[int, float] = {}

@@ -275,7 +275,7 @@ class _Campaign:
         return status.state != RUNNING or self._node.has_conmon(name)
 
     def _check_log(self, name: str, box: Box) -> None:
-        """A container that was not started has printed nothing, and one that runs has done so once."""
+        """A container that was not started has printed nothing, and a running one has printed once."""
 
         def lines() -> int:
             log = Path(self._node.status(name).log_path)

@@ -57,7 +57,7 @@ class Known(NamedTuple):
 
 
 def states_after(call: Call, name: str, box: Box) -> tuple[set[int], set[int]]:
-    """The states that a container may have after a call that was answered, and also after one that was cut off."""
+    """The possible states of a container after an answered call, and after an interrupted one."""
     meant = {box.state}
     whole_pod = call.target == box.pod
     if call.target == name and call.kind == "start":

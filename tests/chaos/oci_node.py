@@ -44,7 +44,7 @@ _RULE: Final = re.compile(r'id: \\?"([0-9a-f]+)\\?".* --dports (\d+)')
 
 
 def with_own_image(directory: Path) -> None:
-    """Put the archive of an image into a node's directory, beside that of busybox."""
+    """Put the archive of an image into a node's directory, beside busybox's."""
     archive = docker_archive(busybox_image(OWN, Labels={"name": OWN}), directory)
     archive.replace(directory / "archives" / "own.tar")
 
@@ -104,9 +104,9 @@ class KilledOciNode(Node):
         self._released_at = self._armed_at = 0
         self._template: subprocess.Popen[str] | None = None
         self.server = 0
-        """Process id of the runtime; 0 while there is none."""
+        """Process id of the runtime, or 0."""
         self.shape = Shape()
-        """Of the pods that are made from now on, and of those of new containers."""
+        """For pods made from now on, and for new containers."""
         self.first_port = _FIRST_PORT + number_of(directory) % _NODES * _PORTS
         self._ports = range(self.first_port, self.first_port + _PORTS)
         self._second = MappedRoots(self.state).directory
@@ -196,7 +196,7 @@ class KilledOciNode(Node):
 
     @property
     def has_killed_conmon(self) -> bool:
-        """Whether the runtime has come to the point at which it kills a conmon, and there was one."""
+        """Whether the runtime has killed a conmon there."""
         return self._countdown[VICTIM] < 0
 
     def wait_for_end(self) -> None:
@@ -343,7 +343,7 @@ def _groups_below(name: str, groups: str) -> set[str]:
 
 
 def _owners(points: list[Path], top: Path) -> set[str]:
-    """The names of the directories of `top` in which something is mounted."""
+    """The names of the directories of `top` that contain mounts."""
     return {each.parent.name for each in points if each.parent.parent == top}
 
 

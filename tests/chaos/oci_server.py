@@ -30,7 +30,7 @@ from tests.modules.runtimes.oci.network.machine import PLUGINS
 LIMIT, DELAY, VICTIM, COUNTED, REACHED = range(5)
 """Numbers of 8 bytes in the file `countdown`.
 
-The campaign writes the point at which the end comes (0: none), microseconds after it, and the first digits of the id of
+The campaign writes the point of the end (0: none), microseconds after it, and the first digits of the id of
 the container whose conmon dies instead of the runtime. The server writes the points so far, and whether that one was
 reached; in the place of the digits, less than 0 once it has killed a conmon.
 """
@@ -132,7 +132,7 @@ class _Death:
 
 
 def is_parent(arguments: list[bytes]) -> bool:
-    """Whether a command line is that of a conmon, or of a shim."""
+    """Whether a command line belongs to a conmon or a shim."""
     return arguments[0].endswith(b"conmon") or any(each.endswith(_SHIM_PROGRAM) for each in arguments)
 
 

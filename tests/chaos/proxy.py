@@ -42,7 +42,7 @@ class Proxy:
     """TCP proxy with failures on demand. Use as a context manager.
 
     It runs on an event loop in a thread; the methods are called on the driver's thread. It measures how long each node
-    stays without a connection after a failure, from the moment at which a new connection is possible.
+    stays without a connection after a failure, from the moment when a new connection is possible.
     """
 
     def __init__(self, host: str, port: int) -> None:
@@ -52,7 +52,7 @@ class Proxy:
         self._pairs: set[Pair] = set()
         self._is_out = False
         self._without_since: dict[bytes, float] = {}
-        """By the words with which a node connects, since when it could have a connection again."""
+        """By the words of a node's handshake, since when it could connect again."""
         self._agreed = threading.Condition()
         self._connections = 0
         self.reconnects: list[float] = []
@@ -92,7 +92,7 @@ class Proxy:
             return self._agreed.wait_for(lambda: self._connections >= connections, seconds)
 
     def cut(self) -> None:
-        """Reset every connection; new ones are possible at once."""
+        """Reset every connection; new ones are possible immediately."""
         self._do(self._cut())
 
     def outage(self, seconds: float) -> None:

@@ -30,7 +30,7 @@ _TIMEOUT: Final = 120.0
 _SLOTS: Final = 3
 """Names of pods of each node."""
 _FREE: Final = 4
-"""Pods to which the scheduler gives nodes."""
+"""Pods that the scheduler places."""
 _MOVED: Final = 5.0
 """Seconds within which the nodes of a cloudcore that was killed are with the others, when nothing else is down."""
 _RESTARTS: Final = 0.4
@@ -60,7 +60,7 @@ class Result(NamedTuple):
     versions: int
     deleted: int
     moved: list[float]
-    """Seconds from a kill to the moment at which another cloudcore had the node, for each node that was moved while
+    """Seconds from a kill to the moment when another cloudcore had the node, for each node that was moved while
     nothing else was down."""
     moved_late: list[float]
     """The same while something else was down, or had just been started."""
@@ -143,7 +143,7 @@ class Bed:
         self._thread.start()
 
     def wait_for_more(self) -> None:
-        """Wait until all pods have been written once more."""
+        """Wait until all pods have been written again."""
         before = self.versions
         wait_until(lambda: self.versions > before or self._failure is not None, "another version is written", _TIMEOUT)
 
@@ -197,7 +197,7 @@ class Bed:
             self._failure = error
 
     def _grace(self) -> int | None:
-        """Return the grace period of a deletion: 0 ends a pod at once, also while its node has no cloudcore."""
+        """Return the grace period of a deletion: 0 ends a pod immediately, also while its node has no cloudcore."""
         return None if self.may_replace else self._draw.choice((None, 0))
 
     def _is_gone(self, name: str) -> bool:
@@ -206,7 +206,7 @@ class Bed:
         return item.object is None
 
     def _do(self, command: Apply | Delete | Get, *good: str) -> list[CommandItem]:
-        """Carry out a command by one of those that run; again by another one, when there is no answer."""
+        """Carry out a command at a running cloudcore; at another one if there is no answer."""
         end = _clock.monotonic() + _TIMEOUT
         while True:
             why = "no cloudcore runs"
@@ -331,7 +331,7 @@ def kill(whole: Bed, victim: Cloudcore, server: SharedServer | None = None, away
         whole: all.
         victim: the cloudcore.
         server: down when it is killed; None: nothing is.
-        away: seconds for which it stays down after the kill.
+        away: seconds that it stays down after the kill.
     """
     lost = victim.nodes()
     others = [each for each in whole.cores.all if each is not victim]

@@ -17,6 +17,6 @@ def test_an_acknowledged_message_arrives_although_edgecore_is_killed() -> None:
 
 @pytest.mark.slow
 def test_ten_kills() -> None:
-    """The whole of it, slower: a machine that runs all tests at once has no processor to spare."""
+    """The whole of it, slower: a machine that runs all tests has no processor to spare."""
     survived = mqtt.run(2, kills=10, rate=300, seconds=30.0)
     assert len(survived.up.acknowledged) == 9001

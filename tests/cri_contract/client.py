@@ -91,7 +91,7 @@ class Client:
         return {each.id: each for each in self.runtime.ListPodSandbox(cri.ListPodSandboxRequest()).items}
 
     def remove_all(self) -> None:
-        """Remove the pods of this test, except those that are gone: containerd 1.6 cannot stop these."""
+        """Remove the pods of this test, except removed ones: containerd 1.6 cannot stop these."""
         listed = self.listed_pods()
         for pod in [each for each in reversed(self._pods) if each in listed]:
             self.stop_pod(pod)
@@ -215,7 +215,7 @@ class Client:
 
 
 def refused(call: Any, *arguments: Any) -> grpc.RpcError:
-    """The error with which a call is refused."""
+    """The error of a refused call."""
     try:
         call(*arguments)
     except grpc.RpcError as error:

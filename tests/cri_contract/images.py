@@ -45,7 +45,7 @@ _SETTINGS: Final[dict[str, dict[str, Any]]] = {
 SAME: Final = ("same-1", "same-2", "same-3")
 """Tags of one more image."""
 SMALL_ARCHITECTURE: Final = "arm" if platform.machine() == "aarch64" else "386"
-"""That of the image `small`: the one of 32 bits of this machine's processors."""
+"""The architecture of the image `small`: the 32-bit one of this machine's processors."""
 
 
 class ContractImages(TestRegistry):
@@ -103,7 +103,7 @@ def _small_layer() -> bytes:
 
 
 def _program() -> bytes:
-    """An ELF file of this machine that exits with its effective user id (of which an exit code has 8 bits)."""
+    """An ELF file of this machine that exits with its effective user id (its lowest 8 bits)."""
     number, code = _EXITS_WITH_EUID.get(platform.machine(), (0, b""))
     head, part = 64, 56
     size = head + part + len(code)

@@ -32,7 +32,7 @@ class Kind(NamedTuple):
     name: str
     socket: Path
     cgroup_parent: str
-    """Where the control groups of its pods are; empty for none."""
+    """The parent of its pods' control groups, or ""."""
 
 
 def _with_runc() -> Programs:

@@ -196,7 +196,7 @@ def test_out_of_memory(client: Client) -> None:
 
 
 def test_limits_change_in_place(client: Client) -> None:
-    """UpdateContainerResources: a running container has its new limits at once, and its status says them."""
+    """UpdateContainerResources: a running container has its new limits immediately, and its status says them."""
     container = client.start(*LOOP, linux={"resources": cri.LinuxContainerResources(memory_limit_in_bytes=64 << 20)})
     wanted = cri.LinuxContainerResources(memory_limit_in_bytes=96 << 20, memory_swap_limit_in_bytes=96 << 20)
     client.runtime.UpdateContainerResources(cri.UpdateContainerResourcesRequest(container_id=container, linux=wanted))
@@ -216,7 +216,7 @@ def test_limits_change_before_the_start(client: Client) -> None:
 
 
 def test_wrong_limits_before_the_start(client: Client) -> None:
-    """UpdateContainerResources: they are refused at once."""
+    """UpdateContainerResources refuses them immediately."""
     request = cri.UpdateContainerResourcesRequest(container_id=client.create(*LOOP))
     request.linux.cpuset_cpus = "all"
     refused(client.runtime.UpdateContainerResources, request)

@@ -137,7 +137,7 @@ def test_listed_after_pull(client: Client) -> None:
 
 
 def test_removals_at_once(client: Client) -> None:
-    """critest: Image consistency: several removals of one image at once are no error."""
+    """critest: Image consistency: several removals of one image in parallel are no error."""
     name = client.pulled("test")
     with ThreadPoolExecutor(5) as pool:
         list(pool.map(client.remove_image, [name] * 5))

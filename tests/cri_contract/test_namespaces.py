@@ -89,7 +89,7 @@ def _mapped(client: Client, *ranges: tuple[int, int, int], mode: cri.NamespaceMo
 
 
 def _needs_user_namespaces(client: Client) -> None:
-    """critest asks Status whether the runtime has user namespaces; one that says no is an exception."""
+    """critest asks Status whether the runtime has user namespaces; a runtime without them is an exception."""
     if not Machine.read().user_namespaces:
         pytest.skip("this machine has no user namespaces with id-mapped mounts")
     handlers = client.runtime.Status(cri.StatusRequest()).runtime_handlers

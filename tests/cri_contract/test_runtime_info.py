@@ -101,7 +101,7 @@ def test_runtime_config(client: Client) -> None:
 
 
 def test_update_runtime_config(client: Client) -> None:
-    """UpdateRuntimeConfig, by which a kubelet hands over the node's range of addresses, is taken."""
+    """UpdateRuntimeConfig, a kubelet's hand-over of the node's range of addresses, is taken."""
     network = cri.NetworkConfig(pod_cidr="10.99.0.0/16")
     request = cri.UpdateRuntimeConfigRequest(runtime_config=cri.RuntimeConfig(network_config=network))
     assert client.runtime.UpdateRuntimeConfig(request) == cri.UpdateRuntimeConfigResponse()
@@ -154,6 +154,6 @@ def test_events(client: Client) -> None:
 
 @pytest.mark.parametrize("method", ["ContainerStatus", "StartContainer", "ContainerStats", "ReopenContainerLog"])
 def test_an_unknown_container(client: Client, method: str) -> None:
-    """Calls about a container that does not exist say NotFound, by which a kubelet knows that it is gone."""
+    """Calls about a container that does not exist say NotFound, which tells a kubelet that it is gone."""
     request = getattr(cri, f"{method}Request")(container_id="0" * 64)
     assert refused(getattr(client.runtime, method), request).code() is grpc.StatusCode.NOT_FOUND

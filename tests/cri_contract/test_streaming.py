@@ -122,7 +122,7 @@ def test_port_forward_of_the_machine(client: Client) -> None:
 
 
 def test_port_forward_to_nobody(client: Client) -> None:
-    """A port on which nothing listens is told on the stream for errors; the connection serves others on."""
+    """The error of a port without a listener comes on the error stream; the connection goes on with others."""
     pod, port = client.pod(network=True), free_port()
     client.start(*LOOP, pod=pod)
     url = client.runtime.PortForward(cri.PortForwardRequest(pod_sandbox_id=pod, port=[port])).url

@@ -1,4 +1,4 @@
-"""Every command in the documentation is one that the programs take, and what can be run does run."""
+"""The programs accept every command in the documentation, and whatever can run is run."""
 
 from __future__ import annotations
 

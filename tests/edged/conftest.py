@@ -54,7 +54,7 @@ def pod(name: str = "web", **changes: Any) -> dict[str, Any]:
 
 
 class FragileSnapshots(Snapshots):
-    """Fails once when it is told to."""
+    """Fails once on demand."""
 
     def __init__(self) -> None:
         self.fails = False
@@ -86,7 +86,7 @@ class OpenEdged(Edged):
 
     @property
     def conditions(self) -> dict[str, str]:
-        """Those of the node that hold, with their reasons."""
+        """The node's conditions that are True, with their reasons."""
         return {each.type: each.reason for each in self.assembly.node.status().conditions if each.status == "True"}
 
 
@@ -177,7 +177,7 @@ class Bench:
 
     @property
     def conditions(self) -> dict[str, str]:
-        """Those of the node that hold, with their reasons."""
+        """The node's conditions that are True, with their reasons."""
         return OpenEdged.started[-1].conditions
 
     def poison(self) -> None:

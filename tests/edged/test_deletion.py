@@ -111,7 +111,7 @@ def test_a_pod_that_cannot_be_stopped_is_not_confirmed_gone(bench: Bench) -> Non
 
 
 def test_the_containers_of_a_deleted_pod_are_told_of_as_they_are_stopped(bench: Bench) -> None:
-    """A Killing event each, as from a kubelet; not for one that has ended already."""
+    """A Killing event for each, as from a kubelet, except for ended ones."""
     bench.start()
     two = [{"name": name, "image": "busybox:1.36", "command": ["sleep", "inf"]} for name in ("ends", "runs")]
     bench.tell("insert", pod(containers=two, restartPolicy="Never"))

@@ -99,7 +99,7 @@ def test_one_that_keeps_ending_waits_longer_each_time_and_says_so(bench: Bench) 
     for _ in range(200):
         starts.append(bench.runtime.calls["start_container"])
         bench.run(1)
-    # at once, then after 10, 20, 40, 80 s of waiting: five or six in 205 s, never more
+    # immediately, then after 10, 20, 40, 80 s of waiting: five or six in 205 s, never more
     assert starts[0] == 2
     assert starts[-1] in (5, 6)
 
@@ -409,7 +409,7 @@ def test_the_pods_are_complete_once_they_are_listed_and_the_runtime_was_asked(be
 
 
 def test_the_server_has_the_runtime_while_edged_runs(bench: Bench) -> None:
-    """The server also learns of each relist, even of one that failed."""
+    """The server also learns of each relist, also of a failed one."""
     bench.runtime.serves_events = False
     bench.start()
     assert bench.snapshots.runtime is not None

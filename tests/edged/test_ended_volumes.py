@@ -70,7 +70,7 @@ def test_a_restarted_container_keeps_its_volumes(bench: Bench) -> None:
 
 
 def test_a_deleted_pod_loses_its_volumes_before_the_cloud_has_forgotten_it(bench: Bench) -> None:
-    """A deletion of which the cloud never speaks again keeps no room."""
+    """A deletion that the cloud never confirms keeps no room."""
     bench.start()
     bench.tell("insert", filling())
     volume = fill(bench)

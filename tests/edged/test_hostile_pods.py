@@ -1,4 +1,4 @@
-"""A pod that asks for what cannot be is told so, once and clearly; the other pods of the node do not notice."""
+"""A pod with impossible wishes gets one clear error; the node's other pods do not notice."""
 
 import logging
 from typing import Any
@@ -16,7 +16,7 @@ def state_of(bench: Bench, name: str) -> dict[str, Any]:
 
 
 def chain(length: int) -> list[dict[str, str]]:
-    """Variables of which each is twice the one before."""
+    """Variables, each twice as long as its predecessor."""
     return [
         {"name": "V0", "value": "x" * 16},
         *({"name": f"V{n}", "value": f"$(V{n - 1})$(V{n - 1})"} for n in range(1, length)),

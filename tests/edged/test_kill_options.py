@@ -112,7 +112,7 @@ def test_a_pods_other_end_is_not_its_reason_either(bench: Bench) -> None:
 
 
 def test_what_says_that_the_node_did_it_outlasts_news_of_the_cloud(bench: Bench) -> None:
-    """The cloud sends the pod once more, as it knew it before the eviction: the condition keeps its time."""
+    """The cloud sends the pod again, as it knew it before the eviction: the condition keeps its time."""
     bench.start()
     bench.tell("insert", pod())
     bench.end("uid-web", EVICTED)

@@ -242,7 +242,7 @@ def test_a_container_that_is_exchanged_has_not_ended_by_itself(bench: Bench) -> 
 
 
 def test_what_a_container_lacks_is_asked_for_ever_more_seldom_and_its_image_once(bench: Bench) -> None:
-    """A pull policy of Always made a pull of each try, and each pull a success after which the delay began anew."""
+    """A pull policy of Always made a pull of each try, and each pull a success after which the delay started over."""
     env = [{"name": "X", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "x"}}}]
     bench.start()
     bench.tell("insert", pod(containers=[container(image="app:latest", imagePullPolicy="Always", env=env)]))
@@ -269,7 +269,7 @@ def test_an_image_that_a_container_may_not_run_is_asked_for_again(bench: Bench) 
 
 
 def test_a_pod_has_a_directory_for_its_logs_before_anything_of_it_runs(bench: Bench) -> None:
-    """The runtime writes there and does not make it; its name is the one that log collectors know."""
+    """The runtime writes there and does not make it; log collectors rely on its name."""
     bench.start()
     there: list[list[str]] = []
     run, logs = bench.runtime.run_pod_sandbox, bench.settings.pod_logs

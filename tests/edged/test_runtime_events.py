@@ -1,4 +1,4 @@
-"""edged on a runtime that tells of changes: what ends is acted on at once, and nothing else is different."""
+"""edged on a runtime that tells of changes: edged acts on ends immediately, and nothing else is different."""
 
 import logging
 import random
@@ -20,7 +20,7 @@ from tests.edged.conftest import Bench, pod
 
 
 def relists(bench: Bench) -> int:
-    """Calls of which a relist is made, and a look at a pod too."""
+    """Number of runtime calls of a relist, which a look at a pod also makes."""
     return bench.runtime.calls["list_pod_sandboxes"]
 
 

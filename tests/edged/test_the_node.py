@@ -128,7 +128,7 @@ def test_a_cloud_that_says_nothing_of_the_node_keeps_no_pod_waiting_for_ever(ben
 
 
 def test_taints_count_for_pods_that_come_later_only(bench: Bench) -> None:
-    """The cloud's taint manager ends those that run; a kubelet does not."""
+    """The cloud's taint manager ends running pods; a kubelet does not."""
     bench.start()
     bench.tell("insert", pod("before"))
     node = bench.meta.cloud["null/node/n1"]

@@ -44,7 +44,7 @@ def attempts(bench: Bench) -> dict[int, str]:
 
 
 def test_the_pod_ends_and_its_last_container_stays_until_the_deletion_is_stored(bench: Bench) -> None:
-    """Its files go at once, for they may fill the disk; its end is final, so that the container may go for room."""
+    """Its files go immediately, for they may fill the disk; its end is final, so that the container may go for room."""
     run_twice(bench)
     delete(bench, is_stored=False)
     assert attempts(bench) == {1: "dead"}
@@ -92,7 +92,7 @@ def test_it_does_not_end_before_the_store_is_listed(bench: Bench) -> None:
 
 
 def test_a_successor_that_ends_at_once_and_is_not_stored_has_not_taken_its_place(bench: Bench) -> None:
-    """The store has the old pod still (simulation, seed 605); one that is stored takes it."""
+    """The store has the old pod still (simulation, seed 605); a stored one takes it."""
     run_twice(bench)
     delete(bench, is_stored=False)
     ending = {"uid": "uid-next", "resourceVersion": "5", "deletionTimestamp": "x", "deletionGracePeriodSeconds": 1}

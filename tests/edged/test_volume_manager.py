@@ -112,7 +112,7 @@ def test_the_cloud_hears_of_drivers_and_of_volumes_in_use(bench: Bench, driver: 
 
 
 def test_a_removal_waits_for_the_driver(bench: Bench, driver: CsiDriver) -> None:
-    """While it is away the pod's directory stays; when it registers again, the volume is undone at once."""
+    """Without the driver the pod's directory stays; when it registers again, the volume is undone immediately."""
     no_attachment(bench)
     claim(bench)
     bench.start()

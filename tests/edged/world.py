@@ -97,7 +97,7 @@ class WatchedRuntime(FakeRuntime):
 
 
 class Cloud(MetaDouble):
-    """The cloud and its pods; it keeps what it is told of them, and may lose its answer."""
+    """The cloud and its pods; it keeps what it receives, and may lose its answer."""
 
     def __init__(self, clock: Clock, chance: random.Random, gone: Callable[[dict[str, Any]], None]) -> None:
         super().__init__(clock)
@@ -354,7 +354,7 @@ class World:
         self._connect(connected=True)
 
     def _watched_sync(self, really: Callable[[PodSyncer, Job], Done]) -> Callable[[PodSyncer, Job], Done]:
-        """Watches that no pod is on two workers; those of a life of edged that has ended can do nothing any more."""
+        """Checks that no pod is on two workers; workers of an ended edged can do nothing."""
 
         def sync(syncer: PodSyncer, job: Job) -> Done:
             if self._busy.get(job.ref.uid) is syncer:

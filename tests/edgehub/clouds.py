@@ -1,4 +1,4 @@
-"""Clouds on real sockets: one that behaves, by the `websockets` package, and one that does what the test says."""
+"""Clouds on real sockets: a well-behaved one, by the `websockets` package, and a scripted one."""
 
 import base64
 import contextlib

@@ -13,7 +13,7 @@ from edgehub.transport import Transport
 from edgehub.upgrade import Target
 
 LONG = 60.0
-"""Seconds that nobody waits who is woken."""
+"""Longer than any woken waiter waits, in seconds."""
 
 _clock = RealClock()
 

@@ -36,7 +36,7 @@ def test_only_one_ping_is_on_its_way() -> None:
 
 
 def test_small_messages_one_after_another_share_a_ping() -> None:
-    """The next ping waits for the pause, and the link learns when it is due; a later message has it at once."""
+    """The next ping waits for the pause, and the link learns when it is due; a later message has it immediately."""
     writer = FrameWriter()
     writer.put(b"a")
     ping = client_frames(writer.next_bytes(10.0))[-1]

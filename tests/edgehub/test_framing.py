@@ -100,7 +100,7 @@ def streams(draw: st.DrawFn) -> tuple[bytes, list[Received], list[int]]:
 
 @given(streams())
 def test_any_stream_is_read_however_it_is_cut(stream: tuple[bytes, list[Received], list[int]]) -> None:
-    """Law: reading is independent of the pieces in which the bytes come."""
+    """Reading does not depend on how the bytes are cut."""
     data, expected, sizes = stream
     assert read(data, sizes=sizes) == expected
 
@@ -174,7 +174,7 @@ def test_arbitrary_bytes_are_events_or_a_protocol_error(data: bytes, sizes: list
 
 @given(st.binary(max_size=2000))
 def test_no_two_frames_have_the_same_mask(payload: bytes) -> None:
-    """Masks are drawn anew (RFC 6455 §5.3); equal ones in a row are a chance of 1 in 2^64 for two pairs."""
+    """Masks are drawn afresh (RFC 6455 §5.3); equal ones in a row are a chance of 1 in 2^64 for two pairs."""
     first, second, third = (frame(Opcode.TEXT, payload) for _ in range(3))
     assert not (payload and first == second == third)
 

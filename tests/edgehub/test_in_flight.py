@@ -34,7 +34,7 @@ def test_a_message_above_the_limit_may_be_in_flight_alone() -> None:
 
 
 def test_a_message_without_room_waits_for_it() -> None:
-    """On real threads an answer admits it at once."""
+    """On real threads an answer admits it immediately."""
     runtime = Threads()
     flight = InFlight(runtime, most=100)
     flight.enter("a", 100)

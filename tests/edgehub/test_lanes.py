@@ -1,4 +1,4 @@
-"""In which order messages leave: the node, its pods, uploads, events; none starves, no object is told of backwards."""
+"""The order of messages: the node, its pods, uploads, events; no lane starves, no object goes backwards."""
 
 import random
 

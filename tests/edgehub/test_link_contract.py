@@ -133,7 +133,7 @@ def test_frames_come_in_order(bed: Bed) -> None:
 
 
 def test_a_message_over_the_limit_is_skipped_and_the_link_stays(bed: Bed) -> None:
-    """Its beginning and size are told; the next message comes."""
+    """The error has its beginning and size; the next message comes."""
     large = b'{"header":{"msg_id":"m"}' + b" " * LIMIT + b"}"
     with RunningLink(bed.link()) as running:
         running.wait_open()

@@ -53,7 +53,7 @@ def test_the_first_message_is_a_keepalive_of_kubeedge_s_form(bed: Bed) -> None:
 
 
 def test_a_keepalive_leaves_every_heartbeat_as_long_as_the_link_is_up(bed: Bed) -> None:
-    """At once and every 15 s; none after the end, and one heartbeat's worth after the next link."""
+    """Immediately and every 15 s; none after the end, and one heartbeat's worth after the next link."""
     bed.bee.run_for(61)
     assert len(bed.keepalives()) == 5
     bed.cloud.refusing = True
@@ -111,7 +111,7 @@ def test_a_link_that_never_came_up_is_no_event() -> None:
 
 
 def test_edgehub_knows_of_the_link_before_it_tells_others() -> None:
-    """A module that asks at once when it hears of the link is not told that there is none."""
+    """A module that asks as soon as it learns of the link is not refused."""
     bed = Bed()
 
     class Asker(Module):
@@ -130,7 +130,7 @@ def test_edgehub_knows_of_the_link_before_it_tells_others() -> None:
 
 
 def test_the_end_of_the_process_is_no_event(bed: Bed) -> None:
-    """Those who would be told have stopped before."""
+    """The modules to notify have stopped earlier."""
     bed.bee.hive.stop()
     assert contents(bed.got[ModuleName.METAMANAGER]) == [CLOUD_CONNECTED]
     assert not bed.bee.hive.dead_letters.counts
@@ -256,7 +256,7 @@ def test_what_cannot_be_taken_is_counted_and_logged_and_the_link_stays(
 
 
 def test_a_message_over_the_limit_is_named_and_who_waits_for_it_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    """The answer that does not fit is an error at once, not a timeout."""
+    """A request whose answer does not fit fails immediately, not after its timeout."""
     bed = started(max_frame_bytes=10_000)
     with bed.bee:
         future = bed.bee.future(ModuleName.EDGEHUB, message("default/configmap/huge", "query"))
@@ -277,7 +277,7 @@ def test_a_message_over_the_limit_is_named_and_who_waits_for_it_is_told(caplog: 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_tries_are_spread_by_full_jitter(seed: int) -> None:
-    """At once, then between nothing and 1, 2, 4, 8, 16, 30, 30 … seconds."""
+    """Immediately, then between nothing and 1, 2, 4, 8, 16, 30, 30 … seconds."""
     bed = started(seed=seed, refusing=True)
     with bed.bee:
         bed.bee.run_for(600)
@@ -302,7 +302,7 @@ def test_nodes_that_lost_the_same_cloud_come_back_at_different_times() -> None:
 
 
 def test_a_steady_link_that_ends_is_dialled_at_once() -> None:
-    """And the delays begin anew."""
+    """And the delays start over."""
     bed = started()
     with bed.bee:
         bed.bee.run_for(100)

@@ -120,7 +120,7 @@ def test_the_number_of_remembered_devices_is_bounded() -> None:
 
 
 class Listening:
-    """A socket at which a thread listens."""
+    """A socket with a listening thread."""
 
     def __init__(self, make: Callable[[], Netlink] = Netlink) -> None:
         self.netlink = make()
@@ -137,13 +137,13 @@ class Listening:
         assert not self.thread.is_alive()
 
     def wait(self, wanted: str) -> None:
-        """Returns when it has been told; what else is told counts for nothing."""
+        """Returns after the expected news; other news does not count."""
         while wanted not in self.told.get(timeout=TIMEOUT):
             pass
 
 
 def test_the_socket_ends_when_told() -> None:
-    """At once, also twice."""
+    """Immediately, also twice."""
     with Listening() as listening:
         listening.netlink.close()
         listening.netlink.close()
@@ -184,7 +184,7 @@ def test_devices_without_a_default_route_are_worth_no_line() -> None:
 
 
 def test_the_devices_of_the_default_routes_are_read(tmp_path: Path) -> None:
-    """Those of IPv4 and IPv6; a missing file has none."""
+    """Of IPv4 and IPv6; a missing file has no routes."""
     assert default_devices(tmp_path) == set()
     one, zero = socket.if_nameindex()[0], "00000000"
     row = "{name}\t{to}\t0100A8C0\t0003\t0\t0\t0\t{mask}\t0\t0\t0\n"
@@ -216,7 +216,7 @@ _NETWORK = "198.51.100"
 
 
 class Cable(NamedTuple):
-    """To a network namespace in which the cloud is."""
+    """To the cloud's network namespace."""
 
     name: str
     """Of the node's end."""
@@ -285,7 +285,7 @@ def test_the_kernel_tells_of_a_device_and_its_address() -> None:
 @real
 def test_a_node_whose_cable_is_pulled_knows_it_by_the_kernel_and_is_back_when_it_is_plugged_in_again() -> None:
     """Deadlines and pings are a minute here, so that nothing else can have told. The cloud answers whoever asks it, for
-    what others do to the machine's network may have the node ask, or dial anew.
+    what others do to the machine's network may have the node ask, or dial again.
     """
     with cable() as (name, space, node, address):
         ip("address", "add", f"{node}/30", "dev", name)

@@ -109,7 +109,7 @@ def test_other_changes_are_in_the_log_for_debugging(
 
 
 def test_a_dial_that_waits_names_the_change_of_the_way_out(caplog: pytest.LogCaptureFixture) -> None:
-    """And not that of a pod's device, which came after it."""
+    """And not the change of a pod's device after it."""
     with caplog.at_level(logging.INFO):
         guarded = Guarded(ROUTE, ROUTE, POD, act=NetworkGuard.may_dial)
         guarded.guard.start()

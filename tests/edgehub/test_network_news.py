@@ -1,4 +1,4 @@
-"""What edgehub makes of news of the network: a live link is asked, and where there is none the cloud is dialled."""
+"""edgehub's reaction to network changes: it pings a live link, and dials the cloud without one."""
 
 import itertools
 from collections.abc import Callable
@@ -79,7 +79,7 @@ def test_a_change_has_the_cloud_dialled_at_once_but_not_in_a_storm() -> None:
 
 
 def test_without_news_everything_goes_on(caplog: pytest.LogCaptureFixture) -> None:
-    """A sandbox may refuse the socket; that is said once."""
+    """A sandbox may refuse the socket; one warning says so."""
 
     def refused() -> Network:
         raise PermissionError(1, "Operation not permitted")

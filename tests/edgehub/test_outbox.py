@@ -240,7 +240,7 @@ def test_requests_and_answers_are_not_kept(disk: Disk) -> None:
 
 
 def test_one_flush_serves_what_has_come_meanwhile(disk: Disk) -> None:
-    """A hundred messages in one go are two changes: the first, and those that came while it was written."""
+    """A hundred messages in a row are two writes: the first, and the others together."""
     bed = node(disk.open, message_qps=0)
     with bed.bee:
         for number in range(100):
@@ -372,7 +372,7 @@ def test_a_row_that_is_not_a_message_is_left_out_and_its_serial_not_reused(disk:
 
 @pytest.mark.parametrize(("accepted_ago", "expected"), [(3500, 1), (3700, 0), (-5000, 1)])
 def test_age_counts_over_a_restart(disk: Disk, accepted_ago: float, expected: int) -> None:
-    """By the wall clock; one that has been taken back makes nothing older."""
+    """By the wall clock; setting it back makes nothing older."""
     bed = Bed(open_outbox=disk.open)
     accepted = int((bed.bee.clock.now() - accepted_ago) * 1000)
     disk.rows[1] = kept(1, message("default/event/e", "insert"), accepted)

@@ -26,7 +26,7 @@ def bounded(messages: int, size: int, settle: float = 0.0) -> Outgoing:
 
 
 def drain(outgoing: Outgoing) -> list[str]:
-    """Ids in the order in which they leave, all confirmed at once."""
+    """Ids in the order of sending, all confirmed."""
     ids = []
     while outgoing.peek() is not None:
         ids.append(outgoing.take().message.id)
@@ -234,7 +234,7 @@ def apply(changes: OutboxChanges, disk: dict[int, Entry]) -> None:
 
 
 def test_what_is_kept_does_not_leave_before_it_is_written_and_holds_up_nobody() -> None:
-    """A request behind it leaves at once."""
+    """A request behind it leaves immediately."""
     outgoing, disk = bounded(10, 10_000), dict[int, Entry]()
     outgoing.attach([])
     kept, request = upload(), message("default/configmap/c", "query", sync=True)
@@ -444,7 +444,7 @@ def test_a_state_that_comes_back_gives_way_to_a_newer_one() -> None:
 
 
 def in_order(entries: Iterable[Entry], kind: MessageClass) -> list[Entry]:
-    """Those of a class, without the updates of events, which leave in the places of their inserts."""
+    """The events of a class, without updates, which leave in place of their inserts."""
     return [one for one in entries if one.kind is kind and one.message.route.operation != "update"]
 
 

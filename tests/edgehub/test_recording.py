@@ -1,4 +1,4 @@
-"""Recorded links carry frames as links do; each frame is told, and one that comes in begins a trace."""
+"""Recorded links carry frames as links do; each frame is recorded, and an incoming one begins a trace."""
 
 import base64
 

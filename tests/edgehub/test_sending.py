@@ -27,7 +27,7 @@ def test_sync_is_cleared_before_a_message_leaves(bed: Bed) -> None:
 
 
 def test_messages_are_held_to_the_rate_and_none_is_lost() -> None:
-    """60 at once, then 30 a second, in order."""
+    """60 immediately, then 30 a second, in order."""
     bed = started()
     with bed.bee:
         ids = [bed.hub(message(f"default/device/{number}", "upload")).id for number in range(150)]
@@ -64,7 +64,7 @@ def test_a_request_without_a_link_is_answered_at_once() -> None:
 
 
 def test_requests_are_answered_when_the_link_ends() -> None:
-    """Those that wait for their turn, and those that the cloud has read: it may be gone before it has answered."""
+    """Waiting requests, and sent ones: the cloud may be gone before it has answered."""
     bed = started(message_qps=1, message_burst=1)
     with bed.bee:
         read = bed.bee.future(ModuleName.EDGEHUB, message("default/configmap/a", "query"), 60)

@@ -45,7 +45,7 @@ def test_the_request_is_what_the_cloud_expects_and_nothing_more() -> None:
 
 
 def test_the_answer_of_another_implementation_is_an_agreement() -> None:
-    """That of `websockets`."""
+    """The answer of `websockets`."""
     upgrade, answer = accepting()
     assert upgrade.feed(answer) == b""
 
@@ -77,7 +77,7 @@ def test_the_answer_may_come_in_pieces_and_with_frames_behind(sizes: list[int]) 
     ],
 )
 def test_any_other_answer_is_refused_with_its_reason(change: tuple[bytes, bytes], about: str) -> None:
-    """What is wrong is said."""
+    """The error names the fault."""
     upgrade, answer = accepting()
     with pytest.raises(UpgradeError, match=about):
         upgrade.feed(answer.replace(*change, 1))
@@ -101,7 +101,7 @@ def test_a_refusal_carries_the_status_and_what_the_cloud_said() -> None:
     ids=["alert", "Go"],
 )
 def test_a_server_of_tls_is_known_by_its_answer_to_a_plain_request(answer: bytes) -> None:
-    """And what to do about it is said."""
+    """And the error names the remedy."""
     upgrade, _ = accepting()
     with pytest.raises(UpgradeError, match=r"speaks TLS, and this node does not.*wss://"):
         upgrade.feed(answer)

@@ -79,7 +79,7 @@ def test_a_message_in_the_fragments_of_gorilla_is_reassembled() -> None:
 
 
 def test_frames_that_come_with_the_answer_to_the_upgrade_are_read() -> None:
-    """A cloud may have something to say at once."""
+    """A cloud may send immediately."""
     with (
         ScriptedCloud() as cloud,
         RunningLink(WebsocketLink(settings(cloud.port), RealClock())) as running,
@@ -196,7 +196,7 @@ def test_a_violation_of_the_protocol_ends_the_link_with_its_reason() -> None:
     ],
 )
 def test_a_peer_that_does_not_agree_is_an_upgrade_error(answer: bytes, about: str) -> None:
-    """What it said is told."""
+    """The error has the peer's words."""
     with (
         ScriptedCloud() as cloud,
         RunningLink(WebsocketLink(settings(cloud.port), RealClock())) as running,

@@ -88,7 +88,7 @@ def runtime(request: pytest.FixtureRequest) -> RuntimeUnderTest:
 
 @pytest.fixture
 def stopped_machine(runtime: RuntimeUnderTest) -> Iterator[Machine]:
-    """A machine on which nothing has been started yet."""
+    """A machine with nothing started yet."""
     made = Machine(runtime)
     try:
         yield made

@@ -120,7 +120,7 @@ class Cloud:
         assert not errors, errors
 
     def delete(self, kind: str, name: str, grace: int | None = None) -> None:
-        """Deletes an object; returns at once."""
+        """Deletes an object; returns immediately."""
         errors = [item.error for item in self.client.run(Delete(kind, name, grace=grace)) if item.error]
         assert not errors, errors
 
@@ -168,12 +168,12 @@ class Edge:
         self._process: Process | None = None
 
     def start(self, cloud_address: str) -> None:
-        """Starts it (again); returns at once."""
+        """Starts it (again); returns immediately."""
         self.file.write_text(render(self._config(cloud_address)))
         self.run()
 
     def change_runtime(self, runtime: RuntimeUnderTest) -> None:
-        """Has another runtime from its next start on; the machine's own is still the one that it clears at its end."""
+        """Use another runtime from the next start on; at the end the machine still clears its own."""
         self._runtime = runtime
 
     def run(self) -> None:

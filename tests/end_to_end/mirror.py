@@ -31,7 +31,7 @@ class Mirror:
     def wait(self, name: str, predicate: Predicate, seconds: float = PATIENCE) -> JsonObject:
         """The object as soon as the predicate holds; the assertion error shows it as it was at the deadline.
 
-        From the present state on none is missed: one that does not last counts although this thread comes late.
+        From the present state on none is missed: a short-lived one counts although this thread comes late.
         """
         with self._changed:
             states = self._states.setdefault(name, [])
@@ -47,7 +47,7 @@ class Mirror:
             return found
 
     def wait_any(self, predicate: Predicate, what: str, seconds: float = PATIENCE) -> JsonObject:
-        """Any object for which the predicate holds, as soon as there is one."""
+        """Any object that matches the predicate, as soon as it exists."""
         with self._changed:
             held = self._changed.wait_for(lambda: any(map(predicate, self._objects.values())), timeout=seconds)
             assert held, f"no {what} in {seconds:g} s: {list(self._objects.values())}"
@@ -59,7 +59,7 @@ class Mirror:
             return list(self._objects.values())
 
     def wait_gone(self, name: str, seconds: float = PATIENCE) -> None:
-        """Returns when there was such an object and there is none any more."""
+        """Return once such an object has existed and is gone."""
         with self._changed:
             gone = self._changed.wait_for(lambda: name in self._history and name not in self._objects, timeout=seconds)
             assert gone, f"{self._kind} {name} is still there after {seconds:g} s: {self._objects.get(name)}"

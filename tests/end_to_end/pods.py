@@ -10,11 +10,11 @@ IMAGE: Final = "busybox:1.36"
 OTHER_IMAGE: Final = "busybox:1.37"
 
 RUN: Final = "trap 'exit 0' TERM; while true; do sleep 600 & wait $!; done"
-"""A shell script that runs until SIGTERM, and obeys at once."""
+"""A shell script that runs until SIGTERM, and obeys immediately."""
 
 
 def pod(name: str, *containers: JsonObject, volumes: tuple[JsonObject, ...] = (), **spec: Any) -> JsonObject:
-    """A pod of some containers; by default of one that runs until SIGTERM."""
+    """A pod of some containers; by default of one container that runs until SIGTERM."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",

@@ -52,7 +52,7 @@ class Process:
     Args:
         module: what is run.
         arguments: its arguments.
-        log: the file to which its output is appended.
+        log: the file for its output.
         environment: variables besides those of this process.
         tree: with the code; the working directory.
         preloads: modules that are imported once for all processes that name the same ones; none: a new interpreter, for
@@ -121,7 +121,7 @@ class Process:
         return self.log.read_text(errors="replace")
 
     def tail(self, lines: int = 60) -> str:
-        """The end of it; of one that crashed, all that is said of the crash."""
+        """The end of the log; after a crash, all of the crash."""
         text = self.text().splitlines()
         crash = next((number for number, line in enumerate(text) if line.startswith(_CRASH)), len(text))
         return "\n".join(text[min(crash, max(0, len(text) - lines)) :])

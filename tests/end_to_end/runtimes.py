@@ -56,7 +56,7 @@ class RuntimeUnderTest(Protocol):
         """Removes all pods, when no edgecore runs any more."""
 
     def left_behind(self) -> dict[str, list[str]]:
-        """What it still has of any pod, by kind; no kind of which there is nothing."""
+        """What it still has of pods, by kind, without empty kinds."""
 
     def prepare(self, edged_root: Path) -> dict[str, Any]:
         """Makes what it needs before the first start; returns settings of edged's section."""
@@ -194,7 +194,7 @@ class DockerUnderTest:
         return {"cni_conf_dir": self._networks, "docker_address": f"unix://{self.daemon.socket}"}
 
     def kill_containers(self, edged_root: Path) -> None:
-        """By the daemon, at once."""
+        """By the daemon, immediately."""
         for each in self._containers("io.kubernetes.docker.type=container"):
             with suppress(RequestRefusedError):
                 self.daemon.client.call("POST", f"/containers/{each.id}/kill", "kill a container")
@@ -221,7 +221,7 @@ class DockerUnderTest:
         return {kind: left for kind, left in kinds.items() if left}
 
     def state(self, container: str) -> State | None:
-        """What Docker says of a container; None if it has none of this id."""
+        """Docker's state of a container, or None."""
         try:
             return self.daemon.client.get(f"/containers/{container}/json", InspectedContainer, "look").state
         except NoSuchObjectError:
@@ -257,7 +257,7 @@ class ContainerdUnderTest:
         return {}
 
     def kill_containers(self, edged_root: Path) -> None:
-        """By the daemon, at once."""
+        """By the daemon, immediately."""
         for each in self._client.list_containers():
             self._client.stop_container(ContainerId(each.id), 0)
 

@@ -48,7 +48,7 @@ def _first(directories: list[Path], *files: str) -> str:
 
 def test_control_groups_limits_and_what_happens_beyond_them(node: Machine) -> None:
     """Each pod is in the cgroup of its class, with its limits; one that takes more memory is killed and says so;
-    nothing of them is left when the pods have gone, also of one that was deleted while edgecore was not there.
+    nothing of them is left when the pods have gone, also of a pod deleted while edgecore was not running.
     """
     node.edge.kubelet["pod_pids_limit"] = 64
     node.start()

@@ -21,7 +21,7 @@ _RBAC: Final = "rbac.authorization.k8s.io/v1"
 
 
 class CloudOfCluster(Cloud):
-    """A cluster, to which people write, and the `cloudcore run --kubeconfig` that its node is connected to."""
+    """A cluster with other writers, and the `cloudcore run --kubeconfig` of its node."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)

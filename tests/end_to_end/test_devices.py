@@ -139,7 +139,7 @@ def _is_taken(port: int) -> bool:
 
 
 def test_a_device_of_the_cloud_is_at_the_broker_and_its_report_in_the_cloud(tmp_path: Path, broker: Broker) -> None:
-    """A Device and its model reach the node. A desired value is heard at the broker, also one that is changed later,
+    """A Device and its model reach the node. A desired value is heard at the broker, also after a change,
     and a reported one is in the DeviceStatus.
     """
     cloud = Cloud(tmp_path)

@@ -1,4 +1,4 @@
-"""`edgecore doctor` on a node that is well, and on nodes of which one thing is wrong: its line names the cause."""
+"""`edgecore doctor` on a healthy node, and on nodes with one fault each: its line names the cause."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.parametrize("runtime", ["embedded"], indirect=True)
 
 
 def of_node(name: str) -> JsonObject:
-    """A pod that is bound, whether or not the cloud knows the node, and obeys at once."""
+    """A bound pod, whether or not the cloud knows the node, that obeys immediately."""
     return pod(name, nodeName=NODE, terminationGracePeriodSeconds=5)
 
 

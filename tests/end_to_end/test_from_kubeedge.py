@@ -77,7 +77,7 @@ def test_nothing_restarts(stopped_machine: Machine) -> None:
 
 
 def test_another_image_does_restart_it(stopped_machine: Machine) -> None:
-    """The pod that the cloud wants has changed: a container with another image is ended and started anew."""
+    """The cloud's pod has changed: a container with another image is ended and replaced."""
     machine = stopped_machine
     file = _leave_as_kubeedge(machine)
     with closing(CriClient(machine.runtime.endpoint, request_timeout=PATIENCE)) as client:

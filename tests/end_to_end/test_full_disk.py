@@ -69,7 +69,7 @@ def condition(node: JsonObject, kind: str) -> str:
 
 @pytest.mark.slow
 def test_who_fills_the_disk_is_evicted_with_his_files_and_the_node_recovers_by_itself(small: Machine) -> None:
-    """No innocent pod goes, the cloud hears of all of it, and what comes afterwards runs."""
+    """No innocent pod goes, the cloud gets every status, and later pods run."""
     cloud, nodes = small.cloud, small.cloud.mirror("Node")
     cloud.apply(with_volume("innocent", "echo here > /v/file; sleep 1000"))
     cloud.pods.wait("innocent", is_ready)

@@ -100,7 +100,7 @@ def test_commands_in_the_container_decide(machine: Machine, tmp_path: Path) -> N
 
 
 def test_hooks_come_after_the_start_and_before_the_stop(machine: Machine, tmp_path: Path) -> None:
-    """The container hears of its end only when its preStop hook is through."""
+    """The container gets SIGTERM only after its preStop hook."""
     script = "trap 'echo term >> /host/log; exit 0' TERM; touch /host/up; while true; do sleep 600 & wait $!; done"
     lifecycle = {
         "postStart": {"exec": {"command": ["sh", "-c", "echo start >> /host/log"]}},

@@ -53,7 +53,7 @@ DESCRIPTORS: Final = 1024
 SILENT: Final = 160
 """Connections that say nothing, at each port: together more than a process has descriptors."""
 ADDRESSES: Final = 16
-"""From which they come."""
+"""The clients' addresses."""
 _REQUEST: Final = b"GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
 _BEGUN: Final = b"GET / HTTP/1.1\r\nX: " + 1000 * b"a"
 _HELLO: Final = b"\x16\x03\x01\x10\x00\x01\x00\x0f\xfc\x03\x03" + 1000 * b"a"
@@ -78,7 +78,7 @@ class Servers(NamedTuple):
 
 
 def client_context(authority: Path, pem: Path | None = None) -> ssl.SSLContext:
-    """That of a client which has a certificate in `pem`."""
+    """The context of a client with a certificate in `pem`."""
     context = ssl.create_default_context(cafile=str(authority))
     if pem is not None:
         context.load_cert_chain(pem)
@@ -95,7 +95,7 @@ def started(module: str, arguments: list[str], log: Path, stack: ExitStack) -> P
 
 @contextmanager
 def network() -> Iterator[Callable[[Callable[[], object]], object]]:
-    """A network with a loopback interface, and another one that answers nothing; only root can have it."""
+    """A network with a loopback interface, and a silent one; needs root."""
     if os.geteuid() != 0:
         yield lambda function: function()
         return
@@ -243,7 +243,7 @@ class Silence:
                 each.close()
 
     def renew(self, name: str) -> None:
-        """Close those of a port, and open as many: a server's deadline may have ended some."""
+        """Close the connections of a port, and open as many: a server's deadline may have ended some."""
         for each in self._open.pop(name, ()):
             each.close()
         addresses = (f"127.0.1.{1 + at % ADDRESSES}" for at in range(SILENT))
@@ -261,7 +261,7 @@ def test_the_table_has_every_port(servers: Servers) -> None:
 
 
 def test_silent_connections_close_no_port(servers: Servers) -> None:
-    """At all ports together, from several addresses: each port answers, and those of health checks again and again."""
+    """At all ports together, from several addresses: each port answers, health checks again and again."""
 
     def attack() -> None:
         with Silence(servers.ports) as silence:
@@ -291,7 +291,7 @@ def test_each_connection_has_a_deadline_from_its_start(servers: Servers) -> None
 
 
 def still_open(waiting: dict[socket.socket, tuple[str, Iterator[int] | None]]) -> bool:
-    """Send the next byte on those that drip, remove those that the server has ended, and return whether any is left."""
+    """Send the next byte on slow connections, remove ended ones, and return whether any is left."""
     for each, (_, drops) in waiting.items():
         if drops is not None and (byte := next(drops, None)) is not None:
             with suppress(OSError):

@@ -49,7 +49,7 @@ def test_logs_are_rotated_and_a_node_short_of_memory_ends_its_pods(stopped_machi
 
 
 def test_pods_end_before_the_machine_does(runtime: RuntimeUnderTest, stopped_machine: Machine) -> None:
-    """A process manager without logind says by SIGPWR that the power goes; what is told afterwards is not Ready."""
+    """A process manager without logind sends SIGPWR at a power failure; later statuses are not Ready."""
     if not isinstance(runtime, EmbeddedUnderTest):
         pytest.skip("it is the same on any runtime")
     machine = stopped_machine

@@ -1,4 +1,4 @@
-"""Images from a registry that asks who comes, and what the cloud is told of it all."""
+"""Images from a registry with credentials, and what the cloud learns of it all."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def told(machine: Machine, name: str, reason: str, words: str = "") -> JsonObjec
 def test_a_registry_opens_for_the_pods_own_secret_and_is_asked_once_for_five_pods(
     stopped_machine: Machine, registry: Registry
 ) -> None:
-    """A wrong one is told as what it is, in the status and as an event, and no password gets anywhere."""
+    """A wrong secret is named in the status and in an event, and no password leaks."""
     machine, image = stopped_machine, f"{registry.address}/team/app:1"
     machine.start()
     machine.cloud.apply(pull_secret("right", registry, PASSWORD), pull_secret("wrong", registry, WRONG))

@@ -29,7 +29,7 @@ def _document(machine: Machine, *arguments: str) -> Any:
 
 @pytest.mark.gives_its_machine_back
 def test_containers_of_a_pod(machine: Machine) -> None:
-    """The one that runs and the one that has ended: process, log, and no value of a variable unless it is asked for."""
+    """The running one and the ended one: process, log, and values of variables only on request."""
     variables = [{"name": "TOKEN", "value": HIDDEN_VALUE}]
     script = f": $(TOKEN); {RUN}"
     ends = container("exit 0", name="ends")

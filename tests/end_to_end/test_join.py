@@ -148,7 +148,7 @@ def test_a_failing_certificate_stops_no_pod(stopped_machine: Machine) -> None:
 
 @pytest.mark.slow
 def test_a_renewal_loses_no_message(stopped_machine: Machine) -> None:
-    """The link is made anew while configmaps are changed: the last change of each reaches the node."""
+    """The link is replaced while configmaps change: the last change of each reaches the node."""
     machine = stopped_machine
     assert machine.cloud.tls_options is not None
     machine.cloud.tls_options += ["--certificate-lifetime", str(LIFE)]

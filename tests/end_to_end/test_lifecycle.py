@@ -26,7 +26,7 @@ pytestmark = pytest.mark.gives_its_machine_back
 
 
 def test_create(machine: Machine) -> None:
-    """A manifest becomes a running container, and the cloud is told all that a kubelet tells."""
+    """A manifest becomes a running container, and the cloud gets all that a kubelet reports."""
     machine.cloud.apply(pod("p"))
     created = machine.cloud.pods.wait("p", is_ready)
     status, app = created["status"], status_of(created)
@@ -120,7 +120,7 @@ def test_a_container_that_will_not_end_is_killed(machine: Machine) -> None:
 
 
 def test_the_same_name_again_is_another_pod(machine: Machine) -> None:
-    """Deleted and applied at once: the new pod starts, with another uid and other containers."""
+    """Deleted and applied again immediately: the new pod starts, with another uid and other containers."""
     machine.cloud.apply(pod("p"))
     first = machine.cloud.pods.wait("p", is_ready)
     machine.cloud.delete("Pod", "p")

@@ -1,4 +1,4 @@
-"""What edgecore logs while things go wrong: few lines, each of which says something."""
+"""edgecore's log while things go wrong: few lines, and each has a fact."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def edgecore(machine: Machine, *arguments: str, given: str | None = None) -> sub
 
 
 SCRIPT = f"echo oops >&2; until [ -e /host/go ]; do sleep 0.05; done; echo one; echo two; echo three; {RUN}"
-"""Waits in between: of two streams nobody knows the order in which the runtime reads them."""
+"""Pauses in between: the order of the runtime's reads from two streams is not known."""
 
 
 @pytest.mark.gives_its_machine_back
@@ -220,7 +220,7 @@ class Screen:
             self._text = self._text.partition(text)[2]
 
     def resize(self, columns: int) -> None:
-        """Another width, of which the program is told as the kernel would tell the owner of a terminal."""
+        """Another width, announced to the program as the kernel would to a terminal's owner."""
         resize(self._descriptor, columns)
         self._process.send_signal(signal.SIGWINCH)
 

@@ -63,7 +63,7 @@ class Demo:
         command = f"-m\0{module}\0run".encode()
         found = []
         for pid in processes_of(self.scratch):
-            with suppress(OSError):  # containers come and go; one that is about to be started looks as edgecore does
+            with suppress(OSError):  # containers come and go; before its start a container looks like edgecore
                 process = Path(f"/proc/{pid}")
                 parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
                 if parent == self.process.pid and command in (process / "cmdline").read_bytes():
@@ -167,7 +167,7 @@ def _open(address: str) -> None:
     ],
 )
 def test_ctrl_c_at_any_moment(moment: str, impatient: bool, tmp_path: Path) -> None:
-    """It cleans up, also for those who press it twice. One pod never arrives, so that it does not end before."""
+    """It cleans up, also after a second Ctrl-C. One pod never arrives, so that the command does not end earlier."""
     for file in (REPOSITORY / "examples").glob("*.yaml"):
         shutil.copy(file, tmp_path)
     (tmp_path / "endless.yaml").write_text(

@@ -101,7 +101,7 @@ def hosts(*names: str) -> JsonObject:
 @needs_mounts
 def test_persistent_volumes_of_the_node_and_of_a_driver(machine: Machine, tmp_path: Path) -> None:
     """A local volume, and a driver's, are written by one pod and read by the next; the driver's is staged once for two
-    pods, and one that is a pod's alone is not. A pod whose volume is for other nodes, or whose driver is not there,
+    pods, and a single pod's is not. A pod whose volume is for other nodes, or whose driver is not there,
     waits and says why. In the end there is neither a mount nor a directory, and what was written is still there.
     """
     (tmp_path / "disk").mkdir()

@@ -33,7 +33,7 @@ def _asked(machine: Machine, *arguments: str) -> subprocess.CompletedProcess[str
 @OCI
 @pytest.mark.gives_its_machine_back
 def test_an_image_from_an_archive(machine: Machine) -> None:
-    """A running node imports it at once, a pod of it runs, and it is listed and removed by its name."""
+    """A running node imports it immediately, a pod of it runs, and its name lists and removes it."""
     archive = docker_archive(busybox_image("example.org/own:1", Labels={"own": "yes"}), machine.directory)
     imported = _asked(machine, "images", "import", str(archive))
     assert imported.returncode == 0, imported.stderr

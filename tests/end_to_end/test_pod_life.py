@@ -1,4 +1,4 @@
-"""A pod's life on real runtimes: sidecars, deadlines, restart rules, last words, debugging. Several pods at once in
+"""A pod's life on real runtimes: sidecars, deadlines, restart rules, last words, debugging. Several pods in
 each test: what they do takes time, and not the machine's.
 """
 

@@ -53,7 +53,7 @@ def machine() -> Iterator[Machine]:
 
 def test_a_loss_of_power_without_a_cloud(machine: Machine) -> None:
     """Every pod runs again in a new container, with its configuration and what was on its disk; what was in memory, on
-    a node that may mount, is gone. When the cloud is back it hears of it, and finds each pod as it left it.
+    a node that may mount, is gone. When the cloud is back it learns of it, and finds each pod as it left it.
     """
     machine.cloud.apply(config_map("c", key="kept"), _SECRET)
     app = container(_SCRIPT, volumeMounts=_MOUNTS, env=[_FROM])
@@ -74,7 +74,7 @@ def test_a_loss_of_power_without_a_cloud(machine: Machine) -> None:
 
 
 def _pods(machine: Machine) -> list[tuple[str, JsonObject]]:
-    """As the node tells of them; nothing of one that it does not know."""
+    """The node's own pods; {} for an unknown one."""
     known = machine.edge.pods()
     return [(name, known.get(name, {})) for name in _NAMES]
 
@@ -89,7 +89,7 @@ def _ended(obj: JsonObject) -> JsonObject:
 
 
 def _printed(machine: Machine, obj: JsonObject) -> list[str]:
-    """By the second container: its configuration, and the volumes in which the first one's mark still is."""
+    """The second container's output: its configuration, and the volumes with the first one's mark."""
     lines = machine.edge.log(obj, attempt=1)
     wait_until(lambda: lines.exists() and _LAST in lines.read_text(), "the container has printed all")
     return machine.edge.lines(obj, attempt=1)[:-1]

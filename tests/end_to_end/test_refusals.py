@@ -1,4 +1,4 @@
-"""Pods that cannot run: the cloud is told why, and the others do not mind."""
+"""Pods that cannot run: the cloud gets the reason, and other pods go on."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ _MOUNT = [mount("shared", "/shared")]
 
 
 def test_crash_loop(stopped_machine: Machine) -> None:
-    """The first restart comes at once, the next after a back-off up to its bound; the exit status is kept, and each
+    """The first restart is immediate, the next after a back-off up to its bound; the exit status is kept, and each
     start counts. Not each count need be told: while the cloud takes its time, the newest status replaces the others.
     """
     machine = stopped_machine
@@ -49,7 +49,7 @@ def _lines(file: Path) -> int:
 
 
 def test_a_container_that_cannot_be_started_is_in_a_crash_loop(machine: Machine) -> None:
-    """As with a kubelet: the runtime knows it as one that has ended, and each attempt counts."""
+    """As with a kubelet: the runtime has it as an ended container, and each attempt counts."""
     machine.cloud.apply(pod("p", container() | {"command": ["/no/such/program"]}))
     machine.cloud.pods.wait("p", _is_looping)
 
@@ -82,7 +82,7 @@ def test_a_completed_pod_stays_completed(machine: Machine, tmp_path: Path) -> No
 
 @pytest.mark.gives_its_machine_back
 def test_on_failure_means_until_it_succeeds(machine: Machine) -> None:
-    """A job that fails once is started once more, and then has succeeded."""
+    """A job that fails once starts again, and then succeeds."""
     job = container("[ -e /shared/tried ] || { touch /shared/tried; exit 1; }", volumeMounts=_MOUNT)
     machine.cloud.apply(pod("p", job, volumes=(_SHARED,), restartPolicy="OnFailure"))
     done = machine.cloud.pods.wait("p", lambda obj: phase(obj) == "Succeeded")

@@ -83,7 +83,7 @@ def test_logs_and_metrics(tunnel: CloudEnd, stopped_machine: Machine) -> None:
     with ThreadPoolExecutor(1) as pool:
         doctor = pool.submit(edgecore, stopped_machine, "doctor")
         number = 4
-        while wait([doctor], timeout=1.0).not_done:  # whoever reads the tunnel answers its pings
+        while wait([doctor], timeout=1.0).not_done:  # the tunnel's reader answers its pings
             number += 1
             tunnel.send(connect_frame(number, FrameType.METRICS, "/metrics/resource"))
             tunnel.whole(number)

@@ -94,7 +94,7 @@ def test_killed_again_and_again(machine: Machine) -> None:
 
 @pytest.mark.gives_its_machine_back
 def test_the_cloud_away(machine: Machine) -> None:
-    """Everything keeps running, what ends is started again, and the cloud hears of it when it is back."""
+    """Everything keeps running, ended containers restart, and the cloud learns of it later."""
     machine.cloud.apply(pod("p", container(_ENDS_ONCE, volumeMounts=_MOUNT), volumes=(_SHARED,)), pod("q"))
     before = {name: machine.cloud.pods.wait(name, is_ready) for name in ("p", "q")}
     machine.cloud.kill()

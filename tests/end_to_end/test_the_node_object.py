@@ -33,7 +33,7 @@ def ready(node: JsonObject) -> str:
 
 
 def test_a_label_set_later_lets_the_pods_run_that_ask_for_it(machine: Machine) -> None:
-    """Label and pods come at once. A pod that was bound to the node before stays Failed, as with a kubelet; one for
+    """Label and pods come together. A pod that was bound to the node before stays Failed, as with a kubelet; one for
     which there was no node has one now.
     """
     machine.cloud.apply(pod("waits", nodeSelector={"disk": "ssd"}))

@@ -32,7 +32,7 @@ from tests.end_to_end.runtimes import EmbeddedUnderTest
 
 @pytest.fixture
 def machine() -> Iterator[Machine]:
-    """A machine with a pod that runs and one that fails."""
+    """A machine with a running pod and a failing one."""
     made = Machine(EmbeddedUnderTest())
     try:
         made.start()

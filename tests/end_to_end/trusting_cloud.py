@@ -1,6 +1,6 @@
 """`python -m tests.end_to_end.trusting_cloud`: a cloudcore that trusts its records of what its nodes have.
 
-This project's own sends a node that starts anew all that it needs. KubeEdge's sends nothing that an edge has ever
+This project's own sends a restarted node all that it needs. KubeEdge's sends nothing that an edge has ever
 acknowledged, unless it changes (ObjectSync, docs/protocol.md, "ObjectSync"): a node that has lost its database must
 help itself.
 """

@@ -18,7 +18,7 @@ SLOWEST: Final = 2.0
 """Seconds of processor time that a case may take. Inputs have less than 50 KB: a good parser needs milliseconds."""
 
 GROWTH: Final = 48 * 1024 * 1024
-"""Bytes by which the process may be larger after the last case than after the first tenth of them."""
+"""Bytes that the process may grow between the first tenth of the cases and the last case."""
 
 _ATTEMPTS: Final = 2000
 """Attempts at making a failing input smaller."""

@@ -233,7 +233,7 @@ _SPEC: Final = {"containers": [{"name": "c", "image": "i"}]}
 
 
 class _Gone:
-    """A client that goes at once."""
+    """A client that leaves immediately."""
 
     def gone_within(self, seconds: float, wake: int | None = None) -> bool:
         """It has gone."""

@@ -142,7 +142,7 @@ def _check_answer(data: bytes, random: Random) -> None:
 
 
 def _times(container: InspectedContainer) -> None:
-    """A time is one that a status can have."""
+    """A time is valid for a status."""
     state = container.state
     cri.ContainerStatus(started_at=nanoseconds(state.started_at), finished_at=nanoseconds(state.finished_at))
 

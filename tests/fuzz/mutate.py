@@ -131,7 +131,7 @@ def _lie(random: Random, data: bytes, _: Sequence[bytes]) -> bytes:
 
 
 def _renumber(random: Random, data: bytes, _: Sequence[bytes]) -> bytes:
-    """Another number in digits, in the place of one that is there."""
+    """Another number in place of a present one."""
     places = [at for at in range(len(data)) if 0x30 <= data[at] <= 0x39]
     if not places:
         return data

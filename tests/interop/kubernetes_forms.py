@@ -1,7 +1,7 @@
 """The recorded exchanges with a real kube-apiserver 1.32, and their play against the embedded API server.
 
 The exchanges are one story, in order. Names that a server chooses (uids, resourceVersions, tokens of pages) differ, so
-those of the recording are replaced by ours in each request, as they become known from the responses.
+ours replace the recorded ones in each request, as they become known from the responses.
 """
 
 import difflib
@@ -214,7 +214,7 @@ class Story:
 
 
 class PlayedWatch:
-    """A watch that goes on beside the story until `differences` is called; its first events are there at once.
+    """A watch that goes on beside the story until `differences` is called; its first events are there immediately.
 
     Args:
         exchange: as recorded.

@@ -49,7 +49,7 @@ BESIDE: Final = (101, 104)
 
 
 def test_the_responses_are_those_of_a_real_api_server(tmp_path: Path) -> None:
-    """Each exchange is played, also watches; one that differs is listed with the reason, and no other is."""
+    """Each exchange is played, watches too; a list names each one that differs, with the reason."""
     with Stub(tmp_path) as stub:
         control = _module(stub, Control)
         tokens = StaticTokens({name.encode(): user for name, user in USERS.items()})

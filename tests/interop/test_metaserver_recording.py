@@ -262,7 +262,7 @@ def ask(edge: Edge, line: Json) -> Reply:
 
 
 def is_of_configmap(event: Json, theirs: Json) -> bool:
-    """Whether an event is about the recorded one's object: ours tell of those that were there before, too."""
+    """Whether an event is about the recorded configmap: ours also report earlier objects."""
     name = event["object"]["metadata"].get("name", "")
     return bool(name == theirs["object"]["metadata"]["name"])
 

@@ -1,7 +1,7 @@
 """Our node with the messages of a real cloudcore (KubeEdge v1.23) about its Node object.
 
 In `tests/recordings/kubeedge/start.jsonl` the controller manager annotates and taints the node, takes the taint away,
-and cloudstream writes the tunnel's port over the one that the node registered with. metamanager and edged are ours, on
+and cloudstream writes the tunnel's port over the node's own. metamanager and edged are ours, on
 a real file.
 """
 
@@ -147,7 +147,7 @@ def as_ours(update: Json, cloud: Cloud) -> Json:
 
 
 def test_recorded_updates_are_acknowledged_taken_and_leave_others_parts_alone(tmp_path: Path) -> None:
-    """No patch answers the taint, the annotations or the tunnel's port; the labels count for pods at once."""
+    """No patch answers the taint, the annotations or the tunnel's port; the labels count for pods immediately."""
     with node_and_cloud(tmp_path) as (bee, cloud):
         connect(bee)
         assert cloud.registrations == 1
@@ -163,7 +163,7 @@ def test_recorded_updates_are_acknowledged_taken_and_leave_others_parts_alone(tm
 
 
 def test_a_recorded_update_with_a_label_reaches_admission_before_the_pod_that_follows(tmp_path: Path) -> None:
-    """Both on their way through metamanager at once; and after a restart without the cloud, from the store."""
+    """Both are in metamanager at the same time; after a restart without the cloud, they come from the store."""
     with node_and_cloud(tmp_path) as (bee, cloud):
         connect(bee)
         update = as_ours(updates()[-1], cloud)

@@ -82,7 +82,7 @@ def _compare(ours: Message, recorded: Json) -> None:
 
 
 def test_our_cloud_publishes_what_kubeedges_did(stub: Stub) -> None:
-    """Message after message, and the callers get the same; without a node they are told so once."""
+    """Message by message, with the same answers for callers; without a node they get one error."""
     with stub.edge(NODE) as edge:
         _connected(stub, edge)
         for request, following in requests(REST_EVENTBUS):
@@ -100,7 +100,7 @@ def test_our_cloud_publishes_what_kubeedges_did(stub: Stub) -> None:
 
 
 def test_our_cloud_calls_applications_as_kubeedges_did(stub: Stub) -> None:
-    """With the recorded edge's answers; one that says 404 is passed on, and not asked for three times."""
+    """With the recorded edge's answers; a 404 is passed on, and not asked for three times."""
     with stub.edge(NODE) as edge:
         _connected(stub, edge)
         for request, following in requests(REST_SERVICEBUS):

@@ -1,8 +1,8 @@
 """Who writes the kubelet's port of a node with a stream tunnel: an edge that starts again and again, under our cloud
 and under KubeEdge's, with an API server that stores what both write, in the order in which it comes.
 
-A request is on its way for 0 to 0.3 s, and its answer once more. The API server of a cluster reaches the node's streams
-if the port in the Node's status is the one of the cloud, and the cloud serves the node's tunnel.
+A request is on its way for 0 to 0.3 s, and its answer as long. The API server of a cluster reaches the node's streams
+if the port in the Node's status is the cloud's, and the cloud serves the node's tunnel.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class OurCloud:
 
 class KubeEdgesCloud:
     """KubeEdge's tunnel server: a handler looks for the Node at once and every 20 s for 2 min, writes the port, enters
-    its tunnel over the one that was there, and only then reads from it and notices an end.
+    its tunnel over the old one, and only then reads from it and notices an end.
     """
 
     def __init__(self) -> None:
@@ -248,7 +248,7 @@ def cloud(request: pytest.FixtureRequest) -> Iterator[Cloud]:
 
 
 def test_streams_work_after_each_of_a_hundred_starts(tmp_path: Path, cloud: Cloud) -> None:
-    """Also after the first one, at which the Node is not there; a second after the registration at the latest."""
+    """Also after the first one, before the Node exists; at most a second after the registration."""
     draw = random.Random(7)  # noqa: S311
     for start in range(100):
         edge = Edge(tmp_path, cloud, draw)

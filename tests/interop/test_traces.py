@@ -24,7 +24,7 @@ def test_there_are_recordings() -> None:
 
 @EACH_RECORDING
 def test_every_message_decodes_and_encodes_to_an_equal_value(path: Path) -> None:
-    """Both with the content left undecoded and with the content read and written anew."""
+    """With content left undecoded, and with content read and encoded again."""
     for recorded in messages(path):
         message = decode(frame(recorded))
         assert json.loads(encode(message)) == recorded

@@ -44,7 +44,7 @@ again, and sends a node of 2019 its Node object as one of today. It answers a no
 
 
 AHEAD_OF_2019 = {"update pod"}
-"""The edge of 2019 reports the statuses of all pods at once, too: the real cloud did not pass these changes on."""
+"""The edge of 2019 reports the statuses of all pods together, too: the real cloud did not pass these changes on."""
 
 
 class World:

@@ -1,6 +1,6 @@
 """The messages that a real cloudcore and a real edgecore exchanged, as the recordings have them.
 
-`tests/recordings/README.md` says what each file is, which versions made it and how to make it anew.
+`tests/recordings/README.md` says what each file is, which versions made it and how to make it again.
 """
 
 import json
@@ -40,7 +40,7 @@ KUBEEDGE_MQTT: Final = tuple(
     KUBEEDGE / f"{name}.mqtt.jsonl"
     for name in ("start", "d1-device-created", "d3-reported", "d5-offline", "r1-rest-eventbus")
 )
-"""MQTT messages of these scenarios; their lines differ from those of the link."""
+"""MQTT messages of these scenarios; their lines differ from the link's."""
 
 
 def recordings(*years: str) -> list[Path]:
@@ -61,7 +61,7 @@ def messages(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def is_message(line: dict[str, Any]) -> bool:
-    """Whether a line holds a message between cloud and edge; a frame of the tunnel is a `ws` too, and has none."""
+    """Whether a line holds a message between cloud and edge; a tunnel's `ws` frame holds no message."""
     return line.get("kind") == "ws" and "msg" in line
 
 

@@ -98,7 +98,7 @@ def test_an_answer_of_the_store_of_another_form_is_malformed(content: Any) -> No
     ],
 )
 def test_an_error_answer_says_whether_trying_again_helps(text: Any, kind: type[CallError], retryable: bool) -> None:
-    """metamanager's own words are told apart."""
+    """metamanager's own errors differ from others."""
     message = answer(text, ModuleName.METAMANAGER, Operation.ERROR)
     for read in (answers.read_object, answers.read_objects, answers.read_ok):
         with pytest.raises(CallError) as caught:

@@ -1,4 +1,4 @@
-"""The law of the batch: nobody is told of a change before it is durable, whatever the order of things."""
+"""The law of the batch: no module learns of a change before it is durable, in any order of events."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -18,7 +18,7 @@ from tests.metamanager.support import META, cloud_answers, from_cloud, from_edge
 
 
 class Ledger:
-    """A store that only remembers what is durable; commits fail when they are told to."""
+    """A store that only remembers what is durable; commits fail on demand."""
 
     def __init__(self) -> None:
         self.written: list[str] = []
@@ -156,7 +156,7 @@ def test_a_run_of_messages_is_one_commit_and_bounded() -> None:
 
 
 def test_a_commit_that_fails_turns_acknowledgements_into_errors() -> None:
-    """Nothing of the batch reaches edged or is acknowledged; the cloud is told for each message."""
+    """No message of the batch reaches edged or is acknowledged; the cloud gets an error for each."""
     with node() as bee:
 
         def fails(_store: SqliteStore) -> None:

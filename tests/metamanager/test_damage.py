@@ -160,7 +160,7 @@ def test_damage_found_in_use_is_handled_like_damage_at_the_start(tmp_path: Path)
 
 
 def test_what_shows_only_when_it_is_read_does_not_keep_the_node_from_starting(tmp_path: Path) -> None:
-    """SQLite's check passes a text that is none; the module's first look at the events finds it."""
+    """SQLite's check passes a text of another type; the module finds it when it first reads the events."""
     path = tmp_path / "edgecore.db"
     make(path, 3)
     with closing(sqlite3.connect(path)) as plain:

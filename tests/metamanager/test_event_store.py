@@ -76,7 +76,7 @@ def test_an_event_without_a_time_counts_as_oldest(value: str) -> None:
 
 
 def test_the_module_keeps_so_many(tmp_path: Path) -> None:
-    """And those that were there before it started are among them."""
+    """Including events from before its start."""
     for first in (0, EVENTS_KEPT - 10):
         with node(tmp_path / "edgecore.db") as bee:
             for number in range(first, first + EVENTS_KEPT - 10):

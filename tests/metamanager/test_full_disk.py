@@ -95,7 +95,7 @@ def test_a_node_that_starts_with_a_full_disk_knows_its_pods(small_disk: Path) ->
 def test_a_database_that_cannot_even_be_read_does_not_end_the_module(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When it looks whether changes are taken again: it looks once more later."""
+    """When it checks whether changes succeed again, it checks again later."""
     with node(tmp_path / "edgecore.db") as bee:
         store = store_of(bee)
         store._connection.execute("PRAGMA max_page_count=20")
@@ -215,7 +215,7 @@ def test_the_announcement_of_a_deletion_too(small_disk: Path) -> None:
 def test_without_a_reserve_a_deletion_reaches_the_pod_all_the_same(
     small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For that is what frees room. The cloud has an error for an answer and sends the deletion again; edged is told in
+    """For that is what frees room. The cloud gets an error and sends the deletion again; edged gets it in
     metamanager's name, so that it knows that the store has the pod still.
     """
     monkeypatch.setattr(Reserve, "fill", lambda _self: None)
@@ -230,7 +230,7 @@ def test_without_a_reserve_a_deletion_reaches_the_pod_all_the_same(
 
 
 def test_the_cloud_hears_what_this_node_says_whatever_the_disk_says(small_disk: Path) -> None:
-    """Statuses of pods and of the node leave although they cannot be kept, and edged is told to look at the disk."""
+    """Statuses of pods and of the node leave although they cannot be kept, and edged checks the disk."""
     with node(small_disk / "edgecore.db") as bee:
         bee.send(META, from_cloud(bee, "default/pod/p", Operation.INSERT, thing("p", uid="u")))
         bee.send(META, bee.message("node/connection", "connect", "cloud_connected", source="edgehub"))

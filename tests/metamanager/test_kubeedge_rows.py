@@ -122,7 +122,7 @@ def test_the_key_of_long_names_is_a_digest() -> None:
 
 
 def test_the_urls_of_applications_are_copied(tmp_path: Path) -> None:
-    """Into a row that servicebus reads, anew when KubeEdge has changed them; no row without a URL."""
+    """Into a row for servicebus, again when KubeEdge has changed them; without a URL there is no row."""
     path = tmp_path / "edgecore.db"
     kubeedge_file.make(path)
 

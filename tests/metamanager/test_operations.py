@@ -77,7 +77,7 @@ def test_an_update_of_unknown_source_is_not_acknowledged() -> None:
 
 
 def test_a_deleted_pod_takes_its_patch_with_it() -> None:
-    """The row goes, the patch row goes, edged is told, the cloud gets its OK."""
+    """The row and the patch row go, edged gets the deletion, the cloud its OK."""
     with node() as bee:
         bee.send(META, from_cloud(bee, "default/pod/a", Operation.INSERT, thing()))
         bee.hive.request(META, from_edged(bee, "default/podpatch/a", Operation.PATCH, "{}"), 1)
@@ -101,7 +101,7 @@ def test_a_patch_of_a_pod_that_is_gone_is_sent_and_not_kept() -> None:
 
 
 def test_a_delete_of_an_earlier_object_leaves_the_new_one() -> None:
-    """The uid is not the stored one: the row stays, edged and the cloud hear of it all the same."""
+    """The uid is not the stored one: the row stays, edged and the cloud still get their messages."""
     with node() as bee:
         bee.send(META, from_cloud(bee, "default/pod/a", Operation.INSERT, thing(uid="new")))
         bee.forget()
@@ -112,7 +112,7 @@ def test_a_delete_of_an_earlier_object_leaves_the_new_one() -> None:
 
 @pytest.mark.parametrize("content", [None, {"metadata": {"name": "a", "namespace": "default"}}])
 def test_a_delete_without_a_uid_deletes_any(content: Any) -> None:
-    """The skeleton that the cloud sends for a pod that it does not know any more has none."""
+    """The cloud's skeleton of a pod that it has forgotten has no uid."""
     with node() as bee:
         bee.send(META, from_cloud(bee, "default/pod/a", Operation.INSERT, thing()))
         bee.send(META, from_cloud(bee, "default/pod/a", Operation.DELETE, content))
@@ -215,7 +215,7 @@ def test_a_late_answer_does_not_resurrect_what_was_deleted() -> None:
 
 
 def test_a_late_answer_that_came_as_an_update_is_acknowledged_and_resurrects_nothing() -> None:
-    """As edgehub hands on an answer for which nobody waits."""
+    """Like an answer without a waiter from edgehub."""
     with node() as bee:
         bee.send(META, from_cloud(bee, "default/configmap/a", Operation.DELETE, thing()))
         bee.sent.clear()
@@ -270,7 +270,7 @@ def test_a_volume_operation_without_an_answer_is_an_error_for_the_cloud() -> Non
 
 @pytest.mark.parametrize("operation", ["", "keepalive", "nonsense", Operation.CONNECT])
 def test_an_operation_that_is_not_supported_is_logged_and_no_more(operation: str) -> None:
-    """Who waits for an answer is told."""
+    """A waiting module gets an error."""
     with node() as bee:
         bee.send(META, from_cloud(bee, "default/x/y", operation, None))
         assert bee.sent == []
@@ -290,7 +290,7 @@ def test_a_content_that_cannot_be_stored_is_an_error_answer_and_no_failure(conte
 
 
 def test_a_failed_write_is_answered_with_an_error_and_never_acknowledged(tmp_path: Path) -> None:
-    """Disk full: error answer, edged hears of that alone, not ready; with room again it takes the message."""
+    """Disk full: an error answer, edged learns of that alone, not ready; with room again it takes the message."""
     with node(tmp_path / "edgecore.db") as bee:
         store_of(bee)._connection.execute("PRAGMA max_page_count=6")
         message = from_cloud(bee, "default/pod/a", Operation.INSERT, thing(spec="x" * 100_000))

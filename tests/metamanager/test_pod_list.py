@@ -137,7 +137,7 @@ def test_listed_pods_are_stored_and_forwarded_as_if_pushed() -> None:
 
 
 def test_the_list_is_requested_at_each_connection_within_a_rate(tmp_path: Path) -> None:
-    """A link that comes and goes does not carry all pods each time. A new process asks at once."""
+    """A link that comes and goes does not carry all pods each time. A new process asks immediately."""
     with told(pod(), path=tmp_path / "x.db") as bee:
         for _ in range(10):
             disconnect(bee)
@@ -281,7 +281,7 @@ def test_deletions_from_before_the_request_are_ignored(tmp_path: Path) -> None:
 
 
 def test_a_silent_cloud_is_asked_some_times_and_no_more(caplog: pytest.LogCaptureFixture) -> None:
-    """However often the link comes and goes meanwhile; it is said once. The node does its work all the same."""
+    """For any changes of the link meanwhile; one line in the log. The node still does its work."""
     with caplog.at_level(logging.WARNING), asking() as bee:
         for _ in range(MOST_TRIES + 3):
             disconnect(bee)

@@ -141,7 +141,7 @@ def test_without_a_connection_what_is_not_here_is_refused_at_once(resource: str,
 
 
 def test_silence_of_the_cloud_is_an_error_answer_after_the_deadline() -> None:
-    """A minute, then the requester is told, by its own id; an answer after that finds nobody."""
+    """After a minute the requester gets an error with its own id; a later answer finds no waiter."""
     with node(connected=True) as bee:
         request = from_edged(bee, "default/configmap/a", QUERY)
         future = bee.future(META, request, 100)
@@ -274,7 +274,7 @@ def test_an_answer_that_cannot_be_kept_is_passed_on_without_an_acknowledgement(t
     [(StoreError("read the database", "f", "disk I/O error"), 0), (StoreDamagedError("read the database", "f"), 1)],
 )
 def test_who_asked_has_the_answer_also_when_the_store_fails_at_it(error: StoreError, restarts: int) -> None:
-    """At once, and not at its deadline; a store that is spoilt is opened anew after that."""
+    """Immediately, not at its deadline; a spoilt store is opened again after that."""
 
     def fail(_: object) -> bool:
         raise error

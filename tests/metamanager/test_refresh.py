@@ -16,7 +16,7 @@ TOKEN = "default/serviceaccounttoken/sa"  # noqa: S105 - a resource
 
 
 def ask(bee: Harness, resource: str, content: Any = None) -> Message:
-    """edged's question, which has an answer at once or fails."""
+    """edged's question, answered immediately or failed."""
     return bee.ask(META, from_edged(bee, resource, Operation.QUERY, content), 1)
 
 
@@ -31,7 +31,7 @@ def fill(bee: Harness, resource: str, version: int = 1, **fields: Any) -> None:
 
 @pytest.mark.parametrize("resource", KINDS)
 def test_a_stored_one_is_answered_although_the_cloud_is_silent(resource: str) -> None:
-    """It is asked all the same, and when it does not answer nobody is told."""
+    """The cloud is still asked, and its silence has no effect."""
     with node(connected=True) as bee:
         fill(bee, resource)
         bee.answer(CLOUD, lambda _: None)

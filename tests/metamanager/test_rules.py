@@ -97,7 +97,7 @@ WITHOUT_CLOUD: list[tuple[str, str, str, Change, tuple[Step, ...]]] = [
 def test_each_operation_has_its_row(
     operation: str, kind: str, source: str, change: Change, steps: tuple[Step, ...]
 ) -> None:
-    """With a connection, the plan is the one of the table."""
+    """With a connection, the plan is the table's row."""
     result = plan(operation, kind, source, named=True, connected=True)
     assert (result.change, result.steps) == (change, steps)
 
@@ -106,7 +106,7 @@ def test_each_operation_has_its_row(
 def test_without_a_connection_nothing_waits_for_the_cloud(
     operation: str, kind: str, source: str, change: Change, steps: tuple[Step, ...]
 ) -> None:
-    """What only the cloud could do is refused at once, everything else is as ever."""
+    """Requests that only the cloud could answer are refused immediately, everything else is as ever."""
     result = plan(operation, kind, source, named=True, connected=False)
     assert (result.change, result.steps) == (change, steps)
 
@@ -131,5 +131,5 @@ def test_a_delete_reaches_edged_even_when_there_was_no_row() -> None:
     ("kind", "kept"), [(LEASE, False), ("podpatch", False), ("serviceaccounttoken", False), ("configmap", True)]
 )
 def test_leases_patches_and_tokens_are_not_kept_under_their_names(kind: str, kept: bool) -> None:
-    """Leases every ten seconds; answers to patches in the place of the patches; tokens in that of others."""
+    """Leases every ten seconds; answers to patches would replace the patches; tokens would replace others."""
     assert is_kept(kind) is kept

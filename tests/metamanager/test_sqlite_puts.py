@@ -59,7 +59,7 @@ TWICE = [("put", "a", 1, "u", "x"), ("put", "a", 2, "u", "y")]
 @example([*TWICE, ("rollback",), *TWICE])
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 def test_what_a_store_says_is_what_one_without_waiting_rows_would_say(actions: list[tuple[object, ...]]) -> None:
-    """The model: each row is put at once, by `Row.supersedes`."""
+    """The model: each row is put immediately, by `Row.supersedes`."""
     with TemporaryDirectory() as directory, closing(SqliteStore(Path(directory) / "edgecore.db")) as store:
         model: dict[str, Row] = {}
         durable: dict[str, Row] = {}
@@ -139,7 +139,7 @@ def test_rows_that_another_program_has_stored_count(
 
 
 def without_room(store: SqliteStore) -> Row:
-    """Take the store's room; a newer state of `a` that waits, and for which there is none."""
+    """Take the store's room while a newer state of `a` waits for it."""
     (pages,) = store._connection.execute("PRAGMA page_count").fetchone()
     store._connection.execute(f"PRAGMA max_page_count={pages}")
     return row(version=2, value="x" * LONGEST)

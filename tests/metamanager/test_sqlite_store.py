@@ -1,4 +1,4 @@
-"""The SQLite file itself: its mode, its settings, what is wrong with it, and one that KubeEdge has made."""
+"""The SQLite file itself: its mode, settings and damages, and KubeEdge's file."""
 
 import sqlite3
 import stat
@@ -62,7 +62,7 @@ def test_its_settings_are_those_of_the_contract(tmp_path: Path, pragma: str, val
 )
 @pytest.mark.parametrize("end", ["deleted", "changed", "read meanwhile"])
 def test_no_file_has_the_old_value_of_a_secret(tmp_path: Path, key: str, kind: str, end: str) -> None:
-    """Neither the database, nor its log, from the next commit on at which nobody else reads it."""
+    """Neither the database nor its log, from the next commit without another reader."""
     path = tmp_path / "edgecore.db"
     with closing(SqliteStore(path)) as store, closing(sqlite3.connect(path, isolation_level=None)) as other:
         store.put(Row(key, kind, '{"a":"old value"}', "u", 1, "default", "s", 1))

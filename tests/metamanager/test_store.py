@@ -138,7 +138,7 @@ STEPS = st.lists(
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=STEPS)
 def test_both_kinds_follow_the_same_model(kind: str, steps: list[tuple[str, str, str, int]]) -> None:
-    """After any puts and deletes the rows, and every result on the way, are those of a dictionary with the rule."""
+    """After any puts and deletes the rows and all results equal a dictionary's with the rule."""
     model: dict[str, Row] = {}
     with TemporaryDirectory() as directory:
         store = open_kind(kind, Path(directory))

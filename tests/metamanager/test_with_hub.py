@@ -127,7 +127,7 @@ def test_what_will_never_fit_is_refused_for_good() -> None:
 
 
 def test_a_status_waits_for_the_cloud() -> None:
-    """edged is told OK at once; the newest status of each pod reaches the cloud when it is back."""
+    """edged gets its OK immediately; the newest status of each pod reaches the cloud when it is back."""
     with node(online=False) as (bee, cloud):
         meta = MetaClient(bee.hive)
         for number in range(3):

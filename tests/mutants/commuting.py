@@ -174,7 +174,7 @@ def _fresh(function: ast.FunctionDef) -> set[str]:
 
 @cache
 def _functions(path: str) -> Functions:
-    """Return the functions that a module defines, and those that it imports from other modules of the product."""
+    """Return the functions that a module defines, and the ones that it imports from other modules of the product."""
     found = dict(_own_functions(path))
     for node in _body(path):
         if isinstance(node, ast.ImportFrom) and node.module is not None and not node.level:

@@ -42,7 +42,7 @@ _NEIGHBOURS: dict[str, str] = {
     "min": "max",
     "max": "min",
 }
-"""Names of called functions, each with one that differs in the clock, the order or the bound."""
+"""Names of called functions, each with a similar one of another clock, order or bound."""
 Undo = Callable[[], None]
 
 

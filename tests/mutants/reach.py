@@ -1,4 +1,4 @@
-"""Which tests reach which statement, from one run in which each statement of the modules notes that it runs."""
+"""Which tests reach which statement, from one run where each statement notes that it runs."""
 
 import ast
 import json

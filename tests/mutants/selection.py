@@ -1,4 +1,4 @@
-"""The modules that are mutated, and for each the tests that are searched for those that reach a mutant."""
+"""The modules to mutate, and for each the tests to search for ones that reach a mutant."""
 
 from pathlib import Path
 

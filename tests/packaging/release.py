@@ -32,7 +32,7 @@ class ReleaseError(Exception):
 def build(root: Path, into: Path) -> list[Path]:
     """Build the commit that a clone has checked out; return the wheels, the sdist, the constraints and SHA256SUMS.
 
-    They replace those of an earlier commit in the directory.
+    They replace an earlier commit's in the directory.
 
     Raises:
         ReleaseError: files differ from the commit, or the clone does not know its history.
@@ -83,7 +83,7 @@ def _run(command: list[str], where: Path, source: SourceCommit) -> None:
 
 
 def normalize(archive: Path, time: int) -> None:
-    """Write an sdist anew: members by name, all of one time and of no user, in a gzip file without name and time."""
+    """Rewrite an sdist: members by name, all of one time and of no user, in a gzip file without name and time."""
     with tarfile.open(archive) as tar:
         members = [(member, tar.extractfile(member)) for member in sorted(tar.getmembers(), key=lambda one: one.name)]
         with (

@@ -1,4 +1,4 @@
-"""The constraints have what setup.cfg asks for: `make constraints` makes them anew."""
+"""The constraints have what setup.cfg asks for: `make constraints` renews them."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def test_stamped_into_the_file() -> None:
 
 
 def test_the_changes_are_by_version() -> None:
-    """The version in the sources is that of the newest release, or leads to a later one."""
+    """The version in the sources is the newest release's, or leads to a later one."""
     versions = [Version(one) for one in released()]
     assert versions == sorted(set(versions), reverse=True)
     ours = Version(VERSION)

@@ -39,7 +39,7 @@ OPTIONS: Final = ("--quiet", "--no-deps", "--no-index", "--no-compile")  # progr
 
 
 def pip(programs: Path, *arguments: str | Path) -> str:
-    """Run pip for an environment that has none."""
+    """Run pip for an environment without pip."""
     command = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(programs / "python"))
     return output_of(*command, *arguments, cwd=programs)
 

@@ -1,1 +1,1 @@
-"""The pictures in docs/pictures, made from the real thing. `make pictures` makes them anew."""
+"""The pictures in docs/pictures, made from the real thing. `make pictures` renews them."""

@@ -23,7 +23,7 @@ from tests.end_to_end.processes import PATIENCE, REPOSITORY, wait_until
 from tests.end_to_end.runtimes import EmbeddedUnderTest
 
 WAITS: Final = "needs-settings"
-"""A pod beside those of the demo, whose configmap is not there."""
+"""A pod beside the demo's, without its configmap."""
 
 
 SHOWN: Final = "hello"

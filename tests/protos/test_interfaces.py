@@ -1,4 +1,4 @@
-"""The interfaces are those of the specification: packages, methods, field numbers that other programs rely on."""
+"""The interfaces equal the specification: packages, methods, field numbers that other programs rely on."""
 
 from __future__ import annotations
 

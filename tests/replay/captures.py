@@ -1,4 +1,4 @@
-"""Captures made of the recorded ones: the cloud goes away and comes back; the node's agent is started anew."""
+"""Captures made of the recorded ones: the cloud goes away and comes back; the node's agent restarts."""
 
 import json
 from collections.abc import Iterable, Iterator

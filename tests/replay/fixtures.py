@@ -1,4 +1,4 @@
-"""Makes the recorded fixtures anew, on purpose: `python -m tests.replay.fixtures`.
+"""Renews the recorded fixtures, on purpose: `python -m tests.replay.fixtures`.
 
 `crashes`, `init` and `mounts` are one pod's causes out of simulated runs, and must be done by today's code as they were
 recorded. `no_grace` was recorded with a changed decision, containers get two seconds to end instead of what their pod
@@ -26,7 +26,7 @@ _SETTINGS: Final = (WorkloadStep(0.5, "settings-0", Shape.CONFIGMAP), WorkloadSt
 
 
 class Fixture(NamedTuple):
-    """What a fixture is made of: a plan in which other pods come and go too, and the pod that is kept."""
+    """The source of a fixture: a plan with several pods that come and go, and the pod to keep."""
 
     plan: Plan
     pod: str
@@ -68,7 +68,7 @@ FIXTURES: Final = {
         "files",
     ),
 }
-"""Those that today's code must reproduce, by name."""
+"""Fixtures that today's code must reproduce, by name."""
 
 PROCESS: Final = "process"
 DELETIONS: Final = "deletions"
@@ -81,7 +81,7 @@ LIVE: Final[dict[str, Callable[[], bytes]]] = {
 """Recordings of real processes, by name."""
 
 CHANGED: Final = "no_grace"
-"""The one that it must not."""
+"""The fixture that it must not reproduce."""
 
 
 def path_of(name: str) -> Path:

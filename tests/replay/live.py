@@ -18,7 +18,7 @@ A_SECOND: Final = "sleep 1; exit 3"
 MILLISECONDS: Final = "exit 3"
 """What a container runs that crashes.
 
-One that lives for a second is seen running by all who read it, and ends when nobody reads it any more. One that lives
+One that lives for a second is seen running by all who read it, and ends after all reads. One that lives
 for milliseconds ends while its worker and the PLEG read it.
 """
 
@@ -57,7 +57,7 @@ class RecordedMachine(Machine):
 
 
 def pods_of_each_kind(crash: str = A_SECOND) -> bytes:
-    """Record a pod that runs, one that crashes and comes again, and one that has files that change; all are deleted."""
+    """Record a running pod, one that crashes and restarts, and one with changing files; all are deleted."""
     machine = _started()
     try:
         cloud, pods = machine.cloud, machine.cloud.pods

@@ -17,7 +17,7 @@ WORKER = "edged/worker-0"
 
 
 def delivered(span: int, cause: int, time: float, sender: str, module: str, way: str) -> Delivered:
-    """A delivery that was sent at a time, and handled at once."""
+    """A delivery with its time of sending, handled immediately."""
     message = RecordedMessage("", "", 0, "", False, "", "", "", "", "update", "default/pod/a", b"{}")  # noqa: FBT003
     return Delivered(time, span, cause, 1, sender, module, way, "handled", "", 0, 0.0, 0.0, message)
 

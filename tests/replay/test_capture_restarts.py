@@ -1,4 +1,4 @@
-"""Captures in which a side was started anew, or in which more was recorded than the link, are played to their end."""
+"""Captures with a restarted side, or with more than the link's records, are played to their end."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A recorded run in which pods come and go, each within a second: today's code does the same, and `--check` says so."""
+"""A recorded run of short-lived pods: today's code does the same, and `--check` confirms it."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ def trace(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.mark.parametrize("module", [NODE, *WITHOUT_DEVICES])
 def test_pods_that_come_and_go_are_no_difference(trace: Path, module: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """If this fails on purpose: `python -m tests.replay.fixtures` records anew what is stored."""
+    """If this fails on purpose: `python -m tests.replay.fixtures` renews the stored ones."""
     which = ["--module", "edgehub" if module == "websocket" else module] if module else []
     assert (main(["replay", str(trace), "--check", *which]), capsys.readouterr().out) == (ExitCode.OK, "")
 

@@ -43,7 +43,7 @@ class StreamPlayer(Actor):
         self._events_seen = seen
 
     def on_receive(self, message: object) -> None:
-        """Listen once more."""
+        """Listen again."""
         try:
             self._events.play(lambda: self._note("opened"), lambda event: self._note(event.container_id))
         except CriError as error:

@@ -1,4 +1,4 @@
-"""Recorded runs that today's code must reproduce, and one that it must not."""
+"""Recorded runs that today's code must reproduce, and a run that it must not."""
 
 import re
 import subprocess
@@ -21,7 +21,7 @@ from tests.replay.runs import WITHOUT_DEVICES
 @pytest.mark.parametrize("module", [*WITHOUT_DEVICES, NODE])
 @pytest.mark.parametrize("name", FIXTURES)
 def test_a_fixture_is_reproduced(name: str, module: str, tmp_path: Path) -> None:
-    """When this fails on purpose: `python -m tests.replay.fixtures` records them anew."""
+    """When this fails on purpose: `python -m tests.replay.fixtures` records them again."""
     result = replay(load(path_of(name)), tmp_path, module)
     assert [one.render() for one in result.differences] == []
     assert len(result.recorded) > 10

@@ -35,7 +35,7 @@ def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 @pytest.mark.parametrize("module", [NODE, *WITHOUT_DEVICES])
 def test_what_a_process_did_happens_again(recorded: Recorded, module: str, tmp_path: Path) -> None:
-    """If this fails on purpose: `python -m tests.replay.fixtures` records anew what is stored."""
+    """If this fails on purpose: `python -m tests.replay.fixtures` renews the stored ones."""
     result = replay(recorded, tmp_path, module)
     assert [one.render() for one in result.differences] == []
     assert len(result.recorded) > 20

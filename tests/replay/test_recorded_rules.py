@@ -27,7 +27,7 @@ def runs() -> list[Recorded]:
 
 
 def test_the_recording_has_rules_a_device_events_and_streams(runs: list[Recorded]) -> None:
-    """So that a recording that is made anew still has them."""
+    """So that a renewed recording still has them."""
     assert len(runs) == 2
     bus, service = ModuleName.EVENTBUS, ModuleName.SERVICEBUS
     hub, twin = ModuleName.EDGEHUB, ModuleName.DEVICETWIN
@@ -42,7 +42,7 @@ def test_the_recording_has_rules_a_device_events_and_streams(runs: list[Recorded
 
 @pytest.mark.parametrize("module", [NODE, *MODULES])
 def test_it_happens_again(module: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Both runs. If this fails on purpose: `python -m tests.replay.fixtures` records anew."""
+    """Both runs. If this fails on purpose: `python -m tests.replay.fixtures` records it again."""
     chosen = ["--module", NAMES.get(ModuleName(module), module)] if module else []
     status = main(["replay", str(path_of(RULES)), *chosen, "--check"])
     assert (capsys.readouterr().out, status) == ("", ExitCode.OK)

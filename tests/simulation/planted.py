@@ -50,7 +50,7 @@ def pods_keyed_by_name() -> Iterator[None]:
 
 @contextmanager
 def late_replies_dropped() -> Iterator[None]:
-    """A request whose deadline has passed is forgotten, and so is the reply that comes after it: nobody is told."""
+    """A request past its deadline is forgotten, and so is its later reply."""
 
     def expire(self: PendingRequests, request: _OpenRequest, message: Message, seconds: float) -> None:
         if self._open.get(message.id) is request:

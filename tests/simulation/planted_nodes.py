@@ -1,4 +1,4 @@
-"""Bugs of what a node hears of itself, planted: each is one that a real cluster has shown."""
+"""Planted bugs in a node's knowledge of itself: a real cluster has shown each."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -15,7 +15,7 @@ Plant = Callable[[], AbstractContextManager[None]]
 
 @contextmanager
 def a_label_of_the_node_is_not_heard() -> Iterator[None]:
-    """edged keeps the labels with which the node registered."""
+    """edged keeps the labels of the node's registration."""
     hear = NodeReporter.handle_node_update
 
     def heard(self: NodeReporter, node: Node) -> None:

@@ -63,7 +63,7 @@ def deletions_end_with_the_connection() -> Iterator[None]:
 
 @contextmanager
 def labels_of_others_are_not_taken() -> Iterator[None]:
-    """edged keeps the metadata with which a pod came first."""
+    """edged keeps a pod's first metadata."""
     put = PodManager.put
 
     def stale(self: PodManager, pod: Pod) -> PodRecord:
@@ -105,7 +105,7 @@ def older_facts_win() -> Iterator[None]:
 
 @contextmanager
 def one_frame_more_is_taken_for_confirmed() -> Iterator[None]:
-    """The one behind those that have arrived is not sent again."""
+    """The next one after the arrived frames is not sent again."""
     confirmed = Outgoing.confirmed
 
     def generous(self: Outgoing, frames: int, now: float) -> None:
@@ -131,7 +131,7 @@ def an_acknowledgement_of_an_older_version_is_one_of_the_newest() -> Iterator[No
 
 @contextmanager
 def a_refusal_is_taken_for_the_end_of_the_pod() -> Iterator[None]:
-    """A patch that failed for whatever reason: the pod is unknown there, and nothing more is said of it."""
+    """After any failed patch the pod counts as unknown there, and is not reported again."""
     answered = StatusManager._answered
 
     def silent(self: StatusManager, entry: _Entry, error: CallError | None = None) -> None:
@@ -157,7 +157,7 @@ def an_object_made_anew_takes_the_sync_of_its_namesake() -> Iterator[None]:
 
 @contextmanager
 def a_message_that_came_twice_is_not_acknowledged_twice() -> Iterator[None]:
-    """The cloud never hears of an object whose first acknowledgement was lost."""
+    """The cloud never learns of an object whose first acknowledgement was lost."""
     from metamanager import replies  # noqa: PLC0415
     from metamanager.rules import Step  # noqa: PLC0415
     from metamanager.steps import STEPS, Steps  # noqa: PLC0415

@@ -55,7 +55,7 @@ class Finding(msgspec.Struct, frozen=True):
 
     name: str
     seed: int
-    """First seed that finds it; -1 for none."""
+    """First seed that finds it, or -1."""
     violation: Violation | None = None
     plan: Plan | None = None
 

@@ -53,7 +53,7 @@ def test_a_lost_answer_is_asked_for_again() -> None:
 
 
 def test_the_profile_draws_faults_of_an_api_server() -> None:
-    """Other profiles have none of them, and no cluster."""
+    """Other profiles have no such faults, and no cluster."""
     plan = draw_plan(1, profile=FaultProfile.API)
     assert plan.cluster
     assert {fault.kind for fault in plan.faults} & set(API)

@@ -24,7 +24,7 @@ def first_violation(settings: SeedSettings) -> tuple[int, Violation]:
 
 @pytest.mark.parametrize("plant", [pytest.param(plant, id=plant.__name__) for plant in planted.PLANTED])
 def test_a_planted_bug_is_found(plant: Callable[[], AbstractContextManager[None]]) -> None:
-    """Within 500 seeds, of which the one that finds it finds nothing without it."""
+    """Within 500 seeds; the finding seed finds nothing without it."""
     with plant():
         seed, violation = first_violation(SeedSettings())
     print(f"{plant.__name__}: seed {seed}: {violation}")  # noqa: T201 - shown by -s

@@ -28,7 +28,7 @@ def test_a_run_is_a_function_of_its_plan() -> None:
 
 @pytest.mark.slow
 def test_a_run_is_the_same_in_every_process() -> None:
-    """Whatever the process draws for the hashes of strings, on which the order of sets depends."""
+    """With any hashes of strings in the process, which decide on the order of sets."""
     program = (
         "from modules.lab.simulate.draw import draw_plan\n"
         "from modules.lab.simulate.run import run_plan\n"

@@ -83,7 +83,7 @@ def test_a_database_that_fails_for_a_while_costs_nothing(kind: FaultKind, share:
 
 @pytest.mark.parametrize("keeps_state", [False, True], ids=["database", "in the cluster"])
 def test_two_cloudcores_divide_their_duties_by_their_leases(*, keeps_state: bool) -> None:
-    """Each sees the Lease of the other; that of the one that was killed expires."""
+    """Each sees the other's Lease; a killed one's expires."""
     faults = (Fault(10.0, FaultKind.TAKEN_OVER, 0, 40.0, 3.0),)
     plan = Plan(seed=1, nodes=1, seconds=70.0, steps=_STEPS, faults=faults, cluster=True, keeps_state=keeps_state)
     result = run_plan(plan)
@@ -104,7 +104,7 @@ def test_nodes_go_back_to_a_cloudcore_when_another_could_not_start() -> None:
 
 
 def test_the_profile_draws_faults_of_the_state() -> None:
-    """In a cluster; other profiles have none of them."""
+    """In a cluster; other profiles have no such faults."""
     plan = draw_plan(1, profile=FaultProfile.STATE)
     assert plan.cluster
     assert {fault.kind for fault in plan.faults} & set(STATE)

@@ -16,7 +16,7 @@ def test_the_agent_is_killed_right_after_a_call() -> None:
 
 
 def test_a_reboot_at_a_call_may_set_the_clock_back() -> None:
-    """The pods run again, and their statuses have times before those of the boot before."""
+    """The pods run again, and their statuses have times before the former boot's."""
     faults = (Fault(1.0, FaultKind.REBOOT_AT_CALL, 0, 20.0, -3600.0, "start_container main", "pod-0-2"),)
     result = run_plan(Plan(seed=1, nodes=1, seconds=25.0, steps=_STEPS, faults=faults))
     assert result.violation is None

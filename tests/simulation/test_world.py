@@ -134,7 +134,7 @@ def test_only_what_the_store_says_it_dropped_for_want_of_use_counts_as_dropped(t
 
 
 def test_an_error_in_the_log_is_a_violation() -> None:
-    """In production nobody else would hear of it."""
+    """In production nobody else would learn of it."""
     with World(1) as world:
         process = Process(world, "p", WallClock())
         process.run(lambda: print(1 / 0))  # noqa: T201 - never printed

@@ -77,7 +77,7 @@ class Browser:
         self._post("actions", {"actions": [{"type": "pointer", "id": "mouse", "actions": actions}]})
 
     def resize(self, width: int, height: int) -> None:
-        """Give the page another size, also one that is narrower than a window may be."""
+        """Give the page another size, also a smaller one than a window may have."""
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self._post("goog/cdp/execute", {"cmd": "Emulation.setDeviceMetricsOverride", "params": metrics})
 

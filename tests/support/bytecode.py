@@ -38,10 +38,10 @@ def keep_rewritten(config: pytest.Config, sources: list[Path]) -> None:
 
 
 def kept_beside(source: Path) -> Path:
-    """Return the file in which pytest keeps the rewritten module."""
+    """Return pytest's file of the rewritten module."""
     return rewrite.get_cache_dir(source) / (source.stem + rewrite.PYC_TAIL)
 
 
 def is_kept(source: Path) -> bool:
-    """Return whether the rewritten module is kept, and is that of the source as it is now."""
+    """Return whether the rewritten module is kept and up to date."""
     return rewrite._read_pyc(source, kept_beside(source)) is not None

@@ -13,7 +13,7 @@ class Ahead(RealClock):
 
 
 class StandingClock(RealClock):
-    """The machine's clock, of which `monotonic` stands still until a test puts it forward: no deadline passes while the
+    """The machine's clock, whose `monotonic` stands still until a test puts it forward: no deadline passes while the
     machine does something else. Timers go by the machine's time.
     """
 
@@ -22,7 +22,7 @@ class StandingClock(RealClock):
         self._seconds = RealClock.monotonic()
 
     def monotonic(self) -> float:
-        """The seconds at which the clock was made, and those that it was put forward."""
+        """The seconds of the clock's creation, plus the test's advances."""
         return self._seconds
 
     def go(self, seconds: float) -> None:

@@ -11,6 +11,6 @@ def open_descriptors() -> set[tuple[int, str]]:
     """
     found = set()
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208
-        with suppress(FileNotFoundError):  # the one by which they are listed
+        with suppress(FileNotFoundError):  # the descriptor of the listing itself
             found.add((int(name), os.readlink(f"/proc/self/fd/{name}")))  # noqa: PTH115
     return found

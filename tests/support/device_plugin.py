@@ -46,7 +46,7 @@ class DevicePluginDouble:
         self.asked: list[Any] = []
         """Each `GetPreferredAllocation`."""
         self.failure: tuple[grpc.StatusCode, str] | None = None
-        """Status and text with which the next `Allocate` fails."""
+        """Status and text of the next `Allocate`, which fails."""
         self.registered: list[str] = []
         """Error of each registration; empty for success."""
         self.heard = threading.Event()

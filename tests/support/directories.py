@@ -36,7 +36,7 @@ _KEPT: Final = 3
 
 
 def begin_run() -> None:
-    """Give this process and those that it will start a mark of their own."""
+    """Give this process and its children a mark of their own."""
     os.environ[VARIABLE] = "".join(secrets.choice(each) for each in 2 * (_NOT_HEXADECIMAL, string.digits))
 
 
@@ -74,7 +74,7 @@ def new_directory(prefix: str, parent: Path = SHORT, mode: int = 0o700) -> Path:
 def run_directory(parent: Path) -> tuple[Path, int]:
     """Make the directory of a whole run and return it with the descriptor of its lock.
 
-    A run that has failed leaves its directory for people to look into; those of the last three runs are kept.
+    A run that has failed leaves its directory for people to look into; the last three runs' are kept.
     """
     for directory in _runs(parent)[_KEPT:]:
         with suppress(OSError):  # it has no lock yet, its run still goes on, or something in it resists

@@ -94,7 +94,7 @@ class PrivateDockerd:
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """Kill the daemon, with which its containerd dies; containers go on, and `start` finds them again.
+        """Kill the daemon; its containerd dies with it; containers go on, and `start` finds them again.
 
         containerd's file is removed: on a machine whose first process does not reap, dockerd takes it for alive.
         """

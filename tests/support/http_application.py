@@ -1,4 +1,4 @@
-"""HTTP servers of applications, for tests: one that answers, and others that misbehave."""
+"""HTTP servers of applications, for tests: a well-behaved one, and others."""
 
 import contextlib
 import socket

@@ -7,7 +7,7 @@ TOKEN = "admins-token"  # noqa: S105 - of tests only
 
 
 def write_token_file(path: Path) -> Path:
-    """Write the file of static tokens in which `TOKEN` is an administrator's."""
+    """Write the file of static tokens that makes `TOKEN` an administrator's."""
     path.write_text(f'{TOKEN},cloudcore,1,"system:masters"\n')
     path.chmod(0o600)
     return path

@@ -44,7 +44,7 @@ def kill_programs(program: str, argument: Path) -> None:
 def recorded_process(record: Path) -> int | None:
     """The first process of a container of the embedded or the OCI runtime, as its record `run.json` has it.
 
-    None when it has ended: its number may be another process's by now, or a thread's of the one that runs the tests.
+    None when it has ended: its number may be another process's by now, or a thread's of the test process.
     Its environment (HOME) or its control group names the container.
     """
     pid = int(json.loads(record.read_bytes())["pid"])

@@ -51,7 +51,7 @@ def free_port() -> int:
 def _is_free(port: int) -> bool:
     """Return whether a server of this port would be reached.
 
-    A host port of a pod is a rule of iptables, which takes connections from whoever listens there; it stays when a test
+    A host port of a pod is a rule of iptables, which takes connections from the listener there; it stays when a test
     run is killed.
     """
     with socket.socket() as probe:

@@ -71,7 +71,7 @@ class PrivatePostgresql:
         self._run("pg_ctl", "start", *wait, f"--log={self._directory}/log", f"--options={options}")
 
     def stop(self) -> None:
-        """Stop the server at once, with all connections."""
+        """Stop the server immediately, with all connections."""
         self._run("pg_ctl", "stop", "--mode=immediate")
 
     def _run(self, program: str, *arguments: str) -> None:

@@ -28,9 +28,9 @@ from typing import Any, Final
 from tests.support.directories import AT_END
 
 _LARGEST: Final = 128 * 1024
-"""Bytes of a request; most are those of the environment."""
+"""Bytes of a request, mostly of the environment."""
 _ROOM: Final = 2048
-"""Bytes of the server's command line in which those of its processes find room."""
+"""Bytes of the server's command line, as room for its processes'."""
 _INTERPRETER: Final = (sys.executable, "-X", "faulthandler", "-m")
 _ENVIRONMENT: Final = dict(os.environ)
 """Of a server: without what one test has set, which would make the server a process of that test's directory."""
@@ -181,7 +181,7 @@ def _serve(connection: socket.socket) -> str:
 
 
 def _show(words: Sequence[str]) -> None:
-    """Write the command line of this process over that with which the server began."""
+    """Write the command line of this process over the server's."""
     fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
     first, end = int(fields[45]), int(fields[46])  # proc(5): the fields 48 and 49, arg_start and arg_end
     shown = b"".join(os.fsencode(word) + b"\0" for word in words)

@@ -41,7 +41,7 @@ a container's life, the plans that find planted bugs, and replays of whole nodes
 
 
 def changed() -> list[str]:
-    """Return the paths that differ from the last commit, or if there are none, what that commit has changed."""
+    """Return the paths that differ from the last commit, or else the ones of that commit."""
     now = _git("diff", "--name-only", "HEAD") + _git("ls-files", "--others", "--exclude-standard")
     found = now or _git("diff", "--name-only", "HEAD~1", "HEAD")
     return sorted({path for path in found if (ROOT / path).is_file()})

@@ -24,7 +24,7 @@ _PROCESSES: Final = Path("/proc")
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 _RULES: Final = (("iptables-save",), ("ip6tables-save",), ("nft", "list", "ruleset"))
 _PUBLIC: Final = ("/tmp", "/var/tmp", "/dev/shm", "/run", "/run/netns", "/run/edgecore/cni", "/run/edgecore/roots")
-"""Directories in which tests make directories of their own, with the run's mark."""
+"""Directories where tests make directories of their own, with the run's mark."""
 _OF_PROGRAMS: Final = (
     "/etc/cni", "/etc/edgecore", "/etc/kubeedge", "/var/lib/cloudcore", "/var/lib/cni", "/var/lib/edged",
     "/var/lib/edgecore", "/var/lib/kubeedge", "/var/lib/kubelet",

@@ -23,7 +23,7 @@ TOGETHER: Final = (
     "tests/replay/test_recorded_process.py",
     "tests/replay/test_simulated.py",
 )
-"""Tests that share a costly fixture: those of each place run in one process, one after the other."""
+"""Tests that share a costly fixture: each place's run in one process, one after the other."""
 
 MOST_AT_ONCE: Final = 16
 SHARES: Final = 8
@@ -69,7 +69,7 @@ class Scheduling(LoadScopeScheduling):  # type: ignore[misc]
         return str(killer)
 
     def _reschedule(self, node: WorkerController) -> None:
-        """Give nothing to a process that replaces one that died before it has collected: the base class fails there."""
+        """Give nothing to the successor of a process that died before it has collected: the base class fails there."""
         if node in self.registered_collections:
             super()._reschedule(node)
 

@@ -40,7 +40,7 @@ def patterns(text: str, user: str) -> list[re.Pattern[str]]:
 
 
 class AllowedSkips:
-    """Holds the reasons of a run to those that are allowed."""
+    """Holds the reasons of a run to the allowed ones."""
 
     def __init__(self, allowed: list[re.Pattern[str]], name: str) -> None:
         self._allowed, self._name = allowed, name

@@ -9,7 +9,7 @@ from tests.support import bytecode
 
 @pytest.fixture
 def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """Test modules; the last is none for Python."""
+    """Test modules; the last is no Python."""
     monkeypatch.setattr("sys.dont_write_bytecode", False)
     texts = ("assert 1", "def test_it(): assert 1 == 1", "assert (")
     found = [tmp_path / f"test_{number}.py" for number in range(len(texts))]

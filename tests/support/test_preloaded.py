@@ -1,4 +1,4 @@
-"""Processes with imported modules end, print and are signalled as those of `python -m`."""
+"""Processes with imported modules end, print and are signalled like those of `python -m`."""
 
 import os
 import signal
@@ -34,7 +34,7 @@ def test_a_process_runs_and_ends(server: Preloaded, tmp_path: Path) -> None:
 
 
 def test_a_process_is_waited_for_and_killed(server: Preloaded, tmp_path: Path) -> None:
-    """It waits for its input, a pipe in which nothing comes."""
+    """It waits for its input, a silent pipe."""
     os.mkfifo(tmp_path / "pipe")
     kept = os.open(tmp_path / "pipe", os.O_RDWR)
     with (tmp_path / "out").open("wb") as output:

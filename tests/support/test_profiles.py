@@ -1,4 +1,4 @@
-"""The examples of `make test` are the same in every run, those of `make slow` are not."""
+"""The examples of `make test` are the same in every run, those of `make slow` vary."""
 
 import shlex
 import subprocess

@@ -40,7 +40,7 @@ def test_a_process_is_left(mark: str, left_process: int) -> None:
 
 
 def test_the_process_that_looks_is_not_left(mark: str) -> None:
-    """It has the mark, and so have those that have started it."""
+    """It has the mark, like its ancestors."""
     assert remains.remains(mark) == []
 
 

@@ -24,7 +24,7 @@ def test_passes(): pass
 
 
 def test_the_lines_of_a_user() -> None:
-    """And those that are for anyone; the rest are comments."""
+    """And the lines for every user; the rest are comments."""
     text = "# why\n\nroot a b\nuser c.*\nany  d\n"
     assert [one.pattern for one in patterns(text, "root")] == ["a b", "d"]
     assert [one.pattern for one in patterns(text, "user")] == ["c.*", "d"]

@@ -1,7 +1,7 @@
 """The environment of a container (kubelet's makeEnvironmentVariables).
 
 `envFrom` comes first, then `env` in the order of the pod; each value may refer to earlier variables, and a later
-variable replaces an earlier one of its name. Those of Services fill up what is left. The caller fetches configmaps,
+variable replaces an earlier one of its name. Variables of Services add missing names. The caller fetches configmaps,
 secrets and the variables of Services.
 """
 
@@ -37,7 +37,7 @@ def environment(
         container: of the pod.
         sources: of `envFrom` and `valueFrom`.
         view: of fields and resources.
-        links: variables of Services; those of the container come before them.
+        links: variables of Services; the container's own have precedence.
 
     Raises:
         MissingSourceError: a configmap, a secret or one of its keys does not exist.

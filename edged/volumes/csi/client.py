@@ -31,7 +31,7 @@ Answer = TypeVar("Answer", bound=Message)
 
 
 class CsiNodeInfo(NamedTuple):
-    """The driver's id of the node, and the topology in which its volumes can be reached."""
+    """The driver's id of the node, and the topology that reaches its volumes."""
 
     node_id: str
     topology: Mapping[str, str]
@@ -56,7 +56,7 @@ class CsiClient:
     """The client of one storage driver. Thread-safe; each call raises PluginCallError, which names the volume.
 
     This module makes CSI's messages, which take a megabyte. It is imported when the first driver registers, because
-    most nodes have none.
+    most nodes have no driver.
 
     Args:
         socket: of the driver.

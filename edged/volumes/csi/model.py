@@ -26,7 +26,7 @@ class Driver(Struct, frozen=True):
     node_id: str
     """The driver's id of this node."""
     topology: Mapping[str, str] = {}
-    """Labels of the topology in which its volumes can be reached."""
+    """Labels of the topology that reaches its volumes."""
     capabilities: frozenset[NodeCapability] = frozenset()
 
 

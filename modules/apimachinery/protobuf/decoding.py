@@ -1,7 +1,7 @@
 """Decodes bodies in Kubernetes' protobuf to the JSON that they stand for (apimachinery's `serializer/protobuf`).
 
 A Go client writes empty texts and times of fields that JSON leaves out, and zeros and falses, too; they are left out
-here. Those of pointers stay, as they mean something.
+here. Pointers' values stay, as they mean something.
 """
 
 import base64
@@ -29,7 +29,7 @@ _SKIPPED: Final = {_FIXED64: 8, _FIXED32: 4}
 _Left = Iterator[int]
 """Yields once for each member that a body may still have."""
 _EXPLICIT: Final = ("storageClassName",)
-"""Text fields in which an empty text differs from an absent one."""
+"""Text fields where an empty text differs from an absent one."""
 
 
 class ProtobufError(ValueError):
@@ -87,7 +87,7 @@ def decode_protobuf(body: bytes) -> dict[str, Any]:
 
     Raises:
         TooManyMembersError: it has more than twice as many members as a request may have values.
-        ProtobufError: it is none, or one of a kind that is not known here.
+        ProtobufError: it is no such body, or its kind is unknown here.
     """
     if not body.startswith(_MAGIC):
         raise ProtobufError("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")

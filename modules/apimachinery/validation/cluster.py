@@ -62,7 +62,7 @@ lease = Fields(
 
 
 def event(obj: Mapping[str, Any], path: str, found: Causes) -> None:
-    """Check that an Event is in the namespace of what it is about; that of a cluster-scoped object is in `default`. One
+    """Check that an Event is in the namespace of what it is about; for a cluster-scoped object it is `default`. One
     of the newer form, with an `eventTime`, has to say more.
     """
     about = (obj.get("involvedObject") or {}).get("namespace") or ""

@@ -18,7 +18,7 @@ Creation = Callable[[JsonObject, Causes], None]
 
 
 class KindRules(NamedTuple):
-    """The rules of a kind, beside those of metadata. They are asked about objects that have their defaults."""
+    """The rules of a kind, beside those of metadata. Objects have their defaults by then."""
 
     rule: Rule = Fields({})
     """Of an object as a whole, at the path ""."""

@@ -76,7 +76,7 @@ _METADATA: Final = Fields(
     }
 )
 template_metadata = Fields({"labels": labels, "annotations": annotations})
-"""The metadata of a template, such as that of a Deployment's pods."""
+"""The metadata of a template, such as a Deployment's pod template."""
 
 
 def check_metadata(metadata: Mapping[str, Any], name: Rule, found: Causes, *, is_namespaced: bool) -> None:
@@ -85,7 +85,7 @@ def check_metadata(metadata: Mapping[str, Any], name: Rule, found: Causes, *, is
     Args:
         metadata: the metadata.
         name: the rule of names of its kind.
-        found: the causes, to which those that are found are appended.
+        found: the list of causes to append to.
         is_namespaced: whether its kind is.
     """
     if text := metadata.get("name"):

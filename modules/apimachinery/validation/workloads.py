@@ -229,7 +229,7 @@ def _zone(value: Any, path: str, found: Causes) -> None:
 
 
 def cron_job_name(value: Any, path: str, found: Causes) -> None:
-    """Check the name of a CronJob, to which its Jobs append eleven characters."""
+    """Check the name of a CronJob: its Jobs append eleven characters."""
     named(faults_of_label)(value, path, found)
     if len(value) > _LONGEST_CRON_JOB:
         found.append(invalid(path, value, f"must be no more than {_LONGEST_CRON_JOB} characters"))

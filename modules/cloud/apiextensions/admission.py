@@ -6,7 +6,7 @@ from edged.validation.causes import Cause
 from modules.apimachinery.kinds import JsonObject, ObjectKey
 
 Find = Callable[[ObjectKey], JsonObject | None]
-"""Returns a stored object; None if there is none."""
+"""Returns a stored object, or None."""
 
 CustomAdmission = Callable[[JsonObject, JsonObject | None, Find], list[Cause]]
 """Returns the rules that a requested object breaks. Called with the object as it is to be stored, the stored one (None

@@ -33,7 +33,7 @@ def prepared_definition(obj: JsonObject, live: JsonObject | None, others: Iterab
         now: RFC 3339 time, of changed conditions.
 
     Raises:
-        InvalidFieldsError: it breaks rules; each is told.
+        InvalidFieldsError: it breaks rules; the error lists all.
     """
     name = obj["metadata"]["name"]
     try:

@@ -26,7 +26,7 @@ class CustomKind(msgspec.Struct, frozen=True):
     resource: Resource
     schema: JsonObject
     stored_version: str
-    """The apiVersion in which its objects are stored."""
+    """The apiVersion of its stored objects."""
     definition: str
     """The name of its CustomResourceDefinition."""
     scale: ScalePaths | None = None
@@ -173,7 +173,7 @@ def _is_other(one: JsonObject, other: JsonObject) -> bool:
 
 
 def readable_kinds_of(definition: JsonObject) -> list[CustomKind]:
-    """Return the kinds of a stored definition; none of one that cannot be read, which must not stop a start."""
+    """Return the kinds of a stored definition; none if it cannot be read: it must not stop a start."""
     try:
         if not is_established(definition):
             return []

@@ -11,7 +11,7 @@ def prepared_object(custom: CustomKind, obj: JsonObject, live: JsonObject | None
     """Return a custom object to store. A status that is a subresource stays as it is stored.
 
     Raises:
-        ApiError: the metadata is wrong, or the object breaks a rule of its schema; each is told.
+        ApiError: the metadata is wrong, or the object breaks a rule of its schema; the error lists all.
     """
     validate_metadata(obj, custom.kind)
     new = dict(obj)

@@ -153,7 +153,7 @@ def _without_version(result: ApiResult) -> ApiResult:
 
 
 def _placement_warnings(cluster: Cluster, request: ApiCall, result: ApiResult) -> tuple[str, ...]:
-    """Return the warning that a new or applied pod has no node yet, or one that has never registered."""
+    """Return the warning that a new or applied pod has no node yet, or a node that has never registered."""
     obj = result.object
     is_asked = request.verb == "create" or request.patch_type == APPLY
     if request.node or not is_asked or obj is None or obj.get("kind") != _POD:
@@ -385,7 +385,7 @@ def _delete(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject:
 def _check_precondition(
     field: str, wanted: str, live: JsonObject, value_of: Callable[[JsonObject], str], happened: str
 ) -> None:
-    """Refuse a deletion of another object, or of another state of it, than the one that is meant (BeforeDelete)."""
+    """Refuse a deletion of another object, or of another state of it, than the preconditions name (BeforeDelete)."""
     if wanted and wanted != value_of(live):
         record = f"the {field} in the precondition ({wanted[:40]}) does not match the {field} in record"
         why = f"{record} ({value_of(live)}). The object might have been {happened}"
@@ -419,7 +419,7 @@ def _is_event(request: ApiCall) -> bool:
 
 
 def _stored_version(request: ApiCall) -> str:
-    """Return the API version in which a request's objects are stored; several versions of a custom kind are one."""
+    """Return the stored API version of a request's objects; several versions of a custom kind are one."""
     return _CORE if _is_event(request) else request.api_version
 
 

@@ -31,7 +31,7 @@ _EXPIRED: Final = (
 
 
 class _Place(NamedTuple):
-    """The place at which a part of a list begins: the object before it, and the version of the list."""
+    """The place where a part of a list begins: the object before it, and the version of the list."""
 
     version: int
     namespace: str
@@ -64,7 +64,7 @@ def list_objects(cluster: Cluster, kind: Kind, namespace: str, options: JsonObje
     Raises:
         BadRequestError: the continue parameter or the limit cannot be read.
         InvalidError: `resourceVersionMatch` does not fit the other options.
-        ApiStatusError: 410 for an earlier version that is not known any more, 504 for one that is still to come.
+        ApiStatusError: 410 for an earlier version that is forgotten, 504 for a future one.
         ApiStatusError: a selector cannot be read.
     """
     exact = exact_version(options, cluster.storage.version)

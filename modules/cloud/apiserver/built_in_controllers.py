@@ -82,7 +82,7 @@ def _config_map(namespace: str, data: dict[str, str]) -> JsonObject:
 
 
 def aggregate_roles(cluster: Cluster) -> None:
-    """Give each ClusterRole with an `aggregationRule` the rules of the ones that it selects, in the order of names."""
+    """Give each ClusterRole with an `aggregationRule` the rules of the roles that it selects, in the order of names."""
     for _ in range(_ROUNDS):
         roles = cluster.storage.list(kind_named(CLUSTER_ROLE))
         changed = [new for role in roles if (new := _aggregated(role, roles)) is not role]
@@ -114,7 +114,7 @@ def may_lack_account(event: ObjectEvent) -> bool:
 
 
 def make_default_accounts(cluster: Cluster) -> None:
-    """Make the account `default` in each namespace that lacks it. One that is not an object of its own has none."""
+    """Make the account `default` in each namespace that lacks it. A namespace without an object has no account."""
     for namespace in cluster.storage.list(_NAMESPACE):
         name = namespace["metadata"]["name"]
         if not is_being_deleted(namespace) and cluster.storage.find(key_for(_ACCOUNT, name, _DEFAULT)) is None:

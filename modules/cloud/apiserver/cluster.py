@@ -353,7 +353,7 @@ class Cluster:
         return self.replace({**self.storage.get(key), "status": status})
 
     def delete(self, key: ObjectKey, grace: int | None = None, uid: str = "", policy: str | None = None) -> JsonObject:
-        """Delete an object, and return its last state: a pod on a node gracefully, any other object at once. One
+        """Delete an object, and return its last state: a pod on a node gracefully, any other object immediately. One
         with finalizers is marked, and removed when they are gone; a namespace, when its contents are gone.
 
         As in an API server, a pod that is removed at once is first updated to a grace period of 0: its node then ends
@@ -361,8 +361,8 @@ class Cluster:
 
         Args:
             key: the object.
-            grace: a pod's grace period in seconds; None: its spec's; 0: at once; below 0: one second.
-            uid: precondition; "" for none.
+            grace: a pod's grace period in seconds; None: its spec's; 0: immediately; below 0: one second.
+            uid: precondition, or "".
             policy: of its dependents (`propagationPolicy`); None: as its finalizers say, or the default of its kind.
 
         Raises:
@@ -385,7 +385,7 @@ class Cluster:
     def _delete_pod(self, live: JsonObject, grace: int | None, policy: str | None) -> JsonObject:
         seconds = grace_for_deletion(live, grace)
         begun = with_deletion_begun(live, seconds, self.clock.now())
-        if begun is not live:  # one that goes on as before keeps its finalizers
+        if begun is not live:  # an object that stays as it was keeps its finalizers
             begun = _with_finalizers(begun, finalizers_for_deletion(live, policy))
         new = self.storage.replace(begun)
         return new if seconds or finalizers_of(new) else self.storage.remove(key_of(new))

@@ -17,7 +17,7 @@ def document(kinds: ServedKinds, path: str) -> JsonObject:
     """Return the document at a path.
 
     Raises:
-        ApiStatusError: 404; there is none.
+        ApiStatusError: 404; there is no document.
     """
     resources = (*RESOURCES, *(custom.resource for custom in kinds.custom().values()))
     parts = tuple(path.strip("/").split("/"))

@@ -111,7 +111,7 @@ class _Watch:
         self._before: list[ObjectChanged] | None = []
         """Changes that were published before the watch has begun; None from then on."""
         self._version = 0
-        """The version up to which changes have come."""
+        """The version of the last change."""
         self._timer: Timer | None = None
         self._is_over = False
         """Whether nothing more is added."""

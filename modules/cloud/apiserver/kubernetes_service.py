@@ -1,4 +1,4 @@
-"""The Service `kubernetes` in the namespace `default`, by which pods reach the API server, with its Endpoints and
+"""The Service `kubernetes` in the namespace `default`, which leads pods to the API server, with its Endpoints and
 EndpointSlice (kube-apiserver 1.32, `pkg/controlplane/controller/kubernetesservice` and `pkg/controlplane/reconcilers`).
 """
 
@@ -44,7 +44,7 @@ def kubernetes_service(names: Iterable[str], port: int, ranges: ServiceRanges) -
     Args:
         names: addresses and DNS names of the cloud.
         port: of the Kubernetes API over HTTPS.
-        ranges: of the addresses of Services, of which the first range decides on the family.
+        ranges: of the addresses of Services; the first one decides on the family.
     """
     family, network = next(iter(ranges.networks.items()))
     addresses = tuple(dict.fromkeys(name for name in names if _is_reachable(name, family)))
@@ -61,8 +61,8 @@ def keep_kubernetes_service(cluster: Cluster, service: KubernetesService | None,
 
     Args:
         cluster: the objects.
-        service: where pods reach the API server; None: nowhere, and one that an earlier start has made is deleted.
-        repairs: whether what leads elsewhere is changed. With several cloudcores the one that starts last does it.
+        service: where pods reach the API server; None: nowhere; a Service of an earlier start is deleted.
+        repairs: whether what leads elsewhere is changed. With several cloudcores the last to start does it.
     """
     if service is None:
         found = cluster.storage.find(_KEYS[0])
@@ -114,7 +114,7 @@ def _objects(service: KubernetesService) -> Iterator[JsonObject]:
 
 
 def _is_reachable(name: str, family: str) -> bool:
-    """Return whether a name is an address of a family at which others may reach a machine."""
+    """Return whether a name is an address of a family that may lead others to a machine."""
     try:
         address = ip_address(name)
     except ValueError:

@@ -36,7 +36,7 @@ class LoadedObjects:
         """The objects whose rows are to be deleted."""
 
     def take(self, key: ObjectKey, obj: JsonObject, size: int) -> JsonObject | None:
-        """Return an object as it is taken into memory; None for one that is left out.
+        """Return an object as memory keeps it; None to leave it out.
 
         Args:
             key: its key.

@@ -70,7 +70,7 @@ def read_manifests(text: str, where: str) -> list[Document]:
 
 
 def line_of_field(text: str, field: str, first: int) -> int:
-    """Return the first line, from `first` on, that sets a field; `first` when there is none."""
+    """Return the first line, from `first` on, that sets a field; else `first`."""
     pattern = re.compile(rf"""^[\s{{,-]*["']?{re.escape(field)}["']?\s*:|[{{,]\s*["']?{re.escape(field)}["']?\s*:""")
     for number, line in enumerate(text.splitlines()[first - 1 :], first):
         if pattern.search(line):

@@ -379,7 +379,7 @@ class ApiServer(Module):
             _log.warning("%s: there is room on the disk again", self._database.where)
 
     def _undo(self, changes: list[ObjectEvent], version: int) -> None:
-        """Take the changes of a transaction back for which there was no room; what the API server itself has to do
+        """Take back the changes of a transaction without room; what the API server itself has to do
         is done later.
         """
         self._cluster.storage.undo(changes, version)

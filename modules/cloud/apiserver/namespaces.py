@@ -71,7 +71,7 @@ def check_creation(kind: Kind, name: str, namespace: JsonObject | None) -> None:
     Args:
         kind: of the object.
         name: of the object.
-        namespace: of the object; None if there is none.
+        namespace: of the object, or None.
 
     Raises:
         ForbiddenError: it is.

@@ -33,7 +33,7 @@ _MOST_LOOKS: Final = 600
 
 
 class PodScheduler:
-    """Gives each pod without a node one that fits (`Placer`), or the condition that there is none.
+    """Gives each pod without a node a fitting one (`Placer`), or the condition that no node fits.
 
     Pods with scheduling gates wait until the gates are removed, and pods that name another scheduler are left to it.
 
@@ -63,7 +63,7 @@ class PodScheduler:
         self._round: dict[ObjectKey, None] = {}
 
     def placed(self, obj: JsonObject, placer: Placer | None = None) -> JsonObject:
-        """Return the object; a pod without a node gets one, or the condition that there is none.
+        """Return the object; a pod without a node gets one, or the condition that no node fits.
 
         Args:
             obj: any object.

@@ -85,7 +85,7 @@ class Placer:
         return cls(fleet)
 
     def place(self, pod: JsonObject) -> Placement:
-        """Return the node of a pod that has none, and count it there.
+        """Place a pod without a node, count it there, and return the node.
 
         Raises:
             BadRequestError, QuantityError: it is not a pod.

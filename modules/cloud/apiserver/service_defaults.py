@@ -1,4 +1,4 @@
-"""The ranges of the addresses and node ports of Services, as kube-apiserver has them unless it is told others."""
+"""The ranges of the addresses and node ports of Services; the defaults are kube-apiserver's."""
 
 from typing import Final
 

@@ -10,7 +10,7 @@ from modules.apimachinery.kinds import JsonObject
 from modules.cloud.authentication.users import ADMINISTRATORS, AUTHENTICATED, SERVICE_ACCOUNTS, UNAUTHENTICATED
 
 OPENID_PATHS: Final = ("/.well-known/openid-configuration", "/openid/v1/jwks")
-"""The paths at which others find the public keys of tokens."""
+"""The paths of the public keys of tokens."""
 GROUP: Final = "rbac.authorization.k8s.io"
 _READ: Final = ("get", "list", "watch")
 _WRITE: Final = ("create", "delete", "deletecollection", "patch", "update")
@@ -92,7 +92,7 @@ _ROLES: Final[dict[str, tuple[JsonObject, ...]]] = {
     ),
 }
 _ABOVE: Final = {"view": "edit", "edit": "admin"}
-"""By role, the one that has all of its rules, too."""
+"""By role, another one that has all of its rules."""
 _RULES_OF: Final = {"admin": _ADMIN, "edit": _EDIT, "view": _VIEW}
 _BINDINGS: Final = {
     "cluster-admin": (ADMINISTRATORS,),

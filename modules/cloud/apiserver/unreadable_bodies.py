@@ -1,4 +1,4 @@
-"""The refusal of a body in which an API server finds no kind (apiserver's `transformDecodeError`)."""
+"""The refusal of a body without a kind (apiserver's `transformDecodeError`)."""
 
 from typing import Any, Final
 

@@ -25,11 +25,11 @@ def with_workload_defaults(obj: JsonObject) -> JsonObject:
 
 
 def with_job_selector(job: JsonObject, uid: str) -> JsonObject:
-    """Return a new Job with the selector and the labels by which it finds its pods, unless it has its own selector.
+    """Return a new Job with the selector and the labels of its pods, unless it has its own selector.
 
     Args:
         job: the Job, with defaults.
-        uid: the one that it will have.
+        uid: its future uid.
     """
     spec = job["spec"]
     if spec.get("manualSelector"):

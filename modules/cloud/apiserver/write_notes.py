@@ -23,7 +23,7 @@ _NO_WRITER = ObjectWriter()
 
 
 class WriteNotes:
-    """The writes of the present transaction that the change journal keeps, and who makes those that follow."""
+    """The writes of the present transaction that the change journal keeps, and the author of the next ones."""
 
     def __init__(self) -> None:
         self.is_started = False

@@ -14,7 +14,7 @@ class TokenAuthenticator(Protocol):
     """Finds the users of tokens."""
 
     def authenticate(self, token: str, audiences: tuple[str, ...], /) -> Authenticated | None:
-        """Return the user of a token for one of some audiences; None for one that is not valid, or not of this kind.
+        """Return the user of a token for one of some audiences; None if the token is not valid, or not of this kind.
         Raise ApiStatusError when that cannot be found out.
         """
 
@@ -42,7 +42,7 @@ class Authenticator:
         self._audiences = (settings or ServiceAccountSettings()).api_audiences
 
     def authenticate(self, token: str, audiences: tuple[str, ...] = ()) -> Authenticated | None:
-        """Return the user of a bearer token, None for one that is not valid.
+        """Return the user of a bearer token, or None if it is not valid.
 
         Args:
             token: the token.

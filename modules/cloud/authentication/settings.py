@@ -22,7 +22,7 @@ class ServiceAccountSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=
     """The issuer of tokens (kube-apiserver's `--service-account-issuer`)."""
 
     audiences: tuple[str, ...] = ()
-    """Audiences of the API server (kube-apiserver's `--api-audiences`); a token that asks for none is for all of them.
+    """Audiences of the API server (kube-apiserver's `--api-audiences`); a token without audiences is for all of them.
     Default the issuer."""
 
     mounted: bool = False
@@ -62,7 +62,7 @@ class OidcSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """The algorithms that tokens may be signed with."""
 
     ca_file: Path | None = None
-    """The authorities of the provider's certificate, PEM. Default those that this machine trusts."""
+    """The authorities of the provider's certificate, PEM. Default: the machine's."""
 
     @property
     def name_prefix(self) -> str:

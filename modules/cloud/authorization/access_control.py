@@ -22,7 +22,7 @@ class AccessControl:
     """Applies the node authorizer and NodeRestriction to the requests of nodes; counts and logs the refused ones.
 
     Args:
-        graph: the objects to which each node's pods refer.
+        graph: the objects that each node's pods refer to.
         refusals: counts refused requests.
     """
 

@@ -62,9 +62,9 @@ def answer(
 
     Args:
         call: the review.
-        graph: the objects to which each node's pods refer.
+        graph: the objects that each node's pods refer to.
         index: the roles and bindings.
-        authenticate: finds the user of a token; by default there is none.
+        authenticate: finds the user of a token; by default no token has a user.
 
     Raises:
         BadRequestError: it is a TokenReview without a token.

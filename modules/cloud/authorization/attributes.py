@@ -1,4 +1,4 @@
-"""The attributes of a node's request on which the authorizer decides (Kubernetes' authorizer.Attributes)."""
+"""The attributes of a node's request that the authorizer decides on (Kubernetes' authorizer.Attributes)."""
 
 from typing import Any, Final
 

@@ -19,7 +19,7 @@ _NAMESPACE: Final = "default"
 
 
 class NodeGraph:
-    """The objects to which each node's pods refer, and the secrets that volumes name.
+    """The objects that each node's pods refer to, and the secrets that volumes name.
 
     An update costs as much as the pod or volume has references; a query takes one or two lookups, for any number of
     pods.

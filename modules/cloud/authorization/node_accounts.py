@@ -74,7 +74,7 @@ class NodeAccounts:
             self._add(charge, 1)
 
     def refusal(self, node: str, old: JsonObject | None, new: JsonObject | None, own: JsonObject | None) -> str:
-        """Return the reason to refuse a node's write, or "". A created pod counts at once.
+        """Return the reason to refuse a node's write, or "". A created pod counts immediately.
 
         Args:
             node: the node that writes.

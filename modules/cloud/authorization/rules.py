@@ -1,7 +1,7 @@
 """The table of requests that nodes may make, as docs/authorization.md shows it; all others are refused.
 
 It is Kubernetes' ClusterRole `system:node` narrowed by its node authorizer, as far as there are such objects here.
-As in Kubernetes, the authorizer allows requests on which NodeRestriction decides (`RESTRICTED`).
+As in Kubernetes, the authorizer allows requests that NodeRestriction decides on (`RESTRICTED`).
 """
 
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""The reviews with which an administrator's program asks about others, as proxies and metrics servers do:
+"""The reviews about other users, as proxies and metrics servers do:
 SubjectAccessReview, LocalSubjectAccessReview and TokenReview.
 """
 
@@ -25,7 +25,7 @@ not valid."""
 
 
 def is_access_review(parts: tuple[str, ...]) -> bool:
-    """Return whether a path is that of SubjectAccessReviews or, in a namespace, of LocalSubjectAccessReviews."""
+    """Return whether a path leads to SubjectAccessReviews or, in a namespace, LocalSubjectAccessReviews."""
     return parts == _ACCESS or (parts[:4] == _LOCAL_ROOT and len(parts) == 6 and parts[5] == _LOCAL)
 
 
@@ -37,7 +37,7 @@ def access_review(
     Args:
         parts: the path.
         body: the review.
-        ask: makes the call with which the node authorizer answers for a node.
+        ask: asks the node authorizer about a node.
         index: the roles and bindings.
 
     Raises:
@@ -66,7 +66,7 @@ def token_review(body: Any, authenticate: Authenticate) -> JsonObject:
         authenticate: finds the user of a token.
 
     Raises:
-        BadRequestError: it has no token, or audiences that are none.
+        BadRequestError: it has no token, or malformed audiences.
     """
     spec = _spec_of(body, "TokenReview")
     token = spec.get("token")

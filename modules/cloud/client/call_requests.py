@@ -28,7 +28,7 @@ _NODE_USER: Final = "system:node:"
 _NODE_GROUPS: Final = (("Impersonate-Group", "system:nodes"), ("Impersonate-Group", "system:authenticated"))
 _OF_COLLECTION: Final = ("list", "create", "deletecollection")
 _NOT_SENT: Final = ("kind", "apiVersion", "watch")
-"""Options that are no part of the query: a watch has no end for which a call could wait."""
+"""Options that are no part of the query: a call cannot wait for the end of a watch."""
 _JSON: Final = "application/json"
 _LONGEST_MESSAGE: Final = 1000
 _UNRESERVED: Final = re.compile("[A-Za-z0-9_.~-]+").fullmatch
@@ -87,7 +87,7 @@ def _body_of(call: ApiCall) -> bytes:
 
 
 def result_of(response: ApiResponse, *, is_passed_on: bool = False) -> ApiResult:
-    """Return the result in a response; one that is no JSON object is a refusal. `is_passed_on` as in `ApiCall`."""
+    """Return the result in a response; anything but a JSON object is a refusal. `is_passed_on` as in `ApiCall`."""
     status = response.head.status
     is_success = HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES
     try:

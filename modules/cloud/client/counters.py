@@ -28,7 +28,7 @@ class WatchCounters:
         self.failures = 0
         """Lists and watches that failed and were repeated."""
         self.heard_at: Callable[[], float] = _never
-        """Returns the monotonic seconds at which the API server last told something of the kind; 0 for never."""
+        """Returns the monotonic seconds of the API server's last news of the kind; 0 for never."""
 
 
 class ApiCounters:

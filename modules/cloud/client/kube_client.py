@@ -66,7 +66,7 @@ class ModuleThread(Protocol):
 
 
 class Handover:
-    """Calls functions on a module's thread, in order. Those that come before their turn share an item of its inbox.
+    """Calls functions on a module's thread, in order. Calls that come before their turn share an item of its inbox.
 
     Args:
         call_soon: calls a function on the module's thread, from any thread.
@@ -245,7 +245,7 @@ class _Watch:
         self._told = told
         self._counters = counters
         self._number = 0
-        """The number of the request to which the reading belongs."""
+        """The number of the reading's request."""
         self._reading: ApiReading | None = None
         self._timer: Timer | None = None
         self._is_closed = False

@@ -1,4 +1,4 @@
-"""Calls of an API server, the lanes in which they wait, and their outcomes."""
+"""Calls of an API server, their lanes, and their outcomes."""
 
 from collections.abc import Mapping
 from enum import IntEnum
@@ -33,9 +33,9 @@ class LaneLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Bounds of a lane."""
 
     in_flight: int
-    """Calls of the lane that are in flight at once, at most."""
+    """Calls of the lane in flight, at most."""
     with_lower: int
-    """Most calls of the lane and of lower lanes that are in flight at once: the remaining places are for the upper
+    """Most calls of the lane and of lower lanes in flight: the remaining places are for the upper
     lanes.
     """
     waiting: int
@@ -111,7 +111,7 @@ class CallFailed(msgspec.Struct, frozen=True, gc=False):
     number: int
     why: str
     status: int = 0
-    """The server's last, 5xx or 429; 0 for none."""
+    """The server's last, 5xx or 429, or 0."""
 
 
 class CallSuperseded(msgspec.Struct, frozen=True, gc=False):

@@ -94,7 +94,7 @@ class LaneQueue:
         return self._size
 
     def put(self, waiting: WaitingCall) -> WaitingCall | None:
-        """Append a call, and return the one whose place it takes, None for none. Ask `has_room` before."""
+        """Append a call, and return the call whose place it takes, or None. Ask `has_room` before."""
         key = waiting.key
         queue = self._keys.setdefault(key, _KeyQueue())
         replaced = queue.waiting.pop() if self.limits.newest_only and queue.waiting else None

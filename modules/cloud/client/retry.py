@@ -15,7 +15,7 @@ _LIMIT: Final = 30.0
 class RetryDelays:
     """Delays that grow from 0.8 s to 30 s, with client-go's jitter (reflector.go: 800 ms, 30 s, factor 2, jitter 1).
 
-    A delay is never below its base: a server that refuses at once is not asked at once.
+    A delay is never below its base: a server that refuses immediately is not asked immediately.
 
     Args:
         source: of the jitter.

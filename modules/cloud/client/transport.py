@@ -30,7 +30,7 @@ class ResponseHead(msgspec.Struct, frozen=True):
     """Names in lower case."""
 
     def header(self, name: str) -> str:
-        """Return the first header of a name in lower case, "" for none."""
+        """Return the first header of a name in lower case, or ""."""
         return next((value for key, value in self.headers if key == name), "")
 
 

@@ -6,7 +6,7 @@ from typing import Final
 _RATE: Final = 100.0
 """Connections that are ended in a second, so that few nodes connect elsewhere at the same time."""
 _SPREAD: Final = 0.5
-"""Part of the time in which the end of every connection begins, however many there are."""
+"""Part of the time to begin the end of every connection, however many there are."""
 
 
 class Draining:

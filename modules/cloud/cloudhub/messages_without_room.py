@@ -9,7 +9,7 @@ from beehive.module import Module
 from modules.cloud.websocket.link import Link
 
 _ROOM: Final = COMMAND_CAPACITY * 3 // 4
-"""Depth of an inbox from which on it gets no messages of nodes: there is room left for messages of other modules."""
+"""Depth of an inbox that gets no messages of nodes: there is room left for messages of other modules."""
 _PERIOD: Final = 0.01
 """Seconds between two looks whether there is room again."""
 

@@ -70,7 +70,7 @@ _BUSY = 256
 """Depth of the inbox above which no message is sent again."""
 _TOO_MANY_WAIT = "too many of its messages wait for the controllers"
 _ACKNOWLEDGEMENT_DELAY = 0.05
-"""Seconds for which acknowledgements are collected, so that many nodes share a transaction."""
+"""Seconds to collect acknowledgements, so that many nodes share a transaction."""
 
 
 class CloudHubSettings(msgspec.Struct, frozen=True):

@@ -109,8 +109,8 @@ class NodeSession:
         return len(self._under_way)
 
     def oldest_unacknowledged(self) -> float | None:
-        """Return the monotonic seconds at which the oldest unacknowledged message was first sent; None for none."""
-        under_way = list(self._under_way.values())  # at once, as other threads may ask
+        """Return the monotonic seconds of the first attempt of the oldest unacknowledged message, or None."""
+        under_way = list(self._under_way.values())  # in one step, as other threads may ask
         return min((delivery.first_sent_at for delivery in under_way), default=None)
 
     def offer(self, message: Message) -> OfferResult:
@@ -253,7 +253,7 @@ _OBJECT: Final = json_decoder(_Object)
 
 
 def _uid_in(message: Message) -> str:
-    """Return the uid of the object in a message, "" for none. It decodes nothing else of JSON content."""
+    """Return the uid of the object in a message, or "". It decodes nothing else of JSON content."""
     if isinstance(message.content, msgspec.Raw):
         try:
             return _OBJECT.decode(message.content).metadata.uid

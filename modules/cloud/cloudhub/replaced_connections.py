@@ -3,14 +3,14 @@
 from typing import Final
 
 PERIOD: Final = 60.0
-"""Seconds in which the connections of a node are counted."""
+"""Window, in seconds, of the count of a node's connections."""
 MANY: Final = 5
 """Connections within `PERIOD` that replaced one which was still there. One machine on a bad link has fewer: it waits
 longer each time.
 """
 
 REMEMBERED: Final = 600.0
-"""Seconds for which it is said of a node that two machines have its name."""
+"""Seconds that a node counts as two machines with one name."""
 
 TWO_MACHINES: Final = (
     "node %s connects again and again while it is connected: two machines seem to have this name; give one of them "
@@ -36,7 +36,7 @@ class ReplacedConnections:
     def note(self, node: str, now: float) -> bool:
         """Count one, and return whether there were so many that two machines must have the node's name.
 
-        That is told once; counting begins anew then.
+        That is reported once; counting starts over then.
 
         Args:
             node: the node's name.

@@ -27,7 +27,7 @@ CA_RESOURCE = "k8s/ca.crt"
 
 
 class Destination(Enum):
-    """The ways in which cloudhub handles a message from a node."""
+    """How cloudhub handles a message from a node."""
 
     KEEPALIVE = "refresh the session"
     WAITER = "resolve a waiting request"
@@ -140,7 +140,7 @@ def _is_allowed(message: Message, destination: Destination) -> bool:
 
 
 def resource_type_of(message: Message) -> str:
-    """Return the resource type by which a refused message is counted; `other` for types that no edge sends."""
+    """Return the resource type of a refused message, for its counter; `other` for types that no edge sends."""
     kind = type_of(message.route.resource, Side.EDGE)
     return kind if kind in {known for known, _ in OBJECT_REQUESTS} else "other"
 
@@ -160,7 +160,7 @@ def on_node(message: Message, node: str) -> Message:
 
 
 def node_of(message: Message) -> str:
-    """Return the node to which a controller's message goes; "" when its resource names none."""
+    """Return the node that a controller's message goes to; "" when its resource names no node."""
     if message.route.group == Group.USER:  # the rest is a topic, a URL or a path, perhaps with empty parts
         tokens = message.route.resource.split("/", 2)
         return tokens[1] if len(tokens) == 3 and tokens[0] == "node" else ""

@@ -35,7 +35,7 @@ class CloudStream(Module):
     metrics.
 
     Streams are served on the threads of HTTP servers and of the tunnel server: bytes are no messages. The actor starts
-    and ends the servers, and writes into the status of each node that has opened a tunnel the port at which the API
+    and ends the servers, and writes a port into the status of each node that has opened a tunnel: there the API
     server of a cluster reaches this cloudcore for it.
 
     Args:
@@ -64,7 +64,7 @@ class CloudStream(Module):
 
         Raises:
             ListenError: the address of the tunnels cannot be listened on.
-            ServerError: that of the streams cannot.
+            ServerError: the address of the streams cannot.
         """
         self._server = server = self._make_server(self._tunnels.port)
         self._tunnels.port = server.address[1]
@@ -94,7 +94,7 @@ class CloudStream(Module):
 
     @handles(None, KUBELET_PORTS, source=ModuleName.EDGECONTROLLER)
     def on_kubelet_ports(self, message: Message) -> None:
-        """Write the port of a node once more, whose status has another one now."""
+        """Write the port of a node again: its status has another one now."""
         for node, port in message.content_as(dict[str, int]).items():
             if self._ports is not None:
                 self._ports.seen(node, port)

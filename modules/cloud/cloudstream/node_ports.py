@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 RETRY_SECONDS: Final = 20.0
 """Between two attempts to write a node's port, as in KubeEdge."""
 QUIET_SECONDS: Final = 60.0
-"""After which a port that another writer replaces is written again at once."""
+"""After which a port that another writer replaces is written again immediately."""
 LONGEST_PAUSE: Final = 5.0
 """Seconds before it is written again while another writer goes on to replace it: a second cloudcore that has not
 noticed yet that its tunnel of the node has ended, or an edge that insists on its own port.
@@ -39,13 +39,13 @@ class _Port(msgspec.Struct):
     failures: int = 0
     """In a row."""
     replaced_at: float = float("-inf")
-    """Monotonic seconds at which another writer's port was seen last."""
+    """Monotonic seconds of the last sight of another writer's port."""
     pause: float = 0.0
 
 
 class NodePorts:
-    """Writes the port at which the API server of a cluster reaches this cloudcore into the status of each node that has
-    a tunnel here: when the tunnel opens, when the Node is made anew, and when another writer has replaced it. A write
+    """Writes the port where the API server of a cluster reaches this cloudcore into the status of each node that has
+    a tunnel here: when the tunnel opens, when the Node is made again, and when another writer has replaced it. A write
     that fails is repeated while the node has a tunnel; a Node that is not there is written when it is.
 
     Args:
@@ -121,7 +121,7 @@ class NodePorts:
 
 
 def _failure(answer: Message | BeehiveError) -> tuple[int, str]:
-    """Return the status and the reason with which the port is not written, 0 and "" if it is."""
+    """Return the status and the reason of a refused port, 0 and "" if it is written."""
     if not isinstance(answer, Message):
         return 0, str(answer)
     refusal = answer.content_as(ApiResult).refusal

@@ -36,10 +36,10 @@ ERROR_SECONDS: Final = 0.1
 """For the end of a stream that has begun with a short text: it may be an error's."""
 _LONGEST_ERROR: Final = 4096
 _STATUS: Final = re.compile(r"\bstatus ([45][0-9]{2})$")
-"""The status in the reason with which our nodes end a stream that their server has refused."""
+"""The status in the reason of our nodes' end of a stream that their server has refused."""
 _WAIT_SECONDS: Final = 3600.0
 _HEAD_SECONDS: Final = 30.0
-"""Seconds in which a client must receive the head of the response."""
+"""Seconds until a client must have received the head of the response."""
 _KINDS: Final = {
     "containerLogs": FrameType.LOGS,
     "exec": FrameType.EXEC,
@@ -59,7 +59,7 @@ _JSON: Final = "application/json"
 _CONTENT_TYPES: Final = {"containerLogs": _LOG, "metrics": _METRICS, "stats": _JSON, "edgecore": _JSON}
 
 ANSWER_SECONDS: Final = 30.0
-"""Seconds in which a node must answer: its container runtime makes the streaming server ready meanwhile."""
+"""Seconds until a node must answer: its container runtime makes the streaming server ready meanwhile."""
 HEAD_BYTES: Final = 16 * 1024
 REFUSAL_BYTES: Final = 4096
 """Bytes of a refusal's text that are passed on."""
@@ -100,13 +100,13 @@ def read_upgrade(node: str, stream: TunnelStream, protocol: str, clock: Clock) -
 
     Args:
         node: its name, for errors.
-        stream: on which the request was sent.
+        stream: of the request.
         protocol: the client's header `Upgrade`.
         clock: for the deadline.
 
     Raises:
-        ApiStatusError: the status and the beginning of the text with which the node refuses, 400 to 599; 502 for
-            another answer, 504 for none.
+        ApiStatusError: the status and the beginning of the text of the node's refusal, 400 to 599; 502 for
+            another answer, 504 without an answer.
     """
     exchange = ClientExchange(HEAD_BYTES)
     deadline = clock.monotonic() + ANSWER_SECONDS
@@ -203,7 +203,7 @@ class Gathering:
         self._late: list[str] = []
 
     def run(self, nodes: Iterable[str]) -> list[str]:
-        """Ask these nodes, and return those that did not answer in time; nodes without a tunnel here are left out."""
+        """Ask these nodes, and return the ones without an answer in time; nodes without a tunnel here are left out."""
         waiting = deque(node for node in nodes if self._tunnels.has(node))
         end = self._clock.monotonic() + ALL_SECONDS
         try:
@@ -269,8 +269,8 @@ class NodeStreams:
 
         Raises:
             ApiStatusError: 400, the request cannot be sent, or is no upgrade; 503, the node has no tunnel here; 429, it
-                has too many streams; else the status with which its server has refused, 502 for an answer that is no
-                refusal and no upgrade, or 504 for none.
+                has too many streams; else the status of its server's refusal, 502 for an answer that is no
+                refusal and no upgrade, or 504 without an answer.
         """
         path = target.partition("?")[0].strip("/").partition("/")[0]
         kind = _KINDS[path]
@@ -288,7 +288,7 @@ class NodeStreams:
         return self._stream(node, stream, _CONTENT_TYPES[path], follows=follows)
 
     def gather(self, nodes: Iterable[str], target: str, took: Callable[[str, bytes], object]) -> list[str]:
-        """Ask nodes for a path of their servers, within 20 s, and return those that did not answer in time.
+        """Ask nodes for a path of their servers, within 20 s, and return the ones without an answer in time.
 
         Args:
             nodes: their names.
@@ -369,7 +369,7 @@ class NodeStreams:
 
 def _check_upgrade(request: Request) -> None:
     """Raise ApiStatusError if a request is no upgrade, or comes from a web page in a browser, which presents its
-    reader's certificate. Libraries of websockets send an Origin, too: that of the server.
+    reader's certificate. Libraries of websockets send an Origin, too: the server's.
     """
     if not request.header("upgrade"):
         raise ApiStatusError(400, "Upgrade request required")

@@ -25,7 +25,7 @@ class QueueMemory:
         """Bytes that wait, with what their frames take."""
 
     def add(self, size: int) -> None:
-        """Count bytes that wait; a negative number for those that wait no more."""
+        """Count bytes that wait; a negative number when they leave."""
         with self._lock:
             self.used += size
 

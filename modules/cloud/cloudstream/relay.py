@@ -19,7 +19,7 @@ IDLE_SECONDS: Final = 4 * 3600.0
 """Without a byte, after which a connection is closed (kubelet's `streamingConnectionIdleTimeout`)."""
 _LINGER_BYTES: Final = 32 * 1024
 _LINGER_SECONDS: Final = 2.0
-"""Seconds for which a client may read the rest after the stream's end."""
+"""Seconds that a client may read the rest after the stream's end."""
 _RESET: Final = struct.pack("ii", 1, 0)
 
 
@@ -50,7 +50,7 @@ class ClientSocket:
             return None
 
     def write(self, data: bytes = b"") -> bool:
-        """Write bytes, or those that wait; return whether any could be written. Raise OSError."""
+        """Write bytes, or the waiting ones; return whether any could be written. Raise OSError."""
         if data:
             self._held = memoryview(data)
         if not self._held:

@@ -63,7 +63,7 @@ class StreamService:
             raise HttpStatusError(403, "the client certificate is not that of the API server", hint=hint)
 
     def serve(self, request: Request) -> Reply:
-        """Return the reply; an error is text, from which the API server makes its own error."""
+        """Return the reply; an error is text; the API server makes its own error of it."""
         try:
             return self._nodes.reply(self._node(request), request.target, request)
         except ApiStatusError as error:
@@ -163,7 +163,7 @@ class StreamListener:
             idle_seconds=_IDLE_SECONDS,
             admit=service.admit,
             max_connections=_CONNECTIONS + self._max_streams * 4 // 3,
-            max_streams=self._max_streams * 4 // 3,  # of which one client has three quarters
+            max_streams=self._max_streams * 4 // 3,  # one client has three quarters of them
         )
         self.port = server.port
         server.start()

@@ -21,7 +21,7 @@ MOST_STREAMS: Final = 512
 _UNSENT_BYTES: Final = 256 * 1024
 """Bytes for the node that wait, above which no client is read."""
 _UNSENT_FRAMES: Final = 128
-"""The same in frames, far below the limit at which the link refuses more: each client may just be adding one."""
+"""The same in frames, far below the link's own limit: each client may just be adding one."""
 _MOST_REASON: Final = 500
 """Characters of a node's reason for a stream's end."""
 _WITH_METHOD: Final = (FrameType.EXEC, FrameType.ATTACH)
@@ -34,7 +34,7 @@ class Tunnel:
         node: its name, from the certificate.
         address: its internal address, as it says; "" if it says none.
         link: the websocket.
-        clock: of the time for which a client may stop reading.
+        clock: of the time that a client may stop reading.
         memory: for the bytes that wait for clients, of all nodes.
         has_credit: whether the node grants and takes credit.
     """

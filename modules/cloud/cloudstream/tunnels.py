@@ -108,7 +108,7 @@ class Tunnels:
         return tunnel.open(next(self._numbers), kind, request)
 
     def node_at(self, address: str) -> str:
-        """Return the node with this name or, if there is one only, this internal address; "" for none."""
+        """Return the node with this name or, if there is one only, this internal address, or ""."""
         if address in self._by_node:
             return address
         with self._lock:

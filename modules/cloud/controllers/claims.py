@@ -24,7 +24,7 @@ class ClaimedObjects(NamedTuple):
 
 
 def claimed(view: View, owner: JsonObject, kind: str) -> ClaimedObjects:
-    """Return the objects of a kind that a controller has, and the writes by which it gets others or lets some go."""
+    """Return the objects of a kind that a controller has, and the writes that adopt or release objects."""
     matches = matcher_of((owner.get("spec") or {}).get("selector"))
     owned, writes = [], []
     for obj in view.owned_by(owner, kind):

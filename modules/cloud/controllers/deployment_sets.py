@@ -87,7 +87,7 @@ def oldest_first(sets: Iterable[JsonObject]) -> list[JsonObject]:
 
 
 def revision_of(obj: JsonObject) -> int:
-    """Return the revision of a ReplicaSet or a Deployment; 0 if it has none."""
+    """Return the revision of a ReplicaSet or a Deployment, or 0."""
     return whole_number((obj["metadata"].get("annotations") or {}).get(REVISION)) or 0
 
 
@@ -113,7 +113,7 @@ def annotations_for(deployment: JsonObject, replica_set: JsonObject | None, revi
 
 
 def size_annotations(deployment: JsonObject) -> JsonObject:
-    """Return the annotations by which a later change of the Deployment's replicas is seen."""
+    """Return the annotations that reveal a later change of the Deployment's replicas."""
     replicas = wanted(deployment)
     return {DESIRED: str(replicas), MOST: str(replicas + bounds_of(deployment).surge)}
 

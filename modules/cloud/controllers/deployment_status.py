@@ -109,7 +109,7 @@ def rollout_status(deployment: JsonObject, sets: Sets, known: Conditions, now: f
 
 
 def times_out_at(deployment: JsonObject, status: JsonObject) -> float | None:
-    """Return the time at which a rollout without progress is over its deadline; None if it is complete, or over."""
+    """Return the deadline of a rollout without progress; None if it is complete, or over."""
     deadline = deadline_of(deployment)
     current = conditions.found(status.get("conditions") or (), PROGRESSING)
     if deadline is None or current is None or current.get("reason") in (COMPLETE, TIMED_OUT, "DeploymentPaused"):

@@ -13,7 +13,7 @@ from modules.cloud.controllers.replica_set import is_unreachable
 from modules.cloud.controllers.view import View, controller_of, node_of
 
 _DELETION_SECONDS: Final = 120.0
-"""Seconds in which an evicted pod is to be deleted; after that, it counts again."""
+"""Seconds until an evicted pod must be deleted; after that, it counts again."""
 _SCALED: Final = ("ReplicaSet", "StatefulSet", "Deployment")
 _FAILED: Final = "CalculateExpectedPodCountFailed"
 

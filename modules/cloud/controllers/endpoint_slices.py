@@ -20,7 +20,7 @@ Group = tuple[str, Ports]
 """What the endpoints of a slice have in common: the family of addresses and the ports."""
 
 _Content = tuple[JsonObject | None, Group, list[JsonObject]]
-"""A slice, or None for one that is still to be found or made; and what it is to hold."""
+"""A slice, or None until it is found or made; and what it is to hold."""
 
 
 class SliceOwner(NamedTuple):

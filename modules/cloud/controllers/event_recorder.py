@@ -1,4 +1,4 @@
-"""The Events of controllers; one that says the same again is counted, as by client-go's recorder."""
+"""The Events of controllers; a repeated one is counted, as by client-go's recorder."""
 
 from collections.abc import Callable
 from typing import Final
@@ -25,7 +25,7 @@ class EventRecorder:
         self._latest: dict[tuple[str, str, str], JsonObject] = {}
 
     def call(self, about: JsonObject, note: EventNote, now: float) -> ApiCall:
-        """Return the call that stores an Event about an object, or counts it once more."""
+        """Return the call that stores an Event about an object, or counts it again."""
         message, moment = note.message[:_LONGEST], format_rfc3339(now)
         what = (uid_of(about), note.reason, message)
         known = self._latest.pop(what, None)

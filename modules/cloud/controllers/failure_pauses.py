@@ -9,7 +9,7 @@ from modules.apimachinery.kinds import JsonObject, uid_of
 _FIRST: Final = 1.0
 _LONGEST: Final = 900.0
 _FORGOTTEN: Final = 2 * _LONGEST
-"""Seconds without a failure after which it begins anew (client-go's Backoff)."""
+"""Seconds without a failure until it starts over (client-go's Backoff)."""
 _MOST: Final = 10_000
 
 

@@ -238,7 +238,7 @@ class _Pass:
         return found
 
     def _start(self) -> None:
-        """Set the time at which the Job began; the clock of a suspended one stands."""
+        """Set the Job's start time; the clock of a suspended one stands."""
         if "startTime" not in self._status and not self._spec.get("suspend"):
             self._status["startTime"] = format_rfc3339(self._now)
 
@@ -306,7 +306,7 @@ class _Pass:
             return
         interim = FAILURE_TARGET if kind == FAILED else SUCCESS_CRITERIA
         cause = is_true(self._job, interim)
-        if cause is None:  # it is written first, so that nothing else is decided after a restart
+        if cause is None:  # the cause is written first, so that nothing else is decided after a restart
             return
         self._set(kind, "True", str(cause.get("reason")), str(cause.get("message")))
         if kind == COMPLETE:

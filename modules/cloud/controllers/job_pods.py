@@ -145,7 +145,7 @@ def orphaned(pods: Sequence[JsonObject], uid: str) -> tuple[PlannedWrite, ...]:
 
     Args:
         pods: with a reference to a Job of the name.
-        uid: of the present Job of that name; "" if there is none.
+        uid: of the present Job of that name, or "".
     """
     return tuple(untracked(pod) for pod in pods if is_tracked(pod) and not _is_of(pod, uid))
 

@@ -31,7 +31,7 @@ class FailureVerdict(NamedTuple):
 
     @property
     def fails_job(self) -> bool:
-        """Whether the Job fails at once."""
+        """Whether the Job fails immediately."""
         return self.action == _FAIL_JOB
 
     @property

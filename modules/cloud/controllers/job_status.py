@@ -17,7 +17,7 @@ _MOST_INDEXES: Final = 100_000
 
 
 def finished(job: JsonObject) -> JsonObject | None:
-    """Return the condition with which a Job has ended, or None."""
+    """Return the condition that ended a Job, or None."""
     for kind in (COMPLETE, FAILED):
         found = is_true(job, kind)
         if found is not None:
@@ -37,7 +37,7 @@ def is_true(job: JsonObject, kind: str) -> JsonObject | None:
 
 
 def finish_time(job: JsonObject) -> float | None:
-    """Return the time at which a Job has ended, in seconds since the epoch, or None."""
+    """Return the end of a Job, in seconds since the epoch, or None."""
     end = finished(job)
     return None if end is None else parse_rfc3339(str(end.get("lastTransitionTime") or ""))
 
@@ -56,7 +56,7 @@ def condition(kind: str, status: str, reason: str, message: str, now: float) -> 
 
 
 def read_indexes(text: str) -> set[int]:
-    """Return the indexes of `0-2,5`, whose parts ascend; one that does not is left out."""
+    """Return the indexes of `0-2,5`, whose parts ascend; others are left out."""
     found, least = set[int](), 0
     for part in filter(None, text.split(",")):
         begin, _, end = part.partition("-")

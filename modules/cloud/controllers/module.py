@@ -30,7 +30,7 @@ _SECONDS: Final = 30.0
 """For an answer of the API server."""
 _AGAIN: Final = 1.0
 _LOOK: Final = 2.0
-"""Seconds between two looks at which cloudcores are alive, where several share the database."""
+"""Seconds between two looks at the living cloudcores, where several share the database."""
 _DUTY: Final = "controllers"
 
 
@@ -97,7 +97,7 @@ class Controllers(Module):
             self._call(_lease_call("get", name=NAME), self._claim)
 
     def _claim(self, result: ApiResult) -> None:
-        """Write the Lease, by which former owners are locked out."""
+        """Write the Lease, which locks former owners out."""
         live = result.object
         if live is None and (result.refusal or {}).get("code") != HTTPStatus.NOT_FOUND:
             self._claim_again(result)
@@ -200,7 +200,7 @@ class Controllers(Module):
             return
         for subscription in self._open:
             changes, has_ended = subscription.take()
-            if has_ended:  # too many waited, or the API server has begun anew
+            if has_ended:  # too many waited, or the API server has started over
                 self._begin_again()
                 return
             for changed in changes:

@@ -39,7 +39,7 @@ from modules.cloud.controllers.view import View, controller_of
 
 UNREACHABLE_GRACE: Final = 300.0
 """Seconds after which the pods of a node that does not answer are not ready any more. kube-controller-manager marks
-them at once, so that each break of a link is a change for all nodes."""
+them immediately, so that each break of a link is a change for all nodes."""
 EVICT_AFTER: Final = ("edgecore.io/evict-after", "node.openyurt.io/autonomy-duration")
 """Annotations of a Node: how long it may be silent before controllers make its pods elsewhere (`30m`). The second one
 is OpenYurt's."""
@@ -49,7 +49,7 @@ _LOOK_AGAIN: Final = 60.0
 _NAMED: Final = ("DaemonSet", "Node")
 """Controllers whose pods belong to their node."""
 _QUARANTINE: Final = 40.0
-"""Seconds for which a Node must be gone (KCM's `quarantineTime`)."""
+"""Seconds that a Node must be gone (KCM's `quarantineTime`)."""
 
 
 def reconcile(view: View, key: ObjectKey, now: float) -> ReconcilePlan:

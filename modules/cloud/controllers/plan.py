@@ -50,7 +50,7 @@ class ReconcilePlan(msgspec.Struct, frozen=True):
     status: PlannedWrite | None = None
     events: tuple[EventNote, ...] = ()
     again_at: float | None = None
-    """Seconds since the epoch at which to look again, unless something changes earlier."""
+    """When to look again, in seconds since the epoch, unless something changes earlier."""
 
 
 NOTHING: Final = ReconcilePlan()

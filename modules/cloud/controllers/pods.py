@@ -43,7 +43,7 @@ def is_active(pod: JsonObject) -> bool:
 
 
 def condition_of(obj: JsonObject, kind: str) -> JsonObject:
-    """Return a condition of an object; an empty one if it has none of that type."""
+    """Return a condition of an object; an empty one by default."""
     conditions = (obj.get("status") or {}).get("conditions") or ()
     return next((one for one in conditions if isinstance(one, dict) and one.get("type") == kind), {})
 
@@ -54,7 +54,7 @@ def is_ready(obj: JsonObject) -> bool:
 
 
 def available_from(pod: JsonObject, min_ready_seconds: int, now: float) -> float:
-    """Return the time in seconds since the epoch at which a pod is, or was, available; infinity if it is not ready."""
+    """Return since when a pod is, or will be, available, in seconds since the epoch; infinity if it is not ready."""
     ready = condition_of(pod, "Ready")
     if ready.get("status") != "True":
         return math.inf
@@ -144,7 +144,7 @@ def with_same_template(candidates: Sequence[tuple[JsonObject, object]], template
 
 
 def _completed(template: object) -> JsonObject | None:
-    """Return a template with the present defaults; None if it is none, as the data of a revision may be anything."""
+    """Return a template with the present defaults, or None: the data of a revision may be anything."""
     if not isinstance(template, dict):
         return None
     try:

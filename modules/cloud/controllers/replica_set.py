@@ -107,7 +107,7 @@ def is_ended(pod: JsonObject) -> bool:
 
 def pause_ends(ended: Sequence[JsonObject]) -> float:
     """Return the time before which no pod is made in place of those that nodes have ended: twice as long after each,
-    1 s to 5 min; longer ago than that, it begins anew. KCM makes others at once, thirty a second.
+    1 s to 5 min; longer ago than that, it begins anew. KCM makes others immediately, thirty a second.
     """
     times = sorted(map(created_at, ended))
     if not times:
@@ -118,7 +118,7 @@ def pause_ends(ended: Sequence[JsonObject]) -> float:
 
 
 def surplus_ended(ended: Sequence[JsonObject]) -> tuple[PlannedWrite, ...]:
-    """Return the deletions of the oldest pods that nodes have ended, beyond those that are kept."""
+    """Return the deletions of the oldest pods that nodes have ended, beyond the kept ones."""
     gone = sorted((pod for pod in ended if not is_being_deleted(pod)), key=created_at)[:-_KEPT_ENDED]
     return tuple(delete(pod) for pod in gone)
 
@@ -138,7 +138,7 @@ def _difference(
 
 
 def to_delete(view: View, replica_set: JsonObject, active: Sequence[JsonObject], now: float) -> list[JsonObject]:
-    """Return the active pods in the order in which they are deleted (ActivePodsWithRanks).
+    """Return the active pods in the order of their deletion (ActivePodsWithRanks).
 
     A pod of a node that does not answer counts as not ready here, even while its condition still says Ready.
     """

@@ -38,7 +38,7 @@ class Backend(NamedTuple):
         return [address for address in self.addresses if (":" in address) == (family == "IPv6")]
 
     def hostname_in(self, service: JsonObject) -> str:
-        """Return the name that the pod has in the domain of a Service; "" if it has none."""
+        """Return the name that the pod has in the domain of a Service, or ""."""
         spec = self.pod.get("spec") or {}
         is_member = spec.get("subdomain") == service["metadata"]["name"]
         return str(spec.get("hostname") or "") if is_member else ""

@@ -15,7 +15,7 @@ _INDEX: Final = "apps.kubernetes.io/pod-index"
 
 
 def ordinal_of(pod: JsonObject, workload: JsonObject) -> int | None:
-    """Return the ordinal of a pod, or None for one that is not of the StatefulSet by its name."""
+    """Return the ordinal of a pod, or None if its name is not of the StatefulSet."""
     parent, dash, text = str(pod["metadata"]["name"]).rpartition("-")
     return whole_number(text) if dash and parent == workload["metadata"]["name"] else None
 

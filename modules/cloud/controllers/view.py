@@ -109,7 +109,7 @@ class View:
         return [self._objects[key] for key in sorted(self._pods_on.get(node, ()))]
 
     def pods_with(self, namespace: str, labels: Mapping[str, str]) -> list[JsonObject]:
-        """Return the pods of a namespace that have labels, by name; all pods if there are none."""
+        """Return the pods of a namespace that have labels, by name; without labels all pods."""
         if not labels:
             return sorted(self.in_namespace(_POD, namespace), key=lambda pod: str(pod["metadata"]["name"]))
         found = [self._pods_labelled.get((namespace, *pair), frozenset[ObjectKey]()) for pair in labels.items()]

@@ -36,7 +36,7 @@ class WorkMeter:
 
         Args:
             kind: of the object.
-            since: the monotonic seconds at which it began.
+            since: its begin, in monotonic seconds.
         """
         self.syncs.setdefault(kind, Durations()).note(self.monotonic() - since)
 

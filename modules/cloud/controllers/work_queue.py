@@ -34,7 +34,7 @@ class WorkQueue:
         return Counter(key.kind for key in tuple(self._due))
 
     def add(self, key: ObjectKey) -> None:
-        """Add a key that is due; one that pauses goes on pausing."""
+        """Add a key that is due; a pausing key goes on pausing."""
         if key not in self._paused:
             self._due[key] = None
 
@@ -83,7 +83,7 @@ class WorkQueue:
         return None
 
     def next_time(self) -> float | None:
-        """Return the earliest time at which a key that waits is due; None if none waits."""
+        """Return the earliest due time of a waiting key, or None."""
         while self._heap and self._later.get(self._heap[0][1]) != self._heap[0][0]:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None

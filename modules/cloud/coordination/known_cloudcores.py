@@ -6,7 +6,7 @@ from typing import Final
 from modules.cloud.coordination.rendezvous import owner_of
 
 CLOUDCORES_ORGANIZATION: Final = "kubeedge:cloudcores"
-"""The organization in the certificates with which cloudcores call each other. An authority signs it for none else."""
+"""The organization in cloudcores' certificates for calls to each other. An authority signs it for nobody else."""
 
 
 class KnownCloudcores:
@@ -21,7 +21,7 @@ class KnownCloudcores:
         self.alive: tuple[str, ...] = ()
         """Their identities, this one's included; empty before edgecontroller has begun and after it has given up."""
         self.own_router = ""
-        """Address and port at which other cloudcores reach the router of this one; "" if they cannot."""
+        """Address and port of this cloudcore's router for other cloudcores; "" if they cannot."""
         self.routers: Mapping[str, str] = {}
         """The same of the others that are alive, by their identities."""
 

@@ -43,7 +43,7 @@ class LeaseThread(Protocol):
 
 
 class LeaseListener(Protocol):
-    """Is told of the Leases of cloudcores, and answers which duties are this cloudcore's."""
+    """Observes the Leases of cloudcores, and answers which duties are this cloudcore's."""
 
     def owns(self, key: str, /) -> bool:
         """Return whether a duty is this cloudcore's."""
@@ -63,13 +63,13 @@ class _Seen(msgspec.Struct):
     since: float
     """When its last renewal was noticed, or it was found."""
     until: float
-    """When it expires; not after `since` for one that has not renewed yet."""
+    """When it expires; not after `since` before its first renewal."""
 
 
 class Membership:
     """The other cloudcores, as their Leases were seen to change.
 
-    As in client-go's leader election, a Lease counts for its duration from the time at which this process has noticed
+    As in client-go's leader election, a Lease counts for its duration from the time when this process has noticed
     its last renewal, by the monotonic clock of this process: clocks of machines differ. A Lease that is there at the
     start counts from its next renewal on: so a cloudcore that starts after a crash does not wait for
     the Leases of dead processes to expire.

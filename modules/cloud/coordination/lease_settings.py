@@ -17,17 +17,17 @@ LabelValue = Annotated[str, msgspec.Meta(pattern=_LABEL_VALUE, max_length=63)]
 
 
 class LeaseSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The Lease of a cloudcore, and the namespace and labels by which it finds the others' Leases."""
+    """The Lease of a cloudcore, and the namespace and labels of the others' Leases."""
 
     namespace: Annotated[str, msgspec.Meta(pattern=_NAME, max_length=63)] = NAMESPACE
     """The namespace of the Leases of all these cloudcores."""
     name: Annotated[str, msgspec.Meta(pattern=f"^$|{_NAME}", max_length=LONGEST_NAME)] = ""
-    """"" for the identity of the process, with which it is unique."""
+    """"": the identity of the process, which is unique."""
     labels: Annotated[
         Mapping[LabelKey, LabelValue],
         msgspec.Meta(min_length=1),
     ] = msgspec.field(default_factory=lambda: {"app.kubernetes.io/name": "cloudcore"})
-    """The Leases of one namespace that have them are those of the cloudcores that divide the duties."""
+    """Leases of one namespace with these labels belong to the cloudcores that divide the duties."""
     duration: int = 30
     """Seconds after which others take a cloudcore for dead that does not renew; two renewals may fail."""
     period: float = 10.0

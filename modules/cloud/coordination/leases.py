@@ -1,4 +1,4 @@
-"""The Lease of a cloudcore: the fields that it writes, and those that it reads in the Leases of others."""
+"""The Lease of a cloudcore: the fields that it writes, and the ones that it reads in others' Leases."""
 
 from datetime import UTC, datetime
 from typing import Final

@@ -9,7 +9,7 @@ from hashlib import blake2b
 
 
 def owner_of(key: str, identities: Iterable[str]) -> str:
-    """Return the identity that owns a key; "" if there are none. The order of the identities does not matter."""
+    """Return the identity that owns a key; "" without identities. The order of the identities does not matter."""
     return max(identities, key=lambda identity: (_weight(key, identity), identity), default="")
 
 

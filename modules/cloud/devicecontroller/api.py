@@ -47,5 +47,5 @@ def ask(module: Module, call: ApiCall, answered: Callable[[ApiResult], None]) ->
 
 
 def code_of(result: ApiResult) -> int:
-    """Return the status of a refusal; 0 for none."""
+    """Return the status of a refusal, or 0."""
     return int((result.refusal or {}).get("code", 0))

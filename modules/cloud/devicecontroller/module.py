@@ -43,7 +43,7 @@ _SOON: Final = 0.1
 _MOST_WAITING = 1000
 """Messages of nodes that wait until the Devices are known; the answer to another one is that it comes again later."""
 _DEVICES = "devices"
-"""The kind by which refused messages are counted."""
+"""The kind of refused messages in their counter."""
 _TWINS, _STATE = "twin/edge_updated", "state/update"
 _READERS: dict[str, Callable[[Message], Report]] = {_TWINS: read_twins, _STATE: read_state}
 
@@ -74,7 +74,7 @@ class Loading:
         """Whether the API server has no such kinds: then there are no devices."""
 
     def start(self) -> None:
-        """Begin, perhaps once more: a restart of edgecontroller ends its watches."""
+        """Begin, perhaps again: a restart of edgecontroller ends its watches."""
         self.seen.clear()
         self._watch((DEVICE_MODEL, DEVICE))
 
@@ -115,7 +115,7 @@ class DeviceController(Module):
     It works by API calls and watches, which edgecontroller serves. edgecontroller also sends a node the Devices and
     DeviceModels, in this module's name, because it sends them again until they are acknowledged, and after a restart.
 
-    Of several cloudcores, the one to which a node is connected writes the statuses of its devices. One other cloudcore
+    Of several cloudcores, the one that has a node's connection writes the statuses of its devices. One other cloudcore
     maintains the conditions, also for devices whose node is not connected. If both write, they write the same values.
 
     Args:
@@ -248,7 +248,7 @@ class DeviceController(Module):
 
     def _device_changed(self, change: DeviceChange) -> None:
         if change.old == change.new or not self._is_loaded:
-            return  # the objects of the first list are reviewed later, and nodes are told of all their devices
+            return  # the objects of the first list are reviewed later, and nodes get all their devices
         self._refresh(change.key)
         old, new = (each.node if each is not None else "" for each in (change.old, change.new))
         if old and old != new:

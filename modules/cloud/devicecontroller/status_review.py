@@ -1,4 +1,4 @@
-"""The review of all DeviceStatuses, to find those that must be corrected."""
+"""The review of all DeviceStatuses, to find wrong ones."""
 
 import logging
 from collections.abc import Callable, Iterable

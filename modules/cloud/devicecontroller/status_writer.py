@@ -26,7 +26,7 @@ INTERVAL: Final = 1.0
 LONGEST_DELAY: Final = 30.0
 """Seconds between two attempts, when the API server does not answer."""
 MOST_AT_WORK: Final = 4
-"""Devices that are written at once: an API server serves nodes and pods as well."""
+"""Devices written together: an API server serves nodes and pods as well."""
 MOST_WAITING: Final = 64
 """Messages of one device that wait for a write; the answer to another one is that it comes again later."""
 _PERMANENT: Final = (

@@ -11,7 +11,7 @@ from modules.cloud.devicecontroller.validity import TYPES, DeviceCondition
 from modules.cloud.devices import API_VERSION, DEVICE, DEVICE_STATUS
 
 _AHEAD: Final = 60_000
-"""Milliseconds by which a value's time may lie in the future and still count: an edge's clock may be wrong."""
+"""Milliseconds that a value's time may lie in the future: an edge's clock may be wrong."""
 
 
 def is_of(status: JsonObject, device: DeviceRecord) -> bool:

@@ -35,7 +35,7 @@ class ClusterState:
     that a node has not acknowledged is an object of its state that the cluster does not have any more.
 
     When a node connects, cloudcore claims it with a write, which needs the resourceVersion that was read last. So the
-    node is served with the newest state. The next write of the cloudcore to which the node was connected before is
+    node is served with the newest state. The next write of the node's former cloudcore is
     refused, and that cloudcore ends its connection. A cloudcore may be so slow that it claims a node after the node has
     left it: each claim says when the node connected, and the newer connection stays.
 
@@ -67,7 +67,7 @@ class ClusterState:
         """By node, a hash of its NodeState, so that only changed ones are written."""
         self._epoch = Epoch()
         self._versions: dict[str, str] = {}
-        """By node, the resourceVersion of its NodeState; only of those that are there."""
+        """By node, the resourceVersion of its NodeState, as far as it exists."""
         self._busy: set[str] = set()
         """Nodes whose NodeState is being written."""
         self._changed: set[str] = set()
@@ -103,7 +103,7 @@ class ClusterState:
             self._claim(node, then, superseded, _ATTEMPTS)
 
     def holders(self, node: str, then: Callable[[Mapping[str, str]], None]) -> None:
-        """Read the cloudcore to which a node has connected last, "" for all nodes. `then` takes what can be read."""
+        """Read the cloudcore of a node's last connection, "" for all nodes. `then` takes what can be read."""
         if self._is_off:
             then({})
         elif node:
@@ -191,7 +191,7 @@ class ClusterState:
         self._connected_at.pop(node, None)
 
     def _read(self, node: str, then: Callable[[JsonObject], None]) -> None:
-        """Read a NodeState, and note its version; `then` takes it, without fields if there is none."""
+        """Read a NodeState, and note its version; `then` takes it, without fields by default."""
 
         def answered(result: ApiResult) -> None:
             if result.object is not None:

@@ -20,7 +20,7 @@ from modules.cloud.storage.object_storage import EventType, ObjectEvent
 
 SENT_BY_WATCH: Final = ("Service", "Endpoints", "EndpointSlice", "Namespace")
 """Kinds that a node gets only when it watches them, and so it is with a cluster's other kinds. Without a watch it gets
-its pods, its Node, CSIDrivers, devices, and the objects to which its pods refer.
+its pods, its Node, CSIDrivers, devices, and the objects that its pods refer to.
 """
 
 _OPERATIONS = {

@@ -5,7 +5,7 @@
 | the state of a node that was deleted is forgotten (database) | `node/NODE` | its owner, each ten minutes |
 | Leases of cloudcores that were killed are deleted | `lease/NAME` | its owner, an hour later |
 
-Other duties need no owner. The cloudcore to which a node connects sends the node its objects and deletions. The
+Other duties need no owner. The cloudcore of a node's connection sends the node its objects and deletions. The
 cloudcore that gives each thousandth revision compacts the deletions, and the first one to notice a new epoch counts it:
 both are rows of the database, under its lock. A cloudcore that finds no state of any node when it starts reads
 KubeEdge's ObjectSyncs, before it can know of other cloudcores, and takes them over if there is still no state then.

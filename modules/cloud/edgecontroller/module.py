@@ -81,7 +81,7 @@ class EdgeController(TurnModule):
         cluster: the API server.
         database: stores ObjectSyncs and claims of nodes; outlives a restart of this module.
         refusals: counts refused requests of nodes.
-        lease: of this cloudcore, by which several divide their duties; None: there can be no other one.
+        lease: of this cloudcore, to divide duties between several; None: there can be no other.
         known: gets the names of the live cloudcores.
     """
 
@@ -89,7 +89,7 @@ class EdgeController(TurnModule):
     group: ClassVar[str] = Group.EDGECONTROLLER
     side: ClassVar[Side] = Side.CLOUD
     batch_seconds: ClassVar[float] = 0.1
-    """A transaction keeps the embedded API server from its own, on which the registrations of nodes wait."""
+    """A transaction keeps the embedded API server from its own, and registrations of nodes wait."""
 
     def __init__(
         self,
@@ -178,7 +178,7 @@ class EdgeController(TurnModule):
     @handles(ResourceType.NODE, Operation.INSERT)
     def on_node_insert(self, message: Message) -> None:
         """Register a node, at each start of its process, and send it all its objects, because its store may be new;
-        but not those that it was sent over the same connection.
+        but not objects already sent over the same connection.
         """
         node = message.route.resource.split("/")[1]
         connection = self._connections.connection_of(node)
@@ -312,7 +312,7 @@ class EdgeController(TurnModule):
         return self._kept.keeps(key, obj, size)
 
     def _owns(self, duty: str) -> bool:
-        """Return whether a duty is this cloudcore's, of those that share the database."""
+        """Return whether a duty is this cloudcore's, among the ones that share the database."""
         return not self._database.shared or self._duties.owns(duty)
 
     def _handle(
@@ -339,7 +339,7 @@ class EdgeController(TurnModule):
                 refuse(message, refusal)
 
     def _transact(self, work: Callable[[], None]) -> None:
-        """Do work in a transaction of its own, or in the one that has begun."""
+        """Do work in a transaction of its own, or in the present one."""
         is_part = self._transactions.is_under_way
         self._transactions.begin()
         work()

@@ -80,7 +80,7 @@ class NodeConnections:
         self.epochs = Epochs(database, self.close_all)
         """The epochs of the API server's versions."""
         self._records: dict[str, NodeRecord] = {}
-        """Those that say something."""
+        """Without empty ones."""
 
     def restore(self) -> list[str]:
         """Claims again the nodes whose claims were rolled back, and returns the connected nodes. Each node must be
@@ -112,7 +112,7 @@ class NodeConnections:
         self._take(event.client_id, node_machine.Superseded(event.connection))
 
     def connection_of(self, node: str) -> str:
-        """Return the connection of a node; "" if it has none."""
+        """Return the connection of a node, or ""."""
         return self._database.connected.get(node, "")
 
     def registered(self, node: str, connection: str) -> None:
@@ -172,7 +172,7 @@ class NodeConnections:
         self._take(event.key.name, node_machine.NodeDeleted(uid) if is_deleted else node_machine.NodeAdded(uid))
 
     def _record_of(self, node: str) -> NodeRecord:
-        """Return the record of a node; at the start, of one that was connected before."""
+        """Return the record of a node, also of one that was connected before the start."""
         return self._records.get(node) or NodeRecord(connection=self.connection_of(node))
 
     def _take(self, node: str, event: NodeEvent) -> list[ForCluster]:

@@ -1,7 +1,7 @@
 """The life of a node at one cloudcore, as a pure machine: events in, effects out (`NodeConnections` runs it).
 
 A node connects and registers, in either order; its connection is replaced, ends, or is found at another cloudcore; its
-Node object is deleted and made anew; the API server's versions go back. ObjectSyncs belong to a Node's uid, and
+Node object is deleted and made again; the API server's versions go back. ObjectSyncs belong to a Node's uid, and
 acknowledged versions to an epoch: nothing of a Node that was deleted counts for one of the same name, and no version of
 another epoch counts as acknowledged.
 """
@@ -38,7 +38,7 @@ class Seen(Protocol):
 
     @property
     def uid(self) -> str:
-        """The uid of the Node object in the mirror; "" if there is none."""
+        """The uid of the Node object in the mirror, or ""."""
 
     @property
     def stored(self) -> NodeState:

@@ -1,5 +1,5 @@
-"""Which certificates, nodes and tokens the cloud accepts: revocations, the key to which each node name belongs, and the
-tokens with which nodes join.
+"""Which certificates, nodes and tokens the cloud accepts: revocations, the owner key of each node name, and the
+tokens that let nodes join.
 
 `records` are what is stored, a ConfigMap each; `rules` decide and are pure; `known` is what the servers ask, on any
 thread; `module` is the actor that watches and writes the records. `peer` reads the certificate of a client.

@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 NOT_YET: Final = "this cloudcore does not know yet which certificates are revoked: try again soon"
 _HELD_SECONDS: Final = 5.0
-"""Seconds after the start for which connections wait until the records are known; later ones are refused."""
+"""Seconds after the start that connections wait for the records; later ones are refused."""
 _MOST_REFUSED: Final = 1000
 """Refused nodes that are remembered, for `cloudcore nodes`."""
 
@@ -106,7 +106,7 @@ class KnownIdentities:
             self._versions.pop(key, None)
 
     def forget_versions(self) -> None:
-        """Take that the versions of the API server have begun anew."""
+        """Note that the versions of the API server started over."""
         with self._lock:
             self._versions.clear()
 
@@ -136,7 +136,7 @@ class KnownIdentities:
             return list(self._refused.values())
 
     def refusal(self, certificate: Mapping[str, Any] | None) -> str:
-        """Return why a client with this certificate is refused; "" if it is accepted, or has none.
+        """Return why a client with this certificate is refused; "" if it is accepted, or without one.
 
         Args:
             certificate: as `beehive.peer_certificate` returns it.

@@ -68,7 +68,7 @@ class TokenSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Labels of the Nodes that join with it."""
 
     def mistake(self) -> str:
-        """Return the mistake in the settings; "" if there is none."""
+        """Return the mistake in the settings, or ""."""
         if self.node and not is_node_name(self.node):
             return f"{self.node!r} is not a node name"
         if self.replace and not self.node:
@@ -85,7 +85,7 @@ class KeyEnrolment(msgspec.Struct, frozen=True, kw_only=True):
     peer: CertifiedPeer | None = None
     """The present certificate, for a renewal."""
     token: str = ""
-    """The id of the token, for a join; "" for a token of an earlier cloudcore, which has none."""
+    """The id of the token, for a join; "" for a token of an earlier cloudcore, without id."""
 
 
 class Identities(msgspec.Struct, frozen=True):

@@ -61,7 +61,7 @@ MOST_TOKENS: Final = 1000
 _PERIOD: Final = 3600.0
 """Seconds between two removals of expired tokens."""
 _AGAIN: Final = 60.0
-"""Seconds for which a node's key that could not be stored is not stored again."""
+"""Seconds until a node's key that could not be stored is tried again."""
 
 T = TypeVar("T")
 
@@ -148,7 +148,7 @@ class IdentitiesModule(Module):
 
     @handles(None, WITHDRAW_TOKEN)
     def withdraw_token(self, message: Message) -> None:
-        """Forgets a token, so that nobody can join with it; the reply is "" or that there is none."""
+        """Forgets a token, so that nobody can join with it; the reply is "" or that it does not exist."""
         name = self._content(message, str)
         if name is not None:
             decide = lambda found: RecordChange(deletes=found is not None, answer="" if found else f"no token {name}")  # noqa: E731

@@ -1,4 +1,4 @@
-"""The certificate with which a client has proved who it is."""
+"""The certificate that has proved a client's identity."""
 
 import hashlib
 import ssl
@@ -12,12 +12,12 @@ from modules.cloud.identities.node_identity import node_in
 
 
 class CertifiedPeer(msgspec.Struct, frozen=True):
-    """The fields of a client certificate by which it is accepted or refused."""
+    """The fields of a client certificate that decide on its acceptance."""
 
     serial: str
     """The serial number in upper-case hexadecimal digits, as `openssl x509 -serial` prints it."""
     begins: float
-    """Seconds since the epoch from which it is valid: the second in which it was issued."""
+    """Start of its validity, in seconds since the epoch: the second in which it was issued."""
     node: str = ""
     """The node's name; "" for another user."""
     user: str = ""

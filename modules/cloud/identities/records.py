@@ -1,5 +1,5 @@
 """What the cloud stores about identities, each record as a ConfigMap of its own: so it is where the objects are, in the
-embedded database, in one that several cloudcores share, or in the cluster, and all replicas learn of a change.
+embedded database, in a shared one, or in the cluster, and all replicas learn of a change.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ Labels = Annotated[dict[LabelKey, LabelValue], msgspec.Meta(max_length=32)]
 
 
 class NodeIdentity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="node"):
-    """To which key a node's name belongs, and whether the node is revoked. Times are seconds since the epoch."""
+    """The owner key of a node's name, and whether the node is revoked. Times are seconds since the epoch."""
 
     name: Text
     key: Text = ""
@@ -39,7 +39,7 @@ class NodeIdentity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """0 for a node that is not revoked."""
     reason: Text = ""
     labels: Labels = {}
-    """Labels that the Node gets when it registers, of the token with which the node has joined."""
+    """Labels that the Node gets when it registers, from the node's join token."""
 
 
 class RevokedCertificate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind",
@@ -110,7 +110,7 @@ def object_name(key: Key) -> str:
 
 
 def object_of(record: Record, namespace: str, live: JsonObject | None) -> JsonObject:
-    """Return the ConfigMap of a record; `live` is the one that it replaces, None to create one."""
+    """Return the ConfigMap of a record; `live` is its predecessor, None to create it."""
     key = key_of(record)
     metadata = dict((live or {}).get("metadata") or {"name": object_name(key), "namespace": namespace})
     metadata["labels"] = {**(metadata.get("labels") or {}), LABEL: key[0]}
@@ -119,7 +119,7 @@ def object_of(record: Record, namespace: str, live: JsonObject | None) -> JsonOb
 
 
 def record_in(obj: JsonObject) -> Record | None:
-    """Return the record in a ConfigMap; None if there is none, or another's."""
+    """Return the record in a ConfigMap, or None."""
     data, metadata = obj.get("data"), obj.get("metadata")
     text = data.get(_KEY) if isinstance(data, dict) else None
     if not isinstance(text, str) or not isinstance(metadata, dict):

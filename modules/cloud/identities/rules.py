@@ -1,7 +1,7 @@
-"""Which certificates are accepted, and to which key a node's name belongs. Pure.
+"""Which certificates are accepted, and the owner key of a node's name. Pure.
 
-A name belongs to the first key that has it: the key with which the node joins or, for a node that joined before keys
-were remembered, the first one that is seen. It moves to the key of a renewed certificate when that is used for the
+A name belongs to the first key that has it: the key of the node's join or, for a node that joined before keys
+were remembered, the first one seen. It moves to the key of a renewed certificate when that is used for the
 first time, and to the key of another machine with a token that an administrator has made for it.
 """
 
@@ -84,7 +84,7 @@ def joined(identity: NodeIdentity | None, token: JoinToken | None, node: str, ke
 
     Args:
         identity: the node's, if there is one.
-        token: the token's record; None for a token of an earlier cloudcore, which has none.
+        token: the token's record; None for a token of an earlier cloudcore.
         node: the node's name.
         key: the node's key.
         now: seconds since the epoch.

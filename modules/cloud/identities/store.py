@@ -52,7 +52,7 @@ class IdentityStore:
         self._namespace = namespace
 
     def read(self, key: Key, done: Callable[[Record | None, str], None]) -> None:
-        """Read a record; `done` gets it, None if there is none, and why it cannot be read or ""."""
+        """Read a record; `done` gets it, or None, and the reason of a failed read or ""."""
 
         def answered(obj: JsonObject | None, failure: str) -> None:
             done(record_in(obj) if obj is not None else None, failure)

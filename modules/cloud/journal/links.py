@@ -1,4 +1,4 @@
-"""The link journal in the database: a row for each connection of a node, also of those that have ended."""
+"""The link journal in the database: a row for each connection of a node, also of ended ones."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -27,7 +27,7 @@ from modules.cloud.journal.database import JournalDatabase, tables
 from modules.cloud.messages import LinkQuery, LinkSession
 
 DAYS: Final = 7
-"""Days for which a connection that has ended is kept."""
+"""Days that an ended connection is kept."""
 MOST_OF_NODE: Final = 200
 """Connections of one node; its older ones are deleted."""
 MOST_ROWS: Final = 50_000
@@ -67,7 +67,7 @@ class LinkStore:
 
     Args:
         database: has the tables.
-        cloudcore: identifies this process among those that share it.
+        cloudcore: identifies this process among the ones that share it.
     """
 
     def __init__(self, database: JournalDatabase, cloudcore: str) -> None:
@@ -78,7 +78,7 @@ class LinkStore:
         """Store connections that have begun, and the ends of connections, in one transaction.
 
         An older connection of a node whose end is missing has ended when the next one began, at the latest. To write
-        the same once more is no error: the answer to a commit may have been lost.
+        the same again is no error: the answer to a commit may have been lost.
 
         Raises:
             DatabaseError: nothing was stored.
@@ -86,7 +86,7 @@ class LinkStore:
         self._database.run("write the link journal", lambda connection: self._write(connection, began, ended, now))
 
     def mark(self, now: float) -> None:
-        """Store that this cloudcore is alive; end the connections of those that are not, and delete what is too old.
+        """Store that this cloudcore is alive; end the connections of dead ones, and delete what is too old.
 
         Raises:
             DatabaseError: nothing was stored.
@@ -102,7 +102,7 @@ class LinkStore:
     def read(self, query: LinkQuery) -> list[LinkSession]:
         """Return connections, by node and the newest first.
 
-        Where two of a node began in the same second, only the one that lasts, or ended later, is its newest.
+        If two connections of a node began in the same second, the open one, or the later end, is the newest.
 
         Raises:
             DatabaseError: they cannot be read.

@@ -24,7 +24,7 @@ from modules.cloud.storage.database.errors import DatabaseError
 _log = logging.getLogger(__name__)
 
 _DELAY: Final = 0.5
-"""Seconds for which events are collected, so that many nodes that connect together share a transaction."""
+"""Seconds to collect events, so that many nodes that connect together share a transaction."""
 _AGAIN: Final = 5.0
 """Seconds after which a transaction that has failed is tried again."""
 _MOST_WAITING: Final = 20_000
@@ -44,9 +44,9 @@ class Journal(Module):
 
     Args:
         open_database: opens the database, on the module's thread.
-        cloudcore: identifies this process among those that share it.
+        cloudcore: identifies this process among the ones that share it.
         is_short: whether the disk is full, so that only what nodes need is written.
-        keeps_writes: whether there is a change journal; in front of a cluster there is none.
+        keeps_writes: whether there is a change journal; not in front of a cluster.
         most_values: values of a property in the device history; 0 for no history.
     """
 
@@ -113,7 +113,7 @@ class Journal(Module):
 
     @handles(None, LINKS)
     def read(self, message: Message) -> None:
-        """Reply with the connections that a `LinkQuery` selects, those that wait for the database included."""
+        """Reply with the connections that a `LinkQuery` selects, with the ones that wait for the database."""
         self._write()
         try:
             self.reply(message, self._links().read(message.content_as(LinkQuery)))
@@ -129,7 +129,7 @@ class Journal(Module):
 
     @handles(None, WRITES)
     def read_writes(self, message: Message) -> None:
-        """Reply with the writes that a `WriteQuery` selects, those that wait for the database included."""
+        """Reply with the writes that a `WriteQuery` selects, with the ones that wait for the database."""
         query = message.content_as(WriteQuery)
         self._write()
         try:

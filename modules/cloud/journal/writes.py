@@ -31,7 +31,7 @@ from modules.cloud.object_writes import CLOUDCORE, KnownWrite, ObjectWrite, Writ
 from modules.cloud.storage.database.tables import object_syncs
 
 DAYS: Final = 7
-"""Days for which a write is kept."""
+"""Days that a write is kept."""
 MOST_ROWS: Final = 50_000
 """Writes of people, and other clients, that are kept."""
 MOST_OWN_ROWS: Final = 20_000
@@ -84,7 +84,7 @@ class WriteStore:
         self._database = database
 
     def write(self, found: Sequence[ObjectWrite]) -> None:
-        """Store writes, in one transaction. To store one once more is no error: the answer to a commit may have been
+        """Store writes, in one transaction. To store one again is no error: the answer to a commit may have been
         lost.
 
         Raises:

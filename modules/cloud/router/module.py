@@ -57,14 +57,14 @@ _STOPPING: Final = "the router is stopping"
 _EDGECORE: Final = "kubeedge-edgecore"
 """The header `Server` of an answer in place of an application's."""
 _KIND: Final = "rules"
-"""The kind by which refused messages are counted."""
+"""The kind of refused messages in their counter."""
 
 
 class CloudRouter(Module):
     """Passes requests of callers on to nodes, and messages of nodes to servers, as Rules say.
 
     It watches Rules at the API server, and makes API calls through edgecontroller; messages for nodes go through
-    cloudhub. A node is told its subscriptions at each connection, because it may have missed a change. A request is
+    cloudhub. A node gets its subscriptions at each connection, because it may have missed a change. A request is
     never sent twice: its caller gets the known outcome, and may repeat it.
 
     Args:
@@ -72,7 +72,7 @@ class CloudRouter(Module):
         connect: returns a transport to the API server.
         listener: for callers; None without one.
         rest_seconds: for a node's answer to a caller.
-        others: other cloudcores, to which calls of their nodes are passed on.
+        others: other cloudcores, for calls of their nodes.
     """
 
     name: ClassVar[str] = ModuleName.ROUTER

@@ -19,7 +19,7 @@ PARALLEL: Final = 32
 _MOST_BODY: Final = 16 * 1024 * 1024
 """Bytes of a response: a node's largest message."""
 _MARGIN: Final = 5.0
-"""Seconds by which the other cloudcore's answer about a node's silence may be later than the silence."""
+"""Seconds that another cloudcore's answer about a node's silence may take longer."""
 
 Outcome = HttpReply | CallFailedError
 
@@ -31,7 +31,7 @@ class OtherCloudcores:
     the other one has to have the cloud's name.
 
     Args:
-        known: names them, and is told where this one is.
+        known: names them, and learns where this one is.
         context: returns the TLS context; may raise OSError.
         name: that the cloud has in its servers' certificate.
         address: of this cloudcore's router, for the others; "" if they cannot reach it.
@@ -46,7 +46,7 @@ class OtherCloudcores:
         self._address = address
 
     def announce(self, port: int) -> None:
-        """Tell the others at which port this one's router listens."""
+        """Tell the others the port of this one's router."""
         if self._address:
             host = f"[{self._address}]" if ":" in self._address else self._address
             self._known.own_router = f"{host}:{port}"
@@ -89,7 +89,7 @@ class PassedCalls:
         Args:
             call: the request.
             holder: the identity of the cloudcore that has the node; "" if no live one has it.
-            seconds: in which the caller gets an answer.
+            seconds: until the caller gets an answer.
             answered: called with the other cloudcore's answer, or with an error of this one.
         """
         if not holder:

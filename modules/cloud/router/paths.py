@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from urllib.parse import quote, unquote_to_bytes
 
 _KEPT: Final = "-._~!$&'()*,;=@"
-"""Characters that a part keeps beside letters and digits: no colon, at which KubeEdge's edge splits the resource, and
+"""Characters that a part keeps beside letters and digits: no colon, where KubeEdge's edge splits the resource, and
 no wildcard of MQTT."""
 _MOST_PARTS: Final = 64
 _LONGEST: Final = 4096
@@ -55,7 +55,7 @@ class PathPattern(NamedTuple):
 
 
 def read_path(target: str) -> CallerPath | None:
-    """Return the path of a request; None for one that is no plain path of a node: with `..`, an empty part, a quoted
+    """Return the path of a request; None if it is no plain path of a node: with `..`, an empty part, a quoted
     slash, or with too little or too much in it.
     """
     path, mark, query = target.partition("?")
@@ -69,7 +69,7 @@ def read_path(target: str) -> CallerPath | None:
 
 
 def read_pattern(path: str) -> PathPattern | None:
-    """Return a rule's path; None for one that no request can have."""
+    """Return a rule's path; None if no request can have it."""
     parts = tuple(path.strip("/").split("/"))
     if len(path) > _LONGEST or len(parts) > _MOST_PARTS - 2 or any(not _is_plain(part) for part in parts):
         return None
@@ -77,7 +77,7 @@ def read_pattern(path: str) -> PathPattern | None:
 
 
 def _decoded(raw: str) -> str:
-    """Return a part, "" for one that is none."""
+    """Return a part, or "" if it is malformed."""
     try:
         part = unquote_to_bytes(raw).decode()
     except UnicodeDecodeError:

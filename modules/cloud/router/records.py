@@ -23,7 +23,7 @@ class EndpointRecord(msgspec.Struct, frozen=True):
     type: str
     """rest, eventbus or servicebus."""
     port: int
-    """Port of a servicebus; 0 for none or an invalid one."""
+    """Port of a servicebus; 0 without a valid one."""
 
 
 class RuleRecord(msgspec.Struct, frozen=True):
@@ -74,7 +74,7 @@ class RuleRoute(msgspec.Struct, frozen=True):
     resource: str = ""
     """The resource of the node's messages: a topic filter with the namespace before it, or a URL."""
     is_url: bool = False
-    """Whether the resource is a URL, for which applications ask servicebus."""
+    """Whether the resource is a URLthat applications ask servicebus for."""
     topic: str = ""
     """Requests become messages under this topic, if it is not empty."""
     service: ServicePath | None = None

@@ -26,12 +26,12 @@ MOST_BODY: Final = 8 * 1024 * 1024
 _CONNECTIONS: Final = 256
 """Connections of callers at a time: each waits for the answer of a node."""
 _IDLE_SECONDS: Final = 60.0
-"""Seconds for which a connection is kept without a request."""
+"""Seconds that an idle connection is kept."""
 _SECONDS: Final = re.compile(r"[0-9]{1,6}(\.[0-9]{1,3})?", re.ASCII)
 _BODILESS: Final = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
 _CREDENTIALS: Final = "authorization"
 SECONDS_HEADER: Final = "x-cloudcore-seconds"
-"""In a request of another cloudcore: the seconds in which its caller gets an answer."""
+"""In a request of another cloudcore: seconds until its caller gets an answer."""
 
 
 class RestCall(msgspec.Struct, frozen=True):
@@ -43,7 +43,7 @@ class RestCall(msgspec.Struct, frozen=True):
     """Without the caller's credentials, which are no business of an application on a node."""
     body: bytes
     seconds: float | None = None
-    """Seconds in which a cloudcore that has passed the request on wants an answer; None for a caller's own request."""
+    """Seconds until a cloudcore that has passed the request on wants an answer; None for a caller's own request."""
 
 
 class RestAnswer(msgspec.Struct, frozen=True):
@@ -151,7 +151,7 @@ class RestListener:
 
     @property
     def url(self) -> str:
-        """The URL at which it listens, when started."""
+        """Its URL, once started."""
         host = f"[{self._address}]" if ":" in self._address else self._address
         return f"{'https' if self._context else 'http'}://{host}:{self.port}"
 

@@ -15,7 +15,7 @@ from modules.cloud.router.callers import CallApi
 from modules.cloud.rules import RULE
 
 REMEMBERED_SECONDS: Final = 10.0
-"""Seconds for which a decision counts (a kubelet's webhook: two minutes for tokens)."""
+"""Seconds that a decision counts (a kubelet's webhook: two minutes for tokens)."""
 _MOST: Final = 1000
 """Decisions that are remembered."""
 _LONGEST: Final = 16 * 1024

@@ -72,7 +72,7 @@ class RoutingTable:
         return self._rules.get(key)
 
     def fault(self, key: ObjectKey) -> RuleFault | None:
-        """Return why a Rule makes no route; None for one that does."""
+        """Return why a Rule makes no route, or None."""
         found = self._found.get(key)
         return found if isinstance(found, RuleFault) else None
 
@@ -97,7 +97,7 @@ class RoutingTable:
         return self._of_node.get(node, {}).values()
 
     def is_wanted(self, route: RuleRoute) -> bool:
-        """Return whether any route is for the messages for which this one was."""
+        """Return whether any route is for the same messages as this one."""
         return any(each.resource == route.resource for each in self.of_node(route.node))
 
     def _set_rule(self, key: ObjectKey, rule: RuleRecord | None) -> None:

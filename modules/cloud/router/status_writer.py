@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 INTERVAL: Final = 10.0
 """Seconds between two writes of a Rule's status."""
 FIRST: Final = 1.0
-"""Seconds until the first, in which more may come."""
+"""Seconds until the first write, to collect more."""
 MOST_ERRORS: Final = 10
 """Errors in a status: the last ones."""
 TIMEOUT: Final = 30.0

@@ -14,7 +14,7 @@ _MOST_UNWANTED: Final = 100
 
 
 _FIXED: Final = ("$hw/events/upload/#", "SYS/dis/upload_records", "+/user/#")
-"""Topics to which each node subscribes without a Rule, and which no Rule ends."""
+"""Topics of each node's own subscriptions, without a Rule."""
 
 
 class NodeSubscriptions:

@@ -99,7 +99,7 @@ class Storage:
         self._pods_of: dict[str, set[ObjectKey]] = {}
         """The pods by their node, "" for those without one; an index of kube-apiserver's, too."""
         self._pods_changed: dict[str, int] = {}
-        """The number of the latest change of each node's pods; those of nodes without pods are left out."""
+        """The number of the latest change of each node's pods; nodes without pods are left out."""
         self._pod_changes = 0
         self._sorted: dict[str, list[ObjectKey]] = {}
         """The keys of each kind that has been listed, in order."""
@@ -125,7 +125,7 @@ class Storage:
         return events
 
     def set_savepoint(self) -> None:
-        """Set the savepoint to which `roll_back` returns. All events must have been taken."""
+        """Set the savepoint of `roll_back`. All events must have been taken."""
         self._since.clear()
         self._saved_version = self._version
 
@@ -327,7 +327,7 @@ class Storage:
         return old if new == old else self._store(EventType.MODIFIED, key, new, old)
 
     def remove(self, key: ObjectKey) -> JsonObject:
-        """Remove an object at once, and return its last state.
+        """Remove an object immediately, and return its last state.
 
         Raises:
             NotFoundError: no such object.

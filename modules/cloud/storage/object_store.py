@@ -10,7 +10,7 @@ from modules.cloud.storage.stored_changes import StoredChange
 
 
 class ObjectStore(Lister, Protocol):
-    """Objects with an event for each change, and a savepoint to which changes can be rolled back."""
+    """Objects with an event for each change, and a savepoint for rolling changes back."""
 
     @property
     def version(self) -> int:
@@ -23,7 +23,7 @@ class ObjectStore(Lister, Protocol):
         """Return the changes since the last call, in order."""
 
     def set_savepoint(self) -> None:
-        """Set the savepoint to which `roll_back` returns. All events must have been taken."""
+        """Set the savepoint of `roll_back`. All events must have been taken."""
 
     def roll_back(self) -> list[ObjectEvent]:
         """Undo the changes since the savepoint, and return them, newest first."""

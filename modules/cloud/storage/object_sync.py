@@ -1,4 +1,4 @@
-"""KubeEdge's resource ObjectSync: an object that a node has, or is to have; and to which node it belongs."""
+"""KubeEdge's resource ObjectSync: an object that a node has, or is to have, and its node."""
 
 from typing import Final, NamedTuple
 
@@ -16,16 +16,16 @@ class ObjectSync(msgspec.Struct, frozen=True, gc=False):
 
 
 class NodeState(msgspec.Struct, frozen=True):
-    """The Node object and the epoch to which the ObjectSyncs of a node belong."""
+    """The Node object and the epoch of a node's ObjectSyncs."""
 
     uid: str = ""
-    """Uid of the Node object; "" while there is none, and in a database of an earlier cloudcore."""
+    """Uid of the Node object; "" before it exists, and in a database of an earlier cloudcore."""
     epoch: int = 0
-    """The epoch in which the acknowledged versions were given."""
+    """The epoch of the acknowledged versions."""
 
 
 class Holder(NamedTuple):
-    """The cloudcore to which a node has connected last."""
+    """The cloudcore of a node's last connection."""
 
     cloudcore: str = ""
     connected_at: int = 0
@@ -44,7 +44,7 @@ by more belongs to a cloudcore with a wrong clock."""
 
 
 class Epoch(msgspec.Struct, frozen=True):
-    """A time in which the API server gives no version twice. A restore of etcd begins the next one."""
+    """A span in which the API server gives no version twice. A restore of etcd begins the next one."""
 
     number: int = 0
     newest: int = 0

@@ -11,7 +11,7 @@ class StoredSigningKey(msgspec.Struct, frozen=True):
     made: int
     """Seconds since 1970."""
     retired: int
-    """Seconds since 1970 of the time from which on it signs no more; 0 while it signs."""
+    """End of its signing, in seconds since 1970; 0 while it signs."""
     pem: bytes
     """The private key, PEM; the public one of a key that signs no more."""
 

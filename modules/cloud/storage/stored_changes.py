@@ -45,7 +45,7 @@ def _encoded_without_values(kind: str, obj: JsonObject) -> bytes:
 
 
 class StoredHistory(NamedTuple):
-    """The changes that the database has kept, in order, and from which version on they are complete."""
+    """The changes that the database has kept, in order, and the version that they are complete from."""
 
     changes: list[StoredChange]
     began: dict[str, int]

@@ -56,7 +56,7 @@ class WatchQuery(msgspec.Struct, frozen=True):
 
 
 class WatchStart(msgspec.Struct, frozen=True):
-    """The events with which a watch begins; events of later versions follow."""
+    """The first events of a watch; events of later versions follow."""
 
     version: int = 0
     changes: list[ObjectChanged] = []
@@ -69,7 +69,7 @@ class WatchHistory:
 
     Args:
         storage: the present objects.
-        stored: the changes that the database has kept; None: there are none.
+        stored: the changes that the database has kept; None: no changes.
     """
 
     def __init__(self, storage: Storage, stored: StoredHistory | None = None) -> None:
@@ -92,7 +92,7 @@ class WatchHistory:
         return ObjectChanged(event.type, event.new, event.old, event.body)
 
     def take_forgotten(self) -> dict[str, int]:
-        """Return the kinds with many changes in the database that this history has not, and the version up to which
+        """Return the kinds with many changes in the database that this history has not, and the last version that
         it may forget them. They count as forgotten there then.
         """
         found = {kind: self._forgotten[kind] for kind, count in self._forgettable.items() if count >= FORGET_EVERY}
@@ -158,5 +158,5 @@ class WatchHistory:
 
 
 def too_old(version: int, known: int) -> ApiStatusError:
-    """Return the error of a watch that begins before the history, with a version at which one may begin."""
+    """Return the error of a watch that begins before the history, with a possible first version."""
     return ApiStatusError(410, f"too old resource version: {version} ({known})")

@@ -1,4 +1,4 @@
-"""A websocket connection of a node, and the link by which other threads use it."""
+"""A websocket connection of a node, and its link for other threads."""
 
 import contextlib
 import logging
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _READ = 16 * 1024
-"""Bytes of one `recv`. Decompressed, they may be a thousand times as many, all in memory at once."""
+"""Bytes of one `recv`. Decompressed, they may be a thousand times as many, all in memory together."""
 OPENING_SECONDS: Final = 10.0
 """Timeout for TLS and the upgrade."""
 _CLOSE_REASON = 123
 """Bytes of the reason in a close frame."""
 _CLOSE_TIMEOUT = 1.0
-"""Seconds in which the peer is to close after us."""
+"""Seconds until the peer must close after us."""
 _WAITING = 512
 """Maximum of messages that wait for a node that does not read."""
 _WAITING_BYTES = 8 * 1024 * 1024
@@ -189,7 +189,7 @@ class WebsocketConnection:
         self.read_at = now
         """Monotonic seconds of the last bytes of the peer."""
         self.watched = 0
-        """The selector's events for which the server has registered the socket."""
+        """The selector's registered events of the socket."""
         self._callbacks = callbacks
         self._protocol = ServerProtocol(extensions=enable_server_permessage_deflate(None), max_size=max_frame_bytes)
         self.unread: deque[bytes] = deque()
@@ -256,7 +256,7 @@ class WebsocketConnection:
         self._drop_at = None
 
     def resume_opening(self, now: float) -> None:
-        """Give the peer the time for the upgrade anew."""
+        """Start the peer's time for the upgrade again."""
         self._drop_at = now + OPENING_SECONDS
 
     def is_overdue(self, now: float, write_timeout: float) -> bool:
@@ -372,7 +372,7 @@ class WebsocketConnection:
         self.flush(now)
 
     def close(self) -> None:
-        """Close the socket at once."""
+        """Close the socket immediately."""
         self.link.is_closed = True
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)

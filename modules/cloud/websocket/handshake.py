@@ -40,7 +40,7 @@ def refuse_handshake(
         certificate: the verified client certificate, with TLS.
         connected: the connected nodes.
         limit: maximum of connected nodes. KubeEdge never answers a node above it; here it gets 503.
-        tls: whether the node name must be that of the certificate; KubeEdge checks it only with authorization.
+        tls: whether the node name must be the certificate's; KubeEdge checks it only with authorization.
     """
     node = node_of(request)
     if not is_node_name(node):

@@ -36,7 +36,7 @@ class Link(Protocol):
         """Count one received message of `size` bytes as handled; never blocks."""
 
     def close(self) -> None:
-        """Close the connection at once; never blocks, never raises, may be called again."""
+        """Close the connection immediately; never blocks, never raises, may be called again."""
 
 
 @runtime_checkable
@@ -53,7 +53,7 @@ class EndingLink(Protocol):
 
 
 def close_now(link: Link) -> None:
-    """Close a link at once."""
+    """Close a link immediately."""
     link.close()
 
 

@@ -10,9 +10,9 @@ FREE_BYTES: Final = 64 * 1024
 MOST_BYTES: Final = 128 * 1024 * 1024
 """Counted bytes of all connections."""
 FINISHING_SECONDS: Final = 30.0
-"""Age from which on an unfinished message may be ended in favour of connections that are not read."""
+"""Age of an unfinished message that may be ended in favour of connections that are not read."""
 _JUMP: Final = 64 * 1024
-"""More than the bytes of one read: only a compressed message adds as many at once."""
+"""More than the bytes of one read: only a compressed message adds as many in one step."""
 
 
 class MessageBudget(Generic[T]):
@@ -21,7 +21,7 @@ class MessageBudget(Generic[T]):
     A connection may grow while it keeps fewer bytes than are left (dynamic thresholds, Choudhury and Hahne 1998): many
     connections with large messages get small equal shares, and leave as much for another. The oldest unfinished message
     may always grow, so there is no deadlock. While a connection is stopped and more than half of the budget is used,
-    unfinished messages have a deadline, which also counts the time in which their own connections are stopped: the
+    unfinished messages have a deadline, which also counts while their own connections are stopped: the
     messages that used up the budget together end together, and later ones go on.
 
     Every operation but `resumable` and `overdue` takes constant time. For one thread.

@@ -11,7 +11,7 @@ from modules.cloud.websocket.connection import WebsocketConnection
 _log = logging.getLogger(__name__)
 
 _MOST: Final = 1024
-"""As many as the backlog holds: all nodes may come at once, and from one address, when a cloudcore has restarted."""
+"""As many as the backlog holds: all nodes may come together, and from one address, when a cloudcore has restarted."""
 _LEAST: Final = 16
 _SHARE: Final = 8
 """Part of the process's descriptors that strangers may hold at one port; the others are for nodes, and for answers."""
@@ -23,7 +23,7 @@ _Networks = dict[str, dict[WebsocketConnection, None]]
 class OpeningConnections:
     """The connections without an open websocket, bounded in number. For the server's thread.
 
-    When there are too many, the oldest that has sent nothing makes room, else the oldest of those that have: in each
+    When there are too many, the oldest that has sent nothing makes room, else the oldest of the others: in each
     case of the address with the most of them. There is no fixed number for an address, since a thousand nodes may be
     behind one; but one address keeps no other from connecting, and connections that say nothing keep out no node.
 
@@ -71,7 +71,7 @@ class OpeningConnections:
         return self.spare() if len(self) > self.most else None
 
     def spare(self) -> WebsocketConnection | None:
-        """Return the connection that is ended first; None if there is none."""
+        """Return the first connection to end, or None."""
         networks = self._silent or self._begun
         if not networks:
             return None

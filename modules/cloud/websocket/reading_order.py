@@ -1,4 +1,4 @@
-"""The order in which the connections with something to read are served."""
+"""The order of connections with something to read."""
 
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -13,7 +13,7 @@ LITTLE_SECONDS: Final = 0.005
 """Seconds that a connection may have cost lately to be among these."""
 
 Ready = tuple[WebsocketConnection, int]
-"""A connection, and the selector's events for which it is ready."""
+"""A connection, and its ready events."""
 
 
 def in_order(ready: list[Ready], monotonic: Callable[[], float]) -> Iterator[Ready]:

@@ -56,7 +56,7 @@ _TLS = "TLS"
 _UNFINISHED = f"a large message was not complete after {FINISHING_SECONDS:g} s, and others wait for its memory"
 _BEYOND_BUDGET = "there is no memory for so large a message now: send it again later, in parts or uncompressed"
 _ENDING_SECONDS = 2.0
-"""Time in which nodes that were told of the end close their connections."""
+"""Time for nodes to close their connections at the end."""
 _ACCEPTED = 64
 """Connections that are accepted between two polls of the sockets: those before them may have sent something."""
 _FULL_PERIOD = 0.005
@@ -87,7 +87,7 @@ class WebsocketServer:
 
     Nodes are served fairly (`IncomingFrames`): the server reads little ahead of each node, decodes a message only when
     the node is next, and passes few messages of a node to cloudhub at a time; TCP holds back a node that sends more.
-    With TLS, the node name must be that of the certificate; KubeEdge checks this only with authorization enabled.
+    With TLS, the node name must be the certificate's; KubeEdge checks this only with authorization enabled.
 
     Args:
         settings: address and limits.
@@ -143,7 +143,7 @@ class WebsocketServer:
         self._unopened: list[WebsocketConnection] = []
         """Connections that are not read before the inboxes have room: each opened one is news for the controllers."""
         self._signalled: deque[WebsocketLink] = deque()
-        """Links on which another thread has sent or closed."""
+        """Links that another thread has used or closed."""
         self._waker, self._woken = socket.socketpair()
         self._is_woken = False
         self._stopping = False
@@ -168,7 +168,7 @@ class WebsocketServer:
         self._wake()
 
     def stop_listening(self) -> None:
-        """Close the port; callable from any thread. Connections stay, and those that are being closed get a moment in
+        """Close the port; callable from any thread. Connections stay, and closing ones get a moment in
         `stop`.
         """
         self._accepts = False
@@ -219,7 +219,7 @@ class WebsocketServer:
             self._drop_overdue(self._clock.monotonic())
 
     def _poll(self) -> None:
-        """Wait for sockets, serves those that are ready, and dispatches received messages."""
+        """Wait for sockets, serve ready ones, and dispatches received messages."""
         if not self._accepts and self._listening.fileno() >= 0:
             self._close_listening()
         is_full = self._is_full()

@@ -29,10 +29,10 @@ Models = Mapping[str, ModelProperty]
 
 
 class Rules(NamedTuple):
-    """Rules in which devicetwin can follow KubeEdge's or its own."""
+    """Where devicetwin can follow KubeEdge's rules or its own."""
 
     heartbeat: int = 60_000
-    """Milliseconds in which a repeated value does not count as a change."""
+    """Milliseconds that a repeated value does not count as a change."""
     like_kubeedge: bool = False
     """Whether values, times and repetitions are handled as in KubeEdge."""
 
@@ -106,7 +106,7 @@ def apply_object(device: Device, read: DeviceObject, models: Models, voice: Voic
     as expected values.
 
     A desired value that the model forbids is skipped, with a note. An expected value that the model forbids now is
-    withdrawn, whoever has written it.
+    withdrawn, by any writer.
     """
     after = replace(device, description=read.description or device.description, has_object=True)
     if rules.like_kubeedge:

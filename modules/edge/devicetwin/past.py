@@ -1,7 +1,7 @@
 """The history of a property: its last values, bounded by number, age and size. Pure.
 
 The history is kept as lines of `milliseconds JSON`, which take a tenth of the memory of objects. The JSON of a reported
-value is a string, and that of an expected value a list of the value and its writer.
+value is a string, and an expected value's a list of the value and its writer.
 """
 
 from typing import Final, NamedTuple
@@ -48,7 +48,7 @@ def extended(past: str, value: str, timestamp: int, by: str = "") -> str:
 
 
 def entries(past: str, now: int) -> list[PastValue]:
-    """Return the values, oldest first, without those that are too old at `now` (milliseconds)."""
+    """Return the values, oldest first, without values too old at `now` (milliseconds)."""
     return [_entry(line) for line in _lines(past) if now - _time(line) <= MAX_AGE]
 
 
@@ -58,7 +58,7 @@ def _entry(line: str) -> PastValue:
 
 
 def _lines(past: str) -> list[str]:
-    """Return the lines; a value may contain characters at which `splitlines` would split."""
+    """Return the lines; a value may contain characters that `splitlines` would split at."""
     return past.split("\n")[:-1]
 
 

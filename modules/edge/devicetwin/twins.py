@@ -26,7 +26,7 @@ class At(NamedTuple):
     number: int
     """Number of the change, see `Device.number`."""
     heartbeat: int = 0
-    """Milliseconds in which a repeated value does not count as a change; with 0 it always counts, as in KubeEdge."""
+    """Milliseconds that a repeated value does not count as a change; with 0 it always counts, as in KubeEdge."""
     by: str = APPLICATION
     """The writer of expected values."""
 
@@ -65,7 +65,7 @@ def update(stored: Twin | None, asked: TwinRequest | None, model: ModelProperty 
 def sync(stored: Twin | None, asked: TwinRequest | None, at: At) -> Twin | None:
     """Return a property after a change from the cloud.
 
-    A side for which the cloud's version is too old stays as it is and becomes due, so that the cloud receives it. A
+    A side with too old a version in the cloud stays as it is and becomes due, so that the cloud receives it. A
     value without a version, or of the wrong type, is skipped.
     """
     if asked is None:
@@ -89,7 +89,7 @@ def desire(stored: Twin | None, desired: str | None, model: ModelProperty | None
 
     Args:
         stored: the property; None without one.
-        desired: the object's desired value, empty for none; None if the object does not have the property.
+        desired: the object's desired value, or ""; None if the object does not have the property.
         model: of the property.
         at: the time and number of the change.
 
@@ -115,7 +115,7 @@ def desire(stored: Twin | None, desired: str | None, model: ModelProperty | None
 
 def withdraw(stored: Twin, fault: Callable[[str], str], at: At) -> Twin:
     """Return a property without expected values that the device's model, which may have changed, forbids; the same
-    object if there are none. The cloud's value is taken again when the model allows it.
+    object without such values. The cloud's value is taken again when the model allows it.
 
     Args:
         stored: the property.
@@ -173,7 +173,7 @@ def _confirmed(side: Side | None, asked: TwinRequest, at: At) -> Side | None:
 
 
 def _begun(stored: Twin | None, asked: TwinRequest, model: ModelProperty | None) -> Twin:
-    """Return a new property, or a deleted one that is created again and keeps its versions."""
+    """Return a new property, or a deleted one, created again with its versions."""
     kind = asked.type or twin_type(model)
     optional = asked.optional is not False
     if stored is None:

@@ -41,7 +41,7 @@ class DmiSettings(msgspec.Struct, frozen=True):
     """Settings of dmi."""
 
     socket: Path
-    """The socket at which mappers register."""
+    """The socket of mappers' registrations."""
     node: str = ""
     """Name of the node, for its events."""
     group: str = ""

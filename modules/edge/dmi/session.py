@@ -97,7 +97,7 @@ class MapperConnection:
         return Outcome(is_new=is_new)
 
     def is_new(self) -> bool:
-        """Return whether there is a socket, and not the one of the last call or first check."""
+        """Return whether there is a socket, and not the last call's or first check."""
         stamp = _stamp(self._path)
         if not self._has_looked:
             self._stamp, self._has_looked = stamp, True

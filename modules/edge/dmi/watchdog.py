@@ -1,7 +1,7 @@
 """Devices that have fallen silent. Pure.
 
 A mapper that has ended, or whose device was never reachable, reports nothing, and without a watchdog the last values
-would look current. KubeEdge has none; its framework gives up a device that it cannot open at the first attempt, until
+would look current. KubeEdge lacks it; its framework gives up a device that it cannot open at the first attempt, until
 the device changes.
 """
 

@@ -152,7 +152,7 @@ class Applier:
         return max(self._last + GATHER_SECONDS, self._again)
 
     def _soon(self) -> None:
-        """Set the timer of the next change. One that is set is only moved forward."""
+        """Set the timer of the next change. A set timer only moves forward."""
         if self._plane is None or self._tables is None or self._is_busy or not (self._is_new or self._is_lost):
             return
         now = self._module.clock.monotonic()

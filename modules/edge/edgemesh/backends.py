@@ -62,7 +62,7 @@ class MeshBackend(NamedTuple):
 
 
 def backends_of_slices(slices: Iterable[EndpointSlice]) -> Iterator[MeshBackend]:
-    """Yield the endpoints of slices. Addresses that are none, and names instead of addresses, are left out."""
+    """Yield the endpoints of slices. Malformed addresses, and names instead of addresses, are left out."""
     for each in slices:
         if each.address_type not in ("IPv4", "IPv6"):
             continue

@@ -60,10 +60,10 @@ class ServiceLinks:
 def api_server_variables(
     service: Service | None, tables: Sequence[PortTable], reach: Reach
 ) -> Iterator[tuple[str, str]]:
-    """Yield the variables by which clients find the API server: none while it has no endpoints. Pure.
+    """Yield the variables that lead clients to the API server, if it has endpoints. Pure.
 
     Args:
-        service: the Service `kubernetes`; None if there is none.
+        service: the Service `kubernetes`, or None.
         tables: of its ports.
         reach: where programs of the node reach them. Where that is not the ClusterIP, it is an endpoint itself: other
             addresses are not in the API server's certificate.

@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 AGAIN_SECONDS: Final = 5.0
 MOST_RESOLVING: Final = 8
-"""Names for which the node's owner may wait at a time."""
+"""Names that the node's owner may wait for at a time."""
 MOST_LISTED: Final = 20_000
 """Objects of a list that are read."""
 
@@ -95,7 +95,7 @@ class Names(Protocol):
         """Note that the cloud has sent its Services: a name without one does not exist."""
 
     def put(self, key: ServiceKey, service: Service | None, backends: Sequence[MeshBackend]) -> None:
-        """Take a Service, with the endpoints that this node reaches, or None for one that is gone."""
+        """Take a Service, with the endpoints that this node reaches, or None for a deleted one."""
 
     def pods_changed(self, pods: tuple[Pod, ...]) -> None:
         """Take the node's pods."""

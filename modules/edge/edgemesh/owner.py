@@ -101,7 +101,7 @@ class NameAnswer(Struct, frozen=True):
     """The answer to a `ResolveRequest`."""
 
     error: str = ""
-    """Why there is none: a sentence."""
+    """Why there is no owner: a sentence."""
     body: bytes = b""
     """A `dns.explaining.Resolution` in JSON."""
 

@@ -47,7 +47,7 @@ class MeshState:
         self.is_settled = False
         """Whether edged knows its pods. Until then the cloud's endpoints on this node count too."""
         self.is_known = False
-        """Whether the cloud has sent Services at all: before that nobody can say that there is none."""
+        """Whether the cloud has sent Services at all: before that a missing Service may just be unknown."""
         self._slices: dict[ServiceKey, dict[str, bytes]] = {}
         """The packed endpoints of each slice."""
         self._slice_of: dict[tuple[str, str], ServiceKey] = {}
@@ -110,7 +110,7 @@ class MeshState:
         return {key} if self._endpoints.pop(key, None) is not None else set()
 
     def put_service_list(self, services: Iterable[Service], *, is_whole: bool = True) -> set[ServiceKey]:
-        """Take all Services; one that is not in the list is gone, if it is whole."""
+        """Take all Services; a whole list also removes the others."""
         known = {ServiceKey(each.metadata.namespace, each.metadata.name): each for each in services}
         self.is_known = True
         changed: set[ServiceKey] = set()
@@ -121,7 +121,7 @@ class MeshState:
         return changed
 
     def put_endpoints_list(self, endpoints: Iterable[Endpoints], *, is_whole: bool = True) -> set[ServiceKey]:
-        """Take all Endpoints; one that is not in the list is gone, if it is whole."""
+        """Take all Endpoints; a whole list also removes the others."""
         known = {ServiceKey(each.metadata.namespace, each.metadata.name): each for each in endpoints}
         changed: set[ServiceKey] = set()
         for key in self._endpoints.keys() - known.keys() if is_whole else ():

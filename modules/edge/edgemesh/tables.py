@@ -51,7 +51,7 @@ class PortTable(NamedTuple):
     node_port: int
     """0 without one."""
     affinity: int
-    """Seconds for which a client keeps its endpoint; 0 for none."""
+    """Seconds that a client keeps its endpoint; 0: no affinity."""
     inside: MeshTarget
     """For connections to the ClusterIPs."""
     outside: MeshTarget

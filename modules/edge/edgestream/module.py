@@ -21,7 +21,7 @@ LIMIT: Final = 30.0
 MOST_STREAMS: Final = 200
 """Streams at one time, unless configured. Each has a thread of the node's server."""
 STEADY: Final = 10.0
-"""Seconds after which a tunnel counts as one that worked."""
+"""Age of a tunnel that counts as working."""
 
 
 class TunnelRunner(Actor):
@@ -50,7 +50,7 @@ class EdgeStream(Module):
     """Dials the cloud when the node is registered there, and dials again when the tunnel ends.
 
     A cloud that serves the tunnel writes its own port into the Node's status. KubeEdge's reads nothing from a tunnel
-    until it has found the Node, and then takes a tunnel for the live one that has ended meanwhile. So a tunnel is
+    until it has found the Node, and then takes an ended tunnel for the live one. So a tunnel is
     dialled after edged has said that the cloud has the Node object; a tunnel that is open stays when edgehub's
     connection ends. Requests from the tunnel go to the node's own server.
 

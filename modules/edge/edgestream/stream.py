@@ -111,7 +111,7 @@ class Stream:
         """Since when its bytes hold up the tunnel, and it takes none."""
 
     def events(self, share: int) -> int:
-        """Return the events for which it waits, for `poll`, or 0.
+        """Return the events that it waits for, for `poll`, or 0.
 
         Args:
             share: most bytes that may be on the way to the cloud, if less than `WINDOW`.
@@ -148,7 +148,7 @@ class Stream:
             self._held += data
 
     def write(self) -> None:
-        """Hand over as many bytes as the node's server takes. One that reads no more may still answer."""
+        """Hand over as many bytes as the node's server takes. A server that reads no more may still answer."""
         try:
             written = self.local.send(self._held) if self._held else 0
         except BlockingIOError:

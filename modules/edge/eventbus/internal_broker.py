@@ -1,7 +1,7 @@
 """The broker that eventbus runs itself: its settings, and the text of mosquitto's files. Pure.
 
 mosquitto listens on a Unix socket, for edgecore alone, and on the address for devices and applications. Clients on that
-address may not publish to the topics on which only the cloud and edgecore speak to applications.
+address may not publish to the topics that only the cloud and edgecore may use.
 """
 
 from pathlib import Path

@@ -47,7 +47,7 @@ MOST_FAILURES: Final = 2
 """Checks in a row that may fail, and starts in a row without a single message before the stored ones are set aside."""
 
 START_SECONDS: Final = 30.0
-"""Seconds for the first message after a start, in which mosquitto reads what it has stored."""
+"""Seconds for the first message after a start, while mosquitto reads its store."""
 
 _OF_STORED_MESSAGES: Final = ("memory", "persist", "database", ".db")
 """Words of mosquitto's last line when it ends because of what it has stored."""
@@ -188,7 +188,7 @@ class MosquittoProcess:
         return True
 
     def _end(self, process: subprocess.Popen[bytes]) -> None:
-        """End it if need be, and wait for it. One that has just begun may miss the first signal."""
+        """End it if need be, and wait for it. A new process may miss the first signal."""
         if process.stderr is not None:
             process.stderr.close()
         if process.poll() is None:

@@ -30,7 +30,7 @@ _MOST_OTHER: Final = 16 * 1024
 
 
 class MalformedPacketError(ValueError):
-    """The broker has sent an invalid packet of MQTT, or one that only clients send."""
+    """The broker has sent an invalid packet of MQTT, or a packet that only clients send."""
 
 
 class Received(NamedTuple):
@@ -83,7 +83,7 @@ def body_of(data: bytearray, at: int) -> tuple[int, int] | None:
 
 
 def is_too_large(first: int, begin: int, end: int) -> bool:
-    """Return whether the body of a packet is that of a message which is not taken."""
+    """Return whether the body of a packet holds a message that is not taken."""
     return first & KIND == PUBLISH and end - begin > _MOST_MESSAGE
 
 

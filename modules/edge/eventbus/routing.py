@@ -13,7 +13,7 @@ SUBSCRIPTIONS: Final = (
     "SYS/dis/upload_records",
     "+/user/#",
 )
-"""KubeEdge's, of today and of 2019 (a device's id without a namespace), and `state/get`. The topics on which eventbus
+"""KubeEdge's, of today and of 2019 (a device's id without a namespace), and `state/get`. The topics where eventbus
 itself publishes have more levels, so its messages do not come back.
 """
 

@@ -27,7 +27,7 @@ class LiveStatus(NamedTuple):
     status: bytes
     """JSON text."""
     whole: bytes = b""
-    """JSON text of edged's object, served when the store has none; may be empty."""
+    """JSON text of edged's object, served when the store lacks it; may be empty."""
 
 
 def compose(row: bytes | None, statuses: Iterable[LiveStatus]) -> bytes | None:

@@ -31,7 +31,7 @@ class CommittedObjects:
     """Reads an SQLite database read-only, while metamanager writes it: with a write-ahead log neither waits.
 
     Args:
-        path: the database; one that does not exist has no objects.
+        path: the database; a missing one has no objects.
     """
 
     def __init__(self, path: Path) -> None:

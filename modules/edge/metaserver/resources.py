@@ -45,5 +45,5 @@ def find(group: str, version: str, plural: str) -> Resource | None:
 
 
 def of_token(token: str) -> Resource:
-    """Return the resource of a type token. Raise KeyError for one that is not served."""
+    """Return the resource of a type token. Raise KeyError if it is not served."""
     return _BY_TOKEN[token]

@@ -1,4 +1,4 @@
-"""The cache from which the API lists and watches, like an API server's watchCache."""
+"""The cache behind the API's lists and watches, like an API server's watchCache."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ from modules.edge.metaserver.compose import LiveStatus, compose
 
 HISTORY_CHANGES: Final = 1000
 HISTORY_BYTES: Final = 8 * 1024 * 1024
-"""Bounds of the history, and so of the oldest revision at which a watch may begin."""
+"""Bounds of the history, and so of the oldest revision of a watch's begin."""
 
 
 class CacheKey(NamedTuple):

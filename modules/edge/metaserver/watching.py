@@ -28,7 +28,7 @@ class WatchSource(NamedTuple):
     """The source of a cache's changes while clients watch it."""
 
     refresh: Callable[[], bool] = lambda: True
-    """Returns whether the cache is still kept up to date; the watch of one that is not ends."""
+    """Returns whether the cache is still kept up to date; if not, its watch ends."""
     seconds: float = LONGEST_WAIT
     """Longest time between two calls."""
 

@@ -22,7 +22,7 @@ _LONGEST_TARGET: Final = 16 * 1024
 
 
 class UncallableError(BeehiveError):
-    """A message of the cloud from which no call can be made."""
+    """A message of the cloud that makes no call."""
 
     def __init__(self, why: str) -> None:
         super().__init__("cannot call an application", why)

@@ -23,7 +23,7 @@ _TASK: Final = re.compile(rf"(?:task|upgrade|prepull)/(?P<task>{_NAME})/node/(?P
 _TASK_OPERATIONS: Final = ("upgrade", "prepull")
 _ACTION: Final = re.compile(r"[A-Za-z]{1,32}")
 _EVENTS: Final = {"Checking": "Check", "BackingUp": "Backup", "Upgrading": "Upgrade", "Pulling": "Pull"}
-"""Of v1alpha1, the event that ends a state; that of another state is `Init`."""
+"""Of v1alpha1, the event that ends a state; another state's is `Init`."""
 
 
 class JobAnswer(NamedTuple):

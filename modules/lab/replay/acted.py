@@ -1,6 +1,6 @@
 """When answers were acted on in the recorded run.
 
-The trace has the time when an answer was put into the inbox of edged, not that at which it was handled. On a busy
+The trace has the time when an answer was put into the inbox of edged, not the time when it was handled. On a busy
 machine other things were handled in between, such as the result of a worker, which had been put there before. The first
 message that edged sent because of the answer tells; metamanager sends nothing before its commit.
 """
@@ -33,7 +33,7 @@ def acted_at(deliveries: Iterable[Delivered]) -> dict[int, float]:
 
 
 def _keep_order(answers: Iterable[Delivered], found: dict[int, float]) -> None:
-    """Put off answers behind one that is put off: edged handles them in the order that they came."""
+    """Put off answers behind a put-off one: edged handles them in the order that they came."""
     latest = float("-inf")
     for answer in sorted(answers, key=lambda one: one.span):
         if answer.span not in found and answer.time <= latest:

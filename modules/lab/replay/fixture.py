@@ -1,6 +1,6 @@
 """Makes fixtures: reduces a recorded run to one pod and records today's code on it.
 
-Messages, calls, rows and list items of other pods are left out; those that concern no pod stay. The whole node is then
+Messages, calls, rows and list items of other pods are left out; entries about no pod stay. The whole node is then
 replayed and recorded, so that the fixture is consistent and shows what today's code does in each module.
 """
 

@@ -69,7 +69,7 @@ class RecordedCloud:
         return RecordedLink(self, connection)
 
     def due(self, frame: LinkFrame) -> float:
-        """Return when to send a recorded frame: one that is an answer when that was acted on."""
+        """Return when to send a recorded frame: an answer when it was acted on."""
         return self._acted.get(frame.span, frame.time)
 
     def send(self, link: "RecordedLink", frame: LinkFrame) -> None:

@@ -13,7 +13,7 @@ from edged.node.recording import MACHINE_NOTES
 
 T = TypeVar("T")
 NEAR: Final = 1.0
-"""Seconds by which a reading may come early."""
+"""Seconds that a reading may come early."""
 GIBIBYTE: Final = 1 << 30
 _MACHINE: Final = MachineFacts(
     machine_id="replay",
@@ -32,7 +32,7 @@ _USAGE: Final = MachineUsage(2 * GIBIBYTE, 4 * GIBIBYTE, _DISK, None, 16_000, 32
 
 
 class RecordedMachineInfo(MachineInfo):
-    """Returns the recorded machine info where the trace has it, else that of a small default machine.
+    """Returns the recorded machine info where the trace has it, else a small default machine's.
 
     Args:
         clock: clock of the replay.

@@ -26,7 +26,7 @@ MODULES: Final = (ModuleName.METAMANAGER, ModuleName.DEVICETWIN, ModuleName.EDGE
 POD_UID: Final = "io.kubernetes.pod.uid"
 """Label of sandboxes and containers; see `edged.pods.labels`."""
 _MOMENT: Final = 1.0
-"""Seconds in which a device's changes may be stored together or one by one."""
+"""Window, in seconds, where a device's changes may be stored together or one by one."""
 _OF_THE_NODE: Final = frozenset({"node", "nodepatch", "nodestatus", "lease"})
 
 

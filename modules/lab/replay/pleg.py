@@ -33,7 +33,7 @@ _NAME: Final = "/Pleg"
 _NEAR: Final = 0.25
 """Seconds within which a relist that is due counts as a recorded one."""
 _MOMENT: Final = 1e-6
-"""Seconds between the beginning of an inspection and that of its first call."""
+"""Seconds between the beginnings of an inspection and of its first call."""
 
 
 class _Inspect(NamedTuple):
@@ -142,7 +142,7 @@ class RecordedPleg(Pleg):
 
 
 def _begun_earlier(event: PlegEvent) -> PlegEvent:
-    """Return an event of the PLEG with inspections that began a moment earlier: the recorded time is that of their
+    """Return an event of the PLEG with inspections that began a moment earlier: the recorded time belongs to their
     first call, not of their beginning, and of two inspections of a pod the later one holds.
     """
     match event:

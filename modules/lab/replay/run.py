@@ -72,7 +72,7 @@ OTHERS: Final = frozenset(
 """Modules of a node whose inputs are in no trace, such as those from a broker; stubs take their place."""
 
 AFTER = 2.0
-"""Virtual seconds by which the replay outlasts the recorded run."""
+"""Virtual seconds of the replay after the end of the recorded run."""
 
 _SOON = 0.05
 """Seconds within which two calls count as simultaneous."""
@@ -113,7 +113,7 @@ def replay(
         recorded: the run.
         root: an empty directory.
         module: one of `MODULES`, or empty for the whole node.
-        until: second of the trace at which to stop.
+        until: last second of the trace to replay.
         pace: slows virtual time down; None for full speed.
 
     Raises:

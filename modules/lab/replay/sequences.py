@@ -11,9 +11,9 @@ from typing import Generic, NamedTuple, TypeVar
 T = TypeVar("T")
 
 NEAR = 1.0
-"""Seconds by which a recorded answer may lie ahead of the question in the replay."""
+"""Seconds that a recorded answer may precede the question in the replay."""
 LATE = 0.25
-"""Seconds by which it may lie back."""
+"""Seconds that it may follow."""
 
 
 class RecordedAnswer(NamedTuple, Generic[T]):
@@ -62,7 +62,7 @@ class Sequences(Generic[T]):
             key: role of the question.
             now: time of the question.
             since: time of the asker's last change; answers recorded before it do not show the change.
-            ahead: seconds by which the answer may have been recorded later.
+            ahead: seconds that the answer may have been recorded later.
             seen: whether an answer is already allowed.
         """
         answers, at = self._answers.get(key, []), self._next.get(key, 0)
@@ -87,7 +87,7 @@ class Sequences(Generic[T]):
         return self.last(key, now) or (_moved(answers[0], now) if answers else None)
 
     def query(self, key: Hashable, now: float, since: float = 0.0) -> RecordedAnswer[T] | None:
-        """Return the answer of `near`, else that of `other`."""
+        """Return `near`'s answer, else `other`'s."""
         return self.near(key, now, since) or self.other(key, now)
 
 

@@ -21,11 +21,11 @@ from modules.lab.replay.event_outputs import is_event
 T = TypeVar("T", bound=int)
 
 _EARLY = 0.25
-"""Seconds by which a write may come before the recorded one that failed."""
+"""Seconds that a write may precede the failed one in the recording."""
 _NEAR = 0.05
-"""Seconds by which a commit may begin before the recorded one, to end with it."""
+"""Seconds that a commit may begin before the recorded one, to end with it."""
 _LATE = 1.0
-"""Seconds by which it may begin after."""
+"""Seconds that it may begin after."""
 _MOMENT = 1e-9
 """Seconds that are none."""
 
@@ -65,7 +65,7 @@ class RecordedStore:
             for change in commit.changes:
                 self._commits.setdefault(_name(change.key), deque()).append(commit)
         self._begun: set[int] = set()
-        """Identities of the commits of which the replay has made a part."""
+        """Identities of the commits that the replay has made in part."""
         self._same: dict[frozenset[str], list[StoreCommit]] = {}
         """Commits by all their rows."""
         for commit in made:

@@ -53,7 +53,7 @@ def stub_module(name: str) -> type[StubModule]:
 
 
 class DeliveryOrder:
-    """The order in which each module handled its recorded deliveries.
+    """The order of each module's handling of its recorded deliveries.
 
     A replay feeds a message at the time when its handler began. The trace has no such time for an answer, only the
     time when it was sent. It then waited in the inbox behind earlier messages while the module was busy, for

@@ -11,7 +11,7 @@ from beehive.trace import Record, TimerFired
 from edgehub.module import EdgeHub
 
 _NEAR = 0.25
-"""Seconds by which a timer may be set earlier or later than the recorded one."""
+"""Seconds that a timer may be set earlier or later than the recorded one."""
 
 
 class RecordedTimers:

@@ -33,13 +33,13 @@ CHANGES: Final = frozenset(
 )
 """Calls that change something; the others only read."""
 FIRST: Final = "list_pod_sandboxes"
-"""The call with which a worker begins to read a pod."""
+"""A worker's first call of reading a pod."""
 LATE: Final = 0.25
-"""Seconds by which a job may begin later than the recorded one whose answers it gets."""
+"""Seconds that a job may begin later than the recorded one whose answers it gets."""
 NEAR: Final = 1.0
-"""Seconds by which it may begin earlier, if nothing happens to the pod meanwhile."""
+"""Seconds that it may begin earlier, if nothing happens to the pod meanwhile."""
 SOON: Final = 0.02
-"""Seconds by which it may begin earlier in any case."""
+"""Seconds that it may begin earlier in any case."""
 
 
 class Reading(msgspec.Struct, eq=False):
@@ -124,7 +124,7 @@ class WorkerReads:
         """Begin to read a pod.
 
         Args:
-            actor: who reads.
+            actor: the reader.
             span: its present span.
             pod: uid of the pod.
             now: the time.
@@ -159,7 +159,7 @@ class WorkerReads:
         self._used[reading.pod] = max(self._used.get(reading.pod, 0), reading.head.span)
 
     def _in_same_job(self, place: _Place | None, span: int, now: float) -> Reading | None:
-        """Return the reading that followed in the job in which the worker is."""
+        """Return the next reading in the worker's job."""
         if place is None or place.span != span:
             return None
         following = place.reading.following

@@ -127,7 +127,7 @@ class ApiConnection:
         """Whether nothing arrives at the client any more."""
         self._loses_answer = False
         self._fails_with = 0
-        """The status with which it is answered although it is carried out; 0 for the server's own."""
+        """The status of its answer although it is carried out; 0: the server's own."""
 
     def begin(self) -> None:
         """Send the request."""

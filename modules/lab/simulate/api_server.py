@@ -92,7 +92,7 @@ class SimulatedApiServer:
             self.world.note("api", f"restored to version {self._held.version}")
 
     def held(self) -> list[JsonObject]:
-        """Return the objects with which it will start."""
+        """Return its objects at the next start."""
         return self._held.objects
 
     def compact(self) -> None:

@@ -59,7 +59,7 @@ def known_kind(name: str) -> Kind:
 
 
 def start_or_end(process: Process, hive: Hive, ended: Callable[[Process], None]) -> None:
-    """Start the modules of a cloudcore; `ended` is called some time after one that cannot start, as cloudcore ends."""
+    """Start the modules of a cloudcore; `ended` is called some time after a failed start, as cloudcore ends."""
     world = process.world
 
     def start() -> None:
@@ -94,7 +94,7 @@ class SimulatedCloud:
         self.has_devices = False
         """Whether devicecontroller runs."""
         self._lease: LeaseSettings | None = None
-        """By which several cloudcores divide their duties."""
+        """The Lease for dividing duties between cloudcores."""
         self.known = KnownCloudcores()
         """The cloudcores that this one takes for alive."""
         self._embeds_api_server = True
@@ -154,7 +154,7 @@ class SimulatedCloud:
             self.start()
 
     def _make_cluster(self, process: Process, hive: Hive) -> RemoteCluster:
-        """Return the API server with which edgecontroller works: the embedded one."""
+        """Return edgecontroller's API server: the embedded one."""
         clock = process.clock
         storage = ObservedStore(clock, self._next_version(clock), self._statuses.stored)
         self.cluster = Cluster(clock, storage=storage)

@@ -109,7 +109,7 @@ class ClusteredCloud(SimulatedCloud):
         self.network.end_all()
 
     def disagreements(self) -> Iterator[str]:
-        """Yield cloudcores that take others for alive than those that are."""
+        """Yield cloudcores that take the wrong cloudcores for alive."""
         known = [self.known] if self.process is not None else []
         known += [self.second.known] if self.second.is_running else []
         alive = tuple(sorted(each.own for each in known))

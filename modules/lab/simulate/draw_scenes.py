@@ -25,7 +25,7 @@ _CRASHES = (
     (Shape.PROBED, "start_container main"),
     (Shape.TWO, "start_container side"),
 )
-"""Pods, and the calls at which their agent is killed."""
+"""Pods, and the calls that their agent is killed at."""
 _OF_STATUS = (Writer.NODE_LOST, Writer.NOT_READY, Writer.ADDRESS)
 
 

@@ -34,7 +34,7 @@ class EndedWatch:
         self._world = world
         self._node = node
         self._gone: dict[str, float] = {}
-        """Times at which the node acknowledged deletions, by uid."""
+        """Times of the node's acknowledgements of deletions, by uid."""
 
     def sent_up(self, message: Message, containers: Iterable[pb.ContainerStatus]) -> None:
         """Check a message of the node: if it deletes a pod for good, no container of the pod may run."""

@@ -13,7 +13,7 @@ _log = logging.getLogger(__name__)
 
 class Streaming:
     """Passes the pieces of a stream on while its client reads: on the thread that has changed an object, that of the
-    clock, or that of the client when it reads again; one at a time.
+    clock, or the client's when it reads again; one at a time.
 
     Args:
         content_type: of the pieces.
@@ -47,7 +47,7 @@ class Streaming:
         self._wake()
 
     def _wake(self) -> None:
-        """Go on, unless another thread does, which then goes on once more."""
+        """Go on, unless another thread does, which then goes on again."""
         with self._lock:
             self._is_woken = True
             if self._is_running:

@@ -11,7 +11,7 @@ WITHIN: Final = 6.0
 _DELETED_WITHIN: Final = 30.0
 """Seconds after which a deleted pod is gone: its grace period of 5 s, the stop, and two attempts of the node."""
 _SETTLED: Final = 100.0
-"""Seconds after a fault for which nothing is demanded: the longest time-out (65 s) and a repetition."""
+"""Seconds after a fault without demands: the longest time-out (65 s) and a repetition."""
 
 
 class LatencyWatch:

@@ -196,7 +196,7 @@ class Machine(FakeRuntime):
 
 
 class RuntimeClient:
-    """A process's client of the machine's runtime. Each call may fail, and is a point at which the process may be
+    """A process's client of the machine's runtime. Each call may fail, and is a point where the process may be
     killed.
     """
 

@@ -103,7 +103,7 @@ class CloudEndpoint:
 
     @property
     def listener(self) -> "CloudListener | None":
-        """The listener to which nodes connect: of the cloudcores that accept, the one that began last."""
+        """The listener for nodes: the newest of the accepting cloudcores."""
         return next((one for one in reversed(self._listeners) if one.process.alive), None)
 
     def accepts(self, listener: "CloudListener") -> bool:
@@ -115,7 +115,7 @@ class CloudEndpoint:
         self._listeners = [*(one for one in self._listeners if one.process.alive), listener]
 
     def end(self, listener: "CloudListener") -> None:
-        """End the use of a listener: nodes connect to the one that began before it."""
+        """End the use of a listener: nodes connect to its predecessor."""
         if listener in self._listeners:
             self._listeners.remove(listener)
 

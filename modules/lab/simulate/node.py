@@ -141,7 +141,7 @@ class SimulatedNode:
             device.forget()
 
     def known_node(self) -> NodeObject | None:
-        """Return edged's Node object; None while it has none."""
+        """Return edged's Node object; or None."""
         if self.hive is None or self._edged is None:
             return None
         with contextlib.suppress(NotStartedError):

@@ -207,7 +207,7 @@ class Plan(msgspec.Struct, frozen=True):
     uploads: float = 0.0
     """Seconds between two uploads of a node, as of devices, or 0."""
     publications: tuple[float, ...] = ()
-    """Times at which an application of each node with devices publishes a message for the cloud."""
+    """Times when an application of each node with devices publishes a message for the cloud."""
     writes: tuple[Write, ...] = ()
     first_version: int = 0
     """Version of the cloud's first object; 0 for the seconds since 1970, whose number of digits no run changes."""

@@ -23,7 +23,7 @@ class ReportWatch:
         self._restarts.clear()
 
     def check(self, pods: list[JsonObject], *, is_late: bool = False) -> None:
-        """Compare the cloud's pods with their former states; with none while there may be older ones (`is_late`)."""
+        """Compare the cloud's pods with their former states, unless there may be older ones (`is_late`)."""
         if is_late:
             self.forget()
         for pod in pods:

@@ -40,7 +40,7 @@ _NO_REASON = (DropReason.NO_MODULE, DropReason.NO_GROUP, DropReason.NO_HANDLER, 
 _HEARTBEAT = 70.0
 """Seconds after which an equal value of a device is a change again, and some."""
 _RESTARTED_AFTER = 30.0
-"""Seconds after which a node that is stopped runs again: those of the stop, and of its init system."""
+"""Seconds after which a node that is stopped runs again: for the stop, and for its init system."""
 _FAST_DISK = Path("/dev/shm")  # noqa: S108 - a directory of its own is made in it
 
 

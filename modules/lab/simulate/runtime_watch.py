@@ -40,7 +40,7 @@ class RuntimeWatch:
         """Uids of static pods whose file was removed: their attempts start over with a new file."""
         self.may_return: set[str] = set()
         """Uids of pods from before a restore of the API server: a cloudcore that has not been restarted since may give
-        them to the node once more when the node has removed them. Then their attempts start over.
+        them to the node again when the node has removed them. Then their attempts start over.
         """
         self._done: set[tuple[str, str]] = set()
         """Init containers that ended well and were removed since, by sandbox and name."""

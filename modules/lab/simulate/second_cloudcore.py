@@ -1,4 +1,4 @@
-"""A second cloudcore beside the one of a simulated cluster. Both share a database, or the state in the cluster, and
+"""A second cloudcore beside a simulated cluster's. Both share a database, or the state in the cluster, and
 take nodes from each other.
 """
 

@@ -26,7 +26,7 @@ _BOUNDED: Final = frozenset(
     }
 )
 """Memories of a fixed size, which fill in the course of a run; of timers only the active ones count. In edgehub the
-messages of the last keepalive period settle, and the rows of those that have settled since are removed together.
+messages of the last keepalive period settle, and the rows of later ones are removed together.
 """
 ACTIVE_TIMERS: Final = "active timers"
 _MORE: Final = 40

@@ -19,7 +19,7 @@ _LONGEST: Final = 200
 
 
 class StatusWatch:
-    """Checks that each status in the cloud is one that the node found, in the same order.
+    """Checks that each status in the cloud was found by the node, in the same order.
 
     Another writer's change is allowed until the node has corrected it. Mirrors are left out, because a mirror may
     outlive its static pod. One instance serves all nodes.
@@ -111,7 +111,7 @@ class StatusWatch:
 
 
 def runs_as(pod: JsonObject) -> str:
-    """Return the uid under which a node runs a pod of the cloud; for a mirror that of the static pod."""
+    """Return the node's uid of a pod of the cloud; for a mirror the static pod's."""
     annotations = pod["metadata"].get("annotations") or {}
     return str(annotations.get(MIRRORS) or pod["metadata"]["uid"])
 
@@ -140,5 +140,5 @@ def _brief(value: Any) -> str:
 
 
 def fields_unlike(has: PodStatus, found: PodStatus) -> str:
-    """Return the fields where a status of the cloud is not the one that its node found."""
+    """Return the fields where a status of the cloud differs from its node's."""
     return "; ".join(unlike(to_value(has), to_value(found)))

@@ -21,7 +21,7 @@ from protos.cri.v1 import api_pb2 as pb
 _OBJECTS = ("/pod/", "/configmap/", "/secret/")
 _CHANGES = (Operation.INSERT, Operation.UPDATE, Operation.DELETE)
 _LISTED = Operation.APPLICATION_RESPONSE
-"""Operation of the answer to a node's list, in which metamanager asks for all its pods."""
+"""Operation of the answer to a node's listof all its pods to metamanager."""
 _REMEMBERED = 2000
 
 

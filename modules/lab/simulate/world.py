@@ -195,7 +195,7 @@ class Process(Runtime):
         self.doomed, self._steps_left, self._die = True, steps, die
 
     def point(self) -> None:
-        """Mark a step at which the process may be killed. In a killed process this does not return."""
+        """Mark a step where the process may be killed. In a killed process this does not return."""
         if not self.doomed:
             return
         self._steps_left -= 1

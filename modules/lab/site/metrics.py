@@ -83,7 +83,7 @@ def _texts(function: ast.FunctionDef) -> dict[str, str]:
 
 
 def _text_of(argument: ast.expr, texts: Mapping[str, str]) -> str:
-    """Return the text of an argument; empty if it is none that stands in the function."""
+    """Return the text of an argument; empty if it is not written in the function."""
     if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
         return argument.value
     return texts.get(argument.id, "") if isinstance(argument, ast.Name) else ""

@@ -64,7 +64,7 @@ class ApiListener:
 
     @property
     def url(self) -> str:
-        """The URL at which it listens, when started."""
+        """Its URL, once started."""
         return self._url(self._address)
 
     @property

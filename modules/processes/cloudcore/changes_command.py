@@ -1,4 +1,4 @@
-"""The command `cloudcore changes`: who changed what in which object, and how far it got."""
+"""The command `cloudcore changes`: who changed which fields of which object, and how far each change got."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def _options(paths: CloudPaths) -> list[str]:
 
 
 def command_line(words: Collection[str] | None = None) -> tuple[VerbParser, argparse._SubParsersAction[Any]]:
-    """Return the parser and its commands; of kubectl's verbs those in `words` have options, all of them for None."""
+    """Return the parser and its commands; only kubectl's verbs in `words` have options, or all of them for None."""
     parser = VerbParser(
         prog="cloudcore",
         description="A cloud for edge nodes: by itself, or before the API server of a Kubernetes cluster.",

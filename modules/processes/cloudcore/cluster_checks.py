@@ -16,7 +16,7 @@ _SKEW: Final = 10.0
 """Seconds that clocks may differ: leases of nodes live 40 s, tokens minutes."""
 _SHOWN: Final = 10
 _SOON: Final = 30 * 24 * 3600.0
-"""Seconds before the end of a certificate from which it is warned about."""
+"""Seconds before the end of a certificate when warnings begin."""
 _OLDER: Final = 3
 """Minor versions that a kubelet may be older than the API server (Kubernetes' version skew policy); none newer."""
 _DEVICES: Final = "devices.kubeedge.io"
@@ -33,7 +33,7 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     version: str = ""
     """`gitVersion` of the API server."""
     skew: float | None = None
-    """Seconds by which the API server's clock is ahead of this one; None: it did not say."""
+    """Seconds that the API server's clock is ahead; None: it did not say."""
     denied: Sequence[Right] = ()
     asked: int = 0
     """Rights that were asked for."""

@@ -103,7 +103,7 @@ def _ask(transport: KubeTransport, request: ApiRequest) -> ApiResponse:
     """Return the response to a request, whose deadline is the transport's.
 
     Raises:
-        KubeTransportError: there is none.
+        KubeTransportError: there is no server.
     """
     ends: queue.SimpleQueue[ApiResponse | Exception] = queue.SimpleQueue()
     transport.start(request, ResponseCollector(ends.put))
@@ -143,7 +143,7 @@ def _groups(transport: KubeTransport) -> frozenset[str]:
 
 
 def _certificate_left(selected: Selected, now: float) -> float | None:
-    """Return the seconds until the client certificate of a kubeconfig ends; None if it has none that can be read."""
+    """Return the seconds until the client certificate of a kubeconfig ends, or None."""
     user = selected.user
     try:
         data = user.client_certificate_data or (
@@ -164,7 +164,7 @@ def _status_of_list(transport: KubeTransport, kind: Kind) -> int:
 
 
 def _skew(date: str, now: float) -> float | None:
-    """Return the seconds by which a Date header is ahead."""
+    """Return how many seconds a Date header is ahead."""
     try:
         return parsedate_to_datetime(date).timestamp() - now
     except (TypeError, ValueError):

@@ -29,7 +29,7 @@ class OptionalRole(NamedTuple):
 
     rights: tuple[Right, ...]
     group: str
-    """The API group without which nobody needs it; "" for none."""
+    """The only API group that needs it, or ""."""
     lack: str
     """What does not work without it."""
 

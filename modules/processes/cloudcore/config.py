@@ -1,7 +1,7 @@
 """Settings of cloudcore.
 
 They come from its command line and not from KubeEdge's file, so this is a plain struct with defaults. The names are
-those of `cloudcore.config.kubeedge.io/v1alpha1`, where it has the setting.
+as in `cloudcore.config.kubeedge.io/v1alpha1`, where it has the setting.
 """
 
 from pathlib import Path
@@ -47,7 +47,7 @@ class RouterConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """TCP port (`router.port`). 0 takes any free one; the port is printed."""
 
     advertise_address: str = ""
-    """Host at which other cloudcores reach the port. Default the address or, where that means every address of the
+    """Host of the port for other cloudcores. Default the address or, where that means every address of the
     machine, what the host's name stands for."""
 
     rest_timeout: Annotated[float, Meta(gt=0)] = 60.0
@@ -64,7 +64,7 @@ class CloudStreamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """TCP port there (`tunnelPort`). 0 takes any free one."""
 
     stream_address: str = "127.0.0.1"
-    """IP address at which a cluster's API server finds what kubelets serve."""
+    """IP address of the kubelets' endpoints for a cluster's API server."""
 
     stream_port: Annotated[int, Meta(ge=0, le=65535)] | None = None
     """TCP port there (`streamPort`, 10003). 0 takes any free one. Default none."""
@@ -76,7 +76,7 @@ class CloudStreamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Authority of the API server's client certificate (`tlsStreamCAFile`), which KubeEdge does not check."""
 
     tls_stream_cert_file: Path | None = None
-    """Certificate of the stream server (`tlsStreamCertFile`). Default the one of the websocket, with `tls`."""
+    """Certificate of the stream server (`tlsStreamCertFile`). Default: the websocket's, with `tls`."""
 
     tls_stream_private_key_file: Path | None = None
     """Its key (`tlsStreamPrivateKeyFile`)."""
@@ -161,7 +161,7 @@ class CloudCoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     database then."""
 
     lease: LeaseSettings = LeaseSettings()
-    """The Lease by which several cloudcores know of each other."""
+    """The Lease that makes a cloudcore known to others."""
 
     keepalive_interval: Annotated[float, Meta(gt=0)] = 30.0
     """Seconds without a keepalive after which a node is disconnected (`cloudHub.keepaliveInterval`). Twice the edge's
@@ -181,12 +181,12 @@ class CloudCoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Seconds a write to a node may block before the connection is dropped (`cloudHub.writeTimeout`)."""
 
     scheduler: Literal["embedded", "none"] = "embedded"
-    """Who gives pods without `spec.nodeName` their nodes: the embedded scheduler, or none, for those who run another
+    """Who gives pods without `spec.nodeName` their nodes: the embedded scheduler, or none, for another
     scheduler."""
 
     controllers: Literal["embedded", "none"] = "embedded"
     """Who makes the pods of Deployments, Jobs and their likes, deletes the dependents of deleted owners and empties
-    deleted namespaces: the embedded controllers, or none, for those who run a kube-controller-manager."""
+    deleted namespaces: the embedded controllers, or none, beside a kube-controller-manager."""
 
     service_cluster_ip_range: str = DEFAULT_RANGE
     """Network of the Services' addresses, or two of both families, separated by a comma."""

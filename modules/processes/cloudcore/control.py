@@ -85,7 +85,7 @@ class Control(Module):
         api_server: the module that makes API calls.
         nodes: reaches the servers of nodes, for logs of and commands in containers.
         identities: knows which nodes were refused.
-        rbac: the roles and bindings of the embedded API server; None for none.
+        rbac: the roles and bindings of the embedded API server, or None.
         tokens: finds the users of tokens, and tells others how to check them; None with a cluster.
     """
 
@@ -184,7 +184,7 @@ class Control(Module):
         """Return the API server's response to a request, on the thread of a connection.
 
         Raises:
-            ApiStatusError: 504; there is none.
+            ApiStatusError: 504; there is no answer.
         """
         return ModuleCaller(self.hive, self.clock, self._api_server).call(call)
 
@@ -192,7 +192,7 @@ class Control(Module):
         """Return the beginning of a watch, on the thread of a connection.
 
         Raises:
-            ApiStatusError: 504; there is none.
+            ApiStatusError: 504; there is no answer.
         """
         return ModuleCaller(self.hive, self.clock, self._api_server).start_watch(query)
 
@@ -290,7 +290,7 @@ def _no_document(_parts: tuple[str, ...]) -> None:
 
 
 def listening_socket(path: Path) -> socket.socket:
-    """Return a listening unix socket to which only this user can connect.
+    """Return a listening unix socket that only this user can connect to.
 
     Raises:
         ControlError: another process listens on the path, or it cannot be used.

@@ -129,7 +129,7 @@ class ControlClient:
         return decode_json(body, TokenResponseBody).token
 
     def withdraw_token(self, name: str) -> str:
-        """Withdraws a token, given by its id, and returns "" or that there is none. Raises ControlError."""
+        """Withdraws a token, given by its id, and returns "" or that it is unknown. Raises ControlError."""
         body = self._own("DELETE", f"tokens/{quote(name, safe='')}", None, "cannot withdraw the token")
         return decode_json(body, RevocationOutcome).remark
 
@@ -334,7 +334,7 @@ def _address(document: Any, namespace: str) -> tuple[Kind, str, str]:
     """Return kind, namespace and name of a manifest.
 
     Raises:
-        BeehiveError, TypeError: it has none.
+        BeehiveError, TypeError: it has no such field.
     """
     meta = document.get("metadata") if isinstance(document, dict) else None
     if not isinstance(meta, dict) or not isinstance(document.get("kind"), str):

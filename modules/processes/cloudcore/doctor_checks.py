@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _DAY: Final = 24 * 3600.0
 _MIB: Final = 1024 * 1024
 _SOON: Final = 30 * _DAY
-"""Seconds before the end of a certificate from which it is warned about."""
+"""Seconds before the end of a certificate when warnings begin."""
 _UNACKNOWLEDGED: Final = 60.0
 """Seconds that a node may take to acknowledge a message; cloudcore repeats it each five."""
 _RECENT: Final = 600.0
@@ -57,7 +57,7 @@ class CloudFacts(msgspec.Struct, frozen=True, kw_only=True):
     free_bytes: int | None = None
     """Bytes that are free where the database is; None: it is not a file here."""
     database: DatabaseServer | None = None
-    """None: the database is a file, or there is none."""
+    """None: the database is a file, or absent."""
     certificates: Mapping[str, float | None] = {}
     """By its file, the end of each certificate in the authority's directory, seconds since the epoch; None: it cannot
     be read."""

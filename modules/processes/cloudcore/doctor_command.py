@@ -130,7 +130,7 @@ def _database_server(database: str) -> DatabaseServer | None:
 
 
 def _certificates(directory: Path) -> dict[str, float | None]:
-    """Return the end of each certificate in the authority's directory; None for one that cannot be read."""
+    """Return the end of each certificate in the authority's directory, or None if it cannot be read."""
     found = {directory / name for name in _CERTIFICATES if (directory / name).is_file()}
     if not found:
         return {}

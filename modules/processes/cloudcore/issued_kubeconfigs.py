@@ -45,6 +45,6 @@ def issued(tls_dir: Path) -> list[IssuedKubeconfig]:
 
 
 def serials_of(tls_dir: Path, user: str) -> tuple[str, ...]:
-    """Return the serial numbers of the newest certificates of a user: those of the same second as the newest."""
+    """Return the serial numbers of the newest certificates of a user: all of the newest one's second."""
     mine = [each for each in issued(tls_dir) if each.user == user]
     return tuple(each.serial for each in mine if int(each.issued_at) == int(mine[-1].issued_at))

@@ -1,4 +1,4 @@
-"""The command `cloudcore kubeconfig`: makes kubeconfigs of administrators, and lists those that were made."""
+"""The command `cloudcore kubeconfig`: makes kubeconfigs of administrators, and lists them."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def _running(socket: Path) -> str:
-    """Return the URL of the secure port of the cloudcore that runs; the usual one if it has none, or none runs."""
+    """Return the URL of the secure port of the cloudcore that runs, by default the usual one."""
     from modules.processes.cloudcore.control_client import ControlClient  # noqa: PLC0415 - `--list` does without it
     from modules.processes.cloudcore.errors import ControlError  # noqa: PLC0415
 

@@ -1,5 +1,5 @@
 """The command `cloudcore nodes`: the nodes, and the state of their connections to this cloudcore. For a node that is
-connected to another cloudcore, it names that cloudcore; for one that is away, since when. With `--history`, the link
+connected to another cloudcore, it names that cloudcore; for a node that is away, since when. With `--history`, the link
 journal: when nodes were connected, and why a connection ended.
 """
 
@@ -110,7 +110,7 @@ def table(
     Args:
         nodes: the Nodes.
         connections: to this cloudcore.
-        elsewhere: by node, another cloudcore to which it has connected since.
+        elsewhere: by node, another cloudcore with a newer connection.
         refused: nodes whose connections were refused by this cloudcore.
         newest: the newest connection of each node in the link journal.
         now: seconds since 1970.

@@ -83,7 +83,7 @@ def settle(chosen: argparse.Namespace) -> None:
         named = getattr(chosen, "database", None)
         chosen.root, chosen.socket, chosen.database, chosen.tls_dir = paths_of(chosen)
         if getattr(chosen, "state", "") == "cluster":
-            chosen.database = named  # there is none, and who names one is told so
+            chosen.database = named  # there is no database, and naming one is an error
 
 
 def remark_on_former_files(chosen: argparse.Namespace, directory: Path) -> str:

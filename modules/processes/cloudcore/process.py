@@ -76,7 +76,7 @@ _DRAIN_MARGIN = 1.0
 _LIST_SECONDS = 10.0
 """Time limit of edgecontroller for listing the objects of the embedded API server; after it, nodes are served later."""
 _RELEASE_SECONDS = 3.0
-"""Time limit for giving up the Lease; one that is left behind expires."""
+"""Time limit for giving up the Lease; a Lease left behind expires."""
 _HOST_CHARACTERS = 27
 """Characters of the host's name in the identity of a process: with an id it fits into 64 characters, the width of a
 column.
@@ -221,7 +221,7 @@ class CloudCore:
 
     @property
     def urls(self) -> list[str]:
-        """The addresses as URLs, also that of the metrics."""
+        """The addresses as URLs, also the metrics'."""
         schemes = ("wss", "https") if self._config.tls else ("ws",)
         served = [*zip(schemes, self.addresses, strict=True), *(("http", metrics) for metrics in self._metrics)]
         urls = [f"{scheme}://{_host(host)}:{port}" for scheme, (host, port) in served]

@@ -22,7 +22,7 @@ def renew_versions(path: Path, now: float) -> None:
 
     Args:
         path: SQLite file, which no cloudcore uses.
-        now: seconds since the epoch, at which the versions of a new database begin.
+        now: seconds since the epoch: the first version of a new database.
 
     Raises:
         BackupError: it is no database of cloudcore.

@@ -1,4 +1,4 @@
-"""The parts of cloudcore's router: its port, and the other cloudcores to which it passes calls on."""
+"""The parts of cloudcore's router: its port, and the other cloudcores that it passes calls to."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def rest_listener(
 def other_cloudcores(
     config: CloudCoreConfig, authority: Authority | None, known: KnownCloudcores, clock: Clock
 ) -> OtherCloudcores | None:
-    """Return the other cloudcores; None without TLS, by which cloudcores prove to each other who they are."""
+    """Return the other cloudcores; None without TLS: cloudcores prove their identities by it."""
     if config.router is None or config.tls is None or authority is None:
         return None
     from modules.cloud.cloudhub.certificates import (  # noqa: PLC0415 - cryptography is 17 MB
@@ -61,7 +61,7 @@ def other_cloudcores(
 
 
 def advertised_address(router: RouterConfig) -> str:
-    """Return the host at which other cloudcores reach the router; "" if it is not known.
+    """Return the router's host for other cloudcores; "" if it is not known.
 
     In a pod, the host's name stands for the pod's address. Debian lets it stand for 127.0.1.1, which others cannot
     reach.

@@ -1,4 +1,4 @@
-"""The command `cloudcore token`: makes, lists and withdraws the tokens with which nodes join."""
+"""The command `cloudcore token`: makes, lists and withdraws the tokens that let nodes join."""
 
 from __future__ import annotations
 

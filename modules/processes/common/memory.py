@@ -1,7 +1,7 @@
 """Limits the memory that the process holds without using it.
 
 glibc's malloc gives the threads of a process up to eight arenas for each core. edgecore has forty threads and
-cloudcore thirty, of which Python's lock lets one run at a time, so arenas gain nothing; but memory that a thread once
+cloudcore thirty, and Python's lock lets one run at a time, so arenas gain nothing; but memory that a thread once
 needed for a list of all pods stays in its arena: 3 MB of a full node after a minute of rest.
 
 Texts of objects, tens of kilobytes each, leave holes between blocks that live longer: 300 configmaps of 30 kB that kept

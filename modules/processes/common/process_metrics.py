@@ -1,4 +1,4 @@
-"""What Prometheus' client libraries say of a process (`process_*`), and of which version it is (`…_build_info`)."""
+"""The metrics of a process as in Prometheus' client libraries (`process_*`), and its version (`…_build_info`)."""
 
 import os
 import resource
@@ -28,7 +28,7 @@ class ProcessCollector(Collector):
         self._proc = proc
 
     def collect(self) -> list[MetricFamily]:
-        """Return the present values; those that the kernel does not tell are left out."""
+        """Return the present values, as far as the kernel has them."""
         used = resource.getrusage(resource.RUSAGE_SELF)
         seconds = used.ru_utime + used.ru_stime
         cpu = counter("process_cpu_seconds", "User and system processor time in seconds.", seconds)

@@ -29,7 +29,7 @@ class SourceCommit:
         hash: of the commit, 40 hexadecimal digits or more.
         time: of the commit, in seconds of Unix time.
         commits: number of commits that lead to it, itself included; 0 in a shallow clone, which does not know.
-        since_version: number of commits since the one that last changed the file with the version.
+        since_version: number of commits since the last change of the file with the version.
         is_modified: whether a tracked file differs from the commit.
     """
 
@@ -70,7 +70,7 @@ def _git(root: Path, *arguments: str) -> str:
 
 
 def built_version(version: str, source: SourceCommit | None) -> str:
-    """Return the version of a wheel, by PEP 440: one that is built from a later commit is newer.
+    """Return the version of a wheel, by PEP 440: a wheel of a later commit is newer.
 
     Args:
         version: in the sources, a release or ending in `.dev0`.

@@ -13,7 +13,7 @@ the last number of the latter grows with every commit (`0.3.0.dev5210+g46384b1b`
 """
 
 COMMIT: Final = ""
-"""Commit from which the wheel or sdist was built; empty in a clone."""
+"""Commit of the wheel or sdist; empty in a clone."""
 
 COMMIT_TIME: Final = ""
 """Time of this commit, as of RFC 3339 in UTC; empty in a clone."""

@@ -198,7 +198,7 @@ def reap_orphans(except_for: frozenset[int] = frozenset()) -> None:
 
 
 def end_descendants(events: Events) -> list[Pid]:
-    """End every descendant: SIGTERM, some seconds to comply, then SIGKILL. Return those that remain.
+    """End every descendant: SIGTERM, some seconds to comply, then SIGKILL. Return the remaining ones.
 
     A further signal to the demo leads to SIGKILL immediately.
     """
@@ -372,7 +372,7 @@ class DemoCluster:
             clock.close()
         remove_cgroups(config, pod_uids(config), lambda _: None)
         for hierarchy in machine_hierarchies():
-            with suppress(OSError):  # there is none in it
+            with suppress(OSError):  # it has no database
                 (hierarchy.mount / self.directory.name).rmdir()
 
 

@@ -109,7 +109,7 @@ def _chosen(words: list[str]) -> argparse.Namespace:
 
 
 def command_line(words: Sequence[str] | None = None) -> tuple[VerbParser, argparse._SubParsersAction[Any]]:
-    """Return the parser and its commands; of kubectl's verbs those in `words` have options, all of them for None."""
+    """Return the parser and its commands; only kubectl's verbs in `words` have options, or all of them for None."""
     from modules.processes.edgecore import other_commands  # noqa: PLC0415 - a node that starts does not load it
 
     parser, commands = _program()
@@ -234,7 +234,7 @@ def _configured(location: NodeLocation, say: Callable[[str], None]) -> EdgeCoreC
 
 
 def _command(name: str) -> Callable[[argparse.Namespace], int]:
-    """Import the function of a command; without edgecore-lab, a command of the lab is one that says so."""
+    """Import the function of a command; without edgecore-lab, a command of the lab only says so."""
     try:
         return cast("Callable[[argparse.Namespace], int]", _imported(name))
     except ModuleNotFoundError as error:

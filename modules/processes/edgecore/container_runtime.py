@@ -24,7 +24,7 @@ _REGISTRIES: Final = Path("/etc/containerd/certs.d")
 
 
 _OWNER_DIGITS: Final = 16
-"""Of the digest of a state directory, by which the pods of two agents are told apart."""
+"""Length of the digest of a state directory, which distinguishes the pods of two agents."""
 
 
 def start_container_runtime(

@@ -39,7 +39,7 @@ _INTERFACES: Final = Path("/sys/class/net")
 def add_edge_mesh(
     hive: Hive, config: EdgeCoreConfig, registry: CollectorRegistry, snapshots: Snapshots
 ) -> Callable[[str, bool], Mapping[str, str]] | None:
-    """Add the module, and the one that has the cloud watch Services where the metaserver does not bring it.
+    """Add the module, and the module that makes the cloud watch Services where the metaserver does not bring it.
 
     It stays off beside KubeEdge's edgemesh-agent, which would translate the same connections. Return what gives
     containers the variables of Services (`Host.service_links`); None where it stays off.

@@ -57,7 +57,7 @@ def tunnel_settings(config: EdgeCoreConfig) -> EdgeHubSettings:
 
 
 def tunnel_headers(config: EdgeCoreConfig) -> dict[str, str]:
-    """Return the headers by which KubeEdge's cloud knows the node, and the one by which ours grants it credit; its
+    """Return the headers that tell KubeEdge's cloud the node, and the one that makes ours grant it credit; its
     address may change from dial to dial.
     """
     address = config.modules.edged.node_ip or default_addresses()[0]

@@ -124,7 +124,7 @@ def serve(
 
 
 def plain(section: Section) -> dict[str, Any]:
-    """Return settings as in the file. The section must have no secret; the kubelet's has none."""
+    """Return settings as in the file. The section must have no secret; the kubelet's has no secret."""
     found: dict[str, Any] = {}
     for key in keys_of(type(section)):
         value = value_of(section, key)

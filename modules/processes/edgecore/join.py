@@ -212,7 +212,7 @@ def _next(chosen: argparse.Namespace) -> str:
 
 
 def _configured(file: Path, root: Path | None) -> EdgeCoreConfig:
-    """Return the configuration in the file, or that of a new file. Raises ConfigError if the file is wrong."""
+    """Return the configuration in the file, or a new file's. Raises ConfigError if the file is wrong."""
     if file.exists():
         loaded = load(file)
         if loaded.without_effect:

@@ -88,7 +88,7 @@ def located(config: Path | None, root: Path | None) -> NodeLocation:
     """Return the node that `--config` and `--root` select; of both, which `join` alone takes, the file counts.
 
     Raises:
-        ConfigError: the user has no home directory and both are None.
+        ConfigError: the user has no home directory and both arguments are None.
     """
     if config is not None:
         return NodeLocation(config, None)
@@ -109,7 +109,7 @@ def load_node(chosen: argparse.Namespace) -> LoadResult:
 
 
 def default_root() -> Path:
-    """Return the directory of a node for which no option was given.
+    """Return the directory of a node without an option for it.
 
     Raises:
         ConfigError: the user has no home directory.

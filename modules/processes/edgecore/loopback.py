@@ -29,7 +29,7 @@ class LoopbackWatch:
     """The watch over one machine, which begins with `start`.
 
     Args:
-        clock: for the interval at which the kernel's parameters are read.
+        clock: for the interval between two readings of the kernel's parameters.
     """
 
     def __init__(self, clock: Clock) -> None:

@@ -145,7 +145,7 @@ def add(parser: VerbParser, commands: argparse._SubParsersAction[Any], words: Se
     Args:
         parser: edgecore's.
         commands: its commands.
-        words: the command line; of kubectl's verbs those in it have options, all of them for None.
+        words: the command line; only kubectl's verbs in it have options, or all of them for None.
     """
     _add_join(commands.add_parser("join", help="make this machine a node of a cloud: certificate and configuration"))
     _add_config(commands.add_parser("config", help="print or check a configuration file"))

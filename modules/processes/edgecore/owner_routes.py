@@ -137,7 +137,7 @@ class MeshRoutes:
         return [HttpRoute(SERVICES_PATH, self.services), HttpRoute(RESOLVE_PATH, self.resolve)]
 
     def services(self, request: Request) -> Response:
-        """Return a `ServicesAnswer`: all Services, those of a namespace, or one."""
+        """Return a `ServicesAnswer`: all Services, a namespace's, or one."""
         self._check()
         from modules.edge.edgemesh.owner import SERVICES, ServicesRequest  # noqa: PLC0415 - see the class
 

@@ -82,7 +82,7 @@ def kinds_with_records(config: EdgeCoreConfig) -> list[RuntimeKind]:
 
 
 def has_records(directory: Path) -> bool:
-    """Return whether a directory is that of a runtime inside edgecore; no link is followed to it or in it.
+    """Return whether a directory belongs to a runtime inside edgecore; no link is followed to it or in it.
 
     Raises:
         EdgedError: there is a link, which nothing may be removed through.
@@ -118,7 +118,7 @@ def _has_form(directory: Path) -> bool:
 
 
 def _entries(directory: Path) -> int:
-    """Return the number of published entries of a directory; 0 for one that is missing or a link. Raises OSError."""
+    """Return the number of published entries of a directory; 0 if it is missing or a link. Raises OSError."""
     if directory.is_symlink() or not directory.is_dir():
         return 0
     return sum(not name.startswith(_HIDDEN) for name in os.listdir(directory))  # noqa: PTH208 - names alone

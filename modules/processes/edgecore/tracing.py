@@ -58,7 +58,7 @@ FILES: Final = 8
 """Number of flight recorder files that are kept."""
 
 FAILURE_PAUSE: Final = 60.0
-"""Seconds after a module's failure in which further failures are not written: the first file has the cause."""
+"""Seconds after a module's failure without files of further failures: the first file has the cause."""
 
 _STOP_SECONDS = 5.0
 _NOT_SHOWN = "not shown"

@@ -14,7 +14,7 @@ from typing import Final, Generic, TypeVar
 T = TypeVar("T")
 
 _MOST_CALLS: Final = 1000
-"""Calls under way at one time, with those that were left."""
+"""Calls under way at one time, with abandoned ones."""
 _MOST_IDLE: Final = 4
 """Threads that wait for the next call."""
 

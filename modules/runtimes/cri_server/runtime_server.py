@@ -30,7 +30,7 @@ _ADDRESS_LIMIT: Final = 107
 
 
 def listen_for_cri(address: Path) -> socket.socket:
-    """Return a listening socket that only this user can open; replaces one that a killed process left.
+    """Return a listening socket that only this user can open; replaces a killed process's socket.
 
     Raises StateDirectoryError.
     """

@@ -332,7 +332,7 @@ class DockerDriver(Driver[DockerContainer]):
         return answer
 
     def _asked(self, path: str) -> dict[str, Any]:
-        """Return an object of Docker's as it is; an empty one if there is none. Raises RequestRefusedError."""
+        """Return an object of Docker's as it is, by default an empty one. Raises RequestRefusedError."""
         with suppress(NoSuchObjectError):
             return self._docker.get(path, dict[str, Any], "look at an object of Docker's")
         return {}

@@ -46,7 +46,7 @@ _MOST_LAYERS: Final = 500
 class ReportedLayers:
     """The layers of a pull. Docker names them by the beginning of their digests.
 
-    A layer is told once Docker has said its size: a small layer is fetched without that, and only unpacked with it.
+    A layer is reported once Docker has sent its size: a small layer is fetched without it, and only unpacked with it.
 
     Args:
         told: takes how far a layer is.
@@ -57,7 +57,7 @@ class ReportedLayers:
         self._layers: dict[str, LayerProgress] = {}
 
     def take(self, line: Progress) -> None:
-        """Take a line of the report; one that is not about a layer, or of an unknown kind, changes nothing."""
+        """Take a line of the report; a line that is not about a layer, or of an unknown kind, changes nothing."""
         layer = self._changed(line)
         if layer is not None and (line.id in self._layers or len(self._layers) < _MOST_LAYERS):
             self._layers[line.id] = layer
@@ -105,7 +105,7 @@ class DockerImages:
             raise NoSuchObjectError(attempt, f'there is no image "{name[:200]}"', "pull it first") from None
 
     def listing(self, request: cri.ListImagesRequest) -> cri.ListImagesResponse:
-        """ListImages: all images, without their users, or the one that the filter names."""
+        """ListImages: all images, without their users, or the image of the filter."""
         if wanted := request.filter.image.image:
             image = self._look(wanted)
             return cri.ListImagesResponse(images=[] if image is None else [_view(image, self._pinned())])
@@ -236,7 +236,7 @@ def _full(names: tuple[str, ...] | None) -> Iterator[str]:
 
 
 def _authorization(auth: cri.AuthConfig, registry: str, attempt: str) -> Headers:
-    """Return the header with which Docker logs in to a registry; none if the credentials are for another registry."""
+    """Return the header that logs Docker in to a registry; no header if the credentials are for another registry."""
     asked = {field.name: str(value) for field, value in auth.ListFields()}
     try:
         found = credentials_for(asked, registry)

@@ -42,7 +42,7 @@ class ContainerLog:
 
     Args:
         container_id: of the container.
-        path: of the log; empty for none.
+        path: of the log, or "".
         tty: whether the container has a terminal.
     """
 
@@ -57,7 +57,7 @@ class ContainerLog:
         self._failed = False
 
     def resume(self) -> tuple[int, str]:
-        """Return the number of the stream that is written from now on, and the time at which it must begin."""
+        """Return the number of the stream that is written from now on, and its earliest time."""
         with self._lock:
             self._stream += 1
             self._reader = LineReader() if self._tty else FrameReader()
@@ -172,7 +172,7 @@ class ContainerLogFile:
         self._path = path
         self._descriptor = -1
         self.last = b""
-        """Time of the last entry, as Docker wrote it; empty if there is none."""
+        """Time of the last entry, as Docker wrote it, or ""."""
         self._repeated = 0
         self._to_skip = 0
         self._is_resuming = False

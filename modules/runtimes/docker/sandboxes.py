@@ -130,7 +130,7 @@ class DockerSandboxes:
         return _netns(pid) if pid else None
 
     def _holder_pid(self, sandbox_id: str) -> int:
-        """Return the pid of the process that holds a sandbox; 0 if there is none."""
+        """Return the pid of the process that holds a sandbox, or 0."""
         attempt = f"look at sandbox {sandbox_id}"
         try:
             return self._docker.get(f"/containers/{sandbox_id}/json", InspectedContainer, attempt).state.pid

@@ -20,7 +20,7 @@ from protos.cri.v1 import api_pb2 as cri
 Body = dict[str, Any]
 
 RECURSIVE_READ_ONLY: Final = (1, 44)
-"""The first version of Docker's API in which a request chooses whether a read-only mount is recursive."""
+"""The first version of Docker's API where a request chooses whether a read-only mount is recursive."""
 _HOLDER_OOM_SCORE: Final = -998
 _HOLDER_SHARES: Final = 2
 _PROPAGATION: Final = {

@@ -54,7 +54,7 @@ class DockerStreams:
 
 
 class _HijackedStreams:
-    """Pipes to which a thread copies the bytes from a connection of Docker's, with separate output and errors."""
+    """Pipes that a thread fills with the bytes from a connection of Docker's, with separate output and errors."""
 
     packets = False
     ended: int | None = None

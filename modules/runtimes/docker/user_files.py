@@ -1,4 +1,4 @@
-"""Refuses containers in which Docker would take the number of a user or group for a name.
+"""Refuses containers where Docker would take the number of a user or group for a name.
 
 Docker looks `User` and `GroupAdd` up in the container's /etc/passwd and /etc/group, by name first: an image with a user
 named 1000 whose number is 0 would run as root against `runAsUser: 1000`. CRI's numbers are numbers.
@@ -58,7 +58,7 @@ def _asked(security: cri.LinuxContainerSecurityContext, image_user: str) -> Mapp
 
 
 def _content(docker: DockerClient, container_id: str, path: str, attempt: str) -> bytes:
-    """Return a file of a container, empty if there is none. Docker follows links in the directories of a path only."""
+    """Return a file of a container, or b"". Docker follows links in the directories of a path only."""
     for _ in range(_MOST_LINKS):
         try:
             archive = docker.call("GET", f"/containers/{container_id}/archive", attempt, {"path": path})

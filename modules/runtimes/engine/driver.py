@@ -23,7 +23,7 @@ WatchingMethod = Callable[[Any, OnEnd], Any]
 
 
 class Streaming(Protocol):
-    """Makes the addresses at which clients find the streams of Exec, Attach and PortForward."""
+    """Makes the addresses of the streams of Exec, Attach and PortForward."""
 
     def exec_url(self, request: cri.ExecRequest) -> str:
         """Return the address for a command in a running container."""
@@ -151,7 +151,7 @@ class Driver(ABC, Generic[ContainerT]):
         """Send a signal to a running container; it may be just ending."""
 
     def await_notice(self, container: ContainerT, number: int, seconds: float) -> None:
-        """Wait at most `seconds` until a running container would notice a signal; one that was just started may not."""
+        """Wait at most `seconds` until a running container would notice a signal; a new container may not."""
 
     @abstractmethod
     def update(self, container: ContainerT, wanted: cri.LinuxContainerResources, attempt: str) -> None:
@@ -207,7 +207,7 @@ class Driver(ABC, Generic[ContainerT]):
 
 
 class RuntimeSettings(Protocol[ContainerT]):
-    """The settings of one kind of runtime, from which its engine is made."""
+    """The settings of one kind of runtime, for its engine."""
 
     def lock(self, root: Path, clock: Clock) -> StateDirectory:
         """Check the machine and lock the state directory. Raises ContainerRuntimeError."""

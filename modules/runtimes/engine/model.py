@@ -98,7 +98,7 @@ class RuntimeContainer:
 
     @property
     def image_ref(self) -> str:
-        """The reference by which clients find its image: a name with a digest, if the image has one."""
+        """The reference of its image for clients: a name with a digest, if the image has one."""
         return self.record.image_ref
 
     @property

@@ -69,7 +69,7 @@ class Exit(msgspec.Struct, frozen=True):
 
 
 def reference_of(image_id: str, repo_digests: Sequence[str] | None) -> str:
-    """Return the reference by which clients find an image: its first name with a digest, or its id without one."""
+    """Return the reference of an image for clients: its first name with a digest, or its id without one."""
     return repo_digests[0] if repo_digests else image_id
 
 

@@ -1,4 +1,4 @@
-"""The state directory: all files from which a restarted edgecore finds its sandboxes and containers.
+"""The state directory: all files where a restarted edgecore finds its sandboxes and containers.
 
     ROOT/lock                         held by the edgecore that uses the directory
     ROOT/images.json                  image names seen

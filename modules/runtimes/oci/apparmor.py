@@ -61,9 +61,9 @@ class DefaultProfile(NamedTuple):
     """The AppArmor profile of a container that names none, for the status of the runtime."""
 
     name: str
-    """Empty for none."""
+    """"": no profile."""
     reason: str = ""
-    """Why there is none, or another."""
+    """Why there is no profile, or another."""
 
 
 def load_default_profile(profiles: Path | None, searched: str = _SEARCHED) -> DefaultProfile:

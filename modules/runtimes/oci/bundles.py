@@ -194,7 +194,7 @@ class Bundles:
         return selinux_labels(container.config.linux.security_context, self._machine).files
 
     def _shm(self, container: OciContainer) -> Path:
-        """Return the sandbox's /dev/shm; one that uses the machine's ipc has none of its own."""
+        """Return the sandbox's /dev/shm; a sandbox with the machine's ipc uses the machine's."""
         if container.config.linux.security_context.namespace_options.ipc == cri.NODE:
             return _MACHINE_SHM
         return self._namespaces.shm(container.sandbox_id, SHM_BYTES)

@@ -9,7 +9,7 @@ from typing import Final, Self
 
 _UNCATCHABLE: Final = (signal.SIGKILL, signal.SIGSTOP)
 _NOTICING: Final = ("SigBlk", "SigIgn", "SigCgt")
-"""Masks of /proc/PID/status: a blocked signal waits for the process, one that is ignored or caught was decided on."""
+"""Masks of /proc/PID/status: a blocked signal waits for the process, an ignored or caught one was decided on."""
 _FIRST_LOOK_SECONDS: Final = 0.002
 _LONGEST_LOOK_SECONDS: Final = 0.1
 
@@ -55,7 +55,7 @@ class FirstProcess:
 
         The kernel drops a signal to the first process of a process namespace that has no handler for it
         (pid_namespaces(7)), and a signal to the OCI runtime never reaches the program that it executes later. A program
-        that was just started has no handler yet; one that never has any does not miss the signal.
+        that was just started has no handler yet; a program without handlers does not miss the signal.
         """
         if number in _UNCATCHABLE:
             return

@@ -1,4 +1,4 @@
-"""Mounts at which the root of a pod with its own users reaches its root file system.
+"""Mounts of root file systems for the root of a pod with its own users.
 
 Only root may enter edgecore's directories, because images have set-user-id programs. The root of such a pod is another
 user of the machine. So its root file system is mounted a second time, below a directory that this user may enter.
@@ -29,7 +29,7 @@ class MappedRoots:
 
     def __init__(self, state: Path) -> None:
         self.directory = _TOP / hashlib.sha256(os.fsencode(state.resolve())).hexdigest()[:16]
-        """Has a directory for each container with a second mount; is gone while there is none."""
+        """Has a directory for each container with a second mount; exists only while needed."""
         self._lock = threading.Lock()
         """Held while `directory` is made or removed."""
 
@@ -51,7 +51,7 @@ class MappedRoots:
         return target
 
     def unbind(self, container_id: str) -> None:
-        """Undo `bind`; nothing if the container has none. Raises OSError."""
+        """Undo `bind`, if the container has a mount. Raises OSError."""
         target = self.directory / container_id / _ROOTFS
         if not target.is_dir():
             return
@@ -75,6 +75,6 @@ class MappedRoots:
 
 def remove_top() -> None:
     """Remove the directory above the mounts of all state directories, if it is empty."""
-    with suppress(OSError):  # it has others, or there is none
+    with suppress(OSError):  # it has others, or is missing
         _TOP.rmdir()
         _TOP.parent.rmdir()

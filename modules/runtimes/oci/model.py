@@ -57,7 +57,7 @@ class OciContainer(RuntimeContainer):
 
     @property
     def has_own_processes(self) -> bool:
-        """Whether it has a process namespace of its own, with which all its processes end."""
+        """Whether it has a process namespace of its own, whose end ends all its processes."""
         security = self.config.linux.security_context
         return not security.HasField("namespace_options") or security.namespace_options.pid == cri.CONTAINER
 

@@ -40,7 +40,7 @@ def commands_with(root: str, container: str = "") -> list[Orphan]:
 
     Args:
         root: the option.
-        container: only those of this one.
+        container: only this one's.
     """
     wanted = {os.fsencode(root), *([os.fsencode(container)] if container else [])}
     return [

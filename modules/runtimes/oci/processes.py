@@ -52,7 +52,7 @@ _REOPEN_LOOK_SECONDS: Final = 0.002
 class ContainerProcesses:
     """The processes of all containers.
 
-    A start is announced on the thread that starts, an end on the watcher's thread or on one that settles it.
+    A start is announced on the thread that starts, an end on the watcher's thread or on a thread that settles it.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class ContainerProcesses:
             self._start(container)
         except (RequestRefusedError, CommandFailedError, OSError) as error:
             reason = error.reason if isinstance(error, RequestRefusedError) else str(error)
-            self._runtime.await_others(container.id)  # a conmon that was killed leaves the one that it has begun
+            self._runtime.await_others(container.id)  # a killed conmon leaves its child
             self._undo(container.id, container.directory)
             self._record_exit(container, Exit(START_ERROR_EXIT_CODE, self._clock.now_ns(), "StartError", reason))
             self._announcer.stopped(container)

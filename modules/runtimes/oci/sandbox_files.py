@@ -21,7 +21,7 @@ _NAMES: Final = ("hostname", "hosts", "resolv.conf")
 
 MACHINE: Final = Path("/etc/resolv.conf")
 UPSTREAM: Final = Path("/run/systemd/resolve/resolv.conf")
-"""The file in which systemd-resolved lists the servers behind its own address, which only the machine's network
+"""The file where systemd-resolved lists the servers behind its own address, which only the machine's network
 reaches.
 """
 

@@ -14,7 +14,7 @@ from protos.cri.v1 import api_pb2 as cri
 
 _MOUNTINFO: Final = Path("/proc/self/mountinfo")
 _CONTROLLERS: Final = ("memory", "pids", "cpuacct", "")
-"""Hierarchies in order: the first one that a process is in gives its control group; "" is v2."""
+"""Hierarchies in order: a process's first one gives its control group; "" is v2."""
 
 
 class _Layers(Protocol):
@@ -36,7 +36,7 @@ class UsageMeter:
         self._files = UsageFiles(with_unified_controllers(read_hierarchies(_MOUNTINFO.read_text())))
 
     def of_container(self, container: RuntimeContainer) -> cri.ContainerStats:
-        """Return the usage of one container; zero for one that does not run."""
+        """Return the usage of one container; zero if it does not run."""
         return self._container(container, self._measure(container))
 
     def of_pod(self, sandbox: Sandbox, containers: Sequence[RuntimeContainer]) -> cri.PodSandboxStats:

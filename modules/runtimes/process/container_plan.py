@@ -161,7 +161,7 @@ def _volumes(config: cri.ContainerConfig) -> Iterator[BindMount]:
 
 
 def _optional_volumes(config: cri.ContainerConfig, host: HostView) -> Iterator[BindMount]:
-    """Yield the optional mounts that have a mount point, and the files for which one may be made in memory. For a token
+    """Yield the optional mounts that have a mount point, and the files that one may be made for in memory. For a token
     none is made: all of /run would be replaced for that.
     """
     for mount in config.mounts:

@@ -36,7 +36,7 @@ def execute(
 
     Args:
         container: must be running.
-        request: `timeout` in seconds, 0 for none.
+        request: `timeout` in seconds, 0: no limit.
         on_cancel: registers a callback for a client that gives up.
         clock: measures the time-out.
 

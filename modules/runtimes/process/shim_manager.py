@@ -224,7 +224,7 @@ def send_signal(container: ProcessContainer, number: int) -> None:
 
 
 def _reach(sock: socket.socket, directory: Path) -> bool:
-    """Connect to the shim of a container; return False when it has none."""
+    """Connect to the shim of a container; return False without one."""
     try:
         with ControlAddress(directory) as address:
             sock.connect(address)

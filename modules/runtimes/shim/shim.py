@@ -31,7 +31,7 @@ from modules.runtimes.shim.protocol import (
 from modules.runtimes.shim.roots import join
 
 _KILL_SECONDS = 10.0
-"""Seconds for which processes that survive SIGKILL (stuck in the kernel) delay the exit record."""
+"""Seconds that processes which survive SIGKILL (stuck in the kernel) delay the exit record."""
 
 _LOOK_SECONDS = 30.0
 """Longest time in seconds between two checks that the container's directory still exists."""

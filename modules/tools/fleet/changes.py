@@ -1,6 +1,6 @@
 """Who changed what, and how far it got: the rows of the change journal with what the cloud knows of nodes and pods.
 
-A node says that it has stored a version of an object; a pod says whether it runs. What is said by neither is unknown.
+A node says that it has stored a version of an object; a pod says whether it runs. Without either it is unknown.
 """
 
 from collections import defaultdict
@@ -121,7 +121,7 @@ class ChangeReach:
     """Says how far changes got.
 
     Args:
-        pods: those of the namespaces in which objects changed.
+        pods: of the namespaces with changed objects.
         away: the nodes that are away, or were never connected.
     """
 
@@ -234,7 +234,7 @@ class ChangeReach:
 
 
 def changes_sentence(rows: Sequence[ChangeRow], more: int) -> str:
-    """Return the sentence with which a page of changes begins."""
+    """Return the first sentence of a page of changes."""
     if not rows:
         return "Nothing has changed here in the last seven days."
     counts = {mark: sum(row.mark == mark for row in rows) for mark in (FAILS, WAITS, UNKNOWN)}

@@ -54,7 +54,7 @@ class RolloutRow(msgspec.Struct, frozen=True):
 
 
 class Rollouts(msgspec.Struct, frozen=True):
-    """All workloads that have a pod, those that fail first."""
+    """All workloads that have a pod, failing ones first."""
 
     sentence: str
     rows: Sequence[RolloutRow]
@@ -102,7 +102,7 @@ def _part(pod: FleetPodRow, node: NodeRow | None) -> str:
 
 
 def part_of(pod: FleetPodRow, *, is_unheard: bool) -> str:
-    """Return to which part of its workload a pod counts."""
+    """Return the part of its workload that a pod counts for."""
     if is_unheard:
         return UNHEARD
     if not pod.is_troubled:

@@ -1,4 +1,4 @@
-"""The sentence with which a picture of a fleet begins."""
+"""The first sentence of a picture of a fleet."""
 
 from collections import Counter
 from collections.abc import Sequence

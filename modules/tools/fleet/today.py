@@ -33,7 +33,7 @@ def today(
     What happened to several nodes within a minute is one line, and so is a node that went away and is back.
 
     Args:
-        sessions: by node, beginning and end of its connections, 0 for one that lasts.
+        sessions: by node, beginning and end of its connections, 0 for an open one.
         joined: by node, when its Node was made.
         now: seconds since 1970.
     """

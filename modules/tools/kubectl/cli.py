@@ -113,7 +113,7 @@ VERBS: Final = {
     "top": VerbCommand("show what nodes and pods use of processors and memory", f"{_HERE}.top"),
     "cluster-info": VerbCommand("say where the server is", f"{_HERE}.cluster_info"),
 }
-"""The verbs of this package by name. An entry point passes those that it has, and may pass its own."""
+"""The verbs of this package by name. An entry point passes its own selection, and may pass its own."""
 
 
 def add_verbs(
@@ -154,7 +154,7 @@ def add_answers(commands: argparse._SubParsersAction[Any], program: str, answers
         commands: the commands of the program.
         program: its name.
         answers: advice on an alternative, by verb. They replace `ANSWERS`; further words, such as commands of
-            other tools, may be among them. Their status is that of a wrong command line.
+            other tools, may be among them. Their status means a wrong command line.
     """
     for name, sentence in (ANSWERS | dict(answers)).items():
         if name not in commands.choices and sentence:

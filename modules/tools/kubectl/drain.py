@@ -1,4 +1,4 @@
-"""`drain`: lets no more pods onto nodes, and evicts those that are there, as their PodDisruptionBudgets allow."""
+"""`drain`: lets no more pods onto nodes, and evicts the present ones, as their PodDisruptionBudgets allow."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class DrainPlan(NamedTuple):
     """What is done with the pods of a node."""
 
     pods: list[JsonObject]
-    """Those that are evicted."""
+    """Pods to evict."""
     warnings: str
     errors: list[str]
     """Why the node cannot be drained."""

@@ -31,7 +31,7 @@ class KubectlError(BeehiveError):
 
 
 class UsageError(KubectlError):
-    """The arguments do not fit together; as for kubectl, its status is that of a refusal."""
+    """The arguments do not fit together; as for kubectl, its status means a refusal."""
 
 
 class UnreachableError(KubectlError):

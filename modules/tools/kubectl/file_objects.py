@@ -156,7 +156,7 @@ def live_object(session: Session, wanted: ObjectRef) -> JsonObject | None:
 
 
 def with_namespace(obj: JsonObject, namespace: str) -> JsonObject:
-    """Return an object with its namespace set; an empty namespace means that its kind has none."""
+    """Return an object with its namespace set; an empty namespace means a cluster-scoped kind."""
     return obj | {"metadata": map_at(obj, "metadata") | {"namespace": namespace}} if namespace else obj
 
 

@@ -79,7 +79,7 @@ def _order(left: Any, right: Any) -> int:
 
 
 def _natural(text: str) -> list[tuple[int, int, str]]:
-    """Return a key by which numbers within a text are compared by value."""
+    """Return a key that compares numbers within a text by value."""
     return [_chunk(chunk) for chunk in _CHUNKS.findall(text)]
 
 
@@ -121,7 +121,7 @@ def add(parser: VerbParser) -> None:
 
 
 def columns_for(session: Session, resource: ApiResource) -> Sequence[Column]:
-    """Return the columns of a resource: kubectl's own, those of its definition, or name and age where the server has no
+    """Return the columns of a resource: kubectl's own, its definition's, or name and age where the server has no
     definition or shows it to nobody.
     """
     known = columns_of(resource.kind)
@@ -230,7 +230,7 @@ def _objects(session: Session, chosen: Any, wanted: ObjectRef | Listing) -> list
 
 
 def _ordered(resource: ApiResource, objects: list[JsonObject], sort_by: str) -> list[JsonObject]:
-    """Return the objects in the order that is asked for; events in that of their times."""
+    """Return the objects in the requested order; events by time."""
     if sort_by:
         return sorted_by(objects, sort_by)
     return in_order(objects) if resource.kind == "Event" else objects

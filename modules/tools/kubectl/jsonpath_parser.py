@@ -1,6 +1,6 @@
 """Reads kubectl's JSONPath templates: text with expressions in braces, `{.items[*].metadata.name}{"\\n"}`.
 
-The grammar is that of `k8s.io/client-go/util/jsonpath`, with its error messages. A template is read in one pass from
+The grammar comes from `k8s.io/client-go/util/jsonpath`, with its error messages. A template is read in one pass from
 left to right; filters, unions and quoted keys nest at most one level into each other, so the depth is bounded by the
 grammar.
 """

@@ -67,7 +67,7 @@ def read_patch(chosen: Any) -> Any:
     """Return the patch of `-p` or `--patch-file`.
 
     Raises:
-        UsageError: there is none, or both.
+        UsageError: there is no patch, or two.
         KubectlError: it cannot be read.
     """
     if chosen.patch and chosen.patch_file:

@@ -153,7 +153,7 @@ def objects_of(session: Session, listing: Listing, chunk: int = CHUNK) -> tuple[
 def fetch_refs(
     session: Session, wanted: Sequence[ObjectRef | Listing], *, ignore_not_found: bool = False
 ) -> tuple[list[tuple[ObjectRef, dict[str, Any]]], list[KubectlError]]:
-    """Return all objects that exist, each with its reference, and the errors for those that do not.
+    """Return all objects that exist, each with its reference, and the errors for missing ones.
 
     Raises:
         UnreachableError: the server does not answer.

@@ -72,7 +72,7 @@ def rollout_status(obj: JsonObject) -> RolloutStatus:
     """Return the state of a workload's rollout.
 
     Raises:
-        KubectlError: it has failed, or a workload of this kind has none.
+        KubectlError: it has failed, or a workload of this kind has no rollouts.
     """
     kind, name = text_at(obj, "kind"), text_at(obj, "metadata.name")
     states = {"Deployment": _deployment, "DaemonSet": _daemon_set, "StatefulSet": _stateful_set}
@@ -157,7 +157,7 @@ def revisions_of(session: Session, ref: ObjectRef, obj: JsonObject) -> list[Roll
     """Return the revisions of a workload, the oldest first.
 
     Raises:
-        KubectlError: a workload of this kind has none.
+        KubectlError: a workload of this kind has no rollouts.
     """
     if ref.resource.kind not in ("Deployment", "DaemonSet", "StatefulSet"):
         raise KubectlError(f"no history viewer has been implemented for {ref.resource.kind}")

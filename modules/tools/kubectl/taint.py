@@ -83,7 +83,7 @@ def changed(
     """Return the taints of a node after changes; `node` names it in errors.
 
     Raises:
-        KubectlError: a taint is there already, or one that is removed is not.
+        KubectlError: a taint is there already, or a removed one is not.
     """
     result = list(taints)
     for change in wanted:

@@ -176,7 +176,7 @@ def _key(pod: JsonObject) -> tuple[str, str]:
 
 
 def _asked(session: Session, chosen: Any, resource: ApiResource, name: str) -> list[JsonObject]:
-    """Return the object of this name, or those that the options select."""
+    """Return the object of this name, or the objects that the options select."""
     if name:
         return [session.client.get(resource.path(session.namespace, name))]
     selectors = (("labelSelector", chosen.selector), ("fieldSelector", chosen.field_selector))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _PODS: Final = ("pod", "pods", "po")
 _NODE: Final = "edgecore"
 _MIRROR: Final = "kubernetes.io/config.mirror"
-"""Annotation of a mirror pod, whose uid is not that of the static pod on the node."""
+"""Annotation of a mirror pod, whose uid is another than the static pod's on the node."""
 _MOST_OF_A_CHAIN: Final = 256 * 1024
 """Bytes of what a node answers."""
 _NOT_FOUND: Final = 404

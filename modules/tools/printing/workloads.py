@@ -10,7 +10,7 @@ _SIGNS: Final = {"In": "in", "NotIn": "notin"}
 
 
 def number_at(obj: JsonObject, path: str, otherwise: int = 0) -> int:
-    """Return a whole number in an object, or another one where there is none."""
+    """Return a whole number in an object, or the default."""
     found = value_at(obj, path)
     return found if isinstance(found, int) else otherwise
 

@@ -98,7 +98,7 @@ def _remarks(rows: DeviceRows, facts: NodeFacts) -> Iterator[str]:
 
 
 def _property(name: str, rows: DeviceRows, facts: NodeFacts) -> PropertyDiagnosis | None:
-    """Diagnose a property; None for one that was deleted and is not desired."""
+    """Diagnose a property; None if it was deleted and is not desired."""
     twin = rows.device.twins.get(name) if rows.device is not None else None
     of_cloud = rows.object.desired.get(name, "") if rows.object is not None else ""
     if twin is not None and not twin.is_live and not of_cloud:

@@ -19,7 +19,7 @@ from modules.tools.trace_tools.object_history import ObjectHistory
 FIRST: Final = 2
 """Repetitions that are shown before the others are counted."""
 FEW: Final = 4
-"""Repetitions up to which all are shown."""
+"""Most repetitions that are all shown."""
 
 
 class ExplanationStep(msgspec.Struct, frozen=True):

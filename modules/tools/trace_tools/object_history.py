@@ -2,7 +2,7 @@
 
 An event belongs to the history if it names the object, if it answers or was caused by an event of the history (and is
 about no other object of that kind), or if it concerns a sandbox or container of the object. The chain of causes of
-these events is included, except that of a commit, which stores the objects of many messages.
+these events is included, except a commit's, which stores the objects of many messages.
 
 The trace is read again until nothing new is learnt, which takes two or three passes; only the history is in memory.
 """
@@ -37,9 +37,9 @@ class ObjectHistory(msgspec.Struct):
 
     target: Target
     events: list[Event]
-    """In the order in which they were sent."""
+    """In the order of their sending."""
     own: set[int]
-    """Indices in `events` of those that are about the object itself; the others are its causes or effects."""
+    """Indices of the `events` about the object itself; the others are its causes or effects."""
     names: dict[str, str]
     """Names of the object's sandboxes and containers by id."""
     until: float

@@ -23,7 +23,7 @@ _KINDS: Final = {
 _TYPES: Final = frozenset(map(str, ResourceType))
 _SUFFIXES: Final = ("", "patch", "status")
 _CLUSTER: Final = frozenset({NULL_NAMESPACE, "", "default", "namespace"})
-"""Namespaces under which KubeEdge sends objects that have none."""
+"""Namespaces in KubeEdge's messages about cluster-scoped objects."""
 
 
 class TargetError(BeehiveError):

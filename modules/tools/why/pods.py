@@ -1,7 +1,7 @@
 """Why a pod does not run: one sentence, the steps that led there, and what to do.
 
 The rules read objects, not messages, so the answer is as good after six hours as after a second. What no object says
-is said to be unknown; it is never guessed.
+is unknown; it is never guessed.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -401,7 +401,7 @@ def _log_remedy(facts: PodFacts, status: JsonObject, *, previous: bool) -> tuple
 
 
 def _last_warning(facts: PodFacts, reasons: Sequence[str]) -> str:
-    """Return the newest warning about the pod, with one of the reasons if any are given; empty if there is none."""
+    """Return the newest warning about the pod, with one of the reasons if any are given, or an empty one."""
     warnings = [
         each
         for each in facts.events

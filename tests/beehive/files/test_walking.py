@@ -21,7 +21,7 @@ def _names(top: Path) -> list[str]:
 
 
 def _tree(top: Path) -> list[str]:
-    """A tree in which many levels have more than one directory; the names in it."""
+    """A tree with several directories on many levels, and its names."""
     names = []
     at = top
     for level in range(50):

@@ -5,6 +5,6 @@ from beehive.http.server import ServerExchange
 
 
 def parse(data: bytes) -> Request:
-    """The request that these bytes are; raises RequestError when they are none, or not whole."""
+    """Parse these bytes as one whole request. Raises RequestError."""
     reads = iter((data, b""))
     return read_request(ServerExchange(MAX_HEAD), lambda: next(reads))

@@ -74,7 +74,7 @@ def test_a_server_that_sends_a_byte_now_and_then_ends_with_the_time() -> None:
 
 
 def test_ten_gigabytes_are_not_read() -> None:
-    """Not more than the bound and what one read brings; a length that is told is not believed either."""
+    """The call reads no more than the bound and one more chunk, whatever Content-Length says."""
     sent = 0
 
     def flood(connection: socket.socket) -> None:

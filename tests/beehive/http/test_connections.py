@@ -95,7 +95,7 @@ def test_threads_that_have_not_ended_yet_are_bounded(site: Site) -> None:
 
 
 def test_a_connection_that_was_ended_before_its_tls_began_is_ended_then(site: Site) -> None:
-    """The socket that was ended is not the one that TLS is spoken over."""
+    """TLS wraps the socket in another one, which must end too."""
     connection = site.accept("a")
     assert connection is not None
     connection.end()

@@ -223,7 +223,7 @@ def test_a_stream_that_breaks_off_is_seen_to(server: HttpServer, caplog: pytest.
 
 
 def follow(server: HttpServer) -> socket.socket:
-    """A connection on which a stream has begun."""
+    """A connection with an open stream."""
     connection = socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS)
     connection.sendall(b"GET /follow HTTP/1.1\r\nHost: a\r\n\r\n")
     received = b""
@@ -381,7 +381,7 @@ def test_a_server_that_takes_bodies_reads_them_within_bounds(
 
 
 def test_a_stream_is_woken_by_a_descriptor() -> None:
-    """It waits for its reader's end and for something of its own at once."""
+    """The stream waits for its reader's end and for its own descriptor."""
     reading, writing = os.pipe()
     woken: list[bool] = []
 

@@ -346,7 +346,7 @@ def _is_refused(path: Path) -> bool:
 
 
 def test_clients_are_ended_while_there_can_be_no_more_threads(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They do not wait, of which there can be so many that no other client is accepted; the next one tries again."""
+    """Clients get no thread, so they are ended instead of filling the backlog; the next one tries again."""
     with monkeypatch.context() as patched:
         patched.setattr(threading, "Thread", _no_thread)
         with pytest.raises(ConnectionResetError):

@@ -63,7 +63,7 @@ _VALUES = st.lists(_STRINGS | st.binary(max_size=30), max_size=6).map(b",".join)
 
 @given(st.lists(_VALUES | st.binary(max_size=3 * LARGE), max_size=6))
 def test_every_record_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, contents: list[bytes]) -> None:
-    """Law: whatever its bytes are, but for a zero byte at the beginning, with which nothing begins that is recorded."""
+    """Any bytes, except those beginning with a zero byte, which no record begins with."""
     records = [record for one in contents if not one.startswith(b"\0") for record in _everywhere(one)]
     path = write(tmp_path_factory.mktemp("t") / "t", records)
     assert records_of(path) == records

@@ -92,7 +92,7 @@ def test_a_flood_leaves_the_newest_and_a_note() -> None:
 
 
 def test_what_comes_along_with_deliveries_keeps_the_intake_from_overflowing() -> None:
-    """Many deliveries arrive at once, as for a hundred pods, with a frame or a call among each hundred."""
+    """Many deliveries arrive together, as for a hundred pods, with a frame or a call among each hundred."""
     simulation = Simulation()
     recorder = FlightRecorder(simulation.clock)
     for number in range(10 * INTAKE):

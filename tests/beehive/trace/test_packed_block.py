@@ -31,7 +31,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class TwoWords(Exception):  # noqa: N818 - an error by its nature
-    """One that cannot be made again of its text."""
+    """A value whose text does not give it back."""
 
     def __init__(self, one: str, other: str) -> None:
         super().__init__(f"{one} {other}")
@@ -60,7 +60,7 @@ def delivery(clock: Clock, content: Any, number: int = 0) -> Delivery:
 
 
 def pod(number: int) -> msgspec.Raw:
-    """Some text, as long as that of a small pod."""
+    """A text of the size of a small pod's."""
     return msgspec.Raw(msgspec.json.encode({"metadata": {"name": f"p{number}"}, "spec": {"command": ["sleep"] * 100}}))
 
 
@@ -108,7 +108,7 @@ def test_a_block_takes_less_than_a_fifth_of_its_entries() -> None:
 
 
 def feed(simulation: Simulation, recorder: FlightRecorder, number: int, then: Callable[[], object]) -> None:
-    """Some deliveries, after each of which something is done."""
+    """Feed deliveries, and do something after each."""
     for each in range(number):
         recorder.delivered(delivery(simulation.clock, pod(each), each))
         then()
@@ -186,7 +186,7 @@ def test_answers_of_a_store_are_packed_too() -> None:
 
 
 def test_packing_waits_while_something_is_done_but_not_for_a_megabyte() -> None:
-    """Expect nothing packed while 50 entries come each 0.1 s, all afterwards, and large ones at once."""
+    """Expect nothing packed while 50 entries come each 0.1 s, all afterwards, and large ones immediately."""
     simulation = Simulation()
     recorder = FlightRecorder(simulation.clock)
     for _ in range(6):

@@ -135,7 +135,7 @@ def test_what_goes_through_the_metaserver_is_redacted_in_its_base64(
 
 
 def b64decoded(text: str) -> str:
-    """All that base64 in base64 says; a mark is none."""
+    """Decode base64 as often as possible; marks stay."""
     try:
         plain = base64.b64decode(text, validate=True).decode()
     except ValueError:
@@ -237,7 +237,7 @@ _ENCODED: dict[str, Callable[[str], str]] = {
 @pytest.mark.parametrize("form", _ENCODED)
 @pytest.mark.parametrize("value", ["hunter", "pa<ss>&w'or\"d/+ ~?", "Grüße aus \\Köln\n€😀"])
 def test_an_encoded_value_is_found_in_the_text_of_an_error(redactor: Redactor, form: str, value: str) -> None:
-    """What programs put into errors and logs is often encoded once more. Nothing of 6 bytes and more is left of it."""
+    """Programs often encode a value again in errors and logs. No 6 bytes of it are left."""
     redactor.known.learn(value.encode())
     text = _ENCODED[form](value)
     seen = redactor.text(f"cannot log in: {text} was refused")
@@ -367,7 +367,7 @@ def test_json_in_a_text_that_holds_no_secret_keeps_its_bytes(redactor: Redactor,
 
 @pytest.mark.parametrize("wrap", [str, b64], ids=["text", "base64"])
 def test_a_name_that_is_there_twice_hides_nothing(redactor: Redactor, wrap: Callable[[str], str]) -> None:
-    """Decoding keeps the last value; the text of such an object is written anew, without the first."""
+    """Decoding keeps the last value; the text of such an object is rewritten without the first."""
     text = wrap(f'{{"data": {{"a": "{PASSWORD}"}}, "kind": "Secret", "data": {{}}}}')
     pod = {"metadata": {"annotations": {"a": text, "password": "other"}}}
     (seen,) = redacted(redactor, [msgspec.json.encode(pod).decode()], POD)

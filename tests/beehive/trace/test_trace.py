@@ -205,7 +205,7 @@ def test_a_part_that_cannot_be_deleted_does_not_end_the_trace(tmp_path: Path, mo
 
 
 def test_a_frame_that_the_disk_accepts_in_pieces_is_written_whole(tmp_path: Path) -> None:
-    """An interrupted write, or one that meets the last free block, writes only a part and returns its length."""
+    """An interrupted write, or a write at the last free block, writes a part and returns its length."""
 
     class Reluctant(io.FileIO):
         def write(self, data: Any, /) -> int:

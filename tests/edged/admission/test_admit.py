@@ -1,4 +1,4 @@
-"""Which pods this node refuses, and in which words: the pure part."""
+"""Which pods this node refuses, and with which words: the pure part."""
 
 from fractions import Fraction
 from typing import Any

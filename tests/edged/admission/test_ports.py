@@ -1,4 +1,4 @@
-"""Ports of the node: who has one, and that nobody waits for the answer."""
+"""Ports of the node: their owners, and that no reader waits."""
 
 import pytest
 

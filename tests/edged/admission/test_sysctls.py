@@ -32,7 +32,7 @@ def setting(*names: str, **spec: Any) -> Pod:
     ],
 )
 def test_which_parameters_a_pod_may_set(pod: Pod, allowed: tuple[str, ...], why: str | None) -> None:
-    """The safe ones and those that the node allows, unless the namespace is the host's."""
+    """The safe ones and the node's allowed ones, unless the namespace is the host's."""
     said = forbidden_sysctl(pod, allowed)
     assert (said is None) == (why is None)
     assert why is None or why in str(said)

@@ -50,7 +50,7 @@ from edged.api import (
     ],
 )
 def test_reads_every_notation_exactly(text: str | float, value: Fraction) -> None:
-    """Suffixes, exponents, the finest step and the largest value are those of resource.ParseQuantity."""
+    """Suffixes, exponents, the finest step and the largest value equal resource.ParseQuantity's."""
     assert parse_quantity(text) == value
 
 

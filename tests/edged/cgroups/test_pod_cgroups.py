@@ -100,7 +100,7 @@ def test_a_pod_that_changes_its_class_leaves_nothing_in_the_other() -> None:
 
 
 def test_a_removed_cgroup_is_not_looked_for_again() -> None:
-    """A pod's resources are released twice; one that gets a cgroup again, or comes again, loses that too."""
+    """A pod's resources are released twice; a pod that gets a cgroup again is released again."""
     tree = TreeDouble()
     mine = cgroups(tree)
     mine.apply(a_pod())

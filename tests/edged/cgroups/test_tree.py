@@ -48,7 +48,7 @@ def test_the_kernel_says_which_controllers_the_unified_one_has(tmp_path: Path) -
 
 
 def unified(root: Path, *files: str) -> CgroupFiles:
-    """A made-up cgroup v2 in which the pod's cgroup is, with these files."""
+    """A made-up cgroup v2 with the pod's cgroup and these files."""
     directory = root
     for part in ("", *POD.strip("/").split("/")):
         directory = directory / part
@@ -60,11 +60,11 @@ def unified(root: Path, *files: str) -> CgroupFiles:
 
 
 def test_a_unified_cgroups_controllers_are_handed_down(tmp_path: Path) -> None:
-    """In every cgroup above the pod's, those that are missing and that edged needs."""
+    """Every cgroup above the pod's gets the missing controllers that edged needs."""
     unified(tmp_path).make(POD)
     for above in ("", "kubepods", "kubepods/burstable"):
         text = (tmp_path / above / "cgroup.subtree_control").read_text()
-        assert text.startswith("+pids")  # the last one that was asked for: a real file would list them all
+        assert text.startswith("+pids")  # the last requested one: a real file would list them all
     assert (tmp_path / "kubepods/burstable/podx/cgroup.subtree_control").read_text() == "cpu"
 
 
@@ -85,7 +85,7 @@ def test_a_limit_that_cannot_be_set_does_not_prevent_the_others(tmp_path: Path) 
 
 @pytest.fixture
 def real() -> Iterator[tuple[CgroupFiles, CgroupPath]]:
-    """This machine's cgroups, and the path of one that is removed at the end."""
+    """This machine's cgroups, and the path of a cgroup that the test removes."""
     hierarchies = with_unified_controllers(read_hierarchies(Path("/proc/self/mountinfo").read_text()))
     top = CgroupPath(f"/edgecore-test-{mark()}-{os.getpid()}")
     tree = CgroupFiles(hierarchies)
@@ -158,7 +158,7 @@ def test_a_node_without_cgroups_goes_without(tmp_path: Path, caplog: pytest.LogC
 
 
 def test_a_node_gets_its_cgroups_with_their_limits(real: tuple[CgroupFiles, CgroupPath]) -> None:
-    """Those of all pods and of the two classes, below the root that is configured."""
+    """The cgroups of all pods and of the two classes, below the configured root."""
     assert open_cgroups(CgroupSettings(root=f"{real[1]}/edge"), NodeCapacity(2, 2**30)) is not None
     pods = directories(f"{real[1]}/edge/kubepods")
     memory = [d / name for d in pods for name in ("memory.limit_in_bytes", "memory.max") if (d / name).exists()]

@@ -84,7 +84,7 @@ RUNTIMES: dict[str, Callable[[], Iterator[RuntimeUnderTest]]] = {
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declares the mark by which a test says what it needs of a runtime."""
+    """Declares the mark for what a test needs of a runtime."""
     config.addinivalue_line("markers", "needs(*abilities): skipped on a container runtime without them")
 
 

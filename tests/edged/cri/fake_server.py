@@ -30,7 +30,7 @@ _STREAMS = {
 
 class FakeServer(grpc.GenericRpcHandler):  # type: ignore[misc]
     """Serves the given handlers (`"RuntimeService/Version": function`) in the given versions of CRI. Other methods
-    answer UNIMPLEMENTED, in the words of Go's gRPC, in which real runtimes are written. `called` has the path of each
+    answer UNIMPLEMENTED, in the words of Go's gRPC, as real runtimes do. `called` has the path of each
     call.
     """
 

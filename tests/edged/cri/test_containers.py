@@ -19,7 +19,7 @@ UNKNOWN = ContainerId("0" * 64)
 def test_a_container_is_created_then_runs_then_has_exited_then_is_gone(
     pods: Pods, client: CriClient, tmp_path: Path
 ) -> None:
-    """Times come in this order, and the exit code is that of the command."""
+    """The times are in this order, and the exit code is the command's."""
     pod = pods.sandbox()
     config = pods.container_config(shell("until [ -e /mnt/go/on ]; do sleep 0.05; done; exit 7"))
     config.mounts.append(pb.Mount(container_path="/mnt/go", host_path=str(tmp_path)))

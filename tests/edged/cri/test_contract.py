@@ -1,5 +1,5 @@
 """The part of the contract that needs no real command: edged's own fake runtime is held to it as well. A fake that is
-kinder than containerd hides bugs, one that is stricter invents them.
+kinder than containerd hides bugs, a stricter one invents them.
 """
 
 from collections.abc import Callable, Iterator

@@ -332,7 +332,7 @@ def test_closing_ends_calls_under_way_and_refuses_later_ones(fakes: Fakes, hangi
 
 
 def test_a_container_that_is_being_started_is_waited_for_when_the_connection_is_closed(fakes: Fakes) -> None:
-    """Broken off, it would be one that has ended. Meanwhile nothing else is begun."""
+    """If broken off, the container would count as ended. Nothing else begins meanwhile."""
     entered, go_on = threading.Event(), threading.Event()
 
     def start(_request: Any, _context: grpc.ServicerContext) -> Message:

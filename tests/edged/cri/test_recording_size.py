@@ -1,4 +1,4 @@
-"""The flight recorder's estimate of a call's memory, on which its limit depends."""
+"""The flight recorder's estimate of a call's memory, the basis of its limit."""
 
 from typing import Any
 

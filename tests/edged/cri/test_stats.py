@@ -28,7 +28,7 @@ def test_cpu_time_of_a_busy_container_grows_and_its_memory_is_seen(pods: Pods, c
 
 
 def test_stats_of_running_containers_are_listed_by_sandbox_and_label(pods: Pods, client: CriClient) -> None:
-    """Those of one that has ended may be among them: containerd lists them until it is removed."""
+    """An ended container may be among them: containerd lists it until its removal."""
     pod, other = pods.sandbox(), pods.sandbox()
     running = [pods.start(pod, "sleep", "1000"), pods.start(other, "sleep", "1000")]
     ended = pods.run(pod, "true", name="ended").id

@@ -72,7 +72,7 @@ def test_a_container_that_has_ended_can_be_stopped_without_changing_its_exit_cod
 
 @pytest.mark.parametrize("how", ["stop", "kill", "end by itself"])
 def test_children_of_a_container_end_with_it(pods: Pods, client: CriClient, tmp_path: Path, how: str) -> None:
-    """Also one that ignores SIGTERM in a session of its own: it holds a pipe open that we read to its end."""
+    """Also a child that ignores SIGTERM in its own session: it holds a pipe open that we read to its end."""
     os.mkfifo(tmp_path / "pipe")
     pipe = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
     child = "trap '' TERM HUP; exec 3>/mnt/pipes/pipe; echo alive >&3; touch /mnt/pipes/up; while :; do sleep 1; done"

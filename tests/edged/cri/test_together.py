@@ -1,4 +1,4 @@
-"""Many callers at once, new clients, and a runtime that dies: edged's workers, restarts and updates."""
+"""Concurrent callers, new clients, and a runtime that dies: edged's workers, restarts and updates."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_new_client_sees_what_another_made(cri_runtime: RuntimeUnderTest, pods
 def test_a_killed_runtime_is_found_again_with_the_same_containers(
     cri_runtime: RuntimeUnderTest, pods: Pods, client: CriClient
 ) -> None:
-    """One that ran on still runs, one that ended meanwhile has its exit code, nobody got another id."""
+    """A container that ran on still runs, one that ended has its exit code, and ids stay the same."""
     pod = pods.sandbox()
     lasting = pods.start(pod, "sleep", "1000", name="lasting")
     ending = pods.start(pod, *shell("sleep 0.2; exit 6"), name="ending")

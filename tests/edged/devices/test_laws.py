@@ -39,7 +39,7 @@ def wanting(number: int) -> Pod:
 
 
 class World:
-    """A manager that begins anew now and then, and its plug-in."""
+    """A manager that restarts now and then, and its plug-in."""
 
     def __init__(self, directory: Path) -> None:
         self.file = directory / "checkpoint"

@@ -103,7 +103,7 @@ def room(healthy: str, taken: str = "", mine: str = "") -> DevicePool:
     ],
 )
 def test_which_devices_are_chosen(there: DevicePool, count: int, preferred: str, chosen: str | None) -> None:
-    """Those that the pod has already, then those that are preferred, then the others by name; or none at all."""
+    """First the pod's own devices, then preferred ones, then the others by name; or nothing."""
     assert choose(there, count, frozenset(preferred)) == (None if chosen is None else frozenset(chosen))
 
 

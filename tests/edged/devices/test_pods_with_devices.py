@@ -22,7 +22,7 @@ class DeviceBench(Bench):
         super().__init__(root, devices=self.plugins, **settings)
 
     def plugin(self, *devices: str, **options: bool) -> FakeDevicePlugin:
-        """One that has registered."""
+        """A registered plug-in."""
         made = FakeDevicePlugin(self.bee.simulation, *devices, options=PluginOptions(**options))
         self.plugins.register(made)
         self.run(1)
@@ -77,7 +77,7 @@ def was_here(made: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_the_node_counts_devices(bench: DeviceBench) -> None:
-    """At once when they come, break, or their plug-in goes; five minutes after that none are left."""
+    """Immediately after devices come, break, or lose their plug-in; five minutes later they are gone."""
     plugin = bench.plugin("a", "b")
     assert bench.node() == {RESOURCE: ("2", "2")}
     plugin.say(Device("a"), Device("b", healthy=False))
@@ -99,7 +99,7 @@ def test_the_node_counts_devices(bench: DeviceBench) -> None:
 
 
 def test_a_device_that_breaks_all_the_time_is_told_once_a_second(bench: DeviceBench) -> None:
-    """The first change is reported at once; only a change of the ids is written."""
+    """The first change is reported immediately; only a change of the ids is written."""
     plugin = bench.plugin("a")
     bench.run(5)
     file = bench.settings.root / "device-plugins" / "kubelet_internal_checkpoint"
@@ -238,7 +238,7 @@ def test_devices_of_a_pod_that_ends_are_the_next_ones(bench: DeviceBench) -> Non
 
 
 def test_a_pod_waits_for_a_plugin_that_is_away(bench: DeviceBench) -> None:
-    """One that began here before, for any plug-in; a new one, for a plug-in that was there just now."""
+    """A pod that began here earlier waits for any plug-in; a new pod for a plug-in that was just here."""
     bench.tell("insert", was_here(wanting()))
     assert "no device plug-in has registered for it" in bench.waits()
     plugin = bench.plugin("a", "b")

@@ -1,4 +1,4 @@
-"""What edged tells of pods' lives, in the order in which it happens: edged alone on the bus."""
+"""edged's events of pods' lives, in order: edged alone on the bus."""
 
 from typing import Any
 

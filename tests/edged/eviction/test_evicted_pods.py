@@ -254,7 +254,7 @@ class Filled:
 
 @pytest.fixture
 def filled(tmp_path: Path) -> Bench:
-    """Three pods, of which `filler` takes the whole disk, by its volume."""
+    """Three pods; `filler` fills the whole disk with its volume."""
     bench = Bench(tmp_path, eviction=EVICTION)
     bench.start()
     disk = Filled(bench, "filler")

@@ -1,4 +1,4 @@
-"""Who goes first, and who has taken too much: tables."""
+"""The order of eviction, and which pods exceed their requests: tables."""
 
 from collections.abc import Sequence
 

@@ -22,7 +22,7 @@ def labels(uid: str, name: str = "") -> dict[str, str]:
 def container(
     uid: str, name: str, attempt: int, *, runs: bool = False, created: int | None = None, home: str = ""
 ) -> cri.Container:
-    """One that was created `attempt` seconds after the beginning, unless said otherwise."""
+    """A container, created `attempt` seconds after the beginning by default."""
     return cri.Container(
         id=f"{uid}/{name}/{attempt}",
         pod_sandbox_id=home or f"{uid}/0",

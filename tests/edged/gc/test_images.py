@@ -102,7 +102,7 @@ def test_an_image_that_a_pod_names_by_its_digest_is_in_use(tag: str) -> None:
 
 
 class Collected:
-    """A collector with a runtime that has three images of 10 GiB, of which nobody uses any."""
+    """A collector with a runtime that has three unused images of 10 GiB."""
 
     def __init__(self, root: Path, **policy: float) -> None:
         self.simulation = Simulation(1)

@@ -44,7 +44,7 @@ def keep_secret(bench: Bench, password: str) -> None:
 
 @pytest.fixture
 def wide(tmp_path: Path) -> Iterator[Bench]:
-    """A node that pulls as many images at once as there are, but has one worker."""
+    """A node that pulls any number of images in parallel, but has one worker."""
     bench = Bench(tmp_path, workers=1, pulls=PullLimits(parallel=0, rate=0))
     yield bench
     bench.stop()
@@ -173,7 +173,7 @@ class EndsMeanwhile(FakeRuntime):
 
 
 def test_a_container_that_ends_in_anothers_failed_turn_is_started_again_soon(tmp_path: Path) -> None:
-    """The worker has looked at it before, and nobody tells of its end once more."""
+    """The worker has looked at it before, and its end is not reported again."""
     bench = Bench(tmp_path, kind=EndsMeanwhile)
     bench.runtime.fail("pull_image", UNAVAILABLE, times=100)
     bench.start()

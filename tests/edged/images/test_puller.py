@@ -1,4 +1,4 @@
-"""Pulls: one for many waiters, so many at once, in order; nobody waits for them but who looks again."""
+"""Pulls: one for many waiters, a limited number in parallel, in order; no worker blocks."""
 
 import grpc
 import pytest

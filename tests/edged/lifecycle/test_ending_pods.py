@@ -22,7 +22,7 @@ class Stop(NamedTuple):
 
 @pytest.fixture
 def stops(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Stop]]:
-    """In the order in which they came."""
+    """The stops in their order."""
     seen: list[Stop] = []
     really: Callable[..., None] = FakeRuntime.stop_container
 

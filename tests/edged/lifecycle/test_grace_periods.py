@@ -112,7 +112,7 @@ def test_no_container_waits_longer_than_its_grace_period(actors: Runtime) -> Non
 
 
 class ShortenedMeanwhile:
-    """A clock with which another thread shortens the grace period just before the first timer begins."""
+    """A clock that shortens the grace period from another thread just before the first timer begins."""
 
     def __init__(self, clock: Clock, shorten: Callable[[], None]) -> None:
         self._clock = clock

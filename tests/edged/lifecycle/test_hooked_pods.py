@@ -27,7 +27,7 @@ def other(name: str = "other") -> dict[str, Any]:
 
 
 def takes(bench: Bench, seconds: float, result: ExecResult = GOOD) -> list[float]:
-    """Commands take so long; gives the times at which they began."""
+    """Commands take this long; returns when each began."""
     begun: list[float] = []
 
     def execute(_name: str, _command: Any) -> ExecResult:
@@ -104,7 +104,7 @@ def test_a_hook_is_a_request_too(bench: Bench) -> None:
     "hook", [EXEC, HTTP, {"tcpSocket": {"port": 80}}, {"tcpSocket": {"port": "none"}}, {}], ids=str
 )
 def test_a_container_whose_hook_fails_is_killed_and_tried_again(bench: Bench, hook: dict[str, Any]) -> None:
-    """With the back-off of a container that keeps ending; what the hook has said is told to nobody."""
+    """With the back-off of a container that keeps ending; the hook's output stays private."""
     takes(bench, 0, BAD)
     bench.start()
     bench.tell("insert", hooked(start=hook))

@@ -37,7 +37,7 @@ def unfinished(text: bytes = b"x") -> bytes:
 
 
 def test_a_line_that_is_cut_by_a_rotation_does_not_go_on_in_another_file(log: Path) -> None:
-    """What stands there is a line of its own: one that is no line of a log is not shown."""
+    """The rest is a line of its own; what is no log line is not shown."""
     log.with_name("0.log.20261120-053000").write_bytes(unfinished())
     log.write_bytes(SECRET + line("own"))
     shown = read(log)
@@ -96,7 +96,7 @@ def directory(log: Path) -> None:
 
 @pytest.mark.parametrize("plant", [link_file, link_container, link_pod, pipe, directory])
 def test_a_link_or_pipe_in_the_place_of_a_log_is_not_read(log: Path, plant: Callable[[Path], None]) -> None:
-    """Neither a link to anywhere nor a pipe, for which a thread would wait for ever."""
+    """Neither a link to anywhere nor a pipe, which a thread would wait for."""
     plant(log)
     with pytest.raises(OSError, match=r"(Too many levels|Not a directory|no regular file)"):
         LogReader(log, LogOptions(), lambda: True)
@@ -161,7 +161,7 @@ def test_a_path_of_one_part_is_opened(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_nobody_waits_for_a_pipe(log: Path) -> None:
-    """Also in a thread of its own it is over at once."""
+    """Even in its own thread the read ends immediately."""
     os.mkfifo(log)
     ended = threading.Event()
 

@@ -115,7 +115,7 @@ def node(uid: str = "u", version: str = "5", made: Time | None = None) -> Node:
 )
 def test_no_older_state_takes_the_place_of_a_newer_one(state: Node, *, newer: bool) -> None:
     """Of two objects of the name the later made one counts: a cloud that has lost its database begins to count anew. Of
-    two of one second it is the one that comes later.
+    two objects of one second, the later arrival counts.
     """
     known = node(made=Time("2026-01-01T00:00:00Z"))
     assert is_newer(state, known) is newer

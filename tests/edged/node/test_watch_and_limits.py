@@ -44,7 +44,7 @@ class Watched:
 
 
 def test_the_throttle_counters_of_processors_are_masked(tmp_path: Path) -> None:
-    """Of each that says so, in their order; other files are none."""
+    """Of each processor that has them, in order; other files are left out."""
     for name in ("cpu10/thermal_throttle", "cpu2/thermal_throttle", "cpu3/topology", "cpufreq/thermal_throttle"):
         (tmp_path / name).mkdir(parents=True)
     assert throttled_processors(tmp_path) == tuple(f"{tmp_path}/cpu{number}/thermal_throttle" for number in (2, 10))

@@ -1,4 +1,4 @@
-"""Events as hints: however many come and in which order, one look a pod."""
+"""Events as hints: any number in any order makes one look at the pod."""
 
 import pytest
 from hypothesis import given

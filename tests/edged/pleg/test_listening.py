@@ -1,4 +1,4 @@
-"""The PLEG with a runtime that sends events: it sees ends at once, and does not depend on any event."""
+"""The PLEG with a runtime that sends events: it sees ends immediately, and does not depend on events."""
 
 import logging
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ def test_an_end_is_told_of_without_a_relist_and_without_waiting(watch: Watch) ->
     relists = watch.runtime.calls["list_containers"]
     watch.runtime.end("main", 3)
     assert watch.looked(0.0) == ["a"]
-    assert watch.runtime.calls["list_containers"] == relists + 1  # the one that is limited to the pod
+    assert watch.runtime.calls["list_containers"] == relists + 1  # the pod's own list
     assert watch.looked(5) == []
 
 

@@ -52,7 +52,7 @@ class Watched:
 
 
 def test_a_plugin_comes_goes_and_comes_again(directory: Path) -> None:
-    """At the next scan; an earlier plug-in is found at once."""
+    """At the next scan; a plug-in that is there at the start is found immediately."""
     driver = CsiDriver(directory, directory / "registry", name="d")
     with driver:
         watched = Watched(directory)
@@ -98,7 +98,7 @@ def test_a_plugin_of_an_unknown_type_is_refused(directory: Path) -> None:
 
 
 def test_a_plugin_that_fails_does_not_prevent_others(directory: Path) -> None:
-    """A socket without a listener, and one that answers with an error."""
+    """A socket without a listener, and a plug-in that answers with an error."""
     registry = directory / "registry"
     registry.mkdir()
     with (

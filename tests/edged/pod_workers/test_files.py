@@ -166,7 +166,7 @@ def test_links_are_removed_and_not_followed(files: PodDirectories, tmp_path: Pat
 
 
 def test_what_is_no_directory_gives_way_to_the_pods(files: PodDirectories, tmp_path: Path) -> None:
-    """Of one that nobody knows it is removed like the directory."""
+    """For an unknown pod, it is removed like the directory."""
     place = tmp_path / "edged" / "pods" / "u1"
     place.parent.mkdir(parents=True)
     place.write_text("what a failing disk has made of it")

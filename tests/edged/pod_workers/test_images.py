@@ -175,7 +175,7 @@ def test_a_pull_is_told_with_the_size_of_the_image_where_the_runtime_says_it(
 
 
 def test_an_image_that_came_by_other_means_ends_the_wait_for_it(images: ImageBench) -> None:
-    """A later pull of it is told of, and its wait begins then."""
+    """A later pull of it is reported, and its wait begins then."""
     with pytest.raises(ImagePendingError):
         images.manager.ensure_image_exists(images.need("nginx:1", at=0))
     images.manager._pulls.remove_pod(UID)

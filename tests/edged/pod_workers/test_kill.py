@@ -1,4 +1,4 @@
-"""Ending what runs of a pod: everything at once, errors told when all have ended. On both runtimes."""
+"""Ending a pod's containers: all together, with their errors when all have ended. On both runtimes."""
 
 import threading
 from collections.abc import Iterator
@@ -74,7 +74,7 @@ def test_one_call_is_made_by_the_caller_itself_and_none_by_nobody(actors: Runtim
 
 
 class TogetherRuntime(FakeRuntime):
-    """A runtime in which no container of five ends before all are being stopped."""
+    """A runtime where none of five containers ends before all are being stopped."""
 
     def __init__(self, actors: Runtime) -> None:
         super().__init__(actors, [IMAGE])
@@ -118,7 +118,7 @@ def test_what_was_ended_is_removed_with_everything(actors: Runtime) -> None:
 
 @pytest.mark.parametrize(("state", "stops"), [("RUNNING", 1), ("UNKNOWN", 1), ("CREATED", 0), ("EXITED", 0)])
 def test_what_may_run_is_stopped(actors: Runtime, state: str, stops: int) -> None:
-    """Also a container of which the runtime does not know it: its successor must not run beside it."""
+    """Also a container in a state unknown to the runtime: its successor must not run beside it."""
     runtime = FakeRuntime(actors, [IMAGE])
     containers = [replace(each, state=RunState[state]) for each in a_pod(runtime, 1).containers]
     kill_containers(actors, runtime, containers, 2)

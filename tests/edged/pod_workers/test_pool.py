@@ -1,4 +1,4 @@
-"""Who works on which pod: few workers for those that come, one of its own for each that goes."""
+"""Which worker has which pod: few workers for starting pods, an own one for each ending pod."""
 
 from typing import Any, cast
 from unittest.mock import Mock
@@ -110,7 +110,7 @@ def test_some_of_those_workers_are_kept_for_the_next_pods_and_the_others_dismiss
 
 
 def test_few_pods_are_removed_at_one_time(yard: Yard) -> None:
-    """The next one when one is removed; a pod that ends, and one that comes, does not wait for them."""
+    """The next pod is removed after one is; ending and starting pods do not wait for removals."""
     names = [f"x{number}" for number in range(REMOVALS + 2)]
     add(yard, *names, queue=Queue.REMOVAL)
     assert yard.going == names[:REMOVALS]

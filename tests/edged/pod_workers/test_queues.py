@@ -1,4 +1,4 @@
-"""The queues of pods: who waits, who is worked on, who is due when."""
+"""The queues of pods: waiting, worked on, and due."""
 
 from collections.abc import Iterator
 
@@ -94,7 +94,7 @@ def test_next_due_is_never_later_than_any_open_delay(wishes: list[tuple[str, flo
 
 
 class Life(RuleBasedStateMachine):
-    """Any order of calls keeps the one rule: a pod is never given to two workers at once."""
+    """Any order of calls keeps the rule: no two workers have one pod at the same time."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -96,7 +96,7 @@ def test_an_object_that_a_message_has_brought_is_not_asked_for(meta: Meta, cache
 
 
 def test_each_object_is_asked_for_by_its_kind_and_in_its_namespace(meta: Meta, cache: TokenManager) -> None:
-    """What belongs to the cluster has none; a storage driver's secret may be in another than the pod's."""
+    """Cluster-scoped objects have no namespace; a storage driver's secret may be in another than the pod's."""
     job = sources(meta, cache)
     names = ("settings", "s", "elsewhere", "here", "claim", "pv", "attachment", "driver")
     meta.objects = {name: {"metadata": {"name": name}} for name in names}
@@ -124,7 +124,7 @@ def test_each_object_is_asked_for_by_its_kind_and_in_its_namespace(meta: Meta, c
 
 
 def test_no_more_is_remembered_than_a_job_may(meta: Meta, cache: TokenManager) -> None:
-    """A pod may mount megabytes of configmaps, each of which is needed once; what is small is remembered yet."""
+    """A pod may mount megabytes of configmaps, each needed once; small ones are still remembered."""
     for number in range(20):
         data = {"file": "x" * (CACHE_SIZE // 8)}
         meta.objects[f"large-{number}"] = {"metadata": {"name": f"large-{number}"}, "data": data}

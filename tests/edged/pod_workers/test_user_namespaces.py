@@ -59,7 +59,7 @@ def node(tmp_path: Path) -> _Node:
 
 
 def test_each_pod_has_its_own(node: _Node) -> None:
-    """Never those of the machine, the same at each question, and again after the pod that had them is gone."""
+    """Never the machine's ids, the same at each call, and reused after the pod is gone."""
     assert [node.users(each) for each in ("a", "b", "c", "b")] == [LENGTH, 2 * LENGTH, 3 * LENGTH, 2 * LENGTH]
     (node.paths.pod(PodUid("b")) / "userns").unlink()
     assert node.users("d") == 2 * LENGTH

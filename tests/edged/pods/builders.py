@@ -55,7 +55,7 @@ def a_sandbox(attempt: int = 0, *, ready: bool = True, **fields: Any) -> Sandbox
 
 
 def running(container: Container, attempt: int = 0, **fields: Any) -> ContainerFacts:
-    """The container as started once more, `attempt` times."""
+    """The container as started again, `attempt` times."""
     made: dict[str, Any] = {
         "id": ContainerId(f"{container.name}-{attempt}"),
         "sandbox_id": SandboxId("s0"),

@@ -143,7 +143,7 @@ def test_container_that_was_made_and_never_started(left: ContainerFacts, expecte
     ids=["not ready", "two ready", "network changed", "no address"],
 )
 def test_bad_sandbox_is_replaced_with_all_containers(sandboxes: tuple[SandboxFacts, ...]) -> None:
-    """Everything of the pod is killed and made anew, under the next number."""
+    """Everything of the pod is killed and made again, under the next number."""
     actions = plan(a_pod(A), facts(running(A), sandboxes=sandboxes))
     assert (actions.kill_pod, actions.create_sandbox, actions.attempt) == (True, True, len(sandboxes))
     assert starts(actions) == ["a:1"]
@@ -198,7 +198,7 @@ def test_init_containers_of_an_older_sandbox_do_not_count() -> None:
 @pytest.mark.parametrize("state", [RunState.CREATED, RunState.EXITED, RunState.UNKNOWN])
 @pytest.mark.parametrize("left", [(A,), (I1, A), (I1, I2, A)])
 def test_containers_of_an_older_sandbox_prove_no_initialization(state: RunState, left: tuple[Container, ...]) -> None:
-    """Also one that was only made there: the agent was killed before it started it, and then the sandbox was lost."""
+    """Also a container that was only created: the agent was killed before its start, and then the sandbox was lost."""
     older = [running(container, state=state) for container in left]
     known = facts(*older, sandboxes=(a_sandbox(1), a_sandbox(ready=False)))
     assert [each.partition(":")[0] for each in starts(plan(a_pod(A, init=(I1, I2)), known))] == ["i1"]

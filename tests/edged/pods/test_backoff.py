@@ -21,7 +21,7 @@ KEY = BackOffKey(PodUid("u"), "c", "h")
 
 
 def test_delays_double_up_to_five_minutes() -> None:
-    """A container that ends at once: restarts after 0, 10, 20, 40, 80, 160, 300, 300 s."""
+    """A container that ends immediately: restarts after 0, 10, 20, 40, 80, 160, 300, 300 s."""
     backoffs, now, waits = BackOffs(), at(0), []
     for _ in range(8):
         due = backoffs.ready_at(KEY, now)
@@ -38,7 +38,7 @@ def test_a_bound_below_ten_seconds_is_the_first_delay_too() -> None:
 
 
 def test_ten_good_minutes_are_forgiveness() -> None:
-    """A container that ran longer than twice the longest delay since its start begins anew; at exactly that,
+    """A container that ran longer than twice the longest delay since its start starts over; at exactly that,
     not.
     """
     entry = BackOffEntry(seconds(300), at(0))

@@ -1,4 +1,4 @@
-"""Conditions of a pod: this node's among those of others, and what is said of init containers."""
+"""Conditions of a pod: this node's among others', and the message about init containers."""
 
 from typing import Any
 

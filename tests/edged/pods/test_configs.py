@@ -274,7 +274,7 @@ def test_defaults_are_kubernetes_own() -> None:
     ],
 )
 def test_the_nodes_default_seccomp_profile(own: str | None, shared: str | None, kind: int) -> None:
-    """seccompDefault is for those who do not say."""
+    """seccompDefault counts for containers without a profile."""
     profile = None if own is None else SeccompProfile(type=own)
     container = a_container(security_context=SecurityContext(seccomp_profile=profile))
     whole = PodSecurityContext(seccomp_profile=None if shared is None else SeccompProfile(type=shared))

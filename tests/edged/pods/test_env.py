@@ -99,7 +99,7 @@ def test_text_without_dollar_is_left_alone(text: str, variables: Mapping[str, st
 
 
 def test_values_refer_to_what_stands_before_them() -> None:
-    """A variable sees earlier ones and those of envFrom, not later ones; a later one of a name replaces the
+    """A variable sees earlier ones and envFrom's, not later ones; a later one of a name replaces the
     earlier.
     """
     froms = (EnvFromSource(config_map_ref=ConfigMapEnvSource(name="cm")),)

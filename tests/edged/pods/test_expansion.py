@@ -23,7 +23,7 @@ class Large:
     """A namespace with one configmap of a megabyte."""
 
     def config_map(self, name: str) -> ConfigMap | None:
-        """That one, whatever its name; one that is `impossible` has only keys that no variable can have."""
+        """The object with this name; `impossible` has only keys that no variable can have."""
         key = "k=" if name == "impossible" else "k"
         return ConfigMap(data={f"{key}{n}": "x" * 100_000 for n in range(10)})
 
@@ -66,7 +66,7 @@ def test_expansion_is_kubernetes_own(text: str, variables: Mapping[str, str]) ->
 
 @pytest.mark.parametrize("piece", ["$(", "$", "$$", "$()", "$(A)", "(", "$(A"])
 def test_time_grows_with_the_text_only(piece: str) -> None:
-    """A text of one thing many times is expanded at once. Scanning each reference to its end froze the agent."""
+    """A text of one thing many times is expanded in linear time. Scanning each reference to its end froze the agent."""
     text = piece * _MANY
     assert len(expand(text, {"A": "1"}, limit=len(text))) <= len(text)
 

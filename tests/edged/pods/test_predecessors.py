@@ -20,7 +20,7 @@ _POD = a_pod(_MAIN, init=_INITS)
 
 @st.composite
 def _of_sandbox(draw: st.DrawFn, sandbox: int) -> list[ContainerFacts]:
-    """Containers of one sandbox, each in any state; those of a newer sandbox have higher attempts."""
+    """Containers of one sandbox, each in any state; a newer sandbox's have higher attempts."""
     found = []
     for container in draw(st.lists(st.sampled_from((*_INITS, _MAIN)), unique_by=lambda each: each.name)):
         state, code = draw(st.sampled_from(RunState)), draw(st.sampled_from((0, 1)))
@@ -56,7 +56,7 @@ def test_containers_of_an_older_sandbox_change_nothing_of_an_initialization(
 def test_the_newest_attempt_stays_however_the_clock_was_set(
     attempts: "list[tuple[cri.ContainerState.ValueType, int]]", per_pod: int, total: int
 ) -> None:
-    """The times of their creation are those of a wall clock, which may have gone back."""
+    """Creation times come from a wall clock, which may have gone back."""
     labels = {POD_UID: UID, POD_NAME: REF.name, POD_NAMESPACE: REF.namespace, CONTAINER_NAME: "main"}
     containers = [
         cri.Container(

@@ -1,4 +1,4 @@
-"""The statuses of recorded pods are those that a real kubelet sent for them, key for key."""
+"""The statuses of recorded pods equal a real kubelet's, key for key."""
 
 import json
 from typing import Any

@@ -123,7 +123,7 @@ def test_a_waiting_reason_shows_only_where_a_start_is_due(pod: Pod, known: PodFa
 
 
 def test_failed_init_container_in_back_off_waits() -> None:
-    """An init container that is repeated shows its waiting reason; one that succeeded does not."""
+    """A repeated init container shows its waiting reason; a successful one does not."""
     reasons = {name: ContainerStateWaiting(reason="CrashLoopBackOff") for name in ("i1", "i2")}
     status = status_of(a_pod(A, init=(I1, I2)), facts(exited(I1), exited(I2, 1)), waiting_reasons=reasons)
     assert states(status) == {"i1": "0", "i2": "CrashLoopBackOff", "a": "PodInitializing"}
@@ -228,7 +228,7 @@ def test_ended_pod_has_an_end_for_every_container() -> None:
 
 
 def test_pod_deleted_during_initialization_has_failed() -> None:
-    """An init container that was killed and the ones that never came leave a failed pod."""
+    """A killed init container and the ones that never ran leave a failed pod."""
     status = status_of(a_pod(A, init=(I1, I2)), facts(exited(I1, 137), sandboxes=()), ended=True)
     assert (status.phase, states(status)) == ("Failed", {"i1": "137", "i2": "PodInitializing", "a": "137"})
 

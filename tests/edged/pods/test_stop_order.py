@@ -1,4 +1,4 @@
-"""Who waits for whom when a pod ends."""
+"""The order of containers' ends when a pod ends."""
 
 import pytest
 

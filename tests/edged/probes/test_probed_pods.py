@@ -49,7 +49,7 @@ def settled(bench: Bench) -> Bench:
 
 
 def test_a_container_is_ready_when_its_probe_has_passed_and_not_before(bench: Bench) -> None:
-    """And it is said at once, not at the next tick of anything."""
+    """The change is reported immediately, not at a tick."""
     settled(bench).tell("insert", probed(readiness={"periodSeconds": 1}))
     assert (main_status(bench)["ready"], is_ready(bench)) == (False, False)
     assert main_status(bench)["started"] is True
@@ -129,7 +129,7 @@ def test_a_pod_that_never_restarts_fails_by_its_liveness_probe(bench: Bench) -> 
 
 
 def test_startup_holds_the_others_back(bench: Bench) -> None:
-    """However long it takes within its threshold; when it has passed, readiness is asked at once."""
+    """For any time within its threshold; once it has passed, readiness is probed immediately."""
     tcp = {"tcpSocket": {"port": 81}, "httpGet": None}
     settled(bench).tell(
         "insert",

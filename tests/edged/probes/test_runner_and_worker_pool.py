@@ -1,4 +1,4 @@
-"""Asking once, and by whom."""
+"""One probe for several callers."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -96,7 +96,7 @@ def test_the_network_is_asked(target: Any, status: int | None, outcome: ProbeOut
 
 
 class Slow:
-    """A runner whose answers take a second, or that never answers; knows how many it gives at once."""
+    """A runner whose answers take a second or never come; counts its answers in parallel."""
 
     def __init__(self, actors: Runtime) -> None:
         self.actors = actors

@@ -95,7 +95,7 @@ def test_a_pod_without_an_address_cannot_be_asked_unless_the_probe_names_a_host(
 
 
 def test_a_command_that_gets_larger_than_any_can_be_is_not_run() -> None:
-    """Sixteen references to a kilobyte are a command, a thousand are none."""
+    """Sixteen references to a kilobyte are a command, a thousand are too large."""
     app = container(env=(EnvVar("A", "x" * 1024),))
     assert probe_target(Probe(exec=ExecAction(("$(A)" * 16,))), app, IP)
     with pytest.raises(TargetError, match="more than 131071 bytes"):

@@ -15,7 +15,7 @@ REQUEST = Request(method="GET", target="/metrics/probes", parts=("metrics", "pro
 
 
 def test_outcomes_have_a_kubelets_labels() -> None:
-    """Those of a pod that is no longer here are left out."""
+    """Outcomes of removed pods are left out."""
     snapshots = Snapshots()
     snapshots.pods = (Pod(metadata=ObjectMeta(name="web", namespace="default", uid=PodUid("u"))),)
     counts = {

@@ -224,7 +224,7 @@ def test_a_log_that_cannot_be_had(node: Node, target: str, status: int, says: st
 
 
 def test_without_the_runtime(node: Node) -> None:
-    """What it says decides the status; and before edged runs there is none to ask."""
+    """The runtime's answer decides the status; before edged runs there is no runtime."""
     node.runtime.fail("container_status", UnavailableError("ContainerStatus", "c", StatusCode.UNAVAILABLE, "away"))
     assert node.answer("/containerLogs/ns/p/app")[0] == 503
     node.runtime.fail("container_status", NotFoundError("ContainerStatus", "c", StatusCode.NOT_FOUND, "gone"))

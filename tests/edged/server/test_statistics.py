@@ -31,7 +31,7 @@ def test_figures_of_resources() -> None:
 
 
 def test_figures_of_cadvisor() -> None:
-    """Dashboards choose by `container`, `image`, `name` and `pod`: those of pods and of the node are empty."""
+    """Dashboards choose by `container`, `image`, `name` and `pod`: for pods and the node these are empty."""
     used = MemoryStats(AT, usage_bytes=8192, working_set_bytes=4096, rss_bytes=1024, page_faults=7)
     container = ContainerStats("web", Time("2026-11-20T00:00:00Z"), CPU, used, FsStats(AT, used_bytes=9))
     pods = (PodStats(PodReference("p", "ns", "u"), containers=(container, ContainerStats("new")), cpu=CPU),)

@@ -1,4 +1,4 @@
-"""Who ends with whom when the machine shuts down."""
+"""The order of pods' ends at the machine's shutdown."""
 
 import pytest
 

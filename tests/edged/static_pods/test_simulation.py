@@ -102,7 +102,7 @@ class World:
         self.bench.bee.answer(ModuleName.METAMANAGER, self.cloud)
         self._written = 0
         self.wanted: dict[str, str] = {}
-        """What each pod's command is told, by the pod's name."""
+        """Values of each pod's command, by the pod's name."""
 
     def live(self) -> None:
         """Let the world be bad for some minutes; then stop all faults."""

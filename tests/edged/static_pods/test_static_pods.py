@@ -112,7 +112,7 @@ def test_a_mirror_that_somebody_deletes_goes_at_once_and_another_comes(bench: Be
 
 @pytest.mark.parametrize("answer", [NOT_FOUND, CONFLICT], ids=["none", "another"])
 def test_a_mirror_that_the_cloud_has_lost_is_made_again(bench: Bench, files: Path, answer: dict[str, Any]) -> None:
-    """An older one, of which nobody said that it is gone."""
+    """An older mirror whose removal was never reported."""
     bench.meta.objects[MIRROR] = pod(NAME, metadata={"annotations": {CONFIG_MIRROR: "x", CONFIG_HASH: "x"}})
     bench.meta.refuse[MIRROR] = {"Object": None, "Err": answer}
     put(files, manifest())

@@ -106,7 +106,7 @@ def test_this_machine() -> None:
 
 
 def test_a_rate_needs_two_looks() -> None:
-    """And a count that began anew (a container that was started again) gives none."""
+    """A count that started over (a restarted container) gives no rate."""
     rates, later = CpuRates(), Nanoseconds(AT + 2_000_000_000)
     assert rates.nano_cores("a", ResourceUsage(AT, cpu=100)) is None
     rates.rotate()

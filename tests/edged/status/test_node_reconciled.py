@@ -1,4 +1,4 @@
-"""What the cloud says of the node, compared with what the node says: put right at once, each by its owner."""
+"""The cloud's Node compared with the node's own: corrected immediately, each field by its owner."""
 
 from typing import Any
 

@@ -214,7 +214,7 @@ def test_a_node_that_was_deleted_registers_again(node: Node) -> None:
 
 
 def test_a_node_whose_lease_is_gone_looks_whether_it_is_there_itself(node: Node) -> None:
-    """A cloud that has lost its objects knows neither; the lease alone would be made anew."""
+    """A cloud that has lost its objects knows neither; the lease alone would be made again."""
     node.reporter.sync_node_status()
     created = node.requests.open[0].value
     node.requests.answer({**created, "metadata": {**created["metadata"], "uid": "nu"}})

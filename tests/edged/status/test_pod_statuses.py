@@ -192,7 +192,7 @@ def test_a_status_that_was_right_from_the_beginning_is_sent_when_the_cloud_has_l
 def test_what_the_cloud_sends_while_a_patch_is_under_way_counts_after_it(
     requests: MetaRequests, reporter: StatusManager, *, older_comes_late: bool
 ) -> None:
-    """Another writer changed the status after our patch, so ours is sent once more. The answer to an earlier query may
+    """Another writer changed the status after our patch, so ours is sent again. The answer to an earlier query may
     arrive after the change.
     """
     reporter.set_pod_status(UID, RUNNING)

@@ -51,7 +51,7 @@ def facts(
     exit_code: int = 0,
     at: Nanoseconds = Nanoseconds(START),  # noqa: B008
 ) -> PodFacts:
-    """A pod with a sandbox and a container in it; no container if `state` is None."""
+    """A pod with a sandbox and a container in it; only the sandbox if `state` is None."""
     sandbox = SandboxFacts(SandboxId("s"), 0, ready, Nanoseconds(START))
     ended = at if state is RunState.EXITED else Nanoseconds(0)
     container = ContainerFacts(
@@ -195,7 +195,7 @@ def test_rules_of_every_life(seed: int, loop: Loop) -> None:
         # only the end of a removal forgets a pod, and only the end of a job that stopped everything deletes it
         assert machine.Forget() not in effects or (is_work and before is PodState.TERMINATED)
         assert machine.DeletePod() not in effects or (is_work and before is PodState.TERMINATING)
-        # a pod that ends or is removed is never queued as one that is added, nor the reverse
+        # a pod that ends or is removed is never queued as an added one, nor the reverse
         for effect in effects:
             if isinstance(effect, machine.Enqueue):
                 assert state is not PodState.SYNC or effect.queue is not Queue.REMOVAL
@@ -232,7 +232,7 @@ def test_the_same_events_have_the_same_effects(seed: int) -> None:
 
 
 def test_a_step_reads_no_clock_and_calls_no_part(loop: Loop) -> None:
-    """Its arguments have none: what it returns is data."""
+    """Its arguments have no clock and no parts; it returns data."""
     for event in (machine.HealthChanged(), machine.RemovePod(), eviction(UID, "")):
         for effect in step(loop.record, event, loop.now()):
             assert repr(effect)

@@ -24,7 +24,7 @@ needs_mounts = pytest.mark.skipif(not may_mount(), reason="mounting needs root w
 
 @contextmanager
 def nothing_mounted_at_the_end(directory: Path) -> Iterator[KernelMounts]:
-    """The kernel's mounts. Leftovers of a failed test are unmounted; one that passes leaves none."""
+    """The kernel's mounts. Leftovers of a failed test are unmounted; a passing test leaves nothing."""
     mounts = KernelMounts()
     passed = False
     try:

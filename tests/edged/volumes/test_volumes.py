@@ -162,7 +162,7 @@ def files(volume: Volume) -> dict[str, tuple[bytes, int]]:
     ids=["all keys", "items", "optional object", "optional key", "secret", "downward", "projected"],
 )
 def test_files_of_a_volume(volume: Volume, expected: dict[str, tuple[bytes, int]]) -> None:
-    """Names, contents and modes are those that Kubernetes defines for each source."""
+    """Names, contents and modes are as Kubernetes defines them for each source."""
     assert files(volume) == expected
 
 

@@ -107,7 +107,7 @@ def test_a_certificate_that_will_do_is_not_fetched_again(
 def test_an_unusable_certificate_is_replaced(
     server: CertificateServer, authority: Authority, tmp_path: Path, since: float, node: str
 ) -> None:
-    """One that is over, and one of another node."""
+    """An expired one, and another node's."""
     settings = server.settings(tmp_path)
     put(settings, authority, since=since, node=node)
     with RunningLink(certified(settings, StubLink(), LinkCounters())) as running:
@@ -163,7 +163,7 @@ def test_an_expired_certificate_without_a_token_says_so_with_its_date_and_what_t
 
 
 def test_closing_ends_a_process_that_waits_for_a_silent_cloud(server: CertificateServer, tmp_path: Path) -> None:
-    """At once, and as an end that was wanted; no key is left behind."""
+    """It ends immediately, as a wanted end; no key is left behind."""
     server.silent.set()
     settings = server.settings(tmp_path)
     running = RunningLink(certified(settings, StubLink(), LinkCounters()))

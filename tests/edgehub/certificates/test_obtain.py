@@ -1,4 +1,4 @@
-"""Joining and renewing against a server of certificates on a real socket, and every way in which it can fail."""
+"""Joining and renewing at a server of certificates on a real socket, with all failures."""
 
 from __future__ import annotations
 
@@ -355,7 +355,7 @@ def test_storing_twice_is_storing_once(tmp_path: Path, server: CertificateServer
 
 
 def test_a_machine_joins_again_with_its_key(server: CertificateServer, tmp_path: Path) -> None:
-    """Its name belongs to it. One that takes another's place, and one with another name, has a new key."""
+    """The name belongs to its key. A machine that replaces another, or changes its name, makes a new key."""
     settings = server.settings(tmp_path)
     join(settings, CLOCK)
     key = settings.paths.key.read_bytes()

@@ -116,7 +116,7 @@ def test_our_request_asks_for_what_the_recorded_one_asks() -> None:
 @pytest.mark.parametrize("line", [b"-----BEGIN CERTIFICATE-----\n", b"-----BEGIN CERTIFICATE-----"])
 @pytest.mark.parametrize("end", [b"", b"-----END CERTIFICATE-----"])
 def test_a_file_of_beginnings_is_read_once(line: bytes, end: bytes) -> None:
-    """Each beginning is not looked for its end anew: that took hours for two megabytes."""
+    """The end is not searched again from each beginning: that took hours for two megabytes."""
     with contextlib.suppress(ValueError):
         pem_blocks(line * 70_000 + end)
 

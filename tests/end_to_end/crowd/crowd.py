@@ -31,7 +31,7 @@ def wants(*manifests: JsonObject) -> Callable[[_Case], _Case]:
 
 def wanted(cases: Iterable[Callable[..., None]]) -> list[JsonObject]:
     """The objects of all these cases; pods come last, so that most need not wait for anything. Each is bound to the
-    node, which the cloud's scheduler would not choose for those that it has no place for.
+    node, as the cloud's scheduler would not choose it for pods without room.
     """
     found = [each for case in cases for each in case.__dict__.get("manifests", ())]
     names = [(each["kind"], each["metadata"]["name"]) for each in found]
@@ -94,7 +94,7 @@ class Crowd:
         return status.get("reason", ""), status.get("message", "")
 
     def delete_all(self) -> None:
-        """Delete every pod, and wait until the cloud and the node have none."""
+        """Delete every pod, and wait until cloud and node have forgotten them."""
         names = [each["metadata"]["name"] for each in self.machine.cloud.pods.objects()]
         for name in names:
             self.machine.cloud.delete("Pod", name, grace=1)
@@ -102,7 +102,7 @@ class Crowd:
             self.machine.cloud.pods.wait_gone(name, _SECONDS)
 
     def left_behind(self) -> dict[str, list[str]]:
-        """What the pods of this node have left on the machine, by kind; no kind of which there is nothing."""
+        """The leftovers of this node's pods on the machine, by kind, without empty kinds."""
         edge = self.machine.edge
         kinds = {
             **self.machine.runtime.left_behind(),

@@ -54,7 +54,7 @@ _ASKED_LATE = container(
 
 @wants(lasting("lives-slowly", _ASKED_LATE, volumes=[{"name": "late", "emptyDir": {}}]))
 def test_who_starts_slowly_is_not_killed_for_it(crowd: Crowd) -> None:
-    """The liveness probe, which would fail at once, waits for the startup probe."""
+    """The liveness probe, which would fail immediately, waits for the startup probe."""
 
     def starts(obj: Any) -> bool:
         return bool(state_of(obj, "running")) and status_of(obj).get("started") is False

@@ -118,7 +118,7 @@ def test_keys_of_configmaps_and_secrets(crowd: Crowd) -> None:
     ),
 )
 def test_all_keys_of_a_source_later_ones_win_and_no_services(crowd: Crowd) -> None:
-    """`env` wins over `envFrom`, a later source over an earlier one; of services nothing is said."""
+    """`env` wins over `envFrom`, a later source over an earlier one; variables of services are left out."""
     assert crowd.said("env-from") == ["red large blue small", "0"]
 
 

@@ -1,4 +1,4 @@
-"""Volumes and other files that pods find, and what becomes of those that cannot be had or that grow too large."""
+"""Volumes and other files of pods, and what happens when they are missing or grow too large."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ _GROUP: JsonObject = {"runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 4321}
     ),
 )
 def test_a_group_owns_the_pods_volumes(crowd: Crowd) -> None:
-    """Whoever is in it may write an emptyDir, and read a secret that is only its owner's otherwise."""
+    """Its members may write an emptyDir, and read a secret that otherwise only its owner can."""
     assert crowd.said("files-group") == ["4321", "4321", "4321", "mine4321:440"]
 
 

@@ -1,4 +1,4 @@
-"""Continue tokens: those of an API server are read, and what is none is refused in its words."""
+"""Continue tokens: an API server's are read, and malformed ones refused in its words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finalizers: an object stays until those who have to clean up have taken them away, as in an API server."""
+"""Finalizers: an object stays until all of them are removed, as in an API server."""
 
 from __future__ import annotations
 

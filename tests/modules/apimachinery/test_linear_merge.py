@@ -110,7 +110,7 @@ def test_numbers_are_not_looked_up_by_a_hash_that_a_node_can_choose() -> None:
 
 
 def test_a_pod_of_many_containers_is_checked_in_linear_time() -> None:
-    """The names of 3,000 containers, the last of which is there twice."""
+    """The names of 3,000 containers, with the last one twice."""
     names = [*counted(3000, "c"), Counted("c0")]
     containers = [{"name": name, "image": "i"} for name in names]
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": containers}}

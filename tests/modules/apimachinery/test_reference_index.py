@@ -49,7 +49,7 @@ def test_a_pod_that_changes_refers_to_what_it_names_now() -> None:
 
 
 def test_equal_keys_of_many_pods_are_one_object() -> None:
-    """Each pod's message is decoded anew, with keys of its own; the index keeps the first."""
+    """Each pod's message is decoded again, with keys of its own; the index keeps the first."""
     index = ReferenceIndex()
     for number in range(3):
         index.put(_pod(str(number)), "n1", [ObjectKey("ConfigMap", "default", "settings")])
@@ -58,7 +58,7 @@ def test_equal_keys_of_many_pods_are_one_object() -> None:
 
 
 def test_the_index_is_what_counting_all_pods_gives() -> None:
-    """After any sequence of changes, the counts are those of the pods that are left."""
+    """After any sequence of changes, the counts are those of the remaining pods."""
     source = random.Random(7)  # noqa: S311 - reproducible on purpose
     index, pods = ReferenceIndex(), dict[ObjectKey, tuple[str, list[ObjectKey]]]()
     keys = [ObjectKey("Secret", "default", str(number)) for number in range(5)]

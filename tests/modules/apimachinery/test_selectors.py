@@ -115,7 +115,7 @@ _LABEL_NAME = (
     ],
 )  # fmt: skip
 def test_the_refusal_has_the_words_of_an_api_server(labels: str, fields: str, words: str) -> None:
-    """Those of `labels.Parse` and `fields.ParseSelector`, of which the first was recorded."""
+    """The words of `labels.Parse` and `fields.ParseSelector`; the first were recorded."""
     with pytest.raises(ApiStatusError) as caught:
         parse_selector(resource(), labels, fields)
     assert caught.value.message == words

@@ -55,7 +55,7 @@ OLD_DEVICE: Json = {
 
 
 def test_a_model_gets_types_as_words() -> None:
-    """What has no place in the new form is told, and nothing else."""
+    """The error lists what has no place in the new form, and nothing else."""
     converted = converted_model(OLD_MODEL)
     assert converted.is_old
     assert converted.object["spec"]["properties"] == [
@@ -101,7 +101,7 @@ def test_a_device_gets_its_node_its_properties_and_desired_values() -> None:
     ],
 )  # fmt: skip
 def test_only_a_selector_of_one_node_names_it(wanted: Any, node: str) -> None:
-    """With any other the device has no node, and a person is told to name one."""
+    """With any other the device has no node, and the message asks to name one."""
     old = {**OLD_DEVICE, "spec": {**OLD_DEVICE["spec"], "nodeSelector": wanted}}
     converted = converted_device(old)
     assert converted.object["spec"].get("nodeName", "") == node

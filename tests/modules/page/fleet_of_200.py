@@ -1,4 +1,4 @@
-"""A fleet of 200 nodes, ten of which are away: its objects are at a real cloudcore, its links are made up."""
+"""A fleet of 200 nodes, ten of them away: its objects are at a real cloudcore, its links are made up."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -38,7 +38,7 @@ class Api:
         return {"items": [NODE, "odd"], "metadata": {"continue": "more"}}
 
     def lines(self, path: str, query: Any = ()) -> Iterator[bytes]:
-        """Yield the events of a watch of Nodes, until one is None; a watch of pods says nothing."""
+        """Yield the events of a watch of Nodes, until one is None; a watch of pods stays silent."""
         assert dict(query)["resourceVersion"] == "7"
         while path.endswith("nodes") and (event := self.events.get()) is not None:
             yield msgspec.json.encode(event)

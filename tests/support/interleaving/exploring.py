@@ -25,7 +25,7 @@ _SWITCHES: Final = frozenset(
         "CALL", "CALL_KW", "CALL_FUNCTION_EX", "BINARY_OP",
     }
 )  # fmt: skip
-"""Instructions before which a thread may be interrupted: those that see or change what others see."""
+"""Instructions that a switch of threads may precede: they see or change shared state."""
 
 _FEW: Final = 60
 _MORE: Final = 2000

@@ -58,7 +58,7 @@ class RLock:
         self._count = 0
 
     def acquire(self, blocking: bool = True, timeout: float = _FOREVER) -> bool:
-        """Take the lock once more."""
+        """Take the lock again."""
         if self._owner != threading.get_ident():
             if not self._lock.acquire(blocking, timeout):
                 return False
@@ -120,7 +120,7 @@ class SimpleQueue:
         return len(self._items)
 
     def empty(self) -> bool:
-        """Return whether there is none."""
+        """Return whether it is empty."""
         return not self._items
 
     put_nowait = put
@@ -131,7 +131,7 @@ class SimpleQueue:
 
 
 class Thread(threading.Thread):
-    """`threading.Thread`; one that a thread of a scenario starts belongs to it."""
+    """`threading.Thread`; a scenario's threads start threads of the scenario."""
 
     _scheduled: ScheduledThread | None = None
 

@@ -64,7 +64,7 @@ def current_thread() -> ScheduledThread | None:
 class Interleaving:
     """One run of a scenario in one order.
 
-    At each step the running thread goes on, or if it cannot, the next one that can. `choices` has the steps at which
+    At each step the running thread goes on, or if it cannot, the next one that can. `choices` has the steps where
     another one runs instead, by its place among those that can. A thread that waits with a time-out can always run: its
     time is over then, as on a machine that was slow. When no other can, the earliest time-out is waited for, which
     takes no time of the machine's.
@@ -79,7 +79,7 @@ class Interleaving:
         self.seconds = 0.0
         """Seconds that have passed in the scenario."""
         self.interruptions: list[str] = []
-        """Where a thread was interrupted, and for which."""
+        """Where a thread was interrupted, and its successor."""
         self.alternatives: list[int] = [0]
         """How many other threads could have run at each step."""
         self._choices = choices

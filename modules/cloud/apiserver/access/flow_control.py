@@ -1,4 +1,4 @@
-"""API priority and fairness in a simple form: requests have seats, and those that wait take turns by user.
+"""API priority and fairness in a simple form: requests have seats, and waiting requests take turns by user.
 
 Kubernetes' API priority and fairness has levels of priority with seats, and in each level queues for flows, which are
 users by default. Here there are two levels: nodes and Leases, whose delay makes nodes look dead, and all others.
@@ -19,12 +19,12 @@ SEATS: Final = 16
 WAITING: Final = 48
 """Requests of one user and level that wait for a seat at a time."""
 WAIT_SECONDS: Final = 30.0
-"""Seconds for which a request waits for its seat."""
+"""Seconds that a request waits for its seat."""
 RETRY_SECONDS: Final = 1
 _LEASES: Final = ("apis", "coordination.k8s.io")
 _METRICS: Final = ("apis", "metrics.k8s.io")
 _LONG: Final = ("log", "exec", "attach", "portforward", "proxy")
-"""Subresources for which nodes are asked."""
+"""Subresources that nodes answer."""
 
 
 class NoSeatError(Exception):
@@ -32,7 +32,7 @@ class NoSeatError(Exception):
 
 
 class FairSeats:
-    """The seats of one level. The one that becomes free goes to the user whose last turn is the longest ago.
+    """The seats of one level. A free seat goes to the user whose last turn is the longest ago.
 
     Args:
         seats: how many there are.
@@ -109,7 +109,7 @@ class FlowControl:
         self._nodes, self._others = FairSeats(seats, waiting), FairSeats(seats, waiting)
 
     def seat(self, user: User, request: Request) -> AbstractContextManager[None]:
-        """Return the context in which a request is served. Requests that last, such as logs of pods, need no seat.
+        """Return the context that holds a request's seat. Requests that last, such as logs of pods, need no seat.
 
         Raises:
             NoSeatError: when it is entered; see `FairSeats.seat`.

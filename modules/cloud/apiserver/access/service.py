@@ -63,7 +63,7 @@ class NodeCaller:
         self._node = node
 
     def call(self, call: ApiCall) -> ApiResult:
-        """Return the response. Raise ApiStatusError when there is none."""
+        """Return the response. Raise ApiStatusError without one."""
         return self._caller.call(msgspec.structs.replace(call, node=self._node))
 
     def start_watch(self, query: WatchQuery) -> WatchStart:
@@ -85,7 +85,7 @@ class UserCaller:
         self._user = user
 
     def call(self, call: ApiCall) -> ApiResult:
-        """Return the response. Raise ApiStatusError when there is none."""
+        """Return the response. Raise ApiStatusError without one."""
         return self._caller.call(msgspec.structs.replace(call, user=self._user.name, groups=groups_of(self._user)))
 
     def start_watch(self, query: WatchQuery) -> WatchStart:
@@ -106,7 +106,7 @@ class AdministratorCaller:
         self._name = name
 
     def call(self, call: ApiCall) -> ApiResult:
-        """Return the response. Raise ApiStatusError when there is none."""
+        """Return the response. Raise ApiStatusError without one."""
         return self._caller.call(msgspec.structs.replace(call, author=self._name))
 
     def start_watch(self, query: WatchQuery) -> WatchStart:
@@ -249,7 +249,7 @@ class AccessService:
 
 
 def impersonated(request: Request, user: User | None, index: RbacIndex) -> User | None:
-    """Return the user as whom a request is to be served: the one of its `Impersonate-` headers, or its own.
+    """Return the user to serve a request as: the user of its `Impersonate-` headers, or its own.
 
     Args:
         request: the request.

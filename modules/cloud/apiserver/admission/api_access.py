@@ -1,4 +1,4 @@
-"""The volume by which containers of a pod reach the API server: a token, the certificate authority and the namespace.
+"""The volume that lets containers of a pod reach the API server: a token, the certificate authority and the namespace.
 
 It is the part of the admission plug-in ServiceAccount that kube-apiserver calls `mountServiceAccountToken`.
 """
@@ -12,7 +12,7 @@ ROOT_CERTIFICATE: Final = "kube-root-ca.crt"
 """The ConfigMap of each namespace with the certificate authority of the API server."""
 MOUNT_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 TOKEN_SECONDS: Final = 3607
-"""Seconds for which a token is valid; kubelet's number, by which others recognize it."""
+"""Seconds that a token is valid; kubelet's number, which others recognize."""
 _PREFIX: Final = "kube-api-access-"
 _CONTAINERS: Final = ("initContainers", "containers")
 

@@ -58,7 +58,7 @@ def _namespace_lifecycle(obj: JsonObject, live: JsonObject | None, objects: List
 
 
 def _service_account(pod: JsonObject, live: JsonObject | None, objects: Lister) -> JsonObject:
-    """Return a new pod with the pull secrets of its service account. A mirror pod has none.
+    """Return a new pod with the pull secrets of its service account. A mirror pod has no service account.
 
     Raises:
         ForbiddenError: the account does not exist. (That a namespace has no account `default` yet is no obstacle: it

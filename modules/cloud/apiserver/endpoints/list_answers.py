@@ -17,7 +17,7 @@ _WHOLE_BYTES: Final = 8 * 1024 * 1024
 
 def list_answer(found: JsonObject) -> Reply:
     """Return the answer with a list of objects. One of more than 8 MiB is encoded while it is sent: its client may have
-    asked for all objects of a cluster at once.
+    asked for all objects of a cluster.
     """
     pieces = _pieces(found)
     begun = bytearray()

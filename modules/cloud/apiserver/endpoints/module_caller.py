@@ -36,7 +36,7 @@ class ModuleCaller:
         """Return the response to a request.
 
         Raises:
-            ApiStatusError: 504; there is none.
+            ApiStatusError: 504; there is no answer.
         """
         return self._ask(Verb.CALL, call).content_as(ApiResult)
 
@@ -69,7 +69,7 @@ class ModuleCaller:
         """Return the beginning of a watch.
 
         Raises:
-            ApiStatusError: 504; there is none.
+            ApiStatusError: 504; there is no answer.
         """
         return self._ask(Verb.WATCH, query).content_as(WatchStart)
 

@@ -19,13 +19,13 @@ _log = logging.getLogger(__name__)
 
 TARGET: Final = "/stats/summary?only_cpu_and_memory=true"
 BETWEEN_SECONDS: Final = 2.1
-"""Between two questions: a node measures anew after 2 s (`edged.stats.provider.FRESH`)."""
+"""Between two questions: a node measures again after 2 s (`edged.stats.provider.FRESH`)."""
 FRESH_SECONDS: Final = 5.0
-"""Seconds for which an answer is used again."""
+"""Seconds that an answer is used again."""
 KEPT_SECONDS: Final = 60.0
 """The longest time over which a rate may be the average."""
 SILENT_SECONDS: Final = 30.0
-"""Seconds for which a node that has not answered is not asked, so that it does not delay requests to other nodes."""
+"""Seconds without a question to a node that has not answered, so that it does not delay requests to other nodes."""
 _MOST_PODS: Final = 1024
 _MOST_CONTAINERS: Final = 256
 
@@ -114,7 +114,7 @@ class UsageReader:
         self._asked: dict[str, float] = {}
         """Monotonic seconds of a node's last answer."""
         self._silent: dict[str, float] = {}
-        """Monotonic seconds at which a node has failed to answer."""
+        """Monotonic seconds of a node's missing answer."""
         self._known: dict[str, NodeUsage] = {}
         self._timer: Timer | None = None
 

@@ -41,7 +41,7 @@ class NodeReplies(Protocol):
     """Passes requests on to the servers of nodes."""
 
     def reply(self, node: str, target: str, request: Request) -> Reply:
-        """Return the reply of a node's server to a path and query. Raise ApiStatusError when there is none."""
+        """Return the reply of a node's server to a path and query. Raise ApiStatusError without one."""
 
 
 class NodeServer(NodeReplies, Protocol):
@@ -57,7 +57,7 @@ class Calls(Protocol):
     """Makes API calls."""
 
     def call(self, call: ApiCall) -> ApiResult:
-        """Return the response. Raise ApiStatusError when there is none."""
+        """Return the response. Raise ApiStatusError without one."""
 
 
 def is_read_of_node(path: tuple[str, ...]) -> bool:
@@ -116,10 +116,10 @@ def _serve_statistics(request: Request, target: Target, nodes: NodeReplies) -> R
 
 
 def container_of(pod: JsonObject, wanted: str) -> str:
-    """Return the container that a request means: the one that it names, or the only one.
+    """Return the container of a request: the named or the only one.
 
     Raises:
-        ApiStatusError: 400; it names none of several, or one that the pod does not have.
+        ApiStatusError: 400; it names no container of several, or an unknown one.
     """
     name = pod["metadata"]["name"]
     spec: dict[str, Any] = pod.get("spec", {})

@@ -175,7 +175,7 @@ def number(request: Request, name: str, otherwise: int = 0) -> int:
     """Return a number of the query.
 
     Raises:
-        BadRequestError: it is none.
+        BadRequestError: it is no such request.
     """
     text = request.first(name)
     if text and not (text.isascii() and text.isdecimal() and len(text) < 20):

@@ -81,7 +81,7 @@ class ApiCaller(Protocol):
     """Passes requests to the API server's actor."""
 
     def call(self, call: ApiCall) -> ApiResult:
-        """Return the response. Raise ApiStatusError when there is none."""
+        """Return the response. Raise ApiStatusError without one."""
 
     def start_watch(self, query: WatchQuery) -> WatchStart:
         """Return the beginning of a watch. Raise ApiStatusError when there is no response."""
@@ -121,7 +121,7 @@ class ApiService:
         unready: returns why the API server cannot serve, "" when it can.
         definitions: lists CustomResourceDefinitions for discovery, which everybody may read; default `caller.call`.
         nodes: connects to node servers for logs, exec and metrics; None disables them.
-        index: the roles and bindings, for access reviews; None for none.
+        index: the roles and bindings, for access reviews, or None.
         authenticate: finds the user of a bearer token, for TokenReviews; None: they are not served.
         openid: returns the documents about tokens; None for another path.
     """

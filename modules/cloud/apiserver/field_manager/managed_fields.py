@@ -30,7 +30,7 @@ class Manager(msgspec.Struct, frozen=True):
 
     @property
     def identity(self) -> tuple[str, str, str, str]:
-        """By what entries are told apart."""
+        """The identity of an entry."""
         return self.name, self.operation, self.subresource, "" if self.operation == APPLY else self.api_version
 
 
@@ -140,6 +140,6 @@ def is_reset(obj: JsonObject) -> bool:
 
 
 def with_entries(obj: JsonObject, entries: list[JsonObject] | msgspec.Raw | None) -> JsonObject:
-    """Return an object with other entries; None: with none."""
+    """Return an object with other entries, or with None without entries."""
     metadata = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
     return {**obj, "metadata": {**metadata, "managedFields": entries} if entries else metadata}

@@ -57,7 +57,7 @@ def from_fields_v1(fields: Any) -> FieldSet:
     """Return the set that FieldsV1 stands for.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is no path.
     """
     found: list[Path] = []
     waiting: list[tuple[Path, Any]] = [((), fields)]
@@ -131,6 +131,6 @@ class Tree:
 
     @staticmethod
     def below(node: Mapping[str, Any], element: str) -> Mapping[str, Any]:
-        """Return the part of the set below an element, empty if there is none."""
+        """Return the part of the set below an element, or an empty set."""
         found: Mapping[str, Any] = node.get(element, {})
         return found if len(found) > (_SELF in found) else {}

@@ -16,7 +16,7 @@ from modules.apimachinery.kinds import KINDS
 
 TARGET = Path(__file__).with_name("fields.json")
 VERSION = "32.0.1"
-"""Version of the package from which the file is made."""
+"""Version of the package that is the file's source."""
 
 _ROOTS = {
     "Event": "CoreV1Event",

@@ -1,4 +1,4 @@
-"""The JSON types of an object's fields, checked in the words with which Go's decoder refuses another type (400)."""
+"""The JSON types of an object's fields, checked with the words of Go's decoder for another type (400)."""
 
 import base64
 import binascii

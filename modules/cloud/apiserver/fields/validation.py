@@ -102,7 +102,7 @@ def unknown_fields(kind: Kind, obj: JsonObject) -> tuple[str, ...]:
 
 
 def _unknown(types: dict[str, dict[str, str]], of: str, value: Any, path: str) -> Iterator[str]:
-    """Yield the paths of unknown fields; directives of patches (`$patch`) are none."""
+    """Yield the paths of unknown fields; except directives of patches (`$patch`)."""
     if of.startswith("[") and isinstance(value, list):
         for index, element in enumerate(value):
             yield from _unknown(types, of[1:], element, f"{path}[{index}]")

@@ -37,7 +37,7 @@ class Deletion(msgspec.Struct, frozen=True):
 
 
 class NewState(msgspec.Struct, frozen=True):
-    """Store a new state of an object, if it still has the resourceVersion of the state from which it was made."""
+    """Store a new state of an object, if it still has the resourceVersion of its predecessor."""
 
     obj: JsonObject
 

@@ -100,7 +100,7 @@ class NodeLook(NamedTuple):
     affinity: int = 0
     """The weights of the preferences that match it."""
     images: tuple[int, ...] | None = None
-    """The bytes that it has of the pod's images; None if it has none of them."""
+    """The bytes that it has of the pod's images, or None."""
 
 
 class NodeRoom:
@@ -149,7 +149,7 @@ class NodeRoom:
         self.node, self.images = node, dict(_images(obj))
 
     def look(self, demand: bytes, look_anew: Callable[[NodeRoom], NodeLook]) -> NodeLook:
-        """Return what the node says to pods with a demand; it is looked at anew when it or its pods have changed."""
+        """Return what the node says to pods with a demand; computed again when it or its pods have changed."""
         found = self._looks.get(demand)
         if found is None:
             if len(self._looks) >= _MOST_LOOKS:

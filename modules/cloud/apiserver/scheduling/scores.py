@@ -33,7 +33,7 @@ _TAINTS: Final = 3
 _AFFINITY: Final = 2
 _SPREAD: Final = 2
 _POD_AFFINITY: Final = 2
-"""Weights; those of the others are 1."""
+"""Weights; others are 1."""
 
 
 class Scorer:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _ACCOUNT, _POD, _SECRET, _NODE = (kind_named(name) for name in ("ServiceAccount", "Pod", "Secret", "Node"))
 _EXTRA: Final = "authentication.kubernetes.io/"
 _LEEWAY: Final = 60
-"""Seconds by which clocks of cloudcores may differ, and for which an object that is being deleted still counts."""
+"""Seconds that clocks of cloudcores may differ, and that an object still counts while it is being deleted."""
 
 
 class BoundReference(msgspec.Struct, frozen=True):
@@ -70,7 +70,7 @@ def subject(namespace: str, account: str) -> str:
 
 def read_claims(payload: bytes, issuer: str, now: float) -> AccountClaims | None:
     """Return the claims in the payload of a token whose signature was checked; None for a token of another issuer, or
-    one that is malformed, expired or not valid yet.
+    a token that is malformed, expired or not valid yet.
     """
     try:
         claims = decode_json(payload, AccountClaims)

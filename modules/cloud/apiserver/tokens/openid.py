@@ -1,4 +1,4 @@
-"""The documents by which others check tokens of service accounts (OpenID Connect Discovery 1.0)."""
+"""The documents that let others check tokens of service accounts (OpenID Connect Discovery 1.0)."""
 
 from typing import Final, Protocol
 

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 _DAY: Final = 24 * 3600
 SIGNS_FOR: Final = 90 * _DAY
-"""Seconds for which a key signs."""
+"""Seconds that a key signs."""
 LONGEST_LIFE: Final = 365 * _DAY
-"""Seconds for which a token is valid at most."""
+"""Most seconds that a token is valid."""
 _KEPT: Final = LONGEST_LIFE + _DAY
-"""Seconds for which a public key is kept after its last signature: clocks of cloudcores differ."""
+"""Seconds that a public key is kept after its last signature: clocks of cloudcores differ."""
 
 
 class KeyStore(Protocol):
@@ -93,7 +93,7 @@ def public_key(pem: bytes) -> ec.EllipticCurvePublicKey:
     """Return a public key.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is no path.
         TypeError: it is not one on the curve P-256.
     """
     from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415 - 8 MB

@@ -100,7 +100,7 @@ class ServiceAccountTokens:
         """Monotonic seconds of the last question for keys."""
 
     def authenticate(self, token: str, audiences: tuple[str, ...]) -> Authenticated | None:
-        """Return the user of a token for one of some audiences; None for one that is not valid.
+        """Return the user of a token for one of some audiences; None if the token is not valid.
 
         Raises:
             ApiStatusError: the API server does not answer.
@@ -115,7 +115,7 @@ class ServiceAccountTokens:
         return Authenticated(checked.claims.user, checked.audiences)
 
     def _keys_with(self, key_id: str) -> Mapping[str, bytes]:
-        """Return the keys; one that is not known may have been made by another cloudcore, or by this one, just now."""
+        """Return the keys; an unknown key may have been made by another cloudcore, or by this one, just now."""
         if key_id not in self._keys:
             with self._lock:
                 if key_id not in self._keys and self._clock.monotonic() >= self._asked_at + _PAUSE:

@@ -38,7 +38,7 @@ def trusted(authorities: Path | None) -> ssl.SSLContext:
     """Return the TLS to a provider.
 
     Args:
-        authorities: file of the authorities of its certificate, PEM; None for those that this machine trusts.
+        authorities: file of the authorities of its certificate, PEM; None: the machine's.
 
     Raises:
         FetchError: the file cannot be used.
@@ -83,7 +83,7 @@ def _get(url: str, context: ssl.SSLContext, clock: Clock) -> bytes:
     """Return the body at a URL.
 
     Raises:
-        FetchError: there is none.
+        FetchError: there is no document.
     """
     where = ascii(url[:200])[1:-1]
     try:

@@ -31,9 +31,9 @@ REFRESH: Final = "refresh"
 PERIOD: Final = 3600.0
 """Seconds between two fetches without a reason: a key that the provider has withdrawn is accepted for so long."""
 PAUSE: Final = 10.0
-"""Seconds after a fetch in which no request begins another, and after which one that failed is repeated."""
+"""Least seconds between two fetches; a failed one is repeated after them."""
 _WAIT_SECONDS: Final = 4 * CALL_SECONDS
-"""For which a request waits for new keys; the answer comes earlier unless names are resolved slowly."""
+"""Seconds that a request waits for new keys; the answer comes earlier unless names are resolved slowly."""
 
 
 class IdentityProvider(Module):
@@ -111,7 +111,7 @@ def _attempted(fetch: Callable[[], tuple[ProviderKey, ...]]) -> tuple[ProviderKe
 
 
 def ask_for_keys(hive: Hive, clock: Clock) -> None:
-    """Ask the module for new keys, and wait until it has them or has none; on any thread but a module's."""
+    """Ask the module for new keys, and wait until it has answered; on any thread but a module's."""
     message = Message.new(clock, source=NAME, resource=RESOURCE, operation=REFRESH)
     try:
         hive.request(NAME, message, _WAIT_SECONDS).get()

@@ -27,7 +27,7 @@ MOST_WAITING: Final = 32
 """Requests that wait for new keys at a time; others are answered by the keys that are there."""
 
 _LEEWAY: Final = 300
-"""Seconds by which a provider's clock may be ahead (go-oidc's, which kube-apiserver uses)."""
+"""Seconds that a provider's clock may be ahead (go-oidc's, which kube-apiserver uses)."""
 _VERIFIED: Final = "email_verified"
 
 Claims = dict[str, Any]
@@ -140,7 +140,7 @@ class OidcTokens:
         api_audiences: the audiences of the API server; a token of the provider is for all of them, as with
             kube-apiserver.
         known: the keys.
-        refresh: asks for new keys, and returns when they are there or when there are none.
+        refresh: asks for new keys, and returns when the fetch has ended.
         clock: the time.
     """
 
@@ -160,7 +160,7 @@ class OidcTokens:
         self._places = threading.BoundedSemaphore(MOST_WAITING)
 
     def authenticate(self, token: str, audiences: tuple[str, ...]) -> Authenticated | None:
-        """Return the user of a token for one of some audiences; None for one that is not valid, or another issuer's.
+        """Return the user of a token for one of some audiences; None if the token is not valid, or another issuer's.
 
         Raises:
             ApiStatusError: 503; it is a token of the provider, whose keys could not be fetched yet.

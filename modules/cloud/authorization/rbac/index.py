@@ -22,7 +22,7 @@ class _Subject(NamedTuple):
     """User or Group; a service account is a user."""
     name: str
     namespace: str
-    """In which the binding counts; "" for all, and for what has none."""
+    """The binding's namespace; "" for all, and for cluster-scoped objects."""
 
 
 class _Binding(msgspec.Struct, frozen=True):
@@ -52,7 +52,7 @@ class RbacIndex:
     """The roles and bindings of an API server, and the decisions that follow from them.
 
     An update costs as much as the object is large; a decision, as much as the user has bindings for all namespaces and
-    for that of the request. The API server's actor updates it; other threads may read it meanwhile, since each step of
+    for the request's. The API server's actor updates it; other threads may read it meanwhile, since each step of
     an update leaves it whole.
     """
 
@@ -72,7 +72,7 @@ class RbacIndex:
             self._put(event.key, None if event.type is EventType.DELETED else event.new)
 
     def grants(self, user: User, namespace: str) -> Iterator[Grant]:
-        """Yield the rules that a user has in a namespace, "" for none; rules of all namespaces come first."""
+        """Yield the rules that a user has in a namespace(or ""); rules of all namespaces come first."""
         for space in ("", namespace) if namespace else ("",):
             for kind, name in ((_USER, user.name), *(("Group", group) for group in groups_of(user))):
                 for key in list(self._by_subject.get(_Subject(kind, name, space), ())):
@@ -82,7 +82,7 @@ class RbacIndex:
                             yield Grant(rule, key, binding.role, f'{kind} "{name}"')
 
     def allowed(self, user: User, request: AccessRequest) -> Grant | None:
-        """Return the grant from which a request follows; None if there is none."""
+        """Return the grant that allows a request, or None."""
         return next((each for each in self.grants(user, request.namespace) if each.rule.allows(request)), None)
 
     def rules_of_role(self, role: ObjectKey) -> tuple[PolicyRule, ...] | None:
@@ -110,7 +110,7 @@ class RbacIndex:
 
 
 def role_of(binding: ObjectKey, reference: Any) -> ObjectKey:
-    """Return the key of the role to which the `roleRef` of a binding refers."""
+    """Return the key of the role that the `roleRef` of a binding names."""
     kind, name = (str(reference.get(field) or "") for field in ("kind", "name"))
     return ObjectKey(kind, binding.namespace if kind == "Role" else "", name)
 

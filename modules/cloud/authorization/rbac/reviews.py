@@ -1,4 +1,4 @@
-"""What access reviews are told of a user's rights by RBAC."""
+"""Answers access reviews about a user's rights by RBAC."""
 
 from typing import Any, Final
 

@@ -1,4 +1,4 @@
-"""The rules of roles, and the requests on which they decide (Kubernetes' `PolicyRule`, `authorizer.Attributes`)."""
+"""The rules of roles, and the requests that they decide on (Kubernetes' `PolicyRule`, `authorizer.Attributes`)."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final

@@ -137,7 +137,7 @@ class KubeconfigCredentials:
         return self._last
 
     def fetch(self) -> None:
-        """Do nothing: files are read at once."""
+        """Do nothing: files are read immediately."""
 
     def refuse(self, credentials: RequestCredentials) -> bool:
         """Have the token's file read again; see `CredentialSource`."""

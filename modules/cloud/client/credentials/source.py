@@ -9,9 +9,9 @@ class RequestCredentials(msgspec.Struct, frozen=True):
     """The credentials of a request. Their text form contains no secret."""
 
     authorization: str = ""
-    """The value of the header Authorization; "" for none."""
+    """The value of the header Authorization, or ""."""
     certificate: bytes = b""
-    """The client certificate and its chain as PEM; b"" for none."""
+    """The client certificate and its chain as PEM, or b""."""
     key: bytes = b""
     """The certificate's private key as PEM."""
 

@@ -87,7 +87,7 @@ _STATUS: Final = json_decoder(_Status)
 def page_of(body: bytes) -> ListPage:
     """Return the page that a list's response holds.
 
-    The entries of a typed list have no kind; they get that of their list, as in client-go's UnstructuredList.
+    The entries of a typed list have no kind; they get their list's, as in client-go's UnstructuredList.
 
     Raises:
         MalformedError: it is no list with a version.

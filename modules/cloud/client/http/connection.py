@@ -160,6 +160,6 @@ class HttpConnection:
         return not self.network.is_ended
 
     def close(self) -> None:
-        """Close it at once."""
+        """Close it immediately."""
         self.is_closed = True
         self.network.close()

@@ -63,7 +63,7 @@ class HttpExchange:
         self.is_withheld = False
         """Whether the response, a 401, is not for the listener, as the request is repeated with new credentials."""
         self.credentials: RequestCredentials | None = None
-        """The credentials with which it was sent last."""
+        """The credentials of its last attempt."""
         self.timers: list[Timer] = []
         """Deadlines, cancelled at the end."""
         self.heard_at = 0.0

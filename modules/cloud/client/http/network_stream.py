@@ -259,7 +259,7 @@ class NetworkStream:
             self._outgoing.clear()
 
     def close(self) -> None:
-        """Close the socket at once."""
+        """Close the socket immediately."""
         self._outgoing.clear()
         if self.socket is not None:
             self.socket.close()

@@ -65,7 +65,7 @@ class SelectorThread(Generic[K]):
         return True
 
     def watch(self, key: K, watched: socket.socket | None, wanted: int) -> None:
-        """Wait for a socket's events, in place of the events that were wanted before; 0: for none."""
+        """Wait for a socket's events, in place of the events that were wanted before; 0: no events."""
         before = self._watched.get(key)
         after = (watched, wanted) if watched is not None and wanted else None
         if before == after:

@@ -80,7 +80,7 @@ _log = logging.getLogger(__name__)
 
 
 class Connector:
-    """Opens connections, and remembers those that are not open yet; for the transport's thread only.
+    """Opens connections, and remembers unfinished ones; for the transport's thread only.
 
     Args:
         server: the server to connect to.
@@ -229,7 +229,7 @@ class HttpTransport:
         self._is_fetching = False
 
     def start(self, request: "ApiRequest", listener: "ResponseListener") -> HttpExchange:
-        """Send a request as soon as there is a connection; after `close` the listener gets an error at once."""
+        """Send a request as soon as there is a connection; after `close` the listener gets an error immediately."""
         exchange = HttpExchange(request, listener, self)
         if not self._thread.post(lambda: self._admit(exchange)):
             exchange.fail(self._closed())
@@ -417,7 +417,7 @@ class HttpTransport:
         return KubeProtocolError("no response of the API server", self._server.text, "the client failed: see the log")
 
     def _settle(self, connection: HttpConnection) -> None:
-        """Take the next step for a connection, by its state and that of its exchange."""
+        """Take the next step for a connection, by its state and its exchange's."""
         self._connector.check(connection)
         exchange = connection.exchange
         if exchange is None:

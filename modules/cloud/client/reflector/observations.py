@@ -60,7 +60,7 @@ class Bookmark(msgspec.Struct, frozen=True, gc=False):
 
 
 class WatchError(msgspec.Struct, frozen=True, gc=False):
-    """The event with which a server ends a watch."""
+    """The last event of a watch."""
 
     code: int
     message: str

@@ -77,7 +77,7 @@ def load_authority(files: AuthorityFiles, now: float) -> Authority:
     """Return the authority in a directory, which must have one.
 
     Raises:
-        AuthorityError: it has none, or a file cannot be used.
+        AuthorityError: the directory has no authority, or a file cannot be used.
     """
     attempt = "cannot use the certificate authority"
     if not files.authority.exists():

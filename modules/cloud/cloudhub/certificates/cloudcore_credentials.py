@@ -1,4 +1,4 @@
-"""The certificates with which a cloudcore calls others that have the same authority."""
+"""A cloudcore's certificates for calls to others with the same authority."""
 
 import os
 import ssl
@@ -56,7 +56,7 @@ class CloudcoreCredentials:
 
 
 def _load(context: ssl.SSLContext, pem: bytes) -> None:
-    """Load certificate and key, for which Python wants a path, from memory."""
+    """Load certificate and key from memory, though Python wants a path."""
     with os.fdopen(os.memfd_create("cloudcore-certificate"), "wb") as file:
         file.write(pem)
         file.flush()

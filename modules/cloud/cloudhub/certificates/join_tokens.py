@@ -1,8 +1,8 @@
-"""The tokens by which nodes join (docs/protocol.md, "Tokens").
+"""The tokens that nodes join with (docs/protocol.md, "Tokens").
 
 A token is the SHA-256 of the CA certificate, a dot, and a JWT signed by HS256 with the CA's private key.
 KubeEdge's only claim is the expiry. Here there is also the id of the token's record, which says what the token allows,
-and claims by which a node can tell whether the token is for it.
+and claims that tell a node whether the token is for it.
 """
 
 import hashlib

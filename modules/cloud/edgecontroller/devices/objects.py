@@ -46,7 +46,7 @@ class DeviceObjects:
             self._placements.put(event.key, event.old)
 
     def reconcile(self, node: str) -> None:
-        """Send a connected node the Devices and models that it has not acknowledged, and deletions of those that it
+        """Send a connected node the Devices and models that it has not acknowledged, and deletions of objects that it
         does not need any more.
         """
         self.delete_unneeded(node)

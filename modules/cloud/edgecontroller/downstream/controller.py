@@ -55,7 +55,7 @@ def _never(_key: ObjectKey) -> bool:
 
 class SentVersions:
     """What the present process of each connected node was sent, whether it has acknowledged that or not: a process that
-    starts anew has another connection.
+    restarts has another connection.
     """
 
     def __init__(self) -> None:
@@ -196,7 +196,7 @@ class DownstreamController:
             self._send_objects(call.node, self._hold_selected(call.node, watch))
 
     def unwatch(self, node: str) -> None:
-        """End a node's watches: it gets no more objects by them, but the changes of those that it has."""
+        """End a node's watches: they bring no more objects, but changes of its own."""
         self._watches.forget(node)
 
     def node_restarted(self, node: str) -> None:
@@ -214,7 +214,7 @@ class DownstreamController:
         self._sent.forget(node)
 
     def node_disconnected(self, node: str) -> None:
-        """Forgets the objects that a disconnected node has queried, except those that its pods need."""
+        """Forgets the objects that a disconnected node has queried, except what its pods need."""
         self._sent.forget(node)
         self.edge_mesh.forget(node)
         self._unacknowledged.pop(node, None)
@@ -420,7 +420,7 @@ class DownstreamController:
         return present_message(node, key, obj, has_older=sync is not None and sync.version > 0)
 
     def _holders(self, event: ObjectEvent) -> list[str]:
-        """Return the nodes to which a change is sent. All nodes receive CSIDrivers: KubeEdge's cloud does not answer
+        """Return the nodes that get a change. All nodes receive CSIDrivers: KubeEdge's cloud does not answer
         queries for them.
         """
         if event.key.kind == _DRIVER.name:

@@ -26,9 +26,9 @@ _LISTS: Final = {
 
 
 class EdgeMeshServices:
-    """Sends nodes of 2019 all Services and Endpoints, and the pods behind each Service: their EdgeMesh asks for none.
+    """Sends nodes of 2019 all Services and Endpoints, and the pods behind each Service: their EdgeMesh does not ask.
 
-    A node of 2019 is one that reports its status as `nodestatus`. When it becomes ready, or reports so for the first
+    A node of 2019 reports its status as `nodestatus`. When it becomes ready, or reports so for the first
     time over a connection, it gets three kinds of lists, as from KubeEdge's cloudcore; later it gets each change, as
     for any object. The objects of a list count as acknowledged when the list is, so that the node gets deletions
     that it has missed.

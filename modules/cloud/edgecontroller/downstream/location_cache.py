@@ -1,4 +1,4 @@
-"""The nodes to which each object has to be sent (KubeEdge's LocationCache)."""
+"""The nodes that each object has to be sent to (KubeEdge's LocationCache)."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -39,7 +39,7 @@ class LocationCache:
         return references
 
     def remove_pod(self, key: ObjectKey, node: str) -> None:
-        """Remove a pod of a node, which leaves the objects to which no other pod of it refers."""
+        """Remove a pod of a node; it leaves objects that no other pod of the node refers to."""
         self._pods[node].pop(key, None)
         references = self._references.of(key)
         self._references.remove(key)
@@ -58,7 +58,7 @@ class LocationCache:
         return key in self._pods.get(node, ())
 
     def references_on(self, node: str) -> list[ObjectKey]:
-        """Return the objects to which the pods of a node refer."""
+        """Return the objects that the pods of a node refer to."""
         found = (self._references.of(pod) for pod in self._pods.get(node, ()))
         return list(dict.fromkeys(key for references in found for key in references))
 
@@ -80,7 +80,7 @@ class LocationCache:
         return list(self._keys.get(node, ()))
 
     def forget_queries(self, node: str) -> None:
-        """Forgets that a node has queried objects, except those that its pods need."""
+        """Forgets what a node has queried, except what its pods need."""
         for key in self.on_node(node):
             self._remove(key, node)
         for key in self.references_on(node):

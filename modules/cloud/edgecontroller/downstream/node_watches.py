@@ -58,7 +58,7 @@ class NodeWatches:
 
         Args:
             call: the watch.
-            kind: its kind, if it is another than those that edgecontroller knows from the start.
+            kind: its kind, if edgecontroller does not know it from the start.
 
         Raises:
             UnknownKindError: there is no such kind.
@@ -89,7 +89,7 @@ class NodeWatches:
         return any(one.kind == key.kind and one.namespace in ("", key.namespace) for one in self.of(node))
 
     def forget(self, node: str) -> None:
-        """Forget the watches of a node: it has started anew, was deleted, or says which it still has."""
+        """Forget the watches of a node: it has restarted, was deleted, or names its present ones."""
         self._of.pop(node, None)
 
     def nodes_that_watch(self, kind: str, obj: JsonObject) -> list[str]:

@@ -14,7 +14,7 @@ from modules.cloud.client.kube_client import CallEnd, KubeClient
 from modules.cloud.client.lane_calls import CallAnswered, RequestLane
 
 _MOST_VERSIONS: Final = 64
-"""Versions of groups that are remembered; the one that was asked for longest ago is forgotten."""
+"""Versions of groups that are remembered; the least recently used one is forgotten."""
 _MOST_RESOURCES: Final = 1000
 """Resources of one version that are looked at."""
 _KNOWN_SECONDS: Final = 600.0

@@ -14,7 +14,7 @@ from modules.cloud.edgecontroller.mirror.mirror import Mirror
 from modules.cloud.edgecontroller.mirror.mirrored_bodies import compact
 
 _SECONDS: Final = 2.0
-"""Seconds for which a Device waits; in KubeEdge ten, and no other device is sent meanwhile."""
+"""Seconds that a Device waits; in KubeEdge ten, and no other device is sent meanwhile."""
 _MOST: Final = 1000
 """Devices that wait; the others are sent without their models."""
 
@@ -77,7 +77,7 @@ class HeldDevices:
             self._listed = None
 
     def _awaited_by(self, key: ObjectKey, observed: ObservedObject) -> ObjectKey | None:
-        """Return the model for which a Device has to wait, if it has to."""
+        """Return the model that a Device has to wait for, if any."""
         if self._mirror.revision_of(key) is not None or len(self._held) >= _MOST:
             return None
         read = compact(DEVICE, observed)

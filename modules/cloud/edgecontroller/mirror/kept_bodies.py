@@ -30,7 +30,7 @@ class KeptBodies:
 
     A node is this cloudcore's while it is connected here, and if it is an edge node that no other cloudcore has: so one
     cloudcore that is restarted has all bodies after its first lists. An edge node has KubeEdge's label. Of several
-    cloudcores, the one that claims a node tells the others in the database. Without a database one drops the bodies
+    cloudcores, a node's claimant tells the others in the database. Without a database one drops the bodies
     of a node that has not been connected to it for two looks.
 
     The configmaps and secrets that were written last are kept for a while although no pod refers to them: most are

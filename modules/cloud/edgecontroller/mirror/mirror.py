@@ -108,7 +108,7 @@ class Mirror:
         return events
 
     def set_savepoint(self) -> None:
-        """Set the savepoint to which `roll_back` returns. All events must have been taken."""
+        """Set the savepoint of `roll_back`. All events must have been taken."""
         self._since.clear()
         self._saved_version = self._version
 

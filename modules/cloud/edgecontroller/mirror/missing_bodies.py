@@ -64,7 +64,7 @@ class MissingBodies:
         return True
 
     def read_for(self, node: str, then: Callable[[], None]) -> None:
-        """Read what a node that connects needs, and call `then`: at once if all is here. When this is called again
+        """Read what a node that connects needs, and call `then`: immediately if all is here. When this is called again
         for the node meanwhile, the new function takes the place of the earlier one.
         """
         is_under_way = node in self._nodes
@@ -97,7 +97,7 @@ class MissingBodies:
         self._module.end_turn_soon()
 
     def _read_references(self, node: str) -> None:
-        """Read the configmaps and secrets that the node's pods refer to. Those that cannot be read are read later."""
+        """Read the configmaps and secrets that the node's pods refer to. Failed reads are repeated later."""
         missing = list(filter(self._bodies.is_partial, self._downstream.locations.references_on(node)))
         left = len(missing)
 

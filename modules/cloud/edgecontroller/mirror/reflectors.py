@@ -38,7 +38,7 @@ _LATER: Final = _FOR_WATCHES | KEY_NAMES
 _MOST_OTHERS: Final = 12
 """Other kinds that are mirrored for the watches of nodes; each takes one of a client's 32 connections."""
 _WATCH_SECONDS: Final = 2.0
-"""Seconds in which the watch of pods tells a deletion that the API server has answered, unless something is wrong."""
+"""Seconds until the watch of pods reports a deletion that the API server has answered, unless something is wrong."""
 _POD: Final = "Pod"
 _ASSIGNED: Final = "spec.nodeName!="
 
@@ -82,7 +82,7 @@ class Reflectors:
         self._refused: dict[str, int] = {}
         """The kinds that the API server refuses, with its status."""
         self._ever_listed: set[str] = set()
-        """Those of them that were listed once: from then on the reflector reports deletions."""
+        """Kinds that were listed once: from then on the reflector reports deletions."""
 
     @property
     def are_complete(self) -> bool:
@@ -114,7 +114,7 @@ class Reflectors:
         return True
 
     def refusal_of(self, kind: str) -> int:
-        """Return the status with which the API server refuses a kind; 0 if it has not."""
+        """Return the status of the API server's refusal of a kind, or 0."""
         return self._refused.get(kind, 0)
 
     def note_deletion(self, key: ObjectKey, uid: str, node: str) -> None:
@@ -131,7 +131,7 @@ class Reflectors:
         self.observe(partial(self._pod_ended, key, uid, node))
 
     def observe(self, change: Callable[[], None]) -> None:
-        """Take over a change in the transaction of the turn. One that cannot be handled is dropped.
+        """Take over a change in the transaction of the turn. A change that cannot be handled is dropped.
 
         Raises:
             DatabaseError: the transaction is lost.

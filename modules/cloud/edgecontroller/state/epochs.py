@@ -89,7 +89,7 @@ class Epochs:
             self._ended()
 
     def _begin(self, newest: int) -> None:
-        """Begins the next epoch, or goes on in one that another cloudcore has begun."""
+        """Begins the next epoch, or joins another cloudcore's."""
         elsewhere = max(self._elsewhere, self._database.epoch().number)
         self._put(Epoch(max(elsewhere, self.number + 1), newest))
         self._ended()

@@ -20,7 +20,7 @@ MAX_BYTES: Final = 900_000
 _MAX_UNPACKED: Final = 16 * 1024 * 1024
 _TOO_LARGE: Final = 1 << 63
 _MOST_EPOCHS: Final = 1 << 31
-"""An epoch is a restore of etcd; the number of one that is said to be later is taken over, and counted on."""
+"""An epoch is a restore of etcd; the number of a later one is taken over, and counted on."""
 _Row = tuple[str, str, str, str, int]
 _POD: Final = kind_named("Pod").key_name
 
@@ -41,7 +41,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The spec of a NodeState."""
 
     cloudcore: str = ""
-    """The cloudcore to which the node has connected last."""
+    """The cloudcore of the node's last connection."""
     connected_at: int = 0
     """When it did, in seconds since 1970 by that cloudcore's clock; 0 from a cloudcore that did not say it yet."""
     node_uid: str = msgspec.field(default="", name="nodeUID")
@@ -91,7 +91,7 @@ def newest_pod_version(syncs: dict[str, ObjectSync]) -> int:
 
 
 def packed(syncs: dict[str, ObjectSync]) -> tuple[str, int]:
-    """Return the packed objects of a node, and the number of those that do not fit and are left out, pods last: the
+    """Return the packed objects of a node, and the number of the others, left out for want of room, pods last: the
     node is sent them again.
     """
     rows = [(*sync.key, uid, sync.version) for uid, sync in syncs.items()]

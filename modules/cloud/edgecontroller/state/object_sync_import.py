@@ -95,7 +95,7 @@ def _entries_of(
 
 
 def entry_of(item: JsonObject, find: Callable[[ObjectKey], JsonObject | None]) -> tuple[str, str, ObjectSync] | None:
-    """Return the node, the object's uid and the ObjectSync of one of KubeEdge's; None for one that does not count: of
+    """Return the node, the object's uid and the ObjectSync of one of KubeEdge's; None if it does not count: of
     another kind, of a node that is not there, or from the time before the Node was made.
 
     Raises:

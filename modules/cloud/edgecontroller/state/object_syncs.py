@@ -82,7 +82,7 @@ class ObjectSyncs:
 
     def node_restarted(self, node: str, sent: Mapping[str, int]) -> None:
         """Reset the acknowledged versions of a node whose process has started, perhaps with an empty store; but not
-        those of `sent`, the versions that this process was sent, by uid.
+        the ones of `sent`, the versions that this process was sent, by uid.
         """
         for uid, sync in list(self.of(node).items()):
             if sync.version and sent.get(uid) != sync.version:
@@ -96,7 +96,7 @@ class ObjectSyncs:
 
 
 def number_of(version: str) -> int:
-    """Return a resourceVersion as the number that edges compare; 0 for one that is no number, as Kubernetes allows. An
+    """Return a resourceVersion as the number that edges compare; 0 if it is no number, as Kubernetes allows. An
     object with such a version is not sent.
     """
     return whole_number(version) or 0

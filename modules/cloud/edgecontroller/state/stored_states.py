@@ -16,14 +16,14 @@ _NODE = kind_named("Node").key_name
 
 
 class StoredStates:
-    """The ObjectSyncs of nodes, the Node objects and the epochs to which they belong. All methods need a transaction.
+    """The ObjectSyncs of nodes, their Node objects and epochs. All methods need a transaction.
 
     Args:
         database: stores them.
         storage: has the Nodes.
         object_syncs: the ObjectSyncs of connected nodes.
         epochs: the epochs of the API server's versions.
-        owns: returns whether a duty is this cloudcore's, of those that share the database.
+        owns: returns whether a duty is this cloudcore's among the ones that share the database.
     """
 
     def __init__(
@@ -90,10 +90,10 @@ class StoredStates:
             self.collect()
 
     def collect(self) -> None:
-        """Delete the state of nodes whose Node object is gone, such as one that was deleted while no cloudcore ran.
+        """Delete the state of nodes whose Node object is gone, perhaps deleted while no cloudcore ran.
 
         It deletes a state only if the Node was missing the last time already, because this cloudcore's mirror may be
-        behind that of another one. Of several cloudcores, one does it for a node.
+        behind another's. Of several cloudcores, one does it for a node.
         """
         if self._suspects is None:
             return

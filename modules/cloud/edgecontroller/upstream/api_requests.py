@@ -20,7 +20,7 @@ def get(key: ObjectKey) -> ApiCall:
 
 
 def page_of(kind: str, token: str = "") -> ApiCall:
-    """Return the request for a page of all objects of a kind: the first one, or that of a continue token."""
+    """Return the request for a page of all objects of a kind: the first one, or the page of a continue token."""
     options: JsonObject = {"limit": _PAGE, **({"continue": token} if token else {})}
     return _call("list", ObjectKey(kind, "", ""), options=options)
 
@@ -43,7 +43,7 @@ def update(obj: JsonObject) -> ApiCall:
 
 
 def update_status(obj: JsonObject) -> ApiCall:
-    """Return the request to replace the status of an object by that of the given one."""
+    """Return the request to replace the status of an object by the given object's."""
     return _call("update", key_of(obj), "status", body=obj, options=_UNCHECKED)
 
 
@@ -70,7 +70,7 @@ def delete(key: ObjectKey, grace: int | None = None, uid: str = "") -> ApiCall:
     Args:
         key: the object.
         grace: seconds; None: the pod's own.
-        uid: precondition; "" for none.
+        uid: precondition, or "".
     """
     options: JsonObject = {} if grace is None else {"gracePeriodSeconds": grace}
     if uid:

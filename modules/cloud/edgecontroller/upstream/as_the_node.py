@@ -1,4 +1,4 @@
-"""Calls of nodes on which the API server of a cluster decides: they are made in the node's name, by impersonation.
+"""Calls of nodes that the API server of a cluster decides on: they are made in the node's name, by impersonation.
 
 docs/authorization.md has a node's rights on the objects that nodes hold; they do not depend on the cluster. The page
 says nothing about other resources, such as custom ones: RBAC decides which of them the group `system:nodes`, or the

@@ -48,7 +48,7 @@ _LANES: Final = {
 _REPEATABLE: Final = ("get", "list", "patch", "delete", DOCUMENT)
 """Verbs of calls that may be made again when their outcome is unknown; a JSON patch may add something twice."""
 _WRITE_DELAY: Final = 0.1
-"""Seconds in which the states of nodes that disconnect are collected."""
+"""Seconds to collect the states of disconnected nodes."""
 
 
 class ClusterApi:
@@ -145,7 +145,7 @@ class ClusterApi:
         """Make a call (`NodeCalls`).
 
         A node's list waits for the claim of the node: this cloudcore tells the node of deletions after the claim. The
-        cloudcore to which the node was connected before may have sent objects without having noted them.
+        node's former cloudcore may have sent objects without having noted them.
         """
         if call.verb == "list" and node in self._claiming:
             self._claiming[node].append(partial(self.perform, call, node, answered))
@@ -196,7 +196,7 @@ class ClusterApi:
         return self._bodies.is_missing(key)
 
     def holders(self, node: str, then: Callable[[Mapping[str, str]], None]) -> bool:
-        """Read from the cluster to which cloudcore a node has connected last, "" for all nodes; return whether that is
+        """Read from the cluster the cloudcore of a node's last connection, "" for all nodes; return whether that is
         stored there. `then` takes the cloudcores by node.
         """
         if self._state is None:
@@ -260,7 +260,7 @@ class ClusterApi:
         self._module.end_turn_soon()
 
     def _write_soon(self) -> None:
-        """Write the states when nodes have disconnected, all at once: perhaps cloudcore stops."""
+        """Write the states when nodes have disconnected, all together: perhaps cloudcore stops."""
         if self._state is not None and not self._writes_soon:
             self._writes_soon = True
             self._module.after(_WRITE_DELAY, self._write_state)

@@ -136,7 +136,7 @@ class Procedure(Generic[T]):
 
 
 class _Answer:
-    """Keeps a result that comes at once, and passes on one that comes later."""
+    """Keeps an immediate result, and passes on a later one."""
 
     def __init__(self, later: Answered) -> None:
         self.result: ApiResult | None = None
@@ -157,7 +157,7 @@ class UpstreamController:
         clock: the time of requests.
         api: makes the API calls.
         access_control: checks what the node may do.
-        downstream: sends objects that the handlers give; it also learns what nodes ask for and are told.
+        downstream: sends objects that the handlers give; it also learns what nodes ask for and get.
         sender: sends the responses.
         handled: counts the messages that are handled.
         handle: does the work of a message, now or when the objects are loaded.

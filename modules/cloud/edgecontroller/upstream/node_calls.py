@@ -28,7 +28,7 @@ def shown(call: ApiCall, node: str, result: ApiResult) -> ApiResult:
     """Return the result of a node's call, or a refusal in place of an object of others.
 
     The authorizer lets a node ask for objects that the mirror does not have, as they may not exist. But a pod without a
-    node is never there, one that was just bound not yet, and a certificate signing request neither.
+    node is never there, a pod just bound not yet, and a certificate signing request neither.
     """
     field = _OWNER_FIELDS.get(call.plural)
     if call.verb != "get" or field is None or result.object is None:

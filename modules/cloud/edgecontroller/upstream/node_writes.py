@@ -74,7 +74,7 @@ def admitted(
 
 
 def _is_of_status_only(call: ApiCall) -> bool:
-    """Return whether a write changes nothing but the status, at which NodeRestriction does not look: most patches."""
+    """Return whether a write changes nothing but the status, which NodeRestriction ignores: most patches."""
     if call.verb != "patch" or call.subresource != _STATUS or call.patch_type != STRATEGIC:
         return False
     metadata = _metadata_in(call.body)

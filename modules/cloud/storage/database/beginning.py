@@ -36,7 +36,7 @@ class Beginning:
         """What `begin` raises."""
 
     def begin(self, connection: Connection) -> tuple[int, int]:
-        """Begin a transaction, and return the revision and the one up to which deletions are compacted."""
+        """Begin a transaction, and return the revision and the last one of compacted deletions."""
         self.lock(connection)
         driver: Any = connection.connection.driver_connection
         revision, compacted = driver.execute(self._query).fetchone()

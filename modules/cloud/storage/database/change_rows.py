@@ -30,7 +30,7 @@ def changes_after(connection: Connection, revision: int) -> list[StoredChange] |
 
 
 def stored_history(connection: Connection, revision: int) -> StoredHistory:
-    """Return all kept changes, and from which version on they are complete; none if a row of them is damaged.
+    """Return all kept changes, and the version that they are complete from; no changes if a row of them is damaged.
 
     Cloudcores of earlier versions write no changes: those of a kind are complete after the newest state of one of its
     objects that is not among them.

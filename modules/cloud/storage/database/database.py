@@ -54,7 +54,7 @@ class RemoteChanges(NamedTuple):
     complete: bool = False
     """The list holds all objects; any other is deleted."""
     sessions: Sequence[tuple[str, Holder]] = ()
-    """Nodes, and the cloudcores to which they have connected."""
+    """Nodes, and the cloudcores of their connections."""
     changes: Sequence[StoredChange] = ()
     """Each change of an object, in order; `objects` has only those that the last of these do not lead to."""
 
@@ -99,7 +99,7 @@ class Database:
 
     Args:
         url: SQLAlchemy's, or the path of an SQLite file.
-        cloudcore: identifies this process among those that share the database.
+        cloudcore: identifies this process among the ones that share the database.
         durable: whether a commit waits for the disk; see `make_engine`.
         shared: whether other cloudcores may change the database; None: if it outlives this process.
         stores_objects: whether it has the objects, too, and not only ObjectSyncs and claims: the objects of the
@@ -155,7 +155,7 @@ class Database:
         self.put_syncs = 0
         """How often an ObjectSync was changed in the transaction."""
         self._connection: Connection | None = None
-        """Has the transaction; None as well in one that has neither read nor written, of a database in memory."""
+        """Has the transaction; also None before the first statement, of a database in memory."""
         self._keeps_connection = self.engine.dialect.name == "sqlite"
         self._kept: Connection | None = None
         """The connection between two transactions: one from the pool costs more than a transaction without a write."""
@@ -326,7 +326,7 @@ class Database:
         self._writes.release(node)
 
     def set_savepoint(self) -> None:
-        """Set the savepoint to which `roll_back` returns, before the next message."""
+        """Set the savepoint of `roll_back`, before the next message."""
         self._transaction.add(self._message)
 
     def roll_back(self) -> set[str]:
@@ -383,7 +383,7 @@ class Database:
             self._end()
 
     def _write_durably(self, connection: Connection, version: int) -> None:
-        """Write the transaction and commit it; where the disk is full, once more without SQLite's log, whose pages are
+        """Write the transaction and commit it; where the disk is full, again without SQLite's log, whose pages are
         in the file then, and at last with the room of the reserve.
         """
         remedies: list[Callable[[Connection], bool]] = []
@@ -403,7 +403,7 @@ class Database:
 
     def _has_room_now(self, connection: Connection, remedies: list[Callable[[Connection], bool]]) -> bool:
         """Try the remedies against a full disk, the last one first, until one has freed room, and begin the transaction
-        once more. Return whether it can be written: another cloudcore may have written in the meantime.
+        again. Return whether it can be written: another cloudcore may have written in the meantime.
         """
         if not remedies:
             return False

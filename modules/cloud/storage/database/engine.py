@@ -129,7 +129,7 @@ def _set_up(engine: Engine, *, durable: bool) -> None:
 
 
 def truncate_log(connection: Connection) -> bool:
-    """Truncate SQLite's write-ahead log, in which values stay that a later commit has changed or deleted.
+    """Truncate SQLite's write-ahead log: it keeps values that a later commit has changed or deleted.
 
     Return whether it was truncated; it waits for no reader.
     """

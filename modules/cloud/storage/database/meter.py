@@ -15,7 +15,7 @@ class TransactionMeter:
         self._clock = clock
         self._since = 0.0
         self.waits = Durations()
-        """The times for which transactions waited for the turn, behind other modules of this process."""
+        """How long transactions waited for their turn, behind other modules of this process."""
         self.transactions = Durations()
         """The durations of the transactions, without that time; waits for other processes are part of them."""
         self.failures = 0

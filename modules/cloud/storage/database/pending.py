@@ -19,7 +19,7 @@ class PendingWrites:
         self.changes: list[dict[str, Any]] = []
         """The rows of all changes of objects, in order."""
         self.history: dict[str, int] = {}
-        """By kind, the version up to which its changes are deleted."""
+        """By kind, the version of its last deleted change."""
         self.gaps: dict[str, int] = {}
         """By kind, the version after which its changes are complete again; older ones may be kept, and are not."""
         self.object_syncs: dict[str, dict[str, ObjectSync | None]] = {}

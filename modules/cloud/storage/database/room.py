@@ -1,4 +1,4 @@
-"""Room for the database on its disk, and the errors of one that has none."""
+"""Room for the database on its disk, and the errors of a full one."""
 
 import os
 import sqlite3
@@ -9,7 +9,7 @@ from typing import Final
 from beehive.files.reserve import Reserve
 
 _RESERVE: Final = 8 * 1024 * 1024
-"""Bytes of the reserve: SQLite's log grows to 4 MiB before it begins anew."""
+"""Bytes of the reserve: SQLite's log grows to 4 MiB before it starts over."""
 _DISK_FULL: Final = "53100"
 """PostgreSQL's SQLSTATE."""
 _NO_ROOM: Final = 64 * 1024

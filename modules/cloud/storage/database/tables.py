@@ -43,7 +43,7 @@ state = Table(
     Column("revision", BigInteger, nullable=False),
     Column("compacted", BigInteger, nullable=False),
 )
-"""One row, also used as the lock: the newest resourceVersion, and the one up to which deletions were compacted."""
+"""One row, also used as the lock: the newest resourceVersion, and the version of the last compacted deletion."""
 
 objects = Table(
     "cluster_objects",
@@ -87,7 +87,7 @@ object_syncs = Table(
     Column("name", _NAME, nullable=False),
     Column("version", BigInteger, nullable=False),
 )
-"""KubeEdge's ObjectSync: an object that a node may have, and the version that it has acknowledged, 0 for none."""
+"""KubeEdge's ObjectSync: an object that a node may have, and the version that it has acknowledged, or 0."""
 
 node_states = Table(
     "cluster_node_states",
@@ -96,7 +96,7 @@ node_states = Table(
     Column("node_uid", _NAME, nullable=False),
     Column("epoch", BigInteger, nullable=False),
 )
-"""The Node object to which the ObjectSyncs of each node belong, and the epoch of their versions."""
+"""The Node object that owns the ObjectSyncs of each node, and the epoch of their versions."""
 
 epochs = Table(
     "cluster_epochs",
@@ -115,7 +115,7 @@ sessions = Table(
     Column("revision", BigInteger, nullable=False, index=True),
     Column("connected_at", BigInteger, nullable=False, server_default="0"),
 )
-"""The cloudcore to which each node has connected last, and when, in seconds since 1970; 0 from a cloudcore of a version
+"""The cloudcore of each node's last connection, and when, in seconds since 1970; 0 from a cloudcore of a version
 that does not know the time."""
 
 signing_keys = Table(
@@ -155,7 +155,7 @@ def prepare(connection: Connection, where: str) -> bool:
 def _creation(driver: str) -> list[str]:
     """Return the statements that create missing tables and the first rows, for all databases of a driver.
 
-    `create_all` renders its statements for each database anew, and asks for each table whether it is there.
+    `create_all` renders its statements again for each database, and asks for each table whether it is there.
     """
     dialect = dialect_of(driver)
     statements: list[CreateTable | CreateIndex | Insert] = []

@@ -1,4 +1,4 @@
-"""The order in which threads use the database."""
+"""The order of threads at the database."""
 
 import threading
 from collections import deque
@@ -7,7 +7,7 @@ from collections import deque
 class Turns:
     """A lock that goes to the thread that has waited longest.
 
-    With a plain lock, a thread that gives it back and takes it again at once keeps it: edgecontroller, busy with a
+    With a plain lock, a thread that gives it back and takes it again immediately keeps it: edgecontroller, busy with a
     crowd of nodes, had one transaction after the other while the API server waited for 20 s, and with it the nodes'
     registrations.
     """

@@ -38,7 +38,7 @@ class AskedName(Struct, frozen=True, rename="camel"):
     code: str
     """The response code, such as NXDOMAIN."""
     source: str
-    """Who has answered, in words."""
+    """The source of the answer, in words."""
     records: tuple[AskedRecord, ...]
 
 
@@ -74,7 +74,7 @@ def explain(names: Asker, name: str, namespace: str, type_: str = "", problem: s
         problem: why pods cannot ask.
 
     Raises:
-        WireError: the name is none.
+        WireError: the name is malformed.
     """
     types = (type_,) if type_ else ("PTR",) if _reversed(name) else ADDRESSES
     asked: list[AskedName] = []

@@ -49,7 +49,7 @@ class DnsNames:
             self._zone.is_known = True
 
     def put(self, key: ServiceKey, service: Service | None, backends: Sequence[MeshBackend]) -> None:
-        """Take a Service, or None for one that is gone."""
+        """Take a Service, or None for a deleted one."""
         with self._lock:
             self._zone.put(key, service, backends)
 
@@ -99,7 +99,7 @@ class DnsNames:
         return self._zone.domain
 
     def explained(self, question: Question) -> tuple[DnsAnswer, str]:
-        """Return the answer, and in words who has given it. Blocks."""
+        """Return the answer, and its source in words. Blocks."""
         found = self.at_once(question)
         if found is not None:
             source = f"{found.source}, remembered" if found.source else "this node"

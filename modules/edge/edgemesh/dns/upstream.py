@@ -60,7 +60,7 @@ class Cached(NamedTuple):
 
     answer: DnsAnswer
     at: float
-    """Monotonic seconds at which it came."""
+    """Its arrival, in monotonic seconds."""
     ttl: float
     size: int
 
@@ -82,7 +82,7 @@ class Cache:
         return len(self._answers)
 
     def put(self, key: Key, answer: DnsAnswer, now: float) -> None:
-        """Keep an answer, and drop the ones that were not asked for the longest."""
+        """Keep an answer, and drop the least recently used ones."""
         self._drop(key)
         size = 100 + len(key[0]) + sum(20 + len(each.name) + len(each.data) for each in _all(answer))
         if size > self._most_bytes:

@@ -59,7 +59,7 @@ class Code(IntEnum):
 
 
 class WireError(ValueError):
-    """A message that is none."""
+    """A malformed message."""
 
 
 class Question(NamedTuple):
@@ -153,7 +153,7 @@ def read_question(data: bytes) -> Question | Code | None:
 
 
 def write(question: Question, answer: DnsAnswer, *, udp: bool) -> bytes:
-    """Return the message that answers a question; over UDP an empty one that says so where it is too long."""
+    """Return the message that answers a question; over UDP an empty truncated one if it is too long."""
     limit = question.size if udp else LARGEST
     parts = [_section(question, each) for each in (answer.answers, answer.authority, answer.additional)]
     counts = [len(answer.answers), len(answer.authority), len(answer.additional)]
@@ -264,7 +264,7 @@ def target_of(record: Record) -> str:
 def _with_edns(question: Question, data: bytes, at: int) -> Question | Code:
     try:
         if data[at]:
-            return question  # an additional record of a name is none of EDNS
+            return question  # an additional record of a name is not EDNS
         type_, size, ttl, length = _RECORD.unpack_from(data, at + 1)
     except (IndexError, struct.error):
         return Code.FORMERR

@@ -22,7 +22,7 @@ from modules.edge.edgemesh.objects import Service, ServiceKey
 from modules.edge.edgemesh.tables import cluster_ips, is_headless
 
 TTL: Final = 5
-"""Seconds for which a name may be remembered: for so long a client believes in the address of a dead pod."""
+"""Seconds that a name may be remembered: so long a client believes in the address of a dead pod."""
 VERSION: Final = "1.1.0"
 """Of the specification."""
 MOST_ALIASES: Final = 8
@@ -56,7 +56,7 @@ class Zone:
         self._pods: frozenset[tuple[str, str]] = frozenset()
 
     def put(self, key: ServiceKey, service: Service | None, backends: Sequence[MeshBackend]) -> None:
-        """Take a Service, or None for one that is gone."""
+        """Take a Service, or None for a deleted one."""
         self._serial += 1
         before = self._services.pop(key, None)
         if before is not None:
@@ -95,7 +95,7 @@ class Zone:
         return DnsAnswer(Code.NOERROR, (Record(name, Type.PTR, TTL, name_data(owner)),))
 
     def answer(self, name: str, type_: int) -> DnsAnswer:
-        """Return what is said about a name of the cluster; `type_` is a number of the protocol's."""
+        """Return the records of a name of the cluster; `type_` is a number of the protocol's."""
         answers: list[Record] = []
         owner, seen = name, 0
         while True:

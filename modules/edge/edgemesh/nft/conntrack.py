@@ -44,7 +44,7 @@ class Flow(NamedTuple):
 
 
 def is_stale(flow: Flow, serving: Mapping[Address, frozenset[Address]]) -> bool:
-    """Return whether a flow goes to a Service's address but to none of its endpoints. Pure.
+    """Return whether a flow goes to a Service's address but not to its endpoints. Pure.
 
     Args:
         flow: of any protocol.
@@ -64,7 +64,7 @@ def changed_udp(
     Args:
         before: the tables until now.
         after: the tables from now on.
-        own: addresses of the node, on which its node ports are.
+        own: addresses of the node, for its node ports.
     """
     found: dict[Address, frozenset[Address]] = {}
     nodes = tuple(own)
@@ -99,7 +99,7 @@ def delete_stale(serving: Mapping[Address, frozenset[Address]]) -> int:
 
 
 def flow_of(body: bytes) -> Flow | None:
-    """Return the flow of a message; None for one that cannot be read. Pure."""
+    """Return the flow of a message, or None if it cannot be read. Pure."""
     found = attributes(body[_FAMILY.size :])
     original, reply = found.get(_TUPLE_ORIGINAL, b""), found.get(_TUPLE_REPLY, b"")
     family = body[0] if body else 0

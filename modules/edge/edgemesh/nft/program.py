@@ -42,7 +42,7 @@ class Nft:
     """Runs `nft`. Blocks.
 
     Args:
-        prefix: words before the program, such as those that enter a network namespace.
+        prefix: words before the program, for example to enter a network namespace.
     """
 
     def __init__(self, prefix: Sequence[str] = ()) -> None:

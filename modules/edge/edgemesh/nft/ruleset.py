@@ -49,7 +49,7 @@ class Ruleset(NamedTuple):
     """The rules of one IP version that depend on Services."""
 
     sets: dict[str, int]
-    """Sets of clients that keep an endpoint, by name: the seconds for which they do."""
+    """Sets of clients that keep an endpoint, by name: for how many seconds."""
     chains: dict[str, tuple[str, ...]]
     """The rules of each chain."""
     elements: dict[str, dict[str, str]]

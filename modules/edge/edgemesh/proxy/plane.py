@@ -49,7 +49,7 @@ def listen_address(table: PortTable) -> Address:
 
 
 def _is_reached(table: PortTable) -> bool:
-    """Return whether somebody may answer: an endpoint, or one that clients of UDP still have."""
+    """Return whether somebody may answer: an endpoint, or a former one of UDP clients."""
     return bool(table.inside.endpoints or (table.protocol == "udp" and table.serving))
 
 

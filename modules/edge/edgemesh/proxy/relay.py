@@ -65,7 +65,7 @@ class Relay:
         self._try_next(now)
 
     def event(self, now: float) -> bool:
-        """Go on after an event of one of its sockets; return whether there is more to do at once."""
+        """Go on after an event of one of its sockets; return whether there is more to do now."""
         if not self.is_open:
             return False
         if not self._directions:

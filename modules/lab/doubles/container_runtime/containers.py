@@ -125,7 +125,7 @@ class FakeContainers(FakeCore):
             self._running("ReopenContainerLog", container_id)
 
     def _running(self, operation: str, container_id: str) -> pb.ContainerStatus:
-        """Return the status of a container. Raises NotFoundError, and CriError for one that does not run."""
+        """Return the status of a container. Raises NotFoundError, and CriError if it does not run."""
         container = self._container(operation, container_id)
         if container.state != pb.CONTAINER_RUNNING:
             raise CriError(operation, container_id, grpc.StatusCode.UNKNOWN, "it is not running")

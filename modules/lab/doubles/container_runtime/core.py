@@ -94,7 +94,7 @@ class FakeCore:
         """Number of calls by name."""
 
     obeys = Shared(0.0)
-    """Seconds after the stop signal at which a container ends; infinity for one that ignores it."""
+    """Seconds from the stop signal to a container's end; infinity if it ignores the signal."""
     images_directory = Shared("")
     """Directory of images; if empty, the runtime reports none."""
     sandbox_image = Shared("")

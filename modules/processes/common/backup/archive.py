@@ -1,6 +1,6 @@
 """The file of a backup: a tar.gz whose first member, `manifest.json`, names all others with size and SHA-256.
 
-A file that is read may be truncated, damaged or hostile. No path in it is used: the members' names are those that the
+A file that is read may be truncated, damaged or hostile. No path in it is used: members have the names that the
 program asks for, and their contents are written to a directory of their own until all are complete.
 """
 

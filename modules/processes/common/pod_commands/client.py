@@ -93,7 +93,7 @@ class NodeClient:
         return url(action, namespace, pod, *([container] if container else []), query=query)
 
     def refusal(self, status: int, body: bytes) -> NodeError:
-        """Return the error for a response that is none of success."""
+        """Return the error for an unsuccessful response."""
         return NodeError(body.decode(errors="replace").strip() or f"refused with status {status}", status=status)
 
     def get(self, path: str) -> bytes:

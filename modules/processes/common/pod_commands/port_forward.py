@@ -266,7 +266,7 @@ def port_pair(text: str, pod: Pod) -> PortPair:
 
 
 def _number(text: str) -> int:
-    """Return a port; 0 for text that is none."""
+    """Return a port, or 0."""
     number = whole_number(text, 5) or 0
     return number if number <= _MOST_PORTS else 0
 

@@ -112,7 +112,7 @@ def run_command(
         target: the container.
         command: the command and its arguments.
         output: called with each piece of output and its channel.
-        source: descriptor of the command's input, whose end the command is told; None for no input.
+        source: descriptor of the command's input, passed on with its end; None: no input.
 
     Raises:
         NodeError: the command cannot be run; its status is 501 if the runtime has no streams.
@@ -160,7 +160,7 @@ def _converse(node: NodeClient, chosen: argparse.Namespace, target: str) -> int:
 
 
 def _with_end_of_input(node: NodeClient, target: str) -> CommandExit | None:
-    """Pass the input on over SPDY, which every runtime's end of input is told by; None if the runtime refuses."""
+    """Pass the input on over SPDY, the way every runtime learns of its end; None if the runtime refuses."""
     try:
         link = SpdyLink(node, target, COMMAND)
     except NodeError:

@@ -70,7 +70,7 @@ class Chosen(NamedTuple):
 
 
 def container_of(pod: Pod, wanted: str) -> Chosen:
-    """Return the container that a command means: `wanted`, else the one of the pod's annotation, else the first.
+    """Return the container that a command means: `wanted`, else the pod's annotation, else the first.
 
     Raises:
         NodeError: the pod has no such container.

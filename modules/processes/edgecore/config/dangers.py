@@ -140,7 +140,7 @@ def _service_bus(config: EdgeCoreConfig) -> Iterator[Danger]:
 
 
 def _authorization(config: EdgeCoreConfig, value: object) -> Iterator[Danger]:
-    """Check KubeEdge's feature gate, with which its metaserver authenticates and authorizes clients."""
+    """Check KubeEdge's feature gate, for authentication and authorization in its metaserver."""
     path = _demanded(value)
     if not path:
         return

@@ -23,7 +23,7 @@ class DeviceTwins(Section, frozen=True, kw_only=True):
     Ours."""
 
     dmi_sock_path: Annotated[Path, AbsolutePath()] = Path("/etc/kubeedge")
-    """Directory of the socket `dmi.sock`, on which mappers of devices register; or, if the path ends in `.sock`, any
+    """Directory of the socket `dmi.sock`for mappers of devices to register; or, if the path ends in `.sock`, any
     name in that directory: the socket is called dmi.sock nevertheless, as in KubeEdge."""
 
     enable: Annotated[bool, Switch()] = True
@@ -87,11 +87,11 @@ class EventBusOptions(Section, frozen=True, kw_only=True):
     starts and watches; it must be installed. 1: both; what is for applications is published at both."""
 
     mqtt_password: Annotated[SecretText, Secret()] = SecretText()
-    """Password for the broker; for the internal one that of its clients. A secret: never logged."""
+    """Password for the broker; for the internal one its clients'. A secret: never logged."""
 
     mqtt_qos: Annotated[int, Whole("", 0, 2)] = field(default=1, name="mqttQOS")
     """Quality of service of what is published at the internal broker; at an external one it is 1, as in KubeEdge.
-    KubeEdge's default is 0, with which a client that is away misses what is published."""
+    KubeEdge's default is 0, and then a client that is away misses messages."""
 
     mqtt_retain: Annotated[bool, Switch()] = False
     """Whether the internal broker keeps the newest message of each topic for clients that subscribe later."""

@@ -1,4 +1,4 @@
-"""Settings of edgemesh. The section's name is that of KubeEdge's edgecore, which had the module until 2021."""
+"""Settings of edgemesh. The section has the name in KubeEdge's edgecore, which had the module until 2021."""
 
 import ipaddress
 from enum import StrEnum
@@ -67,14 +67,14 @@ class EdgeMeshOptions(Section, frozen=True, kw_only=True):
     takes the first that works."""
 
     dns: Annotated[bool, Switch()] = True
-    """Whether pods with dnsPolicy ClusterFirst ask this node for names: those of Services from what the node knows, all
+    """Whether pods with dnsPolicy ClusterFirst ask this node for names: names of Services from its own knowledge, all
     others from the servers of the host. It needs root, for port 53."""
 
     dns_address: Annotated[str, IP_ADDRESS] = "169.254.20.10"
     """Address of the name server. Pods keep it, so it does not change while they run."""
 
     prefer: Annotated[Preference, Choice(Preference)] = Preference.NODE
-    """Which endpoints a Service without a traffic distribution uses: those of this node, then of its node group, of its
+    """Which endpoints a Service without a traffic distribution uses: this node's, then its node group's, its
     zone, then all; or all alike, as with kube-proxy."""
 
     stub_domains: Annotated[dict[str, str], TextMap(DNS_DOMAIN, IP_ADDRESS, _MOST_DOMAINS)] = field(
@@ -83,7 +83,7 @@ class EdgeMeshOptions(Section, frozen=True, kw_only=True):
     """Name servers of domains, for those below them."""
 
     upstream: Annotated[tuple[str, ...], TextList(IP_ADDRESS, _MOST_SERVERS)] = ()
-    """Name servers for all other names. Default empty: those of the host's resolv.conf."""
+    """Name servers for all other names. Default empty: as in the host's resolv.conf."""
 
     routed_pod_cidrs: Annotated[tuple[str, ...], TextList(Cidr(), _MOST_ROUTED)] = field(
         default=(), name="routedPodCIDRs"

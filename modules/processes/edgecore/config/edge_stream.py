@@ -11,7 +11,7 @@ from modules.processes.edgecore.config.value_kinds import AbsolutePath, Switch, 
 
 
 class EdgeStreamOptions(Section, frozen=True, kw_only=True):
-    """The tunnel by which `kubectl logs`, `exec`, `attach` and metrics-server reach this node."""
+    """The tunnel of `kubectl logs`, `exec`, `attach` and metrics-server to this node."""
 
     enable: Annotated[bool, Switch()] = False
     """Whether the node dials the cloud's stream tunnel. Whoever may use it in the cloud reads the logs of this node's

@@ -54,7 +54,7 @@ class Edged(Section, frozen=True, kw_only=True):
 
     max_per_pod_container_count: Annotated[int, Whole("containers", -1, 1_000_000)] = 1
     """Most dead containers that are kept of each name in a pod; their logs can be read (`logs --previous`). -1: all.
-    The one by which a restart is counted stays in any case."""
+    The one that restarts are counted by stays in any case."""
 
     minimum_gc_age: Annotated[float, Duration(0.0, 365 * 24 * 3600.0)] = field(default=0.0, name="minimumGCAge")
     """Age after which a dead container may be removed by the collection that runs every minute."""
@@ -85,14 +85,14 @@ class Edged(Section, frozen=True, kw_only=True):
     KubeEdge 2019. Without effect while edgeStream is enabled: API servers follow no redirect."""
 
     register_node_namespace: Annotated[str, NAMESPACE] = "default"
-    """Namespace in the resource name of node messages. The cloud ignores it: nodes have none."""
+    """Namespace in the resource name of node messages. The cloud ignores it: nodes have no namespace."""
 
     register_schedulable: Annotated[bool, Switch()] = True
     """Whether the scheduler of the cloud may place pods on the node after its registration."""
 
     report_event: Annotated[bool, Switch()] = True
     """Whether events are sent to the cloud, as `kubectl describe pod` shows them; they leave when nothing else waits.
-    KubeEdge's default is false, to spare thin links; so is that of the profile saver. The node keeps its newest 500
+    KubeEdge's default is false, to spare thin links; so is the profile saver's. The node keeps its newest 500
     events in its database in any case.
     """
 

@@ -202,7 +202,7 @@ class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
     """Address of the read-only server. It asks for no credentials, so leave it on the loopback interface."""
 
     allowed_unsafe_sysctls: Annotated[tuple[str, ...], TextList(SYSCTL_PATTERN, 64)] = ()
-    """Kernel parameters that pods may set beside the safe ones; one that ends in `*` stands for all that begin
+    """Kernel parameters that pods may set beside the safe ones; a name that ends in `*` stands for all that begin
     so."""
 
     cgroup_driver: Annotated[CgroupDriver, Choice(CgroupDriver, "it must be the container runtime's too")] = (
@@ -212,7 +212,7 @@ class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
     runtime is configured too."""
 
     cgroup_root: Annotated[str, CGROUP] = ""
-    """Cgroup below which those of pods are (`kubepods`). Default empty: the top. Two agents on one machine need
+    """Parent of the pods' cgroup (`kubepods`). Default empty: the top. Two agents on one machine need
     two of them."""
 
     cgroups_per_qos: Annotated[bool, Switch()] = field(default=True, name="cgroupsPerQOS")
@@ -228,7 +228,7 @@ class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
     clusterDNS."""
 
     container_log_max_files: Annotated[int, Whole("files", 2, 10_000)] = 5
-    """Files that are kept of a container's log, with the one that is written."""
+    """Files that are kept of a container's log, with the open one."""
 
     container_log_max_size: Annotated[int, Size(0, 1 << 40)] = 10 << 20
     """Size above which a container's log is rotated. Rotated files are compressed, except for the newest. 0:
@@ -341,7 +341,7 @@ class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
 
     pod_cidr: Annotated[tuple[str, ...], PodCidrs()] = field(default=(), name="podCIDR")
     """Addresses of pods, with embedded://oci and embedded://docker: of edgecore's own network, and `ipRanges` for a CNI
-    configuration that declares this capability. Default empty: 10.86.0.0/16, or those of the CNI configuration. Pods of
+    configuration that declares this capability. Default empty: 10.86.0.0/16, or as in the CNI configuration. Pods of
     the former addresses must be removed before others get new ones."""
 
     pod_logs_dir: Annotated[Path, AbsolutePath()] = Path("/var/log/pods")
@@ -361,7 +361,7 @@ class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
     """Whether edgecore creates its Node object in the cloud."""
 
     register_with_taints: Annotated[tuple[Taint, ...], Taints(64)] = ()
-    """Taints that the Node object has when edgecore creates it. One that exists keeps its own, as with the kubelet."""
+    """Taints of a Node that edgecore creates. An existing Node keeps its own, as with the kubelet."""
 
     registry_burst: Annotated[int, Whole("pulls", 1, 100_000)] = 10
     """Pulls in a burst, before registryPullQPS holds them back."""
@@ -379,7 +379,7 @@ class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
     """Whether containers that name no seccomp profile get the container runtime's, instead of none."""
 
     streaming_connection_idle_timeout: Annotated[float, Duration(1.0, 7 * _DAY)] = 4 * 3600.0
-    """Time after which exec, attach and port-forward end when nothing is said. The runtime has a limit of its own."""
+    """Idle time that ends exec, attach and port-forward. The runtime has a limit of its own."""
 
     serialize_image_pulls: Annotated[bool, Switch()] = True
     """Whether images are pulled one after the other. false: up to maxParallelImagePulls at a time."""

@@ -45,7 +45,7 @@ class ServiceBusOptions(Section, frozen=True, kw_only=True):
     """Where applications ask the cloud. It listens from the first URL that the cloud allows."""
 
     server: Annotated[str, IP_ADDRESS] = "127.0.0.1"
-    """Address there. Whoever reaches it may ask for each allowed URL: there are no credentials."""
+    """Address there. Every client that reaches it may ask for each allowed URL: there are no credentials."""
 
     timeout: Annotated[int, Whole("seconds", 1, 3600)] = 60
     """Longest wait for the cloud's answer to an application."""
@@ -86,7 +86,7 @@ class DataBase(Section, frozen=True, kw_only=True):
 
     data_source: Annotated[SecretText, DATA_SOURCE] = SecretText("/var/lib/kubeedge/edgecore.db")
     """File of the SQLite database, or a URL as SQLAlchemy takes it
-    (`postgresql+psycopg://user:password@host/name`), in which case driverName does not count. Treated as a
+    (`postgresql+psycopg://user:password@host/name`); driverName does not count then. Treated as a
     secret, because a URL may hold a password."""
 
     driver_name: Annotated[Driver, Choice(Driver)] = Driver.SQLITE
@@ -127,7 +127,7 @@ class TestManagerOptions(Section, frozen=True, kw_only=True):
     """Pods, configmaps, secrets and devices by HTTP, for tests of a node without a cloud (KubeEdge's testManager)."""
 
     enable: Annotated[bool, Switch()] = False
-    """Whether requests are served, on 127.0.0.1 only. Whoever has the token can run any pod on the node."""
+    """Whether requests are served, on 127.0.0.1 only. A client with the token can run any pod on the node."""
 
     port: Annotated[int, Whole("", 1, 65535)] = 12345
     """The port. Ours; KubeEdge's is the same."""

@@ -1,6 +1,6 @@
 """Reads the values of a file into the structs, and collects all remarks about it. Pure.
 
-It is as lenient as Go's decoder, on which KubeEdge's users rely: null is the same as a missing key, and a key may be
+It is as lenient as Go's decoder, as KubeEdge's users expect: null is the same as a missing key, and a key may be
 written in other upper and lower case (with a warning). Any other fault is a problem; the reading continues, so that all
 problems are reported together.
 """

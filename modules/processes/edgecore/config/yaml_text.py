@@ -194,7 +194,7 @@ class _Builder:
                 frame.container[key] = value
 
     def _merge(self, into: dict[str, object], value: object, event: yaml.Event) -> None:
-        """Apply YAML's merge key: add the entries of another mapping for which this one has none."""
+        """Apply YAML's merge key: add the entries of another mapping that this one lacks."""
         if not isinstance(event, yaml.AliasEvent) or not isinstance(value, dict):
             raise _stop(event, "<<: needs an alias of a mapping, such as <<: *name")
         for name, entry in value.items():

@@ -40,7 +40,7 @@ def parts_of(database: StoreReader, device_id: str) -> MappedParts | None:
 
 
 def mappers_of(database: StoreReader) -> dict[str, MapperRow]:
-    """Return the mapper of each device, by `namespace/name`: the one that has registered for its protocol."""
+    """Return the mapper of each device, by `namespace/name`: the mapper registered for its protocol."""
     by_protocol = {one.protocol: one for one in _read(database, ResourceType.DEVICE_MAPPER, decode_mapper)}
     if not by_protocol:
         return {}

@@ -109,7 +109,7 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
     answers: bool = False
     """Whether the server answered in HTTP."""
     ahead: float | None = None
-    """Seconds by which its clock is ahead of this node's; None if unknown."""
+    """Seconds that its clock is ahead of this node's; None if unknown."""
 
 
 class CloudReach(msgspec.Struct, frozen=True, kw_only=True):
@@ -183,7 +183,7 @@ class MeshNeeds(msgspec.Struct, frozen=True):
     has_names: bool = True
     """Whether the name server is configured."""
     has_store: bool = True
-    """Whether metamanager, from which Services come, is on."""
+    """Whether metamanager, the source of Services, is on."""
     beside: str = ""
     """The interface of KubeEdge's edgemesh-agent, if it runs here."""
 
@@ -200,7 +200,7 @@ class PodNetworkNeeds(msgspec.Struct, frozen=True, kw_only=True):
     bridge: str = ""
     """The bridge of pods, if it exists and the machine's rules decide about its packets."""
     switched_off: tuple[str, ...] = ()
-    """Switches of the kernel by which nothing is forwarded."""
+    """Switches of the kernel that prevent forwarding."""
     dropping: tuple[str, ...] = ()
     """Programs of the firewalls that drop forwarded packets of the bridge: iptables, ip6tables."""
 

@@ -48,7 +48,7 @@ def directories(config: EdgeCoreConfig) -> tuple[Directory, ...]:
 
 
 def mapper_socket(path: Path) -> MapperSocket:
-    """Return the socket of mappers; it is connected to, and nothing is said."""
+    """Return the socket of mappers; it is connected to, and nothing is sent."""
     try:
         group = _group_name(path.stat().st_gid)
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:

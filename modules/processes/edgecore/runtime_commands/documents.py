@@ -33,7 +33,7 @@ def plain(message: Message) -> dict[str, Any]:
 
 
 def information_of(info: Mapping[str, str]) -> dict[str, Any]:
-    """Return the object `info` of a verbose answer; an empty one if the runtime has none."""
+    """Return the object `info` of a verbose answer, by default an empty one."""
     try:
         return decode_json(info.get("info", ""), dict[str, Any])
     except (msgspec.MsgspecError, ValueError):

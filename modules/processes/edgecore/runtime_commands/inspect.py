@@ -49,7 +49,7 @@ class ListedContainer(NamedTuple):
 
     @property
     def pod(self) -> str:
-        """Namespace and name of its pod; its sandbox for one that no kubelet has made."""
+        """Namespace and name of its pod; its sandbox if no kubelet has made it."""
         labels = self.item.labels
         if labels.get(POD_NAME):
             return f"{labels.get(POD_NAMESPACE, '?')}/{labels[POD_NAME]}"
@@ -146,7 +146,7 @@ class RuntimeObject(NamedTuple):
     kind: str
     id: str
     text: str
-    """A description, for a person who has to choose."""
+    """A description, to choose by."""
 
     def __str__(self) -> str:
         """Return its kind, its short id and its description."""

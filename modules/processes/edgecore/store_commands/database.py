@@ -16,7 +16,7 @@ from metamanager.store import sqlite_path
 from modules.processes.edgecore.location import load_node
 
 KINDS: Final = frozenset((*(str(each) for each in ResourceType), "store"))
-"""Kinds that a node can have; of one that it has not, the list is empty."""
+"""Kinds that a node can have; others have an empty list."""
 
 _SHORT: Final = {"po": "pod", "cm": "configmap", "no": "node", "svc": "service", "ev": "event", "ep": "endpoints"}
 _BUSY_SECONDS: Final = 5.0

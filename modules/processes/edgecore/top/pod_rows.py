@@ -18,7 +18,7 @@ _BUSY = frozenset({"Pending", "ContainerCreating", "PodInitializing", "Terminati
 
 
 class SortKey(StrEnum):
-    """The key by which the rows are sorted."""
+    """The sort key of the rows."""
 
     NAME = "name"
     STATUS = "status"

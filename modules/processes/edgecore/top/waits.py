@@ -33,7 +33,7 @@ def waits_of(look: Look) -> list[Wait]:
 
 
 def wait_lines(waits: list[Wait], width: int) -> list[Line]:
-    """Return lines of a width in characters: who waits, when it is tried again, and for what."""
+    """Return lines of a width in characters: the waiting object, the time of the next attempt, and the cause."""
     who = min(max((len(wait.who) for wait in waits), default=0), max(12, width // 3))
     return [_line(wait, who, width) for wait in waits]
 

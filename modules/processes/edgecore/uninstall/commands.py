@@ -86,7 +86,7 @@ def uninstall(chosen: argparse.Namespace) -> None:
         if has_run:
             if chosen.stop:
                 _stop(root)
-                found = leftovers(config, location)  # it has written files since, as that of the chains
+                found = leftovers(config, location)  # it has written files since, such as the file of the chains
             take_root_directory(root, stack)
             kinds = kinds_with_records(config)
             if not config.runs_container_runtime:

@@ -33,7 +33,7 @@ def end_pods(config: EdgeCoreConfig, uids: frozenset[str], say: Say) -> None:
     Args:
         config: the node's.
         uids: pods that the node has had; others on a shared runtime stay. One inside edgecore has the node's only.
-        say: is told of each pod.
+        say: called with each pod.
 
     Raises:
         EdgedError: the runtime does not answer.
@@ -75,7 +75,7 @@ def remove_cgroups(config: EdgeCoreConfig, uids: frozenset[str], say: Say) -> No
     for hierarchy in machine_hierarchies():
         for path in paths:
             directory = hierarchy.mount / path.lstrip("/")
-            with suppress(OSError):  # it is in use, or there is none
+            with suppress(OSError):  # it is in use, or missing
                 directory.rmdir()
                 say(f"remove cgroup {directory}")
 

@@ -94,7 +94,7 @@ class Command:
         return self.was_started
 
     def terminal_resized(self) -> None:
-        """Tell the OCI runtime that the terminal to which it passes that of the command has another size."""
+        """Tell the OCI runtime that its terminal, which it passes on to the command, has another size."""
         if self._child is not None:
             self._child.send_signal(signal.SIGWINCH)
 
@@ -120,7 +120,7 @@ class Command:
                 return
 
     def _reap(self, child: subprocess.Popen[bytes]) -> None:
-        """Wait for the OCI runtime; one that has no command yet is killed."""
+        """Wait for the OCI runtime; without a command yet, it is killed."""
         try:
             child.wait(SECONDS if self.was_started else 0)
         except subprocess.TimeoutExpired:

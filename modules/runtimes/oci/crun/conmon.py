@@ -157,7 +157,7 @@ def init_pid(directory: Path) -> int | None:
 
 
 def read_pid(path: Path) -> int | None:
-    """Return the process id in a file; None if there is none."""
+    """Return the process id in a file, or None."""
     try:
         return int(path.read_bytes()[:16])
     except (OSError, ValueError):
@@ -196,7 +196,7 @@ def search_conmon(directory: Path) -> int | None:
 
 
 def arguments_of(pid: int) -> list[bytes]:
-    """Return the command line of a process; empty for one that has ended."""
+    """Return the command line of a process; empty if it has ended."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:

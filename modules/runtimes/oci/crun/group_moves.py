@@ -3,7 +3,7 @@
 Before such a move the kernel waits until all processors know that forks and exits must take a lock from now on: 10 ms
 and more (a grace period of RCU, for `cgroup_threadgroup_rwsem`; the mount option `favordynmods` of control groups saves
 it, at the cost of all forks). A move soon after another waits for nothing. conmon and crun load their libraries, make
-processes, and then wait; so meanwhile this process moves a thread of its own to the group in which it is already.
+processes, and then wait; so meanwhile this process moves a thread of its own to its present group.
 """
 
 import logging
@@ -23,7 +23,7 @@ _ALONE: Final = "pids"
 
 
 class _Members(NamedTuple):
-    """The file of a control group to which a number is written: of a thread (version 1), or of a process."""
+    """The file of a control group for numbers: of a thread (version 1), or of a process."""
 
     path: Path
     takes_threads: bool
@@ -76,7 +76,7 @@ class GroupMoves:
             _log.info("containers and commands in them start some 10 ms later: %s", error)
 
     def _members(self) -> _Members:
-        """Return the file of the group in which this process is now. Raises OSError."""
+        """Return the file of this process's group. Raises OSError."""
         path = ""
         for line in self._groups.read_text().splitlines():
             _, controllers, path = line.split(":", 2)

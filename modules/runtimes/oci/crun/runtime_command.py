@@ -10,7 +10,7 @@ round: nobody reads it, and runc is called.
 The FIFO is renamed first: from then on crun takes the container for a running one. An edgecore that is killed between
 that and the byte leaves a FIFO with the new name. The next edgecore must not write the byte, although the first process
 still waits: without a writer that process calls `select` and `read` again and again, and a writer that comes between
-the two makes `read` fail (EAGAIN), with which the process ends.
+the two makes `read` fail (EAGAIN), and then the process ends.
 """
 
 import errno
@@ -75,7 +75,7 @@ class RuntimeCommand:
 
     @property
     def executable(self) -> Path:
-        """The path by which the program is executed."""
+        """The path that executes the program."""
         return self.program if self._mounted is None else self._mounted.path()
 
     @property
@@ -122,7 +122,7 @@ class RuntimeCommand:
     def is_created(self, container: str) -> bool:
         """Return whether a container is created and was not started; an earlier edgecore may have begun that.
 
-        The OCI runtime is asked only where its FIFO waits for the start: for one that was started this costs nothing.
+        The OCI runtime is asked only where its FIFO waits for the start: for a started container this costs nothing.
         """
         state = self._root / container
         return (waits_for_start(state) and self._status(container) == "created") or settle_start(state)

@@ -205,7 +205,7 @@ def _copy_content(source: int, target: int, size: int) -> None:
     """Share a file's blocks, or copy them without its holes."""
     try:
         fcntl.ioctl(target, _FICLONE, source)
-    except OSError:  # another file system, or one that cannot
+    except OSError:  # another file system, or a file system that cannot
         os.ftruncate(target, size)
         for begin, end in _parts(source, size):
             _copy_part(source, target, begin, end)

@@ -38,8 +38,8 @@ class ImageRoot(NamedTuple):
 
     Args:
         path: where it is mounted.
-        root: the user to whom files belong; None for the machine's root.
-        label: SELinux label of its files; empty for none.
+        root: the owner of its files; None for the machine's root.
+        label: SELinux label of its files, or "".
     """
 
     path: Path

@@ -1,7 +1,7 @@
 """Id-mapped mounts (Linux 5.12; below overlays 5.19): files of the machine's root become files of a pod's root.
 
 For pods with a user namespace of their own. Nothing on the disk changes: each layer is mounted again, for the
-moment in which an overlay of it is made, with its owners as the namespace sees them.
+moment when an overlay of it is made, with its owners as the namespace sees them.
 """
 
 import ctypes

@@ -50,7 +50,7 @@ class StoredImage(Struct, frozen=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every name by which requests may ask for it."""
+        """All its names in requests."""
         return (*self.repo_tags, *self.repo_digests)
 
 

@@ -43,7 +43,7 @@ def without_names(image: StoredImage, tags: Iterable[str]) -> StoredImage:
 
 def without_name(image: StoredImage, text: str) -> StoredImage | None:
     """Return an image without one of its names; None if the text is no name of it, such as its id, or if the image has
-    no other tag, by which people would know it.
+    no other tag, known to people.
     """
     gone = {text, name_of(text)} & set(image.names)
     tags = tuple(tag for tag in image.repo_tags if tag not in gone)

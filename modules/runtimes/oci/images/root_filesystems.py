@@ -123,7 +123,7 @@ class RootFilesystems:
             raise RunFailedError(f'remove "{directory}"', error.strerror or str(error)) from error
 
     def usage(self, directory: Path) -> StorageUsage:
-        """Return the disk usage of the writable layer, or of the copy; zero if there is none. Walks the trees.
+        """Return the disk usage of the writable layer, or of the copy, or zero. Walks the trees.
 
         Volumes that the image declares count too, and blocks that a copy shares with the image.
         """

@@ -116,7 +116,7 @@ class ImageStore:
     # CRI
 
     def listing(self, request: cri.ListImagesRequest) -> cri.ListImagesResponse:
-        """ListImages: all, or the one that the filter names."""
+        """ListImages: all, or the image of the filter."""
         wanted = request.filter.image.image
         with self._lock:
             found = [self._index.find(wanted)] if wanted else self._index.images()
@@ -203,7 +203,7 @@ class ImageStore:
             return self._index.find(name_or_id)
 
     def get(self, image_id: str) -> StoredImage:
-        """Return an image by its id, also one that was removed and that a container holds.
+        """Return an image by its id, also a removed one that a container holds.
 
         Raises NoSuchObjectError.
         """
@@ -227,7 +227,7 @@ class ImageStore:
             self._holds.add(holder, image_id)
 
     def release(self, holder: str) -> None:
-        """Undo `hold`; no error if there is none. A removed image without a further holder goes."""
+        """Undo `hold`, if any. A removed image without a further holder goes."""
         image_id = self._holds.drop(holder)
         with self._lock:
             image = self._index.by_id(image_id)
@@ -371,7 +371,7 @@ class Layers:
 
         Args:
             images: all images of the index.
-            needs: layers and blobs of the images on which workers work.
+            needs: layers and blobs of the workers' images.
             is_idle: whether no worker runs; then the files that ended workers have left go, too.
 
         Raises:

@@ -43,7 +43,7 @@ def has_attachment(directory: Path) -> bool:
 
 
 def read_attachment(directory: Path) -> Attachment | None:
-    """Return the attachment of a sandbox; None if it has none.
+    """Return the attachment of a sandbox, or None.
 
     Raises:
         ValueError: the file is damaged.

@@ -50,7 +50,7 @@ class _File(msgspec.Struct, rename="camel"):
 
 
 def find_configuration(directory: Path) -> Path | None:
-    """Return the first configuration file by name; None if there is none. Raises OSError."""
+    """Return the first configuration file by name, or None. Raises OSError."""
     try:
         names = sorted(each.name for each in directory.iterdir() if each.name.endswith(_ENDINGS))
     except FileNotFoundError:
@@ -102,7 +102,7 @@ def check_configuration(network: NetworkConfiguration) -> None:
 
 
 def find_plugin(kind: str, directories: Sequence[Path]) -> Path | None:
-    """Return the program of a plug-in; None if no directory has one that may be executed."""
+    """Return the program of a plug-in; None if no directory has an executable one."""
     paths = (directory / kind for directory in directories)
     return next((path for path in paths if path.is_file() and os.access(path, os.X_OK)), None)
 

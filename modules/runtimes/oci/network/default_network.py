@@ -26,7 +26,7 @@ BRIDGE: Final = "edgecore0"
 POD_CIDR: Final = "10.86.0.0/16"
 """Addresses of pods where none are configured; nothing outside of the node sees them."""
 LEASES: Final = Path("/run/edgecore/cni")
-"""The directory in which host-local keeps the addresses in use."""
+"""host-local's directory of the addresses in use."""
 
 
 PodRange = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -36,7 +36,7 @@ class DefaultNetwork:
     """The network of edgecore's own.
 
     Args:
-        clock: for the interval at which the rule is checked.
+        clock: for the interval between checks of the rule.
         cidrs: addresses of pods, one range for each IP version; empty for `POD_CIDR`.
         bridge: name of the bridge.
         leases: directory of the addresses in use.
@@ -141,7 +141,7 @@ class DefaultNetwork:
         return f"edgecore: pods of {self._bridge}"
 
     def _rules(self, pods: PodRange, forwarding: str) -> list[Rule]:
-        """Return the rules by which pods reach other networks with the node's address, and packets pass both ways."""
+        """Return the rules that let pods reach other networks with the node's address, and packets pass both ways."""
         return [
             Rule("nat", "POSTROUTING", f"-s {pods} ! -d {pods}", self._comment, "MASQUERADE --random-fully"),
             Rule("filter", forwarding, f"-i {self._bridge}", self._comment, "ACCEPT"),

@@ -26,7 +26,7 @@ class PodNetworkError(RequestRefusedError):
 
 
 class NetworkConfigurationError(PodNetworkError):
-    """No CNI configuration, or one that cannot be used."""
+    """No CNI configuration, or an unusable one."""
 
     status = StatusCode.FAILED_PRECONDITION
 

@@ -22,7 +22,7 @@ class HostPorts:
 
     Args:
         sandbox_id: of the sandbox.
-        targets: by program (IPV4, IPV6), the addresses and ports in the pod to which packets are sent on.
+        targets: by program (IPV4, IPV6), the addresses and ports in the pod that packets go on to.
     """
 
     def __init__(self, sandbox_id: str, targets: Mapping[str, AbstractSet[str]]) -> None:

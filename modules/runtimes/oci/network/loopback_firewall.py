@@ -26,7 +26,7 @@ class LoopbackFirewall:
     """The rule of one machine.
 
     Args:
-        clock: for the interval at which the rule is checked.
+        clock: for the interval between checks of the rule.
     """
 
     def __init__(self, clock: Clock) -> None:

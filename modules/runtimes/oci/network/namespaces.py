@@ -50,7 +50,7 @@ _TMPFS: Final = "mode=0700,size=4m,nr_inodes=65536"
 
 
 class PinnedNamespaces(NamedTuple):
-    """Files by which containers join the namespaces of their sandbox; None for the machine's."""
+    """Files of the sandbox's namespaces for containers to join; None: the machine's."""
 
     network: Path | None
     ipc: Path | None
@@ -100,7 +100,7 @@ class PodNamespaces:
         """Make the namespaces of a sandbox; nothing is left when that fails.
 
         Args:
-            sandbox_id: of the sandbox, which has none.
+            sandbox_id: of the sandbox, which has no namespaces.
             network: whether it has a network of its own; the loopback interface is up.
             ipc: whether it has its own System V IPC and POSIX message queues.
             uts: whether it has its own hostname.
@@ -133,7 +133,7 @@ class PodNamespaces:
         return _paths(directory)
 
     def unpin(self, sandbox_id: str) -> None:
-        """Remove the namespaces and the memory of a sandbox, which may have none.
+        """Remove the namespaces and the memory of a sandbox, if any.
 
         The kernel ends a namespace with the last process in it.
         """
@@ -142,7 +142,7 @@ class PodNamespaces:
             _discard(directory)
 
     def pinned(self, sandbox_id: str) -> PinnedNamespaces | None:
-        """Return the namespaces of a sandbox; None if it has none, as after a restart of the machine."""
+        """Return the namespaces of a sandbox, or None, as after a restart of the machine."""
         directory = self._path(sandbox_id)
         return _paths(directory) if directory.is_dir() else None
 

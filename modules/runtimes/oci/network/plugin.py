@@ -55,7 +55,7 @@ _RESULT_IN_DEL: Final = "0.4.0"
 
 
 class PluginFailedError(PodNetworkError):
-    """A plug-in has ended with an error; `code` is CNI's, 0 if there is none."""
+    """A plug-in has ended with an error; `code` is CNI's, or 0."""
 
     def __init__(self, attempt: str, reason: str, hint: str = "", code: int = 0) -> None:
         super().__init__(attempt, reason, hint)

@@ -91,7 +91,7 @@ def pod_init_lives(directory: Path) -> bool:
 
 
 def end_pod_init(directory: Path) -> None:
-    """End the first process, and with it all of its namespace; nothing if there is none."""
+    """End the first process, and with it all of its namespace, if any."""
     try:
         pid = _pid(directory)
         process = os.pidfd_open(pid) if pid is not None else None

@@ -68,10 +68,10 @@ class PodNetwork:
         configuration_directory: its first file by name describes the network; looked at before each use.
         binary_directories: of the plug-ins' programs.
         clock: for deadlines.
-        default: the network while there is no file; None for none.
+        default: the network while there is no file, or None.
         ranges: addresses for pods that the node's configuration demands, for plug-ins that can be told.
         owner: letters and digits that tell the sandboxes of this runtime from another agent's on the machine,
-            with which the default network is shared; empty where this runtime is the only one.
+            which shares the default network; empty where this runtime is the only one.
         runner: runs a plug-in.
     """
 
@@ -155,7 +155,7 @@ class PodNetwork:
         return self._default is not None and network is self._default.configuration
 
     def _name(self, sandbox_id: str, network: NetworkConfiguration) -> str:
-        """Return the id by which the plug-ins know a sandbox."""
+        """Return the plug-ins' id of a sandbox."""
         return f"{self._prefix}{sandbox_id}" if self._is_default(network) else sandbox_id
 
     def _prepare(self, network: NetworkConfiguration) -> None:
@@ -175,7 +175,7 @@ class PodNetwork:
             self._complaint = str(error)
 
     def detach(self, sandbox_id: str, directory: Path, netns: Path | None) -> None:
-        """Detach a sandbox by its stored attachment; does nothing if it has none.
+        """Detach a sandbox by its stored attachment, if any.
 
         Args:
             sandbox_id: of the sandbox.
@@ -201,7 +201,7 @@ class PodNetwork:
         nothing that was attached then is alive. A failure is logged, and the next start tries again.
 
         Args:
-            alive: ids of the sandboxes that exist, also of those that are not ready.
+            alive: ids of the sandboxes that exist, also the ones not ready.
         """
         try:
             network = self._configurations.current()

@@ -1,7 +1,7 @@
 """Looks for the firewall rules of attached sandboxes once a minute, and restores missing ones.
 
 Whoever reloads a firewall (`iptables -F`, iptables-restore, firewalld) removes the rules of others, and no plug-in is
-called then. Each look is one `iptables-save`, and one more if pods have IPv6; without sandboxes there is none.
+called then. Each look is one `iptables-save`, and one more if pods have IPv6; without sandboxes there is no look.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class AttachedSandbox(NamedTuple):
     directory: Path
     """The directory with its attachment."""
     netns: Callable[[], Path | None]
-    """Returns its network namespace; None when it has none any more."""
+    """Returns its network namespace, or None."""
 
 
 class _Watched(NamedTuple):

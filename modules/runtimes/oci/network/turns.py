@@ -1,4 +1,4 @@
-"""The order in which sandboxes are attached to the network and detached from it."""
+"""The order of sandboxes at the network's attach and detach."""
 
 import threading
 from collections.abc import Iterator

@@ -2,7 +2,7 @@
 
 The other namespaces of such a pod belong to its user namespace, so that its root may set their hostname, interfaces and
 parameters. No thread of edgecore can leave the machine's user namespace, as the kernel lets single-threaded processes
-only: a short-lived process makes all of them at once, is pinned, and ends.
+only: a short-lived process makes all of them, is pinned, and ends.
 """
 
 import os

@@ -45,7 +45,7 @@ class ContainerShim:
 
     Args:
         arguments: edgecore's request.
-        answers: the pipe that gets one line: the first process, or why there is none.
+        answers: the pipe that gets one line: the first process, or why there is no process.
     """
 
     def __init__(self, arguments: Arguments, answers: int) -> None:
@@ -117,7 +117,7 @@ class ContainerShim:
         return ["--bundle", asked.bundle, "--pid-file", asked.pid_file, *console, asked.container]
 
     def _streams(self) -> tuple[list[int], int]:
-        """Return the standard streams of crun, and so of the container, and the descriptor from which crun's errors are
+        """Return the standard streams of crun, and so of the container, and the descriptor for crun's errors to be
         read.
         """
         nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)

@@ -9,13 +9,13 @@ from modules.runtimes.oci.spec.machine import Machine
 from protos.cri.v1 import api_pb2 as cri
 
 DEFAULT_PROFILES: Final = ("edgecore-default", "cri-containerd.apparmor.d", "docker-default")
-"""Profiles for RuntimeDefault: the first one that is loaded."""
+"""Profiles for RuntimeDefault: the first loaded one."""
 _LARGEST: Final = 4 << 20
 _NAME: Final = re.compile(r"[^\s\0]{1,255}")
 
 
 def container_apparmor(attempt: str, security: cri.LinuxContainerSecurityContext, machine: Machine) -> str:
-    """Return the name of the profile; empty for none. A privileged container gets none but its own.
+    """Return the name of the profile, or "". A privileged container gets only its own.
 
     Raises:
         BadRequestError: a wrong name.

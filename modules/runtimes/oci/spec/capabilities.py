@@ -23,7 +23,7 @@ _USUAL: Final = (
     "AUDIT_WRITE"
 )
 DEFAULT: Final = frozenset(_USUAL.split())
-"""The capabilities of containers that ask for none: Docker's and containerd's set."""
+"""The capabilities of containers by default: Docker's and containerd's set."""
 
 _ALL: Final = "ALL"
 

@@ -13,9 +13,9 @@ _SANDBOX: Final = frozenset(("/etc/hostname", "/etc/hosts", "/etc/resolv.conf"))
 
 
 def declared_volumes(attempt: str, config: cri.ContainerConfig, image: ImageDefaults) -> tuple[str, ...]:
-    """Return the paths at which a container gets directories of its own.
+    """Return the paths of a container's own directories.
 
-    There are none where CRI mounts something, where the sandbox's files are, and among the kernel's file systems.
+    They are left out where CRI mounts something, where the sandbox's files are, and among the kernel's file systems.
 
     Raises:
         BadRequestError: the image declares too many volumes, or impossible ones.

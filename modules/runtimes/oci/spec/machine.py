@@ -59,7 +59,7 @@ class Machine(Struct, frozen=True, kw_only=True):
     mountinfo: Path = Path("/proc/self/mountinfo")
     devices: Path = Path("/dev")
     cdi_directories: tuple[Path, ...] = (Path("/etc/cdi"), Path("/var/run/cdi"))
-    """Directories in which vendors describe devices (CDI); for a device in both, the last counts."""
+    """Directories of vendors' descriptions of devices (CDI); for a device in both, the last counts."""
 
     @classmethod
     def read(cls, *, systemd_cgroups: bool = False, has_crun: bool = True) -> "Machine":
@@ -84,7 +84,7 @@ class Machine(Struct, frozen=True, kw_only=True):
 
 
 def kernel_version(release: str) -> tuple[int, int]:
-    """Return the first two numbers of a kernel's release, (0, 0) if it has none."""
+    """Return the first two numbers of a kernel's release, or (0, 0)."""
     found = re.match(r"(\d{1,9})\.(\d{1,9})", release)
     return (int(found[1]), int(found[2])) if found else (0, 0)
 

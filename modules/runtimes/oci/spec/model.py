@@ -21,7 +21,7 @@ class ImageDefaults(Protocol):
 
     @property
     def command(self) -> Sequence[str]:
-        """Arguments of the entrypoint, or the whole command line if there is none (`Cmd`)."""
+        """Arguments of the entrypoint, or the whole command line without an entrypoint (`Cmd`)."""
 
     @property
     def environment(self) -> Sequence[str]:
@@ -33,7 +33,7 @@ class ImageDefaults(Protocol):
 
     @property
     def working_directory(self) -> str:
-        """The directory in which the process starts (`WorkingDir`)."""
+        """The directory where the process starts (`WorkingDir`)."""
 
     @property
     def stop_signal(self) -> str:
@@ -41,11 +41,11 @@ class ImageDefaults(Protocol):
 
     @property
     def volumes(self) -> Sequence[str]:
-        """Paths at which each container has a directory of its own (`Volumes`)."""
+        """Paths of each container's own directories (`Volumes`)."""
 
 
 class NamespacePaths(Struct, frozen=True):
-    """Files of the sandbox's namespaces. A namespace that is None is a new one, or the machine's, by CRI's options."""
+    """Files of the sandbox's namespaces. None for a new namespace, or the machine's, by CRI's options."""
 
     network: Path | None = None
     ipc: Path | None = None
@@ -71,7 +71,7 @@ class ImageVolume(Struct, frozen=True):
     """An image that a container mounts as a volume."""
 
     root: Path
-    """Path at which its layers are mounted, read-only."""
+    """Mount point of its layers, read-only."""
     image_id: str
     """Reported in the container's status."""
 

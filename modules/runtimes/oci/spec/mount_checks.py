@@ -102,7 +102,7 @@ class MountTable:
         return cls(path.read_bytes().decode(errors="surrogateescape"))
 
     def mount_of(self, path: str) -> tuple[str, Propagation]:
-        """Return the mount point on which an absolute path without links is, and how it propagates."""
+        """Return the mount point of an absolute path without links, and how it propagates."""
         while path not in self._mounts and path != "/":
             path = os.path.dirname(path)  # noqa: PTH120 - thousands of components, and no object for each
         return path, self._mounts.get(path, Propagation.PRIVATE)

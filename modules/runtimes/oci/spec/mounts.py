@@ -80,7 +80,7 @@ def container_mounts(
     volumes that the image declares, outer ones first.
 
     A mount of CRI replaces the kernel's file systems at or below its path, and the sandbox's file with the same path. A
-    host path that is missing is made here, as a directory; one that is a link is followed.
+    host path that is missing is made here, as a directory; a link is followed.
 
     Raises:
         WrongStateError: a host path cannot be made, or an image is not mounted.

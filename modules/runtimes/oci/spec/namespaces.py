@@ -44,7 +44,7 @@ def _check_user_namespace(attempt: str, options: cri.NamespaceOption, machine: M
 
 
 def namespace_options(request: cri.CreateContainerRequest, paths: NamespacePaths) -> cri.NamespaceOption:
-    """Return the container's options; its sandbox's where it has none. Then processes are shared with the pod
+    """Return the container's options, by default its sandbox's. Then processes are shared with the pod
     if the pod has a namespace for them.
     """
     security = request.config.linux.security_context

@@ -77,7 +77,7 @@ def environment(config: cri.ContainerConfig, image: ImageDefaults, hostname: str
 
 
 def _named(variables: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield names and values; an image's text without a name or with a NUL character is none."""
+    """Yield names and values; an image's text without a name or with a NUL character is left out."""
     for variable in variables:
         name, _, value = variable.partition("=")
         if name and "\0" not in variable:

@@ -56,7 +56,7 @@ def check_seccomp(attempt: str, security: cri.LinuxContainerSecurityContext, mac
 
 
 def container_seccomp(attempt: str, security: cri.LinuxContainerSecurityContext, machine: Machine) -> Json | None:
-    """Return the filter of a container; None for none. A privileged container has none, whatever it asks for.
+    """Return the filter of a container, or None. A privileged container has no filter, whatever it asks for.
 
     Raises BadRequestError and WrongStateError as `check_seccomp`.
     """

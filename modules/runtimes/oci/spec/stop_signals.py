@@ -19,7 +19,7 @@ def stop_signal(config: cri.ContainerConfig, image: ImageDefaults) -> int:
 
 
 def _number(text: str) -> int:
-    """Return the number of `SIGTERM`, `TERM`, `15` or `SIGRTMIN+3`; 0 if it is none."""
+    """Return the number of `SIGTERM`, `TERM`, `15` or `SIGRTMIN+3`; 0 if it is no signal."""
     if text.isascii() and text.isdecimal():
         return int(text) if len(text) < 3 and int(text) <= _LAST else 0
     name = text.upper() if text.upper().startswith("SIG") else f"SIG{text.upper()}"

@@ -12,7 +12,7 @@ class StreamProcess(Protocol):
     """
 
     stdin: int | None
-    """Descriptor of its input; None for none."""
+    """Descriptor of its input, or None."""
     stdout: int | None
     """Descriptor of its output; with a terminal the same as `stdin`, and EIO is its end."""
     stderr: int | None
@@ -39,7 +39,7 @@ class StreamProcess(Protocol):
 
 
 class StreamingBackend(Protocol):
-    """A runtime. Each call may raise RequestRefusedError or OSError, which the client is told."""
+    """A runtime. Each call may raise RequestRefusedError or OSError, which goes to the client."""
 
     def exec(self, container_id: str, command: Sequence[str], *, tty: bool, stdin: bool) -> StreamProcess:
         """Run a command in a running container."""

@@ -36,7 +36,7 @@ IDLE_SECONDS: Final = 4 * 3600.0
 MOST_BEHIND: Final = 1 << 20
 """Bytes of output that are held for a client."""
 STALL_SECONDS: Final = 5.0
-"""Seconds for which a client of an attached container may be behind by `MOST_BEHIND`."""
+"""Seconds that a client of an attached container may be behind by `MOST_BEHIND`."""
 
 _MOST_INPUT: Final = 256 * 1024
 """Bytes of input that are held for a command."""
@@ -241,7 +241,7 @@ class _ProcessStreams:
                 self._process.close_stdin()
 
     def _read_output(self, descriptor: int) -> int:
-        """Read once; return how many bytes came, -1 for none now."""
+        """Read once; return how many bytes came, or -1."""
         try:
             data = os.read(descriptor, _READ_BYTES)
         except BlockingIOError:

@@ -25,7 +25,7 @@ class ByteLink(Protocol):
         """Return the connection's descriptor."""
 
     def receive(self) -> bytes | None:
-        """Return the received bytes, b"" for none, None at the end. Raises ValueError for an invalid message."""
+        """Return the received bytes, or b"", or None at the end. Raises ValueError for an invalid message."""
 
     def queue(self, data: bytes) -> None:
         """Have bytes sent."""

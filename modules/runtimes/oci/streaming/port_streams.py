@@ -85,7 +85,7 @@ class _Pair:
 
 
 class SpdyPorts:
-    """A pair of SPDY streams for each connection (`PortStreams`); its number is that of the data's stream."""
+    """A pair of SPDY streams for each connection (`PortStreams`); its number is the data stream's."""
 
     can_end = True
 
@@ -149,7 +149,7 @@ class SpdyPorts:
         if not is_port or kind not in ("data", "error") or len(self._waiting) + len(self._pairs) >= MOST_CONNECTIONS:
             self._spdy.reset(event.stream)
             return []
-        # clients of the time before `requestID` open the stream of errors first, and then that of the data
+        # clients of the time before `requestID` open the stream of errors first, and then the stream of data
         name = event.headers.get("requestid") or f"#{event.stream if kind == 'error' else event.stream - 2}"
         pair = self._waiting.setdefault(name, _Pair(int(port)))
         if getattr(pair, kind) or pair.port != int(port):

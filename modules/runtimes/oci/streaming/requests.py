@@ -74,7 +74,7 @@ class WaitingRequests:
         self._clock = clock
         self._lock = threading.Lock()
         self._waiting: dict[str, tuple[float, StreamRequest]] = {}
-        """With the time at which each expires, the earliest first."""
+        """By expiry, the earliest first."""
 
     def add(self, request: StreamRequest) -> str:
         """Keep a request for a minute; return its token.
@@ -92,7 +92,7 @@ class WaitingRequests:
         return token
 
     def take(self, kind: str, token: str) -> StreamRequest | None:
-        """Return the request with this token, once; None if there is none, or it has expired."""
+        """Return the request with this token, once; None if it is unknown or has expired."""
         with self._lock:
             self._expire(self._waiting)
             found = self._waiting.get(token)

@@ -1,4 +1,4 @@
-"""How a command ended, as clients of Kubernetes are told: a metav1.Status on the stream of errors."""
+"""How a command ended, for clients of Kubernetes: a metav1.Status on the stream of errors."""
 
 from typing import Any, Final
 

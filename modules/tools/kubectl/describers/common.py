@@ -31,7 +31,7 @@ class Related(NamedTuple):
 
 
 def name_and_namespace(out: AlignedWriter, obj: JsonObject) -> None:
-    """Add the two fields with which most descriptions begin."""
+    """Add the first two fields of most descriptions."""
     out.field(0, "Name", text_at(obj, "metadata.name"))
     out.field(0, "Namespace", text_at(obj, "metadata.namespace"))
 
@@ -122,7 +122,7 @@ def amount(quantity: Any) -> Fraction:
 
 
 def resource_rows(out: AlignedWriter, level: int, name: str, resources: JsonObject) -> None:
-    """Add resources and their quantities; nothing if there are none."""
+    """Add resources and their quantities, if any."""
     if resources:
         out.row(level, f"{name}:")
         out.fields(level + 1, ((key, canonical(resources[key])) for key in sorted(resources)))

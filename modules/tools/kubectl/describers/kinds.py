@@ -264,7 +264,7 @@ _PLAIN: Final = re.compile(r"[A-Za-z-]+")
 
 
 def describe_any(obj: JsonObject, related: Related, now: float) -> str:
-    """Return the description of an object of a kind that has none of its own."""
+    """Return the description of an object of a kind without a describer."""
     out = AlignedWriter()
     name_and_namespace(out, obj)
     labels_and_annotations(out, obj)

@@ -237,7 +237,7 @@ def test_a_driver_that_is_not_there_is_waited_for(node: Node) -> None:
 
 
 def test_two_operations_on_one_volume_never_run_beside_each_other(node: Node) -> None:
-    """The second fails at once and can be tried again; another volume is not concerned."""
+    """The second fails immediately and can be tried again; other volumes go on."""
     going_on = node.driver.hang("NodeStageVolume")
     threads = Threads()
     first = threads.start(_Publisher, node)
@@ -271,7 +271,7 @@ def test_edged_ends_although_a_driver_hangs(node: Node) -> None:
 
 
 def test_a_driver_that_does_not_stage(directory: Path) -> None:
-    """It publishes at once; the volume is still marked as in use."""
+    """It publishes immediately; the volume is still marked as in use."""
     node = Node(directory, capabilities=())
     try:
         node.publish()

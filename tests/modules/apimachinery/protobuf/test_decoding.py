@@ -1,4 +1,4 @@
-"""Bodies in protobuf: those of a real kubectl, every field of the table, and bytes that are none."""
+"""Bodies in protobuf: a real kubectl's, every field of the table, and malformed bytes."""
 
 from __future__ import annotations
 

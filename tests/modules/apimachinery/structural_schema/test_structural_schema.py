@@ -23,7 +23,7 @@ def test_patterns_match_as_re_does(text: str, value: str) -> None:
 
 
 def test_a_pattern_takes_linear_time() -> None:
-    """A pattern for which a backtracking matcher takes for ever is answered at once."""
+    """A pattern that takes a backtracking matcher for ever is answered immediately."""
     assert not Pattern("^(a+)+$").search("a" * 5000 + "!")
 
 
@@ -83,7 +83,7 @@ def test_a_schema_is_bounded_in_depth() -> None:
     ],
 )
 def test_faults_have_the_api_servers_words(schema: Any, value: Any, message: str) -> None:
-    """A value that breaks a rule is told in kube-apiserver's words."""
+    """A value that breaks a rule gets kube-apiserver's words."""
     assert [cause.message for cause in faults(value, schema, "f")] == [message]
 
 

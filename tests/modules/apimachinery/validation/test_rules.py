@@ -462,7 +462,7 @@ def causes_of(obj: JsonObject) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("obj", "field", "words"), ROWS, ids=[f"{each[0]['kind']} {each[1]}" for each in ROWS])
 def test_each_rule_is_told_at_its_field(obj: JsonObject, field: str, words: str) -> None:
-    """In kube-apiserver's words, and nothing else is told."""
+    """In kube-apiserver's words, and without other causes."""
     told = causes_of(obj)
     assert [cause for cause in told if cause[0] == field and cause[1].startswith(words)], told
     twins = {field, field.replace("limits", "requests"), field.replace("ports[0]", "ports[1]")}

@@ -1,4 +1,4 @@
-"""The rules of workloads: what is refused, at which field, and what may change."""
+"""The rules of workloads: refused fields, and fields that may change."""
 
 from __future__ import annotations
 

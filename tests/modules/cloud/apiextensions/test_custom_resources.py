@@ -40,7 +40,7 @@ def conditions(obj: Any) -> dict[str, tuple[str, str]]:
 
 
 def test_a_definition_is_established(serving: Serving) -> None:
-    """A definition without conflicts has its conditions, names and versions at once."""
+    """A definition without conflicts has its conditions, names and versions immediately."""
     found = answer(serving, "GET", f"{DEFINITIONS}/devices.devices.example.io")
     assert conditions(found) == {
         "NamesAccepted": ("True", "NoConflicts"), "Established": ("True", "InitialNamesAccepted"),
@@ -229,7 +229,7 @@ class Cloud:
 
 
 def test_objects_are_served_after_a_restart_and_a_bad_definition_stops_nothing(tmp_path: Path) -> None:
-    """Custom kinds come out of the stored definitions; one that cannot be read is left out."""
+    """Custom kinds come out of the stored definitions; an unreadable one is left out."""
     first = Cloud(tmp_path / "cloud.db", 1)
     kind = ("apiextensions.k8s.io/v1", "customresourcedefinitions")
     first.call("create", *kind, body=definition())

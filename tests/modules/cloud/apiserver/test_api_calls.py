@@ -143,7 +143,7 @@ def test_a_pod_for_a_node_that_nobody_has_seen_gets_a_warning() -> None:
 
 
 def test_a_new_service_gets_a_warning_that_not_every_node_serves_it() -> None:
-    """Not one that is read, or whose labels change."""
+    """Not when it is read, or when its labels change."""
     cluster = Cluster(Simulation(0).clock)
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {"ports": [{"port": 80}]}}
     create = ApiCall(verb="create", api_version="v1", plural="services", namespace="ns", body=service)
@@ -181,7 +181,7 @@ def test_kubectl_debug_adds_ephemeral_containers(api: Api) -> None:
 
 
 def test_who_deletes_a_node_is_told_what_locks_it_out() -> None:
-    """A node that is alive registers again; nodes themselves are told nothing."""
+    """A living node registers again; nodes themselves get no warning."""
     cluster = Cluster(Simulation(0).clock)
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
 

@@ -159,7 +159,7 @@ def test_a_changed_command_is_refused_with_the_field_that_changed(cluster: Clust
 
 
 def test_errors_are_worded_as_kubernetes_words_them(cluster: Cluster) -> None:
-    """A Go edge tells them apart by reason and code; the texts are those of the recording."""
+    """A Go edge tells them apart by reason and code; the texts equal the recording's."""
     with pytest.raises(NotFoundError) as missing:
         cluster.storage.get(WEB)
     assert missing.value.status() == {
@@ -273,7 +273,7 @@ def test_a_pod_without_a_node_waits_for_the_only_node(cluster: Cluster) -> None:
 
 
 def test_the_pods_that_wait_are_those_without_a_node_after_a_roll_back_too(cluster: Cluster) -> None:
-    """They are counted as they come and go: nobody goes through ten thousand pods for one that has ended."""
+    """They are counted as they come and go: an ended pod does not make the server go through ten thousand."""
     storage = cluster.storage
     cluster.apply(pod("first", nodeName=""))
     storage.take_events()
@@ -392,7 +392,7 @@ def test_a_status_patch_changes_no_spec_and_no_identity(cluster: Cluster) -> Non
 
 @pytest.mark.parametrize("way", ["record_event", "create"])
 def test_only_the_newest_events_are_kept(cluster: Cluster, way: str) -> None:
-    """Those that a node reports, and those that its metaserver or an administrator makes."""
+    """Events from a node's reports, and from its metaserver or an administrator."""
     for number in range(1100):
         getattr(cluster, way)({"kind": "Event", "apiVersion": "v1", "metadata": {"name": f"e{number}"}})
     kept = cluster.storage.list(kind_named("Event"))
@@ -401,7 +401,7 @@ def test_only_the_newest_events_are_kept(cluster: Cluster, way: str) -> None:
 
 
 def test_ephemeral_containers_are_added_by_their_subresource_only(cluster: Cluster) -> None:
-    """As `kubectl debug` adds them. Those that are there stay as they are."""
+    """As `kubectl debug` adds them. Present ones stay as they are."""
     debug = {"name": "debug", "image": "busybox:1.36", "targetContainerName": "main"}
     again = {**debug, "name": "again"}
 

@@ -1,4 +1,4 @@
-"""The Service by which pods reach the API server."""
+"""The Service that leads pods to the API server."""
 
 from __future__ import annotations
 

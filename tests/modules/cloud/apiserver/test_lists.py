@@ -120,7 +120,7 @@ def _change(storage: Storage, name: str, source: random.Random) -> None:
 
 
 def test_a_list_whose_state_is_forgotten_has_expired() -> None:
-    """A token comes with the refusal of a part, and goes on with the present objects; an exact list has none."""
+    """The refusal of a part brings a token, which goes on with the present objects; an exact list's brings none."""
     cluster = _cluster("a", "b", "d")
     first = _listed(cluster, limit=2)
     cluster.storage.create(configmap("c"))

@@ -22,7 +22,7 @@ def made(kind: str, name: str, *, mirror: bool = False, node: str = "", **member
 
 
 def test_mirror_pods_beyond_the_quota_are_left_out() -> None:
-    """The review's database: hundreds of 1.4 MB; those of another node, and all other objects stay."""
+    """The review's database: hundreds of 1.4 MB; another node's pods and all other objects stay."""
     loaded = LoadedObjects(lambda: None, Simulation().clock)
     large = [made("Pod", str(number), mirror=True, node="n1", status={"m": "x" * MIB}) for number in range(5)]
     assert [taken(loaded, each) for each in large] == [large[0], None, None, None, None]

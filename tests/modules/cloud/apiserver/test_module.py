@@ -113,7 +113,7 @@ class Server:
         )
 
     def asks(self, of_node: str = "", **fields: Any) -> ApiResult:
-        """A request of the client in the same process, in its own name or in that of a node."""
+        """A request of the client in the same process, in its own name or a node's."""
         call = ApiCall(**{"api_version": "v1", **fields}, node=of_node)
         ends: list[Any] = []
         self._module.call_soon(lambda: self._module.client.call(RequestLane.QUERY, call, ends.append))
@@ -123,7 +123,7 @@ class Server:
         return end.result
 
     def watch(self, plural: str) -> list[News]:
-        """What the client is told of a collection, from now on."""
+        """The client's events of a collection, from now on."""
         told: list[News] = []
         selection = Selection(kind=kind_called(plural))
         self._module.call_soon(lambda: self._module.client.watch(selection, told.append))
@@ -143,7 +143,7 @@ def shown(told: list[News]) -> list[tuple[str, str]]:
 
 
 def test_a_change_is_told_to_the_watches_of_both_kinds_of_clients(bee: Harness) -> None:
-    """Those of `control`, and those in the same process."""
+    """The watches of `control`, and watches in the same process."""
     server = Server(bee)
     server.apply(configmap("before"), "configmaps")
     told = server.watch("configmaps")
@@ -207,7 +207,7 @@ def test_a_client_in_the_process_is_an_administrator_and_can_be_a_node(bee: Harn
 
 @pytest.mark.parametrize("has_manifests", [False, True])
 def test_a_nodes_list_says_whether_all_objects_are_known(bee: Harness, tmp_path: Path, *, has_manifests: bool) -> None:
-    """A new database may have taken the place of one that was lost; a directory of manifests has all that is wanted."""
+    """A new database may replace a lost one; a directory of manifests has all wanted objects."""
     (tmp_path / "one.json").write_bytes(msgspec.json.encode(configmap("one")))
     server = Server(bee, manifests=tmp_path if has_manifests else None)
     selector = {"fieldSelector": "spec.nodeName=n1"}
@@ -232,7 +232,7 @@ def test_a_dry_run_changes_nothing_and_a_failure_is_answered(bee: Harness) -> No
 
 
 def test_a_definition_that_a_person_has_made_otherwise_stops_nothing(bee: Harness, tmp_path: Path) -> None:
-    """The definitions are there from the start; one that cannot be applied any more is only a line in the log."""
+    """The definitions are there from the start; a failure to apply one is only a line in the log."""
     path = str(tmp_path / "cloud.db")
     plural = {"plural": "customresourcedefinitions", "api_version": "apiextensions.k8s.io/v1", "namespace": ""}
     name = definitions()[0]["metadata"]["name"]
@@ -251,7 +251,7 @@ def test_a_definition_that_a_person_has_made_otherwise_stops_nothing(bee: Harnes
 
 
 def accounts(server: Server) -> list[str]:
-    """The namespaces with a service account `default`, without those that the API server makes."""
+    """The namespaces with a service account `default`, without the API server's own."""
     found = server.call("list", "serviceaccounts", namespace="").object
     assert found is not None
     accounts = [one["metadata"] for one in found["items"] if one["metadata"]["name"] == "default"]
@@ -307,7 +307,7 @@ def test_a_manifest_that_is_gone_leaves_the_namespace_default(bee: Harness, tmp_
 
 
 def test_each_namespace_has_a_service_account(bee: Harness) -> None:
-    """Made with it, also anew, gone with it; a dry run makes none."""
+    """Made with it, also a second time, and deleted with it; a dry run makes no account."""
     server = Server(bee)
     told = server.watch("serviceaccounts")
     blue = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "blue"}}

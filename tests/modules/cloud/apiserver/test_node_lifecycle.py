@@ -150,7 +150,7 @@ OTHER = {"key": "dedicated", "value": "cameras", "effect": "NoSchedule"}
 def test_a_pressure_is_a_taint_as_long_as_the_node_reports_it(
     taints: list[JsonObject], pressure: str, expected: list[str]
 ) -> None:
-    """One that is not known any more keeps its taint; others' taints stay."""
+    """A node that is unknown keeps its taint; others' taints stay."""
     cluster = Cluster(Simulation(0).clock)
     cluster.create(node(*taints, DiskPressure=pressure))
     before = cluster.storage.get(N1)
@@ -161,7 +161,7 @@ def test_a_pressure_is_a_taint_as_long_as_the_node_reports_it(
 
 
 def test_a_deleted_pod_of_a_node_that_does_not_exist_is_removed() -> None:
-    """No node would ever say that it has ended. One that nobody has deleted waits for its node."""
+    """No node would ever report its end. Without a deletion it waits for its node."""
     cluster = Cluster(Simulation(0).clock)
     cluster.create(node())
     for name, its in (("here", "n1"), ("nowhere", "n2"), ("waits", "n2")):

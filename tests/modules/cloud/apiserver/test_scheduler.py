@@ -343,7 +343,7 @@ def test_what_has_not_changed_is_not_read_again() -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_what_nodes_have_said_before_changes_no_placement(seed: int) -> None:
-    """A node that has changed, or whose pods have, is looked at anew; one placer for each pod decides the same."""
+    """A node that has changed, or whose pods have, is examined again; one placer for each pod decides the same."""
     draw = random.Random(seed)  # noqa: S311 - reproducible on purpose
     fleet, nodes, pods = rooms.NodeRooms(), dict[str, JsonObject](), dict[str, JsonObject]()
     changes = dict[str, int]()

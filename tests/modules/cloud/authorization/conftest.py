@@ -17,13 +17,13 @@ def world() -> Iterator[World]:
 
 @pytest.fixture(scope="module")
 def kept_world() -> Iterator[World]:
-    """A world for many tests, each of which asserts that it is as it was."""
+    """A world for many tests; each asserts that it is unchanged."""
     with Harness() as bee:
         yield World(bee)
 
 
 @pytest.fixture
 def untouched(kept_world: World) -> World:
-    """A world in which a test may only try what changes nothing, and asserts that nothing has changed."""
+    """A world for tests without effects; asserts that nothing has changed."""
     kept_world.bee.forget()
     return kept_world

@@ -94,7 +94,7 @@ def test_of_a_list_of_statuses_only_its_own_count(world: World) -> None:
 
 
 def test_what_it_may_not_read_it_is_not_pushed(world: World) -> None:
-    """To have asked for a secret is not enough to hear of its changes, nor of its coming."""
+    """A query for a secret is not enough to get its changes, nor its creation."""
     for name in ("their-secret", "later"):
         world.says(f"default/secret/{name}", "query")
     world.bee.forget()
@@ -268,7 +268,7 @@ def test_tokens_are_for_its_pods(world: World) -> None:
 
 
 def test_a_successor_elsewhere_is_left_alone_and_the_own_pod_ends(world: World) -> None:
-    """A pod that was made again on another node: of the old one, by its uid, the node that has it is told to end it."""
+    """A pod made again on another node: the node of the old one, by its uid, is asked to end it."""
     status = patch(metadata={"uid": "mine, of old"}, status={"phase": "Running"})
     before = world.foreign()
     assert code_in(world.says("default/podpatch/their-pod", "patch", status)) == 422
@@ -319,13 +319,13 @@ def test_an_object_of_another_kind_passes_no_more_than_its_own(world: World, kin
 
 
 def test_nobody_is_no_node(world: World) -> None:
-    """A call that names no node is refused, whatever is bound to none."""
+    """A call without a node's name is refused, also for objects without a node."""
     world.controller.apply({**mirror(""), "apiVersion": "v1", "kind": "Pod"})
     assert code_of(world.call(verb="get", plural="pods", namespace="default", name="static-n1", node="")) == 403
 
 
 def test_one_nodes_events_do_not_push_out_anothers(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So many are kept; who has the most makes room."""
+    """The number is limited; the node with the most makes room."""
     monkeypatch.setattr("modules.cloud.apiserver.event_registry._KEPT", 50)
     about = {"kind": "Node", "name": ME}
     for number in range(70):
@@ -391,7 +391,7 @@ def test_a_dry_run_and_a_selector_show_a_node_nothing_of_others(world: World) ->
 def test_the_namespace_of_a_path_leads_to_no_other_object_than_the_one_it_is_judged_by(
     world: World, call: dict[str, str], namespace: str
 ) -> None:
-    """A pod without a namespace is one of `default`, and cluster-scoped objects have none whatever the path says."""
+    """A pod without a namespace is one of `default`, and cluster-scoped objects have no namespace in any path."""
     result = world.call(verb="get", namespace=namespace, **call)
     assert code_of(result) == (404 if call["plural"] == "pods" and namespace == "elsewhere" else 403)
 

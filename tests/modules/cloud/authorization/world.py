@@ -72,13 +72,13 @@ def objects_of(whose: str, node: str) -> list[JsonObject]:
 
 
 def all_objects() -> list[JsonObject]:
-    """Those of both nodes, and what all may read."""
+    """Both nodes' objects, and the ones that all may read."""
     driver = _plain("CSIDriver", "d", "storage.k8s.io/v1", spec={})
     return [*objects_of("mine", ME), *objects_of("their", NEIGHBOUR), driver]
 
 
 class World:
-    """edgecontroller with the objects of both nodes, of which n1 makes requests."""
+    """edgecontroller with the objects of both nodes; n1 makes requests."""
 
     def __init__(self, bee: Harness) -> None:
         self.bee = bee

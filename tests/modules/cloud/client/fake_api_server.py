@@ -12,7 +12,7 @@ NAMES = ("a", "b", "c", "d")
 
 
 class Answer(NamedTuple):
-    """A response of which all is known when it is asked for."""
+    """A response that is known when it is requested."""
 
     status: int
     body: bytes
@@ -38,7 +38,7 @@ class FakeApiServer:
         self._snapshots: dict[tuple[int, int], dict[str, tuple[str, ...]]] = {}
         """By timeline and version."""
         self.ceiling = 0
-        """A version that is not reached until this is set to 0, its value for none."""
+        """A version that is not reached until this is set to 0 (no bound)."""
 
     def write(self) -> None:
         """Create, change or delete an object, or replace it by one of its name."""
@@ -78,7 +78,7 @@ class FakeApiServer:
     def restore(self, seen: int) -> None:
         """Go back to a state before; versions are given again, to other contents.
 
-        A client cannot tell a server that has passed the version which it has `seen` from one that was not restored, so
+        A client cannot tell a server that has passed the version which it has `seen` from one without a restore, so
         that this one does not, until `ceiling` is 0.
         """
         if not self._snapshots:

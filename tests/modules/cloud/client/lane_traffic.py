@@ -72,7 +72,7 @@ class LaneTraffic:
             self.wake()
 
     def wake(self) -> None:
-        """Let the time come at which the lanes want to be woken."""
+        """Advance the time to the lanes' next wake."""
         assert self.wake_at is not None
         self.now, self.wake_at = max(self.now, self.wake_at), None
         self.take(self.lanes.on_wake(self.now))
@@ -106,7 +106,7 @@ class LaneTraffic:
             assert not (queue.is_ready(self.now) and self.lanes._has_place(lane)), "a call that could be sent waits"
 
     def first_sent(self) -> dict[tuple[RequestLane, str], list[int]]:
-        """By lane and key, the calls in the order in which they were sent for the first time."""
+        """By lane and key, the calls in the order of their first attempts."""
         found: dict[tuple[RequestLane, str], list[int]] = defaultdict(list)
         for number in dict.fromkeys(self.sent):
             found[self.calls[number].lane, self.calls[number].key].append(number)

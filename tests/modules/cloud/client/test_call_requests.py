@@ -45,7 +45,7 @@ def test_each_verb(verb: str, fields: dict[str, Any], method: str, path: str) ->
 
 @pytest.mark.parametrize("verb", ["get", "update", "updatestatus", "patch", "delete"])
 def test_a_call_for_one_object_needs_a_name(verb: str) -> None:
-    """Without one, a deletion would be that of the collection."""
+    """Without one, a deletion would delete the collection."""
     with pytest.raises(CallError):
         request_of(ApiCall(verb=verb, **{**POD, "name": ""}, body={}))
 

@@ -133,7 +133,7 @@ def test_a_token_file_without_a_token(tmp_path: Path, content: bytes) -> None:
 
 
 def test_a_token_file_that_is_none(tmp_path: Path) -> None:
-    """A missing file and a pipe are errors, at once."""
+    """A missing file and a pipe are errors, immediately."""
     os.mkfifo(tmp_path / "pipe")
     for name, words in (("none", "no such file"), ("pipe", "not a regular file")):
         with pytest.raises(KubeCredentialsError) as raised:
@@ -220,7 +220,7 @@ def test_a_plugin_that_fails(program: str, words: str) -> None:
     "status", [{}, {"clientKeyData": "K"}, {"token": "a b"}, {"token": "a", "expirationTimestamp": "x"}]
 )
 def test_a_plugin_without_credentials(plugin: Plugin, status: dict[str, Any]) -> None:
-    """An empty status, half a pair, a token or a time that is none."""
+    """An empty status, half a pair, a malformed token or time."""
     with pytest.raises(KubeCredentialsError):
         source_of(ManualClock(), exec=plugin.entry(status)).fetch()
 
@@ -290,7 +290,7 @@ def test_a_plugin_that_hangs_is_killed(tmp_path: Path, closing: bool) -> None:
 
 
 def tokens(peer: Peer, *accepted: str) -> None:
-    """A script that answers with the token of each request, 401 if it is none of those."""
+    """A script that answers with each request's token, or 401 for another one."""
     while True:
         head, _ = peer.request()
         token = next((value for key, value in head.headers if key == b"authorization"), b"none").decode()
@@ -325,7 +325,7 @@ def test_a_401_has_the_token_file_read_again(tmp_path: Path) -> None:
 
 
 def test_a_second_401_is_the_answer(plugin: Plugin, tmp_path: Path) -> None:
-    """Of a plug-in, of a token file, and at once where nothing can be renewed."""
+    """Of a plug-in, of a token file, and immediately where nothing can be renewed."""
     file = tmp_path / "token"
     file.write_text("file")
     users = {

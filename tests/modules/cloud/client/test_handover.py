@@ -47,7 +47,7 @@ def test_many_functions_let_other_items_through() -> None:
 
 
 def test_after_a_failure_later_functions_are_called() -> None:
-    """Those that waited behind the one that failed are called with the next."""
+    """The functions behind the failed one are called with the next."""
     inbox, called = Inbox(), list[int]()
     inbox.handover.post(lambda: called.append(1 // 0))
     inbox.handover.post(partial(called.append, 1))

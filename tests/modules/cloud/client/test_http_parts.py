@@ -112,7 +112,7 @@ def carried(pool: ConnectionPool[Asked, str], connection: str) -> Asked | None:
 
 
 def test_requests_keep_their_order() -> None:
-    """Those that were given up are left out; one that is repeated comes first."""
+    """Abandoned requests are left out; a repeated one comes first."""
     pool: ConnectionPool[Asked, str] = ConnectionPool(1, 1)
     asked = [Asked() for _ in range(4)]
     for each in asked[:3]:

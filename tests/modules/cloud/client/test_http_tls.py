@@ -85,7 +85,7 @@ def test_a_wrong_certificate_is_refused(
 
 
 def test_another_authority_is_not_trusted(authority: Authority, tmp_path: Path) -> None:
-    """A server whose certificate is of another CA, or of one that no kubeconfig names, is refused."""
+    """A server with another CA's certificate, or a CA that no kubeconfig names, is refused."""
     with ScriptedServer(answering(), context=authority.server_context(tmp_path)) as server:
         url = f"https://127.0.0.1:{server.port}"
         for trusted in (authority_pem(Authority()), b""):

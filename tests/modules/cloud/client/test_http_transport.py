@@ -172,7 +172,7 @@ def test_a_connection_that_the_server_wants_to_close_is_not_kept() -> None:
 
 
 def test_a_stream_comes_piece_by_piece() -> None:
-    """Each piece of a watch is handed on as it comes, and its end is told."""
+    """Each piece of a watch is passed on as it comes, and then its end."""
     go_on = threading.Event()
 
     def script(peer: Peer) -> None:
@@ -391,7 +391,7 @@ def test_a_long_body_is_sent_whole() -> None:
 
 
 def test_a_body_that_is_too_long_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A response has a bound, here a small one; a stream has none."""
+    """A response has a bound, here a small one; a stream has no bound."""
     monkeypatch.setattr(exchange, "MAX_BODY", 100_000)
     with ScriptedServer(answering(body=b"x" * 100_001)) as server, client(f"http://127.0.0.1:{server.port}") as api:
         error = api.start().error()
@@ -401,7 +401,7 @@ def test_a_body_that_is_too_long_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_head_that_is_too_long_is_an_error() -> None:
-    """Headers of more than 64 KiB are not read, even when they come at once."""
+    """Headers of more than 64 KiB are not read, even in one piece."""
 
     def script(peer: Peer) -> None:
         peer.request()
@@ -437,7 +437,7 @@ def test_a_request_that_is_not_http_is_an_error() -> None:
 
 
 def test_nobody_listens() -> None:
-    """A refused connection says which server, and is tried anew for each request."""
+    """A refused connection says which server, and is tried again for each request."""
     port = free_port()
     with client(f"http://127.0.0.1:{port}") as api:
         for _ in range(2):
@@ -465,7 +465,7 @@ def test_idle_connections_are_closed() -> None:
 
 
 def test_closing_ends_everything() -> None:
-    """Requests under way, those that wait, and those that come later hear an error; the thread ends."""
+    """Requests under way, waiting ones and later ones get an error; the thread ends."""
     begun = threading.Semaphore(0)
 
     def script(peer: Peer) -> None:

@@ -228,7 +228,7 @@ def test_a_watch_begins_at_a_version(api: Api) -> None:
 
 
 def test_a_kind_that_is_not_served_is_refused(api: Api) -> None:
-    """As in a cluster where the kind is not defined; one that is defined later is served."""
+    """As in a cluster where the kind is not defined; a kind that is defined later is served."""
     unknown = Kind("Cake", "kitchen.example/v1", "cakes", is_custom=True)
     refusal = api.read(ListRequest(_selection(unknown))).next()
     assert isinstance(refusal, ReadRefusal)

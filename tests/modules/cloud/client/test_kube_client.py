@@ -109,7 +109,7 @@ def test_a_refusal_is_handed_over_with_its_words() -> None:
 
 
 def test_each_attempt_of_a_request_is_counted_with_its_status_and_duration() -> None:
-    """One that has no response, one that meets too many requests, and one that succeeds."""
+    """Without a response, after too many requests, and with success."""
     simulation = Simulation(1)
     thread, transport, counters = Thread(simulation.clock), Transport(), ApiCounters()
     ends: list[CallEnd] = []

@@ -44,7 +44,7 @@ def test_a_place_goes_to_the_first_lane_that_waits() -> None:
 
 
 def test_a_full_lane_of_events_delays_no_lease() -> None:
-    """The lease is sent at once, and the event that has no room is refused."""
+    """The lease is sent immediately, and an event without room is refused."""
     traffic = LaneTraffic()
     events = [traffic.submit(EVENT) for _ in range(5003)]
     assert [_ended(traffic, number) for number in events[-2:]] == [type(None), LaneFull]
@@ -73,7 +73,7 @@ def test_calls_with_one_key_go_one_after_the_other() -> None:
 
 
 def test_the_newest_status_takes_the_place_of_the_one_that_waits() -> None:
-    """The one in flight ends first; the one that was replaced is told so."""
+    """The one in flight ends first; the replaced one gets its error."""
     traffic = LaneTraffic()
     first, second, third = (traffic.submit(POD, "a") for _ in range(3))
     assert (traffic.sent, _ended(traffic, second)) == ([first], CallSuperseded)
@@ -123,7 +123,7 @@ def test_after_429_the_lane_waits() -> None:
 
 
 def test_a_429_without_a_time_pauses_for_a_second() -> None:
-    """The newest status is the one that is sent then."""
+    """The newest status is sent then."""
     traffic = LaneTraffic()
     first, second = traffic.submit(POD, "a"), traffic.submit(POD, "a")
     traffic.answer(first, 429)
@@ -187,7 +187,7 @@ def test_a_newer_status_takes_the_place_of_a_retry_and_its_delay() -> None:
 
 
 def test_a_call_that_waits_too_long_fails() -> None:
-    """Also one that waits for a retry, and one whose last attempt ends after its time."""
+    """Also a call that waits for a retry, and one whose last attempt ends too late."""
     traffic = LaneTraffic(NARROW)
     flying, waiting = traffic.submit(QUERY), traffic.submit(QUERY)
     node = traffic.submit(NODE)

@@ -28,7 +28,7 @@ def _limits(draw: random.Random) -> dict[RequestLane, LaneLimits]:
 
 
 def _traffic(seed: int) -> LaneTraffic:
-    """Lanes after random calls, of which all have ended."""
+    """Lanes after random calls, all ended."""
     draw = random.Random(seed)  # noqa: S311 - reproducible on purpose
     traffic = LaneTraffic(_limits(draw), seed)
     for _ in range(250):
@@ -88,7 +88,7 @@ def test_the_simulation_meets_what_it_is_about() -> None:
 
 
 def test_an_upper_lane_is_never_behind_a_lower_one() -> None:
-    """However many others wait and fly, as long as leases leave a place, the next one is sent at once."""
+    """For any number of other calls, as long as leases leave a place, the next one is sent immediately."""
     for seed in range(50):
         draw = random.Random(seed)  # noqa: S311 - reproducible on purpose
         traffic = LaneTraffic(seed=seed)

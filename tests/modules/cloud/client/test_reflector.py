@@ -40,7 +40,7 @@ def _delay(reflection: Reflection) -> float:
 
 
 def test_a_list_in_pages_is_followed_by_a_watch_from_its_version() -> None:
-    """The objects come with each page; the list's end is told once, before the watch."""
+    """The objects come with each page; the list's end comes once, before the watch."""
     reflection = Reflection(
         Selection(kind=kind_named("Pod"), field_selector="spec.nodeName!=", label_selector="a in (b)")
     )
@@ -65,7 +65,7 @@ def test_the_next_page_is_asked_for_before_the_objects_of_this_one_are_told() ->
 
 
 def test_events_become_changes_and_advance_the_version() -> None:
-    """Known versions are told of once; a name with another uid is another object; bookmarks count."""
+    """Known versions are reported once; a name with another uid is another object; bookmarks count."""
     reflection = Reflection().synced("1", A1)
     reflection.data(event("MODIFIED", A1), event("MODIFIED", A2), event("ADDED", A2), event("ADDED", ("b", "ub", "3")))
     reflection.data(event("ADDED", ("b", "uc", "4")), event("DELETED", ("a", "ua", "5")), event("DELETED", A2))
@@ -85,7 +85,7 @@ def test_events_become_changes_and_advance_the_version() -> None:
 
 def test_events_of_before_an_object_in_a_list_tell_nothing_of_it() -> None:
     """The last page of a list without a snapshot has an object that was made after the list's version; the watch from
-    that version tells of the one that had the name before, and then of this one.
+    that version reports the former object of the name, and then this one.
     """
     reflection = Reflection().synced("5", ("a", "new", "9"))
     reflection.data(event("ADDED", ("a", "old", "6")), event("DELETED", ("a", "old", "7")))
@@ -95,7 +95,7 @@ def test_events_of_before_an_object_in_a_list_tell_nothing_of_it() -> None:
 
 
 def test_objects_keep_all_their_bytes() -> None:
-    """Fields that no type names survive; entries of lists get the kind of their list, as they have none."""
+    """Fields without a type survive; entries of lists get the kind of their list."""
     reflection = Reflection()
     item = '{"metadata":{"name":"a","uid":"u","resourceVersion":"1","uid2":null},"spec":{"né w":[1.50]}}'
     reflection.answer(
@@ -154,7 +154,7 @@ def test_an_expired_continue_token_leads_to_a_list_in_one() -> None:
     ("code", "again"), [(410, False), (500, False), (429, True), (502, True), (503, True), (504, True)]
 )
 def test_a_failed_watch_goes_on_or_lists(code: int, again: bool) -> None:
-    """410 and 500 (for a version that is none) lead to a list; an overloaded server keeps the version valid."""
+    """410 and 500 (malformed version) lead to a list; an overloaded server keeps the version valid."""
     reflection = Reflection()
     reflection.answer(page("7", A1))
     reflection.answer(status(code, "why"), code)
@@ -215,7 +215,7 @@ def test_a_cut_within_an_event_goes_on_from_the_last_version() -> None:
 
 
 def test_a_watch_that_ends_in_time_is_followed_at_once() -> None:
-    """One that ends within a second counts as failed, also after events."""
+    """A watch that ends within a second counts as failed, also after events."""
     reflection = Reflection().synced("7")
     reflection.now += 1
     reflection.end()

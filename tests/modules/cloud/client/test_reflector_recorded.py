@@ -200,14 +200,14 @@ def test_a_watch_of_the_future_ends_after_a_silence() -> None:
     ("number", "words"), [(NO_RIGHT, "nodes is forbidden"), (NO_PATH, "404"), (NO_KIND, "the serv")]
 )
 def test_refusals_have_the_servers_words(number: int, words: str) -> None:
-    """Those of a Status, or the plain text."""
+    """A Status's words, or the plain text."""
     reflection = Reflection()
     _response(reflection, number)
     assert words in reflection.of(Refused)[0].message
 
 
 def test_other_failures_wait() -> None:
-    """A version that is none gives 500 and a new list; a list of the future 504 with a Retry-After of a second."""
+    """A malformed version gives 500 and a new list; a list of the future 504 with a Retry-After of a second."""
     reflection = Reflection()
     _response(reflection, FUTURE_LIST)
     assert reflection.wake_at - reflection.now >= 1

@@ -131,12 +131,12 @@ def test_a_response_is_read_as_by_h11(data: bytes, at: list[int], ending: str, m
     ],
 )
 def test_a_response_that_may_end_elsewhere_is_refused(data: bytes) -> None:
-    """Two lengths, or one that others could read differently."""
+    """Two lengths, or a response that others could read differently."""
     assert outcome(ResponseReader("GET"), [data])[2] == "refused"
 
 
 def test_plain_responses_are_read_without_h11(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a length and in chunks, also one that has an empty body."""
+    """With a length and in chunks, also with an empty body."""
     monkeypatch.setattr(h11, "Connection", None)
     empty = PLAIN.replace(b"Length: 2", b"Length: 0")[:-2]
     for data, body in ((PLAIN, b"{}"), (empty, b""), (CHUNKED + b"2\r\n{}\r\n1\r\n\n\r\n0\r\n\r\n", b"{}\n")):
@@ -145,7 +145,7 @@ def test_plain_responses_are_read_without_h11(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_chunks_that_came_together_are_one_piece() -> None:
-    """A watch hands over all its events at once, and what has come of the last one."""
+    """A watch passes all its events on together, and the beginning of the next one."""
     reader = ResponseReader("GET")
     reader.receive(CHUNKED + b"2\r\nab\r\n3\r\ncde\r\n4\r\nf")
     assert isinstance(reader.next(), ResponseHead)

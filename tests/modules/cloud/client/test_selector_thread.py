@@ -1,4 +1,4 @@
-"""The thread of the transport: every call that is posted is made, whoever posts it and when."""
+"""The thread of the transport: every posted call is made, from any thread and at any time."""
 
 import threading
 
@@ -47,7 +47,7 @@ def test_calls_of_many_threads_are_all_made() -> None:
 
 
 def test_a_call_may_post_another_and_fail() -> None:
-    """The next one is made all the same, after those that were there before it."""
+    """The next one is still made, after the earlier ones."""
     thread, made, done = _thread(), list[str](), threading.Event()
 
     def third() -> None:

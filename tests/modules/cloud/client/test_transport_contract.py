@@ -35,7 +35,7 @@ _OBJECT = ObjectChanged("ADDED", {"kind": "Pod", "apiVersion": "v1", "metadata":
 
 
 class Service:
-    """A service that echoes requests, keeps some waiting, and streams what it is told of."""
+    """A service that echoes requests, keeps some waiting, and streams published changes."""
 
     def __init__(self) -> None:
         self.subscriptions = Subscriptions()
@@ -171,7 +171,7 @@ def test_a_request_is_answered(api: Api) -> None:
 
 
 def test_a_watch_comes_piece_by_piece_and_ends(api: Api) -> None:
-    """Each change is told as it is published; the end of the server's stream is the response's."""
+    """Each change comes as it is published; the end of the server's stream is the response's."""
     heard = api.start("/watch", stream=True)
     assert heard.next().status == 200
     for _ in range(2):
@@ -183,7 +183,7 @@ def test_a_watch_comes_piece_by_piece_and_ends(api: Api) -> None:
 
 
 def test_a_cancelled_watch_ends_at_the_server(api: Api) -> None:
-    """The listener hears nothing more, and the service is told."""
+    """The listener gets nothing more, and the service learns of the end."""
     heard = Heard()
     exchange = api.transport.start(ApiRequest(method="GET", path="/watch", stream=True), heard)
     assert heard.next().status == 200

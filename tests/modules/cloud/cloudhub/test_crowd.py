@@ -61,7 +61,7 @@ def test_nothing_but_keepalives_passes_full_inboxes_and_all_does_afterwards(serv
 
 
 def test_a_node_that_connects_meanwhile_is_let_in_when_there_is_room(served: Served) -> None:
-    """Its opening is news for edgecontroller, too; its time for the upgrade begins anew."""
+    """Its opening is news for edgecontroller, too; its time for the upgrade starts over."""
 
     def make_room() -> None:
         wait_until(lambda: bool(served.server._unopened), "its request waits")

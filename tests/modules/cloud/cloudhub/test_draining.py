@@ -21,7 +21,7 @@ class EndingListLink(ListLink):
         self.is_ended = False
 
     def end(self, code: int = 1001, reason: str = "") -> None:
-        """Takes that it is told."""
+        """Takes the news."""
         assert (code, reason) == (1001, "")
         self.is_ended = True
 

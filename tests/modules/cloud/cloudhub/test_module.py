@@ -292,7 +292,7 @@ def test_the_ca_certificate_is_answered_at_once(cloud: Cloud) -> None:
 def test_only_the_deletion_of_a_node_ends_its_connection(
     cloud: Cloud, resource: str, operation: str, content: Any
 ) -> None:
-    """What is said of the node otherwise, and what is deleted beside it, goes to the node."""
+    """Other messages about the node, and other deletions, go to the node."""
     link = cloud.connect()
     cloud.controller(resource, operation, content)
     assert not link.closed

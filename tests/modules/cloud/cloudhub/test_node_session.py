@@ -216,7 +216,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule()
     def lose_the_link(self) -> None:
-        """All begins anew, with what is to be sent now."""
+        """Everything starts over, with these messages to send."""
         self.wire.clear()
         self.session = NodeSession(RESEND, window=2)
         for name, version in self.newest.items():

@@ -35,7 +35,7 @@ class Pods:
 
 
 class Site:
-    """Both servers. The authority of the nodes is also that of the API server, to keep the tests short."""
+    """Both servers. The authority of the nodes is also the API server's, to keep the tests short."""
 
     def __init__(self, directory: Path, clock: StandingClock) -> None:
         self.clock = clock
@@ -79,7 +79,7 @@ class Site:
 
     @contextmanager
     def client(self, request: str, **headers: str) -> Iterator[socket.socket]:
-        """A connection of the API server, on which a request was sent."""
+        """A connection of the API server with a sent request."""
         with self._connected() as connection:
             lines = [
                 f"{request} HTTP/1.1",

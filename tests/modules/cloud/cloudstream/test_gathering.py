@@ -49,14 +49,14 @@ class Question:
 
 
 def opened(edge: Edge) -> int:
-    """The number of the stream by which a node is asked."""
+    """The number of the stream to a node."""
     frame, request = edge.opened()
     assert (frame.kind, request.target, request.headers) == (FrameType.METRICS, TARGET, ())
     return frame.connection
 
 
 def test_answers_are_gathered_as_they_come(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In parts, of several nodes, of which one has no tunnel; not more than two are asked at once."""
+    """In parts, of several nodes, one without a tunnel; at most two are asked in parallel."""
     monkeypatch.setattr(opening, "AT_ONCE", 2)
     with site.edge("n1") as one, site.edge("n2") as two, site.edge("n3") as three:
         question = Question(site, "n1", "away", "n2", "n3")
@@ -73,7 +73,7 @@ def test_answers_are_gathered_as_they_come(site: Site, monkeypatch: pytest.Monke
 
 
 def test_a_node_that_says_too_much_or_too_late_is_given_up(site: Site) -> None:
-    """Its stream is ended, the others are not held up, and its name is told."""
+    """Its stream ends, the others go on, and its name is returned."""
     with site.edge("n1") as slow, site.edge("n2") as loud, site.edge("n3") as good:
         question = Question(site, "n1", "n2", "n3")
         numbers = [opened(edge) for edge in (slow, loud, good)]

@@ -133,7 +133,7 @@ def test_a_node_that_is_not_there_yet_gets_its_port_when_it_is(bee: Harness, cap
 
 
 def test_a_port_that_another_writer_replaces_is_written_again(bee: Harness) -> None:
-    """By a restarted edge, by an edge that registers a deleted Node; not that of a node without a tunnel here."""
+    """By a restarted edge, by an edge that registers a deleted Node; not the port of a node without a tunnel here."""
     bus = Bus(bee)
     bus.connect("n1")
     for port in (10255, 0, 13462):

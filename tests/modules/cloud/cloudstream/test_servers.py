@@ -164,7 +164,7 @@ def test_a_stream_that_the_node_never_answers_ends_with_words(
 
 
 def test_a_client_of_a_log_goes(site: Site) -> None:
-    """The node is told once."""
+    """The node gets one message."""
     with site.edge("n1") as edge:
         with site.client("GET /containerLogs/n1/web/main?follow=true") as client:
             frame, _ = edge.opened()

@@ -63,7 +63,7 @@ def read(stream: TunnelStream, now: float = 0.0) -> bytes:
 
 
 def test_a_stream_ends_from_the_nodes_side(tunnels: Tunnels) -> None:
-    """The data before the end is read; the end is told to nobody again, and late frames are ignored."""
+    """The data before the end is read; the end is reported once, and late frames are ignored."""
     node = Node(tunnels)
     stream = node.open()
     assert [(each.connection, each.kind) for each in node.sent()] == [(stream.number, FrameType.LOGS)]
@@ -80,7 +80,7 @@ def test_a_stream_ends_from_the_nodes_side(tunnels: Tunnels) -> None:
 
 
 def test_a_stream_ends_from_the_clients_side(tunnels: Tunnels) -> None:
-    """The node is told once (KubeEdge tells it thousands of times), and numbers never come again."""
+    """The node gets one message (KubeEdge sends thousands), and numbers never come again."""
     node = Node(tunnels)
     first = node.open()
     first.close()
@@ -220,7 +220,7 @@ def test_a_client_that_reads_slowly_keeps_its_stream_when_it_disturbs_no_other(
 def test_a_client_that_reads_slowly_loses_its_stream_when_it_slows_down_others(
     tunnels: Tunnels, simulation: Simulation
 ) -> None:
-    """The times for which it holds up the tunnel add up, and count less with time: half a second each minute is no
+    """The times that it holds up the tunnel add up, and count less with time: half a second each minute is no
     harm.
     """
     node = Node(tunnels)

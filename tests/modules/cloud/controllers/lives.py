@@ -50,7 +50,7 @@ class Life(Site):
             for obj in self.all(kind):
                 self._collector.add(key_of(obj), obj)
         self.silent: set[str] = set()
-        """Nodes that are away, and of which the cloud says so."""
+        """Nodes that are away, and known to be."""
         self.succeeded: Counter[str] = Counter()
         """Pods that have succeeded, by the uid of their Job."""
         self._slowness: dict[str, float] = {}
@@ -200,7 +200,7 @@ class Life(Site):
             assert len(healthy) - 1 >= wanted - 1, f"evicted with {len(healthy)} healthy pods of {wanted}"
 
     def _evicted_by_node(self) -> None:
-        """A node ends a pod, as one that is low on memory does."""
+        """A node ends a pod, as under memory pressure."""
         pods = [
             pod for pod in self.pods()
             if (controller_of(pod) or {}).get("kind") != "Job" and is_active(pod) and self._answers(pod)
@@ -225,7 +225,7 @@ class Life(Site):
             self.report(self.random.choice(pods), "Failed", containerStatuses=[{"name": "main"}])
 
     def _use_again(self) -> None:
-        """A workload is deleted and made again at once under its name."""
+        """A workload is deleted and made again immediately with its name."""
         key = self.random.choice((DEPLOYMENT, STATEFUL, DAEMON, JOB))
         policy = self.random.choice(("Background", "Foreground"))
         self._person("delete", key, None, options={"propagationPolicy": policy})
@@ -246,7 +246,7 @@ class Life(Site):
         self._publish()
 
     def _jump(self) -> None:
-        """Days pass, in which nothing but time is news; or the clock of the machine is set back."""
+        """Days pass without other events; or the machine's clock is set back."""
         if self.random.random() < 0.3:
             self.clock.jump_wall(-self.random.choice((30.0, 4000.0)))
         else:
@@ -274,7 +274,7 @@ class Life(Site):
             self._collector.note(event)
 
     def settle(self) -> None:
-        """Let everything happen that happens at once, in any order: controllers look at objects before they have seen
+        """Let everything happen that happens now, in any order: controllers look at objects before they have seen
         what they have written, and dependents of what is gone are deleted meanwhile.
         """
         self._publish()

@@ -28,7 +28,7 @@ class Site:
     """The controllers, connected to the API server's objects by queues of calls, answers and changes.
 
     Args:
-        seed: of the order in which answers and changes come; a call and its answer may each be a while apart.
+        seed: of the order of answers and changes; a call and its answer may each be a while apart.
         nodes: names of nodes that run pods.
         ready_after: seconds after which a running pod is ready; None: never.
     """
@@ -57,7 +57,7 @@ class Site:
         return Engine(ALL, self._perform, clock.now, clock.new_id, self.restart)
 
     def restart(self) -> None:
-        """Begin the controllers anew, as another process does: calls under way may be lost."""
+        """Restart the controllers as another process: calls under way may be lost."""
         self.engine.stop()
         for queue in self._queues:
             queue.clear()
@@ -96,7 +96,7 @@ class Site:
         self.settle()
 
     def apply(self, obj: JsonObject) -> JsonObject:
-        """Apply a manifest, and let everything happen that follows at once."""
+        """Apply a manifest, and let its immediate consequences happen."""
         made, _ = self.cluster.apply(obj)
         self.settle()
         return made
@@ -143,7 +143,7 @@ class Site:
         return [(event["reason"], event["message"]) for event in events]
 
     def settle(self) -> None:
-        """Let everything happen that happens at once."""
+        """Let everything happen that is due now."""
         self._publish()
         while True:
             busy = [queue for queue in self._queues if queue]
@@ -208,7 +208,7 @@ class Site:
         self.settle()
 
     def _duties(self) -> Iterator[tuple[float, Callable[[], None]]]:
-        """Yield what nodes do, and when: report pods that run and are ready, and end those that are deleted."""
+        """Yield the nodes' actions and their times: report running pods, and end deleted ones."""
         now = self.clock.now()
         for pod in self.all("Pod"):
             node, phase = pod["spec"].get("nodeName"), pod["status"].get("phase")
@@ -258,7 +258,7 @@ def workload(kind: str, name: str = "web", image: str = "app:1", **spec: Any) ->
 
 
 def image_of(pod: JsonObject) -> str:
-    """Return the image of a pod's first container, or that of a template's."""
+    """Return the image of a pod's first container, or of a template's."""
     return str(pod["spec"]["containers"][0]["image"])
 
 

@@ -318,7 +318,7 @@ def test_a_refused_creation_is_said_once_and_tried_again() -> None:
 
     site.answer = answer
     site.apply(workload("ReplicaSet", replicas=50))
-    assert len(asked) == 3  # one, then two of which the second is refused
+    assert len(asked) == 3  # one, then two, and the second is refused
     condition = site.get("ReplicaSet", "web")["status"]["conditions"][0]
     assert (condition["type"], condition["reason"]) == ("ReplicaFailure", "FailedCreate")
     site.run_for(300)
@@ -569,7 +569,7 @@ def test_an_edit_after_a_cloudcore_with_more_defaults_has_started_rolls_nothing_
     site.run_for(60)
     assert {pod["metadata"]["uid"] for pod in site.pods()} == before
     assert len(site.all("ReplicaSet" if kind == "Deployment" else "ControllerRevision")) == 1
-    for revision in site.all("ControllerRevision"):  # it may hold anything: one that cannot be read is another one
+    for revision in site.all("ControllerRevision"):  # it may hold anything: an unreadable one is another one
         site.call("delete", revision)
         site.cluster.create({**revision, "metadata": {**revision["metadata"], "name": "x"}, "data": {"spec": {
             "template": {"$patch": "replace", "spec": {"containers": "none"}}}}})  # fmt: skip

@@ -164,7 +164,7 @@ def heard(site: Site, status: str) -> None:
 
 
 def silent(site: Site) -> tuple[JsonObject, ...]:
-    """Let the only node fall silent, with two pods behind a Service of which one is ready."""
+    """Silence the only node, with two pods behind a Service, one of them ready."""
     site.ready_after = lambda _: None
     site.apply(service())
     pods = run(site, 0), run(site, 1, ready=False)

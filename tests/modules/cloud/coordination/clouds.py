@@ -88,7 +88,7 @@ class Clouds:
             pass
 
     def serve(self, call: ApiCall) -> ApiResult:
-        """Carries out a call, and tells those that watch."""
+        """Carries out a call, and passes it to watchers."""
         result = api_calls.serve(self.cluster, call)
         for event in self.cluster.storage.take_events():
             for each in self._running:

@@ -1,4 +1,4 @@
-"""The Leases of several cloudcores at one API server: who is alive, and who has which duty."""
+"""The Leases of several cloudcores at one API server: liveness and duties."""
 
 import logging
 
@@ -12,7 +12,7 @@ KEYS = [f"node/n{number}" for number in range(60)]
 
 
 def owners(clouds: Clouds, key: str) -> list[str]:
-    """Those that would do a duty."""
+    """The cloudcores that would do a duty."""
     return [each.name for each in clouds.all if not each.is_dead and each.keeper.owns(key)]
 
 
@@ -35,7 +35,7 @@ def test_a_single_one_does_all_at_once_and_writes_once_in_ten_seconds() -> None:
 
 
 def test_it_knows_where_the_routers_of_the_others_are() -> None:
-    """Those of the living, from the renewal on that names them, and it says so."""
+    """The living ones', from their first renewal with an address, and it announces them."""
     clouds = Clouds()
     one, other = clouds.start("a"), clouds.start("b")
     clouds.run_for(15.0)
@@ -59,7 +59,7 @@ def test_three_divide_all_duties_and_do_none_twice() -> None:
 
 
 def test_the_duties_of_one_that_was_killed_are_with_the_others_when_its_lease_expires() -> None:
-    """Those of the others stay where they are."""
+    """The duties of other cloudcores stay."""
     clouds = Clouds()
     first, second, third = (clouds.start(name) for name in "abc")
     clouds.run_for(15.0)
@@ -131,7 +131,7 @@ def test_without_the_api_server_each_does_all_duties_and_afterwards_they_are_div
 
 
 def test_a_renewal_whose_answer_was_lost_is_followed_by_the_next() -> None:
-    """The stored Lease has another version than the one that is known, so the first write is refused."""
+    """The stored Lease is newer than the known one, so the first write is refused."""
     clouds = Clouds()
     one = clouds.start("a")
     one.loses_answers = True

@@ -1,4 +1,4 @@
-"""What a cloudcore writes into its Lease, and what it reads of those of others."""
+"""A cloudcore's Lease: its own fields, and the fields that it reads of others'."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ def test_a_renewal_keeps_what_others_have_written() -> None:
 
 
 def test_it_says_where_the_router_is_as_long_as_there_is_one() -> None:
-    """In an annotation, beside those of others; one that is too long does not count."""
+    """In an annotation, beside other annotations; a too long one does not count."""
     live = lease_of(SETTINGS, "a", 1.0, None, "10.0.0.1:9443")
     assert live["metadata"]["annotations"] == {"edgecore.io/router": "10.0.0.1:9443"}
     found = observed(live)

@@ -30,7 +30,7 @@ def test_only_a_change_renews() -> None:
 
 
 def test_a_lease_that_is_there_at_the_start_counts_from_its_next_renewal_on() -> None:
-    """After a crash, the one that starts does not wait for the Lease that it left behind itself."""
+    """After a crash, a starting cloudcore does not wait for its own old Lease."""
     members = Membership()
     members.observe(lease("dead"), 0.0, is_new=False)
     members.observe(lease("living"), 0.0, is_new=False)

@@ -98,6 +98,6 @@ def test_a_property_that_is_there_twice_is_refused(cluster: Cluster) -> None:
 
 
 def test_objects_of_v1alpha2_are_held_to_the_same_rules(cluster: Cluster) -> None:
-    """In the form in which they are sent to nodes."""
+    """In the form for nodes."""
     cluster.apply({**OLD_MODEL, "apiVersion": "devices.kubeedge.io/v1alpha2"})
     cluster.apply({**OLD_DEVICE, "apiVersion": "devices.kubeedge.io/v1alpha2"})

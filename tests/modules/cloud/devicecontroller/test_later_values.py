@@ -1,4 +1,4 @@
-"""Reports whose times lie before those that are stored: their node hears which."""
+"""Reports with times before the stored ones: their node learns which."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_report_with_an_earlier_time_is_answered_with_the_stored_one(bee: Harn
 
 
 def test_the_last_of_several_reports_is_told_of_a_later_one_before_it(bee: Harness) -> None:
-    """Which it does not replace; an earlier one that was replaced itself is fine."""
+    """It does not replace the later one; an earlier replaced report is fine."""
     server = started(bee, device())
     server.is_down = True
     told = [report(bee, str(at), timestamp=at) for at in (3, 9, 5)]

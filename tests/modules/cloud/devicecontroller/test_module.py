@@ -52,7 +52,7 @@ class ApiServer:
         self.calls: list[ApiCall] = []
         self.is_down = False
         self.absent = 0
-        """The status of the refusal of watches; 0 for none."""
+        """The status of the refusal of watches, or 0."""
         self.refusal: Json | None = None
         """The answer to writes."""
         self._version = 100
@@ -148,7 +148,7 @@ def value(server: ApiServer, name: str = "d") -> str:
 
 
 def test_a_report_is_answered_when_it_is_stored(bee: Harness) -> None:
-    """At once when the last write was a while ago; and it counts as handled before that."""
+    """Immediately if the last write was a while ago; it counts as handled before that."""
     server = started(bee, device())
     told = report(bee, "21")
     assert value(server) == "21"
@@ -348,7 +348,7 @@ def test_a_cluster_without_the_kinds_is_looked_at_again_quietly(bee: Harness, ca
 
 
 def test_reports_before_the_devices_are_known_are_bounded(bee: Harness) -> None:
-    """What is too much is told to come again: whether there are devices is not known."""
+    """The excess is asked to come again: devices are not known yet."""
     server = ApiServer(bee, device())
     server.absent = 503
     bee.add(DeviceController, Refusals(bee.clock), None, deletes=False)
@@ -359,7 +359,7 @@ def test_reports_before_the_devices_are_known_are_bounded(bee: Harness) -> None:
 
 
 def test_what_is_as_it_should_be_is_not_read_again_at_a_start(bee: Harness) -> None:
-    """One list; after that only the device that has changed, the one without a status, and that of a deleted one."""
+    """One list; after that only the changed device, the one without a status, and the deleted one's."""
     server = started(bee, device(), device("e"))
     assert server.writes() == ["create", "create"]
     kept = server.statuses
@@ -409,7 +409,7 @@ def test_of_several_cloudcores_the_one_with_the_node_writes_and_one_more(bee: Ha
 
 
 def test_a_few_devices_are_written_at_once(bee: Harness) -> None:
-    """A thousand that report at once do not keep an API server from its other work."""
+    """A thousand reports together do not keep an API server from its other work."""
     server = started(bee, *(device(f"d{at}") for at in range(50)))
     server.calls.clear()
     server.is_down = True

@@ -118,7 +118,7 @@ def test_a_watch_is_a_call_whose_events_come_later(bee: Harness) -> None:
 
 
 def test_a_node_says_which_watches_it_still_has(bee: Harness) -> None:
-    """It has no others; the answer has those that failed, and waits for all."""
+    """It has no others; the answer lists failed ones, and waits for all."""
     asked: list[ApiCall] = []
 
     def answer(message: Message) -> Message:

@@ -122,7 +122,7 @@ class ClusterServer:
         self._clock = clock
         self.cluster = Cluster(clock)
         self.requests: list[ApiCall] = []
-        """All but those of lists and watches."""
+        """All requests except lists and watches."""
         self.lists: list[tuple[str, dict[str, str]]] = []
         """The plural and the query of each list."""
         self.answers: dict[str, Callable[[FakeExchange], None]] = {}
@@ -203,7 +203,7 @@ class ClusterServer:
             assert result.refusal is None, result.refusal
 
     def remove(self, word: str, name: str) -> None:
-        """Deletes an object at once."""
+        """Deletes an object immediately."""
         custom = (one.kind for (_, plural), one in self.cluster.storage.kinds.custom().items() if plural == word)
         kind = next(custom, None) or kind_called(word)
         self.call(self.call_for("delete", kind, name, options={"gracePeriodSeconds": 0}))
@@ -221,7 +221,7 @@ class ClusterServer:
         return [obj for key in storage if (obj := storage.find(key)) is not None]
 
     def restore(self, objects: list[JsonObject]) -> None:
-        """Starts anew with a backup: connections break, and versions go back."""
+        """Restarts with a backup: connections break, and versions go back."""
         self.cluster = Cluster(self._clock)
         self.cluster.storage.restore(objects)
         self._log.clear()
@@ -281,7 +281,7 @@ class ClusterController(Controller):
         bee: the harness.
         server: the API server; None for a new one.
         database: of ObjectSyncs; None for one in memory.
-        nodes: those that connect at once.
+        nodes: nodes that connect immediately.
         keeps_state: whether what nodes have acknowledged is kept in the cluster.
         lease: of this cloudcore.
         namespace: of NodeStates.

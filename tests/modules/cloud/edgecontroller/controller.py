@@ -62,7 +62,7 @@ class Controller:
         bee: the harness.
         manifests: a directory for the API server.
         database: the path of the common database, with the cloudcore's name; None for two in memory.
-        nodes: those that connect at once.
+        nodes: nodes that connect immediately.
         lease: of this cloudcore.
     """
 

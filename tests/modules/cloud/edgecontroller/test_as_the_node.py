@@ -1,4 +1,4 @@
-"""Calls of a node's metaserver on which the API server of a cluster decides, and reviews."""
+"""Calls of a node's metaserver that the API server of a cluster decides on, and reviews."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def asked(core: Controller, verb: str, api_version: str, plural: str, **fields: 
 
 
 def code(result: ApiResult) -> int:
-    """The status of a refusal; 0 for none."""
+    """The status of a refusal, or 0."""
     return int((result.refusal or {}).get("code", 0))
 
 
@@ -50,7 +50,7 @@ def review(
 
 
 def test_custom_resources_of_a_cluster_are_read_in_the_nodes_name(bee: Harness) -> None:
-    """One, all, and those that a selector selects; the cluster's refusals are passed on."""
+    """One, all, and a selection; the cluster's refusals are passed on."""
     core = ClusterController(bee)
     core.server.apply(definition(), device("pump"), device("fan"))
     where = {"api_version": "devices.example.io/v1", "plural": "devices", "namespace": "default"}

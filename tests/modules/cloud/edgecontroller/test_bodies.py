@@ -1,4 +1,4 @@
-"""The bodies that the mirror of a cluster keeps, and those that are read again when a node needs them."""
+"""The bodies that a cluster's mirror keeps, and the ones read again when a node needs them."""
 
 from collections.abc import Callable, Iterator
 
@@ -35,7 +35,7 @@ def few_recent_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def core() -> Iterator[ClusterController]:
-    """To which no node is connected."""
+    """Without a connected node."""
     with Harness() as bee:
         yield ClusterController(bee, nodes=())
 
@@ -261,7 +261,7 @@ class Kept:
 
 @pytest.fixture
 def kept() -> Iterator[Kept]:
-    """With an edge node, n1, and a node that is none, n2."""
+    """With an edge node, n1, and another node, n2."""
     made = Kept()
     made.observe(NODE, node("n1", **EDGE))
     made.observe(NODE, node("n2"))

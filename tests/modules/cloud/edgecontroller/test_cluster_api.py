@@ -33,7 +33,7 @@ def asked(core: ClusterController, verb: str, plural: str, name: str = "", **fie
 
 
 def code(result: ApiResult) -> int:
-    """The status of a refusal; 0 for none."""
+    """The status of a refusal, or 0."""
     return int((result.refusal or {}).get("code", 0))
 
 
@@ -336,7 +336,7 @@ def test_a_watch_that_is_behind_does_not_bring_back_a_pod_that_has_ended(core: C
 
 
 def test_writes_to_a_pod_that_the_mirror_does_not_have_keep_their_order(core: ClusterController) -> None:
-    """Each is preceded by a read, of which the later one may be answered first."""
+    """Each follows a read, and the later read may be answered first."""
     core.server.stop_watches()
     core.server.apply(pod())
     core.server.hold("pods")
@@ -350,7 +350,7 @@ def test_writes_to_a_pod_that_the_mirror_does_not_have_keep_their_order(core: Cl
 
 
 def test_what_the_watch_has_not_told_yet_is_not_deleted_on_a_node(core: ClusterController) -> None:
-    """A node gets a new configmap by its query, and connects anew: only a newer state without the object says that it
+    """A node gets a new configmap by its query, and connects again: only a newer state without the object says that it
     is gone.
     """
     core.server.apply(pod(**USES))
@@ -368,7 +368,7 @@ def test_what_the_watch_has_not_told_yet_is_not_deleted_on_a_node(core: ClusterC
 
 
 def test_a_list_tells_of_a_deletion_before_the_watch(core: ClusterController) -> None:
-    """A node that has seen in a list that its pod is gone does not get it once more."""
+    """A node that has learned of its pod's removal from a list does not get it again."""
     core.server.apply(pod())
     core.bee.settle()
     core.server.stop_watches()

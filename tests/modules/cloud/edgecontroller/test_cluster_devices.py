@@ -37,7 +37,7 @@ def new(obj: dict[str, Any], version: str = API_VERSION) -> dict[str, Any]:
 
 
 def server_with(bee: Harness, *objects: dict[str, Any]) -> ClusterServer:
-    """A cluster in which the kinds are defined."""
+    """A cluster that defines the kinds."""
     server = ClusterServer(bee.clock)
     server.apply(*definitions(), *map(new, objects))
     return server
@@ -215,7 +215,7 @@ def test_other_watches_of_a_cluster_are_not_served(bee: Harness) -> None:
 
 
 def test_objects_of_v1alpha2_are_kept_whole_and_sent_in_the_new_form(bee: Harness) -> None:
-    """The node is the one that the selector names."""
+    """The node is the selector's."""
     server = server_with(bee)
     core = ClusterController(bee, server)
     server.apply(*(new(each, "devices.kubeedge.io/v1alpha2") for each in (OLD_MODEL, OLD_DEVICE)))

@@ -82,7 +82,7 @@ class Site:
         self._made = 0
 
     def core(self, *nodes: str) -> ClusterController:
-        """Starts a cloudcore, with nodes that connect at once."""
+        """Starts a cloudcore, with nodes that connect immediately."""
         self._made += 1
         bee = self._stack.enter_context(Harness(self._made))
         server = ClusterServer(bee.clock)

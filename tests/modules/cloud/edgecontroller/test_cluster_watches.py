@@ -44,7 +44,7 @@ def watches(core: Controller, node: str = "n1", **fields: Any) -> ApiResult:
 
 
 def code(result: ApiResult) -> int:
-    """The status of a refusal; 0 for none."""
+    """The status of a refusal, or 0."""
     return int((result.refusal or {}).get("code", 0))
 
 
@@ -102,7 +102,7 @@ def test_a_restarted_cloudcore_deletes_nothing_before_the_watch_is_repeated(bee:
 
 
 def test_a_watch_that_may_not_be_ends_alone(bee: Harness) -> None:
-    """Of a kind that RBAC does not give to nodes, of one that does not exist, and with a wrong selector."""
+    """Of a kind that RBAC denies to nodes, of an unknown kind, and with a wrong selector."""
     core = ClusterController(bee, server_with(bee, device("pump"), allowed=False))
     assert code(watches(core)) == 403
     with Harness() as other:

@@ -1,4 +1,4 @@
-"""Which Devices and DeviceModels nodes are sent, in which order, and what of them is deleted."""
+"""Which Devices and DeviceModels nodes get, in which order, and their deletions."""
 
 from __future__ import annotations
 

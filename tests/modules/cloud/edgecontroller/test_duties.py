@@ -47,7 +47,7 @@ def go(two: Two, seconds: float) -> None:
 
 
 def divided(two: Two, duty: str) -> tuple[Controller, Controller]:
-    """The one that has a duty, and the other."""
+    """The owner of a duty, and the other."""
     owner = owner_of(duty, two)
     (other,) = two.keys() - {owner}
     return two[owner], two[other]
@@ -82,7 +82,7 @@ def test_a_node_is_told_to_be_with_the_one_that_it_has_connected_to_last(two: Tw
 def test_the_duties_of_one_that_is_gone_are_the_others(
     two: Two, monkeypatch: pytest.MonkeyPatch, *, is_killed: bool
 ) -> None:
-    """At once when it stops, and when its Lease has expired after a kill."""
+    """Immediately when it stops, and when its Lease has expired after a kill."""
     owner, other = divided(two, "node/ghost")
     owner.database.begin()
     owner.database.put_node_state("ghost", NodeState("gone"))

@@ -155,7 +155,7 @@ def test_one_bad_status_of_a_list_takes_no_other_with_it(controller: Controller)
 
 
 def test_cloudhub_hears_how_many_of_each_nodes_messages_have_been_handled(controller: Controller) -> None:
-    """Also of those that were refused; or it would hold back the node's next ones."""
+    """Also refused ones; or it would hold back the node's next messages."""
     controller.bee.forget()
     for node_name, content in (("n1", {"status": {}}), ("n1", "nonsense"), ("n2", {"status": {}})):
         about = f"node/{node_name}/default/podpatch/web"

@@ -127,7 +127,7 @@ def test_a_revision_is_the_uid_and_version_of_the_object(made: _Made) -> None:
 
 @_both
 def test_a_version_is_given_once(made: _Made) -> None:
-    """Above those of other cloudcores, and again after it was undone."""
+    """Above other cloudcores' versions, and again after it was undone."""
     store = made().store
     store.adopt([], 41, complete=False)
     assert store.next_version() == 42
@@ -222,7 +222,7 @@ def test_another_object_of_the_name_ends_the_one_before() -> None:
 
 
 def test_an_equal_state_is_no_change() -> None:
-    """As after a restored etcd, when all objects are told of again."""
+    """As after a restored etcd, when all objects are reported again."""
     mirror = Mirror()
     mirror.observe(_MAP, _observed("5", data={"value": "a"}))
     mirror.take_events()
@@ -253,7 +253,7 @@ def test_objects_in_the_database_of_a_cluster_are_not_taken_over(caplog: pytest.
 
 @_both
 def test_an_event_says_whether_the_spec_is_another(made: _Made) -> None:
-    """A configmap has none, so a change keeps it; what is new or gone does not."""
+    """A configmap has no spec, so a change keeps it; creation and removal do not."""
     changes = made()
     changes.write("a")
     changes.write("b")

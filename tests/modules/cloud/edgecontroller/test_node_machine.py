@@ -65,7 +65,7 @@ class Node:
         self.record = NodeRecord()
         self.seen = Facts()
         self.open: list[str] = []
-        """The connections that have begun, and of which neither side has ended."""
+        """Open connections, as seen from both sides."""
         self.is_loaded = False
         self.has_node = False
         """Whether the node was sent, or will be sent, its present Node."""

@@ -27,12 +27,12 @@ class Site:
     def __init__(self, directory: Path) -> None:
         self._path = directory / "cloud.db"
         self.objects: list[Any] = []
-        """Those of the cluster, between two cloudcores."""
+        """The cluster's objects, between two cloudcores."""
         self.server: ClusterServer
 
     @contextmanager
     def core(self, *nodes: str) -> Iterator[ClusterController]:
-        """Runs cloudcore, with nodes that connect at once."""
+        """Runs cloudcore, with nodes that connect immediately."""
         with ExitStack() as stack:
             bee = stack.enter_context(Harness())
             database = Database(str(self._path), "cloudcore", stores_objects=False)

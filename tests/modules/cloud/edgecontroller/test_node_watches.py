@@ -117,7 +117,7 @@ def test_a_watch_brings_what_it_selects(world: World, fields: dict[str, Any]) ->
 
 
 def test_an_object_that_is_no_longer_selected_is_still_sent(world: World) -> None:
-    """The metaserver tells its client that it is none of the watch's any more."""
+    """The metaserver reports to its client that the object has left the watch."""
     world.apply(service(a="1"))
     world.watches("services", options={"labelSelector": "a=1"})
     world.core.down()

@@ -1,4 +1,4 @@
-"""The object that a node's write would leave, on which NodeRestriction decides before the cluster's API server does."""
+"""The object that a node's write would leave: NodeRestriction decides on it before the cluster's API server."""
 
 from typing import Any
 
@@ -222,7 +222,7 @@ def test_which_writes_need_the_live_object() -> None:
     ],
 )
 def test_which_uid_counts(fields: dict[str, Any], expected: bool) -> None:
-    """That of a deletion is its precondition: its body is not sent."""
+    """A deletion's is its precondition: its body is not sent."""
     assert same_uid(call(**fields), LIVE) is expected
 
 

@@ -87,7 +87,7 @@ def test_at_the_move_nothing_is_sent_again_and_what_was_deleted_is(server: tuple
 def test_devices_are_sent_as_updates_and_the_deletions_of_those_that_are_gone(
     server: tuple[Harness, ClusterServer],
 ) -> None:
-    """KubeEdge's edge may have acknowledged a device of which it has told no mapper; mappers ignore an insert."""
+    """KubeEdge's edge may have acknowledged a device without a word to a mapper; mappers ignore an insert."""
     bee, cluster = server
     made = {**device(), "apiVersion": API_VERSION}
     cluster.apply(*definitions(), {**model(), "apiVersion": API_VERSION}, made)

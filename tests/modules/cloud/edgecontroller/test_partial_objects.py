@@ -33,7 +33,7 @@ _REFERRING: dict[str, Any] = {
 
 
 def test_a_pod_keeps_its_references_wherever_its_spec_names_them() -> None:
-    """Those that are sent, and those that its node may only read."""
+    """Sent references, and ones that its node may only read."""
     whole = {**pod(**_REFERRING), "metadata": {**_METADATA, "annotations": {"a": "b" * 100}}}
     part = partial_object(whole)
     assert references_of(part) == references_of(whole)

@@ -45,7 +45,7 @@ def _report(cluster: Cluster, message: Message, others: int) -> list[Any]:
 
 @pytest.mark.parametrize(("others", "ends"), [(0, True), (1, True), (4, True), (5, False)])
 def test_a_deletion_ends_although_others_write_the_pod(others: int, *, ends: bool) -> None:
-    """The edge reports the end once, so the pod would be there for ever; whoever writes without end, ends it."""
+    """The edge reports the end once, so the pod would stay for ever; an endless writer ends it."""
     with Harness() as bee:
         cluster = Cluster(bee.clock)
         cluster.apply(pod())

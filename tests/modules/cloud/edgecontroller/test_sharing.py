@@ -18,7 +18,7 @@ Two = tuple[Controller, Controller]
 
 @pytest.fixture
 def two(tmp_path: Path) -> Iterator[Two]:
-    """To neither of which a node is connected."""
+    """Without a connected node."""
     with ExitStack() as stack:
         made = []
         for number, name in enumerate("ab"):

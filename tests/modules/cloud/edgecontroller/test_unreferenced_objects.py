@@ -20,7 +20,7 @@ def core() -> Iterator[ClusterController]:
 
 
 def test_an_object_that_a_node_may_not_read_any_more_is_no_reason_to_send_again(core: ClusterController) -> None:
-    """Its row stays: the node has it, and is told of its deletion."""
+    """Its row stays: the node has it, and gets its deletion."""
     core.server.apply(configmap(a="1"), pod(**USES))
     core.bee.settle()
     stored = core.server.cluster.storage

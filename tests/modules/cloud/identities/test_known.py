@@ -1,4 +1,4 @@
-"""What the servers are told before and after all records are known."""
+"""The servers' answers before and after all records are known."""
 
 from beehive.simulation import Simulation
 from modules.cloud.identities.known import NOT_YET, KnownIdentities
@@ -10,7 +10,7 @@ PEER = CertifiedPeer("1F", 0.0, "n1", "system:node:n1", "a")
 
 
 def test_nobody_with_a_certificate_is_accepted_before_all_records_are_known() -> None:
-    """Who has none proves nothing, and need not wait."""
+    """A client without a certificate proves nothing, and need not wait."""
     known = KnownIdentities(Simulation(0).clock)
     was_loading = known.is_loading
     assert known.refusal_of(PEER) == known.refusal_of_node("n1", PEER) == NOT_YET

@@ -1,4 +1,4 @@
-"""Which certificates are accepted, and to which key a name belongs."""
+"""Which certificates are accepted, and the owner key of a name."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_a_token_for_one_is_used_up_once() -> None:
     "record", [OWN, REPLACING, RevokedUser(name="Ada L.", revoked_at=1.0), RevokedCertificate(name="1F", revoked_at=1)]
 )
 def test_records_are_configmaps(record: Record) -> None:
-    """With names that an API server takes; one that was renamed, or is no record, counts for nothing."""
+    """With names that an API server takes; renamed ones and others do not count."""
     made = object_of(record, "kubeedge", None)
     assert record_in(made) == record
     assert record_in({**made, "metadata": {"name": "other"}}) is None

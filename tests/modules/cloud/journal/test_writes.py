@@ -47,7 +47,7 @@ def test_writes_are_found_by_what_a_person_looks_for(store: WriteStore) -> None:
             write(5, "camx1", kind="Device.devices.kubeedge.io", namespace="iot"),
         ]
     )
-    store.write([write(1, fields=("data.a", "data.b"), more=1)])  # once more: the answer to the commit was lost
+    store.write([write(1, fields=("data.a", "data.b"), more=1)])  # again: the answer to the commit was lost
     assert versions(store) == [5, 4, 3, 2, 1]
     assert store.read(WriteQuery(name="conf")).writes[0].write == write(1, fields=("data.a", "data.b"), more=1)
     for query, found in (

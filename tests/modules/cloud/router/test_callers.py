@@ -67,7 +67,7 @@ def code(callers: ReviewedCallers, asked: Request, reviews: Reviews) -> int:
     ],
 )
 def test_a_caller_needs_a_token_and_the_right(asked: Request, status: int) -> None:
-    """The verb is the one of the method, and the namespace the rule's."""
+    """The verb follows from the method, and the namespace is the rule's."""
     assert code(ReviewedCallers(Simulation().clock), asked, Reviews("get")) == status
 
 

@@ -37,7 +37,7 @@ class SlowServer(RuleServer):
         return Exchange()
 
     def open(self) -> None:
-        """Answer what waits, and from now on at once."""
+        """Answer waiting ones, and from now on immediately."""
         self.is_open = True
         for each in self._held:
             super().start(*each)

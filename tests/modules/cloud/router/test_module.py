@@ -217,7 +217,7 @@ def test_an_answer_that_is_no_response_is_a_bad_gateway(bee: Harness, content: A
 
 
 def test_a_caller_does_not_wait_for_ever(bee: Harness) -> None:
-    """Not for a node that is silent, and not at all for one that is gone."""
+    """Not for a silent node, and not at all for a deleted one."""
     cloud = Cloud(bee, to_service())
     silent = cloud.begin("/n1/cap/svc")
     bee.run_for(REST_SECONDS - 1)
@@ -232,7 +232,7 @@ def test_a_caller_does_not_wait_for_ever(bee: Harness) -> None:
 
 
 def test_many_callers_of_a_rule_are_too_many(bee: Harness) -> None:
-    """Those of another Rule are served."""
+    """Another Rule's callers are served."""
     cloud = Cloud(bee, to_service(), to_service("/other", name="r5"))
     waiting = [cloud.begin("/n1/cap/svc") for _ in range(MOST_OF_RULE)]
     assert cloud.call("/n1/cap/svc")[0] == 503
@@ -241,7 +241,7 @@ def test_many_callers_of_a_rule_are_too_many(bee: Harness) -> None:
 
 
 def test_a_caller_is_told_where_the_node_is(bee: Harness) -> None:
-    """At which cloudcore, if that is alive; and that there is no rule, before."""
+    """The cloudcore, if it is alive; and before that, that there is no rule."""
     cloud = Cloud(bee, to_topic())
     assert cloud.call("/n2/cap/a")[0] == 503
     assert "cloudcore there" in cloud.call("/n2/cap/a")[1]
@@ -323,7 +323,7 @@ def test_a_post_is_repeated_only_if_nothing_was_sent(bee: Harness, servers: list
 
 
 def test_what_waits_for_a_server_is_bounded(bee: Harness, servers: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rest is counted as failed at once; nothing is posted again that has failed four times."""
+    """The excess counts as failed immediately; a message that has failed four times is not posted again."""
     monkeypatch.setattr(deliveries, "MOST_WAITING", 3)
     cloud = Cloud(bee, from_topic(URL))
     servers += [*(lost(sent=False) for _ in range(4)), ok(), ok()]
@@ -337,7 +337,7 @@ def test_what_waits_for_a_server_is_bounded(bee: Harness, servers: list[Any], mo
 
 
 def test_an_application_gets_a_servers_answer(bee: Harness, servers: list[Any]) -> None:
-    """With its own method and payload; one that may be repeated is, when the connection breaks."""
+    """With its own method and payload; a repeatable one is repeated when the connection breaks."""
     cloud = Cloud(bee, from_url(URL))
     bee.forget()
     servers += [lost(sent=True), ok(b"found"), lost(sent=True), ok(status=404)]

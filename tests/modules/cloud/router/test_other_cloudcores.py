@@ -87,7 +87,7 @@ def test_a_call_is_passed_on_to_the_cloudcore_that_has_the_node(bee: Harness, as
 
 
 def test_a_call_goes_from_cloudcore_to_cloudcore_once(bee: Harness, asked: Asked) -> None:
-    """One that was passed on here for a node that has gone there is not sent back."""
+    """A call that was passed on here for a node that has left is not sent back."""
     cloud = Cloud(bee, to_topic(), others=others())
     status, why = result(begin_for(cloud, 50.0, "/n2/cap/a"))
     assert (status, asked.calls) == (503, [])
@@ -107,7 +107,7 @@ def test_a_call_that_was_passed_on_takes_no_longer_than_its_caller_waits(bee: Ha
 
 @pytest.mark.parametrize("router", ["", "10.0.0.2", "10.0.0.2:x", "[:1"])
 def test_a_cloudcore_without_an_address_is_named(bee: Harness, asked: Asked, router: str) -> None:
-    """So is one of which the Lease says something that is no address."""
+    """Also if the address in its Lease is malformed."""
     status, why = Cloud(bee, to_topic(), others=others(router)).call("/n2/cap/a")
     assert (status, asked.calls) == (503, [])
     assert "it is connected to cloudcore there: call that one" in why
@@ -125,7 +125,7 @@ def test_the_end_of_a_call_says_what_is_known(bee: Harness, asked: Asked) -> Non
 
 
 def test_many_calls_wait_for_nobody(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While as many as may be passed on at a time are under way, another is refused at once."""
+    """At the limit of calls under way, another one is refused immediately."""
     monkeypatch.setattr(BoundedCalls, "_begin", lambda self, *_work: _count(self))
     cloud = Cloud(bee, to_topic(), others=others())
     waiting = [cloud.begin("/n2/cap/a") for _ in range(PARALLEL)]

@@ -65,7 +65,7 @@ def test_what_no_request_can_have_is_no_rules_path(pattern: str) -> None:
 
 
 def test_the_rest_of_a_path_is_quoted_again() -> None:
-    """A colon too, at which KubeEdge's edge splits the resource."""
+    """A colon too, where KubeEdge's edge splits the resource."""
     path = read_path("/n1/cap/a/b%20c/d:e?x=y z".replace(" ", "%20"))
     assert path is not None
     assert path.rest(1) == "/b%20c/d%3Ae?x=y%20z"

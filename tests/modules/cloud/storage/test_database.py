@@ -1,4 +1,4 @@
-"""The cluster's database: what is committed is there afterwards, and those who share it agree. On each kind of it."""
+"""The cluster's database: commits last, and its sharers agree. On each kind of database."""
 
 import itertools
 import os
@@ -354,7 +354,7 @@ def test_a_database_of_a_newer_version_is_refused(url: str) -> None:
 
 
 def test_a_database_of_the_version_before_is_taken_over(url: str) -> None:
-    """What nodes have acknowledged stays; to which Node it belongs is not known yet."""
+    """The nodes' acknowledgements stay; their Node is not known yet."""
     with Cloud(url) as cloud:
         cloud.transactions.begin()
         cloud.database.put_object_sync("n1", "u1", ObjectSync(WEB, 7))

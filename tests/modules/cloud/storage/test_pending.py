@@ -21,7 +21,7 @@ class Compared(str):
 
 
 def test_the_object_syncs_of_a_node_cost_the_same_however_many_others_are_pending() -> None:
-    """While a crowd registers, a transaction has those of many nodes."""
+    """While a crowd registers, a transaction has many nodes' ObjectSyncs."""
     pending, nodes = PendingWrites(), [Compared(f"n{number}") for number in range(100)]
     for node in nodes:
         for uid in ("u1", "u2", "u3"):

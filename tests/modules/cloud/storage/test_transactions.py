@@ -109,7 +109,7 @@ def test_work_that_fails_after_its_first_use_of_the_database_leaves_nothing(core
 
 
 def test_claims_wait_for_the_end_of_the_outer_work(cores: tuple[Core, Core]) -> None:
-    """Work within work, such as an answer that comes at once."""
+    """Work within work, such as an immediate answer."""
     one, other = cores
     other.claim("n1")
 

@@ -1,4 +1,4 @@
-"""The end of a connection of which the peer reads the last."""
+"""The end of a connection whose peer reads everything."""
 
 import socket
 

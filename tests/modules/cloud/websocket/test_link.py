@@ -43,7 +43,7 @@ def test_what_was_handled_takes_no_room() -> None:
 
 
 def test_a_held_link_wakes_the_server_when_something_was_handled() -> None:
-    """One that is not held does not."""
+    """Without a hold it does not."""
     woken: list[WebsocketLink] = []
     link = WebsocketLink(woken.append)
     passed(link, 1, 1)

@@ -1,4 +1,4 @@
-"""The memory of large messages is bounded, each message gets its end, and small ones wait for none."""
+"""The memory of large messages is bounded, each message ends, and small ones do not wait."""
 
 import socket
 import threading
@@ -98,7 +98,7 @@ _STEPS = st.lists(st.tuples(st.integers(0, 7), st.integers(0, 30), st.booleans()
 
 @given(_STEPS)
 def test_the_budget_holds_and_there_is_no_deadlock(steps: list[tuple[int, int, bool]]) -> None:
-    """Each connection reads at most 30 bytes at once, and only if it may."""
+    """Each connection reads at most 30 bytes in a step, and only if it may."""
     budget: MessageBudget[int] = MessageBudget(1000, 10, 30.0)
     sizes = dict.fromkeys(range(8), 0)
     for number, (member, read, ends) in enumerate(steps):
@@ -162,7 +162,7 @@ def sending(node: ClientConnection, data: bytes) -> Iterator[None]:
 
 
 def test_all_large_messages_arrive_one_after_another(served: Stopped) -> None:
-    """No connection waits for one that waits for it."""
+    """No two connections wait for each other."""
     names = {f"large{number}" for number in range(5)}
     message = large()
     with ExitStack() as stack:

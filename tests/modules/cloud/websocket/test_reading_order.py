@@ -16,7 +16,7 @@ class Counted:
 
 
 def served(*connections: Counted) -> list[str]:
-    """The names in the order in which they are served."""
+    """The names in the order of service."""
     taken: list[float] = []
     names: list[str] = []
     ready = [(cast("WebsocketConnection", each), 1) for each in connections]

@@ -1,4 +1,4 @@
-"""A node's store and devicetwin, to which recorded messages of a real cloud and of applications are played."""
+"""A node's store and devicetwin, for recorded messages of a real cloud and of applications."""
 
 import json
 import re
@@ -21,7 +21,7 @@ from tests.interop.traces import frame, is_message, lines_of
 
 Json = dict[str, Any]
 Said = tuple[str, Any]
-"""Topic or resource, and what was said, without times and ids."""
+"""Topic or resource, and the payload, without times and ids."""
 
 _PUBLISHED = re.compile(r"MQTT publish by the application: (\S+) (.*)", re.DOTALL)
 
@@ -33,7 +33,7 @@ class Node:
         directory: of the store.
         rules: of devicetwin.
         name: of the node.
-        feed: is told the changes.
+        feed: gets the changes.
     """
 
     def __init__(

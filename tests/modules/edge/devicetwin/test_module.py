@@ -128,7 +128,7 @@ def test_no_newer_value_leaves_before_the_older_one_is_confirmed(node: Node) -> 
 
 
 def test_a_cloud_that_does_not_answer_is_asked_again_ever_later(node: Node) -> None:
-    """KubeEdge repeats all at once, for ever, or never."""
+    """KubeEdge repeats all immediately, for ever, or never."""
     node.link(up=True)
     _send(node, "ns/device/thermo", _device())
     _report(node, _actual("1"))
@@ -189,7 +189,7 @@ def test_a_temporary_refusal_is_tried_again(node: Node) -> None:
 
 
 def test_a_desired_value_that_changed_reaches_applications(node: Node) -> None:
-    """Whichever controller sends the object; KubeEdge's applications never hear of it."""
+    """From any controller; KubeEdge's applications never learn of it."""
     _send(node, "ns/device/thermo", _device(threshold="30"))
     _send(node, "ns/device/thermo", _device(version=2, threshold="31"))
     deltas = [said["delta"] for topic, said in node.published if topic.endswith("/delta")]
@@ -282,7 +282,7 @@ THRESHOLD = {"name": "threshold", "type": "INT", "accessMode": "ReadWrite", "min
 
 
 def _told(node: Node) -> str | None:
-    """The desired threshold that applications were told last; None for none."""
+    """The last desired threshold for applications, or None."""
     documents = [said["twin"] for topic, said in node.published if topic.endswith("/twin/update/document")]
     (*_, last) = [one["threshold"]["current"] for one in documents if "threshold" in one]
     return last.get("expected", {}).get("value") or None
@@ -325,7 +325,7 @@ def test_a_value_that_the_owner_gives_back_is_not_the_clouds_forbidden_one(node:
 
 
 def test_a_property_that_the_model_lacks_is_not_taken(node: Node) -> None:
-    """One that was there before the model may be deleted."""
+    """A property that is older than the model may be deleted."""
     _send(node, "ns/device/thermo", _device())
     humidity = {"event_id": "e", "timestamp": 1, "twin": {"humidity": {"actual": {"value": "40"}}}}
     assert "code" not in _report(node, humidity)[0]

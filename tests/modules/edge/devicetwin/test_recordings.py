@@ -43,7 +43,7 @@ def ours(tmp_path: Path) -> Iterator[Node]:
 
 
 def _under_own_topic(said: list[Said]) -> list[Said]:
-    """What a real edge says of a request that it could not read, under the topic on which ours says it."""
+    """A real edge's answer to a request that it could not read, under our topic."""
     return [(RESULT if topic == NAMELESS else topic, value) for topic, value in said]
 
 
@@ -82,7 +82,7 @@ def test_reported_values_by_default(ours: Node) -> None:
 
     An equal value is not published and sent again, a property that the model lacks is refused, errors tell what the
     model allows, and expected values of the Device
-    object are those of the twins.
+    object equal the twins'.
     """
     play(ours, CREATED, None)
     said, recorded = play(ours, REPORTED, REPORTED_MQTT)

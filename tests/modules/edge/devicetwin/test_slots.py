@@ -75,7 +75,7 @@ def test_who_repeats_a_change_is_answered_when_it_is_stored(*, stored: bool) -> 
 
 
 def test_a_confirmation_that_comes_while_its_device_is_saved_is_stored_too() -> None:
-    """Otherwise the value is sent once more after a restart."""
+    """Otherwise the value is sent again after a restart."""
     store, owner = SlowStore(), Owner()
     slots = Slots(store, owner)
     slots.change(_device(1))

@@ -211,7 +211,7 @@ def test_the_model_says_what_is_allowed(asked: TwinRequest, reason: str) -> None
     ],
 )  # fmt: skip
 def test_types(kind: str, text: str, good: bool) -> None:
-    """KubeEdge's types, and double and bytes of the models; infinite numbers are none."""
+    """KubeEdge's types, and the models' double and bytes; no infinite numbers."""
     if good:
         check_type(kind, text)
         return

@@ -1,4 +1,4 @@
-"""A mapper that behaves as those of KubeEdge's mapper-framework, call by call, with their weaknesses."""
+"""A mapper that behaves like KubeEdge's mapper-framework, call by call, with its weaknesses."""
 
 import queue
 import threading

@@ -53,7 +53,7 @@ class DmiNode:
             self.hive = None
 
     def restarts(self) -> int:
-        """How often dmi was started anew."""
+        """Number of dmi's restarts."""
         assert self.hive is not None
         return self.hive._slots["dmi"].restarts
 

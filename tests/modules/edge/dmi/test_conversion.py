@@ -219,7 +219,7 @@ def test_no_object_is_an_error(device: Json, prop: Json, model: Json) -> None:
 
 
 def test_what_the_owner_desires_replaces_the_clouds_value_and_nothing_else() -> None:
-    """The value's metadata stay; of a property that the Device does not have nothing is told."""
+    """The value's metadata stay; a property that the Device lacks stays untouched."""
     properties = [{"name": "a", "desired": {"value": "1", "metadata": {"k": "v"}}}, {"name": "b"}, {"name": "c"}]
     spec = {"deviceModelRef": {"name": "tm"}, "properties": properties}
     before = read_mapped_device(json.dumps({"metadata": {"name": "d", "namespace": "n"}, "spec": spec}).encode())

@@ -357,7 +357,7 @@ def test_rubbish_on_the_socket_ends_nothing(node: DmiNode, mapper: FrameworkMapp
 
 
 def test_the_socket_is_its_owners_and_its_groups(tmp_path: Path) -> None:
-    """Mode 0660 and the chosen group; it replaces one that a killed process left, and goes with the node."""
+    """Mode 0660 and the chosen group; it replaces a killed process's socket, and goes with the node."""
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(tmp_path / "dmi.sock"))
     node = DmiNode(tmp_path, group=str(os.getgid()))
@@ -492,7 +492,7 @@ def _events(directory: Path, last: str) -> list[dict[str, Any]]:
 
 
 def test_a_report_of_kubeedges_form_sets_the_expected_value_only_when_asked_to(tmp_path: Path) -> None:
-    """A mapper that has not heard of a change yet must not take it back; one that has confirms it."""
+    """A mapper that has not seen a change yet must not take it back; one that has confirms it."""
     expected = {}
     for like_kubeedge in (False, True):
         directory = tmp_path / str(like_kubeedge)

@@ -1,4 +1,4 @@
-"""What a mapper is told next."""
+"""A mapper's next message."""
 
 import json
 import random

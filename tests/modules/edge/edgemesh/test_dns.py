@@ -147,7 +147,7 @@ OK, NX = Code.NOERROR, Code.NXDOMAIN
     ],
 )
 def test_names_of_the_specification(name: str, type_: Type, code: Code, expected: list[str]) -> None:
-    """Cases 27, 28, 29, 32: a name without data has the SOA record, as one that does not exist."""
+    """Cases 27, 28, 29, 32: a name without data has the SOA record, like an unknown name."""
     answer = FULL.answer(f"{name}.{Z}", type_)
     assert (answer.code, data_of(answer)) == (code, expected)
     assert [each.type for each in answer.authority] == ([Type.SOA] if not expected and code != Code.SERVFAIL else [])
@@ -208,7 +208,7 @@ def test_unready_addresses_are_published_on_request() -> None:
 
 
 def names_of(made: Zone, servers: Callable[[Question], DnsAnswer] | None = None) -> DnsNames:
-    """Names, with other servers in the place of which the test answers."""
+    """Names, with the test's answers in place of other servers'."""
 
     class Others(UpstreamResolver):
         def __init__(self) -> None:
@@ -442,7 +442,7 @@ def test_a_client_that_asks_too_much_is_not_answered_for_a_while() -> None:
 
 
 def own_sockets() -> tuple[socket.socket, socket.socket]:
-    """A UDP and a TCP socket with one free number: that of the one may be taken for the other."""
+    """A UDP and a TCP socket with one free number: a number may be free for one of them only."""
     while True:
         try:
             return open_sockets("127.0.0.1", HostAddresses(["/nowhere/program"]), 0)

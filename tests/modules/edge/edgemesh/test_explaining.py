@@ -52,7 +52,7 @@ class Node:
 
 
 def outcomes(found: Resolution) -> list[tuple[str, str, str, str]]:
-    """The queries, and who has answered."""
+    """The queries, and the source of each answer."""
     return [(each.name, each.type, each.code, each.source) for each in found.asked]
 
 

@@ -64,7 +64,7 @@ def plane(machine: Machine) -> NftPlane:
 
 
 def reached(machine: Machine | Pod, servers: dict[str, socket.socket], number: int) -> Counter[str]:
-    """How often each server gets one of so many connections; one that comes is taken before the next begins."""
+    """The connections that each server gets, one after another."""
     found: Counter[str] = Counter()
     waiting = {server.fileno(): name for name, server in servers.items()}
     for _ in range(number):

@@ -176,7 +176,7 @@ def test_services_come_from_the_store_and_from_the_cloud(bee: Harness) -> None:
 
 
 def test_own_pods_count_in_one_change(bee: Harness) -> None:
-    """Case 9, without the probe: once edged knows, the next change of the data plane has it, at once."""
+    """Case 9, without the probe: once edged knows, the next change of the data plane has it immediately."""
     mesh = Mesh(bee, {"service": [service()]})
     mesh.pods.now = (pod(),)
     mesh.start()

@@ -28,7 +28,7 @@ REFUSED: Final = (ConnectionRefusedError, ConnectionResetError, PermissionError)
 
 
 class Server(NamedTuple):
-    """An endpoint on which something listens."""
+    """An endpoint with a listener."""
 
     channel: socket.socket
     end: Address
@@ -201,7 +201,7 @@ def bed(request: pytest.FixtureRequest) -> Iterator[Bed]:
 
 
 def reached(bed: Bed, table: PortTable, servers: list[Server], number: int) -> Counter[int]:
-    """How often each server gets one of so many connections; one that comes is taken before the next begins."""
+    """The connections that each server gets, one after another."""
     found: Counter[int] = Counter()
     for _ in range(number):
         with bed.connect(table):
@@ -293,7 +293,7 @@ def test_endpoints_of_other_nodes_only_are_not_used_with_the_policy_local(bed: B
 
 
 def test_a_connection_lives_through_changes_and_new_ones_go_where_they_say(bed: Bed) -> None:
-    """Cases 13, 16: also when its endpoint is out of use, and when there is none."""
+    """Cases 13, 16: also when its endpoint is out of use or gone."""
     servers = [bed.server(), bed.server()]
     given = bed.table(servers[0])
     bed.apply(given)

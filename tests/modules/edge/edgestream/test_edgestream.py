@@ -127,7 +127,7 @@ def test_exec(bed: Bed, cloud: CloudEnd) -> None:
     ids=range(13),
 )  # fmt: skip
 def test_refused(bed: Bed, cloud: CloudEnd, frame: Frame, why: str) -> None:
-    """What is not on the list is not asked of the node's server; the caller gets an error and the end at once."""
+    """An unlisted request does not reach the node's server; the caller gets an error and the end immediately."""
     cloud.send(frame)
     data, reason = cloud.whole(9)
     assert why in reason
@@ -214,7 +214,7 @@ def test_with_credit_a_caller_who_does_not_read_stops_the_source(bed: Bed, cloud
 
 
 def test_with_credit_a_container_that_takes_bytes_lets_the_cloud_send_more(bed: Bed, cloud: CloudEnd) -> None:
-    """One that does not holds up no other stream and keeps its own, until it takes them."""
+    """A stuck container holds up no other stream and keeps its own, until it takes the bytes."""
     cloud.send(Frame(0, FrameType.CREDIT), connect_frame(1, FrameType.EXEC, EXEC))
     with bed.node.stream() as container:
         head = bed.node.requests.get(timeout=TIMEOUT).rest
@@ -268,7 +268,7 @@ def test_frames_that_nobody_knows(bed: Bed, cloud: CloudEnd) -> None:
 
 
 def test_many_streams(bed: Bed, cloud: CloudEnd) -> None:
-    """Two hundred that begin at once are served; beyond the limit a stream is refused; hundreds one after the other
+    """Two hundred that begin together are served; beyond the limit a stream is refused; hundreds one after the other
     leave nothing behind.
     """
     numbers = range(1, MOST_STREAMS + 1)

@@ -78,8 +78,8 @@ class Application:
     Args:
         port: of the broker.
         topics: subscribed to.
-        user: and password; empty for none.
-        session: name under which the broker keeps its session; empty for none.
+        user: and password, or "".
+        session: name of its session at the broker, or "".
         qos: of the subscriptions.
 
     Raises:

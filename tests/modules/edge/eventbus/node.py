@@ -60,7 +60,7 @@ class Node:
         self.hive.send(module, message)
 
     def ask(self, resource: str, content: Any) -> Message:
-        """Let another module publish a message, and return what it hears of it."""
+        """Let another module publish a message, and return its answer."""
         assert self.hive is not None
         fields = {"source": "test", "resource": resource, "operation": "publish"}
         asked = Message.new(self.hive.clock, content=content, **fields)

@@ -124,7 +124,7 @@ def test_a_broker_that_goes_and_comes_back(node: Node, application: Application,
 
 
 def test_subscriptions_of_the_cloud_outlive_a_restart(node: Node, application: Application) -> None:
-    """And an unsubscription too; a topic that is none is refused."""
+    """And an unsubscription too; a malformed topic is refused."""
     for topic in ("sensors/+/raw", "odd/topic", "wrong#"):
         node.send("eventbus", topic, "subscribe", None, source="router_eventbus", group="user")
     node.send("eventbus", "odd/topic", "unsubscribe", None, source="router_eventbus", group="user")
@@ -177,7 +177,7 @@ def test_a_message_of_qos_2_that_an_earlier_program_is_owed(
 
 @pytest.mark.parametrize("qos", [0, 2])
 def test_publications_of_another_qos(tmp_path: Path, broker: Broker, application: Application, qos: int) -> None:
-    """As `mqttQOS` wants it; who waits is answered, with QoS 0 as soon as the message leaves."""
+    """As `mqttQOS` wants it; waiting publishers are answered, with QoS 0 as soon as the message leaves."""
     node = Node(tmp_path, external(broker.port, qos=qos)).start()
     try:
         assert node.ask("out/x", "heard").route.operation == "response"

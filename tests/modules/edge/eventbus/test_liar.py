@@ -238,7 +238,7 @@ def test_any_other_packet_of_that_size_ends_the_session_with_a_hint(clock: RealC
 
 
 def test_a_broker_that_accepts_and_then_lies_is_dialled_ever_later() -> None:
-    """The delay begins anew only after a session that has lasted."""
+    """The delay starts over only after a session that has lasted."""
     delays: list[float] = []
     time = [0.0]
     clock = SimpleNamespace(

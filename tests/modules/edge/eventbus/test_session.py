@@ -129,7 +129,7 @@ class _Taking(EventBus):
         self._got = link, messages
 
     def on_start(self) -> None:
-        """Take them at once."""
+        """Take them immediately."""
         super().on_start()
         link, messages = self._got
         self.received(cast("SessionLink", link), messages)

@@ -153,7 +153,7 @@ def test_a_driver_that_fails_is_opened_again(node: DmiNode, bench: Bench, runnin
 
 
 def test_a_device_follows_its_model(node: DmiNode, bench: Bench, running: Running) -> None:
-    """A model with another type: the device is opened anew, although its own object is the same."""
+    """A model with another type: the device is opened again, although its own object is the same."""
     node.put(_device())
     wait_until(lambda: node.twins("thermo").get("temperature") == "21", "the first value")
     changed = model()

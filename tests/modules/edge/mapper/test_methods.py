@@ -212,7 +212,7 @@ def test_an_answer_that_is_no_success_is_an_error(status: int, body: bytes, told
 
 
 def test_a_call_that_has_begun_may_be_done_after_its_caller_has_gone() -> None:
-    """So its caller is told that nobody knows."""
+    """So its caller learns that the outcome is unknown."""
     begun, free = threading.Event(), threading.Event()
 
     def work() -> None:
@@ -230,7 +230,7 @@ def test_a_call_that_has_begun_may_be_done_after_its_caller_has_gone() -> None:
 
 
 def test_calls_that_wait_are_bounded_in_number_and_time_and_not_made_later() -> None:
-    """A device that is away holds up a few callers, and the others are told at once."""
+    """A device that is away holds up a few callers, and the others get an error immediately."""
     full, done, refused = threading.Event(), queue.Queue[str](), queue.Queue[str]()
 
     def wake() -> None:

@@ -105,7 +105,7 @@ def served() -> Iterator[Served]:
 
 @pytest.fixture
 def echoing() -> Iterator[Served]:
-    """One that serves secrets, and whose logs say what was asked for."""
+    """A node that serves secrets, and whose logs contain the requests."""
 
     def echo(request: Request) -> Response:
         return Response(200, "text/plain", f"{request.parts} {request.query}".encode())

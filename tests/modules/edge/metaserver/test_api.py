@@ -86,7 +86,7 @@ def test_a_table_says_its_columns(served: Served) -> None:
 
 
 def test_a_list_in_parts(served: Served) -> None:
-    """Each part goes on after the last; all have the revision of the first, from which one may watch. What comes
+    """Each part goes on after the last; all have the revision of the first, where a watch may begin. What comes
     meanwhile before the place is left to the watch.
     """
     served.has(*(obj(f"pod-{number}") for number in range(5)))

@@ -46,7 +46,7 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
 
 
 class Gone:
-    """A client that goes at once."""
+    """A client that leaves immediately."""
 
     def gone_within(self, seconds: float, wake: int | None = None) -> bool:
         """Return True."""
@@ -180,7 +180,7 @@ def test_a_watch_of_a_dropped_cache_ends(owner: Owner, store: SqliteStore) -> No
 
 
 def test_revisions_grow_over_a_dropped_cache(owner: Owner, store: SqliteStore) -> None:
-    """So a client of the former cache is told to list again."""
+    """So a client of the former cache has to list again."""
     put(store, obj("web"))
     before = int(owner.ask("/api/v1/pods")[1]["metadata"]["resourceVersion"])
     owner.service.close()

@@ -58,7 +58,7 @@ def test_a_collection_is_watched_once(bee: Harness) -> None:
 
 
 def test_each_new_connection_repeats_the_watches(bee: Harness) -> None:
-    """None when there are none."""
+    """Without watches, there is no message."""
     link_is(bee, CLOUD_CONNECTED)
     assert asked(bee) == []
     follow(bee, SERVICES)
@@ -123,7 +123,7 @@ def test_without_an_answer_nothing_is_lost(bee: Harness) -> None:
 
 
 class _Mesh(Module):
-    """edgemesh, as far as it is told."""
+    """edgemesh, as a receiver of messages."""
 
     name = "edgemesh"
     group = "mesh"

@@ -1,4 +1,4 @@
-"""A cache hears of what is durable, and of nothing else; on a real database."""
+"""A cache learns of durable changes only; on a real database."""
 
 from __future__ import annotations
 

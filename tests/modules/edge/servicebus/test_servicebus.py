@@ -162,7 +162,7 @@ def test_an_application_that_is_not_there_is_answered(node: Node) -> None:
 
 
 def test_applications_that_misbehave_are_answered(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that stalls, one that ends in the middle, one with too much; the others are called meanwhile."""
+    """A stalled one, one that ends in the middle, one with too much; the others are called meanwhile."""
     monkeypatch.setattr(servicebus, "MOST_BODY", 1000)
 
     def stall(connection: socket.socket) -> None:
@@ -187,7 +187,7 @@ def test_applications_that_misbehave_are_answered(node: Node, monkeypatch: pytes
 
 
 def test_many_calls_are_too_many(node: Node) -> None:
-    """A few wait while others are under way; further ones are answered at once."""
+    """A few wait while others are under way; further ones are answered immediately."""
 
     def stall(connection: socket.socket) -> None:
         connection.recv(65536)

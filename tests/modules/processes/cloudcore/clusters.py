@@ -13,7 +13,7 @@ from tests.support.kubeconfigs import write_kubeconfig, write_token_file
 from tests.support.ports import free_port
 
 _NEVER_RENEWED: Final = LeaseSettings(period=3600.0)
-"""With a renewal, as after ten seconds, the cluster would be one more cloudcore with duties; a real one is none."""
+"""With a renewal, as after ten seconds, the cluster would be another cloudcore with duties; a real one is not."""
 
 
 class Cluster:

@@ -30,7 +30,7 @@ metadata: {name: web}
 spec: {nodeName: n1, containers: [{name: main, image: "busybox:1.35"}]}
 """
 NODE = "{apiVersion: v1, kind: Node, metadata: {name: n1}}"
-pytestmark = pytest.mark.timeout(600)  # many processes, each of which takes seconds where all are busy
+pytestmark = pytest.mark.timeout(600)  # many processes that take seconds each on a busy machine
 
 PROGRAM = [sys.executable, "-m", "modules.processes.cloudcore"]
 DEADLINE = 120
@@ -190,7 +190,7 @@ def test_without_tls_it_listens_for_this_machine_only(
 
 
 def test_a_pod_that_is_deleted_is_waited_for_until_it_is_gone(running: Running) -> None:
-    """Its node would end it; here a second command takes it away at once. Without a Node, cloudcore would."""
+    """Its node would end it; here a second command removes it immediately. Without a Node, cloudcore would."""
     assert running.do("apply", "-f", "-", text=f"{POD}---\n{NODE}").returncode == 0
     arguments = ["delete", "pod", "web", "--socket", str(running.directory / "control")]
     with subprocess.Popen([*PROGRAM, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as waiting:
@@ -274,7 +274,7 @@ def test_an_authority_that_is_broken_is_a_failed_start(tmp_path: Path) -> None:
 
 
 def test_cloudcore_without_tls_does_not_load_cryptography() -> None:
-    """Its 17 MB are for those who want certificates."""
+    """Its 17 MB are only for certificates."""
     code = "import modules.processes.cloudcore.process, sys; print('cryptography' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=DEADLINE, check=True)
     assert done.stdout == "False\n"

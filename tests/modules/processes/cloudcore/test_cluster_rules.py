@@ -1,4 +1,4 @@
-"""Rules of a cluster, and the rights in deploy/rules.yaml, which are those that cloudcore uses for them."""
+"""Rules of a cluster: the rights in deploy/rules.yaml are the ones that cloudcore uses."""
 
 from __future__ import annotations
 

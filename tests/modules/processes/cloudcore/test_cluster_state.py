@@ -51,7 +51,7 @@ def receive_all(edge: Edge) -> None:
 def test_the_state_outlives_cloudcore_and_goes_to_others(
     cluster: Cluster, tmp_path: Path, requests: list[ApiRequest]
 ) -> None:
-    """One that has read nothing yet takes a node over from another, with exactly the rights of the role."""
+    """A fresh one takes a node over from another, with exactly the rights of the role."""
     with core_of(cluster, tmp_path / "b") as other:
         with core_of(cluster, tmp_path / "a") as one, one.edge() as edge:
             receive_all(edge)

@@ -34,7 +34,7 @@ def people(stub: Stub) -> People:
 
 
 def unasked(edge: Edge, count: int) -> list[Message]:
-    """The next messages of the cloud, without repetitions; the node acknowledges those that need it."""
+    """The next messages of the cloud, without repetitions; the node acknowledges as needed."""
     came: dict[tuple[str, str], Message] = {}
     while len(came) < count:
         message = edge.next()
@@ -83,7 +83,7 @@ def test_a_device_comes_to_its_node_and_goes(stub: Stub, people: People) -> None
 
 
 def test_what_a_node_missed_comes_when_it_is_back(stub: Stub, people: People) -> None:
-    """A device that was changed, one that was created, one that was deleted, and the membership of all."""
+    """A changed device, a created one, a deleted one, and the membership of all."""
     people.apply(model())
     for name in ("thermo", "old"):
         people.apply(device(name))
@@ -104,7 +104,7 @@ def test_what_a_node_missed_comes_when_it_is_back(stub: Stub, people: People) ->
 
 
 def test_a_device_moves_to_another_node(stub: Stub, people: People) -> None:
-    """The node that had it is told to delete it, also when it is away meanwhile."""
+    """Its former node gets the deletion, even if it is away meanwhile."""
     people.apply(model())
     people.apply(device())
     with stub.edge("n1") as edge:
@@ -138,7 +138,7 @@ def test_reported_values_and_states_are_in_the_status(stub: Stub, people: People
 
 
 def test_a_node_writes_nothing_of_another_nodes_device(stub: Stub, people: People) -> None:
-    """It gets an error that ends the report, as does one that cannot be read; both are counted."""
+    """It gets an error that ends the report, as for an unreadable one; both are counted."""
     people.apply(model())
     people.apply(device())
     with stub.edge("n2") as other:

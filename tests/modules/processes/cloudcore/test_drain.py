@@ -1,4 +1,4 @@
-"""cloudcore that is told to stop: it lets its nodes go, and finishes what it has begun."""
+"""cloudcore at its stop: it lets its nodes go, and finishes what it has begun."""
 
 import signal
 import threading
@@ -40,7 +40,7 @@ def the_end(edge: Edge) -> ConnectionClosed:
 
 
 def test_sigterm_ends_connections_with_a_close_frame(tmp_path: Path) -> None:
-    """The node knows at once that it has to connect elsewhere, and why. cloudcore ends well."""
+    """The node knows immediately that it has to connect elsewhere, and why. cloudcore exits with 0."""
     running = Running(tmp_path, "--ready-file", str(tmp_path / "ready"))
     try:
         host, _, port = (tmp_path / "ready").read_text().strip().rpartition(":")

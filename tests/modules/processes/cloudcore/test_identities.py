@@ -1,4 +1,4 @@
-"""Revocations, the keys to which names belong, and tokens, at every port of a cloudcore."""
+"""Revocations, the keys of names, and tokens, at every port of a cloudcore."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def test_tokens_are_listed_bound_and_withdrawn(stub: Stub, tmp_path: Path) -> No
 def test_an_administrator_s_kubeconfig_is_revoked(
     stub: Stub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Also a watch that is open ends; a kubeconfig that is made at once afterwards is accepted."""
+    """An open watch ends too; a kubeconfig made right afterwards is accepted."""
     place = ["--socket", str(stub.config.control_socket)]
 
     def kubeconfig(user: str) -> ssl.SSLContext:
@@ -261,7 +261,7 @@ def _is_revoked(record: object) -> bool:
 
 
 def test_two_machines_with_one_name_are_told(stub: Stub, tmp_path: Path) -> None:
-    """Both with the same key, as of a copied disk: who is replaced is told so, and the cloud names the node."""
+    """Both have the same key, as on a copied disk: the replaced one logs it, and the cloud names the node."""
     having = join(stub, tmp_path)
     with ExitStack() as stack:
         edges = [stack.enter_context(stub.edge("n1", having)) for _ in range(MANY + 1)]

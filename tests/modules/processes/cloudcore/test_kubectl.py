@@ -23,7 +23,7 @@ _DEADLINE = 120
 
 pytestmark = [
     pytest.mark.skipif(_KUBECTL is None, reason="kubectl is not installed"),
-    pytest.mark.timeout(600),  # many processes, each of which takes seconds where all are busy
+    pytest.mark.timeout(600),  # many processes that take seconds each on a busy machine
 ]
 
 MANIFEST = """\

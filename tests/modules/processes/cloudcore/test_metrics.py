@@ -41,7 +41,7 @@ def hive() -> Iterator[Hive]:
 
 
 def made(hive: Hive) -> Counters:
-    """Counters of which each has counted something."""
+    """Counters, each with a count."""
     counters = Counters(Refusals(hive.clock), KnownCloudcores("a"))
     counters.refusals.note("n1", "not its own", "Pod", "text")
     session = NodeSession(5.0, window=1, resent=counters.cloudhub.note_resent)

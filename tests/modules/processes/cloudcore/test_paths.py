@@ -23,14 +23,14 @@ def chosen(*arguments: str) -> argparse.Namespace:
 
 @pytest.fixture(autouse=True)
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The directory in which the state of programs is."""
+    """The programs' state directory."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
     return tmp_path / "state" / "cloudcore"
 
 
 def test_everything_is_below_the_root(state: Path, tmp_path: Path) -> None:
-    """The default one, or the one that is named."""
+    """The default one, or the given one."""
     for root, options in ((state, ()), (tmp_path / "a", ("--root", "a"))):
         wanted = CloudPaths(root, root / "cloudcore.sock", str(root / "cloudcore.db"), root / "tls")
         assert paths_of(chosen(*options)) == wanted
@@ -66,7 +66,7 @@ def test_a_socket_alone_takes_the_others_along() -> None:
 
 
 def test_files_of_an_earlier_cloudcore_are_mentioned(state: Path, tmp_path: Path) -> None:
-    """Unless a place is named, or it is the one that is used."""
+    """Unless a place is given, or it is the present one."""
     assert remark_on_former_files(chosen(), tmp_path) == ""
     (tmp_path / "cloudcore.db").touch()
     (tmp_path / "cloudcore-tls").mkdir()

@@ -115,7 +115,7 @@ def granted(*roles: str) -> set[Right]:
 
 
 def send_all(edge: Edge, cluster: Cluster) -> None:
-    """Sends a message of each type, and waits for the answers, or for the effect of those that are not answered."""
+    """Sends a message of each type, and waits for the answers, or for the effect of unanswered ones."""
     ask_for(edge, "", ("node", "query"))
     ask_for(edge, "", ("node", "insert"))
     cluster.apply(pod_that_refers())

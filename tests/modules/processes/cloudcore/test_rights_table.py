@@ -29,14 +29,14 @@ class Row(NamedTuple):
 
 
 def rows() -> Iterator[Row]:
-    """Those of the page."""
+    """The page's rows."""
     for role, resources, verbs, purpose, code in _ROW.findall((REPOSITORY / "docs/in-a-cluster.md").read_text()):
         rights = tuple(Right(role, each, verb) for each in _WORD.findall(resources) for verb in verbs.split(", "))
         yield Row(rights, purpose, tuple(_WORD.findall(code)))
 
 
 def granted() -> Iterator[Right]:
-    """What the roles of cloudcore allow. `cloudcore-callers` is a role of those who call nodes."""
+    """The rights of cloudcore's roles. `cloudcore-callers` is a role for callers of nodes."""
     for file in (ONE, "rules.yaml"):
         for role in (*of_kind("ClusterRole", file), *of_kind("Role", file)):
             name = role["metadata"]["name"]

@@ -64,7 +64,7 @@ def response(request: Message, status: int = 200, body: bytes = b"ok", **header:
 
 
 def test_a_caller_gets_the_response_of_an_application(stub: Stub) -> None:
-    """Status, headers and body; the caller's credentials stay in the cloud, and headers that are none are left out."""
+    """Status, headers and body; the caller's credentials stay in the cloud, and malformed headers are left out."""
     authors, seen = RuleAuthors(stub.client), list[ForwardedRequest]()
     authors.apply(to_topic(), to_service())
 

@@ -175,7 +175,7 @@ def test_a_client_without_a_handshake_holds_up_nobody(secure: Secure) -> None:
 def test_a_kubeconfig_names_the_port_of_the_cloud_that_runs(
     secure: Secure, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without one that runs it names the usual port, as it does at an option's word."""
+    """Without a running cloudcore it names the usual port, or an option's."""
     place = ["kubeconfig", "--tls-dir", str(secure.files.directory), "--socket"]
     assert main([*place, str(secure.directory / "control")]) == 0
     assert f"server: {secure.url}\n" in capsys.readouterr().out

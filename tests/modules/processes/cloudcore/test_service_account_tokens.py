@@ -78,7 +78,7 @@ def _stub(directory: Path, **options: Any) -> Stub:
 
 
 def test_an_account_may_what_its_roles_allow(port: Port) -> None:
-    """And no more: it is 403 then, and 401 for a token that is none."""
+    """And no more: 403 then, and 401 for a malformed token."""
     port.account()
     token = port.token()
     assert port.ask("GET", f"{NAMESPACE}/configmaps", token=token)[0] == 200

@@ -63,7 +63,7 @@ def alive(stub: Stub) -> int:
 
 
 def test_two_know_of_each_other_until_one_stops(several: Several, capsys: pytest.CaptureFixture[str]) -> None:
-    """The one that stops deletes its Lease; commands and metrics say who is there."""
+    """A stopping one deletes its Lease; commands and metrics show the living ones."""
     with several.one("a") as one, ExitStack() as stack:
         assert alive(one) == 1
         other = stack.enter_context(several.one("b"))

@@ -1,4 +1,4 @@
-"""Several cloudcores on one database: whatever one is told, the nodes of all others hear; a node is that cloudcore's to
+"""Several cloudcores on one database: a change at one reaches the nodes of all; a node is that cloudcore's to
 which it has connected last.
 """
 

@@ -60,7 +60,7 @@ def test_what_was_applied_before_a_node_came_is_waiting_for_it(stub: Stub) -> No
 
 
 def test_a_node_that_lost_its_store_gets_everything_again(stub: Stub) -> None:
-    """Its process starts anew and registers; a mere new connection changes nothing."""
+    """Its process restarts and registers; a mere new connection changes nothing."""
     uses: dict[str, Any] = {"volumes": [{"name": "v", "configMap": {"name": "settings"}}]}
     stub.client.run(Apply([configmap(a="1"), pod(**uses)]))
     with stub.edge() as edge:

@@ -60,7 +60,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Path]:
-    """A directory in which a node and a cloud seem to run."""
+    """A directory where a node and a cloud seem to run."""
     (tmp_path / "edged").mkdir()
     path = tmp_path / "edged" / "edged.sock"
     with ThreadingUnixStreamServer(str(path), Handler) as server:

@@ -60,7 +60,7 @@ def test_sizes(text: str, size: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "Mi", "1.5Mi", "-1", "1mi", "1 Mi", "1MiB", "1K", "9" * 30])
 def test_what_is_no_size(text: str) -> None:
-    """Only whole quantities; `1K` is none in Kubernetes either."""
+    """Only whole quantities; `1K` is not valid in Kubernetes either."""
     with pytest.raises(ValueError, match=r".*"):
         parse_size(text)
 

@@ -1,4 +1,4 @@
-"""What systemd is told, and when its watchdog is fed."""
+"""Messages to systemd, and its watchdog's signs of life."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_nobody_listens(environment: dict[str, str]) -> None:
 
 
 def test_an_abstract_socket() -> None:
-    """Its name begins with a zero byte, for which `@` stands."""
+    """Its name begins with a zero byte, written as `@`."""
     name = f"edgecore-test-{mark()}-{os.getpid()}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as far:
         far.bind("\0" + name)

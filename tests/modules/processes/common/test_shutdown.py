@@ -1,4 +1,4 @@
-"""Signals of a process: the first ends it cleanly, a second at once."""
+"""Signals of a process: the first ends it cleanly, a second immediately."""
 
 import signal
 import subprocess
@@ -32,7 +32,7 @@ _PATIENCE = 50
 
 @pytest.fixture
 def process(request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[str]]:
-    """A process that waits for its signals; for it, signals of a minute come at once, unless a test says otherwise."""
+    """A process that waits for its signals; by default signals of a minute come immediately."""
     command = [sys.executable, "-c", _PROGRAM, str(getattr(request, "param", 60.0))]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as started:
         assert started.stdout is not None
@@ -43,7 +43,7 @@ def process(request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[str]]:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_the_first_signal(process: subprocess.Popen[str], number: signal.Signals) -> None:
-    """It is told, and the process goes on to its clean end."""
+    """It is reported, and the process goes on to its clean end."""
     process.send_signal(number)
     out, _ = process.communicate(timeout=_PATIENCE)
     assert out == f"{number.name}\n"
@@ -51,7 +51,7 @@ def test_the_first_signal(process: subprocess.Popen[str], number: signal.Signals
 
 
 def test_a_second_signal_right_after_the_first(process: subprocess.Popen[str]) -> None:
-    """Even while the first one is being handled, it ends the process at once."""
+    """Even during the first one's handling, it ends the process immediately."""
     process.send_signal(signal.SIGTERM)
     process.send_signal(signal.SIGINT)
     assert process.wait(_PATIENCE) == 130

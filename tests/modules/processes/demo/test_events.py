@@ -1,6 +1,6 @@
 """Signals, changes and the passing of time, in one queue.
 
-What a signal does is tried in a process of its own: those that end a process must never reach the one that runs the
+What a signal does is tried in a process of its own: signals that end a process must never reach the one that runs the
 tests with a handler that is not there yet, or no more.
 """
 
@@ -50,7 +50,7 @@ for count, number in enumerate(SIGNALS, 1):
 
 
 def test_order_and_silence(events: Events) -> None:
-    """Events come in their order; when there is none, time passes."""
+    """Events come in order; without events, time passes."""
     events.put(ExampleChanged("Pod", {}, deleted=False))
     events.put(ExampleChanged("Pod", {}, deleted=True))
     assert [events.next(0), events.next(0), events.next(0)] == [
@@ -61,7 +61,7 @@ def test_order_and_silence(events: Events) -> None:
 
 
 def test_a_deadline_passes(events: Events) -> None:
-    """It lasts as long as was said, whatever else happens."""
+    """It lasts as long as it should, with any other events."""
     started = events.clock.monotonic()
     deadline = Deadline(events, 0.1)
     while deadline.is_open():

@@ -21,7 +21,7 @@ def test_the_examples_of_this_project() -> None:
 
 
 def test_expectations_are_found_by_namespace_and_name(tmp_path: Path) -> None:
-    """Objects other than pods have none."""
+    """Other objects than pods have no expectation."""
     file = tmp_path / "a.yaml"
     file.write_text(_POD % "Running" + "  # end\n---\nkind: ConfigMap\nmetadata: {name: c}\n")
     example = read_example(file)

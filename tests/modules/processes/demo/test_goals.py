@@ -1,4 +1,4 @@
-"""When a pod is where its example says it should be, and what is said of it when it is not."""
+"""When a pod is where its example expects it, and the message when it is not."""
 
 import pytest
 

@@ -35,7 +35,7 @@ def test_a_pipe_gets_a_line_for_each_change_but_not_for_ages() -> None:
 
 
 def test_a_terminal_shows_the_table_once() -> None:
-    """Whatever was drawn and said, the table is there once, as it was last, below all that was said."""
+    """After any drawing and printing, the table is there once, in its last state, below all messages."""
     out = _Tty()
     terminal = Terminal(out)
     terminal.print_lines("hello")

@@ -48,7 +48,7 @@ def test_by_default_it_is_off() -> None:
 
 
 def test_a_socket_that_is_not_there(tmp_path: Path) -> None:
-    """edged does not serve yet: an error at once."""
+    """edged does not serve yet: an immediate error."""
     with pytest.raises(FileNotFoundError):
         node_dialler(tmp_path / "edged.sock")()
 

@@ -1,4 +1,4 @@
-"""Where the node's server is, what is on which address, and that nothing is left of it."""
+"""The place of the node's server, its addresses, and that it leaves nothing."""
 
 import socket
 from collections.abc import Iterable, Iterator

@@ -30,7 +30,7 @@ LATER: Final = (
 )  # fmt: skip
 """Loaded by commands, or with the first request, probe, volume, device or module that needs them."""
 STARTED: Final = ("devicetwin", "eventbus", "taskmanager")
-"""Packages of `modules/edge` of which every node loads something; the check of a configuration needs eventbus's."""
+"""Packages of `modules/edge` that every node loads in part; the check of a configuration needs eventbus's."""
 OF_THE_OTHERS: Final = {
     "": ("modules.runtimes",),
     "modules.runtimes.process.driver": ("modules.runtimes.oci",),

@@ -68,7 +68,7 @@ class Runtime:
         self.image = cri.Image(id=IMAGE, repo_tags=["docker.io/library/nginx:1.25"])
 
     def list_containers(self, wanted: cri.ContainerFilter | None = None) -> Sequence[cri.Container]:
-        """Return those of a state, or all."""
+        """Return the containers in a state, or all."""
         return [each for each in self.containers if wanted is None or each.state == wanted.state.state]
 
     def list_pod_sandboxes(self) -> Sequence[cri.PodSandbox]:
@@ -80,12 +80,12 @@ class Runtime:
         return [self.image]
 
     def list_container_stats(self) -> Sequence[cri.ContainerStats]:
-        """Measure one of those that run."""
+        """Measure a running one."""
         memory = cri.MemoryUsage(working_set_bytes=cri.UInt64Value(value=3 << 19))
         return [cri.ContainerStats(attributes=cri.ContainerAttributes(id=WEB), memory=memory)]
 
     def container_status(self, key: str, *, verbose: bool) -> cri.ContainerStatusResponse:
-        """Return the status; that of one that was just removed is refused."""
+        """Return the status; a just removed one is refused."""
         assert verbose
         if key == DB:
             raise EdgedError("look at a container", key)
@@ -130,7 +130,7 @@ def _said(capsys: pytest.CaptureFixture[str], tmp_path: Path, *words: str) -> st
 
 @pytest.mark.usefixtures("runtime")
 def test_containers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Those that run, the newest first; what is not known is a hyphen; all with -a, ids alone with -q."""
+    """Running ones, the newest first; unknown values are a hyphen; all with -a, ids alone with -q."""
     lines = [line.split() for line in _said(capsys, tmp_path, "containers").splitlines()]
     assert lines[0] == ["CONTAINER", "ID", "POD", "CONTAINER", "STATE", "ATTEMPT", "PID", "IMAGE", "AGE", "MEMORY"]
     assert [line[:7] for line in lines[1:]] == [
@@ -240,7 +240,7 @@ def test_no_such_object_is_an_error_of_the_command(tmp_path: Path, capsys: pytes
 
 
 def test_only_root_and_the_owner_see_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever else may connect to the socket."""
+    """No other user with access to the socket."""
     socket = tmp_path / "s.sock"
     socket.touch()
     owner = socket.stat().st_uid
@@ -308,7 +308,7 @@ def test_a_runtime_without_information(answer: dict[str, str]) -> None:
 
 
 def test_the_control_group_of_a_process(tmp_path: Path) -> None:
-    """That of memory where each controller has its own hierarchy; of none if the process has ended."""
+    """The memory controller's where each has its own hierarchy; "" if the process has ended."""
     cases = {
         "0::/pods/a\n": "/pods/a",
         "5:cpu,cpuacct:/c\n4:memory:/pods/b\n0::/\n": "/pods/b",

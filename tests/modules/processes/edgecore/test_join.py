@@ -60,7 +60,7 @@ def test_a_new_node(server: CertificateServer, tmp_path: Path, capsys: pytest.Ca
 def test_a_websocket_that_nobody_serves(
     server: CertificateServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The node has joined, and is told that the port may be another."""
+    """The node has joined, and the message says that the port may be another."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         port = listening.getsockname()[1]
@@ -206,7 +206,7 @@ def test_a_file_that_cannot_be_written_is_found_before_anybody_is_asked(
     ],
 )
 def test_the_address_of_the_cloud(text: str, server: str, url: str) -> None:
-    """KubeEdge's ports where none is said."""
+    """KubeEdge's ports by default."""
     assert CloudAddress.parse(text, None) == (server, url)
 
 

@@ -1,4 +1,4 @@
-"""`edgecore run` when something is wrong: what it says, and with which status it ends."""
+"""`edgecore run` with faults: its messages and its exit status."""
 
 import json
 import signal

@@ -55,7 +55,7 @@ def test_the_same_node_with_another_kind(kind: RuntimeKind, config: EdgeCoreConf
 
 
 def test_pods_of_other_kinds_are_found(config: EdgeCoreConfig) -> None:
-    """Those of the configured kind, half-made entries, and an empty directory are none."""
+    """The configured kind's own, half-made entries, and an empty directory do not count."""
     root = config.modules.edged.root_directory
     state(root / "embedded", 3, 3)
     state(root / "oci", 2, 2)
@@ -168,7 +168,7 @@ def test_reset_goes_on_after_a_kind_that_resists(
 def test_uninstall_removes_no_file_of_a_kind_whose_pods_it_cannot_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Docker does not answer: its records, by which its containers are known, stay with everything else."""
+    """Docker does not answer: the records that name its containers stay with everything else."""
     root = _node(tmp_path)
     (root / "edgecore.lock").touch()
     state(root / "docker", 1, 1)

@@ -69,7 +69,7 @@ def _more(root: Path) -> None:
 
 @pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT)
 def test_every_file_is_spoilt_and_the_node_starts(tmp_path: Path, spoil: Spoil) -> None:
-    """All at once; what was set aside is in the metrics, and named by the doctor."""
+    """All files together; the metrics count the files set aside, and the doctor names them."""
     config = _config(tmp_path / "node", free_port())
     assert "edgecore_damaged_entries 0.0" in _run(config, tmp_path, 0)
     _more(tmp_path / "node")

@@ -1,4 +1,4 @@
-"""A node whose containers are those of a private dockerd, for the tests of this directory."""
+"""A node with a private dockerd's containers, for the tests of this directory."""
 
 import os
 from collections.abc import Iterator

@@ -88,7 +88,7 @@ def test_rights(node: DockerNode) -> None:
 
 
 def test_limits_change_in_place(node: DockerNode) -> None:
-    """The kernel has the new limit at once, and the status reports it; other limits stay; usage is measured."""
+    """The kernel has the new limit immediately, and the status reports it; other limits stay; usage is measured."""
     config = cri.ContainerConfig()
     config.linux.resources.memory_limit_in_bytes = 64 * 1024 * 1024
     config.linux.resources.cpu_shares = 512

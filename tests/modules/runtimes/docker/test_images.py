@@ -51,7 +51,7 @@ def test_an_image_from_a_registry(node: DockerNode, registry: TestRegistry) -> N
 
 
 def test_images_that_are_there(node: DockerNode) -> None:
-    """Docker's short names are told in full; that of the pause program is pinned; a missing one has no status."""
+    """Docker's short names become full names; the pause program's is pinned; a missing one has no status."""
     assert _status(node, "busybox").repo_tags == ["docker.io/library/busybox:latest"]
     assert _status(node, "edgecore/pause:1").pinned
     assert not _status(node, "nosuch:1").id

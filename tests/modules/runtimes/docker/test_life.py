@@ -46,7 +46,7 @@ def test_the_life_of_a_pod(node: DockerNode) -> None:
 
 
 def test_output_and_exit_codes(node: DockerNode) -> None:
-    """An end is told with code and reason, and when it is told the whole log is there."""
+    """An end has code and reason, and by then the whole log is there."""
     pod = node.pod()
     container = node.shell("seq 5000; exit 3", pod=pod)
     status = node.ended(container)
@@ -69,7 +69,7 @@ def test_a_program_that_is_not_there(node: DockerNode) -> None:
 
 
 def test_a_stubborn_container_is_killed(node: DockerNode) -> None:
-    """One that ignores the stop signal is killed after the grace period."""
+    """After the grace period, if it ignores the stop signal."""
     container = node.shell("trap '' TERM; echo up; while :; do sleep 0.01; done")
     node.logged(container, "up")
     node.stop(container, 1)

@@ -40,7 +40,7 @@ def test_frames_in_any_pieces(tmp_path: Path, size: int) -> None:
 
 
 def test_a_log_goes_on_where_it_ended(tmp_path: Path) -> None:
-    """Docker repeats the entries of the last time: those that are there are left out, further ones of that time not."""
+    """Docker repeats entries of the last moment: known ones are left out, further ones are not."""
     path = tmp_path / "0.log"
     first = log_at(path)
     stream, _ = first.resume()
@@ -83,7 +83,7 @@ def test_a_clock_that_is_set_back_loses_nothing(tmp_path: Path) -> None:
 
 
 def test_an_older_stream_is_not_heard(tmp_path: Path) -> None:
-    """When a log is read anew, what still comes over the earlier connection is not written twice."""
+    """When a log is read again, what still comes over the earlier connection is not written twice."""
     path = tmp_path / "0.log"
     log = log_at(path)
     older, _ = log.resume()

@@ -44,7 +44,7 @@ def test_a_layer_is_fetched_and_unpacked() -> None:
 
 
 def test_layers_side_by_side() -> None:
-    """Each has its own state, in the order in which Docker has begun with them."""
+    """Each has its own state, in Docker's order."""
     lines = [_line("Downloading", TWO, current=1, total=5), _line("Downloading", ONE, current=2, total=7)]
     assert _layers(*lines, _line("Pull complete", TWO)) == [PulledLayer(TWO, 5, 5, 5), PulledLayer(ONE, 7, 2, 0)]
 

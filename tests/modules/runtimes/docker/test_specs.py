@@ -103,7 +103,7 @@ def _options(kind: int, target: str = "") -> cri.ContainerConfig:
     ],
 )
 def test_processes(kind: int, target: str, mode: str | None) -> None:
-    """A container sees its own processes, those of its pod, of a target, or of the machine."""
+    """A container sees its own processes, its pod's, a target's, or the machine's."""
     assert body_of(_options(kind, target))["HostConfig"].get("PidMode") == mode
 
 

@@ -79,7 +79,7 @@ def test_a_command_with_all_streams(node: DockerNode, container: str) -> None:
 
 
 def test_a_command_with_a_terminal(node: DockerNode, container: str) -> None:
-    """It has a terminal of the client's size, which echoes what is typed; one that is not there is an error."""
+    """It has a terminal of the client's size with an echo; a missing terminal is an error."""
     with _session(_exec(node, container, "sh", tty=True, stdin=True)) as session:
         session.send(_RESIZE, b'{"Width":91,"Height":33}\n')
         session.send(_STDIN, b"sleep 0.2; stty size; tty\n")

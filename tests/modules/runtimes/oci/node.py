@@ -89,7 +89,7 @@ def node_directory() -> Iterator[Path]:
 
 
 def control_groups(name: str) -> list[Path]:
-    """The control groups below those of this name in all hierarchies, themselves included."""
+    """The control groups of this name and below in all hierarchies."""
     found = []
     for top in (*Path("/sys/fs/cgroup").glob(f"*/{name}"), *Path("/sys/fs/cgroup").glob(name)):
         found += [top, *(each for each in top.rglob("*") if each.is_dir())]

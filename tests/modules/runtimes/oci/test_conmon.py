@@ -18,7 +18,7 @@ from tests.modules.runtimes.oci.test_streams import streaming_session
 from tests.modules.runtimes.process.node import eventually, wait_for_death
 
 _READ_BYTES = 8192
-"""conmon reads so much at once."""
+"""conmon's reads have this size."""
 _ORDERS = [
     order
     for order in itertools.permutations(("exec", "leave", "detach", "kill"))

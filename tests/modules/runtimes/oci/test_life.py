@@ -100,7 +100,7 @@ def test_a_program_that_is_not_there(node: OciNode) -> None:
 
 
 def test_the_stop_signal_then_kill(node: OciNode) -> None:
-    """A container may end by the stop signal; one that ignores it is killed after the grace period."""
+    """A container may end by the stop signal; a stubborn one is killed after the grace period."""
     polite = node.shell("trap 'exit 5' TERM; echo up; while :; do sleep 0.01; done")
     node.logged(polite, "up")
     node.stop(polite, 30)
@@ -112,7 +112,7 @@ def test_the_stop_signal_then_kill(node: OciNode) -> None:
 
 
 def test_a_stop_right_after_the_start_is_noticed(node: OciNode) -> None:
-    """The kernel drops a signal for which a first process has no handler yet: the signal is sent once it has one."""
+    """The kernel drops a signal without a handler in the first process: the signal is sent once it has one."""
     slow = node.shell("sleep 1; trap 'exit 5' TERM; while :; do sleep 0.01; done")
     node.stop(slow, 3600)
     assert node.status(slow).exit_code == 5
@@ -168,7 +168,7 @@ def test_stopping_and_removing_a_sandbox(node: OciNode) -> None:
 
 
 def test_without_a_log(node: OciNode) -> None:
-    """A container for which no log is asked writes nowhere, and lives as others do."""
+    """A container without a log path writes nowhere, and lives as others do."""
     config = cri.PodSandboxConfig(metadata=cri.PodSandboxMetadata(name="quiet", uid="quiet", namespace="default"))
     node.complete_pod(config)
     pod = node.cri.RunPodSandbox(cri.RunPodSandboxRequest(config=config)).pod_sandbox_id
@@ -211,7 +211,7 @@ def _memory_limits(node: OciNode, container: str) -> list[str]:
 
 
 def test_limits_change_in_place(node: OciNode) -> None:
-    """The kernel has the new limit at once, and the status reports it; other limits stay."""
+    """The kernel has the new limit immediately, and the status reports it; other limits stay."""
     config = cri.ContainerConfig()
     config.linux.resources.memory_limit_in_bytes = 64 * 1024 * 1024
     config.linux.resources.cpu_shares = 512
@@ -229,7 +229,7 @@ def _change(node: OciNode, container: str, **limits: Any) -> None:
 
 
 def test_limits_change_before_the_start(node: OciNode) -> None:
-    """Wrong ones are refused at once, by themselves or with those that stay; right ones count from the start on."""
+    """Wrong ones are refused immediately, alone or with present ones; right ones count from the start on."""
     config = cri.ContainerConfig()
     config.linux.resources.memory_limit_in_bytes = 64 * _MIB
     config.linux.resources.memory_swap_limit_in_bytes = 80 * _MIB

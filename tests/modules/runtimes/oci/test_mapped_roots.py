@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounts need root")
 
 @pytest.fixture
 def roots(tmp_path: Path) -> Iterator[MappedRoots]:
-    """Those of a state directory; nothing of them is left."""
+    """A state directory's roots; nothing of them is left."""
     (tmp_path / "rootfs").mkdir()
     (tmp_path / "rootfs" / "file").touch()
     made = MappedRoots(tmp_path)
@@ -45,7 +45,7 @@ def test_its_group_alone_passes(tmp_path: Path, roots: MappedRoots) -> None:
 
 
 def test_what_a_crash_has_left(tmp_path: Path, roots: MappedRoots) -> None:
-    """Mounts of containers that do not exist any more are undone, those of others stay; other runtimes have theirs."""
+    """Mounts of unknown containers are undone, others' stay; other runtimes have theirs."""
     kept, lost = (roots.bind(name, tmp_path / "rootfs", _GROUP) for name in ("kept", "lost"))
     again = MappedRoots(tmp_path)
     MappedRoots(tmp_path / "other").keep_only(set())

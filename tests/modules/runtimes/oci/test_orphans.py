@@ -44,7 +44,7 @@ def programs() -> Iterator[Programs]:
 
 
 def test_commands_of_one_runtime_and_container(programs: Programs, tmp_path: Path) -> None:
-    """By the option for the directory of states; a conmon, which has it too, and strangers are none."""
+    """By the option for the directory of states; a conmon, which has it too, and strangers do not count."""
     root = f"--root={tmp_path}"
     create = programs.start(root, "create", "one")
     delete = programs.start(root, "delete", "two")

@@ -54,7 +54,7 @@ def test_a_life_with_runc(runc_node: OciNode) -> None:
 
 
 def test_terminals(runc_node: OciNode) -> None:
-    """A command has one of the client's size, also when that changes, and its exit code is told; a client that goes
+    """A command has one of the client's size, also when that changes, and its exit code comes; a client that goes
     ends its command.
     """
     container = runc_node.shell("exec sleep 1000")

@@ -78,7 +78,7 @@ def test_a_terminal(shims: ShimNode) -> None:
 
 @pytest.mark.slow
 def test_much_output_and_input_that_is_not_taken(shims: ShimNode) -> None:
-    """A container that reads late gets all, one that writes much is not held up, and its log is whole."""
+    """A container that reads late gets all, a writing one is not held up, and its log is whole."""
     script = "seq 1 20000; cat | wc -c"
     config = cri.ContainerConfig(stdin=True, stdin_once=True)
     container = shims.shell(script, config)

@@ -155,7 +155,7 @@ def test_a_port_of_the_machine(node: OciNode) -> None:
 
 @pytest.mark.parametrize("method", ["Exec", "Attach"])
 def test_what_does_not_run_has_no_streams(node: OciNode, method: str) -> None:
-    """It is refused at once, before anybody connects."""
+    """It is refused immediately, before a client connects."""
     container = node.create(["true"])
     request = getattr(cri, f"{method}Request")(container_id=container, stdout=True)
     with pytest.raises(grpc.RpcError) as refusal:

@@ -58,7 +58,7 @@ def test_ended_meanwhile(remote: RemoteOciNode) -> None:
 
 
 def test_commands_of_a_dead_edgecore_end(remote: RemoteOciNode) -> None:
-    """A command does not outlive, in the container, the edgecore that comes after the one that executed it."""
+    """No command in a container outlives its edgecore beyond the next one's start."""
     container = remote.shell(_LOOP)
     command = remote.cri.ExecSync.future(cri.ExecSyncRequest(container_id=container, cmd=["sleep", "4321"]))
     eventually(lambda: b"4321" in remote.execute(container, "ps").stdout)

@@ -65,7 +65,7 @@ def _container(link: object) -> ProcessContainer:
 
 
 def attempt() -> None:
-    """A command for which there are fewer descriptors than it needs."""
+    """A command with too few descriptors."""
     link = SimpleNamespace(begin=lambda *_, **__: (1, Future()))
     for left in range(6):
         with _descriptors_left(left), pytest.raises(TooManyError, match="Too many open files"):

@@ -18,7 +18,7 @@ from modules.runtimes.process.driver import ProcessSettings
 
 READY: Final = "ready"
 DIES_AT: Final = "EDGECORE_TEST_DIES"
-"""Environment variable: the step at which the program dies by SIGKILL, `before` or `after`, a blank, module:name."""
+"""Environment variable: the step where the program dies by SIGKILL, `before` or `after`, a blank, module:name."""
 
 
 def serve(new_runtime: Callable[[Path, Path, Clock], CriServer]) -> None:

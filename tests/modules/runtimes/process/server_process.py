@@ -12,7 +12,7 @@ from tests.modules.runtimes.process.served import DIES_AT, READY
 
 _REPOSITORY = Path(__file__).parents[4]
 _END_SECONDS = 200.0
-"""In which a process ends that imports the runtime and removes all that it has made, on a very busy machine."""
+"""Time for a process to import the runtime and remove everything, on a very busy machine."""
 
 
 class RemoteNode(Node):

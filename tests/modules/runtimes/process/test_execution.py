@@ -124,7 +124,7 @@ def test_bounded_output(node: LocalNode, container: str) -> None:
 
 
 def test_refusals(node: LocalNode, container: str) -> None:
-    """No command, a missing command, an unknown container, one that does not run: each has its status."""
+    """No command, a missing command, an unknown container, an ended one: each has its status."""
     assert _refusal(node, container) is grpc.StatusCode.INVALID_ARGUMENT
     assert _refusal(node, container, "no-such-program") is grpc.StatusCode.UNKNOWN
     assert _refusal(node, "f" * 64, "true") is grpc.StatusCode.NOT_FOUND

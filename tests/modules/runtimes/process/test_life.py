@@ -243,7 +243,7 @@ def test_resources(node: LocalNode) -> None:
 
 
 def test_oom_score_at_the_start(node: LocalNode) -> None:
-    """The OOM score a container is created with is that of its process."""
+    """The process has the OOM score of the container's creation."""
     config = cri.ContainerConfig(
         linux=cri.LinuxContainerConfig(resources=cri.LinuxContainerResources(oom_score_adj=999))
     )
@@ -261,7 +261,7 @@ def test_removing_a_pod_removes_everything(node: LocalNode) -> None:
 
 
 def test_a_container_whose_record_cannot_be_written_does_not_run(node: LocalNode) -> None:
-    """A command that filled the disk at once left no room for its record: the start failed, and its processes kept
+    """A command that filled the disk immediately left no room for its record: the start failed, and its processes kept
     running unnoticed.
     """
     container = node.create(["sh", "-c", "sleep 1234567 & echo $! > child; sleep 1234567"])

@@ -37,7 +37,7 @@ class FakeHost:
 
 
 def test_a_path_of_thousands_of_directories_is_refused() -> None:
-    """The plan for 2,040 took seven seconds, in which nothing else was done."""
+    """The plan for 2,040 took seven seconds and blocked everything else."""
     deep = BindMount(Path("/a" * 2040), Path("/v"), readonly=False)
     with pytest.raises(MountPlanError, match="deeper than 64 directories"):
         plan_mounts([deep], [], _HOST, _ROOT)

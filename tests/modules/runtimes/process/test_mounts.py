@@ -92,7 +92,7 @@ def test_a_directory(node: Node, volume: Path) -> None:
 
 
 def test_a_file(node: Node, volume: Path) -> None:
-    """A single file covers the host's, or appears where the host has none."""
+    """A single file covers the host's, or appears where the host lacks it."""
     config = _mounts(("/etc/hosts", volume / "file"), ("/etc/embedded-test.conf", volume / "file"))
     assert node.run("cat /etc/hosts /etc/embedded-test.conf", config) == "content\n" * 2
     assert Path("/etc/hosts").read_text() != "content\n"

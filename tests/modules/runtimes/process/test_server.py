@@ -1,4 +1,4 @@
-"""The gRPC server around it: events, many calls at once, refusals, and its own start and stop."""
+"""The gRPC server around it: events, concurrent calls, refusals, and its own start and stop."""
 
 import stat
 import threading
@@ -103,7 +103,7 @@ def test_two_starts_at_once(node: LocalNode) -> None:
 
 
 def test_pods_in_parallel(node: LocalNode) -> None:
-    """Many pods made by several workers at once all run."""
+    """Many pods made by several workers in parallel all run."""
     made: list[str] = []
 
     def work(worker: int) -> None:

@@ -72,7 +72,7 @@ def test_ended_meanwhile(remote: RemoteNode) -> None:
 
 
 def test_found_containers_obey(remote: RemoteNode) -> None:
-    """A container that was found again can be asked, stopped and removed like any other. One that was only
+    """A found container can be asked, stopped and removed like any other. One that was only
     created starts no more: its variables and command were in memory.
     """
     running, created = remote.shell("X=1 exec sleep 1000"), remote.create(["sh", "-c", "exit 4"])

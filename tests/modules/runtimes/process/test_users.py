@@ -21,7 +21,7 @@ def _as_user(**fields: object) -> cri.ContainerConfig:
 
 
 def test_user_and_groups(node: LocalNode) -> None:
-    """User, group and supplementary groups are those of the pod, and the container's own directory is the user's."""
+    """User, group and supplementary groups are the pod's, and the container's own directory is the user's."""
     config = _as_user(run_as_group=cri.Int64Value(value=34567), supplemental_groups=[45678])
     assert node.run("id -u; id -g; id -G; touch mine && ls", config).split() == [
         str(_UID),

@@ -1,4 +1,4 @@
-"""The objects on which the templates of `jsonpath_cases.json` are run."""
+"""The objects for the templates of `jsonpath_cases.json`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`cloudcore VERB` prints what the real kubectl prints, asked of the same cloud; skipped where there is none."""
+"""`cloudcore VERB` prints the same as the real kubectl at the same cloud; skipped without kubectl."""
 
 from __future__ import annotations
 

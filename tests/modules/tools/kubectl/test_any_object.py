@@ -1,4 +1,4 @@
-"""Objects of any shape and templates of any text: no error but the one that is printed as a line."""
+"""Objects of any shape and templates of any text: no error except one printed line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Custom columns and --sort-by; the texts are those of kubectl 1.32.4."""
+"""Custom columns and --sort-by; the texts are kubectl 1.32.4's."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ def test_a_watch_shows_what_is_there_and_then_each_change(cloud: Cloud, changed:
 
 
 def test_a_watch_begins_with_an_aligned_table(cloud: Cloud, changed: None) -> None:
-    """The widths are those of all that is there, not of each row by itself."""
+    """The widths fit all rows, not each row by itself."""
     for name in ("a", "web", "a-pod-with-a-long-name"):
         cloud.make(pod(name))
     lines = cloud.run("get", "pods", "-w").lines

@@ -104,7 +104,7 @@ def test_a_sidecar_counts_as_a_container_and_holds_nothing_up_once_it_has_starte
 
 
 def test_while_init_containers_run_their_restarts_are_counted() -> None:
-    """And afterwards only those of sidecars, with those of the containers."""
+    """And afterwards only sidecars', with the containers'."""
     failing = container("b", restarts=3, waiting={"reason": "CrashLoopBackOff"})
     failing["lastState"] = {"terminated": {"finishedAt": ENDED}}
     shown = pod(container("main"), init=(container("a", restarts=1, terminated={"exitCode": 0}), failing))

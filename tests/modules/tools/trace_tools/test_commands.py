@@ -16,7 +16,7 @@ from tests.modules.tools.trace_tools.made import HEADER, Node, arrives, running_
 
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
-    """A recorded trace of two pods, one of which does not run."""
+    """A recorded trace of two pods; one does not run."""
     node = Node()
     running_pod(node, "web", "u1")
     arrives(node, "late", "u2")
@@ -84,7 +84,7 @@ def test_a_file_that_is_no_trace(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_a_cut_trace_is_shown_to_its_last_whole_frame(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """And one is told that something is missing."""
+    """And a note says that something is missing."""
     trace.write_bytes(trace.read_bytes()[:-7])
     assert main(["trace", "explain", str(trace), "pod", "default/web"]) == 0
     assert "the trace ends early" in capsys.readouterr().err

@@ -59,7 +59,7 @@ def test_a_frame_that_is_no_message_is_still_an_event() -> None:
 
 
 def test_a_call_of_the_runtime_names_pod_and_container() -> None:
-    """By the labels that kubelets put on containers; by image or id where there are none."""
+    """By the labels that kubelets put on containers; by image or id without labels."""
     labels = b'{"config":{"labels":{"io.kubernetes.pod.name":"a","io.kubernetes.pod.namespace":"n"'
     cases = {
         labels + b',"io.kubernetes.container.name":"c"}}}': "n/pod/a c",

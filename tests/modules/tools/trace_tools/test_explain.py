@@ -264,7 +264,7 @@ def test_calls_that_only_read_are_shown_on_request() -> None:
 
 
 def test_arrows_go_to_steps_that_are_shown() -> None:
-    """Over those that are not, to the cause of the cause."""
+    """Over hidden ones, to the cause of the cause."""
     node = Node()
     running_pod(node, "web", "u1")
     span = node.timer("edged", "tick", 1)
@@ -280,7 +280,7 @@ def test_arrows_go_to_steps_that_are_shown() -> None:
 
 
 def test_a_commit_of_many_does_not_bring_the_others_in() -> None:
-    """It was caused by whoever came first, which is another pod's story."""
+    """Its cause is the first change, which is another pod's story."""
     node = Node()
     other = node.deliver(
         message("insert", "default/pod/other", pod("other", "u2"), ident="o"), "metamanager", "websocket"

@@ -1,4 +1,4 @@
-"""Why a pod does not run: each rule, with the objects by which it knows."""
+"""Why a pod does not run: each rule, with the objects that it needs."""
 
 from copy import deepcopy
 from typing import Any

@@ -36,7 +36,7 @@ def set_attributes(
 
 
 def set_time(at: bytes | int, mtime_ns: int) -> None:
-    """Set the time of modification; one that no file system has becomes 1970, as in containerd."""
+    """Set the time of modification; an impossible one becomes 1970, as in containerd."""
     time = mtime_ns if 0 <= mtime_ns <= _LATEST else 0
     if isinstance(at, int):
         os.utime(at, ns=(time, time))

@@ -16,7 +16,7 @@ from modules.runtimes.oci.images.worker.http_exchange import HttpExchange, read_
 _LONGEST_ANSWER: Final = 1024 * 1024
 _CLIENT: Final = "edgecore"
 _MARGIN: Final = 10.0
-"""Seconds before its end from which on a token is not used."""
+"""Seconds before its end when a token is given up."""
 _LIFETIME: Final = 60.0
 """Lifetime in seconds of a token that comes without one."""
 _LONGEST_LIFETIME: Final = 3600.0
@@ -65,7 +65,7 @@ def registry_names(name: str) -> frozenset[str]:
 
 
 class Challenge(NamedTuple):
-    """One way in which a server lets a client in."""
+    """A server's way of authorization."""
 
     scheme: str
     """In lower case: `bearer`, `basic`."""

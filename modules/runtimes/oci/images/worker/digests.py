@@ -28,7 +28,7 @@ def hash_of(digest: str) -> Any:
 
 
 def sha256_of(content: bytes) -> str:
-    """Return the digest by which content is stored."""
+    """Return the storage digest of content."""
     return f"sha256:{hashlib.sha256(content).hexdigest()}"
 
 

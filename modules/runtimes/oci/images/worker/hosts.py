@@ -20,7 +20,7 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 
 class ServerAddress(NamedTuple):
-    """The address at which a server listens."""
+    """A server's address."""
 
     scheme: str
     host: str

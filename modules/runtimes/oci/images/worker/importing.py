@@ -64,7 +64,7 @@ class ArchivedImage(NamedTuple):
 def images_of(archive: Archive, own: Platform) -> list[ArchivedImage]:
     """Return the images of an archive that this machine runs.
 
-    Raises ImageWorkError if there is none, or one is wrong.
+    Raises ImageWorkError without an image, or for a wrong one.
     """
     if archive.has("oci-layout") and archive.has("index.json"):
         found = list(_of_layout(archive, own))

@@ -234,7 +234,7 @@ class LayerTree:
             os.close(file)
 
     def _link_source(self, entry: Entry) -> "_LinkSource":
-        """Find the target of a hard link in this layer, else in those below, from which it is copied."""
+        """Find the target of a hard link in this layer, else copy it from a lower layer."""
         parts = components(entry.target)
         within = open_inside(self._root, parts[:-1]) if parts else None
         if within is not None:
@@ -360,7 +360,7 @@ class DirectoryTimes:
     """Paths and times, in the order of setting them.
 
     Args:
-        within: descriptor of the directory in which the file is made; it has no name there.
+        within: descriptor of the directory of the file, which has no name there.
     """
 
     def __init__(self, within: int) -> None:
@@ -430,7 +430,7 @@ class LowerLayers:
         return None
 
     def file(self, path: tuple[bytes, ...]) -> int | None:
-        """Open the regular file at a path; None if there is none, or a layer above removed it."""
+        """Open the regular file at a path; None if it is missing, or a layer above removed it."""
         for root in self._roots if path else ():
             try:
                 within = open_inside(root, path[:-1])

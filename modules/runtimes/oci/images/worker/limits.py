@@ -26,7 +26,7 @@ class UnpackLimits(NamedTuple):
 
 
 RATIO_AFTER: Final = 64 * MIB
-"""Unpacked bytes from which on the ratio counts: a small layer of zeros is no bomb."""
+"""Unpacked bytes where the ratio begins to count: a small layer of zeros is no bomb."""
 
 LOOK_AT_DISK_EVERY: Final = 64 * MIB
 """Unpacked bytes between two looks at the free space."""

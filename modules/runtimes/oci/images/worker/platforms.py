@@ -50,7 +50,7 @@ _LOADED_AT: Final = 0x10000
 
 
 class Platform(NamedTuple):
-    """An architecture by Go's name, and the highest variant of it that this machine runs (0: it has none).
+    """An architecture by Go's name, and the highest variant of it that this machine runs (0: no variants).
 
     `others` are architectures that it runs too, in order of preference.
     """
@@ -61,7 +61,7 @@ class Platform(NamedTuple):
 
 
 _OTHERS: Final = {"amd64": Platform("386"), "arm64": Platform("arm", 8)}
-"""By architecture of 64 bits, that of 32."""
+"""By 64-bit architecture, its 32-bit one."""
 
 
 def own_platform() -> Platform:

@@ -1,6 +1,6 @@
 """Adds layers and documents to the store, so that a power cut at any moment leaves them whole or not at all.
 
-Layers are unpacked beside their places. When all of them are there, everything is put on the disk at once (syncfs),
+Layers are unpacked beside their places. When all of them are there, everything is put on the disk together (syncfs),
 then renamed: a journalling file system may write a rename before the content, and a power cut then leaves empty files
 behind valid names. The names are on the disk before edgecore's index, which is written last.
 

@@ -190,7 +190,7 @@ class Repository:
                 until, since = now() + seconds, 0
 
     def _from_any(self, servers: Sequence[_Server], action: Callable[[_Server], _T], position: Callable[[], int]) -> _T:
-        """Return the result of the first server at which the action succeeds; the last server gets several attempts."""
+        """Return the result of the first server where the action succeeds; the last server gets several attempts."""
         failure = ImageWorkError(UNAVAILABLE, "no server may be asked", "see the hosts.toml of the registry")
         for server in servers:
             attempts = self._waiting.attempts if server is servers[-1] else 1

@@ -12,7 +12,7 @@ BLOCK = 512
 
 
 class TarBlocks(Protocol):
-    """The source from which headers are read."""
+    """The source of headers."""
 
     def exactly(self, wanted: int) -> bytes:
         """Return the next `wanted` bytes."""

@@ -45,7 +45,7 @@ def main(control: int, directory: str, kinds: Sequence[str]) -> NoReturn:
     Args:
         control: descriptor of a socket to edgecore.
         directory: with the files of the pod's namespaces.
-        kinds: those of its namespaces that it has, of NAMESPACES and USER.
+        kinds: its own namespaces, of NAMESPACES and USER.
     """
     with socket.socket(fileno=control) as peer:
         peer.set_inheritable(False)

@@ -8,7 +8,7 @@ and no program of the machine. Translated into C it is
         while (rt_sigtimedwait(&awaited, NULL, NULL, 8) == -EINTR);
     exit_group(0);
 
-where the filter leaves rt_sigtimedwait and exit_group, and `awaited` is SIGTERM and SIGINT. Whoever executes it blocks
+where the filter leaves rt_sigtimedwait and exit_group, and `awaited` is SIGTERM and SIGINT. Its caller blocks
 these two, as the kernel keeps signals from the first process of a namespace that it neither blocks nor handles, and
 ignores SIGCHLD, so that the kernel itself reaps orphans. References: elf(5), seccomp(2), pid_namespaces(7).
 """
@@ -96,7 +96,7 @@ _NUMBER, _ARCHITECTURE = 0, 4  # offsets in struct seccomp_data
 
 
 def pause_program(machine: str) -> bytes | None:
-    """Return the executable for a processor; None for one that it is not written for.
+    """Return the executable for a processor; None for an unsupported one.
 
     Args:
         machine: its name, as `uname -m` prints it.

@@ -1,4 +1,4 @@
-"""Seats of requests: fair by user, and a 429 for who asks too much at a time."""
+"""Seats of requests: fair by user, and a 429 for too many."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def test_every_container_gets_the_volume(cluster: Cluster) -> None:
 def test_account_and_pod_may_refuse_it(
     cluster: Cluster, of_account: bool | None, of_pod: bool | None, is_mounted: bool
 ) -> None:
-    """The pod's word counts before that of its account."""
+    """The pod's setting has precedence over its account's."""
     account(cluster, "app", **({} if of_account is None else {"automountServiceAccountToken": of_account}))
     wanted = {} if of_pod is None else {"automountServiceAccountToken": of_pod}
     spec = cluster.create(pod("web", serviceAccountName="app", **wanted))["spec"]

@@ -19,7 +19,7 @@ def namespace(world: World, name: str = "one") -> Json:
 
 
 def pod(world: World, name: str, *owners: Json, **fields: Any) -> Json:
-    """Create a pod without a node, which goes at once when it is deleted."""
+    """Create a pod without a node, which a deletion removes immediately."""
     references = [
         {"apiVersion": each["apiVersion"], "kind": each["kind"], "name": each["metadata"]["name"],
          "uid": each["metadata"]["uid"], **fields}

@@ -27,7 +27,7 @@ def measured(name: str, cpu: int | None, memory: int | None) -> dict[str, Any]:
 
 
 class Nodes:
-    """The servers of nodes: what each says, None for one that hangs, and when they were asked."""
+    """The servers of nodes: their answers, None for a hanging one, and the times of requests."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self.answers: dict[str, Any] = {}
@@ -70,7 +70,7 @@ class Site(Serving):
         return str(json.loads(made.body)["metadata"]["uid"])
 
     def summary(self, pod: str, cpu: int) -> dict[str, Any]:
-        """What a node says of itself and this pod, of which one container was not measured."""
+        """A node's statistics of itself and this pod, with one unmeasured container."""
         reference = {"name": pod, "namespace": "default", "uid": self.uids[pod]}
         containers = [measured("main", cpu, 3 << 20), measured("side", None, 1)]
         return {"node": measured("", 2 * cpu, 1 << 30), "pods": [{"podRef": reference, "containers": containers}]}

@@ -8,7 +8,7 @@ from modules.cloud.apiserver.endpoints.list_answers import list_answer
 
 
 class Gone:
-    """A client that goes at once when it is asked."""
+    """A client that leaves immediately."""
 
     def gone_within(self, seconds: float, wake: int | None = None) -> bool:
         return True

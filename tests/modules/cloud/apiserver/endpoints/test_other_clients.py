@@ -45,7 +45,7 @@ def config_map(name: str, **data: str) -> dict[str, Any]:
     ids=["all", "namespace", "name"],
 )  # fmt: skip
 def test_deprecated_paths_of_watches(api: Serving, path: str) -> None:
-    """They are those of today with `watch=true`, also in a group; other methods have no such path."""
+    """They equal today's paths with `watch=true`, also in a group; other methods have no such path."""
     api.ask("POST", MAPS, config_map("a"))
     events = api.watch(path, Watcher(lambda: api.ask("DELETE", f"{MAPS}/a")))
     assert events == [("ADDED", "a"), ("DELETED", "a")]

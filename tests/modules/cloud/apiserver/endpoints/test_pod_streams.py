@@ -120,7 +120,7 @@ def test_statistics_of_a_node() -> None:
 
 
 def test_the_steps_of_a_pod_on_its_node() -> None:
-    """Names are quoted again; the node takes only those that are names."""
+    """Names are quoted again; the node takes only valid names."""
     site = Site()
     site.serve("/api/v1/nodes/n7/proxy/edgecore/chains/default/web")
     site.serve("/api/v1/nodes/n7/proxy/edgecore/chains/default/a%3Fb")

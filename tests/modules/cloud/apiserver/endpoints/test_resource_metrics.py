@@ -27,7 +27,7 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Site:
 
 
 def test_nodes_and_pods(site: Site) -> None:
-    """In metrics-server's form, with quantities; what was not measured, and who has no tunnel, is left out."""
+    """In metrics-server's form, with quantities; without unmeasured values and nodes without a tunnel."""
     node = site.get(f"{ROOT}/nodes/n1")
     assert (node["kind"], node["usage"]) == ("NodeMetrics", {"cpu": "500000000n", "memory": "1048576Ki"})
     assert node["window"] == "2.100s"
@@ -123,7 +123,7 @@ def test_what_is_refused(site: Site) -> None:
 
 
 def test_discovery(site: Site) -> None:
-    """The group and its fields are there for those who may ask nodes, and only for them."""
+    """The group and its fields exist only for users who may ask nodes."""
     resources = {each["name"]: each for each in site.get(ROOT)["resources"]}
     assert {name: (each["kind"], each["verbs"]) for name, each in resources.items()} == {
         "nodes": ("NodeMetrics", ["get", "list"]),

@@ -52,7 +52,7 @@ def managers(obj: JsonObject) -> dict[tuple[str, str], JsonObject]:
 
 
 def test_an_entry_is_as_kubernetes_writes_it(api: Api) -> None:
-    """Of an apply and of an update; the time is that of the last change of the fields."""
+    """Of an apply and of an update; the time is the fields' last change."""
     made = api.data("first", a="1")
     (entry,) = made["metadata"]["managedFields"]
     time = entry.pop("time")

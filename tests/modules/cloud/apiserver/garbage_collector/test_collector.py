@@ -59,7 +59,7 @@ def test_orphans_stay_without_their_owner(world: World, options: JsonObject) -> 
 
 
 def test_an_owner_that_is_deleted_in_the_foreground_stays_until_its_dependents_are_gone(world: World) -> None:
-    """Those that block it; the others are deleted, too, but not waited for."""
+    """Only blocking dependents hold it; the others are deleted, too."""
     owner = world.make("owner")
     world.make("blocks", owner, blocks=True, metadata={"finalizers": [FINALIZER]})
     world.make("other", owner, metadata={"finalizers": [FINALIZER]})
@@ -242,7 +242,7 @@ def test_a_thousand_dependents_cost_a_bounded_part_each_time(world: World, polic
 def test_what_is_left_has_an_owner_that_is_left(
     made: list[tuple[int, list[int], bool]], deleted: list[tuple[int, str]]
 ) -> None:
-    """Whatever the graph: no object stays that had owners and has none any more, and none waits for ever."""
+    """For any graph: no object without its former owners stays, and none waits for ever."""
     world = World()
     for made_number, owners, blocks in made:
         if not world.get(f"o{made_number}"):

@@ -42,7 +42,7 @@ def test_a_namespace_goes_with_what_is_in_it(world: World) -> None:
 
 
 def test_a_namespace_waits_for_its_pods_and_finalizers(world: World) -> None:
-    """Its conditions say for which. Nothing new gets in meanwhile."""
+    """Its conditions name them. Nothing new gets in meanwhile."""
     world.make("p", plural="pods", body=POD)
     world.make("held", metadata={"finalizers": [FINALIZER]})
     delete(world)

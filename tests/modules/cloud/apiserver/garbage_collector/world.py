@@ -74,5 +74,5 @@ class World:
         return sorted(key.name for key in self.cluster.storage if key.kind not in ("Event", "Namespace"))
 
     def get(self, name: str, kind: str = "ConfigMap", namespace: str = "ns") -> JsonObject:
-        """An object, {} if there is none."""
+        """An object, or {}."""
         return self.cluster.storage.find(ObjectKey(kind, namespace, name)) or {}

@@ -156,7 +156,7 @@ def test_a_token_of_a_retired_key_is_accepted_until_it_expires(accounts: Account
 
 
 def test_no_token_is_in_a_trace(accounts: Accounts) -> None:
-    """Neither that of an answered TokenRequest nor that of a TokenReview, which a node sends over the bus."""
+    """Neither an answered TokenRequest's nor that of a node's TokenReview on the bus."""
     token = accounts.token()
     review = ApiCall(
         verb="create", api_version="authentication.k8s.io/v1", plural="tokenreviews", body={"spec": {"token": token}}

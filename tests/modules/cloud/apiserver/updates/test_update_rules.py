@@ -1,6 +1,6 @@
 """What may change in an update, by kind: each row is a change of a stored object and kube-apiserver's answer to it.
 
-The words are those of Kubernetes' validation (`pkg/apis/*/validation`), release 1.32; docs/cloud-api.md names the ones
+The words come from Kubernetes' validation (`pkg/apis/*/validation`), release 1.32; docs/cloud-api.md names the ones
 that were not compared with its source.
 """
 

@@ -71,7 +71,7 @@ def test_keys_are_fetched_at_the_start_each_hour_and_for_an_unknown_key(provider
 def test_a_provider_that_is_away_is_asked_again_and_its_keys_are_kept(
     provider: Fetched, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Also when it is away at the start, which does not fail; one line says so, and one that it is back."""
+    """Also when it is away at the start, which does not fail; one line reports it, and one its return."""
     caplog.set_level(logging.INFO)
     provider.is_away = True
     provider.bee.start()

@@ -90,7 +90,7 @@ def test_a_public_key_is_no_secret() -> None:
 
 @pytest.mark.parametrize("kid", ["k1", None, ""])
 def test_a_token_may_leave_its_key_unnamed(kid: str | None) -> None:
-    """Then any key may have signed it; one that names its key was signed with that one."""
+    """Then any key may have signed it; a named key must have."""
     keys = read_key_set(key_set(jwk(rsa_key(1), "k0"), jwk(rsa_key(), "k1")))
     tokens = Tokens(*keys)
     assert tokens.user(signed(tokens.claims(), kid=kid)) == "carol"
@@ -99,7 +99,7 @@ def test_a_token_may_leave_its_key_unnamed(kid: str | None) -> None:
 
 
 def test_an_unknown_key_is_asked_for() -> None:
-    """The token with it is accepted at once, and one that nobody has signed is refused after all."""
+    """The token with it is accepted immediately, and a token that no key has signed is refused."""
     tokens = Tokens(*keys_of(rsa_key(), "k1"), later=keys_of(rsa_key(1), "k2"))
     assert tokens.user(signed(tokens.claims())) == "carol"
     assert tokens.asked == 0
@@ -109,7 +109,7 @@ def test_an_unknown_key_is_asked_for() -> None:
 
 
 def test_without_keys_it_is_not_known_who_it_is() -> None:
-    """That is 503; other issuers' tokens are none of its business, and ask for nothing."""
+    """That is 503; other issuers' tokens are left alone, and cause no request."""
     tokens = Tokens()
     with pytest.raises(ApiStatusError) as refused:
         tokens.user(signed(tokens.claims()))

@@ -165,7 +165,7 @@ def test_changes_of_roles_and_bindings_count_at_once(world: World) -> None:
 
 
 def test_aggregated_roles_have_the_rules_of_others(world: World) -> None:
-    """Those of Kubernetes: `edit` has what `view` has, and `admin` what `edit` has; and those of labelled roles."""
+    """Kubernetes' own: `edit` has `view`'s, and `admin` has `edit`'s; and labelled roles."""
     world.make(*(bound(name, name, user(name), namespace="shop") for name in ("view", "edit", "admin")))
     may = {name: world.may(User(name), "get", "pods", "shop") for name in ("view", "edit", "admin")}
     assert may == {"view": True, "edit": True, "admin": True}

@@ -1,1 +1,1 @@
-"""Certificates on the cloud's side, compared with those of a recorded KubeEdge cloudcore."""
+"""Certificates on the cloud's side, compared with a recorded KubeEdge cloudcore."""

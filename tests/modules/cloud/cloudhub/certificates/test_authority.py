@@ -62,7 +62,7 @@ def node_certificate(node: str = "lab-edge") -> x509.Certificate:
 
 
 def test_every_field_of_the_three_certificates_is_as_recorded() -> None:
-    """Subject, issuer, life, usages and names are those of KubeEdge's cloudcore; serial 1024 for the CA."""
+    """Subject, issuer, life, usages and names equal KubeEdge's cloudcore's; serial 1024 for the CA."""
     real = recorded()
     server = x509.load_pem_x509_certificate(AUTHORITY.make_server_certificate(NAMES, NOW)[0])
     assert shape(AUTHORITY.certificate) == shape(real["/ca.crt"])
@@ -191,7 +191,7 @@ def test_an_authority_that_cannot_be_used_is_not_replaced(tmp_path: Path, spoil:
 
 
 def test_a_making_that_a_loss_of_power_interrupted_is_begun_again(tmp_path: Path) -> None:
-    """Of an authority of which there is nothing but the key, nobody can have anything."""
+    """An authority with nothing but its key has issued nothing."""
     files = AuthorityFiles(tmp_path)
     open_authority(files, ["127.0.0.1"], NOW)
     for path in (files.authority, files.server, files.server_key):

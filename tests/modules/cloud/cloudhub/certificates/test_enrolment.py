@@ -38,7 +38,7 @@ def ask(**changes: object) -> tuple[int, str]:
 
 
 def test_a_token_is_the_hash_of_the_ca_and_a_jwt_that_says_when_it_ends() -> None:
-    """Four parts; each is checked with other means than those that made it."""
+    """Four parts; each is checked by other means than its maker's."""
     digest, header, claims, signature = join_tokens.issue(b"ca", b"key", Claims(1795226067.9)).split(".")
     assert digest == hashlib.sha256(b"ca").hexdigest()
     assert json.loads(urlsafe_b64decode(header + "==")) == {"alg": "HS256", "typ": "JWT"}
@@ -85,7 +85,7 @@ def test_no_token_but_the_signed_one_is_taken(text: str, at: int) -> None:
 
 
 def test_a_token_gets_a_certificate() -> None:
-    """The certificate is for the node in the header, which is the one of the request."""
+    """The certificate is for the node in the request's header."""
     headers = {"nodename": "n1", "authorization": f"Bearer {jwt()}", "extkeyusages": "[2]"}
     answer = ENROLMENT.answer(EnrolmentRequest("GET", "/edge.crt", headers, csr("n1")), NOW)
     assert (answer.status, answer.content_type) == (HTTPStatus.OK, "application/octet-stream")

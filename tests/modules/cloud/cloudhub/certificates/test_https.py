@@ -142,7 +142,7 @@ def test_whether_a_node_is_registered_is_told_to_anybody(server: Server) -> None
     ],
 )
 def test_bodies_without_a_bound_are_not_read(server: Server, headers: bytes, status: int) -> None:
-    """The answer comes at once, and the server goes on serving."""
+    """The answer comes immediately, and the server goes on serving."""
     with (
         socket.create_connection(server.server.address, timeout=DEADLINE) as plain,
         server.client().wrap_socket(plain, server_hostname="127.0.0.1") as secure,
@@ -153,7 +153,7 @@ def test_bodies_without_a_bound_are_not_read(server: Server, headers: bytes, sta
 
 
 def test_clients_that_say_nothing_or_nonsense_hold_up_nobody(server: Server) -> None:
-    """Three silent ones and one that speaks no TLS, and the next is served."""
+    """Three silent clients and one without TLS, and the next is served."""
     silent = [socket.create_connection(server.server.address, timeout=DEADLINE) for _ in range(4)]
     silent[0].sendall(b"GET / HTTP/1.0\r\n\r\n")
     try:
@@ -176,7 +176,7 @@ def test_many_may_come_at_once(server: Server) -> None:
 
 @pytest.mark.parametrize("addresses", [pytest.param(1, marks=pytest.mark.slow), 8])
 def test_those_who_drip_hold_up_nobody(server: Server, addresses: int) -> None:
-    """64 connections that send a byte now and then, as long as they like; who joins is served at once."""
+    """64 connections that send a byte now and then; a joining node is served immediately."""
     with ExitStack() as stack:
         dripping = [
             stack.enter_context(

@@ -1,4 +1,4 @@
-"""Links over TLS: who may connect, as which node, and that both directions work at once."""
+"""Links over TLS: which clients may connect, as which node; both directions work together."""
 
 import os
 import re
@@ -73,7 +73,7 @@ class Cloud:
             assert self._changed.wait_for(wanted.get(condition, lambda: len(self.frames) >= int(condition)), DEADLINE)
 
     def context(self, node: str = "", authority: Authority | None = None, seconds: float = 2 * YEAR) -> ssl.SSLContext:
-        """TLS of an edge with a node's certificate; without a node it has none."""
+        """TLS of an edge with a node's certificate; without a node it has no certificate."""
         context = ssl.create_default_context(cafile=str(self.files.authority))
         if node:
             path = self.directory / f"{node}.pem"
@@ -237,7 +237,7 @@ def test_a_node_that_ends_tls_has_ended_its_link(cloud: Cloud) -> None:
 
 
 def test_silence_and_nonsense_hold_up_nobody(cloud: Cloud) -> None:
-    """A client that connects and says nothing, and one that speaks no TLS, and the next node is served."""
+    """A silent client and one without TLS, and the next node is served."""
     silent = [socket.create_connection(cloud.server.address, timeout=DEADLINE) for _ in range(3)]
     try:
         silent[0].sendall(b"GET / HTTP/1.1\r\n\r\n")

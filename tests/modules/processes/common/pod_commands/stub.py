@@ -23,7 +23,7 @@ def running(name: str, **fields: Any) -> dict[str, Any]:
 
 
 def pod(name: str, *containers: str, namespace: str = "ns", **meta: Any) -> dict[str, Any]:
-    """A pod that runs; further fields are those of its metadata."""
+    """A running pod; further fields go into its metadata."""
     names = containers or ("app",)
     return {
         "kind": "Pod",

@@ -103,7 +103,7 @@ def _send(connection: socket.socket, given: bytes) -> None:
 
 
 def _echo(connection: socket.socket, _target: str) -> None:
-    """Says the port, then what it is told until the client's side ends; then ends its own."""
+    """Sends the port, then echoes until the client's side ends; then ends its own."""
     peer = SpdyPeer(connection)
     first, second = accept_streams(peer, 2)
     assert first.flags & FIN and {**first.headers, "streamtype": "data"} == second.headers

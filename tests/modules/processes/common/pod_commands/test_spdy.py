@@ -25,7 +25,7 @@ from tests.modules.processes.common.pod_commands.spdy_server import (
 
 
 class Output:
-    """What came on which channel."""
+    """Output by channel."""
 
     def __init__(self) -> None:
         self.bytes = {Channel.STDOUT: b"", Channel.STDERR: b""}

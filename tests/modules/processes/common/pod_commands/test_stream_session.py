@@ -53,7 +53,7 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
 
 
 class Output:
-    """What came on which channel."""
+    """Output by channel."""
 
     def __init__(self) -> None:
         self.bytes: dict[Channel, bytes] = {}

@@ -1,4 +1,4 @@
-"""Reading files: KubeEdge's whole, wrong ones with every error at once, odd ones with warnings."""
+"""Reading files: KubeEdge's whole, wrong ones with all their errors, odd ones with warnings."""
 
 from __future__ import annotations
 

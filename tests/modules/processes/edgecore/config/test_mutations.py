@@ -67,7 +67,7 @@ def outcome(text: str) -> LoadResult | ConfigError:
 @settings(max_examples=300, deadline=None)
 @given(CHANGES)
 def test_problems_and_warnings_point_into_the_file(changes: list[tuple[tuple[str | int, ...], str, Any]]) -> None:
-    """Each path that is said exists in the file, and a path that was not touched has no problem."""
+    """Each named path exists in the file, and an untouched path has no problem."""
     document = mutated(changes)
     result = outcome(json.dumps(document).replace("NaN", ".nan").replace("Infinity", ".inf"))
     there = {path.replace("NaN", ".nan").replace("Infinity", ".inf") for path in paths_in(document)}
@@ -92,6 +92,6 @@ def test_damaged_text_is_settings_or_a_config_error(start: int, length: int, ins
 
 @given(JSON_VALUES)
 def test_a_file_of_anything_else(value: Any) -> None:
-    """A document that is no mapping, or has none of our keys."""
+    """A document that is no mapping, or lacks all our keys."""
     result = outcome(json.dumps(value).replace("NaN", ".nan").replace("Infinity", ".inf"))
     assert isinstance(result, LoadResult | ConfigError)

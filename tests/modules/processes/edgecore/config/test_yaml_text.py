@@ -83,7 +83,7 @@ def test_values(text: str, value: object) -> None:
     ids=lambda value: str(value)[:20],
 )
 def test_what_stops_the_reading(text: str, line: int | None, column: int | None, words: str) -> None:
-    """The problem names line and column. Deep nesting, with which PyYAML ends the process, is one of them."""
+    """The problem names line and column. Deep nesting, which makes PyYAML end the process, is one of them."""
     problem = parse(text)
     assert isinstance(problem, Problem)
     assert (problem.line, problem.column) == (line, column)
@@ -108,7 +108,7 @@ def test_duplicate_keys_and_keys_that_are_no_text_are_problems() -> None:
 
 
 def test_lines() -> None:
-    """Keys and items have their line; other paths have that of their nearest ancestor."""
+    """Keys and items have their line; other paths have their nearest ancestor's."""
     document = parsed("a:\n  b:\n  - x\n  - c: 1\n")
     paths = [("a",), ("a", "b"), ("a", "b", 0), ("a", "b", 1, "c"), ("a", "b", 7), ("z",)]
     assert [document.line_of(path) for path in paths] == [1, 2, 3, 4, 2, None]

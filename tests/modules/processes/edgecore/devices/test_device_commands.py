@@ -60,7 +60,7 @@ def test_a_device_is_listed_with_the_mapper_of_its_protocol(database: str, capsy
 
 
 def test_a_dead_mapper(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its socket is still there, and nobody listens on it; one that listens is shown by its name alone."""
+    """Its socket is still there without a listener; a living mapper is shown by its name alone."""
     config = EdgeCoreConfig.below(tmp_path)
     path = sqlite_path(str(config.database_url))
     assert path is not None

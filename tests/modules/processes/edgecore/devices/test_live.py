@@ -65,7 +65,7 @@ def test_a_value_is_set_watched_and_told_with_who_set_it(root: Path, capsys: pyt
         assert next(pieces) == b'{"what":"watching"}\n'
         assert main(["devices", "set", "default/thermo", "threshold=35", *where]) == ExitCode.OK
         change: dict[str, str] = {}
-        while change.get("before") is None:  # the first changes are those of the start
+        while change.get("before") is None:  # the first changes come from the start
             change = [json.loads(line) for line in next(pieces).splitlines()][-1]
     assert {key: change[key] for key in ("what", "property", "before", "value", "by")} == {
         "what": "desired", "property": "threshold", "before": "30", "value": "35", "by": "devices set",

@@ -189,7 +189,7 @@ def test_a_clock_that_is_off_is_measured_even_when_tls_fails_for_it(tmp_path: Pa
 
 
 def test_files_that_do_not_belong_together_are_named(tmp_path: Path) -> None:
-    """The key of another certificate, a CA that is no certificate, a token that is none."""
+    """Another certificate's key, a CA that is no certificate, a malformed token."""
     authority, root = Authority(), tmp_path / "edge"
     enrol(root, authority)
     (root / "certs" / "server.key").write_bytes(key_pem(ec.generate_private_key(ec.SECP256R1())))
@@ -265,13 +265,13 @@ def test_an_unforeseen_error_of_a_part_is_raised() -> None:
 
 
 def test_a_docker_that_is_not_there(tmp_path: Path) -> None:
-    """The path of its socket is told."""
+    """The message has its socket's path."""
     found = node.docker_needs(tmp_path / "d.sock", clock)
     assert f"{tmp_path}/d.sock: No such file" in found.problem
 
 
 def test_what_the_oci_runtime_lacks(tmp_path: Path) -> None:
-    """Programs are looked for in their directories; a release of crun without fixes is told."""
+    """Programs are looked for in their directories; a release of crun without fixes is reported."""
     programs, proc = (tmp_path / name for name in ("bin", "proc"))
     for directory in (programs, proc):
         directory.mkdir()
@@ -292,7 +292,7 @@ def test_what_the_oci_runtime_lacks(tmp_path: Path) -> None:
 
 
 def test_the_socket_of_mappers_is_connected_to(tmp_path: Path) -> None:
-    """One that listens, one that a killed process left, and none."""
+    """A listening one, a killed process's, and a missing one."""
     path = tmp_path / "dmi.sock"
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(path))

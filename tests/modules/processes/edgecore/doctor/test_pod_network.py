@@ -46,7 +46,7 @@ def programs(directory: Path, *names: str) -> Path:
 
 
 def test_all_programs_of_edgecores_own_network_are_looked_for(tmp_path: Path) -> None:
-    """Those of the plug-ins, that for their addresses, and iptables."""
+    """The plug-ins', the one for their addresses, and iptables."""
     plugins = programs(tmp_path / "cni", "bridge", "portmap")
     found = pod_network.needs(node(tmp_path), (tmp_path / "none", plugins), str(tmp_path))
     assert found.missing == ("iptables", "CNI plug-ins (bandwidth, host-local)")

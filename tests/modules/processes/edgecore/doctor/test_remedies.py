@@ -106,7 +106,7 @@ def test_a_node_that_does_not_run_is_started_by_what_there_is(tmp_path: Path) ->
 
 
 def test_a_file_system_that_is_mounted_read_only_is_named() -> None:
-    """/sys is one in most containers; where it is not, there is none to look at."""
+    """/sys is one in most containers; elsewhere the test is skipped."""
     places = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines() if " ro," in line]
     place = next((Path(each) for each in places if Path(each).is_dir()), None)
     if place is None:

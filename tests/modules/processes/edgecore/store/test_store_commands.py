@@ -46,7 +46,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 def test_the_objects_are_listed(database: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """All, those of a kind, those of a namespace; as a table and for programs."""
+    """All, a kind's, a namespace's; as a table and for programs."""
     where = ("--database", str(database))
     lines = run(capsys, "list", *where).splitlines()
     assert lines[0].split() == ["KEY", "VERSION", "SIZE", "UPDATED"]
@@ -68,7 +68,7 @@ def test_a_kind_in_any_form(word: str, database: Path, capsys: pytest.CaptureFix
 
 
 def test_a_kind_that_there_is_not(database: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """An error that names those that exist; of one that a node may have, an empty list is the answer."""
+    """An error with the existing kinds; a possible kind has an empty list."""
     assert main(["store", "list", "bogus", "--database", str(database)]) == ExitCode.START_FAILED
     assert "there is no such kind: bogus (there are: configmap, pod, secret)" in capsys.readouterr().err
     assert len(run(capsys, "list", "services", "--database", str(database)).splitlines()) == 1
@@ -88,7 +88,7 @@ def test_a_secret_is_shown_to_who_asks_for_it_only(database: Path, capsys: pytes
 
 
 def test_the_history_of_an_object_says_when_and_why(database: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Oldest first, with the id of the message, by which a trace has it too."""
+    """Oldest first, with the message's id, which traces have too."""
     changes = json.loads(run(capsys, "history", WEB, "--json", "--database", str(database)))
     assert [(one["resourceVersion"], one["cause"], one["deleted"]) for one in changes] == [
         (1, "edgecontroller update", False), (2, "edgecontroller update", False),
@@ -99,7 +99,7 @@ def test_the_history_of_an_object_says_when_and_why(database: Path, capsys: pyte
 
 
 def test_a_change_is_shown_as_a_diff(database: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of the last two states, or of those that are named."""
+    """Of the last two states, or of two given ones."""
     told = run(capsys, "diff", WEB, "--database", str(database))
     assert "-  - name: c\n" not in told
     assert "-    image: app:1\n+    image: app:2\n" in told

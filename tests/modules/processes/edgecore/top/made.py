@@ -54,7 +54,7 @@ def state(**changes: Any) -> AgentState:
 
 
 def pod(name: str, *statuses: JsonObject, namespace: str = "default", ago: float = 3600, **more: Any) -> JsonObject:
-    """A pod; its containers are those of the statuses."""
+    """A pod; its containers are the statuses'."""
     found: JsonObject = {
         "metadata": {
             "name": name, "namespace": namespace, "uid": f"uid-{namespace}-{name}", "creationTimestamp": moment(ago),

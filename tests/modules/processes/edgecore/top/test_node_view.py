@@ -37,7 +37,7 @@ Answers = dict[str, Callable[[Request], Reply]]
 
 
 def handler(snapshots: Snapshots | None = None) -> tuple[AgentStateHandler, Harness]:
-    """The handler of a hive with two modules, of which one does not answer."""
+    """The handler of a hive with two modules; one does not answer."""
     bee = Harness()
 
     class Silent(Module):
@@ -113,7 +113,7 @@ def served(path: Path, answers: Answers) -> Iterator[SocketView]:
 
 
 def answers() -> Answers:
-    """Those of a node with one pod."""
+    """A node's answers, with one pod."""
     made, bee = handler()
     with bee:
         bee.start()
@@ -193,7 +193,7 @@ def test_answers_that_are_none(tmp_path: Path, given: Answers, why: str) -> None
 
 
 def test_a_node_that_is_not_there(tmp_path: Path) -> None:
-    """Without its socket, and with one that nobody listens at any more."""
+    """Without its socket, and with a socket without a listener."""
     path = tmp_path / "s"
     assert SocketView(NodeClient(path)).look() == Unreachable("edgecore is not running")
     listen_unix(path).close()
@@ -201,7 +201,7 @@ def test_a_node_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_events_of_a_pod_and_of_all(tmp_path: Path) -> None:
-    """A server that knows no field selector answers with those of other pods."""
+    """A server that ignores field selectors answers with other pods' events."""
     with served(tmp_path / "s", answers()) as view:
         assert [event["reason"] for event in view.events("default", "web")] == ["A"]
         assert [event["reason"] for event in view.events("", "")] == ["Starting"]
@@ -257,7 +257,7 @@ def test_nobody_to_explain(tmp_path: Path) -> None:
 
 
 def test_looks_are_passed_on_until_the_end(tmp_path: Path) -> None:
-    """The first one at once."""
+    """The first one immediately."""
     seen: list[object] = []
     enough = threading.Event()
 

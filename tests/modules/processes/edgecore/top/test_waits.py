@@ -18,7 +18,7 @@ def test_nothing_waits_on_a_node_that_is_well() -> None:
 
 
 def test_a_pod_in_back_off_is_tried_again() -> None:
-    """The time is that of the work queue."""
+    """The time comes from the work queue."""
     assert waits_of(look(CRASHER, work=work())) == [
         Wait("default/crasher", "app: CrashLoopBackOff: back-off 40s", 31.0, Tone.BAD)
     ]

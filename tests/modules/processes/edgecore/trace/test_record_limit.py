@@ -40,7 +40,7 @@ def machine() -> Iterator[LimitedMachine]:
 
 
 def test_a_recording_ends_at_its_limit_and_the_node_goes_on(machine: LimitedMachine) -> None:
-    """A pod of 200 kB is recorded though it is in every list; one that is changed again and again is not."""
+    """A pod of 200 kB is recorded though it is in every list; a pod that changes again and again is not."""
     first = pod("big") | {"metadata": {"name": "big", "namespace": "default", "annotations": {"a": "x" * 200_000}}}
     machine.cloud.apply(first)
     machine.cloud.pods.wait("big", is_ready)

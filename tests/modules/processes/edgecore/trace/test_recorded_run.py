@@ -76,7 +76,7 @@ def telltale(directory: Path) -> dict[str, Any]:
     """A pod that has the secret in its environment, arguments and files, and prints it before it fails. Its image is
     pulled with credentials.
 
-    It fails when it is told to, by a file in the directory, and no worker looks any more: a relist finds it.
+    It fails on demand, by a file in the directory, and no worker looks any more: a relist finds it.
     """
     env = [{"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "s", "key": "password"}}}]
     tells = container(
@@ -120,7 +120,7 @@ def _number_of(path: Path) -> int:
 
 
 def assert_no_secret(path: Path) -> None:
-    """No planted byte is in the file, in any of the forms in which a secret travels."""
+    """No planted byte is in the file, in any form of a secret on its way."""
     data = path.read_bytes()
     for planted in PLANTED:
         for form in (planted.encode(), json.dumps(planted)[1:-1].encode(), base64.b64encode(planted.encode())[:-4]):
@@ -209,7 +209,7 @@ def test_a_recorded_run_that_was_killed_is_read_to_its_end_and_goes_on_in_the_sa
 
 
 def test_nobody_listens_and_a_file_that_is_no_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Both are said, with what to do, and the exit status is not 0."""
+    """Both errors have the remedy, and the exit status is not 0."""
     (tmp_path / "edged").mkdir()
     assert cli.main(["trace", "dump", "--root", str(tmp_path)]) == ExitCode.START_FAILED
     assert "is edgecore running?" in capsys.readouterr().err

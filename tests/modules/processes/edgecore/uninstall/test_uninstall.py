@@ -189,7 +189,7 @@ def test_nothing_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_its_unit_goes_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """One that runs another node stays."""
+    """Another node's unit stays."""
     own, other = tmp_path / "own.service", tmp_path / "other.service"
     assert main(["unit", "--root", str(tmp_path / "n")]) == ExitCode.OK
     own.write_text(capsys.readouterr().out)

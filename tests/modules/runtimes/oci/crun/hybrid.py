@@ -36,7 +36,7 @@ def _make_machine(propagation: str) -> None:
 
 
 def _mounted(table: str, directory: Path) -> set[str]:
-    """Return the mount points of this test. Those of others beside it vanish here, too, when they are removed."""
+    """Return the mount points of this test. Other tests' mounts vanish here, too, when they are removed."""
     paths = map(str, mount_points(table))
     return {path for path in paths if path.startswith((str(_CGROUPS), f"{directory}/"))}
 

@@ -38,7 +38,7 @@ def test_what_a_program_says(stderr: bytes, message: str) -> None:
 
 
 def test_hybrid_control_groups(tmp_path: Path) -> None:
-    """Only controllers in version 2 beside version 1 disturb crun; systemd's own hybrid has none."""
+    """Only controllers in version 2 beside version 1 disturb crun; systemd's own hybrid has no such ones."""
     assert not must_hide_unified(tmp_path)
     (tmp_path / "unified").mkdir()
     controllers = tmp_path / "unified" / "cgroup.controllers"
@@ -88,7 +88,7 @@ def test_a_runtime_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_programs_are_found_in_fixed_directories(tmp_path: Path) -> None:
-    """crun before runc; what is missing is told, with the command that installs it."""
+    """crun before runc; the error names what is missing and the command that installs it."""
     for name in ("runc", "conmon"):
         (tmp_path / name).touch(mode=0o755)
     found = find_programs(str(tmp_path))
@@ -106,7 +106,7 @@ def test_programs_are_found_in_fixed_directories(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("written", "code"), [("3", 3), ("137\n", 137), ("", None), ("x", None)])
 def test_the_record_of_an_end(tmp_path: Path, written: str, code: int | None) -> None:
-    """A record that cannot be read counts for none."""
+    """An unreadable record does not count."""
     (tmp_path / conmon.PERSIST).mkdir()
     assert conmon.ended(tmp_path) is None
     (tmp_path / conmon.PERSIST / "exit").write_text(written)

@@ -27,7 +27,7 @@ def _member_file(path: Path, members: str) -> Path:
 
 
 def test_version_1(tmp_path: Path) -> None:
-    """A thread of this process moves to the group in which it is."""
+    """A thread of this process moves to its own group."""
     tasks = _member_file(tmp_path / "pids" / "a" / "b" / "tasks", f"1\n{os.getpid()}\n")
     with _moves(tmp_path, "9:memory:/other\n8:pids:/a/b\n0::/\n") as moves:
         moves.expect()

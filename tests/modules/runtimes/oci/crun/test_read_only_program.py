@@ -64,7 +64,7 @@ def test_an_update_of_the_package(mounted: ReadOnlyProgram, program: Path) -> No
 
 @_root
 def test_the_next_edgecore_takes_it_over(mounted: ReadOnlyProgram, program: Path, tmp_path: Path) -> None:
-    """It mounts nothing once more, and removes what the one before has mounted and nothing needs."""
+    """It mounts nothing again, and removes its predecessor's unneeded mounts."""
     old = mounted.path()
     _write(program, "second")
     path = mounted.path()
@@ -82,7 +82,7 @@ def test_the_next_edgecore_takes_it_over(mounted: ReadOnlyProgram, program: Path
 def test_an_edgecore_that_was_killed_half_way(
     mounted: ReadOnlyProgram, program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A mount that is not read-only yet is made anew."""
+    """A mount that is not read-only yet is made again."""
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(kernel, "mount_flags", _die)
         mounted.path()

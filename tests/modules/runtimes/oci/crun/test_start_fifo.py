@@ -12,7 +12,7 @@ from modules.runtimes.oci.crun.runtime_command import settle_start, start_waitin
 
 @pytest.fixture
 def waiting(tmp_path: Path) -> Iterator[int]:
-    """The end of the FIFO from which the first process reads."""
+    """The reading end of the first process's FIFO."""
     os.mkfifo(tmp_path / "exec.fifo")
     reader = os.open(tmp_path / "exec.fifo", os.O_RDONLY | os.O_NONBLOCK)
     yield reader
@@ -21,7 +21,7 @@ def waiting(tmp_path: Path) -> Iterator[int]:
 
 
 def test_the_first_process_gets_its_byte(waiting: int, tmp_path: Path) -> None:
-    """One byte, and no FIFO is left, by which crun knows a container that runs."""
+    """One byte; then the FIFO is gone, which tells crun that the container runs."""
     assert start_waiting(tmp_path)
     assert os.read(waiting, 10) == b"\0"
     assert list(tmp_path.iterdir()) == []

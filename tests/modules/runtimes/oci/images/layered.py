@@ -21,7 +21,7 @@ class Layers:
     def __init__(self) -> None:
         self.tars: list[bytes] = []
         self.untimed: set[str] = set()
-        """Directories that a layer leaves out above its entries: their times are those of the unpacking."""
+        """Directories that a layer leaves out above its entries: their times come from unpacking."""
         self._described: list[str] = []
         self._merged: dict[str, str] = {}
         """The kinds of what is there so far, by path."""
@@ -83,7 +83,7 @@ def layers(draw: st.DrawFn) -> Layers:
 
 
 def _entry(draw: st.DrawFn, name: str, kind: str, files: list[str]) -> Made:
-    """An entry; a hard link leads to one of `files`, and is a file if there is none."""
+    """An entry; a hard link leads to one of `files`, or is a file."""
     attributes: dict[str, Any] = {
         "mode": draw(st.sampled_from((0o644, 0o600, 0o755, 0o4755, 0o2755, 0o1777, 0o000))),
         "uid": draw(st.sampled_from((0, 1, 1000, 100_000))),

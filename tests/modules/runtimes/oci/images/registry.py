@@ -323,7 +323,7 @@ def _signed(
     signer: ec.EllipticCurvePrivateKey,
     host: str = "",
 ) -> bytes:
-    """Return a certificate, that of an authority without a host."""
+    """Return a certificate, an authority's without a host."""
     now = dt.datetime.now(dt.UTC)
     is_authority = not host
     names = [x509.IPAddress(ipaddress.ip_address("127.0.0.1")), x509.DNSName(host or "authority")]

@@ -94,7 +94,7 @@ def test_a_damaged_archive_is_refused(store: ImageStore, scratch: Path, content:
 
 @needs_zstd
 def test_layers_in_zstd(store: ImageStore, scratch: Path) -> None:
-    """Of several frames, one of which is skippable, as zstd:chunked has it; with padding of the last."""
+    """Of several frames, one of them skippable, as in zstd:chunked; with padding of the last."""
     skippable = b"\x50\x2a\x4d\x18\x04\x00\x00\x00skip"
     half = len(_LAYER) // 2
     packed = zstd(_LAYER[:half]) + skippable + zstd(_LAYER[half:]) + skippable

@@ -84,7 +84,7 @@ def test_what_is_no_directory(container: Path, root: ImageRoot, path: str) -> No
 
 
 def test_a_start_that_was_interrupted(container: Path, root: ImageRoot) -> None:
-    """The volumes are made anew."""
+    """The volumes are made again."""
     first = make_declared_volumes(container, root, ["/data", "/srv"])
     (first["/data"] / "left").touch()
     (container / DECLARED / "7").mkdir()

@@ -30,7 +30,7 @@ def _there_and_back(keeping: ImageStore, store: ImageStore, name: str, scratch: 
 
 
 def test_a_pulled_image_comes_back_with_its_names(keeping: ImageStore, store: ImageStore, scratch: Path) -> None:
-    """The same id and layers; the digest is that of the manifest for this machine."""
+    """The same id and layers; the digest is the manifest's for this machine."""
     with TestRegistry() as registry:
         manifest = registry.add(LAYERS, "one")
         registry.add_index([registry.entry(manifest)], "1")
@@ -44,7 +44,7 @@ def test_a_pulled_image_comes_back_with_its_names(keeping: ImageStore, store: Im
 
 
 def test_an_imported_image_comes_back(keeping: ImageStore, store: ImageStore, scratch: Path) -> None:
-    """Of `docker save`, for which a manifest is made, and of an OCI layout."""
+    """From `docker save`, with a manifest made for it, and from an OCI layout."""
     (saved,) = keeping.import_archive(docker_archive(scratch / "a.tar", LAYERS[:2], ["example.org/saved:1"]))
     assert _there_and_back(keeping, store, "example.org/saved:1", scratch).chain == saved.chain
     annotations = {"io.containerd.image.name": "example.org/laid:1"}

@@ -177,7 +177,7 @@ def test_wrong_layers_are_refused_with_a_reason(store: ImageStore, outside: Path
 
 
 def test_extended_headers_are_small(store: ImageStore, outside: Path) -> None:
-    """Those that `tarfile` would read whole, of each kind; and not many of them for one entry."""
+    """The ones that `tarfile` would read whole, of each kind; and few of them for one entry."""
     for kind in (b"x", b"g", b"L", b"K"):
         with pytest.raises(TooManyError, match="extended header"):
             unpacked(store, _raw(_field(0, b"n"), bytes(2 * MIB), kind=kind))

@@ -162,7 +162,7 @@ def test_a_resumption_that_goes_wrong_begins_again(
 def test_blobs_that_are_not_what_was_asked_are_refused(
     store: ImageStore, registry: TestRegistry, fault: Fault, reason: str
 ) -> None:
-    """At once, and a later pull does not go on with them."""
+    """Immediately, and a later pull does not go on with them."""
     digest, _ = _layer(registry)
     registry.fail(digest, fault)
     with pytest.raises(BadRequestError, match=reason):
@@ -185,7 +185,7 @@ def test_a_blob_that_stalls_is_given_up(scratch: Path, registry: TestRegistry) -
 
 
 def test_manifests_of_another_digest_are_refused(store: ImageStore, registry: TestRegistry) -> None:
-    """Than that which was asked, or that which the registry announces."""
+    """Other than the requested digest, or the registry's own."""
     right, kind = registry.manifests["1"]
     asked = f"{registry.address}/team/app@{sha256(right)}"
     registry.fail(sha256(right), body(right + b" ", Content_Type=kind))
@@ -352,7 +352,7 @@ def test_a_registry_of_this_machine_sends_the_node_nowhere_else_on_it(
      ("::", True), ("::1", True), ("192.0.2.1", False), ("::ffff:192.0.2.1", False), ("example.org", False)],
 )  # fmt: skip
 def test_addresses_of_this_machine_itself(host: str, *, inside: bool) -> None:
-    """Also those of IPv4 that are written as IPv6."""
+    """Also IPv4 addresses written as IPv6."""
     assert _is_inside(host) is inside
 
 

@@ -28,7 +28,7 @@ def test_reports_are_few_and_true() -> None:
 
 
 def test_thrown_away_bytes_are_taken_back() -> None:
-    """A server that sends something else lets a layer begin anew."""
+    """A server that sends something else makes a layer start over."""
     told: list[LayerReport] = []
     progress = LayersProgress([Descriptor("", "sha256:aa", 5 * MIB, {}, {})], told.append)
     for count in (4 * MIB, -4 * MIB, -MIB):

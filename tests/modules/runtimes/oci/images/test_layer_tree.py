@@ -85,7 +85,7 @@ def test_times_that_no_file_system_has_become_1970(store: ImageStore) -> None:
 
 
 def test_extended_attributes_that_forge_marks_are_dropped(store: ImageStore) -> None:
-    """Capabilities and user's attributes stay, those of overlayfs and SELinux go."""
+    """Capabilities and user's attributes stay, overlayfs's and SELinux's go."""
     made = xattrs(
         security__capability=_CAPABILITY, user__note=b"hi", trusted__overlay__opaque=b"y", security__selinux=b"label"
     )

@@ -133,7 +133,7 @@ def test_a_tree_of_two_layers_equals_containerds(
 ) -> None:
     """Owners, modes, times, links, devices, attributes, and what the upper layer removes.
 
-    The times of directories that neither tar names are left out: they are those of the unpacking.
+    The times of directories that neither tar names are left out: they come from unpacking.
     """
     archive = docker_archive(scratch / "two.tar", [_LOWER, _UPPER], ["example.org/two:1"])
     wanted = _unpacked_by(containerd, archive, "example.org/two:1", scratch / "theirs")
@@ -182,7 +182,7 @@ def _compare(containerd: PrivateContainerd, above: Path, made: Layers) -> None:
 
 @pytest.mark.parametrize("number", range(5))
 def test_fixed_trees_equal_containerds(containerd: PrivateContainerd, above: Path, number: int) -> None:
-    """Some of those of `test_random_trees_equal_containerds`, the same each time."""
+    """Some trees of `test_random_trees_equal_containerds`, the same each time."""
 
     @settings(max_examples=3, deadline=None, derandomize=True, database=None, phases=[Phase.generate])
     @seed(number)

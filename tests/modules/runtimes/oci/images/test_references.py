@@ -251,7 +251,7 @@ def test_a_32_bit_image_is_taken_where_there_is_no_other() -> None:
 def test_the_platform_of_a_machine(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, machine: str, flags: str, runs: bool, wanted: Platform
 ) -> None:
-    """Its architecture by Go's name, and that of 32 bits if it runs programs of it."""
+    """Its architecture by Go's name, and the 32-bit one if it runs such programs."""
     cpuinfo = tmp_path / "cpuinfo"
     cpuinfo.write_text(f"flags\t: {flags}\n")
     monkeypatch.setattr(platforms, "_CPUINFO", cpuinfo)
@@ -310,7 +310,7 @@ def _exit_code(program: Path) -> int:
 
 
 def test_entries_without_a_platform_come_last() -> None:
-    """And those of other systems not at all."""
+    """And other systems' not at all."""
     entries = [
         Descriptor("", "none", 0, {}, {}),
         _entry(os="windows", architecture="amd64"),

@@ -40,7 +40,7 @@ _CHANGES = tar(
 
 @pytest.fixture
 def image(store: ImageStore) -> StoredImage:
-    """An image of two layers, the upper of which removes files of the lower."""
+    """An image of two layers; the upper one removes files of the lower."""
     return imported(store, _BASE, _CHANGES)
 
 
@@ -96,7 +96,7 @@ def test_mounting_and_unmounting_twice_is_once(store: ImageStore, image: StoredI
 
 
 def test_a_root_in_use_is_unmounted_all_the_same(store: ImageStore, image: StoredImage, container: Path) -> None:
-    """It leaves the tree at once, and ends with its last user."""
+    """It leaves the tree immediately, and ends with its last user."""
     mounted = RootFilesystems(store)
     root = mounted.mount(image.id, container)
     descriptor = os.open(root / "bin", os.O_RDONLY)
@@ -109,7 +109,7 @@ def test_a_root_in_use_is_unmounted_all_the_same(store: ImageStore, image: Store
 
 
 def test_usage_is_that_of_the_writable_layer(store: ImageStore, image: StoredImage, container: Path) -> None:
-    """Not that of the image; hard links count once."""
+    """Not the image's; hard links count once."""
     mounted = RootFilesystems(store)
     root = mounted.mount(image.id, container)
     assert mounted.usage(container) == StorageUsage(0, 0)

@@ -229,7 +229,7 @@ def test_an_image_is_not_removed_between_being_found_and_being_held(
 
 
 def test_holds_of_containers_that_are_gone_are_dropped_at_the_start(store: ImageStore) -> None:
-    """`keep_only` names those that are left."""
+    """`keep_only` names the remaining ones."""
     image = imported(store, _ONE)
     store.hold("container", image.id)
     _remove(store, image.id)
@@ -316,7 +316,7 @@ def test_no_name_is_a_wrong_request(store: ImageStore) -> None:
 def test_status_has_the_user_of_the_image(
     store: ImageStore, scratch: Path, user: str, uid: int | None, name: str
 ) -> None:
-    """A number, or a name; also one with which an image wants to spoil the listing of all."""
+    """A number, or a name; also a name that would spoil the listing of all images."""
     manifest = b"[" + encoded({"Config": "c", "RepoTags": ["example.org/app:1"], "Layers": ["l"]}) + b"]"
     members = {"manifest.json": manifest, "c": config_of([_ONE], User=user), "l": _ONE}
     store.import_archive(write_archive(scratch / "a.tar", members))

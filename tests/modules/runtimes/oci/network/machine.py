@@ -25,7 +25,7 @@ needs_plugins = pytest.mark.skipif(
 
 @contextmanager
 def network_directory() -> Iterator[Path]:
-    """A directory of its own, in which no mount is left."""
+    """A directory of its own, without mounts at the end."""
     with short_directory("net-") as path:
         yield path
         assert str(path) not in Path("/proc/self/mountinfo").read_text()

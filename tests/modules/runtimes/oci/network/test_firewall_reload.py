@@ -110,7 +110,7 @@ def test_pods_are_reached_again_after_the_next_look(machine: OwnMachine) -> None
 
 @pytest.mark.parametrize("lost", ["-F CNI-HOSTPORT-DNAT", "-F PREROUTING", "-F OUTPUT"])
 def test_parts_of_the_rules_come_back(machine: OwnMachine, lost: str) -> None:
-    """Whichever of them are missing; those of other pods stay as they are."""
+    """Any missing ones; other pods' rules stay as they are."""
     machine.up("p1", PORT)
     machine.up("p2", cri.PortMapping(container_port=80, host_port=8081))
     before = rules(machine)
@@ -132,7 +132,7 @@ def test_the_chain_of_one_pod_comes_back(machine: OwnMachine) -> None:
 
 
 def test_pods_of_an_earlier_start_are_looked_after(machine: OwnMachine) -> None:
-    """At once, by what was kept of their attachment."""
+    """Immediately, from their stored attachments."""
     machine.up("p1", PORT)
     before = rules(machine)
     machine.network.close()
@@ -181,7 +181,7 @@ def test_a_look_is_one_process(machine: OwnMachine, tmp_path: Path, monkeypatch:
 def test_rules_that_are_not_seen_are_made_again_once(
     machine: OwnMachine, caplog: pytest.LogCaptureFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As those of a portmap that uses nftables; nor does a failure fill the log."""
+    """As with a portmap that uses nftables; nor does a failure fill the log."""
     machine.up("p1", PORT)
     with monkeypatch.context() as patch:
         script(tmp_path, "iptables-save", "exit 0")

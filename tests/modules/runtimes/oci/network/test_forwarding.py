@@ -111,7 +111,7 @@ def test_a_machine_of_another_network_reaches_a_pod(machine: OwnMachine) -> None
 
 
 def test_beside_docker(machine: OwnMachine) -> None:
-    """The rules are in the chain that Docker leaves to others, behind those of the user and once only; nothing of
+    """The rules are in the chain that Docker leaves to others, behind the user's and once only; nothing of
     Docker's or the user's is changed, and `remove` leaves the rest as it was.
     """
     machine.sh("iptables-restore --noflush", DOCKERS)

@@ -43,7 +43,7 @@ def machine(directory: Path, namespaces: PodNamespaces, clock: RealClock) -> Ite
 
 
 def checksum(content: bytes) -> int:
-    """That of IP and TCP."""
+    """The checksum of IP and TCP."""
     total: int = sum(struct.unpack(f"!{len(content) // 2}H", content))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)

@@ -235,7 +235,7 @@ def test_processes_are_shared_by_those_who_join(namespaces: PodNamespaces) -> No
 
 
 def test_the_first_process_outlives_edgecore_and_is_found(namespaces: PodNamespaces, directory: Path) -> None:
-    """A later edgecore ends it; for one that was killed there is another."""
+    """A later edgecore ends it; a killed one has a successor."""
     path = shared(namespaces)
     inode = path.stat().st_ino
     later = PodNamespaces(directory / "ns")
@@ -265,7 +265,7 @@ def test_another_process_with_its_number_is_left_alone(namespaces: PodNamespaces
 def test_a_first_process_that_cannot_be_started_leaves_nothing(
     namespaces: PodNamespaces, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A later attempt succeeds; a sandbox that is not pinned has none."""
+    """A later attempt succeeds; a sandbox that is not pinned has no process."""
     with monkeypatch.context() as patch:
         patch.setattr("modules.runtimes.oci.network.pod_init._PROGRAM", "/no/such/program")
         with pytest.raises(PodNamespaceError, match="ended early"):

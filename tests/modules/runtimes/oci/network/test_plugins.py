@@ -1,4 +1,4 @@
-"""CNI plug-ins that are scripts: what they are told, in which order, and what hostile ones can do."""
+"""CNI plug-ins that are scripts: their input, their order, and what hostile ones can do."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_a_plugin_is_told_what_the_specification_says(machine: Machine) -> None:
 
 @pytest.mark.parametrize(("version", "in_del"), [("0.3.1", False), ("0.4.0", True), ("1.1.0", True)])
 def test_add_goes_forth_and_del_back(machine: Machine, version: str, in_del: bool) -> None:
-    """The second is told the result of the first; in DEL all are told the last, from CNI 0.4.0 on."""
+    """The second gets the first's result; in DEL all get the last, from CNI 0.4.0 on."""
     for name in ("first", "second"):
         machine.plugin(name, ADDRESS)
     machine.configure({"type": "first"}, {"type": "second"}, version=version)
@@ -284,7 +284,7 @@ class GatedRunner(PluginRunner):
         self._lock = threading.Lock()
 
     def run(self, program: Path, task: Mapping[str, str], configuration: Mapping[str, Any]) -> dict[str, Any]:
-        """Count who is inside."""
+        """Count the callers inside."""
         with self._lock:
             self.inside += 1
             self.most = max(self.most, self.inside)
@@ -318,7 +318,7 @@ def test_few_sandboxes_at_one_time(directory: Path, clock: RealClock, ids: str, 
 
 
 def test_pods_that_start_do_not_wait_for_those_that_end() -> None:
-    """A free turn is for one that waits to be attached, if another is detached at that time."""
+    """A free turn goes to an attachment if another sandbox is being detached."""
     turns = Turns()
     served: SimpleQueue[str] = SimpleQueue()
     attached = threading.Event()

@@ -110,7 +110,7 @@ def test_only_ipv6(machine: OwnMachine) -> None:
 
 @needs_plugins
 def test_other_ranges_wait_until_no_pod_has_the_former(machine: OwnMachine) -> None:
-    """The message says what to do; then the bridge and the rules are made anew."""
+    """The message says what to do; then the bridge and the rules are made again."""
     machine.up("d1")
     later = machine.pods_on(machine.network_of(OTHERS))
     with pytest.raises(PodNetworkError, match=r"has the address 10\.86\.0\.1/16 for 1 pods.*podCIDR"):

@@ -1,4 +1,4 @@
-"""The first process of a pod that shares its processes: whoever has power over it has nothing of the machine."""
+"""The first process of a pod that shares its processes: power over it gives nothing of the machine."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def test_results_of_all_versions_have_addresses(result: dict[str, Any], addresse
     ],
 )
 def test_a_result_without_addresses_is_refused(result: dict[str, Any]) -> None:
-    """And one with too many, or with none that can be read."""
+    """And one with too many, or without readable ones."""
     with pytest.raises(ValueError, match=r"."):
         addresses_of(result)
 
@@ -146,7 +146,7 @@ def test_capabilities_have_what_the_pod_asks_for() -> None:
 
 
 def test_a_plugin_gets_what_it_declares() -> None:
-    """And nothing else; one that could only hand on the result is left out."""
+    """And nothing else; a plug-in that could only pass the result on is left out."""
     values = capability_arguments(config())
     portmap = {"type": "portmap", "capabilities": {"portMappings": True, "dns": False}}
     assert list(runtime_config(portmap, values)) == ["portMappings"]
@@ -159,7 +159,7 @@ def test_a_plugin_gets_what_it_declares() -> None:
 
 @pytest.mark.parametrize("text", ["", "fast", "-1M", "10", "2P", "1e99", "1" * 100, "1M\n"])
 def test_a_bandwidth_that_is_none_is_refused(text: str) -> None:
-    """Less than a kilobit or more than a petabit, as a kubelet refuses them; an empty one is none."""
+    """Less than a kilobit or more than a petabit, as a kubelet refuses them; an empty text means no limit."""
     asked = cri.PodSandboxConfig(annotations={INGRESS: text})
     if not text:
         assert "bandwidth" not in capability_arguments(asked)

@@ -106,7 +106,7 @@ def rules() -> str:
 
 
 def limits() -> set[str]:
-    """The rates to which the kernel limits interfaces."""
+    """The kernel's rate limits of interfaces."""
     said = subprocess.run(["tc", "qdisc", "show"], check=True, capture_output=True, text=True).stdout
     return set(re.findall(r"tbf .* rate (\S+)", said))
 
@@ -192,7 +192,7 @@ def test_leases_come_back_after_a_crash_and_a_restart(machine: RealMachine) -> N
 
 
 def test_addresses_of_lost_sandboxes_are_freed(machine: RealMachine) -> None:
-    """In edgecore's own network those of all that do not exist; another network's only from before the last start."""
+    """In edgecore's own network all unknown ones'; in another network only those from before the last start."""
     addresses = machine.up("e1")
     machine.up("e2")
     (machine.home("e2") / "network.json").unlink()
@@ -250,7 +250,7 @@ def test_the_plugins_own_error_is_told(machine: RealMachine) -> None:
 def test_without_iptables_an_attachment_says_what_to_install(
     machine: RealMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No pod without the rule by which it reaches other networks; nor with one that iptables refuses."""
+    """No pod without the rule that leads to other networks; nor with a rule that iptables refuses."""
     with monkeypatch.context() as patch, pytest.raises(PodNetworkError, match="apt-get install iptables"):
         patch.setenv("PATH", str(tmp_path))
         machine.up("i1")

@@ -50,7 +50,7 @@ def test_no_more_than_edgecore_has(add: list[str], drop: list[str], own: frozens
 
 
 def test_what_cannot_be_given() -> None:
-    """A name that is none (the runtimes would drop it without a word), and what edgecore or the kernel lacks."""
+    """A malformed name (the runtimes would drop it without a word), and what edgecore or the kernel lacks."""
     machine = replace(UNIFIED, capabilities=DEFAULT, known_capabilities=frozenset(NAMES) - {"BPF"})
     for asked in (cri.Capability(add_capabilities=["NET_ADMN"]), cri.Capability(drop_capabilities=["CAP_CAP_KILL"])):
         with pytest.raises(BadRequestError, match="there is no capability"):

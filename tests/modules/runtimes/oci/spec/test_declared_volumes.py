@@ -1,4 +1,4 @@
-"""At which of the paths that an image declares a container has volumes."""
+"""The volumes of a container at an image's declared paths."""
 
 from pathlib import Path
 

@@ -109,7 +109,7 @@ def hostile(tmp_path: Path) -> Path:
     ],
 )
 def test_a_number_is_never_a_name(hostile: Path, context: cri.LinuxContainerSecurityContext, image_user: str) -> None:
-    """However it is written, and whoever gives it; nor is it a member of a group under that name."""
+    """In any notation and from any source; nor is it a member of a group under that name."""
     has_group = context.HasField("run_as_group") or ":" in image_user
     found = resolve_linux_user(hostile, context, image_user)
     assert found == LinuxUser(1000, 1000 if has_group else 0, (1000,) if has_group else (0,))

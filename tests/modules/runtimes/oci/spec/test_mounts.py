@@ -94,7 +94,7 @@ _PATHS = st.lists(_NAMES, min_size=1, max_size=5).map(lambda parts: "/" + "/".jo
 
 @given(paths=st.lists(_PATHS, max_size=8))
 def test_no_volume_hides_another(tmp_path_factory: pytest.TempPathFactory, paths: list[str]) -> None:
-    """Each volume is there, an outer one before an inner one, and nothing usual comes after one that would hide it."""
+    """Each volume is there, an outer one before an inner one, and no usual mount hides a volume."""
     top = tmp_path_factory.getbasetemp()
     wanted = [path for path in paths if path.replace("/.", "")]
     found = _destinations(_config(top, *(_mount(path, top) for path in wanted)))

@@ -143,6 +143,6 @@ def test_the_stop_signal(asked: "cri.Signal.ValueType", of_image: str, expected:
 
 @given(asked=st.sampled_from(cri.Signal.values()), of_image=st.text(max_size=14))
 def test_there_is_always_a_signal(asked: "cri.Signal.ValueType", of_image: str) -> None:
-    """Whatever an image says, it is one that can be sent."""
+    """For any image, the signal can be sent."""
     number = stop_signal(cri.ContainerConfig(stop_signal=asked), SampleImage(stop_signal=of_image))
     assert number in signal.valid_signals()

@@ -187,7 +187,7 @@ def test_devices(bench: Bench, tmp_path: Path) -> None:
 
 @contextmanager
 def _pinned(directory: Path, *commands: str) -> Iterator[NamespacePaths]:
-    """Pin new network, IPC and UTS namespaces in which these commands have run."""
+    """Pin new network, IPC and UTS namespaces after these commands have run in them."""
     with mounted(directory):
         paths = NamespacePaths(network=directory / "net", ipc=directory / "ipc", uts=directory / "uts")
         files = [directory / name for name in ("net", "ipc", "uts")]

@@ -24,7 +24,7 @@ def _status(bench: Bench, security: cri.LinuxContainerSecurityContext) -> dict[s
 
 
 def test_user_and_groups(bench: Bench) -> None:
-    """The number, its group, the groups of the image that list it under Merge only, and those that are asked for."""
+    """The number, its group, the image's groups that list it under Merge only, and the requested ones."""
     security = cri.LinuxContainerSecurityContext(supplemental_groups=[1234])
     security.run_as_user.value = 1000
     spec = bench.spec(linux(security, command=["id"]))
@@ -64,7 +64,7 @@ def test_capabilities(bench: Bench, add: list[str], drop: list[str], bounding: s
 
 
 def test_capabilities_of_a_user(bench: Bench) -> None:
-    """A user that is not root may come to have the set by a program's file capabilities, and has none before."""
+    """A user that is not root may gain the set by a program's file capabilities, and has no capability before."""
     security = cri.LinuxContainerSecurityContext()
     security.run_as_user.value = 1000
     status = _status(bench, security)
@@ -100,7 +100,7 @@ def test_privileged(bench: Bench) -> None:
     [(_PROFILE.Unconfined, "0"), (_PROFILE.RuntimeDefault, "2"), (None, "0")],
 )
 def test_seccomp(bench: Bench, profile: "cri.SecurityProfile.ProfileType.ValueType | None", mode: str) -> None:
-    """The default profile is a filter; without a profile there is none."""
+    """The default profile is a filter; without a profile there is no filter."""
     security = cri.LinuxContainerSecurityContext()
     if profile is not None:
         security.seccomp.profile_type = profile

@@ -215,7 +215,7 @@ def _users(**options: Any) -> cri.NamespaceOption:
 
 
 def test_users_of_its_own(tmp_path: Path) -> None:
-    """The pod's namespace of users is joined, to which its others belong."""
+    """The pod's user namespace is joined; it owns the pod's other namespaces."""
     found = _namespaces(tmp_path, _users(), replace(PATHS, user=Path("/ns/user")))
     assert (found["user"], found["network"], found["pid"]) == ("/ns/user", "/ns/net", None)
 

@@ -111,7 +111,7 @@ def _seccomp(security: cri.LinuxContainerSecurityContext, machine: Machine = UNI
     ],
 )
 def test_which_containers_are_filtered(security: cri.LinuxContainerSecurityContext, is_filtered: bool) -> None:
-    """Those that ask for it, unless they are privileged; the new field counts before the old."""
+    """The ones that ask for it, unless they are privileged; the new field counts before the old."""
     assert (_seccomp(security) is not None) is is_filtered
 
 
@@ -150,7 +150,7 @@ def test_a_profile_in_ocis_form(tmp_path: Path) -> None:
 
 
 def test_a_profile_in_dockers_form_is_reduced(tmp_path: Path) -> None:
-    """The conditions are decided for this container and machine, the architectures are those of the machine."""
+    """The conditions are decided for this container and machine, the architectures are the machine's."""
 
     def rule(name: str, **conditions: Any) -> Any:
         return {"names": [name], "action": "SCMP_ACT_ALLOW", "args": None, "comment": "", **conditions}

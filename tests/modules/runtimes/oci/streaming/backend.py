@@ -84,7 +84,7 @@ class LocalProcess:
 
 
 class Conmon:
-    """The attach socket of a container, of which this side is the client's (`StreamProcess`)."""
+    """The attach socket of a container, seen from its client (`StreamProcess`)."""
 
     packets: bool = True
 

@@ -24,7 +24,7 @@ from tests.support.ports import free_port
 
 
 class Output:
-    """What came on which channel."""
+    """Output by channel."""
 
     def __init__(self) -> None:
         self.bytes = {Channel.STDOUT: b"", Channel.STDERR: b""}
@@ -149,7 +149,7 @@ def test_children_that_stay_do_not_hold_a_command(client: Client) -> None:
 
 
 def test_a_forwarded_port(client: Client) -> None:
-    """Both directions end by themselves; a port where nothing listens is told."""
+    """Both directions end by themselves; a port without a listener gives an error."""
     given = os.urandom(2 << 20)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]

@@ -23,7 +23,7 @@ from tests.support.ports import needs_ipv6
 
 
 def test_a_port_over_web_socket_channels(server: StreamingServer) -> None:
-    """Each channel begins with its port; what cannot be reached is said on the channel of errors."""
+    """Each channel begins with its port; a failure comes on the error channel."""
     with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as deaf:
         deaf.bind(("127.0.0.1", 0))
         port, nobody = listening.getsockname()[1], deaf.getsockname()[1]

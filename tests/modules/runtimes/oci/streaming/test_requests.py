@@ -39,7 +39,7 @@ def test_wrong_attachments_and_ports_are_refused(server: StreamingServer) -> Non
 
 
 def test_an_address_works_once_within_a_minute() -> None:
-    """A thousand may wait; those that nobody takes are forgotten."""
+    """A thousand may wait; abandoned ones are forgotten."""
     scheduler = Scheduler(0)
     waiting = WaitingRequests(scheduler.clock)
     request = StreamRequest("exec", "c")

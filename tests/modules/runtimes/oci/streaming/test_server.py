@@ -46,7 +46,7 @@ def test_other_requests_are_answered(server: StreamingServer, headers: tuple[str
 
 
 def test_unknown_addresses_are_not_found(server: StreamingServer) -> None:
-    """Also one that was used, and one of another kind."""
+    """Also used ones, and another kind's."""
     url = server.exec_url(echo_request())
     for wrong in (url[:-1] + ("0" if url[-1] != "0" else "1"), url.replace("/exec/", "/attach/"), url + "/x"):
         assert asked(wrong, *SPDY).startswith(b"HTTP/1.1 404")
