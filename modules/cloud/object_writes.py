@@ -55,7 +55,7 @@ _OWN_METADATA: Final = frozenset(
     {"resourceVersion", "generation", "managedFields", "deletionTimestamp", "deletionGracePeriodSeconds"}
 )
 _OWN_ANNOTATIONS: Final = ("kubectl.kubernetes.io/last-applied-configuration", "deployment.kubernetes.io/")
-_MAPS: Final = ("metadata.annotations", "metadata.labels", "data", "spec.nodeSelector")
+_MAPS: Final = ("metadata.annotations", "metadata.labels", "data", "spec", "spec.nodeSelector")
 """Maps that may be missing: their entries are named all the same."""
 
 _Object = Mapping[str, Any]
@@ -226,6 +226,7 @@ def _by_name(entries: list[Any]) -> dict[str, Any] | None:
 
 def _shown(kind: str, path: str, old: Any, new: Any) -> str:
     if kind not in _CLOSED and path.rpartition(".")[2] in _SHOWN and not isinstance(old or new, dict | list):
-        values = [clipped("none" if each is None else str(each), _LONGEST_FIELD // 2) for each in (old, new)]
+        absent = "False" if isinstance(old or new, bool) else "none"  # Kubernetes' JSON leaves out a false
+        values = [clipped(absent if each is None else str(each), _LONGEST_FIELD // 2) for each in (old, new)]
         return f"{clipped(path, _LONGEST_FIELD)}: {values[0]} → {values[1]}"
     return clipped(path, _LONGEST_FIELD)

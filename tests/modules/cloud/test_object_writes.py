@@ -23,7 +23,14 @@ def container(image: str, **more: Any) -> dict[str, Any]:
     ("kind", "old", "new", "fields"),
     [
         ("Deployment", obj({"replicas": 2}), obj({"replicas": 0}), ["spec.replicas: 2 → 0"]),
-        ("Deployment", obj({"paused": True}), obj({}), ["spec.paused: True → none"]),
+        ("Deployment", obj({"paused": True}), obj({}), ["spec.paused: True → False"]),
+        ("Node", obj(), obj({"unschedulable": True}), ["spec.unschedulable: False → True"]),
+        (
+            "Node",
+            {"metadata": {"name": "x"}},
+            {"metadata": {"name": "x"}, "spec": {"paused": True}},
+            ["spec.paused: False → True"],
+        ),
         (
             "Deployment",
             obj(container("web:1", env=[{"name": "KEY", "value": "s3cret"}])),
