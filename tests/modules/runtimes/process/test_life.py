@@ -38,7 +38,8 @@ def test_shims_have_nothing_of_edgecores_environment(tmp_path: Path, monkeypatch
     try:
         spawner._open()
         assert spawner._process is not None
-        assert Path(f"/proc/{spawner._process.pid}/environ").read_bytes() == b"LC_ALL=C.UTF-8\0"
+        environment = Path(f"/proc/{spawner._process.pid}/environ")  # empty until the kernel has begun the program
+        assert eventually(environment.read_bytes) == b"LC_ALL=C.UTF-8\0"
     finally:
         spawner.stop()
 
