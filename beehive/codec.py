@@ -103,7 +103,7 @@ def _decode(frame: bytes | str) -> Message:
 
 
 def decode_head(frame: bytes) -> Message:
-    """Return the message in a frame without its content, of which nothing is read: for frames that are too long.
+    """Return the message in a frame that is too long; its content is not read.
 
     Raises:
         FrameError: header and route do not come first, as Go's encoder writes them, or are none.

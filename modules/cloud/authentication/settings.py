@@ -66,7 +66,7 @@ class OidcSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
     @property
     def name_prefix(self) -> str:
-        """What is before each user's name."""
+        """Prefix of each user's name."""
         if self.username_prefix:
             return "" if self.username_prefix == "-" else self.username_prefix
         return "" if self.username_claim == EMAIL else f"{self.issuer_url}#"

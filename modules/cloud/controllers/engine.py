@@ -233,7 +233,7 @@ class Engine:
                 self.queue.add(key)
 
     def _is_seen(self, execution: _Execution) -> bool:
-        """Return whether the view has what was written."""
+        """Return whether the view has the writes of an execution."""
         seen, gone = self.view.versions, (write.deletes for write in execution.gone)
         return all(seen.get(kind, 0) >= version for kind, version in execution.versions.items()) and not any(
             deleted is not None and uid_of(self.view.find(deleted.key) or {}) == deleted.uid for deleted in gone

@@ -84,7 +84,7 @@ class ValueStore:
         self._most_bytes = MOST_BYTES_IN_MEMORY if database.is_in_memory else MOST_BYTES
 
     def write(self, found: Sequence[DeviceValue], now: float) -> None:
-        """Store values, in one transaction. To store one once more is no error: the answer to a commit may have been
+        """Store values in one transaction. It is no error to store a value twice: the answer to a commit may have been
         lost.
 
         Raises:
@@ -93,7 +93,7 @@ class ValueStore:
         self._database.run("write the device history", lambda connection: self._write(connection, found, now))
 
     def forget(self, now: float, after: int) -> int:
-        """Delete values that are too old, in a part of the properties, and what is too much in all.
+        """Delete the values that are too old in a part of the properties, and the oldest values beyond the whole limit.
 
         Args:
             now: seconds since 1970.

@@ -131,7 +131,7 @@ class WatchAgent(Module):
             self._say_followed(app)
 
     def _say_followed(self, app: Application) -> None:
-        """Let edgemesh know that the cloud sends a collection: what is not in it does not exist."""
+        """Tell edgemesh that the cloud sends a collection: an object that is not in it does not exist."""
         target = target_of(app)
         if target is not None and self.hive.members(Group.MESH):
             self.broadcast(Group.MESH, self.message(FOLLOW_RESOURCE, FOLLOWED, target))

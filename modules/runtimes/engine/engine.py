@@ -233,8 +233,8 @@ class Sandboxes(Generic[ContainerT]):
     def run(self, request: cri.RunPodSandboxRequest) -> SandboxId:
         """Reserve the pod's name and attempt, and set the sandbox up.
 
-        The record of a sandbox that the driver has to set up is not ready until that is done: a crash before leaves a
-        sandbox that is removed later.
+        The record of a sandbox that the driver has to set up is not ready until that is done: after a crash in
+        between, the sandbox is removed later.
 
         Raises:
             RequestRefusedError: it is wrong, its name is reserved, or it cannot be set up.

@@ -77,7 +77,7 @@ class DrainOptions(NamedTuple):
 
 
 class DrainPlan(NamedTuple):
-    """What is done with the pods of a node."""
+    """Pods of a node to evict, with warnings and errors about its other pods."""
 
     pods: list[JsonObject]
     """Pods to evict."""

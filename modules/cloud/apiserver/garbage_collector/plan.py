@@ -1,4 +1,4 @@
-"""What is to be done about one object, after kube-controller-manager's garbage collector (`attemptToDeleteItem`)."""
+"""Plans for an object whose owners may be gone, after kube-controller-manager's `attemptToDeleteItem`."""
 
 from collections.abc import Mapping
 from itertools import islice
