@@ -23,6 +23,7 @@ from modules.page.pod_story import PodStories
 from modules.page.pods import pods_answer, pods_of_node
 from modules.tools.fleet.rollouts import rollouts
 from modules.tools.fleet.rows import FleetPodRow, NodeRow
+from modules.tools.fleet.sentences import node_sentence
 from modules.tools.kubectl.rest import RestClient
 
 
@@ -40,6 +41,7 @@ class About(msgspec.Struct, frozen=True):
 class NodeStory(msgspec.Struct, frozen=True):
     """The answer of `GET /page/v1/nodes/NAME`."""
 
+    sentence: str
     row: NodeRow
     facts: Mapping[str, str]
     conditions: Sequence[Mapping[str, str]]
@@ -114,7 +116,7 @@ class FleetApi:
                 return json_of(self._about)
             case ("changes",):
                 self._feeds.look()
-                return json_of(self._picture.changes(whole_number(request.first("since"), 15) or 0, len(NAMES)))
+                return json_of(self._picture.changes(whole_number(request.first("since"), 15) or 0, NAMES))
             case ("nodes", name):
                 self._feeds.look()
                 return json_of(self._node(name))
@@ -149,7 +151,9 @@ class FleetApi:
             raise HttpStatusError(404, f"there is no node {name}, and none is connected by this name")
         node = self._picture.node(name) or {}
         pods = pods_of_node(self._picture.pods(), name)
-        return NodeStory(row, machine_facts(node), conditions_of(node), pods, self._journals.history(name), self._now())
+        sessions, now = self._journals.history(name), self._now()
+        sentence = node_sentence(row, now)
+        return NodeStory(sentence, row, machine_facts(node), conditions_of(node), pods, sessions, now)
 
 
 def fleet_api(client: RestClient, source: PageSource, clock: Clock, about: About) -> FleetApi:
@@ -161,12 +165,12 @@ def fleet_api(client: RestClient, source: PageSource, clock: Clock, about: About
         clock: for ages, and for the feeds.
         about: this server.
     """
-    picture = Picture(clock.now, about.program)
+    picture, devices = Picture(clock.now, about.program), DeviceReader(client, clock)
     return FleetApi(
         picture,
-        Feeds(picture, client, source, clock),
+        Feeds(picture, client, source, devices, clock),
         PodStories(about.program, client),
-        DeviceReader(client, clock),
+        devices,
         source,
         about,
         clock.now,

@@ -43,14 +43,18 @@ class DeviceReader:
 
     def devices(self, nodes: Sequence[NodeRow], query: str) -> Devices:
         """Return the devices that have some words. Raises KubectlError."""
+        facts, is_cut = self.facts()
+        return devices(facts, nodes, self._clock.now(), query, is_cut=is_cut)
+
+    def facts(self) -> tuple[Sequence[DeviceFacts], bool]:
+        """Return the facts of the devices, and whether there are more. Raises KubectlError."""
         with self._lock:
             began = self._clock.monotonic()
             if began >= self._good_until:
                 self._read()
                 ended = self._clock.monotonic()
                 self._good_until = ended + max(_PERIOD, _SHARE * (ended - began))
-            facts, is_cut = self._facts, self._is_cut
-        return devices(facts, nodes, self._clock.now(), query, is_cut=is_cut)
+            return self._facts, self._is_cut
 
     def story(self, namespace: str, name: str, nodes: Sequence[NodeRow]) -> DeviceStory:
         """Return a device with all its properties.

@@ -1,25 +1,28 @@
-"""The feeds of a picture: two watches and a poll, which run while a browser looks."""
+"""The feeds of a picture: two watches and two polls, which run while a browser looks."""
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from beehive.clock import Clock
 from beehive.errors import BeehiveError
 from modules.cloud.messages import LinkSession
 from modules.page.picture import Links, Picture
+from modules.tools.fleet.devices import DeviceFacts
 from modules.tools.kubectl.rest import decoded
 
 LOOKED_SECONDS: Final = 60.0
 """Seconds that the feeds go on after a browser's last request."""
 NAMES: Final = ("nodes", "pods", "links")
+"""The feeds without which nothing is shown."""
 _PART: Final = 500
 """Objects of a part of a list."""
 _WATCH_SECONDS: Final = 120
 _AGAIN: Final = 2.0
 """Seconds after which a feed that has failed, or whose watch the server has ended, begins again."""
 _POLL: Final = 2.0
+_DEVICE_POLL: Final = 30.0
 _JOURNAL_POLLS: Final = 15
 """Polls after which the journal is read again, unless a connection has changed."""
 _DAY: Final = 86_400.0
@@ -45,23 +48,34 @@ class LinkSource(Protocol):
         """Return the link journal from a time on, with the newest connection of each node."""
 
 
+class DeviceSource(Protocol):
+    """Reads the devices (`DeviceReader`)."""
+
+    def facts(self) -> tuple[Sequence[DeviceFacts], bool]:
+        """Return the facts of the devices, and whether there are more."""
+
+
 class Feeds:
     """Keeps a picture up to date while somebody looks.
 
-    The first request starts a thread for the Nodes, one for the pods and one for the links; they end when no request
-    has come for `LOOKED_SECONDS`. So a page that nobody looks at costs cloudcore nothing.
+    The first request starts a thread for the Nodes, one for the pods, one for the links and one for the devices; they
+    end when no request has come for `LOOKED_SECONDS`. So a page that nobody looks at costs cloudcore nothing.
 
     Args:
         picture: gets what the feeds read.
         client: the Kubernetes API.
         source: the links.
+        devices: reads the devices.
         clock: for waiting.
     """
 
-    def __init__(self, picture: Picture, client: ApiClient, source: LinkSource, clock: Clock) -> None:
+    def __init__(
+        self, picture: Picture, client: ApiClient, source: LinkSource, devices: DeviceSource, clock: Clock
+    ) -> None:
         self._picture = picture
         self._client = client
         self._source = source
+        self._devices = devices
         self._clock = clock
         self._lock = threading.Lock()
         self._looked_at = 0.0
@@ -74,13 +88,13 @@ class Feeds:
             "nodes": lambda: self._watch("nodes", self._picture.put_nodes, self._picture.change_node),
             "pods": lambda: self._watch("pods", self._picture.put_pods, self._picture.change_pod),
             "links": self._poll,
+            "devices": self._poll_devices,
         }
         with self._lock:
             self._looked_at = self._clock.monotonic()
-            for name in NAMES:
+            for name, run in runs.items():
                 if name not in self._running:
                     self._running.add(name)
-                    run = runs[name]
                     threading.Thread(target=self._run, args=(name, run), name=f"page-{name}", daemon=True).start()
 
     def stop(self) -> None:
@@ -153,3 +167,10 @@ class Feeds:
             self._picture.answered("links")
             known, polls = present, polls + 1
             self._ended.wait(_POLL)
+
+    def _poll_devices(self) -> None:
+        """Read the devices twice a minute: a device is overdue after minutes."""
+        while self._goes_on():
+            self._picture.put_devices(self._devices.facts()[0])
+            self._picture.answered("devices")
+            self._ended.wait(_DEVICE_POLL)

@@ -20,7 +20,7 @@ from modules.page.own_devices import OwnDevices
 from modules.page.pod_story import PodStories
 from modules.page.pods import pods_answer
 from modules.tools.fleet.rows import LONGEST, FleetPodRow, NodeRow, pod_row
-from modules.tools.fleet.sentences import pods_sentence
+from modules.tools.fleet.sentences import certificate_words, pods_sentence
 from modules.tools.fleet.states import AWAY, CONNECTED, NEVER
 from modules.tools.kubectl.rest import RestClient
 from modules.tools.printing.ages import human_duration
@@ -135,6 +135,9 @@ def own_node(state: JsonObject, pods: Sequence[FleetPodRow], now: float) -> OwnN
     if failing:
         verb = "is" if len(failing) == 1 else "are"
         sentence = f"{sentence.removesuffix('.')}; {', '.join(failing)} {verb} not ready."
+    ends = certificate_words(_certificate_ends(state), now)
+    if ends:
+        sentence = f"{sentence.removesuffix('.')}; its certificate {ends}."
     conditions = conditions_of({"status": {"conditions": list_at(state, "conditions")}})
     facts = {key: value[:LONGEST] for key, value in _facts(state, now) if value}
     ordered = sorted(pods, key=lambda each: (not each.is_troubled, each.key))
@@ -159,6 +162,12 @@ def _linked(state: JsonObject, link: str, now: float) -> str:
     return f"has had no link to its cloud since edgecore started {_age(state, 'started_at', now)} ago"
 
 
+def _certificate_ends(state: JsonObject) -> float:
+    """Return when the node's certificate ends, in seconds since 1970; 0 without one."""
+    ends = value_at(state, "link.certificate_ends")
+    return float(ends) if isinstance(ends, int | float) else 0.0
+
+
 def _age(state: JsonObject, path: str, now: float) -> str:
     at = value_at(state, path)
     return human_duration(int(max(0.0, now - at))) if isinstance(at, int | float) else ""
@@ -179,6 +188,10 @@ def _facts(state: JsonObject, now: float) -> Iterator[tuple[str, str]]:
         yield "replaced", f"{_age(state, 'link.replaced_at', now)} ago another connection took its name at the cloud"
     held = map_at(state, "held")
     counted = [(kind, value_at(each, "messages")) for kind, each in held.items() if isinstance(each, dict)]
+    ends = _certificate_ends(state)
+    if ends:
+        left = f"ends in {human_duration(int(ends - now))}" if ends > now else "has ended: `edgecore join` gets another"
+        yield "certificate", left
     yield "waits for the cloud", ", ".join(f"{number} of {kind}" for kind, number in counted if number) or "nothing"
     yield "asked of the cloud", ", ".join(str(each) for each in list_at(state, "asked"))
     yield "edgecore", f"{text_at(state, 'version')}, started {_age(state, 'started_at', now)} ago"

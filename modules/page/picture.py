@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from modules.cloud.messages import LinkSession, NodeConnection
+from modules.tools.fleet.devices import DeviceFacts
 from modules.tools.fleet.facts import facts_of
 from modules.tools.fleet.findings import Fleet, FleetFinding, findings
 from modules.tools.fleet.rows import FleetPodRow, LinkRow, NodeRow, node_row, pod_row
@@ -88,6 +89,7 @@ class Picture:
         self._lock = threading.Lock()
         self._nodes: dict[str, JsonObject] = {}
         self._pods: dict[str, FleetPodRow] = {}
+        self._devices: Sequence[DeviceFacts] = ()
         self._links = Links()
         self._links_at = 0.0
         """When they were read: their ages count from then."""
@@ -150,6 +152,11 @@ class Picture:
         with self._lock:
             self._sessions = dict(by_node)
 
+    def put_devices(self, facts: Sequence[DeviceFacts]) -> None:
+        """Take over the facts of all devices."""
+        with self._lock:
+            self._devices = facts
+
     def answered(self, feed: str, trouble: str = "") -> None:
         """Note that a feed has got an answer, or why it has got none."""
         with self._lock:
@@ -161,25 +168,22 @@ class Picture:
 
     # What pages ask
 
-    def is_read(self, feeds: int) -> bool:
-        """Return whether so many feeds have got an answer."""
-        return len(self._answered) >= feeds
-
-    def changes(self, since: int, feeds: int) -> Changes:
-        """Return the changes since a version; 0 for everything."""
+    def changes(self, since: int, feeds: Iterable[str]) -> Changes:
+        """Return the changes since a version, 0 for everything; it is read when these feeds have got an answer."""
         with self._lock:
             now = self._now()
             if now - self._made_at >= _PERIOD or now < self._made_at:
                 self._make(now)
             is_full = since == 0 or since > self._version or since < self._forgotten
             head = self._head[2] if self._head is not None and (is_full or self._head[0] > since) else None
-            trouble, oldest = next(iter(self._troubles.values()), ""), min(self._answered.values(), default=0.0)
+            trouble = next(iter(self._troubles.values()), "")
+            oldest = min((self._answered.get(each, 0.0) for each in self._troubles), default=0.0)
             return Changes(
                 version=self._version,
                 now=round(now, 3),
-                is_read=len(self._answered) >= feeds,
+                is_read=self._answered.keys() >= set(feeds),
                 trouble=trouble,
-                as_of=round(oldest, 3) if trouble and now - oldest > _LATE else 0.0,
+                as_of=round(oldest, 3) if oldest and now - oldest > _LATE else 0.0,
                 is_full=is_full,
                 set=[msgspec.Raw(row) for at, row in self._rows.values() if is_full or at > since],
                 gone=() if is_full else [name for at, name in self._gone if at > since],
@@ -232,7 +236,7 @@ class Picture:
 
     def _head_of(self, now: float) -> FleetHead:
         pods = list(self._pods.values())
-        found, number = findings(Fleet(self._made, pods, now, self._program))
+        found, number = findings(Fleet(self._made, pods, now, self._program, self._devices))
         joined = {name: seconds_of(text_at(each, "metadata.creationTimestamp")) for name, each in self._nodes.items()}
         sessions = {node: [(each.began, each.ended) for each in found] for node, found in self._sessions.items()}
         counts: defaultdict[str, int] = defaultdict(int)

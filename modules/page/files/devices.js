@@ -61,13 +61,21 @@ function twinRow(twin, read) {
     h("td", {}, h("button", { type: "button", "aria-label": `Read the history of ${plain(twin.name)}`, onclick: () => read(twin.name) }, "Read")));
 }
 
-async function readHistory(row, name, histories, paint) {
+/** When a history changes: with another reported value, and with the link of the node. */
+function versionOf(story, name) { return `${story.twins.find((each) => each.name === name)?.reported_at} ${story.node_state}`; }
+
+async function readHistory(story, name, histories) {
+  const { row } = story, version = versionOf(story, name);
   try {
-    histories.set(name, await ask(["history", row.namespace, row.name, name].map(encodeURIComponent).join("/")));
+    histories.set(name, { ...await ask(["history", row.namespace, row.name, name].map(encodeURIComponent).join("/")), version });
   } catch (error) {
-    histories.set(name, { values: [], kept: `The history cannot be read: ${error.message}` });
+    histories.set(name, { values: [], kept: `The history cannot be read: ${error.message}`, version });
   }
-  paint();
+}
+
+/** Read again the open histories that have changed. */
+export async function readAgain(story, histories) {
+  for (const [name, { version }] of histories) if (version !== versionOf(story, name)) await readHistory(story, name, histories);
 }
 
 /** A word of a command, for a POSIX shell. */
@@ -80,7 +88,7 @@ function historyPanel(row, name, history, unit) {
 
 /** Return the page of a device. `histories` has the histories that were asked for, by property. */
 export function device(story, histories, paint) {
-  const read = (name) => readHistory(story.row, name, histories, paint), units = new Map(story.twins.map((each) => [each.name, each.unit]));
+  const read = (name) => readHistory(story, name, histories).then(paint), units = new Map(story.twins.map((each) => [each.name, each.unit]));
   const { row } = story, old = row.state === "node away";
   return [
     h("div", { class: "lead" }, h("h1", { id: "sentence" }, plain(story.sentence)),

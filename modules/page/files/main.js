@@ -2,7 +2,7 @@
 
 import { ask, Refused, signIn, tokenOfAddress } from "./api.js";
 import { changes } from "./changes.js";
-import { device, devices } from "./devices.js";
+import { device, devices, readAgain } from "./devices.js";
 import { h, render } from "./dom.js";
 import { fleet } from "./fleet.js";
 import { node, ownNode } from "./node.js";
@@ -78,6 +78,7 @@ async function readStory() {
   if (at === turn) {
     if (story.now) setNow(story.now);
     state.story = story;
+    if (page === "devices" && rest.length) await readAgain(story, state.logs);
   }
 }
 

@@ -6,14 +6,6 @@ import { certificate, command, conditions, mark, panel, stateWords, strip, time,
 import { podTable } from "./pods.js";
 import { count, duration, now, plain, since } from "./words.js";
 
-function said(row) {
-  const pods = row.pods ? `${row.ready || 0} of ${count(row.pods, "pod")} ${row.pods === 1 ? "runs" : "run"}` : "no pod is bound to it";
-  if (row.state === "away") return `${row.name} has been away for ${since(row.since)}; when it was last heard of, ${pods}.`;
-  if (row.state === "never") return `${row.name} has never been connected.`;
-  if (row.state === "behind") return `${row.name} is behind: ${row.reason || "its state is not known"}; ${pods}.`;
-  return `${row.name} is connected${row.since ? ` for ${since(row.since)}` : ""}, and ${pods}.`;
-}
-
 /** Return the page of a node. */
 export function node(story) {
   const { row } = story, [ends, colour] = certificate(row.certificate_ends);
@@ -27,7 +19,7 @@ export function node(story) {
     ...Object.entries(story.facts).map(([name, value]) => [plain(name), plain(value)]),
   ];
   return [
-    h("div", { class: "lead" }, h("h1", { id: "sentence" }, plain(said(row))), h("p", { class: "quiet" }, changesOf(`node:${row.name}`, "What changed here"), " · The last 24 hours: "), h("div", { class: "wide" }, strip(row))),
+    h("div", { class: "lead" }, h("h1", { id: "sentence" }, plain(story.sentence)), h("p", { class: "quiet" }, changesOf(`node:${row.name}`, "What changed here"), " · The last 24 hours: "), h("div", { class: "wide" }, strip(row))),
     h("div", { class: "cols even" },
       textPanel("The node", "", h("table", {}, h("tbody", {}, facts.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, value)))))),
       textPanel("Connections", "seven days", history(story.sessions))),

@@ -9,16 +9,18 @@ from typing import Final
 
 import msgspec
 
+from modules.tools.fleet.devices import OVERDUE, DeviceFacts, device_row
 from modules.tools.fleet.rows import FleetPodRow, NodeRow
+from modules.tools.fleet.sentences import CERTIFICATE_DAYS, certificate_words
 from modules.tools.fleet.states import AWAY, BEHIND, CONNECTED, NEVER
 from modules.tools.printing.ages import human_duration, seconds_of
 
 MOST_FINDINGS: Final = 12
 TOGETHER: Final = 60.0
 """Seconds within which nodes that went away went together."""
-CERTIFICATE_DAYS: Final = 14
 _LEAST_TOGETHER: Final = 3
-_DAY: Final = 86_400.0
+_RENEWED_DAYS: Final = 3
+"""Days before its end in which a connected node should have renewed its certificate."""
 _PENDING: Final = 300.0
 """Seconds after which a pod without a node is a finding."""
 _NAMED: Final = 3
@@ -42,6 +44,8 @@ class FleetFinding(msgspec.Struct, frozen=True, omit_defaults=True):
     """The pods that it is about, as NAMESPACE/NAME."""
     command: str = ""
     """The command that shows more."""
+    devices: tuple[str, ...] = ()
+    """The devices that it is about, as NAMESPACE/NAME."""
 
 
 class Fleet(msgspec.Struct, frozen=True):
@@ -52,6 +56,7 @@ class Fleet(msgspec.Struct, frozen=True):
     now: float
     """Seconds since 1970."""
     program: str = "cloudcore"
+    devices: Sequence[DeviceFacts] = ()
 
 
 def findings(fleet: Fleet) -> tuple[list[FleetFinding], int]:
@@ -129,17 +134,16 @@ def _behind(fleet: Fleet) -> Iterator[FleetFinding]:
 
 def _certificates(fleet: Fleet) -> Iterator[FleetFinding]:
     for node in fleet.nodes:
-        left = node.certificate_ends - fleet.now
-        if not node.certificate_ends or left > CERTIFICATE_DAYS * _DAY:
+        is_connected = node.state == CONNECTED
+        text = certificate_words(node.certificate_ends, fleet.now, _RENEWED_DAYS if is_connected else CERTIFICATE_DAYS)
+        if not text:
             continue
-        if left <= 0:
-            text, detail = "has ended", "it must join again: `cloudcore token --node NAME`, then `edgecore join` there"
-        elif node.state == CONNECTED:
-            if left > 3 * _DAY:
-                continue
-            text, detail = f"ends in {_days(left)}", "it is connected and has not renewed it: `edgecore doctor` there"
+        if node.certificate_ends <= fleet.now:
+            detail = "it must join again: `cloudcore token --node NAME`, then `edgecore join` there"
+        elif is_connected:
+            detail = "it is connected and has not renewed it: `edgecore doctor` there"
         else:
-            text = f"ends in {_days(left)}, and it is {node.state}"
+            text = f"{text}, and it is {node.state}"
             detail = "it renews by itself when it connects before; after that it must join again"
         yield FleetFinding("certificate-ends", "warn", f"the certificate of {node.name} {text}", detail, (node.name,))
 
@@ -174,12 +178,31 @@ def _failing_pods(fleet: Fleet) -> Iterator[FleetFinding]:
         )  # fmt: skip
 
 
+def _overdue_devices(fleet: Fleet) -> Iterator[FleetFinding]:
+    """Find devices that should have reported since; they are one finding, since one mapper has often ended for all."""
+    nodes = {each.name: each for each in fleet.nodes}
+    rows = [device_row(each, nodes.get(each.node), fleet.now) for each in fleet.devices]
+    overdue = sorted((each for each in rows if each.state == OVERDUE), key=lambda each: each.newest)
+    if not overdue:
+        return
+    oldest, on = overdue[0], sorted({each.node for each in overdue})
+    yield FleetFinding(
+        "devices-overdue", "warn",
+        f"{oldest.namespace}/{oldest.name} on {oldest.node} is overdue" if len(overdue) == 1
+        else f"{len(overdue)} devices on {_listed(on)} are overdue",
+        oldest.why if len(overdue) == 1 else f"{oldest.namespace}/{oldest.name}: {oldest.why}",
+        devices=tuple(f"{each.namespace}/{each.name}" for each in overdue[:_NAMED]),
+        command=f"{fleet.program} get devices,devicestatuses -A",
+    )  # fmt: skip
+
+
 RULES: Final[tuple[Callable[[Fleet], Iterator[FleetFinding]], ...]] = (
     _away,
     _behind,
     _certificates,
     _pressure,
     _failing_pods,
+    _overdue_devices,
 )
 
 
@@ -214,11 +237,6 @@ def _has(rows: Sequence[NodeRow]) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def _days(seconds: float) -> str:
-    days = int(seconds // _DAY)
-    return _count(days, "day") if days else human_duration(int(seconds))
 
 
 def _ago(since: float, now: float) -> str:

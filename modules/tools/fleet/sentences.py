@@ -8,7 +8,11 @@ import msgspec
 
 from modules.tools.fleet.rows import FleetPodRow, NodeRow
 from modules.tools.fleet.states import AWAY, BEHIND, CONNECTED, NEVER
+from modules.tools.printing.ages import human_duration
 
+CERTIFICATE_DAYS: Final = 14
+"""Days before its end in which a certificate is mentioned."""
+_DAY: Final = 86_400.0
 _STATES: Final = ((AWAY, "away"), (BEHIND, "behind"), (NEVER, "never connected"))
 
 
@@ -55,3 +59,36 @@ def pods_sentence(pods: Sequence[FleetPodRow], nodes: Sequence[NodeRow]) -> str:
         verb = "is" if gone == 1 else "are"
         return f"{text}; {gone} more {verb} on nodes that are away, where their state is the last that was reported."
     return f"{text}."
+
+
+def node_sentence(row: NodeRow, now: float) -> str:
+    """Return the sentence about a node: its link, its pods and, where it ends soon, its certificate."""
+    pods = "no pod is bound to it"
+    if row.pods:
+        pods = f"{row.ready} of {_count(row.pods, 'pod')} {'runs' if row.pods == 1 else 'run'}"
+    age = human_duration(int(max(0.0, now - row.since))) if row.since else ""
+    if row.state == AWAY:
+        text = f"{row.name} has been away{f' for {age}' if age else ''}; when it was last heard of, {pods}"
+    elif row.state == NEVER:
+        text = f"{row.name} has never been connected"
+    elif row.state == BEHIND:
+        text = f"{row.name} is behind: {row.reason or 'its state is not known'}; {pods}"
+    else:
+        text = f"{row.name} has been connected{f' for {age}' if age else ''}, and {pods}"
+    ends = certificate_words(row.certificate_ends, now)
+    return f"{text}; its certificate {ends}." if ends else f"{text}."
+
+
+def certificate_words(ends: float, now: float, days: int = CERTIFICATE_DAYS) -> str:
+    """Return what is said of a certificate that has ended, or ends within some days; else ""."""
+    left = ends - now
+    if not ends or left > days * _DAY:
+        return ""
+    if left <= 0:
+        return "has ended"
+    whole = int(left // _DAY)
+    return f"ends in {_count(whole, 'day') if whole else human_duration(int(left))}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -74,9 +74,10 @@ class PromptLinks(ControlLinks):
 class Looked:
     """A cloudcore with a page, and a browser that has opened it."""
 
-    def __init__(self, page: PageServer, window: Browser) -> None:
+    def __init__(self, page: PageServer, window: Browser, edge: Edge) -> None:
         self.page = page
         self.window = window
+        self.edge = edge
 
     def open(self) -> None:
         """Open the page of the fleet with a new session."""
@@ -114,7 +115,7 @@ def looked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Looked]:
         page = PageServer(fleet_api(client, PromptLinks(stub.client), clock, about), clock, about.program)
         try:
             with browser(1280, 900) as window:
-                yield Looked(page, window)
+                yield Looked(page, window, edge)
         finally:
             page.stop()
             clock.close()
@@ -172,7 +173,7 @@ def test_each_question_is_answered_a_click_from_the_first_page(looked: Looked) -
     window.wait("document.querySelectorAll('.rows .row').length === 2")
 
     looked.follow("kiel-01")
-    looked.sentence("kiel-01 is")
+    looked.sentence("kiel-01 has been connected for")
     window.wait("document.body.textContent.includes('127.0.0.1')")
     looked.follow("default/crasher")
     said = looked.sentence("default/crasher")
@@ -208,6 +209,9 @@ def test_each_question_is_answered_a_click_from_the_first_page(looked: Looked) -
     window.run("document.querySelector('td button').click()")
     window.wait("document.querySelector('figcaption')?.textContent.startsWith('2 numbers from 20 to 29')")
     window.wait("document.querySelector('main').textContent.includes('keeps the last 2,000 values of seven days')")
+    later = twins({"threshold": "31"}, 1_700_000_001_000)
+    assert reports(looked.edge, "twin/edge_updated", later, name="hall") == "OK"
+    window.wait("document.querySelector('figcaption')?.textContent.startsWith('3 numbers from 20 to 31')")
     window.run("[...document.querySelectorAll('td button')].forEach((each) => each.click())")
     window.wait(
         "[...document.querySelectorAll('h2')].filter((each) => each.textContent.startsWith('History')).length === 2"

@@ -11,6 +11,7 @@ from beehive.clock import RealClock
 from modules.cloud.messages import LinkSession, NodeConnection
 from modules.page.feeds import NAMES, Feeds
 from modules.page.picture import Links, Picture
+from modules.tools.fleet.devices import DeviceFacts, DevicePropertyRow
 from modules.tools.kubectl.errors import UnreachableError
 
 PATIENCE = 60.0
@@ -47,6 +48,13 @@ class Api:
         """Return a connection."""
         return Links({"n1": NodeConnection("n1", 5.0, 1.0, connection="c1")})
 
+    def facts(self) -> tuple[list[DeviceFacts], bool]:
+        """Return a device that was to report a day ago."""
+        due = DevicePropertyRow("t", reported_at=1.0, due=2.0)
+        return [
+            DeviceFacts("shop", "hall", "n1", "m", "", "", 1, 0, due, due, 1.0, is_heard=True, mapper="its mapper")
+        ], False
+
     def sessions(self, since: float) -> list[LinkSession]:
         """Return the journal."""
         return [LinkSession("n1", "c1", "a", since)]
@@ -60,15 +68,22 @@ def wait_until(is_so: Callable[[], bool]) -> None:
         pause.wait(0.02)
 
 
+def rules(picture: Picture) -> list[str]:
+    """Return the rules of what needs somebody."""
+    head = picture.changes(0, NAMES).head
+    return [each.rule for each in head.findings] if head is not None else []
+
+
 def test_the_feeds_follow_the_fleet() -> None:
     clock = RealClock()
     picture, api = Picture(clock.now), Api()
-    feeds = Feeds(picture, api, api, clock)
+    feeds = Feeds(picture, api, api, api, clock)
     assert api.asked == [], "nobody looks"
     feeds.look()
     feeds.look()
-    wait_until(lambda: picture.changes(0, len(NAMES)).is_read)
+    wait_until(lambda: picture.changes(0, NAMES).is_read)
     wait_until(lambda: picture.node("n2") is not None)
+    wait_until(lambda: "devices-overdue" in rules(picture))
     api.events.put({"type": "MODIFIED", "object": {"metadata": {"name": "n3"}}})
     api.events.put({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "9"}}})
     api.events.put({"type": "DELETED", "object": {"metadata": {"name": "n2"}}})

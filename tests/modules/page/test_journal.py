@@ -3,6 +3,7 @@
 import pytest
 
 from modules.cloud.object_writes import CHANGED, NO_JOURNAL, KnownWrite, ObjectWrite, WriteList, WriteQuery
+from modules.page.feeds import NAMES
 from modules.page.journal import JournalReader, command_of, query_of
 from modules.page.picture import Picture
 
@@ -52,7 +53,7 @@ class Source:
 def test_a_page_of_changes() -> None:
     source, picture = Source(), Picture(lambda: NOW)
     picture.put_nodes([{"metadata": {"name": "n2"}}])
-    picture.changes(0, 3)
+    picture.changes(0, NAMES)
     page = JournalReader(source, picture).page("conf")
     assert page.sentence == "6 changes in seven days; of the newest 1: 1 on the way."
     assert [each.reached for each in page.rows] == ["1 of 2 nodes has it; not confirmed by n2 (away)"]

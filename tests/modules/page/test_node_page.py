@@ -51,6 +51,10 @@ DOWN = {"enabled": True, "lost_at": NOW - 10_800, "why": "no route", "failures":
         ),
         ({}, "never", "n1 has no cloud; 1 of 2 pods run."),
         (
+            {"link": {**UP, "certificate_ends": NOW + 90_000}}, "connected",
+            "n1 has been connected to its cloud for 120m; 1 of 2 pods run; its certificate ends in 1 day.",
+        ),
+        (
             {"modules": {**READY, "dmi": {"state": "not ready", "reason": "its socket"}}}, "never",
             "n1 has no cloud; 1 of 2 pods run; dmi is not ready.",
         ),
@@ -69,6 +73,8 @@ def test_the_facts_of_a_node_say_why_the_link_is_down_and_what_waits() -> None:
     assert facts["why the last link ended"] == "no route"
     assert facts["attempts that failed since"] == "4"
     assert facts["waits for the cloud"] == "3 of status"
+    ended = own_node({**STATE, "link": {"certificate_ends": NOW - 1}}, [], NOW)
+    assert ended.facts["certificate"] == "has ended: `edgecore join` gets another"
     assert own_node({}, [], NOW).facts["waits for the cloud"] == "nothing"
 
 

@@ -7,7 +7,7 @@ import msgspec
 from modules.cloud.messages import LinkSession, NodeConnection
 from modules.page.picture import Changes, Links, Picture
 
-FEEDS = 3
+FEEDS = ("nodes", "pods", "links")
 
 
 class World:
@@ -111,6 +111,7 @@ def test_a_feed_without_an_answer_is_named_with_the_age_of_what_is_shown() -> No
     assert world.changes().is_read
     world.picture.answered("nodes", "cannot reach the server")
     assert (world.changes().trouble, world.changes().as_of) == ("cannot reach the server", 0.0)
+    world.picture.answered("devices")
     late = world.changes(after=60.0)
     assert late.as_of == 1_000_000.0
     world.picture.answered("nodes")

@@ -62,13 +62,14 @@ class Page:
         client = RestClient(tmp_path / "no.sock")
         self.sessions = Sessions(clock)
         self.picture = Picture(clock.now)
-        feeds = Feeds(self.picture, client, Nothing(), clock)
+        devices = DeviceReader(client, clock)
+        feeds = Feeds(self.picture, client, Nothing(), devices, clock)
         feeds.stop()
         api = FleetApi(
             self.picture,
             feeds,
             PodStories("cloudcore", client),
-            DeviceReader(client, clock),
+            devices,
             Nothing(),
             About("sock", "1", "cloudcore"),
             clock.now,
@@ -228,6 +229,7 @@ def test_a_node_and_pods_as_the_page_asks_for_them(page: Page) -> None:
     page.picture.put_pods([{"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}])
     story = page.get("/page/v1/nodes/n1")
     assert (story["row"]["zone"], story["row"]["state"], story["facts"]["osImage"]) == ("kiel", "never", "Debian")
+    assert story["sentence"] == "n1 has never been connected."
     assert [each["name"] for each in story["pods"]] == ["web"]
     pods = page.get("/page/v1/pods")
     assert [(each["owner"], each["status"]) for each in pods["groups"]] == [("pod shop/web", "Pending")]

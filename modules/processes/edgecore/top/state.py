@@ -42,6 +42,8 @@ class LinkReport(msgspec.Struct, frozen=True, gc=False):
     """Seconds until the next attempt; None while one is made or the link is up."""
     replaced_at: float | None = None
     """When the cloud has last ended a link because another connection with the node's name took its place."""
+    certificate_ends: float | None = None
+    """When the node's certificate ends; None without one."""
 
 
 class HeldMessages(msgspec.Struct, frozen=True, gc=False):

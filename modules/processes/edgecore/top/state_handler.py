@@ -94,6 +94,7 @@ def _link(counters: LinkCounters, server: str, now: float) -> LinkReport:
         failures=link.failures,
         why=link.why,
         replaced_at=link.replaced_at,
+        certificate_ends=counters.certificate_expires,
         next_try=None if link.next_try is None else max(0.0, link.next_try - now),
     )
 

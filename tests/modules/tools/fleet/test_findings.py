@@ -1,8 +1,9 @@
 """What needs somebody: each rule with a planted fault, and fleets without one."""
 
+from modules.tools.fleet.devices import DeviceFacts, DevicePropertyRow
 from modules.tools.fleet.findings import Fleet, findings
 from modules.tools.fleet.rows import FleetPodRow, NodeRow, gaps_of, pod_row
-from modules.tools.fleet.sentences import SentencePart, fleet_sentence, pods_sentence
+from modules.tools.fleet.sentences import SentencePart, fleet_sentence, node_sentence, pods_sentence
 
 NOW = 1_000_000.0
 OLD = "1970-01-05T00:00:00Z"
@@ -65,6 +66,46 @@ def test_certificates() -> None:
         "the certificate of away ends in 13 days, and it is away",
         "the certificate of connected ends in 2 days",
         "the certificate of ended has ended",
+    ]
+
+
+def test_the_sentence_of_a_node() -> None:
+    since = NOW - 7200.0
+    assert node_sentence(node("n1", since=since, pods=1, ready=1, certificate_ends=NOW + 15 * DAY), NOW) == (
+        "n1 has been connected for 120m, and 1 of 1 pod runs."
+    )
+    assert node_sentence(node("n1", "away", since=since, pods=2, certificate_ends=NOW + 3.5 * DAY), NOW) == (
+        "n1 has been away for 120m; when it was last heard of, 0 of 2 pods run; its certificate ends in 3 days."
+    )
+    assert node_sentence(node("n1", "behind", reason="it reads slowly", certificate_ends=NOW - 1.0), NOW) == (
+        "n1 is behind: it reads slowly; no pod is bound to it; its certificate has ended."
+    )
+    assert node_sentence(node("n1", "never", certificate_ends=NOW + 3600.0), NOW) == (
+        "n1 has never been connected; its certificate ends in 60m."
+    )
+
+
+def overdue(name: str, on: str = "n1", ago: float = 600.0) -> DeviceFacts:
+    """Return a device that reported some time ago, which should have done so again five minutes ago."""
+    due = DevicePropertyRow("t", reported_at=NOW - ago, due=NOW - 300.0)
+    return DeviceFacts("shop", name, on, "m", "", "", 1, 0, due, due, NOW - ago, is_heard=True, mapper="no mapper")
+
+
+def test_overdue_devices_of_nodes_that_are_here_are_one_finding() -> None:
+    rows = [node("n1"), node("n2"), node("gone", "away", since=NOW - 99.0)]
+    one = [overdue("hall"), overdue("far", "gone")]
+    found = [each for each in findings(Fleet(rows, [], NOW, devices=one))[0] if each.rule == "devices-overdue"]
+    assert [(each.sentence, each.detail, each.devices) for each in found] == [
+        (
+            "shop/hall on n1 is overdue",
+            "t was reported 10m ago by its node's clock, and should have been since; no mapper",
+            ("shop/hall",),
+        )
+    ]
+    several = [overdue("a"), overdue("b", "n2", 1200.0), overdue("c"), overdue("d")]
+    (found,) = findings(Fleet(rows[:2], [], NOW, devices=several))[:1]
+    assert [(each.sentence, each.devices[0], len(each.devices)) for each in found] == [
+        ("4 devices on n1 and n2 are overdue", "shop/b", 3)
     ]
 
 
