@@ -45,6 +45,8 @@ class OpenConnection(msgspec.Struct, eq=False):
     since: float
     """Monotonic seconds of the start of the present phase."""
     phase: Phase = Phase.UNFINISHED
+    credentials: str = ""
+    """The header `Authorization` of the last request."""
     is_ended: bool = False
 
     def end(self) -> None:

@@ -87,13 +87,14 @@ class HttpServer(ConnectionServer):
         super().__init__(listening, connections, "http")
         self._streams = StreamShares(max_streams)
 
-    def end_connections(self, refused: Callable[[Mapping[str, Any] | None], bool]) -> None:
-        """End the connections of clients whose certificates are refused now, also while they are answered.
+    def end_connections(self, refused: Callable[[Mapping[str, Any] | None, str], bool]) -> None:
+        """End the connections of clients whose certificates or credentials are refused now, also while they are
+        answered.
 
         Args:
-            refused: is given a client's certificate.
+            refused: is given a client's certificate, and the header `Authorization` of its last request.
         """
-        self._open.end_where(lambda each: _is_refused(each.socket, refused))
+        self._open.end_where(lambda each: _is_refused(each, refused))
 
     def _secured(self, accepted: socket.socket) -> socket.socket:
         """Return the connection, with TLS if it is served; nothing is read yet. Raises OSError."""
@@ -119,6 +120,7 @@ class HttpServer(ConnectionServer):
         try:
             request = connection.read_request(self._max_body, self._admit)
             client = _client_of(request, connection.open.address)
+            connection.open.credentials = request.header("authorization")
             self._open.enter(connection.open, Phase.ANSWERED)
             reply = self._call_service(request)
         except HttpStatusError as refusal:
@@ -274,8 +276,9 @@ class _SocketPeer:
         return any(ready == self._connection for ready, _ in self._poll.poll(seconds * 1000))
 
 
-def _is_refused(connection: socket.socket, refused: Callable[[Mapping[str, Any] | None], bool]) -> bool:
+def _is_refused(each: OpenConnection, refused: Callable[[Mapping[str, Any] | None, str], bool]) -> bool:
     try:
-        return isinstance(connection, ssl.SSLSocket) and refused(peer_certificate(connection))
+        certificate = peer_certificate(each.socket) if isinstance(each.socket, ssl.SSLSocket) else None
+        return refused(certificate, each.credentials)
     except (OSError, ValueError):  # it has just ended, or the handshake lasts
         return False

@@ -3,11 +3,13 @@
 import logging
 import threading
 from collections.abc import Callable, Collection, Mapping
+from http import HTTPStatus
 from typing import Any, Final, Protocol
 
 import msgspec
 
 from beehive.clock import Clock
+from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.identities import rules
 from modules.cloud.identities.peer import CertifiedPeer, read_peer
 from modules.cloud.identities.records import (
@@ -32,8 +34,8 @@ _MOST_REFUSED: Final = 1000
 class ServesCertified(Protocol):
     """A server with the connections of clients that have certificates."""
 
-    def end_connections(self, refused: Callable[[Mapping[str, Any] | None], bool], /) -> None:
-        """End the connections of clients whose certificates are refused."""
+    def end_connections(self, refused: Callable[[Mapping[str, Any] | None, str], bool], /) -> None:
+        """End the connections of clients whose certificates or credentials (`Authorization`) are refused."""
 
 
 class RefusedNode(msgspec.Struct, frozen=True):
@@ -165,21 +167,39 @@ class KnownIdentities:
         if rules.used(peer, known, self._clock.now()) is not None:
             self.note_use(peer)
 
-    def end_connections(self, server: ServesCertified) -> Callable[[], None]:
+    def refuses_token(self, node: str, issued_at: float) -> bool:
+        """Return whether a service account's token is refused because of its pod's node (`rules.refuses_token`).
+
+        Raises:
+            ApiStatusError: not all records are known yet.
+        """
+        if not self.is_complete:
+            raise ApiStatusError(HTTPStatus.SERVICE_UNAVAILABLE, NOT_YET)
+        with self._lock:
+            identity = self._records.get(("node", node))
+        return rules.refuses_token(identity if isinstance(identity, NodeIdentity) else None, issued_at)
+
+    def end_connections(
+        self, server: ServesCertified, refuses: Callable[[str], bool] = lambda _: False
+    ) -> Callable[[], None]:
         """End, whenever something is revoked, the connections of a server whose clients are refused from then on.
+
+        Args:
+            server: the server.
+            refuses: returns whether the credentials in a header `Authorization` are refused.
 
         Returns:
             A function that ends this.
         """
 
+        def is_refused(certificate: Mapping[str, Any] | None, credentials: str) -> bool:
+            return self.is_complete and (bool(self.refusal(certificate)) or refuses(credentials))
+
         def changed() -> None:
-            server.end_connections(self._is_refused)
+            server.end_connections(is_refused)
 
         self.on_change(changed)
         return lambda: self.forget(changed)
-
-    def _is_refused(self, certificate: Mapping[str, Any] | None) -> bool:
-        return self.is_complete and bool(self.refusal(certificate))
 
     def refusal_of(self, peer: CertifiedPeer) -> str:
         """Return why a client with a certificate is refused; "" if it is accepted."""
@@ -200,6 +220,7 @@ class KnownIdentities:
 def _may_refuse(record: Record, before: Record | None) -> bool:
     """Return whether certificates that were accepted may be refused by a new record."""
     if isinstance(record, NodeIdentity):
-        key = before.key if isinstance(before, NodeIdentity) else record.key
-        return bool(record.revoked_at) or record.key != key
+        known = before if isinstance(before, NodeIdentity) else None
+        is_replaced = known is not None and (record.key, record.replaced_at) != (known.key, known.replaced_at)
+        return bool(record.revoked_at) or is_replaced
     return record != before and not isinstance(record, JoinToken)

@@ -53,6 +53,13 @@ def refusal_of_node(peer: CertifiedPeer, identity: NodeIdentity) -> str:
     return "" if peer.begins > identity.since else _taken(identity)
 
 
+def refuses_token(identity: NodeIdentity | None, issued_at: float) -> bool:
+    """Return whether a service account's token is refused because of the node that its pod is bound to: the node is
+    revoked, or another machine has its name since the token was issued.
+    """
+    return identity is not None and bool(identity.revoked_at or issued_at < int(identity.replaced_at))
+
+
 def used(peer: CertifiedPeer, identity: NodeIdentity | None, now: float) -> NodeIdentity | None:
     """Return a node's identity after its accepted certificate was used; None if that changes nothing."""
     if not peer.key:
@@ -100,8 +107,10 @@ def joined(identity: NodeIdentity | None, token: JoinToken | None, node: str, ke
         return Enrolled("", NodeIdentity(name=node, key=key, since=begins, pinned_at=now, labels=labels))
     replaces = token is not None and token.replace and token.node == node
     if replaces and token is not None and token.created_at > identity.revoked_at:
+        replaced_at = identity.replaced_at if key == identity.key and not identity.revoked_at else now
         since = max(identity.since, begins)
-        return Enrolled("", NodeIdentity(name=node, key=key, since=since, pinned_at=now, labels=labels))
+        made = NodeIdentity(name=node, key=key, since=since, pinned_at=now, replaced_at=replaced_at, labels=labels)
+        return Enrolled("", made)
     if identity.revoked_at:
         return Enrolled(_revoked(identity))
     if identity.key and key not in (identity.key, identity.next_key):

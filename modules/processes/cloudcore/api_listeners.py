@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from beehive import Clock
     from beehive.http.router import HttpService
     from modules.cloud.authentication.authenticator import Authenticator
-    from modules.cloud.identities.known import KnownIdentities
+    from modules.cloud.identities.known import ServesCertified
+
+    Ends = Callable[[ServesCertified], Callable[[], None]]
 
 _log = logging.getLogger(__name__)
 
@@ -42,7 +44,7 @@ class ApiListener:
         option: of the command line, for errors.
         context: its TLS; None serves plain HTTP.
         max_streams: at one time.
-        identities: knows which client certificates are refused; None: none is.
+        ends: has the connections of clients ended that are revoked, until its result is called.
     """
 
     def __init__(
@@ -52,9 +54,9 @@ class ApiListener:
         option: str,
         context: ssl.SSLContext | None,
         max_streams: int,
-        identities: KnownIdentities | None = None,
+        ends: Ends | None = None,
     ) -> None:
-        self._identities = identities
+        self._ends = ends
         self._unwatch: Callable[[], None] = lambda: None
         self._address = address
         self._port = port
@@ -106,8 +108,8 @@ class ApiListener:
         self._port = server.port
         server.start()
         self._unwatch()
-        if self._identities is not None:
-            self._unwatch = self._identities.end_connections(server)
+        if self._ends is not None:
+            self._unwatch = self._ends(server)
         return server
 
 
@@ -120,7 +122,7 @@ class SecureListener(ApiListener):
         context: asks for client certificates of the authority.
         authenticator: finds the user of a request.
         max_streams: at one time.
-        identities: knows which client certificates are refused.
+        ends: has the connections of clients ended that are revoked, until its result is called.
     """
 
     def __init__(
@@ -130,9 +132,9 @@ class SecureListener(ApiListener):
         context: ssl.SSLContext,
         authenticator: Authenticator,
         max_streams: int,
-        identities: KnownIdentities | None = None,
+        ends: Ends | None = None,
     ) -> None:
-        super().__init__(address, port, "--secure-port", context, max_streams, identities)
+        super().__init__(address, port, "--secure-port", context, max_streams, ends)
         self.authenticator = authenticator
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from beehive.hive import Hive
     from modules.cloud.authentication.settings import OidcSettings
     from modules.cloud.authorization.subject_reviews import Authenticate
+    from modules.cloud.identities.known import ServesCertified
     from modules.processes.cloudcore.config import CloudCoreConfig
 
 
@@ -51,8 +52,11 @@ class ApiTokens:
         static = read_tokens(file) if file else StaticTokens({})
         is_embedded = config.kubeconfig is None and not config.in_cluster
         others: list[TokenAuthenticator] = [] if config.oidc is None else [_provider(config, config.oidc, hive, clock)]
-        if is_embedded:
-            others.append(ServiceAccountTokens(config.tokens, caller, clock))
+        self._accounts = (
+            ServiceAccountTokens(config.tokens, caller, clock, identities.refuses_token) if is_embedded else None
+        )
+        if self._accounts is not None:
+            others.append(self._accounts)
         self.authenticator = Authenticator(static, self._check_revocations, others, config.tokens)
         self.authenticate: Authenticate = self.authenticator.authenticate
         self._caller = caller
@@ -60,6 +64,18 @@ class ApiTokens:
     def document(self, parts: tuple[str, ...]) -> Response | None:
         """Return a document about the tokens of service accounts (`openid_document`)."""
         return openid_document(parts, self._config.tokens.issuer, self._keys_uri(), self._caller)
+
+    def end_connections(self, server: ServesCertified) -> Callable[[], None]:
+        """End, whenever something is revoked, the connections whose certificate or token is refused from then on.
+
+        Returns:
+            A function that ends this.
+        """
+        return self._identities.end_connections(server, self._is_refused)
+
+    def _is_refused(self, credentials: str) -> bool:
+        token = credentials.partition(" ")[2].strip()
+        return bool(token) and self._accounts is not None and self._accounts.is_refused(token)
 
     def _keys_uri(self) -> str:
         """Return where others find the keys: at the issuer, if it was configured; else at the secure port."""

@@ -12,6 +12,7 @@ from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.module import ApiServer
 from modules.cloud.apiserver.service_addresses import service_ranges
 from modules.cloud.apiserver.tokens.issuer import TokenIssuer
+from modules.cloud.apiserver.tokens.verification import RefusesTokens
 from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.client.lane_calls import IN_PROCESS_LIMITS
 from modules.cloud.controllers.module import Controllers
@@ -42,6 +43,7 @@ class EmbeddedApiServer:
         counters: of its requests and its transactions.
         authority: the certificate authority, PEM, if pods have tokens for the API server; "" if not.
         service: where pods reach the API server; None: nowhere.
+        refuses: tokens of a node's pods.
 
     Raises:
         DatabaseError: the database cannot be used.
@@ -59,6 +61,7 @@ class EmbeddedApiServer:
         *,
         authority: str,
         service: KubernetesService | None,
+        refuses: RefusesTokens,
     ) -> None:
         meter = counters.meter(api_messages.MODULE, clock)
         self.database = Database(config.database_url, known.own, turn=turn, meter=meter, room=room)
@@ -74,7 +77,7 @@ class EmbeddedApiServer:
             schedules=schedules,
             service_ranges=ranges,
             plugins=PLUGINS_WITH_TOKENS if authority else PLUGINS,
-            tokens=TokenIssuer(self.database, config.tokens),
+            tokens=TokenIssuer(self.database, config.tokens, refuses),
         )
         manifests = ManifestDirectory(config.manifests_dir, cluster) if config.manifests_dir else None
         completeness = Completeness(self.database, manifests)

@@ -166,6 +166,7 @@ class CloudCore:
             server = EmbeddedApiServer(
                 self.hive, config, known, clock, counters, turn, room,
                 authority=ca_pem if config.secure_port is not None and config.tokens.mounted else "", service=service,
+                refuses=self._identities.refuses_token,
             )  # fmt: skip
             self._databases.append(server.database)
             cluster, rbac = server.cluster, server.rbac
@@ -381,7 +382,7 @@ class CloudCore:
             listeners.append(
                 SecureListener(
                     config.bind_address, config.secure_port, context, self._tokens.authenticator, config.max_streams,
-                    self._identities,
+                    self._tokens.end_connections,
                 )
             )  # fmt: skip
         if config.insecure_port is not None:

@@ -13,7 +13,7 @@ from modules.apimachinery.kinds import JsonObject, key_for, kind_named, uid_of
 from modules.apimachinery.times import format_rfc3339
 from modules.cloud.apiserver.tokens.claims import AccountClaims, BoundObjects, BoundReference, subject
 from modules.cloud.apiserver.tokens.signing_keys import LONGEST_LIFE, KeyStore, current_signer, public_keys
-from modules.cloud.apiserver.tokens.verification import review_token
+from modules.cloud.apiserver.tokens.verification import RefusesTokens, refuses_none, review_token
 from modules.cloud.authentication.jws import sign
 from modules.cloud.authentication.settings import ServiceAccountSettings
 from modules.cloud.storage.signing_key import StoredSigningKey
@@ -54,9 +54,16 @@ class TokenIssuer:
     Args:
         store: has the keys; None: in memory.
         settings: the issuer's name, and the audiences of the API server.
+        refuses: tokens of a node's pods.
     """
 
-    def __init__(self, store: KeyStore | None = None, settings: ServiceAccountSettings | None = None) -> None:
+    def __init__(
+        self,
+        store: KeyStore | None = None,
+        settings: ServiceAccountSettings | None = None,
+        refuses: RefusesTokens = refuses_none,
+    ) -> None:
+        self._refuses = refuses
         self._store = store or KeysInMemory()
         self._settings = settings or ServiceAccountSettings()
 
@@ -68,7 +75,7 @@ class TokenIssuer:
         self, token: str, audiences: tuple[str, ...], objects: Storage, now: float
     ) -> Authenticated | None:
         """Return the user of a token; None for a token that is not valid. See `review_token`."""
-        return review_token(token, self._store, self._settings, audiences, objects, now)
+        return review_token(token, self._store, self._settings, audiences, objects, now, self._refuses)
 
     def issue(self, objects: Storage, clock: Clock, namespace: str, name: str, request: JsonObject) -> JsonObject:
         """Return a TokenRequest with its status.

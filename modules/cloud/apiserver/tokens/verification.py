@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from modules.cloud.apiserver.tokens.claims import AccountClaims, BoundObjects, has_lost_object, read_claims
@@ -32,13 +33,29 @@ class AsksApiServer(Protocol):
         """Return whether an object that a token is bound to is gone. Raise ApiStatusError when there is no answer."""
 
 
+RefusesTokens = Callable[[str, float], bool]
+"""Returns whether tokens of pods of a node that were issued at a time are refused. Raises ApiStatusError when that is
+not known.
+"""
+
+
+def refuses_none(_node: str, _issued_at: float) -> bool:
+    """Refuse no token because of its pod's node (`RefusesTokens`)."""
+    return False
+
+
 class _Checked(NamedTuple):
     claims: AccountClaims
     audiences: tuple[str, ...]
 
 
 def check_token(
-    token: str, keys: Mapping[str, bytes], settings: ServiceAccountSettings, wanted: tuple[str, ...], now: float
+    token: str,
+    keys: Mapping[str, bytes],
+    settings: ServiceAccountSettings,
+    wanted: tuple[str, ...],
+    now: float,
+    refuses: RefusesTokens,
 ) -> _Checked | None:
     """Return the claims of a token, and the wanted audiences that it names; None if it is not valid.
 
@@ -48,6 +65,7 @@ def check_token(
         settings: the issuer, and the audiences of the API server.
         wanted: the token is for one of these audiences; empty: of the API server's.
         now: seconds since the epoch.
+        refuses: tokens of a node's pods.
     """
     try:
         jws = read_jws(token)
@@ -57,10 +75,14 @@ def check_token(
     if pem is None or not is_signed_by(jws, public_key(pem)):
         return None
     claims = read_claims(jws.payload, settings.issuer, now)
-    if claims is None:
+    if claims is None or _is_refused(claims, refuses):
         return None
     found = tuple(each for each in wanted or settings.api_audiences if each in claims.aud)
     return _Checked(claims, found) if found else None
+
+
+def _is_refused(claims: AccountClaims, refuses: RefusesTokens) -> bool:
+    return claims.bound.node is not None and refuses(claims.bound.node.name, claims.iat)
 
 
 def review_token(
@@ -70,9 +92,10 @@ def review_token(
     wanted: tuple[str, ...],
     objects: Lister,
     now: float,
+    refuses: RefusesTokens = refuses_none,
 ) -> Authenticated | None:
     """Return the user of a token, on the thread of the API server; None if the token is not valid (`check_token`)."""
-    checked = check_token(token, public_keys(store), settings, wanted, now)
+    checked = check_token(token, public_keys(store), settings, wanted, now, refuses)
     if checked is None or has_lost_object(checked.claims.bound, objects, now):
         return None
     return Authenticated(checked.claims.user, checked.audiences)
@@ -88,9 +111,13 @@ class ServiceAccountTokens:
         settings: the issuer, and the audiences of the API server.
         server: the API server.
         clock: the time.
+        refuses: tokens of a node's pods.
     """
 
-    def __init__(self, settings: ServiceAccountSettings, server: AsksApiServer, clock: Clock) -> None:
+    def __init__(
+        self, settings: ServiceAccountSettings, server: AsksApiServer, clock: Clock, refuses: RefusesTokens
+    ) -> None:
+        self._refuses = refuses
         self._settings = settings
         self._server = server
         self._clock = clock
@@ -109,10 +136,23 @@ class ServiceAccountTokens:
             key_id = read_jws(token).key_id
         except JwsError:
             return None
-        checked = check_token(token, self._keys_with(key_id), self._settings, audiences, self._clock.now())
+        keys = self._keys_with(key_id)
+        checked = check_token(token, keys, self._settings, audiences, self._clock.now(), self._refuses)
         if checked is None or self._server.is_void(checked.claims.bound):
             return None
         return Authenticated(checked.claims.user, checked.audiences)
+
+    def is_refused(self, token: str) -> bool:
+        """Return whether a token that was accepted is refused now, because of its pod's node; no signature is checked.
+
+        Raises:
+            ApiStatusError: it is not known.
+        """
+        try:
+            claims = read_claims(read_jws(token).payload, self._settings.issuer, self._clock.now())
+        except JwsError:
+            return False
+        return claims is not None and _is_refused(claims, self._refuses)
 
     def _keys_with(self, key_id: str) -> Mapping[str, bytes]:
         """Return the keys; an unknown key may have been made by another cloudcore, or by this one, just now."""

@@ -170,3 +170,25 @@ def test_a_certificate_without_a_node_is_a_user() -> None:
     found = read_peer({"subject": subject, "serialNumber": "0A", "notBefore": "Jan  1 00:00:10 1970 GMT"})
     assert found == CertifiedPeer("A", 10.0, "", "admin", "")
     assert read_peer(None) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "key", "refused"),
+    [
+        (OWN, "b", True),
+        (OWN, "a", False),
+        (msgspec.structs.replace(OWN, revoked_at=950.0), "a", True),
+    ],
+)
+def test_tokens_of_pods_are_of_the_machine_that_got_them(before: NodeIdentity, key: str, *, refused: bool) -> None:
+    """The tokens that the former machine got are refused; a renewal, and the same key again, end none."""
+    replacing = token(node="n1", replace=True, created_at=960.0)
+    found = rules.joined(before, replacing, "n1", key, NOW).identity
+    assert found is not None
+    assert rules.refuses_token(found, NOW - 5) == refused
+    assert not rules.refuses_token(found, int(NOW))
+    renewed = rules.renewed(found, peer(key), "c", NOW + 50).identity
+    assert renewed is not None
+    assert [rules.refuses_token(renewed, at) for at in (NOW - 5, NOW + 10)] == [refused, False]
+    assert rules.refuses_token(msgspec.structs.replace(found, revoked_at=NOW), NOW + 10)
+    assert not rules.refuses_token(None, 0.0)

@@ -6,7 +6,8 @@ import json
 import logging
 import ssl
 from collections.abc import Iterator
-from http.client import HTTPSConnection
+from contextlib import closing, contextmanager, suppress
+from http.client import HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,17 @@ class Port:
         finally:
             connection.close()
 
+    @contextmanager
+    def watching(self, path: str, token: str) -> Iterator[HTTPResponse]:
+        """The response of a watch, which has begun."""
+        context = ssl.create_default_context(cafile=str(self.ca))
+        connection = HTTPSConnection("127.0.0.1", self.stub.core.api_port, timeout=DEADLINE, context=context)
+        with closing(connection):
+            connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
+            answer = connection.getresponse()
+            assert answer.status == 200
+            yield answer
+
     def made(self, path: str, body: Any) -> Any:
         """The created object."""
         status, found = self.ask("POST", path, body)
@@ -51,7 +63,7 @@ class Port:
     def account(self, name: str = "app") -> None:
         """Make a service account that may read ConfigMaps of the namespace."""
         self.made(f"{NAMESPACE}/serviceaccounts", {"metadata": {"name": name}})
-        rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"]}
+        rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}
         self.made(f"{ROLES}/roles", {"metadata": {"name": name}, "rules": [rule]})
         subject = {"kind": "ServiceAccount", "name": name, "namespace": "default"}
         reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}
@@ -176,3 +188,28 @@ def test_no_token_is_logged(port: Port, caplog: pytest.LogCaptureFixture) -> Non
         port.ask("POST", f"{REVIEWS}/tokenreviews", {"spec": {"token": wrong, "audiences": [7]}})
     assert token[-40:-3] not in caplog.text
     assert token.split(".")[1] not in caplog.text
+
+
+def test_a_revoked_node_has_no_share_in_the_tokens_of_its_pods(port: Port) -> None:
+    """They are refused, also by reviews, and open watches end; tokens that are bound to no pod of it are not."""
+    port.account()
+    port.made("/api/v1/nodes", {"metadata": {"name": "n1"}})
+    containers = [{"name": "c", "image": "i"}]
+    spec = {"serviceAccountName": "app", "nodeName": "n1", "containers": containers}
+    port.made(f"{NAMESPACE}/pods", {"metadata": {"name": "web"}, "spec": spec})
+    bound = {"kind": "Pod", "apiVersion": "v1", "name": "web"}
+    token, free = port.token(boundObjectRef=bound, expirationSeconds=365 * 24 * 3600), port.token()
+    client = port.stub.client
+    with port.watching(f"{NAMESPACE}/configmaps?watch=1", token) as watch:
+        assert client.revoke("node", "n1") == ""
+        with suppress(OSError, HTTPException):
+            assert watch.read() == b"", "it has ended"
+
+    def accepted(one: str) -> tuple[bool, bool]:
+        """Whether the port takes a token, and a review of it."""
+        review = port.made(f"{REVIEWS}/tokenreviews", {"spec": {"token": one}})
+        return port.ask("GET", f"{NAMESPACE}/configmaps", token=one)[0] == 200, review["status"]["authenticated"]
+
+    assert (accepted(token), accepted(free)) == ((False, False), (True, True))
+    assert client.allow("node", "n1") == ""
+    assert accepted(token) == (True, True)

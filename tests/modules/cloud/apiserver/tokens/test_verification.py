@@ -14,7 +14,7 @@ from beehive.trace.redact import Redactor
 from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.apiserver.tokens.claims import BoundObjects
 from modules.cloud.apiserver.tokens.signing_keys import SIGNS_FOR
-from modules.cloud.apiserver.tokens.verification import ServiceAccountTokens
+from modules.cloud.apiserver.tokens.verification import ServiceAccountTokens, refuses_none
 from modules.cloud.authentication.settings import ServiceAccountSettings
 from modules.cloud.client.calls import ApiCall
 from tests.modules.cloud.apiserver.tokens.accounts import ISSUER, Accounts, payload_of
@@ -189,7 +189,7 @@ class Server:
 
 def test_a_connection_asks_for_unknown_keys_once_a_second(accounts: Accounts) -> None:
     server = Server(accounts)
-    tokens = ServiceAccountTokens(accounts.settings, server, accounts.clock)
+    tokens = ServiceAccountTokens(accounts.settings, server, accounts.clock, refuses_none)
     token = accounts.token()
     assert [tokens.authenticate(token, ()) is not None for _ in range(3)] == [True] * 3
     assert server.questions == 1
@@ -207,7 +207,7 @@ def test_a_connection_asks_for_unknown_keys_once_a_second(accounts: Accounts) ->
 
 def test_a_connection_asks_about_the_objects_each_time(accounts: Accounts) -> None:
     server = Server(accounts)
-    tokens = ServiceAccountTokens(accounts.settings, server, accounts.clock)
+    tokens = ServiceAccountTokens(accounts.settings, server, accounts.clock, refuses_none)
     token = accounts.token(kind="Pod", of="web")
     assert tokens.authenticate(token, ()) is not None
     server.lost = [convert(payload_of(token)["kubernetes.io"], BoundObjects)]
