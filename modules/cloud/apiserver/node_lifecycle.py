@@ -1,7 +1,8 @@
 """Kubernetes' node lifecycle controller, as far as a cloud without a cluster needs it.
 
-It marks nodes that have not renewed their lease, and taints those under pressure. It does not taint nodes that are not
-ready, and evicts no pods: an edge node may be offline for long, keeps its pods, and gets new ones when it connects.
+It marks nodes that have not renewed their lease, and taints these and those under pressure. It does not taint nodes
+that say themselves that they are not ready, and evicts no pods: an edge node may be offline for long, keeps its pods,
+and gets new ones when it connects (`silent_nodes`).
 """
 
 import logging
@@ -13,6 +14,7 @@ from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named, uid_of
 from modules.apimachinery.times import format_rfc3339
 from modules.cloud.apiserver.event_registry import EventRegistry
 from modules.cloud.apiserver.scheduling.rooms import is_ready
+from modules.cloud.apiserver.silent_nodes import UNREACHABLE
 from modules.cloud.storage.object_storage import Storage
 
 if TYPE_CHECKING:
@@ -38,11 +40,12 @@ _UNKNOWN: Final = {
     "message": "Kubelet stopped posting node status.",
 }
 _TAINTS: Final = {
-    "MemoryPressure": "node.kubernetes.io/memory-pressure",
-    "DiskPressure": "node.kubernetes.io/disk-pressure",
-    "PIDPressure": "node.kubernetes.io/pid-pressure",
+    ("Ready", "Unknown"): (UNREACHABLE, ("NoSchedule", "NoExecute")),
+    ("MemoryPressure", "True"): ("node.kubernetes.io/memory-pressure", ("NoSchedule",)),
+    ("DiskPressure", "True"): ("node.kubernetes.io/disk-pressure", ("NoSchedule",)),
+    ("PIDPressure", "True"): ("node.kubernetes.io/pid-pressure", ("NoSchedule",)),
 }
-"""The key of the taint of each condition; its effect is NoSchedule."""
+"""The key and the effects of the taints of a condition with a status."""
 
 
 class NodeLifecycle:
@@ -64,19 +67,19 @@ class NodeLifecycle:
         return any(self._falls_silent(node) for node in self._storage.list(_NODE))
 
     def mark_silent(self) -> None:
-        """Set the conditions of silent nodes to Unknown, with an Event for each that was ready.
+        """Set the conditions of silent nodes to Unknown and taint them, with an Event for each that was ready.
 
         Like Kubernetes' controller, this measures by the cloud's clock, as the node's may be wrong.
         """
         for node in self._storage.list(_NODE):
             if self._falls_silent(node):
                 now = format_rfc3339(self._clock.now())
-                marked = self._replace(_with_conditions(node, now))
+                marked = self._replace(_with_taints(_with_conditions(node, now), now))
                 if marked is not None and is_ready(node):
                     self._events.keep(_not_ready(marked, now))
 
     def taint(self, names: Iterable[str]) -> None:
-        """Give nodes the taints of the pressures that they report, and take away taints of ended pressures."""
+        """Give nodes the taints of their conditions, and take away those of conditions that are over."""
         for name in sorted(names):
             node = self._storage.find(ObjectKey(_NODE.key_name, "", name))
             if node is not None:
@@ -126,11 +129,12 @@ def _with_taints(node: JsonObject, now: str) -> JsonObject:
     spec = node.get("spec") or {}
     taints = [taint for taint in spec.get("taints") or [] if isinstance(taint, dict)]
     reported = {one.get("type"): one.get("status") for one in _conditions(node)}
-    pressing = {key for kind, key in _TAINTS.items() if reported.get(kind) == "True"}
-    ended = {key for kind, key in _TAINTS.items() if reported.get(kind) == "False"}
+    holding = [taint for (kind, status), taint in _TAINTS.items() if reported.get(kind) == status]
+    ended = {key for (kind, status), (key, _) in _TAINTS.items() if reported.get(kind) in {"True", "False"} - {status}}
     kept = [taint for taint in taints if taint.get("key") not in ended]
-    known = {taint.get("key") for taint in kept if taint.get("effect") == "NoSchedule"}
-    new = [{"key": key, "effect": "NoSchedule", "timeAdded": now} for key in sorted(pressing - known)]
+    known = {(taint.get("key"), taint.get("effect")) for taint in kept}
+    wanted = ((key, effect) for key, effects in holding for effect in effects)
+    new = [{"key": key, "effect": effect, "timeAdded": now} for key, effect in wanted if (key, effect) not in known]
     if not new and len(kept) == len(taints):
         return node
     others = {name: value for name, value in spec.items() if name != "taints"}

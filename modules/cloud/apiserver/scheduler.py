@@ -5,9 +5,10 @@ admits the pod, and if the rules about other pods allow it: affinity, anti-affin
 nodes, ready ones are preferred, then the one with the highest score (kube-scheduler's), then the one with the fewest
 pods, then the first by name: the same objects give the same node. No pod is evicted for one of a higher priority. A
 node that is not ready is taken when no ready one fits: an edge node may be offline for long, and gets the pod when it
-connects.
+connects. Only pods that do not stay on such a node for ever, by their own or its word, wait instead.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
@@ -34,6 +35,7 @@ from modules.cloud.apiserver.scheduling.rooms import (
 )
 from modules.cloud.apiserver.scheduling.scores import Scorer
 from modules.cloud.apiserver.scheduling.topology_spread import SpreadRules
+from modules.cloud.apiserver.silent_nodes import UNREACHABLE, pod_stays_for, pods_stay_for
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 
 _UNSCHEDULABLE: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
@@ -174,10 +176,18 @@ class _Attempt:
         return pod_fits_node(self._pod, room.name, room.labels)
 
     def _taint(self, room: NodeRoom) -> str:
+        tolerations = self._pod.spec.tolerations
         for taint in room.node.spec.taints if room.node is not None else ():
-            if taint.effect in _HARD and not tolerates(taint, self._pod.spec.tolerations):
+            if taint.effect not in _HARD or tolerates(taint, tolerations):
+                continue
+            if taint.key != UNREACHABLE or not self._stays(room):
                 return f"node(s) had untolerated taint {{{taint.key}: {taint.value or ''}}}"
         return ""
+
+    def _stays(self, room: NodeRoom) -> bool:
+        """Return whether the pod stays on a node for as long as the node does not answer."""
+        chosen = pod_stays_for(self._pod.spec.tolerations)
+        return (pods_stay_for(room.obj) if chosen is None else chosen) == math.inf
 
     def _full(self, room: NodeRoom) -> str:
         short = insufficient_amount(self.demand.requests, room.used, room.allocatable)
@@ -243,5 +253,5 @@ def _place_of(pod: JsonObject) -> tuple[object, object]:
 
 
 def _matters(node: JsonObject) -> tuple[object, ...]:
-    status = node.get("status") or {}
-    return node["metadata"].get("labels"), node.get("spec"), status.get("allocatable"), is_ready(node)
+    status, stay = node.get("status") or {}, pods_stay_for(node)
+    return node["metadata"].get("labels"), node.get("spec"), status.get("allocatable"), is_ready(node), stay

@@ -8,6 +8,7 @@ from edged.pods.node_selector import pod_fits_node
 from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.conversion import convert
 from modules.apimachinery.kinds import JsonObject
+from modules.cloud.apiserver.silent_nodes import UNREACHABLE
 from modules.cloud.controllers.pods import pod_of
 from modules.cloud.controllers.revisions import HASH
 from modules.cloud.controllers.view import node_of
@@ -15,7 +16,7 @@ from modules.cloud.controllers.view import node_of
 _BY_NAME: Final = "metadata.name"
 _TOLERATED: Final = (
     ("node.kubernetes.io/not-ready", "NoExecute"),
-    ("node.kubernetes.io/unreachable", "NoExecute"),
+    (UNREACHABLE, "NoExecute"),
     ("node.kubernetes.io/disk-pressure", "NoSchedule"),
     ("node.kubernetes.io/memory-pressure", "NoSchedule"),
     ("node.kubernetes.io/pid-pressure", "NoSchedule"),
@@ -42,7 +43,7 @@ def pod_for(daemon_set: JsonObject, node: str, revision_hash: str) -> JsonObject
 
 
 def belongs(daemon_set: JsonObject, node: JsonObject) -> Belongs:
-    """Return whether a pod of a DaemonSet belongs onto a node: by its name, labels and taints."""
+    """Return whether a pod of a DaemonSet belongs onto a node: by its name, labels and taints, but those of silence."""
     spec = (daemon_set["spec"].get("template") or {}).get("spec") or {}
     name = str(node["metadata"]["name"])
     if spec.get("nodeName") not in (None, "", name):
@@ -55,7 +56,8 @@ def belongs(daemon_set: JsonObject, node: JsonObject) -> Belongs:
         return Belongs(is_made=False, is_kept=True)
     if not pod_fits_node(pod, name, found.metadata.labels):
         return Belongs(is_made=False, is_kept=False)
-    untolerated = {taint.effect for taint in found.spec.taints if not tolerates(taint, pod.spec.tolerations)}
+    taints = (taint for taint in found.spec.taints if taint.key != UNREACHABLE)
+    untolerated = {taint.effect for taint in taints if not tolerates(taint, pod.spec.tolerations)}
     return Belongs(is_made=not untolerated & {"NoSchedule", "NoExecute"}, is_kept="NoExecute" not in untolerated)
 
 

@@ -6,9 +6,9 @@ edgecore lives registers again, so its pods stay for a while. Pods without a con
 meant for a node that has yet to register.
 
 Pods of a node that does not answer stay, and are not ready any more after a while, so that no Service sends connections
-there. The node restores the condition with its first status. Only a Node's annotation has them made elsewhere, and
-only if another node of its group answers: otherwise it is the link that is broken. Nothing taints such a node; a taint
-with the effect NoExecute is somebody's wish.
+there. The node restores the condition with its first status. Only the word of a pod or of its node has it deleted, and
+only if another node of the group answers: otherwise it is the link that is broken. The taints of such a node are not
+followed but by that word; another taint with the effect NoExecute is somebody's wish.
 """
 
 import math
@@ -20,9 +20,9 @@ from edged.api import Taint
 from edged.api.pods import Toleration
 from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.conversion import convert
-from modules.apimachinery.cron_schedule import seconds_of
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, uid_of
 from modules.apimachinery.times import format_rfc3339, parse_rfc3339
+from modules.cloud.apiserver.silent_nodes import UNREACHABLE, pod_stays_for, pods_stay_for
 from modules.cloud.controllers.conditions import with_condition, without
 from modules.cloud.controllers.plan import (
     NORMAL,
@@ -40,9 +40,6 @@ from modules.cloud.controllers.view import View, controller_of
 UNREACHABLE_GRACE: Final = 300.0
 """Seconds after which the pods of a node that does not answer are not ready any more. kube-controller-manager marks
 them immediately, so that each break of a link is a change for all nodes."""
-EVICT_AFTER: Final = ("edgecore.io/evict-after", "node.openyurt.io/autonomy-duration")
-"""Annotations of a Node: how long it may be silent before controllers make its pods elsewhere (`30m`). The second one
-is OpenYurt's."""
 _GROUP: Final = "apps.kubeedge.io/belonging-to"
 _LOOK_AGAIN: Final = 60.0
 """Seconds between looks at a node whose whole group is silent."""
@@ -100,21 +97,37 @@ def _marking(view: View, name: str, since: float, now: float) -> ReconcilePlan:
 
 
 def _eviction(view: View, node: JsonObject, since: float, now: float) -> ReconcilePlan:
-    """Return the deletion of a node's pods that controllers make elsewhere; they are gone when the node ends them."""
-    given = node["metadata"].get("annotations") or {}
-    asked = next((given[name] for name in EVICT_AFTER if name in given), "")
-    seconds = seconds_of(str(asked))
-    if seconds is None:
-        return NOTHING
-    if now < since + seconds:
-        return ReconcilePlan(again_at=since + seconds)
-    pods = [pod for pod in view.pods_on(str(node["metadata"]["name"])) if is_active(pod) and _is_made_elsewhere(pod)]
-    if not pods:
-        return NOTHING
+    """Return the deletion of a node's pods that have stayed for long enough; they are gone when the node ends them."""
+    stay = pods_stay_for(node)
+    pods = [pod for pod in view.pods_on(str(node["metadata"]["name"])) if is_active(pod)]
+    ends = [(max(since, created_at(pod)) + _stays_for(pod, stay), pod) for pod in pods]
+    due, later = [pod for at, pod in ends if at <= now], [at for at, _ in ends if now < at < math.inf]
     group = _group_of(node)
-    if not any(is_ready(other) for other in view.all_of("Node") if _group_of(other) == group):
-        return ReconcilePlan(again_at=now + _LOOK_AGAIN)
-    return ReconcilePlan(tuple(delete(pod, done=_evicted(pod)) for pod in pods[:MOST_WRITES]))
+    if due and not any(is_ready(other) for other in view.all_of("Node") if _group_of(other) == group):
+        due, later = [], [*later, now + _LOOK_AGAIN]
+    writes = (write for pod in due[:MOST_WRITES] for write in _disrupted(pod, now))
+    return ReconcilePlan(tuple(writes), again_at=min(later, default=None))
+
+
+def _stays_for(pod: JsonObject, stay: float) -> float:
+    """Return the seconds for which a pod stays on its node that is silent.
+
+    Args:
+        pod: an active one.
+        stay: for how long pods stay there that leave it to the node. Those without a controller stay for ever.
+    """
+    controller = controller_of(pod)
+    if controller is not None and controller.get("kind") in _NAMED:
+        return math.inf
+    try:
+        chosen = pod_stays_for(_tolerations(pod))
+    except BadRequestError:
+        return math.inf
+    return chosen if chosen is not None else math.inf if controller is None else stay
+
+
+def _tolerations(pod: JsonObject) -> list[Toleration]:
+    return [convert(one, Toleration, "Toleration") for one in (pod.get("spec") or {}).get("tolerations") or ()]
 
 
 def _of_tainted(view: View, node: JsonObject, now: float) -> ReconcilePlan:
@@ -124,9 +137,10 @@ def _of_tainted(view: View, node: JsonObject, now: float) -> ReconcilePlan:
     name = str(node["metadata"]["name"])
     given = (node.get("spec") or {}).get("taints") or ()
     try:
-        taints = [taint for one in given if (taint := convert(one, Taint, "Taint")).effect == NO_EXECUTE]
+        found = [convert(one, Taint, "Taint") for one in given]
     except BadRequestError:  # nobody can say what it repels
-        taints = []
+        found = []
+    taints = [taint for taint in found if taint.effect == NO_EXECUTE and taint.key != UNREACHABLE]
     if not taints:
         view.tainted_since.pop(name, None)
         return NOTHING
@@ -142,7 +156,7 @@ def _of_tainted(view: View, node: JsonObject, now: float) -> ReconcilePlan:
 def _tolerated_for(pod: JsonObject, taints: Iterable[Taint]) -> float:
     """Return the seconds for which a pod tolerates taints; infinity if it always does."""
     try:
-        given = [convert(one, Toleration, "Toleration") for one in (pod.get("spec") or {}).get("tolerations") or ()]
+        given = _tolerations(pod)
     except BadRequestError:
         return math.inf
     used = [next((one for one in given if tolerates(taint, (one,))), None) for taint in taints]
@@ -166,11 +180,6 @@ def _disrupted(pod: JsonObject, now: float) -> Iterator[PlannedWrite]:
     if marked is not None and not has_ended(pod):
         yield marked
     yield delete(pod, done=_evicted(pod))
-
-
-def _is_made_elsewhere(pod: JsonObject) -> bool:
-    controller = controller_of(pod)
-    return controller is not None and controller.get("kind") not in _NAMED
 
 
 def _group_of(node: JsonObject) -> object:

@@ -8,6 +8,7 @@ from modules.apimachinery.kinds import JsonObject, is_custom, key_for, kind_name
 from modules.apimachinery.lister import Lister
 from modules.apimachinery.validation.pods import MIRROR
 from modules.cloud.apiserver.admission.api_access import with_api_access
+from modules.cloud.apiserver.silent_nodes import TOLERATION_SECONDS, UNREACHABLE
 
 Admit = Callable[[JsonObject, JsonObject | None, Lister], JsonObject]
 """Takes an object with its defaults, its stored state (None: it is created) and all objects; returns it as it is to be
@@ -23,9 +24,7 @@ _PRIORITY_CLASS: Final = kind_named("PriorityClass")
 _PREEMPTS: Final = "PreemptLowerPriority"
 _COMPUTED: Final = "must not be provided in pod spec; priority admission controller computed"
 
-_TOLERATION_SECONDS: Final = 300
-"""kube-apiserver's `--default-not-ready-toleration-seconds` and `--default-unreachable-toleration-seconds`."""
-_TAINTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_TAINTS: Final = ("node.kubernetes.io/not-ready", UNREACHABLE)
 _NO_EXECUTE: Final = "NoExecute"
 
 _RUNTIME_CLASS: Final = kind_named("RuntimeClass")
@@ -158,7 +157,7 @@ def _default_toleration_seconds(pod: JsonObject, _live: JsonObject | None, _obje
     if not missing:
         return pod
     added = [
-        {"key": key, "operator": "Exists", "effect": _NO_EXECUTE, "tolerationSeconds": _TOLERATION_SECONDS}
+        {"key": key, "operator": "Exists", "effect": _NO_EXECUTE, "tolerationSeconds": TOLERATION_SECONDS}
         for key in missing
     ]
     return {**pod, "spec": {**pod["spec"], "tolerations": [*tolerations, *added]}}

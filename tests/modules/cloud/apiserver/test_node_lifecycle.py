@@ -90,6 +90,7 @@ def test_a_silent_node_is_marked_once_with_the_time_and_an_event() -> None:
         "Gate": "True",
     }
     assert ready(cluster)["lastTransitionTime"] > "2026-01-01T00:00:00Z"
+    assert [(one["key"], one["effect"]) for one in marked["spec"]["taints"]] == SILENT
     assert events(cluster) == ["Node n1 status is now: NodeNotReady"]
     simulation.run_for(41.0)
     assert not cluster.node_lifecycle.has_silent()
@@ -129,6 +130,17 @@ def test_a_node_that_cannot_be_stored_keeps_no_other_from_being_marked() -> None
     assert ready(cluster)["status"] == "Unknown"
     kept = cluster.storage.get(ObjectKey("Node", "", "n0"))
     assert kept["status"]["conditions"][-1]["status"] == "True"
+
+
+SILENT = [("node.kubernetes.io/unreachable", "NoSchedule"), ("node.kubernetes.io/unreachable", "NoExecute")]
+
+
+@pytest.mark.parametrize("ready", ["True", "False"])
+def test_a_node_that_answers_loses_the_taints_of_silence_only(ready: str) -> None:
+    cluster = Cluster(Simulation(0).clock)
+    cluster.create(node(OTHER, *({"key": key, "effect": effect} for key, effect in SILENT), Ready=ready))
+    cluster.node_lifecycle.taint(["n1"])
+    assert cluster.storage.get(N1)["spec"]["taints"] == [OTHER]
 
 
 DISK = {"key": "node.kubernetes.io/disk-pressure", "effect": "NoSchedule"}

@@ -93,6 +93,7 @@ class Site:
         for name in names:
             node = self.cluster.storage.get(ObjectKey("Node", "", name))
             self.cluster.replace({**node, "status": {**node["status"], "conditions": [condition]}})
+        self.cluster.node_lifecycle.taint(names)
         self.settle()
 
     def apply(self, obj: JsonObject) -> JsonObject:

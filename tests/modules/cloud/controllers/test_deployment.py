@@ -10,6 +10,7 @@ import pytest
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of
 from modules.apimachinery.times import format_rfc3339
 from modules.cloud.apiserver import api_calls, pod_defaults
+from modules.cloud.apiserver.silent_nodes import UNREACHABLE
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.controllers import node_pods
 from modules.cloud.controllers.deployment_sets import REVISION, proportional_sizes, revision_of
@@ -448,6 +449,80 @@ def test_a_node_says_how_long_it_may_be_silent_before_its_pods_are_made_elsewher
     site.run_for(10)
     assert not [pod for pod in site.all("Pod") if is_being_deleted(pod)]
     assert site.get("Deployment", "web")["status"]["availableReplicas"] == 4
+
+
+def _silence(seconds: int | None = None, **more: Any) -> list[JsonObject]:
+    found = {"key": UNREACHABLE, "operator": "Exists", "effect": "NoExecute", **more}
+    return [found if seconds is None else {**found, "tolerationSeconds": seconds}]
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "annotations", "minutes"),
+    [
+        ([], {}, None),
+        (_silence(300), {}, None),
+        (_silence(300), {"edgecore.io/evict-after": "10m"}, 10),
+        (_silence(120), {"edgecore.io/evict-after": "10m"}, 2),
+        (_silence(120), {}, 2),
+        (_silence(600), {}, 10),
+        (_silence(), {"edgecore.io/evict-after": "10m"}, None),
+        ([{"operator": "Exists"}], {"node.openyurt.io/autonomy-duration": "10m"}, None),
+        (_silence(key="other"), {"node.openyurt.io/autonomy-duration": "10m"}, 10),
+    ],
+)
+def test_a_pod_says_how_long_it_stays_on_a_silent_node_before_its_node_does(
+    tolerations: list[JsonObject], annotations: dict[str, str], minutes: int | None
+) -> None:
+    """The 300 s of admission are nobody's word. While all nodes are silent, they are tainted, and nothing else."""
+    site = Site(nodes=("n1", "n2"))
+    deployment = workload("Deployment", replicas=2)
+    deployment["spec"]["template"]["spec"]["tolerations"] = tolerations
+    site.apply(deployment)
+    site.run_for(10)
+    site.patch(ObjectKey("Node", "", "n1"), {"metadata": {"annotations": annotations}})
+    before = {pod["metadata"]["uid"] for pod in site.pods()}
+    site.fall_silent("n1", "n2")
+    site.run_for(3600)
+    assert {pod["metadata"]["uid"] for pod in site.pods()} == before
+    taints = [[(one["key"], one["effect"]) for one in node["spec"]["taints"]] for node in site.all("Node")]
+    assert taints == [[(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")]] * 2
+    site.come_back("n1", "n2")
+    assert not any("taints" in node["spec"] for node in site.all("Node"))
+    site.fall_silent("n1")
+    site.run_for(minutes * 60 - 10 if minutes else 3600)
+    assert {pod["metadata"]["uid"] for pod in site.pods()} == before
+    if minutes:
+        site.run_for(20)
+        assert [node_of(pod) for pod in site.pods()] == ["n2", "n2"]
+        (old,) = [pod for pod in site.all("Pod") if is_being_deleted(pod)]
+        why = {one["type"]: one.get("reason") for one in old["status"]["conditions"]}
+        assert why["DisruptionTarget"] == "DeletionByTaintManager"
+
+
+@pytest.mark.parametrize(
+    ("annotations", "tolerations"), [({"edgecore.io/evict-after": "1m"}, []), ({}, _silence(60))], ids=["node", "pod"]
+)
+def test_a_pod_that_is_moved_from_a_silent_node_waits_for_one_that_answers(
+    annotations: dict[str, str], tolerations: list[JsonObject]
+) -> None:
+    """It was bound to that node again when no other had room, only to be deleted again."""
+    site = Site(nodes=("n1",))
+    deployment = workload("Deployment", replicas=1)
+    deployment["spec"]["template"]["spec"]["tolerations"] = tolerations
+    site.apply(deployment)
+    site.run_for(10)
+    site.patch(ObjectKey("Node", "", "n1"), {"metadata": {"annotations": annotations}})
+    site.add_node("n2", unschedulable=True)
+    site.fall_silent("n1")
+    site.run_for(86_400)
+    (waiting,) = site.pods()
+    assert not node_of(waiting)
+    assert len(site.all("Pod")) == 2
+    assert f"1 node(s) had untolerated taint {{{UNREACHABLE}: }}" in waiting["status"]["conditions"][0]["message"]
+    site.come_back("n1")
+    site.cluster.scheduler.place_waiting_pods()
+    site.run_for(10)
+    assert [node_of(pod) for pod in site.all("Pod")] == ["n1"]
 
 
 def test_a_template_that_was_stored_with_empty_members_is_the_same() -> None:
