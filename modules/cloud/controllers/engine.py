@@ -25,6 +25,9 @@ Perform = Callable[[ApiCall, Callable[[ApiResult], None]], None]
 
 _MOST_AT_ONCE: Final = 64
 """Objects that are looked at before others have their turn on the thread."""
+_MOST_CALLS: Final = 64
+"""Calls under way after which no more objects are looked at, so that the API server has time for others: a rollout
+behind thousands of Services would fill its inbox."""
 _STEADY: Final = 100
 """Looks at an object, each with something to do, after which there is a second between them."""
 _NOT_AT_ONCE: Final = 1.0
@@ -94,6 +97,7 @@ class Engine:
         self._awaited: dict[ObjectKey, _Execution] = {}
         """The writes that the view must have before an object is looked at again."""
         self._streaks: dict[ObjectKey, int] = {}
+        self._calls = 0
         self._is_stopped = False
 
     def stop(self) -> None:
@@ -118,11 +122,15 @@ class Engine:
                 self.queue.add(key)
 
     def run(self) -> float | None:
-        """Look at objects that are due; return the time of the next one, which may be now, or None."""
+        """Look at objects that are due; return the time of the next one, which may be now. None: there is none, or the
+        next ones are looked at after answers.
+        """
         if self._is_stopped:
             return None
         self._release_awaited()
         for _ in range(_MOST_AT_ONCE):
+            if self._calls >= _MOST_CALLS:
+                return None
             key = self.queue.take(self._now())
             if key is None:
                 return self.queue.next_time()
@@ -188,11 +196,13 @@ class Engine:
                 return
             made, execution.has_status = (plan.status,), True
         execution.open = len(made)
+        self._calls += len(made)
         for write in made:
             self._perform(write.call, lambda result, write=write: self._answered(execution, write, result))  # type: ignore[misc]
 
     def _answered(self, execution: _Execution, write: PlannedWrite, result: ApiResult) -> None:
         execution.open -= 1
+        self._calls -= 1
         about = execution.about
         if result.refusal is not None:
             if write.deletes is None or result.refusal.get("code") != HTTPStatus.NOT_FOUND:

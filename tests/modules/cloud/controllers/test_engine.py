@@ -130,3 +130,23 @@ def test_numbers_that_nobody_can_read_stop_no_rollout() -> None:
     site.apply(workload("Deployment", replicas=3))
     site.run_for(5)
     assert len(site.all("Pod")) == 3
+
+
+def test_many_objects_at_once_do_not_fill_the_inbox_of_the_api_server() -> None:
+    """A rollout behind 2,000 Services did, and others' calls were refused. The next ones follow the answers."""
+    answers = list[Callable[[ApiResult], None]]()
+
+    def reconcile(_view: object, key: ObjectKey, _now: float) -> ReconcilePlan:
+        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": key.name, "resourceVersion": "1"}}
+        return ReconcilePlan((delete(node),))
+
+    engine = Engine({"Node": reconcile}, lambda _, then: answers.append(then), lambda: 100.0, str, lambda: None)
+    for number in range(200):
+        metadata = {"name": f"n{number}", "resourceVersion": str(number + 1)}
+        engine.take(ObjectChanged("ADDED", {"apiVersion": "v1", "kind": "Node", "metadata": metadata}))
+    for answered in range(0, 200, 10):
+        while engine.run() is not None:
+            pass
+        assert len(answers) == min(200, answered + 64)
+        for answer in answers[answered : answered + 10]:
+            answer(ApiResult(refusal={"code": 404}))
