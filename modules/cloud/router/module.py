@@ -13,6 +13,7 @@ from beehive.module import Module
 from beehive.names import Group, ModuleName, Operation, Source
 from beehive.resource import Side
 from beehive.thread_requests import ThreadRequests
+from modules.apimachinery.device_topics import is_open_to_applications
 from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.kinds import ObjectKey
 from modules.apimachinery.limits import NODE_VALUES
@@ -237,8 +238,10 @@ class CloudRouter(Module):
         except UnicodeDecodeError:
             why = "a message is a text: send binary data as base64"
             return told(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, why)
-        if not is_topic(topic):
-            return told(HTTPStatus.BAD_REQUEST, "the path with its query makes no topic of MQTT")
+        if not is_topic(topic) or not is_open_to_applications(topic):
+            why = "the path with its query makes no topic of MQTT under which others than edgecore may publish"
+            self._status.failed(route.rule.key, f"{topic[:200]}: {why}")
+            return told(HTTPStatus.BAD_REQUEST, why)
         fields = {"source": Source.ROUTER_EVENTBUS, "group": Group.USER}
         resource = f"node/{call.path.node}/{topic}"
         self.send(ModuleName.CLOUDHUB, self.message(resource, Operation.PUBLISH, content, **fields))

@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from modules.apimachinery.device_topics import OPEN_TO_APPLICATIONS
 from modules.edge.eventbus.routing import MAX_PAYLOAD
 
 INSTALL: Final = "apt-get install mosquitto"
@@ -28,20 +29,6 @@ _MEMORY: Final = 64 * 1024 * 1024
 _CLIENT_BYTES: Final = 2 * 1024 * 1024
 _AUTOSAVE: Final = 30
 """Seconds between two writes of the stored messages: mosquitto writes them all, whether they have changed or not."""
-
-OPEN_TO_DEVICES: Final = (
-    "$hw/events/device/+/+/twin/update",
-    "$hw/events/device/+/+/twin/get",
-    "$hw/events/device/+/+/state/update",
-    "$hw/events/device/+/+/state/get",
-    "$hw/events/device/+/twin/update",
-    "$hw/events/device/+/twin/get",
-    "$hw/events/device/+/state/update",
-    "$hw/events/device/+/state/get",
-    "$hw/events/node/+/membership/get",
-    "$hw/events/upload/#",
-)
-"""Topics below `$hw` under which applications and devices may publish; the answers there are edgecore's."""
 
 
 class InternalBroker(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,5 +101,5 @@ def acl(user: str) -> str:
     """
     lines = [f"user {user}"] if user else []
     lines += ["topic readwrite #", "topic readwrite $ke/#", "topic read $hw/#"]
-    lines += [f"topic write {topic}" for topic in OPEN_TO_DEVICES]
+    lines += [f"topic write {topic}" for topic in OPEN_TO_APPLICATIONS]
     return "".join(f"{line}\n" for line in lines)

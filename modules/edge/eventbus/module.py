@@ -12,6 +12,7 @@ from edged.events.model import EventType
 from edged.events.node_events import NodeEventRecorder
 from edged.events.reasons import Reason
 from metamanager.client import AsyncMetaClient, CallError, NotFoundError
+from modules.apimachinery.device_topics import is_open_to_applications
 from modules.edge.eventbus import routing
 from modules.edge.eventbus.connection import BrokerConnection, SessionLink
 from modules.edge.eventbus.counters import EventBusCounters, NotTaken, Receiver
@@ -133,8 +134,12 @@ class EventBus(Module):
     @handles(None, Operation.PUBLISH)
     def publish(self, message: Message) -> None:
         """Publish the content under the resource as topic; answer a sender that waits when the broker has it."""
-        request = message if message.header.sync else None
-        self._publish(message.route.resource, _payload(message), request)
+        request, topic = message if message.header.sync else None, message.route.resource
+        if message.route.source == Source.ROUTER_EVENTBUS and not is_open_to_applications(topic):
+            why = "only edgecore publishes there: an application would take it for a desired value or an answer"
+            self._refuse(topic, why, request)
+            return
+        self._publish(topic, _payload(message), request)
 
     @handles(None, Operation.MESSAGE)
     def publish_inner(self, message: Message) -> None:
@@ -295,8 +300,7 @@ class EventBus(Module):
     def _publish(self, topic: str, payload: bytes | None, request: Message | None = None) -> None:
         if payload is None or not routing.is_topic(topic) or len(payload) > routing.MAX_PAYLOAD:
             wanted = f"a topic without wildcards and a text of at most {routing.MAX_PAYLOAD} bytes are wanted"
-            _log.warning("not published under %r: %s", topic[:200], wanted)
-            self._answer(request, wanted)
+            self._refuse(topic, wanted, request)
             return
         left = len(self._connections)
 
@@ -311,6 +315,10 @@ class EventBus(Module):
         if self._counters.dropped and not self._is_dropping:
             self._is_dropping = True
             _log.warning("messages for applications are dropped: an MQTT broker does not take them")
+
+    def _refuse(self, topic: str, why: str, request: Message | None) -> None:
+        _log.warning("not published under %r: %s", topic[:200], why)
+        self._answer(request, why)
 
     def _answer(self, request: Message | None, why: str) -> None:
         """Answer a sender that waits; of several answers the first counts."""

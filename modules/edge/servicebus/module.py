@@ -3,7 +3,7 @@
 import logging
 import re
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
@@ -35,6 +35,7 @@ from modules.edge.servicebus.application_calls import (
     failure,
     refusal,
 )
+from modules.edge.servicebus.method_calls import MethodCall, fault_of, method_call_of, model_of
 
 _log = logging.getLogger(__name__)
 
@@ -215,12 +216,50 @@ class ServiceBus(Module):
     @handles(None, source=Source.ROUTER_SERVICEBUS)
     @handles(None, source=Source.ROUTER_REST)
     def call(self, message: Message) -> None:
-        """Call an application, and send its response to the cloud."""
+        """Call an application, and send its response to the cloud. A method of a mapper is not called with a value that
+        the device's model forbids.
+        """
         try:
             call = call_of(message)
         except UncallableError as error:
             self._answer(message, refusal(HTTPStatus.BAD_REQUEST, error.why))
             return
+        method = method_call_of(call.target)
+        if method is None:
+            self._call(message, call)
+        else:
+            self._check(method, partial(self._checked, message, call))
+
+    def _check(self, method: MethodCall, done: Callable[[str], None]) -> None:
+        """Find out why a device's model forbids a value; "" if it does not, or is not here."""
+
+        def read(result: bytes | CallError, reads: Callable[[bytes], str], then: Callable[[str], None]) -> None:
+            if isinstance(result, CallError):
+                done("" if isinstance(result, NotFoundError) else f"the device's model is not known: {result}")
+                return
+            try:
+                found = reads(result)
+            except (msgspec.DecodeError, UnicodeError, RecursionError):
+                found = ""
+            then(found)
+
+        def look(name: str) -> None:
+            if not name:
+                done("")
+                return
+            find = partial(read, reads=partial(fault_of, method), then=done)
+            self._meta.get(ResourceType.DEVICE_MODEL, method.namespace, name, then=find)
+
+        find = partial(read, reads=model_of, then=look)
+        self._meta.get(ResourceType.DEVICE, method.namespace, method.device, then=find)
+
+    def _checked(self, message: Message, call: HttpCall, fault: str) -> None:
+        if fault:
+            self._answer(message, refusal(HTTPStatus.BAD_REQUEST, fault))
+        else:
+            self._call(message, call)
+
+    def _call(self, message: Message, call: HttpCall) -> None:
         size = len(call.body)
 
         def answer(response: ForwardedResponse) -> None:

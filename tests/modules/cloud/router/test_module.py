@@ -176,6 +176,14 @@ def test_a_caller_publishes(bee: Harness) -> None:
     assert cloud.call("/n1/cap/a?+")[0] == 400
 
 
+def test_no_rule_publishes_what_devices_take_for_a_desired_value(bee: Harness) -> None:
+    """Applications' own topics are open to Rules, too."""
+    cloud = Cloud(bee, to_topic(topic="$hw/events/device/ns"))
+    assert cloud.call("/n1/cap/a/thermo/twin/update/delta", "POST", b"{}")[0] == 400
+    assert cloud.steps() == []
+    assert cloud.call("/n1/cap/a/thermo/twin/update", "POST", b"{}")[0] == 200
+
+
 def test_a_caller_gets_an_applications_response(bee: Harness) -> None:
     """Whatever its status, once."""
     cloud = Cloud(bee, to_service())

@@ -153,6 +153,13 @@ def test_a_message_of_the_cloud_is_published(node: Node, application: Applicatio
     assert application.hear()[0] == "out/last"
 
 
+def test_no_rule_speaks_for_edgecore(node: Node, application: Application) -> None:
+    """An application would take its message for an answer or, as a delta, for a desired value."""
+    node.send("eventbus", f"{P}/twin/update/result", "publish", "forged", source="router_eventbus", group="user")
+    node.send("eventbus", "out/last", "publish", "last", source="router_eventbus", group="user")
+    assert application.hear()[0] == "out/last"
+
+
 def test_a_sender_that_waits_hears_what_became_of_its_message(node: Node, application: Application) -> None:
     """It is answered when the broker has the message, and told why one is not published."""
     assert node.ask("out/x", "heard").route.operation == "response"

@@ -85,10 +85,19 @@ class Node:
         content = ForwardedRequest({name: [value] for name, value in header.items()}, body, method)
         asked = self.tell(resource, method, content)
         answer = HubStub.sent.get(timeout=TIMEOUT)
+        while answer.route.source == ModuleName.METAMANAGER:  # it has acknowledged an object
+            answer = HubStub.sent.get(timeout=TIMEOUT)
         route = answer.route
         assert (answer.parent_id, route.source, route.group) == (asked.id, "servicebus", "user")
         assert (route.operation, route.resource) == ("upload", "")
         return answer.content_as(ForwardedResponse)
+
+    def store(self, kind: str, name: str, spec: dict[str, Any]) -> None:
+        """Let the cloud send an object of the namespace `default`."""
+        assert self.hive is not None
+        content = {"metadata": {"name": name, "namespace": "default", "resourceVersion": "1"}, "spec": spec}
+        fields = {"source": "devicecontroller", "group": "resource", "resource": f"default/{kind}/{name}"}
+        self.hive.send("metamanager", Message.new(self.hive.clock, operation="update", content=content, **fields))
 
     def post(self, body: str, **headers: str) -> tuple[int, Any]:
         """The status and the body that an application gets from the local server."""
@@ -130,6 +139,29 @@ def test_an_application_is_called(node: Node) -> None:
     assert (answer.status_code, answer.body) == (404, b"got hello")
     assert answer.header is not None
     assert (answer.header["X-Target"], answer.header["Content-Type"]) == (["cap"], ["text/x"])
+
+
+def test_no_method_of_a_mapper_is_called_with_a_value_that_the_model_forbids(node: Node) -> None:
+    """However its path is written; other paths, and devices without a model here, are the application's own."""
+    threshold = {"name": "threshold", "type": "INT", "accessMode": "ReadWrite", "minimum": "0", "maximum": "100"}
+    node.store("devicemodel", "model", {"properties": [threshold]})
+    node.store("device", "hall", {"deviceModelRef": {"name": "model"}})
+    node.store("device", "free", {})
+    methods = "/api/v1/devicemethod/default"
+    with HttpApplication() as application:
+        for path, word in (
+            (f"{methods}/hall/set/threshold/101", b"out of range"),
+            (f"{methods}/hall/set/threshold/%31%30%31?x=1", b"out of range"),
+            (f"/{methods}/./h%61ll/set/threshold%2Fx", b"not int"),
+            (f"{methods}/hall/set/other/1", b"no property other"),
+        ):
+            answer = node.ask(f"{application.port}:{path}")
+            assert (answer.status_code, word in (answer.body or b"")) == (400, True), path
+        assert application.heard == []
+        allowed = [f"{methods}/hall/set/threshold/100", f"{methods}/hall", f"{methods}/free/set/any/7"]
+        for path in allowed:
+            assert node.ask(f"{application.port}:{path}").status_code == 200
+        assert [heard.target for heard in application.heard] == allowed
 
 
 def test_a_cloud_of_2019_is_understood(node: Node) -> None:
