@@ -83,14 +83,19 @@ class DnsNames:
                 return named
         return self._resolver.remembered(question.name, question.type)
 
-    def by_others(self, question: Question) -> DnsAnswer:
-        """Return the answer of other servers: of the whole name, or of the name behind an ExternalName. Blocks."""
+    def by_others(self, question: Question, client: str = "") -> DnsAnswer:
+        """Return the answer of other servers: of the whole name, or of the name behind an ExternalName. Blocks.
+
+        Args:
+            question: what is asked.
+            client: whose share of the memory the answer is in.
+        """
         with self._lock:
             own = self._zone.answer(question.name, question.type) if self._zone.is_below(question.name) else None
         if own is None:
-            return self._resolver.resolve(question)
+            return self._resolver.resolve(question, client)
         target = _alias_of(own)
-        found = self._resolver.resolve(question_about(question, target))
+        found = self._resolver.resolve(question_about(question, target), client)
         return found._replace(answers=(*own.answers, *found.answers))
 
     @property

@@ -6,12 +6,12 @@ import select
 import socket
 import struct
 import threading
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from beehive import Clock
 from edged.api import Pod
@@ -19,6 +19,7 @@ from modules.edge.edgemesh.backends import MeshBackend
 from modules.edge.edgemesh.counters import MeshCounters
 from modules.edge.edgemesh.dns.explaining import Resolution, explain
 from modules.edge.edgemesh.dns.resolving import DnsNames, answer_to
+from modules.edge.edgemesh.dns.turns import PLACES, AskingTurns
 from modules.edge.edgemesh.dns.wire import LARGEST, Code, DnsAnswer, Question, write
 from modules.edge.edgemesh.objects import Service, ServiceKey
 
@@ -28,9 +29,6 @@ A_TURN: Final = 64
 """Datagrams that are answered before the thread looks at anything else."""
 MOST_CONNECTIONS: Final = 64
 IDLE_SECONDS: Final = 30.0
-MOST_ASKING: Final = 256
-"""Questions to other servers at a time."""
-THREADS: Final = 32
 RATE: Final = 1000.0
 """Queries of one client in a second; it may save up `BURST`."""
 BURST: Final = 2000.0
@@ -66,6 +64,15 @@ class Limiter:
         return saved >= 1.0
 
 
+class _Asked(NamedTuple):
+    """A question of a client to other servers."""
+
+    question: Question
+    send: Callable[[bytes], None]
+    """Sends the answer."""
+    udp: bool
+
+
 class NameServer:
     """The server. Its thread begins with `start`, and opens the sockets, again and again if it cannot.
 
@@ -94,9 +101,8 @@ class NameServer:
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="edgemesh/dns", daemon=True)
-        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="edgemesh/dns-ask")
-        self._asking = 0
-        self._lock = threading.Lock()
+        self._pool = ThreadPoolExecutor(PLACES, thread_name_prefix="edgemesh/dns-ask")
+        self._turns: AskingTurns[_Asked] = AskingTurns()
         self._done: deque[Callable[[], None]] = deque()
         self._connections: dict[int, _Connection] = {}
         self._complaint = "it has not begun to listen"
@@ -180,18 +186,30 @@ class NameServer:
                 with suppress(OSError):
                     udp.sendto(found, source)
             elif found is not None:
-                self._ask(found, partial(_send_to, udp, source), udp=True)
+                self._ask(source[0], _Asked(found, partial(_send_to, udp, source), udp=True))
 
     def _accept(self, tcp: socket.socket, poll: "select.poll") -> None:
         with suppress(OSError):
             accepted, source = tcp.accept()
-            if len(self._connections) >= MOST_CONNECTIONS or not self._may_ask(source[0]):
+            if not self._may_ask(source[0]) or not self._has_room(source[0]):
                 self._counters.dropped += 1
                 accepted.close()
                 return
             accepted.settimeout(0)
             self._connections[accepted.fileno()] = _Connection(accepted, source[0], self._clock.monotonic())
             poll.register(accepted, select.POLLIN)
+
+    def _has_room(self, client: str) -> bool:
+        """Return whether a client may connect; of many connections the oldest of the client with most makes room."""
+        if len(self._connections) < MOST_CONNECTIONS:
+            return True
+        held = Counter(each.source for each in self._connections.values() if each.is_open)
+        (largest, most), *_ = held.most_common(1) or [(client, 0)]
+        if held[client] + 1 >= most:
+            return False
+        oldest = min((each for each in self._connections.values() if each.source == largest), key=lambda each: each.at)
+        oldest.is_open = False
+        return True
 
     def _take_bytes(self, connection: "_Connection", events: int) -> None:
         if events & select.POLLOUT:
@@ -206,7 +224,7 @@ class NameServer:
                 if isinstance(found, bytes):
                     connection.queue(found)
                 elif found is not None:
-                    self._ask(found, connection.queue, udp=False)
+                    self._ask(connection.source, _Asked(found, connection.queue, udp=False))
 
     def _tidy(self, poll: "select.poll") -> None:
         """Close connections that ended or idle, and wait for room where there is something to send."""
@@ -219,37 +237,39 @@ class NameServer:
             else:
                 poll.modify(descriptor, select.POLLIN | (select.POLLOUT if connection.unsent else 0))
 
-    def _ask(self, question: Question, send: Callable[[bytes], None], *, udp: bool) -> None:
-        """Ask other servers on another thread; the answer is sent on this one."""
-        with self._lock:
-            has_room = self._asking < MOST_ASKING
-            self._asking += has_room
-        if not has_room:
-            self._count(Code.SERVFAIL)
-            send(write(question, DnsAnswer(Code.SERVFAIL, is_ours=False), udp=udp))
-            return
+    def _ask(self, client: str, asked: _Asked) -> None:
+        """Ask other servers on another thread, in the client's turn; the answer is sent on this one."""
+        refused = self._turns.put(client, asked)
+        if refused is not None:
+            self._answer(refused, DnsAnswer(Code.SERVFAIL, is_ours=False))
+        self._ask_next()
 
-        def run() -> None:
-            answer = DnsAnswer(Code.SERVFAIL, is_ours=False)
-            try:
-                answer = self._names.by_others(question)
-            finally:
-                with self._lock:
-                    self._asking -= 1
-                    self._done.append(lambda: self._answered(question, answer, send, udp=udp))
-                os.eventfd_write(self._bell, 1)
+    def _ask_next(self) -> None:
+        while (following := self._turns.next()) is not None:
+            self._pool.submit(self._run_question, *following)
 
-        self._pool.submit(run)
+    def _run_question(self, client: str, asked: _Asked) -> None:
+        answer = DnsAnswer(Code.SERVFAIL, is_ours=False)
+        try:
+            answer = self._names.by_others(asked.question, client)
+        finally:
+            self._done.append(lambda: self._answered(client, asked, answer))
+            os.eventfd_write(self._bell, 1)
 
-    def _answered(self, question: Question, answer: DnsAnswer, send: Callable[[bytes], None], *, udp: bool) -> None:
+    def _answered(self, client: str, asked: _Asked, answer: DnsAnswer) -> None:
+        self._turns.end(client)
+        self._answer(asked, answer)
+
+    def _answer(self, asked: _Asked, answer: DnsAnswer) -> None:
         self._count(answer.code)
-        send(write(question, answer, udp=udp))
+        asked.send(write(asked.question, answer, udp=asked.udp))
 
     def _send_answers(self) -> None:
         with suppress(BlockingIOError):
             os.eventfd_read(self._bell)
         while self._done:
             self._done.popleft()()
+        self._ask_next()
 
     def _count(self, code: Code) -> None:
         self._counters.answers[code.name] = self._counters.answers.get(code.name, 0) + 1

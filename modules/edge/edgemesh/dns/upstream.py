@@ -63,10 +63,23 @@ class Cached(NamedTuple):
     """Its arrival, in monotonic seconds."""
     ttl: float
     size: int
+    client: str
+    """Who asked first."""
+
+
+class _Share:
+    """The answers of one client: their keys, the least recently used first, and their bytes."""
+
+    def __init__(self) -> None:
+        self.keys: OrderedDict[Key, None] = OrderedDict()
+        self.size = 0
 
 
 class Cache:
     """Answers of other servers. The lock of the resolver guards it.
+
+    When it is full, the client with the largest share loses the least recently used of its answers, so that one that
+    asks for many names displaces none of the others'.
 
     Args:
         most: answers that are kept.
@@ -75,29 +88,35 @@ class Cache:
 
     def __init__(self, most: int = MOST_ANSWERS, most_bytes: int = MOST_BYTES) -> None:
         self._most, self._most_bytes = most, most_bytes
-        self._answers: OrderedDict[Key, Cached] = OrderedDict()
+        self._answers: dict[Key, Cached] = {}
+        self._shares: dict[str, _Share] = {}
         self._size = 0
 
     def __len__(self) -> int:
         return len(self._answers)
 
-    def put(self, key: Key, answer: DnsAnswer, now: float) -> None:
-        """Keep an answer, and drop the least recently used ones."""
+    def put(self, key: Key, answer: DnsAnswer, now: float, client: str = "") -> None:
+        """Keep an answer to a client."""
+        old = self._answers.get(key)
+        client = client if old is None else old.client
         self._drop(key)
         size = 100 + len(key[0]) + sum(20 + len(each.name) + len(each.data) for each in _all(answer))
         if size > self._most_bytes:
             return
-        self._answers[key] = Cached(answer, now, _ttl(answer), size)
+        self._answers[key] = Cached(answer, now, _ttl(answer), size, client)
+        share = self._shares.setdefault(client, _Share())
+        share.keys[key] = None
+        share.size += size
         self._size += size
         while len(self._answers) > self._most or self._size > self._most_bytes:
-            self._drop(next(iter(self._answers)))
+            self._drop(next(iter(max(self._shares.values(), key=lambda each: each.size).keys)))
 
     def get(self, key: Key, now: float) -> DnsAnswer | None:
         """Return an answer whose time is not over."""
         found = self._answers.get(key)
         if found is None or now - found.at >= found.ttl:
             return None
-        self._answers.move_to_end(key)
+        self._shares[found.client].keys.move_to_end(key)
         return _aged(found.answer, int(now - found.at))
 
     def get_stale(self, key: Key, now: float) -> DnsAnswer | None:
@@ -109,8 +128,14 @@ class Cache:
 
     def _drop(self, key: Key) -> None:
         gone = self._answers.pop(key, None)
-        if gone is not None:
-            self._size -= gone.size
+        if gone is None:
+            return
+        self._size -= gone.size
+        share = self._shares[gone.client]
+        share.size -= gone.size
+        del share.keys[key]
+        if not share.keys:
+            del self._shares[gone.client]
 
 
 class UpstreamResolver:
@@ -152,8 +177,8 @@ class UpstreamResolver:
         with self._lock:
             return self._cache.get((name, type_), self._clock.monotonic())
 
-    def resolve(self, question: Question) -> DnsAnswer:
-        """Return the answer of the servers; SERVFAIL when none answers."""
+    def resolve(self, question: Question, client: str = "") -> DnsAnswer:
+        """Return the answer of the servers to a client; SERVFAIL when none answers."""
         key = (question.name, question.type)
         with self._lock:
             found = self._cache.get(key, self._clock.monotonic())
@@ -167,14 +192,14 @@ class UpstreamResolver:
             asking.done.wait(ALL_SECONDS + TRY_SECONDS)
             return asking.answer
         try:
-            asking.answer = self._ask_all(question)
+            asking.answer = self._ask_all(question, client)
         finally:
             with self._lock:
                 del self._asking[key]
             asking.done.set()
         return asking.answer
 
-    def _ask_all(self, question: Question) -> DnsAnswer:
+    def _ask_all(self, question: Question, client: str) -> DnsAnswer:
         key = (question.name, question.type)
         deadline = self._clock.monotonic() + ALL_SECONDS
         for server in self._in_order(question.name):
@@ -191,11 +216,11 @@ class UpstreamResolver:
                 continue
             answer = trusted(question, parsed)._replace(source=server)
             with self._lock:
-                self._cache.put(key, answer, self._clock.monotonic())
+                self._cache.put(key, answer, self._clock.monotonic(), client)
             return answer
-        return self._without_servers(key)
+        return self._without_servers(key, client)
 
-    def _without_servers(self, key: Key) -> DnsAnswer:
+    def _without_servers(self, key: Key, client: str) -> DnsAnswer:
         now = self._clock.monotonic()
         with self._lock:
             stale = self._cache.get_stale(key, now) if self._serve_stale else None
@@ -203,7 +228,7 @@ class UpstreamResolver:
                 self._counters.stale += 1
                 return stale._replace(source=f"{stale.source}, remembered: no name server answers")
             failure = DnsAnswer(Code.SERVFAIL, is_ours=False)
-            self._cache.put(key, failure, now)
+            self._cache.put(key, failure, now, client)
         return failure
 
     def _in_order(self, name: str) -> list[str]:

@@ -6,20 +6,23 @@ import errno
 import socket
 import struct
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beehive.clock import RealClock
+from beehive.clock import Clock, RealClock
 from beehive.testing import FakeContext
 from modules.edge.edgemesh.backends import backends_of_slices
 from modules.edge.edgemesh.counters import MeshCounters
 from modules.edge.edgemesh.dns.host import Clients, HostServers, open_sockets
 from modules.edge.edgemesh.dns.resolving import DnsNames, answer_to
-from modules.edge.edgemesh.dns.server import BURST, Limiter, NameServer
+from modules.edge.edgemesh.dns.server import BURST, MOST_CONNECTIONS, Limiter, NameServer
+from modules.edge.edgemesh.dns.turns import MOST_OF_CLIENT, MOST_WAITING, PLACES, AskingTurns
 from modules.edge.edgemesh.dns.upstream import (
     MOST_MISMATCHES,
     STALE_SECONDS,
@@ -214,8 +217,8 @@ def names_of(made: Zone, servers: Callable[[Question], DnsAnswer] | None = None)
         def __init__(self) -> None:
             super().__init__(lambda _: [], FakeContext().clock, MeshCounters())
 
-        def resolve(self, question: Question) -> DnsAnswer:
-            return servers(question) if servers is not None else super().resolve(question)
+        def resolve(self, question: Question, client: str = "") -> DnsAnswer:
+            return servers(question) if servers is not None else super().resolve(question, client)
 
     return DnsNames(made, Others())
 
@@ -396,6 +399,17 @@ def test_the_memory_is_bounded() -> None:
     assert len(cache) == 3
 
 
+def test_a_client_that_asks_for_many_names_displaces_its_own_answers() -> None:
+    cache = Cache(most=10)
+    for number in range(4):
+        cache.put((f"other{number}", 1), DnsAnswer(OK, (a_record("x"),)), 0.0, "other")
+    cache.put(("other0", 1), DnsAnswer(OK, (a_record("x"),)), 0.0, "hostile")
+    for number in range(100):
+        cache.put((f"many{number}", 1), DnsAnswer(OK, (a_record("x"),)), 0.0, "hostile")
+    assert all(cache.get((f"other{number}", 1), 1.0) for number in range(4))
+    assert (len(cache), bool(cache.get(("many99", 1), 1.0))) == (10, True)
+
+
 def test_equal_questions_at_a_time_are_one() -> None:
     begun, go = threading.Event(), threading.Event()
     asked: list[str] = []
@@ -439,6 +453,20 @@ def test_a_client_that_asks_too_much_is_not_answered_for_a_while() -> None:
     assert limiter.allows("b")
     time.simulation.run_for(1)
     assert limiter.allows("a")
+
+
+Served = tuple[str, int, MeshCounters]
+"""Address and port of a server, and its counters."""
+
+
+@contextmanager
+def asking(client: str, server: tuple[str, int]) -> Iterator[socket.socket]:
+    """A socket of a client with an address of its own."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as channel:
+        channel.settimeout(SECONDS)
+        channel.bind((client, 0))
+        channel.connect(server)
+        yield channel
 
 
 def own_sockets() -> tuple[socket.socket, socket.socket]:
@@ -534,12 +562,11 @@ def test_an_answer_that_is_cut_is_asked_for_over_tcp() -> None:
     assert found.answers[0].data == address_data("192.0.2.1")
 
 
-@pytest.fixture
-def served() -> Iterator[tuple[str, int, MeshCounters]]:
-    """A server of FULL that asks another one for all else."""
+@contextmanager
+def serving(allowed: str, resolver: Callable[[Clock, MeshCounters], UpstreamResolver]) -> Iterator[Served]:
+    """A server of FULL that asks others for all else."""
     clock, counters = RealClock(), MeshCounters()
-    other = Upstream(lambda asked: [answered(asked)])
-    names = DnsNames(FULL, UpstreamResolver(lambda _: [f"127.0.0.1#{other.port}"], clock, counters))
+    names = DnsNames(FULL, resolver(clock, counters))
     ports: list[int] = []
 
     def opened() -> tuple[socket.socket, socket.socket]:
@@ -549,26 +576,127 @@ def served() -> Iterator[tuple[str, int, MeshCounters]]:
         return udp, tcp
 
     ready = threading.Event()
-    server = NameServer(names, opened, Clients(["127.0.0.1/32"], names), clock, counters)
+    server = NameServer(names, opened, Clients([allowed], names), clock, counters)
     server.start()
-    assert ready.wait(SECONDS)
-    yield "127.0.0.1", ports[0], counters
-    server.stop()
+    try:
+        assert ready.wait(SECONDS)
+        yield "127.0.0.1", ports[0], counters
+    finally:
+        server.stop()
+        clock.close()
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    """A server that asks another one over sockets."""
+    other = Upstream(lambda asked: [answered(asked)])
+    servers = [f"127.0.0.1#{other.port}"]
+    with serving("127.0.0.1/32", lambda *of: UpstreamResolver(lambda _: servers, *of)) as made:
+        yield made
     other.close()
-    clock.close()
 
 
-def test_the_server_answers_over_udp_and_tcp(served: tuple[str, int, MeshCounters]) -> None:
+def test_others_are_answered_while_a_client_asks_for_names_whose_servers_do_not_answer() -> None:
+    """As many questions as there are places would wait for seconds, and more of them were refused for all clients."""
+    go = threading.Event()
+
+    def exchange(_server: str, raw: bytes, _seconds: float, _mismatch: Callable[[], None]) -> Parsed:
+        name = parsed(HEAD + raw).name
+        assert not name.endswith("slow.org") or go.wait(SECONDS * 10)
+        return message(HEAD + raw, a_record(name))
+
+    with (
+        serving("127.0.0.0/8", lambda *of: UpstreamResolver(lambda _: ["a"], *of, exchange)) as (address, port, _),
+        asking("127.0.0.2", (address, port)) as hostile,
+        asking("127.0.0.3", (address, port)) as other,
+    ):
+        try:
+            for number in range(PLACES + MOST_OF_CLIENT):
+                hostile.send(question(f"{number}.slow.org", number=number))
+            for name in ("a.org", "b.org"):
+                other.send(question(name))
+                assert read_message(other.recv(9999)).answers[0].name == name
+        finally:
+            go.set()
+        answers = [read_message(hostile.recv(9999)) for _ in range(PLACES + MOST_OF_CLIENT)]
+    assert sum(each.code == Code.SERVFAIL for each in answers) == PLACES // 2
+
+
+def test_the_oldest_connection_of_the_client_with_most_makes_room() -> None:
+    with (
+        serving("127.0.0.0/8", lambda *of: UpstreamResolver(lambda _: [], *of)) as (address, port, counters),
+        ExitStack() as opened,
+    ):
+
+        def connect(client: str) -> socket.socket:
+            stream = socket.create_connection((address, port), SECONDS, (client, 0))
+            return opened.enter_context(stream)
+
+        def is_answered(stream: socket.socket) -> bool:
+            asked = question(f"web.default.svc.{Z}")
+            try:
+                stream.sendall(struct.pack("!H", len(asked)) + asked)
+                return bool(_frame(stream))
+            except (OSError, struct.error):
+                return False
+
+        hostile = [connect("127.0.0.2") for _ in range(MOST_CONNECTIONS)]
+        assert all(is_answered(each) for each in hostile)
+        others = [connect("127.0.0.3"), connect("127.0.0.4")]
+        assert all(is_answered(each) for each in others)
+        assert not is_answered(connect("127.0.0.2"))
+        assert [is_answered(each) for each in hostile[:3]] == [False, False, True]
+    assert counters.dropped == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "under_way", "refused"),
+    [
+        ({"a": PLACES}, {"a": PLACES // 2}, 0),
+        ({"a": 100, "b": 1}, {"a": PLACES // 2, "b": 1}, 100 - PLACES // 2 - MOST_OF_CLIENT),
+        ({"a": 30, "b": 30, "c": 3}, {"a": 16, "b": 8, "c": 3}, 0),
+    ],
+)
+def test_some_places_are_free_for_the_next_client(
+    asked: dict[str, int], under_way: dict[str, int], refused: int
+) -> None:
+    turns: AskingTurns[str] = AskingTurns()
+    begun: list[str] = []
+    given_up = 0
+    for client, number in asked.items():
+        for _ in range(number):
+            given_up += turns.put(client, client) is not None
+            begun += [client for client, _ in iter(turns.next, None)]
+    assert (Counter(begun), given_up) == (under_way, refused)
+
+
+def test_clients_that_wait_take_turns_and_the_longest_queue_gives_way() -> None:
+    turns: AskingTurns[str] = AskingTurns()
+    for client in (f"{number}" for number in range(PLACES)):
+        turns.put(client, client)
+    begun = [client for client, _ in iter(turns.next, None)]
+    for client in ("a", "a", "a", "b"):
+        turns.put(client, client)
+    order = []
+    for client in begun[:4]:
+        turns.end(client)
+        order += [each for each, _ in iter(turns.next, None)]
+    assert order == ["a", "b", "a"]
+    clients = [f"10.86.0.{number}" for number in range(MOST_WAITING)]
+    assert not any(turns.put(client, client) for client in clients[: -MOST_OF_CLIENT - 1])
+    for number in range(MOST_OF_CLIENT):
+        turns.put("c", f"c{number}")
+    assert turns.put("d", "d") == f"c{MOST_OF_CLIENT - 1}"
+
+
+def test_the_server_answers_over_udp_and_tcp(served: Served) -> None:
     """Case 40 too: an address that may not ask gets no answer, and is counted."""
     address, port, counters = served
     asked = question(f"web.default.svc.{Z}")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
         stranger.bind(("127.0.0.9", 0))
         stranger.sendto(asked, (address, port))
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
-            client.settimeout(SECONDS)
-            client.bind(("127.0.0.1", 0))
-            client.connect((address, port))
+        with asking("127.0.0.1", (address, port)) as client:
             for name in (f"web.default.svc.{Z}", "www.example.org", "www.example.org"):
                 client.send(question(name))
                 assert read_message(client.recv(9999)).answers[0].name == name
