@@ -77,9 +77,13 @@ class HostileNode(Node):
         """Create mirror pods until some are refused; return how many were created."""
         created = refused = 0
         size = 1_400_000
+        known: dict[str, Any] = (await self.ask(f"null/node/{self.name}", "query", None)).content_as(dict)
+        owner = {"apiVersion": "v1", "kind": "Node", "name": self.name, "controller": True}
+        owner["uid"] = known["metadata"]["uid"]
         while refused < _REFUSALS:
             name = f"{self.name}-{created}-{refused}"
             mirror = self._mirror(name, size, many_values=many_values)
+            mirror["metadata"]["ownerReferences"] = [owner]
             answer = await self.ask(f"default/pod/{name}", "insert", mirror)
             content: dict[str, Any] = answer.content_as(dict)
             if content.get("Err") or content.get("ErrStatus"):

@@ -85,12 +85,13 @@ def _mirror(node: str, pod: JsonObject, graph: NodeGraph) -> str:
         return f'pod does not have "{MIRROR}" annotation, node {node!r} can only create mirror pods'
     if node_of(pod) != node:
         return f'node "{node}" can only create pods with spec.nodeName set to itself'
+    refused = _owners_refusal(node, metadata_of(pod).get("ownerReferences") or [], graph)
+    if refused:
+        return refused
     if (pod.get("spec") or {}).get("serviceAccountName") or _projects_token(pod):
         return f'node "{node}" can not create pods that reference a service account'
     referred = [key for key in (*references_of(pod), *other_references_of(pod)) if key.kind != "ServiceAccount"]
-    if referred:
-        return f'node "{node}" can not create pods that reference {referred[0].kind.lower()}s'
-    return _owners_refusal(node, metadata_of(pod).get("ownerReferences") or [], graph)
+    return f'node "{node}" can not create pods that reference {referred[0].kind.lower()}s' if referred else ""
 
 
 def _projects_token(pod: JsonObject) -> bool:
@@ -100,17 +101,21 @@ def _projects_token(pod: JsonObject) -> bool:
 
 
 def _owners_refusal(node: str, owners: list[JsonObject], graph: NodeGraph) -> str:
-    if not owners:
-        return ""
-    known = graph.find(ObjectKey("Node", "", node))
+    only = f'node "{node}" can only create pods with'
+    if len(owners) > 1:
+        return f"{only} a single owner reference set to itself"
     own = {"apiVersion": "v1", "kind": "Node", "name": node}
-    if len(owners) > 1 or any(owners[0].get(field) != value for field, value in own.items()):
-        return f'node "{node}" can only create pods with a single owner reference set to itself'
+    if not owners or any(owners[0].get(field) != value for field, value in own.items()):
+        return f"{only} an owner reference set to itself"
+    if owners[0].get("controller") is not True:
+        return f"{only} a controller owner reference set to itself"
     if owners[0].get("blockOwnerDeletion"):
         return f'node "{node}" must not set blockOwnerDeletion on an owner reference'
-    if known is not None and owners[0].get("uid") != uid_of(known):
-        return f'node "{node}" UID mismatch: expected {uid_of(known)}'
-    return ""
+    known = graph.find(ObjectKey("Node", "", node))
+    if known is None:
+        return f"error looking up node {node} to verify uid: not found"
+    uid = str(owners[0].get("uid"))
+    return "" if uid == uid_of(known) else f"node {node} UID mismatch: expected {uid[:253]} got {uid_of(known)}"
 
 
 def _node(node: str, old: JsonObject | None, new: JsonObject | None, _: NodeGraph) -> str:

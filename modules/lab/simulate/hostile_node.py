@@ -20,6 +20,7 @@ from modules.lab.simulate.world import World
 NODE: Final = "mallory"
 MARK: Final = "mallory-was-here"
 _MIRROR: Final = "kubernetes.io/config.mirror"
+_OWN_NODE: Final = ObjectKey("Node", "", NODE)
 _INSIDE: Final = ("connected", "disconnected", "acknowledged", "call", "watch", "call", "call", "changed", "token")
 
 
@@ -93,7 +94,8 @@ class HostileNode:
         listener, process = self._cloud.endpoint.listener, self._cloud.process
         if listener is None or process is None or not process.alive:
             return
-        made = self._made_up(process.clock)
+        is_registered = self._cloud.cluster.storage.find(_OWN_NODE) is not None
+        made = self._made_up(process.clock) if is_registered else self._registration(process.clock)
         self._world.note(NODE, f"{made.route.operation} {made.route.resource} from {made.route.source}")
         process.run(partial(self._say, listener, [self._keepalive(process.clock), made]))
 
@@ -108,6 +110,11 @@ class HostileNode:
     def _keepalive(self, clock: Any) -> Message:
         where = {"source": ModuleName.EDGEHUB, "group": Group.RESOURCE, "operation": Operation.KEEPALIVE}
         return Message.new(clock, resource="node", content="ping", **where)
+
+    def _registration(self, clock: Any) -> Message:
+        """Make the request for its Node object, which its mirror pods need."""
+        where = {"source": "edged", "group": "meta", "operation": Operation.INSERT, "resource": f"null/node/{NODE}"}
+        return Message.new(clock, content={"metadata": {"name": NODE}}, **where)
 
     def _made_up(self, clock: Any) -> Message:
         kinds: tuple[Callable[[Any], Message], ...] = (self._request, self._request, self._inside, self._application)
@@ -138,6 +145,10 @@ class HostileNode:
         secret = next((one.name for one in sorted(self._objects()) if one.kind == "Secret"), "any")
         live = self._cloud.cluster.storage.find(key) or {}
         meta: JsonObject = {"annotations": {_MIRROR: MARK}, "labels": {MARK: "x"}}
+        if key.kind == "Pod":
+            uid = self._cloud.cluster.storage.get(_OWN_NODE)["metadata"]["uid"]
+            owner = {"apiVersion": "v1", "kind": "Node", "name": NODE, "uid": uid, "controller": True}
+            meta["ownerReferences"] = [owner]
         if draw.random() < 0.5:
             meta["uid"] = (live.get("metadata") or {}).get("uid")
         container = {"name": MARK, "image": MARK, "envFrom": [{"secretRef": {"name": secret}}]}

@@ -40,7 +40,7 @@ FOREIGN = [
     ("default/podpatch/their-pod", "patch", patch(status={"phase": "Failed"})),
     ("default/pod/their-pod", "delete", {"gracePeriodSeconds": 0}),
     ("default/pod/their-pod", "delete", None),
-    ("default/pod/evil", "insert", {**mirror(), "metadata": {"name": "evil"}}),
+    ("default/pod/evil", "insert", {"metadata": {"name": "evil"}, "spec": {"nodeName": ME}}),
 ]
 """Requests that are answered with 403: they change nothing and tell nothing."""
 
@@ -130,24 +130,45 @@ def test_what_its_pods_refer_to_it_reads_until_they_go(world: World) -> None:
 )
 def test_a_mirror_pod_refers_to_nothing(world: World, spec: JsonObject) -> None:
     """A forged one got the secret that it named pushed."""
-    answer = world.says("default/pod/static-n1", "insert", mirror(**spec))
+    answer = world.says("default/pod/static-n1", "insert", mirror(world, **spec))
     assert code_in(answer) == 403
     assert world.find("Pod", "static-n1") is None
     assert world.controller.down() == []
 
 
-def owned(**changes: Any) -> JsonObject:
-    made = mirror()
-    owner = {"apiVersion": "v1", "kind": "Node", "name": ME, "controller": True, **changes}
-    return {**made, "metadata": {**made["metadata"], "ownerReferences": [owner]}}
+ONLY = 'node "n1" can only create pods with '
 
 
-def test_a_mirror_pod_belongs_to_its_node_and_to_nobody_else(world: World) -> None:
-    """By name and uid, as a real edge's does."""
-    uid = (world.find("Node", ME, "") or {})["metadata"]["uid"]
-    for bad in ({"uid": "other"}, {"uid": uid, "name": "n2"}, {"uid": uid, "kind": "ReplicaSet"}):
-        assert code_in(world.says("default/pod/static-n1", "insert", owned(**bad))) == 403
-    assert code_in(world.says("default/pod/static-n1", "insert", owned(uid=uid))) == 200
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ([{}], ""),
+        ([], ONLY + "an owner reference set to itself"),
+        ([{}, {"name": "other"}], ONLY + "a single owner reference set to itself"),
+        ([{"name": "n2"}], ONLY + "an owner reference set to itself"),
+        ([{"kind": "ReplicaSet"}], ONLY + "an owner reference set to itself"),
+        ([{"apiVersion": "apps/v1"}], ONLY + "an owner reference set to itself"),
+        ([{"controller": None}], ONLY + "a controller owner reference set to itself"),
+        ([{"controller": False}], ONLY + "a controller owner reference set to itself"),
+        ([{"blockOwnerDeletion": True}], 'node "n1" must not set blockOwnerDeletion on an owner reference'),
+        ([{"uid": "former"}], "node n1 UID mismatch: expected former got "),
+    ],
+)
+def test_a_mirror_pod_belongs_to_its_node_and_to_nobody_else(world: World, changes: list[JsonObject], why: str) -> None:
+    """In NodeRestriction's words; without an owner, it stayed when the Node was deleted."""
+    made = mirror(world)
+    (owner,) = made["metadata"]["ownerReferences"]
+    made["metadata"]["ownerReferences"] = [{**owner, **each} for each in changes]
+    answer = world.says("default/pod/static-n1", "insert", made)
+    assert code_in(answer) == (403 if why else 200)
+    assert why in str(answer)
+
+
+def test_no_mirror_pod_is_made_before_its_node(world: World) -> None:
+    made = mirror(world)
+    world.controller.remove("node", ME)
+    answer = world.says("default/pod/static-n1", "insert", made)
+    assert "error looking up node n1 to verify uid: not found" in str(answer)
 
 
 def test_a_status_changes_no_label_and_no_owner(world: World) -> None:
@@ -320,7 +341,9 @@ def test_an_object_of_another_kind_passes_no_more_than_its_own(world: World, kin
 
 def test_nobody_is_no_node(world: World) -> None:
     """A call without a node's name is refused, also for objects without a node."""
-    world.controller.apply({**mirror(""), "apiVersion": "v1", "kind": "Pod"})
+    world.controller.apply(
+        {**mirror(world), "apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "main", "image": "i"}]}}
+    )
     assert code_of(world.call(verb="get", plural="pods", namespace="default", name="static-n1", node="")) == 403
 
 

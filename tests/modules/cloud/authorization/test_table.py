@@ -61,7 +61,8 @@ def _body(world: World, kind: str, name: str, namespace: str, verb: str, node: s
         live = world.find(kind, name, namespace) or world.find(kind, name, "")
         return live or {"metadata": {"name": name}}
     if kind == "Pod":
-        return {**mirror(node), "metadata": {**mirror(node)["metadata"], "name": f"new-{node}"}}
+        made = mirror(world, node)
+        return {**made, "metadata": {**made["metadata"], "name": f"new-{node}"}}
     made: JsonObject = {"metadata": {"name": f"new-{name}", "namespace": namespace}}
     if kind in ("Node", "Lease"):
         made["metadata"]["name"] = node
@@ -72,11 +73,13 @@ def _body(world: World, kind: str, name: str, namespace: str, verb: str, node: s
     return made
 
 
-def mirror(node: str = ME, **spec: Any) -> JsonObject:
+def mirror(world: World, node: str = ME, **spec: Any) -> JsonObject:
     """A mirror pod, which is good when it is on the node that makes it."""
     annotations = {"kubernetes.io/config.mirror": "hash"}
+    uid = (world.find("Node", node, "") or {})["metadata"]["uid"]
+    owner = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid, "controller": True}
     return {
-        "metadata": {"name": "static-n1", "annotations": annotations},
+        "metadata": {"name": "static-n1", "annotations": annotations, "ownerReferences": [owner]},
         "spec": {"nodeName": node, "containers": [{"name": "main", "image": "busybox"}], **spec},
     }
 

@@ -1,7 +1,7 @@
 """All that a node can ask cloudcore for: a message of each type, and a request of its metaserver for each rule."""
 
 import json
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -24,12 +24,20 @@ def pod_that_refers() -> dict[str, Any]:
     return pod(volumes=[{"name": kind.lower(), kind: source} for kind, source in ABSENT.items()])
 
 
-def upstream(uid: str) -> dict[tuple[str, str], tuple[str, Any]]:
+class Uids(NamedTuple):
+    """What the API server has called the node's pod `web`, and the node."""
+
+    pod: str = ""
+    node: str = ""
+
+
+def upstream(uids: Uids) -> dict[tuple[str, str], tuple[str, Any]]:
     """A message of each type that a node sends: its resource and content.
 
     Args:
-        uid: of the node's pod `web`.
+        uids: of what it is about.
     """
+    uid = uids.pod
     bound = {"kind": "Pod", "name": "web", "uid": uid}
     status: dict[str, Any] = {"Status": {"conditions": [], "addresses": []}, "ExtendResources": {}}
     queries = (
@@ -44,7 +52,7 @@ def upstream(uid: str) -> dict[tuple[str, str], tuple[str, Any]]:
         ("nodestatus", "update"): ("default/nodestatus/n1", status),
         ("podpatch", "patch"): ("default/podpatch/web", json.dumps({"metadata": {"uid": uid}, "status": {}})),
         ("podstatus", "update"): ("default/podstatus/web", {"Name": "web", "UID": uid, "Status": {"phase": "Running"}}),
-        ("pod", "insert"): ("default/pod/mirror", _mirror("mirror")),
+        ("pod", "insert"): ("default/pod/mirror", _mirror("mirror", uids.node)),
         ("pod", "delete"): ("default/pod/mirror", {"gracePeriodSeconds": 0}),
         ("lease", "query"): ("kube-node-lease/lease/n1", None),
         ("lease", "insert"): ("kube-node-lease/lease/n1", LEASE),
@@ -59,10 +67,11 @@ def upstream(uid: str) -> dict[tuple[str, str], tuple[str, Any]]:
     }
 
 
-def _mirror(name: str) -> dict[str, Any]:
+def _mirror(name: str, node_uid: str) -> dict[str, Any]:
     """A mirror pod of the node."""
-    made = pod(name)
-    return {**made, "metadata": {"name": name, "annotations": {"kubernetes.io/config.mirror": "x"}}}
+    owner = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": node_uid, "controller": True}
+    annotations = {"kubernetes.io/config.mirror": "x"}
+    return {**pod(name), "metadata": {"name": name, "annotations": annotations, "ownerReferences": [owner]}}
 
 
 def _event(name: str) -> dict[str, Any]:
@@ -77,11 +86,11 @@ def _signing_request(name: str) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": {**spec, "username": "system:node:n1"}}
 
 
-def _of_metaserver(resource: str, uid: str) -> tuple[str, str, Any]:
+def _of_metaserver(resource: str, uids: Uids) -> tuple[str, str, Any]:
     """Namespace, name and body of what a metaserver asks for. The objects that are only read do not exist."""
-    token = {"spec": {"boundObjectRef": {"kind": "Pod", "name": "web", "uid": uid}}}
+    token = {"spec": {"boundObjectRef": {"kind": "Pod", "name": "web", "uid": uids.pod}}}
     known: dict[str, tuple[str, str, Any]] = {
-        "pods": ("default", "second", _mirror("second")),
+        "pods": ("default", "second", _mirror("second", uids.node)),
         "pods/status": ("default", "web", {"metadata": {"name": "web"}, "status": {"phase": "Running"}}),
         "serviceaccounts": ("default", "default", None),
         "serviceaccounts/token": ("default", "default", token),
@@ -97,9 +106,9 @@ def _of_metaserver(resource: str, uid: str) -> tuple[str, str, Any]:
     return known.get(resource, ("default", "absent", None))
 
 
-def ask_as_metaserver(edge: Edge, group: str, resource: str, verb: str, uid: str) -> None:
+def ask_as_metaserver(edge: Edge, group: str, resource: str, verb: str, uids: Uids) -> None:
     """Sends the request of a rule of the node authorizer, and waits for its answer."""
-    namespace, name, body = _of_metaserver(resource, uid)
+    namespace, name, body = _of_metaserver(resource, uids)
     plural, _, subresource = resource.partition("/")
     is_list, is_creation = verb in (Verb.LIST, Verb.WATCH), verb == Verb.CREATE and not subresource
     encoded = json.dumps(body).encode() if verb in (Verb.CREATE, Verb.UPDATE) else None

@@ -23,7 +23,7 @@ from tests.end_to_end.processes import wait_until
 from tests.modules.processes.cloudcore.clusters import Cluster
 from tests.modules.processes.cloudcore.deployment import of_kind
 from tests.modules.processes.cloudcore.devices import People, device, model, reports, twins
-from tests.modules.processes.cloudcore.node_requests import ask_as_metaserver, pod_that_refers, upstream
+from tests.modules.processes.cloudcore.node_requests import Uids, ask_as_metaserver, pod_that_refers, upstream
 from tests.modules.processes.cloudcore.stubs import CLOCK, Edge
 
 VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
@@ -116,19 +116,19 @@ def granted(*roles: str) -> set[Right]:
 
 def send_all(edge: Edge, cluster: Cluster) -> None:
     """Sends a message of each type, and waits for the answers, or for the effect of unanswered ones."""
-    ask_for(edge, "", ("node", "query"))
-    ask_for(edge, "", ("node", "insert"))
+    ask_for(edge, Uids(), ("node", "query"))
+    ask_for(edge, Uids(), ("node", "insert"))
     cluster.apply(pod_that_refers())
     while edge.next().route.resource != "default/pod/web":
         pass
-    uid = stored(cluster, "web")["metadata"]["uid"]
-    for key in upstream(uid):
+    uids = uids_of(cluster)
+    for key in upstream(uids):
         if key[0] not in ("event", "podstatus"):
-            ask_for(edge, uid, key)
-    send(edge, uid, ("podstatus", "update"))
+            ask_for(edge, uids, key)
+    send(edge, uids, ("podstatus", "update"))
     wait_until(lambda: stored(cluster, "web").get("status", {}).get("phase") == "Running", "the status is reported")
     for operation in ("insert", "update", "patch"):
-        send(edge, uid, ("event", operation))
+        send(edge, uids, ("event", operation))
     wait_until(lambda: len(cluster.objects("events")) == 3, "the events are there")
 
 
@@ -163,21 +163,26 @@ def restart(cluster: Cluster, requests: list[ApiRequest]) -> None:
     cluster.core.core.drain(0.0)
 
 
-def ask_for(edge: Edge, uid: str, key: tuple[str, str]) -> None:
+def ask_for(edge: Edge, uids: Uids, key: tuple[str, str]) -> None:
     """Sends one message, and waits for its answer."""
-    resource, content = upstream(uid)[key]
+    resource, content = upstream(uids)[key]
     edge.ask(resource, key[1], content)
 
 
-def send(edge: Edge, uid: str, key: tuple[str, str]) -> None:
+def send(edge: Edge, uids: Uids, key: tuple[str, str]) -> None:
     """Sends a message that is not answered."""
-    resource, content = upstream(uid)[key]
+    resource, content = upstream(uids)[key]
     edge.send(Message.new(CLOCK, source="edged", group="meta", resource=resource, operation=key[1], content=content))
 
 
-def stored(cluster: Cluster, name: str) -> Any:
-    """A pod of the cluster."""
-    return next(one for one in cluster.objects("pods") if one["metadata"]["name"] == name)
+def stored(cluster: Cluster, name: str, plural: str = "pods") -> Any:
+    """An object of the cluster."""
+    return next(one for one in cluster.objects(plural) if one["metadata"]["name"] == name)
+
+
+def uids_of(cluster: Cluster) -> Uids:
+    """As the cluster has them."""
+    return Uids(stored(cluster, "web")["metadata"]["uid"], stored(cluster, "n1", "nodes")["metadata"]["uid"])
 
 
 def test_the_roles_grant_what_is_used_and_nothing_else(both: Cluster, requests: list[ApiRequest]) -> None:
@@ -186,10 +191,10 @@ def test_the_roles_grant_what_is_used_and_nothing_else(both: Cluster, requests: 
     with both.core.edge() as edge:
         send_all(edge, both)
         report_devices(edge, both)
-        uid = stored(both, "web")["metadata"]["uid"]
+        uids = uids_of(both)
         for (group, resource), verbs in RULES.items():
             for verb in (*verbs, *(["watch"] if "list" in verbs else [])):
-                ask_as_metaserver(edge, group, resource, verb, uid)
+                ask_as_metaserver(edge, group, resource, verb, uids)
         watched = ("/services?", "/endpoints?", "/endpointslices?")
         wait_until(
             lambda: (
@@ -241,4 +246,4 @@ def test_only_nodes_are_impersonated(both: Cluster, requests: list[ApiRequest]) 
 
 
 def test_every_message_that_a_node_can_send_is_sent() -> None:
-    assert set(upstream("")) == {*HANDLERS, ("node", "insert")}
+    assert set(upstream(Uids())) == {*HANDLERS, ("node", "insert")}
