@@ -5,13 +5,18 @@ named 1000 whose number is 0 would run as root against `runAsUser: 1000`. CRI's 
 """
 
 import io
+import os
 import posixpath
-import tarfile
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 from modules.runtimes.docker.client import DockerClient
 from modules.runtimes.engine.errors import BadRequestError, NoSuchObjectError
+from modules.runtimes.oci.images.worker.compression import PlainBytes
+from modules.runtimes.oci.images.worker.errors import ImageWorkError
+from modules.runtimes.oci.images.worker.limits import UnpackLimits
+from modules.runtimes.oci.images.worker.tar_entries import FILE, SYMBOLIC_LINK, TarEntries
+from modules.runtimes.oci.images.worker.tar_stream import TarStream
 from modules.runtimes.oci.user_numbers import is_number, number_in
 from protos.cri.v1 import api_pb2 as cri
 
@@ -65,15 +70,14 @@ def _content(docker: DockerClient, container_id: str, path: str, attempt: str) -
         except NoSuchObjectError:
             return b""
         try:
-            with tarfile.open(fileobj=io.BytesIO(archive)) as members:
-                found = members.next()
-                if found is not None and found.issym():
-                    path = posixpath.normpath(posixpath.join(posixpath.dirname(path), found.linkname))
-                    continue
-                file = members.extractfile(found) if found is not None and found.isreg() else None
-                if file is not None:
-                    return file.read()
-        except tarfile.TarError as error:
+            blocks = TarStream(PlainBytes(io.BytesIO(archive).read), UnpackLimits(), lambda: None)
+            found = next(iter(TarEntries(blocks, 1)), None)
+            if found is not None and found.kind == SYMBOLIC_LINK:
+                path = posixpath.normpath(posixpath.join(posixpath.dirname(path), os.fsdecode(found.target)))
+                continue
+            if found is not None and found.kind == FILE:
+                return b"".join(blocks.chunks(found.stored))
+        except ImageWorkError as error:
             raise BadRequestError(attempt, f"{path} of the image cannot be read: {error}") from error
         break
     raise BadRequestError(attempt, f"{path} of the image is no file", "use another image")

@@ -10,7 +10,6 @@ import os
 import shutil
 import sqlite3
 import tarfile
-import zlib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
@@ -24,6 +23,11 @@ from beehive.files.durable import put_in_place
 from beehive.whole_numbers import whole_number
 from modules.processes.common.backup.errors import BackupError
 from modules.processes.common.version import VERSION
+from modules.runtimes.oci.images.worker.compression import PlainBytes
+from modules.runtimes.oci.images.worker.errors import ImageWorkError
+from modules.runtimes.oci.images.worker.limits import UnpackLimits
+from modules.runtimes.oci.images.worker.tar_entries import FILE, Entry, TarEntries
+from modules.runtimes.oci.images.worker.tar_stream import BLOCK, TarStream
 
 FORMAT: Final = 1
 """Version of the form. A file of a newer one is refused."""
@@ -39,7 +43,11 @@ _SPARE: Final = 16 * 1024 * 1024
 """Bytes of the disk that a restore leaves free."""
 _PIECE: Final = 256 * 1024
 _BUSY_SECONDS: Final = 30.0
-_DAMAGED: Final = (tarfile.TarError, EOFError, zlib.error, UnicodeError, ValueError)
+_ANY_SIZE: Final = UnpackLimits(size=1 << 62, ratio=1 << 62)
+"""The manifest says the sizes of the parts."""
+_MOST_PADDING: Final = 1024 * 1024
+"""Bytes after the last part."""
+_DAMAGED: Final = (ImageWorkError, UnicodeError, ValueError)
 
 
 class Part(NamedTuple):
@@ -119,12 +127,14 @@ def read_archive(source: Path, into: Path, program: str, wanted: Callable[[str],
         BackupError: it is no backup of the program, damaged, of a newer version, or cannot be read.
     """
     try:
-        with source.open("rb") as file, tarfile.open(fileobj=file, mode="r|gz") as tar:
-            members = iter(tar)
+        with source.open("rb") as file:
+            tar = TarStream(PlainBytes(file.read), _ANY_SIZE, lambda: None)
+            members = iter(TarEntries(tar, 2 * _MOST_PARTS))
             manifest = _manifest(tar, next(members, None), source)
             _check(manifest, source, program, wanted)
             check_room(into, sum(part.size for part in manifest.parts))
             _extract(tar, members, {part.name: part for part in manifest.parts}, into)
+            _end(tar)
     except OSError as error:
         raise BackupError("cannot read the backup", str(error.filename or source), advice(error)) from error
     except _DAMAGED as error:
@@ -199,12 +209,13 @@ def _add(tar: tarfile.TarFile, name: str, content: IO[bytes], size: int) -> None
     tar.addfile(member, content)
 
 
-def _manifest(tar: tarfile.TarFile, first: tarfile.TarInfo | None, source: Path) -> BackupManifest:
-    if first is None or first.name != _MANIFEST or not first.isreg() or first.size > _LARGEST_MANIFEST:
+def _manifest(tar: TarStream, first: Entry | None, source: Path) -> BackupManifest:
+    if first is None:
+        raise ValueError("it has no member")
+    if not _is_file(first) or first.name != _MANIFEST.encode() or first.stored > _LARGEST_MANIFEST:
         raise _refused(source, "it is no backup of edgecore or cloudcore")
-    content = tar.extractfile(first)
     try:
-        return decode_json(content.read() if content else b"", BackupManifest)
+        return decode_json(b"".join(tar.chunks(first.stored)), BackupManifest)
     except msgspec.DecodeError as error:
         raise _refused(source, f"its manifest cannot be read: {error}") from error
 
@@ -226,34 +237,40 @@ def _largest(name: str) -> int:
     return LARGEST_DATABASE if name.endswith(".db") else LARGEST_FILE
 
 
-def _extract(
-    tar: tarfile.TarFile, members: Iterable[tarfile.TarInfo], missing: dict[str, PartEntry], into: Path
-) -> None:
+def _is_file(member: Entry) -> bool:
+    return member.kind == FILE and member.layout is None
+
+
+def _extract(tar: TarStream, members: Iterable[Entry], missing: dict[str, PartEntry], into: Path) -> None:
     for member in members:
-        entry = missing.pop(member.name, None)
-        if entry is None or not member.isreg() or member.size != entry.size:
-            raise ValueError(f"unexpected member {member.name[:100]!r}")
-        content = tar.extractfile(member)
-        assert content is not None, "a regular file has content"  # noqa: S101 - for the type
-        if _copy(content, into / entry.name, entry.size) != entry.sha256:
+        name = os.fsdecode(member.name)
+        entry = missing.pop(name, None)
+        if entry is None or not _is_file(member) or member.stored != entry.size:
+            raise ValueError(f"unexpected member {name[:100]!r}")
+        if _copy(tar.chunks(entry.size), into / entry.name) != entry.sha256:
             raise ValueError(f"{entry.name} is not what was backed up")
     if missing:
         raise ValueError(f"{next(iter(missing))} is missing")
 
 
-def _copy(content: IO[bytes], target: Path, size: int) -> str:
-    """Write `size` bytes to a new file, durably; return their SHA-256."""
+def _end(tar: TarStream) -> None:
+    """Read the padding, after which gzip has its checksum."""
+    padding = 0
+    while not tar.at_end():
+        padding += len(tar.exactly(BLOCK))
+        if padding > _MOST_PADDING:
+            raise ValueError("it goes on after its end")
+
+
+def _copy(content: Iterable[memoryview], target: Path) -> str:
+    """Write a new file, durably; return its SHA-256."""
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     digest = hashlib.sha256()
     descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, OWNER_ONLY)
     with os.fdopen(descriptor, "wb") as file:
-        while size > 0:
-            piece = content.read(min(_PIECE, size))
-            if not piece:
-                raise EOFError("it ends too early")
+        for piece in content:
             digest.update(piece)
             file.write(piece)
-            size -= len(piece)
         file.flush()
         os.fsync(file.fileno())
     return digest.hexdigest()

@@ -20,20 +20,20 @@ from modules.processes.common.pod_commands.client import NodeClient, remark, rep
 from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.common.pod_commands.remote import ContainerTarget, run_command, run_to_its_end
 from modules.processes.common.pod_commands.target import container_of, pod_target
+from modules.runtimes.oci.images.worker.compression import PlainBytes
+from modules.runtimes.oci.images.worker.errors import ImageWorkError, invalid
+from modules.runtimes.oci.images.worker.limits import UnpackLimits
+from modules.runtimes.oci.images.worker.tar_entries import DIRECTORY, FILE, SYMBOLIC_LINK, Entry, TarEntries
+from modules.runtimes.oci.images.worker.tar_stream import TarStream
 
 _MOST_OF_ERRORS: Final = 4096
 _NOT_FOUND: Final = 127
 _FORM: Final = "cp POD:/PATH LOCAL, or cp LOCAL POD:/PATH"
 _ONE_FILE: Final = "`exec POD -- cat FILE > COPY` copies one file without it"
 
-LONGEST_HEADER: Final = 1 << 20
-"""Bytes of a name or of other attributes of one member; they are held in memory."""
 MOST_MEMBERS: Final = 1_000_000
-"""Files and directories of one archive."""
-
-_LONG_HEADERS: Final = (
-    tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK,
-)  # fmt: skip
+"""Headers of one archive."""
+_ANY_SIZE: Final = UnpackLimits(size=1 << 62)
 
 
 class Place(NamedTuple):
@@ -102,24 +102,12 @@ class SourceIsLinkError(Exception):
     """The archive's only member is a symbolic link."""
 
 
-class _BoundedTarInfo(tarfile.TarInfo):
-    """A header whose further attributes are bounded."""
-
-    @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str | None, errors: str) -> Self:
-        """Read a header."""
-        info = super().frombuf(buf, encoding, errors)  # type: ignore[arg-type]
-        if info.type in _LONG_HEADERS and info.size > LONGEST_HEADER:
-            raise tarfile.ReadError(f"a header of {info.size} bytes")
-        return info
-
-
 def extract(stream: IO[bytes], target: Path, skipped: Callable[[str], None], *, preserve: bool = True) -> None:
     """Extract an archive with one file or one directory tree.
 
     The file or directory becomes the target, whatever its name, and the members below it go below the target: no path
     may lead out of it, also not by links of this machine. No devices, owners and set-user-id bits are taken over, and
-    links are not made, as by `kubectl cp`. tarfile's own filter is not in every Python 3.11.
+    links are not made, as by `kubectl cp`.
 
     Args:
         stream: the archive.
@@ -132,50 +120,50 @@ def extract(stream: IO[bytes], target: Path, skipped: Callable[[str], None], *, 
         SourceIsLinkError: the member is a symbolic link.
         OSError: a file cannot be written.
     """
-    count = 0
     try:
-        with tarfile.open(fileobj=stream, mode="r|", tarinfo=_BoundedTarInfo) as archive:
-            for member in archive:
-                count += 1
-                if count > MOST_MEMBERS:
-                    raise NodeError(f"more than {MOST_MEMBERS} files", hint="copy parts of the directory")
-                path = _path_of(member, target)
-                if member.isdir():
-                    path.mkdir(parents=True, exist_ok=True)
-                elif member.isreg():
-                    _extract_file(archive, member, path, preserve=preserve)
-                elif path == target and member.issym():
-                    raise SourceIsLinkError
-                else:
-                    skipped(member.name)
-    except (tarfile.TarError, ValueError) as error:
+        archive = TarStream(PlainBytes(stream.read), _ANY_SIZE, lambda: None)
+        if archive.at_end():
+            raise invalid("it is empty")
+        for member in TarEntries(archive, MOST_MEMBERS):
+            name = os.fsdecode(member.name)
+            path = _path_of(name, target)
+            if member.kind == DIRECTORY:
+                path.mkdir(parents=True, exist_ok=True)
+            elif member.kind == FILE and member.layout is None:
+                _extract_file(archive, member, path, preserve=preserve)
+            elif member.kind == SYMBOLIC_LINK and path == target:
+                raise SourceIsLinkError
+            else:
+                skipped(name)
+                archive.skip(member.stored)
+    except (ImageWorkError, ValueError) as error:
         raise NodeError("the container's archive cannot be read", "", str(error)) from error
 
 
-def _path_of(member: tarfile.TarInfo, target: Path) -> Path:
+def _path_of(name: str, target: Path) -> Path:
     """Return the path of a member's copy. Raises NodeError if it leads out of the target."""
-    parts = [part for part in member.name.split("/") if part not in ("", ".")]
+    parts = [part for part in name.split("/") if part not in ("", ".")]
     path = target.joinpath(*parts[1:])
     base = os.path.realpath(target)
     if ".." in parts or os.path.commonpath([base, os.path.realpath(path)]) != base:
-        raise NodeError("the container's archive leads elsewhere", member.name, "nothing more was copied")
+        raise NodeError("the container's archive leads elsewhere", name, "nothing more was copied")
     return path
 
 
-def _extract_file(archive: tarfile.TarFile, member: tarfile.TarInfo, path: Path, *, preserve: bool) -> None:
+def _extract_file(archive: TarStream, member: Entry, path: Path, *, preserve: bool) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    if member.size > (free := shutil.disk_usage(path.parent).free):
-        raise NodeError("no room for", member.name, f"it has {member.size} bytes, and {free} are free")
-    content = archive.extractfile(member)
+    if member.stored > (free := shutil.disk_usage(path.parent).free):
+        name = os.fsdecode(member.name)
+        raise NodeError("no room for", name, f"it has {member.stored} bytes, and {free} are free")
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     with os.fdopen(descriptor, "wb") as file:
-        if content is not None:
-            shutil.copyfileobj(content, file)
+        for piece in archive.chunks(member.stored):
+            file.write(piece)
         if preserve:
             os.fchmod(file.fileno(), member.mode & 0o755 | 0o600)
     if preserve:
         with suppress(OverflowError, ValueError):
-            os.utime(path, (member.mtime, member.mtime))
+            os.utime(path, ns=(member.mtime_ns, member.mtime_ns))
 
 
 def pack(source: Path, name: str, stream: IO[bytes], skipped: Callable[[str], None]) -> None:

@@ -70,7 +70,7 @@ class PlainBytes:
             if not self._pending and _wants_input(self._decompressor):
                 self._pending = self._more()
                 if not self._pending:
-                    raise invalid("the compressed layer ends too early")
+                    raise invalid("the compressed data ends too early")
             piece = self._step()
             if piece:
                 return piece
@@ -79,11 +79,11 @@ class PlainBytes:
         try:
             piece: bytes = self._decompressor.decompress(self._pending, _MOST)
         except (zlib.error, ValueError, EOFError, OSError) as error:
-            raise invalid(f"the layer cannot be decompressed: {error}") from None
+            raise invalid(f"the data cannot be decompressed: {error}") from None
         except Exception as error:
             if type(error).__name__ != "ZstdError":
                 raise
-            raise invalid(f"the layer cannot be decompressed: {error}") from None
+            raise invalid(f"the data cannot be decompressed: {error}") from None
         self._pending = getattr(self._decompressor, "unconsumed_tail", b"")
         return piece
 

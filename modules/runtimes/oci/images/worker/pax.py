@@ -44,7 +44,7 @@ def _record(content: bytes, at: int) -> tuple[bytes, bytes, int]:
     end = at + decimal(content[at:blank]) if blank > at else -1
     key, equals, value = content[blank + 1 : end - 1].partition(b"=")
     if blank < 0 or not blank + 2 < end <= len(content) or content[end - 1 : end] != b"\n" or not key or not equals:
-        raise invalid("an extended header of the layer's tar is damaged")
+        raise invalid("an extended header of the tar is damaged")
     return key, value, end
 
 

@@ -70,7 +70,7 @@ def _map_before_content(stream: TarBlocks, stored: int) -> tuple[list[int], int]
     text, size, wanted = b"", 0, 1
     lines: list[bytes] = []
     while len(lines) < wanted:
-        if size + BLOCK > min(stored, LONGEST_PAX):
+        if size + BLOCK > min(stored, LONGEST_PAX) or len(text) > BLOCK:
             raise invalid("the map of a sparse file is damaged or too long")
         *found, text = (text + stream.exactly(BLOCK)).split(b"\n")
         size += BLOCK

@@ -78,7 +78,7 @@ class TarEntries:
                 continue
             described += 1
             if described > _MOST_BEFORE:
-                raise invalid("an entry of the layer's tar has too many headers")
+                raise invalid("an entry of the tar has too many headers")
             self._note(kind, self._content(header), before)
 
     def _header(self) -> bytes | None:
@@ -97,7 +97,7 @@ class TarEntries:
     def _content(self, header: bytes) -> bytes:
         size = _size(number(header[124:136]))
         if size > LONGEST_PAX:
-            raise beyond_limit(f"an extended header of the layer's tar has more than {LONGEST_PAX} bytes")
+            raise beyond_limit(f"an extended header of the tar has more than {LONGEST_PAX} bytes")
         content = self._stream.exactly(size)
         self._stream.exactly(-size % BLOCK)
         return content
@@ -152,7 +152,7 @@ def _check_sum(header: bytes) -> None:
         return
     signed = sum(byte - 256 if byte > 127 else byte for byte in header[:148] + header[156:]) + 256
     if signed != wanted:
-        raise invalid("a header of the layer's tar is damaged: its checksum is wrong")
+        raise invalid("a header of the tar is damaged: its checksum is wrong")
 
 
 def _name(header: bytes) -> bytes:
@@ -165,20 +165,20 @@ def _kind(kind: bytes, name: bytes) -> bytes:
     if kind in _FILES:
         return DIRECTORY if name.endswith(b"/") else FILE
     if kind not in _KNOWN:
-        raise invalid(f"the layer's tar has an entry of the unknown type {kind!r}")
+        raise invalid(f"the tar has an entry of the unknown type {kind!r}")
     return kind
 
 
 def _size(size: int) -> int:
     if not 0 <= size < _LARGEST:
-        raise invalid("an entry of the layer's tar has a negative or absurd size")
+        raise invalid("an entry of the tar has a negative or absurd size")
     return size
 
 
 def _id(record: bytes | None, field: bytes) -> int:
     value = number(field) if record is None else decimal(record)
     if not 0 <= value <= _LARGEST_ID:
-        raise invalid("an entry of the layer's tar belongs to an impossible user or group")
+        raise invalid("an entry of the tar belongs to an impossible user or group")
     return value
 
 
@@ -187,5 +187,5 @@ def _device(header: bytes, kind: bytes) -> tuple[int, int]:
         return 0, 0
     major, minor = number(header[329:337]), number(header[337:345])
     if not (0 <= major < 1 << 12 and 0 <= minor < 1 << 20):
-        raise invalid("the layer's tar has a device with an impossible number")
+        raise invalid("the tar has a device with an impossible number")
     return major, minor

@@ -17,13 +17,13 @@ def number(field: bytes) -> int:
     try:
         return int(text, 8)
     except ValueError:
-        raise invalid("a header of the layer's tar has a wrong number") from None
+        raise invalid("a header of the tar has a wrong number") from None
 
 
 def decimal(text: bytes) -> int:
     """Return a decimal number that is not negative. Raises ImageWorkError."""
     if not text.isdigit() or len(text) > _LONGEST_DECIMAL:
-        raise invalid("an extended header of the layer's tar has a wrong number")
+        raise invalid("an extended header of the tar has a wrong number")
     return int(text)
 
 

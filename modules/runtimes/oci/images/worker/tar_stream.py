@@ -47,7 +47,7 @@ class TarStream:
         self._at += len(found)
         while len(found) < wanted:
             if not self._fill():
-                raise invalid("the layer's tar ends too early")
+                raise invalid("the tar ends too early")
             part = self._piece[: wanted - len(found)]
             self._at = len(part)
             found += part
@@ -62,7 +62,7 @@ class TarStream:
         left = size
         while left:
             if self.at_end():
-                raise invalid("the layer's tar ends too early")
+                raise invalid("the tar ends too early")
             piece = memoryview(self._piece)[self._at : self._at + left]
             self._at += len(piece)
             left -= len(piece)

@@ -9,6 +9,7 @@ import sqlite3
 import stat
 import tarfile
 import threading
+import tracemalloc
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -194,6 +195,41 @@ def test_hostile_files(make: Callable[[Path], Path], words: str, tmp_path: Path,
         read_archive(file, into, "edgecore", wanted)
     assert {path for path in tmp_path.rglob("*") if not path.is_relative_to(into)} == before | {file}
     assert not any(path.is_symlink() for path in into.rglob("*"))
+
+
+def _bomb(path: Path, *parts: tuple[bytes, int]) -> Path:
+    """A file of pieces and how often each is repeated, which compresses to a thousandth."""
+    with gzip.open(path, "wb", 1) as file:
+        for piece, number in parts:
+            for _ in range(number):
+                file.write(piece)
+    return path
+
+
+def _header(kind: bytes, size: int) -> bytes:
+    member = _member("x", type=kind, size=size)
+    return member.tobuf(tarfile.GNU_FORMAT)
+
+
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK])
+def test_a_bomb_takes_no_memory(kind: bytes, tmp_path: Path, into: Path) -> None:
+    """A header of 64 MiB, and a thousand headers for one member."""
+    once = _bomb(tmp_path / "once", (_header(kind, 64 << 20), 1), (bytes(1 << 20), 64))
+    again = _bomb(tmp_path / "again", (_header(kind, 512) + b"a" * 512, 1000))
+    for file in (once, again):
+        tracemalloc.start()
+        with pytest.raises(BackupError, match="truncated or damaged"):
+            read_archive(file, into, "edgecore", wanted)
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert most < 16 << 20
+
+
+def test_a_bomb_behind_the_last_part_is_not_read(tmp_path: Path, into: Path) -> None:
+    plain = gzip.decompress(written(tmp_path / "b.tgz").read_bytes())
+    file = _bomb(tmp_path / "bomb", (plain, 1), (bytes(1 << 20), 4))
+    with pytest.raises(BackupError, match="it goes on after its end"):
+        read_archive(file, into, "edgecore", wanted)
 
 
 def test_a_database_that_is_being_written(tmp_path: Path) -> None:
