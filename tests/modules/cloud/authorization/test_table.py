@@ -61,8 +61,8 @@ def _body(world: World, kind: str, name: str, namespace: str, verb: str, node: s
         live = world.find(kind, name, namespace) or world.find(kind, name, "")
         return live or {"metadata": {"name": name}}
     if kind == "Pod":
-        made = mirror(world, node)
-        return {**made, "metadata": {**made["metadata"], "name": f"new-{node}"}}
+        new = mirror(world, node)
+        return {**new, "metadata": {**new["metadata"], "name": f"new-{node}"}}
     made: JsonObject = {"metadata": {"name": f"new-{name}", "namespace": namespace}}
     if kind in ("Node", "Lease"):
         made["metadata"]["name"] = node

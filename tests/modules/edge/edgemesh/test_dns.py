@@ -605,8 +605,11 @@ def test_others_are_answered_while_a_client_asks_for_names_whose_servers_do_not_
         assert not name.endswith("slow.org") or go.wait(SECONDS * 10)
         return message(HEAD + raw, a_record(name))
 
+    def resolver(clock: Clock, counters: MeshCounters) -> UpstreamResolver:
+        return UpstreamResolver(lambda _: ["a"], clock, counters, exchange)
+
     with (
-        serving("127.0.0.0/8", lambda *of: UpstreamResolver(lambda _: ["a"], *of, exchange)) as (address, port, _),
+        serving("127.0.0.0/8", resolver) as (address, port, _),
         asking("127.0.0.2", (address, port)) as hostile,
         asking("127.0.0.3", (address, port)) as other,
     ):

@@ -239,8 +239,8 @@ def test_the_doctor_asks_for_the_rights_of_each_optional_role() -> None:
 def test_only_nodes_are_impersonated(both: Cluster, requests: list[ApiRequest]) -> None:
     """RBAC cannot say that users begin with `system:node:`, so cloudcore must not be anybody else."""
     with both.core.edge() as edge:
-        ask_for(edge, "", ("node", "insert"))
-        ask_for(edge, "", ("certificatesigningrequest", "insert"))
+        ask_for(edge, Uids(), ("node", "insert"))
+        ask_for(edge, Uids(), ("certificatesigningrequest", "insert"))
     users = {user for request in tuple(requests) for user in headers_of(request, "Impersonate-User")}
     assert users == {"system:node:n1"}
 
