@@ -20,7 +20,7 @@ from tests.docs import REPOSITORY
 from tests.end_to_end.processes import PATIENCE, comes_true
 from tests.support import bytecode, directories, profiles, remains, reporting
 from tests.support.leftovers import remove_host_port_rules, unmount_under
-from tests.support.scheduling import Scheduling
+from tests.support.scheduling import Scheduling, waits
 from tests.support.spread import spread
 
 profiles.register()
@@ -143,23 +143,18 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.enable()
 
 
-_SLOW_FIRST: Final = "tests/end_to_end/"
-"""They take the longest: run last, one of them would keep one process busy while the others have nothing to do."""
-
-
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with end-to-end tests; apart from that the order stays as it was drawn."""
-    items.sort(key=lambda item: not item.nodeid.startswith(_SLOW_FIRST))
+    """Begin with tests that wait, as they take the longest; apart from that the order stays as it was drawn."""
+    items.sort(key=lambda item: not waits(item.nodeid))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int | None:
-    """Return half as many test processes again as there are processors: tests that start processes mostly wait."""
+    """Return twice as many test processes as there are processors: half of them run tests that mostly wait."""
     if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
         return None
-    processors = len(os.sched_getaffinity(0))
-    return processors + (processors + 1) // 2
+    return 2 * len(os.sched_getaffinity(0))
 
 
 @pytest.hookimpl(optionalhook=True)

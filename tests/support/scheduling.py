@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import filterfalse, islice
 from typing import Final
 
 from xdist.scheduler import LoadScopeScheduling
@@ -25,6 +26,9 @@ TOGETHER: Final = (
 )
 """Tests that share a costly fixture: each place's run in one process, one after the other."""
 
+WAITS: Final = ("tests/end_to_end/", "tests/documentation/test_commands.py", "tests/packaging/test_wheel.py")
+"""Tests of these places mostly wait for what they have started."""
+
 MOST_AT_ONCE: Final = 16
 SHARES: Final = 8
 """A process gets this part of what would be its share if all that is left were dealt out: in the end one test each."""
@@ -35,8 +39,21 @@ def at_once(left: int, processes: int) -> int:
     return max(1, min(MOST_AT_ONCE, left // (SHARES * max(1, processes))))
 
 
+def most_waiting(processes: int) -> int:
+    """Return how many of these processes run tests of `WAITS` at the same time: the others compute meanwhile."""
+    return max(1, processes // 2)
+
+
+def waits(nodeid: str) -> bool:
+    """Return whether a test, or the first of a unit, mostly waits."""
+    return nodeid.startswith(WAITS)
+
+
 class Scheduling(LoadScopeScheduling):  # type: ignore[misc]
-    """Gives tests to the next idle process, and all tests of a place in `TOGETHER` to one process."""
+    """Gives tests to the next idle process, and all tests of a place in `TOGETHER` to one process.
+
+    Tests of `WAITS` begin first, but in half of the processes: in all of them they would leave the processors idle.
+    """
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -49,11 +66,20 @@ class Scheduling(LoadScopeScheduling):  # type: ignore[misc]
     def _assign_work_unit(self, node: WorkerController) -> None:
         """Send several units in one message: a message per test costs as much as a small test."""
         indices: list[int] = []
-        for _ in range(at_once(len(self.workqueue), len(self.nodes))):
-            scope, unit = self.workqueue.popitem(last=False)
+        for scope in self._next_scopes(node):
+            unit = self.workqueue.pop(scope)
             self.assigned_work[node][scope] = unit
             indices += [self._places[nodeid] for nodeid, is_complete in unit.items() if not is_complete]
         node.send_runtest_some(indices)
+
+    def _next_scopes(self, node: WorkerController) -> list[str]:
+        """Return one unit that waits, if few other processes have such, else several that do not."""
+        first = next(iter(self.workqueue))  # tests of WAITS are first
+        waiting = sum(any(map(waits, work)) for other, work in self.assigned_work.items() if other is not node)
+        if waits(first) and waiting < most_waiting(len(self.nodes)):
+            return [first]
+        count = at_once(len(self.workqueue), len(self.nodes))
+        return list(islice(filterfalse(waits, self.workqueue), count)) or [first]
 
     def remove_node(self, node: WorkerController) -> str | None:
         """Give others what a process that died has left, but not the test that it died of: they would die, too."""

@@ -34,16 +34,41 @@ def test_a_process_gets_fewer_the_fewer_are_left(left: int, processes: int, coun
     assert at_once(left, processes) == count
 
 
-def _scheduling(processes: list[Process]) -> Scheduling:
+def _scheduling(processes: list[Process], tests: list[str] = TESTS) -> Scheduling:
     config = SimpleNamespace(
         getvalue=lambda _: ["popen"] * len(processes), option=SimpleNamespace(loadscopereorder=False)
     )
     made = Scheduling(config)
     for each in processes:
         made.add_node(each)
-        made.add_node_collection(each, TESTS)
+        made.add_node_collection(each, tests)
     made.schedule()
     return made
+
+
+def test_half_of_the_processes_run_tests_that_wait_until_nothing_else_is_left() -> None:
+    waiting = [f"tests/end_to_end/test.py::test[{number}]" for number in range(12)]
+    processes = [Process(name) for name in "abcd"]
+    scheduling = _scheduling(processes, waiting + TESTS)
+    ran = dict.fromkeys(processes, 0)
+
+    def have_waiting() -> list[bool]:
+        return [any(index < len(waiting) for index in each.given[ran[each] :]) for each in processes]
+
+    def run(process: Process) -> None:
+        ran[process] += 1
+        scheduling.mark_test_complete(process, process.given[ran[process] - 1])
+
+    assert have_waiting() == [True, True, False, False]
+    for each in processes[2:] * len(TESTS):
+        if ran[each] < len(each.given):
+            run(each)
+    assert {index for each in processes[2:] for index in each.given} > set(range(len(waiting), len(waiting + TESTS)))
+    while any(ran[each] < len(each.given) for each in processes):
+        for each in processes:
+            if ran[each] < len(each.given):
+                run(each)
+    assert sorted(index for each in processes for index in each.given) == list(range(len(waiting + TESTS)))
 
 
 def test_what_a_dead_process_has_left_is_run_by_others_but_not_what_it_died_of() -> None:
