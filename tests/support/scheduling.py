@@ -17,6 +17,7 @@ TOGETHER: Final = (
     "tests/modules/runtimes/oci/images/test_like_containerd.py",
     "tests/end_to_end/crowd/",
     "tests/modules/cloud/storage/test_database.py",
+    "tests/modules/page/test_browser.py",
     "tests/modules/processes/cloudcore/test_shared.py",
     "tests/modules/tools/trace_tools/test_view.py",
     "tests/packaging/test_wheel.py",
