@@ -1,6 +1,9 @@
 """edged alone on the bus: how pods end that are deleted, in virtual time, on a runtime in memory."""
 
-from tests.edged.conftest import Bench, pod, unavailable
+import pytest
+
+from tests.edged.conftest import Bench, OpenEdged, pod, unavailable
+from tests.support.memories import memories_of
 
 
 def test_deletion_stops_with_grace_reports_the_end_and_asks_the_cloud_to_forget_the_pod(bench: Bench) -> None:
@@ -21,6 +24,36 @@ def test_deletion_stops_with_grace_reports_the_end_and_asks_the_cloud_to_forget_
     assert not bench.runtime.containers
     assert not list(bench.settings.root.glob("pods/*"))
     assert bench.snapshots.pods == ()
+
+
+@pytest.mark.parametrize("life", ["runs", "restarts", "retries", "runs out of time", "is forced to end"])
+def test_nothing_of_a_pod_is_remembered_when_it_is_gone(bench: Bench, life: str) -> None:
+    """Back-offs, deadlines, probes and queues end with it: a pod of its uid that comes again begins anew, and nothing
+    grows. Only the bounded history of events may name it.
+    """
+    bench.start()
+    probe = {"httpGet": {"path": "/", "port": 80}, "periodSeconds": 1}
+    containers = [{"name": "main", "image": "busybox:1.36", "livenessProbe": probe, "readinessProbe": probe}]
+    limit = 15 if life == "runs out of time" else 1000
+    gone = pod("gone", activeDeadlineSeconds=limit, containers=containers)
+    if life == "retries":
+        bench.runtime.fail("RunPodSandbox", unavailable(), times=3)
+    bench.tell("insert", gone)
+    bench.run(10)
+    for _ in range(3 if life == "restarts" else 0):
+        bench.runtime.end("main", 1)
+        bench.run(60)
+    bench.run(10)
+    assert memories_of("uid-gone", OpenEdged.started[-1].__dict__, ("edged",))
+    grace = 0 if life == "is forced to end" else 30
+    gone["metadata"] |= {"deletionTimestamp": "2027-01-15T08:00:30Z", "deletionGracePeriodSeconds": grace}
+    if grace:
+        bench.tell("update", {**gone, "metadata": {**gone["metadata"], "resourceVersion": "2"}})
+        bench.run(35)
+    bench.tell("delete", gone)
+    bench.run(120)
+    left = memories_of("uid-gone", OpenEdged.started[-1].__dict__, ("edged",))
+    assert [place for place in left if "._event_reporter._correlator." not in place] == []
 
 
 def test_a_container_that_ignores_the_signal_is_killed_after_its_grace_period(bench: Bench) -> None:

@@ -266,6 +266,19 @@ def test_what_has_settled_is_removed_and_what_has_not_leaves_again_after_a_kill(
         assert ids(again) == [late]
 
 
+def test_what_settles_one_after_the_other_is_removed_in_few_writes(disk: Disk) -> None:
+    """At most one a second, however many messages the cloud confirms: each is a flush of the disk."""
+    bed = node(disk.open, message_qps=0)
+    with bed.bee:
+        for number in range(60):
+            bed.hub(upload(str(number)))
+            bed.bee.run_for(0.1)
+        before = disk.changes
+        bed.bee.run_for(20)
+        assert disk.rows == {}
+        assert disk.changes - before <= 20
+
+
 def test_a_process_that_ends_in_good_order_leaves_nothing_that_has_arrived(disk: Disk) -> None:
     """Or every restart would repeat the last messages."""
     bed = node(disk.open)

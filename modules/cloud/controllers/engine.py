@@ -58,6 +58,11 @@ class _Execution:
         self.gone: list[PlannedWrite] = []
         """The deletions after which nothing is left."""
 
+    def note_made(self, made: JsonObject) -> None:
+        """Note the version of an object that a write has made."""
+        kind, version = str(made.get("kind")), int(version_of(made) or 0)
+        self.versions[kind] = max(self.versions.get(kind, 0), version)
+
 
 class Engine:
     """Runs controllers for one thread.
@@ -210,9 +215,8 @@ class Engine:
             else:
                 execution.gone.append(write)
         elif result.object is not None and about is not None:
-            kind, version = str(result.object.get("kind")), int(version_of(result.object) or 0)
-            execution.versions[kind] = max(execution.versions.get(kind, 0), version)
-            if write.deletes is not None and kind == "Status":
+            execution.note_made(result.object)
+            if write.deletes is not None and result.object.get("kind") == "Status":
                 execution.gone.append(write)
             if write.done is not None:
                 name = str(result.object["metadata"].get("name") or write.call.name)
@@ -280,11 +284,13 @@ class Engine:
                     key, execution.about, ReconcilePlan(status=status), execution.since
                 )
                 again.versions = execution.versions
-                self._perform(status.call, lambda _: self._noted(again))
+                self._perform(status.call, lambda result: self._noted(again, result))
                 return
         self._await(execution)
 
-    def _noted(self, execution: _Execution) -> None:
+    def _noted(self, execution: _Execution, result: ApiResult) -> None:
+        if result.object is not None:
+            execution.note_made(result.object)
         if self._running.get(execution.key) is execution:
             del self._running[execution.key]
             self._await(execution)

@@ -1,7 +1,7 @@
 """The store and the rules of API server, scheduler and kubectl around it."""
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -319,6 +319,42 @@ def test_the_rules_of_a_request_end_with_it_also_when_it_is_refused(cluster: Clu
         cluster.create(pod())
     made = cluster.create(pod())
     assert "managedFields" not in made["metadata"], "nor do its fields belong to who asked"
+
+
+_REQUESTS: dict[str, Callable[[Cluster, JsonObject], object]] = {
+    "create": lambda cluster, _: cluster.create({**pod("other"), "spec": {}}),
+    "update": lambda cluster, old: cluster.update({**old, "spec": {**old["spec"], "nodeName": "another"}}),
+    "apply": lambda cluster, _: cluster.apply_as(Manager("b", "Apply"), pod(nodeName="n2"), force=False),
+    "replace": lambda cluster, old: cluster.replace({**old, "metadata": {**old["metadata"], "labels": {"a": "b"}}}),
+    "patch": lambda cluster, _: cluster.to_change(WEB),
+}
+"""Requests that are wrong in another way, too: invalid, outdated, or in conflict with other managers."""
+
+
+@pytest.mark.parametrize("request_", _REQUESTS)
+def test_who_may_not_learns_nothing_else_about_an_object(
+    cluster: Cluster, request_: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even whether the request would have been valid; and what is judged is the object that would be stored."""
+    asked: list[tuple[JsonObject | None, JsonObject | None]] = []
+
+    def refuse(old: JsonObject | None, new: JsonObject | None) -> None:
+        asked.append((old, new))
+        raise ForbiddenError("pods", "web", "no")
+
+    def invalid(*_: object) -> JsonObject:
+        raise InvalidError("Pod", "web", "spec", "no")
+
+    cluster.apply_as(Manager("a", "Apply"), pod(), force=False)
+    old = cluster.storage.get(WEB)
+    patch_status(cluster, WEB, {"phase": "Running"})
+    live = cluster.storage.get(WEB)
+    monkeypatch.setattr(cluster._chain, "admitted", invalid)
+    with pytest.raises(ForbiddenError), cluster.with_admission(refuse):
+        _REQUESTS[request_](cluster, old)
+    before, after = asked[0]
+    assert before == (None if request_ == "create" else live)
+    assert request_ != "update" or (after or {})["status"] == live["status"]
 
 
 def test_a_pod_with_gates_waits_until_they_are_removed(cluster: Cluster) -> None:

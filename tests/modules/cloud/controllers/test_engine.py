@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -10,7 +12,8 @@ from beehive.simulation import Simulation
 from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.controllers.engine import Engine
-from modules.cloud.controllers.plan import NOTHING, ReconcilePlan, delete
+from modules.cloud.controllers.plan import NOTHING, ReconcilePlan, delete, patch
+from modules.cloud.controllers.view import View
 from modules.cloud.controllers.work_meter import WorkMeter
 from modules.cloud.controllers.work_queue import WorkQueue
 from modules.cloud.storage.watch_history import ObjectChanged
@@ -66,6 +69,82 @@ def test_an_object_is_looked_at_again_when_the_view_has_what_was_written() -> No
         engine.take(ObjectChanged("MODIFIED", node(version)))
         engine.run()
         assert len(looks) == number
+
+
+class _Lives:
+    """Two objects with a controller that draws its writes, and an API server that draws its answers."""
+
+    def __init__(self, seed: int) -> None:
+        self._draw = random.Random(seed)  # noqa: S311 - the same in each run
+        self._now = 100.0
+        self._version = 1
+        self._calls: list[tuple[ApiCall, Callable[[ApiResult], None]]] = []
+        self._unseen: list[dict[str, Any]] = []
+        self._written: dict[str, int] = {}
+        self._is_answering = False
+        self.wrong: list[str] = []
+        self.left = {"a": 4, "b": 4}
+        self._engine = Engine({"Node": self._reconcile}, self._perform, lambda: self._now, str, lambda: None)
+        for name in self.left:
+            self._engine.take(ObjectChanged("ADDED", self._made(name)))
+
+    def step(self, refused: float, seen: float) -> None:
+        """Let time pass, and perhaps an answer and a change come."""
+        self._now += self._draw.choice((0.0, 0.5, 30.0))
+        self._engine.run()
+        if self._calls and self._draw.random() < 0.7:
+            self._is_answering = True
+            self._answer(*self._calls.pop(self._draw.randrange(len(self._calls))), refused)
+            self._is_answering = False
+        if self._unseen and self._draw.random() < seen:
+            self._engine.take(ObjectChanged("MODIFIED", self._unseen.pop(0)))
+
+    def _answer(self, call: ApiCall, then: Callable[[ApiResult], None], refused: float) -> None:
+        if self._draw.random() < refused:
+            code = self._draw.choice((403, 404, 409, 422))
+            then(ApiResult(refusal={"code": code, "message": f"{self._version}"}))
+            return
+        made = self._made(call.name)
+        self._written[call.name] = self._version
+        self._unseen.append(made)
+        then(ApiResult(object=made))
+
+    def _made(self, name: str) -> dict[str, Any]:
+        self._version += 1
+        metadata = {"name": name, "resourceVersion": str(self._version)}
+        return {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
+
+    def _reconcile(self, view: View, key: ObjectKey, _now: float) -> ReconcilePlan:
+        if not self._is_answering:  # after a refusal only the status is taken from the plan
+            self.left[key.name] -= 1
+            if any(call.name == key.name for call, _ in self._calls):
+                self.wrong.append(f"{key.name} is looked at while its writes are under way")
+            if view.versions.get("Node", 0) < self._written.get(key.name, 0):
+                self.wrong.append(f"{key.name} is looked at before its writes are seen")
+        found = view.find(key)
+        if self.left[key.name] <= 0 or found is None:
+            return NOTHING
+        writes = tuple(patch(found, {}, counts_as="FailedCreate") for _ in range(self._draw.randint(1, 4)))
+        return ReconcilePlan(writes, patch(found, {"status": {}}) if self._draw.random() < 0.7 else None)
+
+    def _perform(self, call: ApiCall, then: Callable[[ApiResult], None]) -> None:
+        if call.plural != "events":
+            self._calls.append((call, then))
+
+
+def test_no_object_is_looked_at_before_the_view_has_all_that_was_written_for_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """With answers in any order, refusals of any write, and changes that are seen late: or things would be made twice.
+    After the last change is seen each object is looked at until nothing is left to do.
+    """
+    for seed in range(25):
+        lives = _Lives(seed)
+        for step in range(400):
+            lives.step(*((0.4, 0.3) if step < 300 else (0.0, 1.0)))
+        assert lives.wrong == [], seed
+        assert max(lives.left.values()) <= 0, seed
+    caplog.clear()
 
 
 def test_the_work_is_measured(caplog: pytest.LogCaptureFixture) -> None:

@@ -8,16 +8,19 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from paho.mqtt.enums import MQTTErrorCode
 
 from beehive import Message
 from beehive.clock import RealClock
 from beehive.testing import Harness
-from modules.edge.eventbus.client import BufferedClient
+from edged.events.reasons import Reason
+from modules.edge.eventbus.client import Arrived, BufferedClient
 from modules.edge.eventbus.connection import SessionLink
-from modules.edge.eventbus.module import EventBus, EventBusSettings
+from modules.edge.eventbus.module import DOWN_SECONDS, EventBus, EventBusSettings
 from modules.edge.eventbus.packets import Received
-from modules.edge.eventbus.session import BrokerSettings, MqttSession, SessionEvents
+from modules.edge.eventbus.session import MOST_UNANSWERED, BrokerSettings, MqttSession, SessionEvents
 
 MID = 7
 
@@ -74,6 +77,56 @@ def test_a_publication_that_comes_after_the_last_look_rings_the_bell() -> None:
     poll.register(session._bell, select.POLLIN)
     assert sent == [1, 2] or poll.poll(0), "the second is sent, or the bell rings"
     session._end(cast("BufferedClient", SimpleNamespace(socket=lambda: None)))
+
+
+class _Flood:
+    """A broker's side of a session that has ever more messages, and counts those without an acknowledgement."""
+
+    def __init__(self) -> None:
+        self.open: list[Received] = []
+        self.want_write = lambda: False
+        self.read = self.flush = lambda: None
+        self.loop_misc = lambda: MQTTErrorCode.MQTT_ERR_SUCCESS
+
+    def handle(self, most: int) -> Arrived:
+        """Give as many messages as are wanted."""
+        made = [Received("a/user/b", b"", 1, number, retained=False) for number in range(most)]
+        self.open += made
+        return Arrived(made, [], MQTTErrorCode.MQTT_ERR_SUCCESS)
+
+    def acknowledge(self, _message: Received) -> None:
+        """Take an acknowledgement."""
+        self.open.pop()
+
+
+@given(stored=st.lists(st.lists(st.integers(1, 400), max_size=3), max_size=6))
+def test_no_more_messages_are_taken_than_may_wait_to_be_stored(stored: list[list[int]]) -> None:
+    """And as many as may: the rest waits at the broker, which a slow disk therefore cannot flood."""
+    session = MqttSession(BrokerSettings("127.0.0.1", 1, "n1"), (), RealClock())
+    flood, taken = _Flood(), list[Received]()
+    session._events = cast("SessionEvents", SimpleNamespace(received=taken.extend, published=lambda _: None))
+    client = cast("BufferedClient", flood)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("modules.edge.eventbus.session.acknowledge_at_once", lambda _: None)
+        for answers in stored:
+            session._turn(client, came=True, behind=False)
+            assert len(flood.open) == MOST_UNANSWERED
+            for count in answers:
+                session.answered([taken.pop() for _ in range(min(count, len(taken)))])
+    session._end(cast("BufferedClient", SimpleNamespace(socket=lambda: None)))
+
+
+def test_the_loss_of_a_broker_is_reported_once_and_its_return_too() -> None:
+    """A short absence is no event, and a broker that is back but not for long is one that is back."""
+    events: list[str] = []
+    with Harness() as bee:
+        broker = SimpleNamespace(name="external", problem="", down_for=lambda _now: 0.0, close=lambda: None)
+        bee.add(_Looking, EventBusSettings("n1", None), broker, events)
+        bee.start()
+        for seconds in (0.0, 5.0, 0.0, DOWN_SECONDS, 99.0, 0.0, 0.0, 5.0, DOWN_SECONDS - 0.1, 500.0, 3.0, 0.0):
+            broker.down_for = lambda _now, seconds=seconds: seconds
+            bee.run_for(6.0)
+    assert events == [Reason.MQTT_BROKER_NOT_READY, Reason.MQTT_BROKER_READY] * 2
 
 
 class _Link:
@@ -133,3 +186,14 @@ class _Taking(EventBus):
         super().on_start()
         link, messages = self._got
         self.received(cast("SessionLink", link), messages)
+
+
+class _Looking(EventBus):
+    """Looks at one broker."""
+
+    def __init__(self, settings: EventBusSettings, broker: Any, events: list[str]) -> None:
+        super().__init__(settings)
+        self._connections = [broker]
+        self._events = cast(
+            "Any", SimpleNamespace(record=lambda _type, reason, _why: events.append(reason), close=lambda: None)
+        )

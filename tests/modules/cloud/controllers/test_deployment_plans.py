@@ -1,0 +1,121 @@
+"""Looks at Deployments with ReplicaSets of any sizes, without the cloud around them."""
+
+from __future__ import annotations
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from modules.apimachinery.kinds import JsonObject, key_of
+from modules.apimachinery.times import format_rfc3339
+from modules.cloud.controllers.deployment import reconcile
+from modules.cloud.controllers.deployment_sets import DESIRED, HASH, MOST, REVISION, bounds_of, wanted
+from modules.cloud.controllers.pods import owner_reference
+from modules.cloud.controllers.view import View
+from tests.modules.cloud.controllers.site import Site, workload
+
+_COUNTS = st.one_of(st.just(0), st.integers(0, 6))
+
+
+def _set_of(
+    made: JsonObject, image: str, number: int, replicas: int, available: int, present: int, observed: int = 2
+) -> JsonObject:
+    """Return a ReplicaSet of a Deployment; its status is about generation `observed`, of two."""
+    metadata = {
+        "name": f"web-{number}",
+        "namespace": "default",
+        "uid": f"set-{number}",
+        "labels": {"app": "web", HASH: str(number)},
+        "resourceVersion": "1",
+        "generation": 2,
+        "creationTimestamp": format_rfc3339(float(number)),
+        "annotations": {
+            REVISION: str(number),
+            DESIRED: str(wanted(made)),
+            MOST: str(wanted(made) + bounds_of(made).surge),
+        },
+        "ownerReferences": [owner_reference(made)],
+    }
+    labels = {"app": "web", HASH: str(number)}
+    spec = {
+        "replicas": replicas,
+        "selector": {"matchLabels": labels},
+        "template": {
+            "metadata": {"labels": labels},
+            "spec": {"containers": [{"name": "main", "image": image}]},
+        },
+    }
+    status = {"replicas": present, "availableReplicas": available, "observedGeneration": observed}
+    return {"kind": "ReplicaSet", "apiVersion": "apps/v1", "metadata": metadata, "spec": spec, "status": status}
+
+
+@example(
+    replicas=8, bounds=(0, 2), old=[(4, 0, True, 2), (4, 0, True, 2)], new=(0, 0), limit=1, is_complete=False
+)  # both have more to give than the budget allows
+@example(replicas=1, bounds=(1, 0), old=[(0, 0, True, 1)], new=None, limit=0, is_complete=True)
+@given(
+    replicas=st.integers(1, 8),
+    bounds=st.tuples(st.integers(0, 3), st.integers(0, 3)),
+    old=st.lists(st.tuples(_COUNTS, _COUNTS, st.booleans(), st.sampled_from([1, 2])), max_size=4),
+    new=st.one_of(st.none(), st.tuples(_COUNTS, _COUNTS)),
+    limit=st.integers(0, 1),
+    is_complete=st.booleans(),
+)
+def test_a_look_keeps_the_bounds_and_deletes_no_replica_set_that_is_of_use(
+    replicas: int,
+    bounds: tuple[int, int],
+    old: list[tuple[int, int, bool, int]],
+    new: tuple[int, int] | None,
+    limit: int,
+    is_complete: bool,
+) -> None:
+    """With ReplicaSets of any sizes, of which any pods are available. Pods that are not available do not count:
+    those that are left, and can be, are as many as must be available.
+    """
+    surge, unavailable = bounds
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}
+    made = workload("Deployment", replicas=replicas, strategy=strategy, revisionHistoryLimit=limit)
+    made["metadata"] |= {"namespace": "default", "uid": "d", "generation": 1, "resourceVersion": "1"}
+    if is_complete:
+        names = ("updatedReplicas", "replicas", "readyReplicas", "availableReplicas")
+        made["status"] = {"observedGeneration": 1, **dict.fromkeys(names, replicas)}
+    sets = [
+        _set_of(made, f"app:{number}", number, size, min(available, size), size if exact else 0, seen)
+        for number, (size, available, exact, seen) in enumerate(old, start=2)
+    ]
+    size, available = new or (replicas, replicas)
+    sets.append(_set_of(made, "app:1", 9, size, min(available, size), size))
+    view = View()
+    for obj in (made, *sets):
+        view.put(obj)
+    plan = reconcile(view, key_of(made), 1000.0)
+    least = replicas - bounds_of(made).unavailable
+    after = {one["metadata"]["name"]: one["spec"]["replicas"] for one in sets}
+    changes = [(write.call.name, write.call.body or {}) for write in plan.writes]
+    after |= {name: change["spec"]["replicas"] for name, change in changes if "replicas" in change.get("spec", {})}
+    up = {one["metadata"]["name"]: one["status"]["availableReplicas"] for one in sets}
+    shrunk = [one for one in sets[:-1] if after[one["metadata"]["name"]] < one["spec"]["replicas"]]
+    if shrunk:
+        assert sum(after[name] for name in after if name != "web-9") + min(after["web-9"], up["web-9"]) >= least
+        left = sum(min(after[name], up[name]) for name in after)
+        assert left >= min(least, sum(up.values()))
+    gone = {write.call.name for write in plan.writes if write.call.verb == "delete"}
+    for one in sets:
+        is_of_use = one["spec"]["replicas"] or one["status"]["replicas"] or one["status"]["observedGeneration"] < 2
+        assert not (one["metadata"]["name"] in gone and is_of_use)
+    assert not gone or all(write.call.verb == "delete" for write in plan.writes), "a rollout that goes on may need them"
+
+
+def test_a_replica_set_that_is_not_its_own_takes_no_name() -> None:
+    """One of that name and template but of another Deployment would be awaited without end: another name is taken."""
+    site = Site()
+    site.apply(workload("Deployment", replicas=1))
+    (made,) = site.all("ReplicaSet")
+    foreign = {**made["metadata"], "ownerReferences": [{**made["metadata"]["ownerReferences"][0], "uid": "another"}]}
+    site.restart()
+    view = View()
+    view.put({**made, "metadata": foreign})
+    owner = site.get("Deployment", "web")
+    view.put(owner)
+    plan = reconcile(view, key_of(owner), site.clock.now())
+    assert plan.status is not None
+    assert plan.status.call.body["status"].get("collisionCount") == 1
