@@ -58,6 +58,7 @@ class MessageClass(StrEnum):
 
 
 _NEWEST = frozenset({MessageClass.STATE, MessageClass.TWIN})
+_NOT_RATED = frozenset({MessageClass.ANSWER, MessageClass.RESPONSE, MessageClass.KEEPALIVE})
 _KEPT = frozenset({MessageClass.STATE, MessageClass.EVENT, MessageClass.UPLOAD})
 
 
@@ -86,6 +87,17 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
         if self.kind is MessageClass.EVENT and route.operation in _WHOLE:
             return route.resource, MessageClass.EVENT
         return None
+
+
+def is_rated(entry: Entry) -> bool:
+    """Return whether the rate limit counts a message.
+
+    KubeEdge exempts keepalives only; but there are only as many acknowledgements as messages from the cloud, and a late
+    one makes it send the object again. The deletion of a pod follows its last status, which the limit has counted.
+    """
+    route = entry.message.route
+    ends_a_pod = route.operation == Operation.DELETE and type_of(route.resource, Side.EDGE) == ResourceType.POD
+    return entry.kind not in _NOT_RATED and not ends_a_pod
 
 
 def classify(message: Message) -> MessageClass:

@@ -27,7 +27,7 @@ from beehive.delivery import Delivery, DeliveryMode, DropReason
 from beehive.rate import TokenBucket
 from edgehub.certificates.manager import CertificateManager
 from edgehub.certificates.renewal import CHECK, Renewer
-from edgehub.classes import Entry, MessageClass
+from edgehub.classes import Entry, MessageClass, is_rated
 from edgehub.counters import LinkCounters, LinkState, Refusal
 from edgehub.encoding import EncodingRefused, encode_frame
 from edgehub.errors import REPLACED, ClosedHereError, LinkError, PeerClosedError
@@ -61,9 +61,6 @@ _log = logging.getLogger(__name__)
 
 _FOR_THE_LINK = frozenset({MessageClass.REQUEST, MessageClass.RESPONSE})
 """Classes that are refused without a link."""
-_NOT_RATED = frozenset({MessageClass.ANSWER, MessageClass.RESPONSE, MessageClass.KEEPALIVE})
-"""Classes exempt from the rate limit. KubeEdge exempts keepalives only; but there are only as many acknowledgements as
-messages from the cloud, and a late one makes it send the object again."""
 
 EVENT_SHARE = 8
 """Events get one of so many tokens of the rate limit's burst, at least one: 7 at a time with KubeEdge's burst of 60."""
@@ -340,7 +337,7 @@ class EdgeHub(Module):
     def send_waiting(self) -> None:
         """Send the messages that may leave; a timer continues when the rate limit is reached."""
         while self._up_since is not None and (entry := self._outgoing.peek()) is not None:
-            if entry.kind not in _NOT_RATED and not self._take_token(entry.kind):
+            if is_rated(entry) and not self._take_token(entry.kind):
                 return
             self._send_frame(self._outgoing.take())
 
