@@ -127,7 +127,9 @@ class Cluster:
         self._chain = AdmissionChain(self.storage, plugins)
         self._custom = CustomResources(self.storage, clock, admissions or {})
         self._events = EventRegistry(self.storage)
-        self.scheduler = PodScheduler(self.storage, self._events, clock, default_node, is_enabled=schedules)
+        self.scheduler = PodScheduler(
+            self.storage, self._events, clock, default_node, self.delete, is_enabled=schedules
+        )
         self.node_lifecycle = NodeLifecycle(self.storage, self._events, clock)
         """Marks silent nodes, and taints those under pressure."""
         self._admission: Admission | None = None

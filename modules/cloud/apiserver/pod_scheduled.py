@@ -33,6 +33,31 @@ def waits_because(pod: JsonObject) -> str:
     return str(condition.get("message") or "")
 
 
+def nominated_node(pod: JsonObject) -> str:
+    """Return the node on which others make room for a pod, or ""."""
+    return str((pod.get("status") or {}).get("nominatedNodeName") or "")
+
+
+def with_nominated_node(pod: JsonObject, node: str) -> JsonObject:
+    """Return the pod with the node on which others make room for it, or without one."""
+    others = {name: value for name, value in (pod.get("status") or {}).items() if name != "nominatedNodeName"}
+    return {**pod, "status": {**others, "nominatedNodeName": node} if node else others}
+
+
+def as_preempted(pod: JsonObject, now: str) -> JsonObject:
+    """Return a pod that makes room, with the condition that says so."""
+    status = pod.get("status") or {}
+    why = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "lastTransitionTime": now,
+        "reason": "PreemptionByScheduler",
+        "message": f"{_SCHEDULER}: preempting to accommodate a higher priority pod",
+    }
+    others = [one for one in status.get("conditions") or [] if one.get("type") != why["type"]]
+    return {**pod, "status": {**status, "conditions": [*others, why]}}
+
+
 def with_node(pod: JsonObject, node: str, now: str) -> JsonObject:
     """Return the pod on its node; a condition that it waits becomes one that it does not.
 
@@ -59,11 +84,22 @@ def as_gated(pod: JsonObject) -> JsonObject:
 
 
 def failed_scheduling(pod: JsonObject, why: str, now: str, suffix: str) -> JsonObject:
-    """Return the Event that a pod could not be placed.
+    """Return the Event that a pod could not be placed; see `_event`."""
+    return _event(pod, ("Warning", "FailedScheduling", why), now, suffix)
+
+
+def preempted(pod: JsonObject, by: JsonObject, node: str, now: str) -> JsonObject:
+    """Return the Event that a pod on a node makes room for another one; see `_event`."""
+    words = f"Preempted by pod {uid_of(by)} on node {node}"
+    return _event(pod, ("Normal", "Preempted", words), now, f"{uid_of(pod)[:8]}{version_of(pod)}")
+
+
+def _event(pod: JsonObject, what: tuple[str, str, str], now: str, suffix: str) -> JsonObject:
+    """Return an Event about a pod.
 
     Args:
         pod: the stored pod.
-        why: the reason.
+        what: its type, reason and message.
         now: the present time as Kubernetes writes it.
         suffix: makes the Event's name unique.
     """
@@ -81,9 +117,9 @@ def failed_scheduling(pod: JsonObject, why: str, now: str, suffix: str) -> JsonO
         "apiVersion": "v1",
         "metadata": {"name": f"{meta['name'][:230]}.{suffix}", "namespace": meta["namespace"]},
         "involvedObject": about,
-        "reason": "FailedScheduling",
-        "message": why,
-        "type": "Warning",
+        "reason": what[1],
+        "message": what[2],
+        "type": what[0],
         "source": {"component": _SCHEDULER},
         "reportingComponent": _SCHEDULER,
         "firstTimestamp": now,

@@ -1,6 +1,7 @@
 """PodScheduler: gives its own pods their nodes, and reports why a pod waits."""
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from modules.apimachinery.api_errors import ApiError
@@ -9,15 +10,19 @@ from modules.apimachinery.times import format_rfc3339
 from modules.cloud.apiserver.event_registry import EventRegistry
 from modules.cloud.apiserver.pod_scheduled import (
     as_gated,
+    as_preempted,
     as_waiting,
     failed_scheduling,
     has_default_scheduler,
     is_gated,
+    nominated_node,
+    preempted,
     waits_because,
     with_node,
+    with_nominated_node,
 )
 from modules.cloud.apiserver.scheduler import Placer
-from modules.cloud.apiserver.scheduling.rooms import NodeRooms
+from modules.cloud.apiserver.scheduling.rooms import NodeRooms, priority_of
 from modules.cloud.storage.object_storage import Storage
 
 if TYPE_CHECKING:
@@ -28,6 +33,7 @@ _log = logging.getLogger(__name__)
 _POD: Final = kind_named("Pod")
 _NODE: Final = kind_named("Node")
 _NAMESPACE: Final = kind_named("Namespace")
+_BUDGET: Final = kind_named("PodDisruptionBudget")
 _MOST_LOOKS: Final = 600
 """Looks at nodes before others have their turn; each takes up to 25 µs."""
 
@@ -42,6 +48,7 @@ class PodScheduler:
         events: takes the Events about pods that wait.
         clock: the present time.
         default_node: the node of all pods without one; "" means that one is looked for.
+        delete: deletes a pod as a person does.
         is_enabled: whether it places pods; otherwise all of them are left to another scheduler.
     """
 
@@ -51,6 +58,7 @@ class PodScheduler:
         events: EventRegistry,
         clock: "Clock",
         default_node: str,
+        delete: Callable[[ObjectKey], object],
         *,
         is_enabled: bool = True,
     ) -> None:
@@ -58,6 +66,7 @@ class PodScheduler:
         self._events = events
         self._clock = clock
         self._default_node = default_node
+        self._delete = delete
         self._is_enabled = is_enabled
         self._fleet = NodeRooms()
         self._round: dict[ObjectKey, None] = {}
@@ -81,13 +90,38 @@ class PodScheduler:
         node, why = (placer or self._placer()).place(obj)
         return with_node(obj, node, now) if node else as_waiting(obj, why, now)
 
-    def note_waiting(self, old: JsonObject | None, new: JsonObject) -> None:
-        """Record an Event for a pod that waits for a node, once for each reason."""
+    def note_waiting(self, old: JsonObject | None, new: JsonObject, placer: Placer | None = None) -> None:
+        """Record an Event for a pod that waits for a node, once for each reason, and let others make room for it.
+
+        Args:
+            old: its former state, or None.
+            new: any object, as it is stored.
+            placer: knows the nodes; None: one is made.
+        """
         why = waits_because(new) if new["kind"] == _POD.name else ""
-        if not why or (old is not None and waits_because(old) == why):
+        if not why:
             return
-        suffix = f"{uid_of(new)[:8]}{version_of(new)}"
-        self._events.keep(failed_scheduling(new, why, format_rfc3339(self._clock.now()), suffix))
+        if old is None or waits_because(old) != why:
+            suffix = f"{uid_of(new)[:8]}{version_of(new)}"
+            self._events.keep(failed_scheduling(new, why, format_rfc3339(self._clock.now()), suffix))
+        if self._is_own(new) and not self._default_node:
+            self._make_room(new, placer or self._placer())
+
+    def _make_room(self, pod: JsonObject, placer: Placer) -> None:
+        """Delete the pods of a lower priority in whose place a pod fits; it gets the node when they have ended."""
+        found = placer.preemption(pod, lambda: self._storage.list(_BUDGET))
+        now, node = format_rfc3339(self._clock.now()), found.node if found else ""
+        try:
+            for key in map(key_of, found.victims if found else ()):
+                victim = self._storage.find(key)
+                if victim is not None and not is_being_deleted(victim):
+                    self._events.keep(preempted(victim, pod, node, now))
+                    self._storage.replace(as_preempted(victim, now))
+                    self._delete(key)
+            if nominated_node(pod) != node:
+                self._storage.replace(with_nominated_node(pod, node))
+        except ApiError as error:  # a webhook keeps a pod from being deleted, for instance
+            _log.warning("no room is made for pod %s: %s", key_of(pod), error)
 
     def waiting_pods(self) -> list[JsonObject]:
         """Return the pods that wait for a node of this scheduler."""
@@ -99,8 +133,13 @@ class PodScheduler:
         return bool(self._round)
 
     def begin_round(self) -> None:
-        """Have all pods that wait looked at by `place_waiting_pods`."""
-        self._round = dict.fromkeys(map(key_of, self.waiting_pods()))
+        """Have all pods that wait looked at by `place_waiting_pods`, those of the highest priority first."""
+
+        def created(pod: JsonObject) -> str:
+            return str(pod["metadata"].get("creationTimestamp") or "")
+
+        waiting = sorted(self.waiting_pods(), key=lambda pod: (-priority_of(pod), created(pod)))
+        self._round = dict.fromkeys(map(key_of, waiting))
 
     def place_waiting_pods(self) -> None:
         """Look for nodes for pods without one: for all, or for those that are left of a round, as far as that takes a
@@ -116,7 +155,7 @@ class PodScheduler:
             if pod is None or pod["spec"].get("nodeName") or is_gated(pod):
                 continue
             try:
-                self.note_waiting(pod, self._storage.replace(self.placed(pod, placer)))
+                self.note_waiting(pod, self._storage.replace(self.placed(pod, placer)), placer)
             except ApiError as error:  # a pod so large that its node's name makes it too large, for instance
                 _log.warning("pod %s cannot be given a node: %s", key_of(pod), error)
 
@@ -133,4 +172,5 @@ class PodScheduler:
         changes = storage.changes_of_pods
         for name in fleet.outdated(changes):
             fleet.set_pods(name, [storage.get(key) for key in storage.pods_of(name)], changes.get(name, 0))
-        return Placer(fleet)
+        waiting = map(storage.get, storage.pods_of(""))
+        return Placer(fleet, [pod for pod in waiting if nominated_node(pod) and not is_being_deleted(pod)])

@@ -3,14 +3,15 @@
 A node fits if its labels, taints, resources and ports fit the pod, by the kubelet's own predicates, so that the node
 admits the pod, and if the rules about other pods allow it: affinity, anti-affinity, topology spread. Among fitting
 nodes, ready ones are preferred, then the one with the highest score (kube-scheduler's), then the one with the fewest
-pods, then the first by name: the same objects give the same node. No pod is evicted for one of a higher priority. A
-node that is not ready is taken when no ready one fits: an edge node may be offline for long, and gets the pod when it
-connects. Only pods that do not stay on such a node for ever, by their own or its word, wait instead.
+pods, then the first by name: the same objects give the same node. A node that is not ready is taken when no ready one
+fits: an edge node may be offline for long, and gets the pod when it connects. Only pods that do not stay on such a node
+for ever, by their own or its word, wait instead. Where no node fits, pods of a lower priority may make room.
 """
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 import msgspec
@@ -20,9 +21,10 @@ from edged.admission.tolerations import tolerates
 from edged.api import Pod, Taint
 from edged.pods.node_selector import pod_fits_node
 from modules.apimachinery.conversion import convert
-from modules.apimachinery.kinds import JsonObject
-from modules.cloud.apiserver.pod_scheduled import is_gated
+from modules.apimachinery.kinds import JsonObject, key_of
+from modules.cloud.apiserver.pod_scheduled import is_gated, nominated_node, with_nominated_node
 from modules.cloud.apiserver.scheduling.pod_affinity import PodRules
+from modules.cloud.apiserver.scheduling.preemption import Preemption, preemptions
 from modules.cloud.apiserver.scheduling.rooms import (
     PODS,
     NodeLook,
@@ -32,6 +34,7 @@ from modules.cloud.apiserver.scheduling.rooms import (
     demand_of,
     has_ended,
     is_ready,
+    priority_of,
 )
 from modules.cloud.apiserver.scheduling.scores import Scorer
 from modules.cloud.apiserver.scheduling.topology_spread import SpreadRules
@@ -39,7 +42,6 @@ from modules.cloud.apiserver.silent_nodes import UNREACHABLE, pod_stays_for, pod
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 
 _UNSCHEDULABLE: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
-_NOT_PREEMPTED: Final = " preemption: this scheduler evicts no pods of a lower priority."
 _HARD: Final = ("NoSchedule", "NoExecute")
 _LONGEST_REASON: Final = 1024
 """Characters of a reason (as many as an Event's message has); nodes choose the keys of their taints."""
@@ -65,12 +67,18 @@ class Placer:
 
     Args:
         fleet: all nodes with their pods.
+        nominated: pods that wait until others have made room for them on a node.
     """
 
-    def __init__(self, fleet: NodeRooms) -> None:
+    def __init__(self, fleet: NodeRooms, nominated: Iterable[JsonObject] = ()) -> None:
         self._fleet = fleet
+        self._nominated = {key_of(pod): pod for pod in nominated}
         self._refused: dict[bytes, Placement] = {}
         """The placement of pods without rules about others that fit nowhere: later ones find less room, not more."""
+        self._lowest: float | None = None
+        """The lowest priority of a pod on a node, once it is asked for."""
+        self._hopeless = set[bytes]()
+        """The pods for which no others can make room."""
         self.looks = 0
         """The nodes that were looked at; a pod whose placement is known counts for a few."""
 
@@ -94,19 +102,68 @@ class Placer:
         """
         if not self._fleet.rooms:
             return Placement("", _NO_NODE)
-        spec = pod.get("spec") or {}
-        metadata = pod["metadata"]
-        about = msgspec.json.encode((spec, metadata.get("labels"), metadata.get("namespace")))
-        placement = self._refused.get(about)
+        about, chosen = _about(pod), nominated_node(pod)
+        placement = self._refused.get(about) if not chosen else None
         self.looks += _KNOWN if placement is not None else len(self._fleet.rooms)
         if placement is None:
-            attempt = _Attempt(pod, self._fleet)
-            placement = attempt.placement()
+            with self._kept_for_others(pod):
+                attempt = _Attempt(pod, self._fleet)
+                placement = attempt.placement(chosen)
             if placement.node:
+                self._nominated.pop(key_of(pod), None)
                 self._fleet.assume(placement.node, pod, attempt.demand)
-            elif not attempt.demand.affinity and not spec.get("topologySpreadConstraints"):
+            elif not chosen and not attempt.demand.affinity and not _spread(pod):
                 self._refused[about] = placement
         return placement
+
+    def preemption(self, pod: JsonObject, budgets: Callable[[], Sequence[JsonObject]]) -> Preemption | None:
+        """Return which pods make room for one that fits nowhere; None if that is not possible, or under way.
+
+        Args:
+            pod: the pod.
+            budgets: returns the PodDisruptionBudgets of all namespaces.
+
+        Raises:
+            BadRequestError, QuantityError: it is not a pod.
+        """
+        rooms = [*self._fleet.rooms.values()]
+        if self._lowest is None:
+            self._lowest = min((room.lowest_priority for room in rooms), default=math.inf)
+        about = _about(pod)
+        if priority_of(pod) <= self._lowest or about in self._hopeless:
+            return None
+        with self._kept_for_others(pod):
+            self.looks += len(rooms)
+            attempt = _Attempt(pod, self._fleet)
+            found = preemptions(pod, rooms, attempt.fits, budgets())
+            best = next((one for one in found if not one.victims or self._fits_then(pod, one)), None)
+        if best is not None:
+            self._nominated[key_of(pod)] = with_nominated_node(pod, best.node)
+        elif not nominated_node(pod):
+            self._hopeless.add(about)
+        return best
+
+    def _fits_then(self, pod: JsonObject, chosen: Preemption) -> bool:
+        """Return whether a pod fits when others have gone, by the rules about pods of other nodes too."""
+        room = self._fleet.rooms[chosen.node].without(map(key_of, chosen.victims))
+        return _Attempt(pod, self._fleet.with_room(room)).fits(room)
+
+    @contextmanager
+    def _kept_for_others(self, pod: JsonObject) -> Iterator[None]:
+        """Count the pods, of the same priority or a higher one, that others make room for."""
+        rooms, mine = self._fleet.rooms, key_of(pod)
+        kept = [
+            (rooms[node], other)
+            for key, other in self._nominated.items()
+            if key != mine and priority_of(other) >= priority_of(pod) and (node := nominated_node(other)) in rooms
+        ]
+        for room, other in kept:
+            room.add(other)
+        try:
+            yield
+        finally:
+            for room, other in kept:
+                room.drop(key_of(other))
 
 
 class _Attempt:
@@ -117,14 +174,20 @@ class _Attempt:
         self._pod = convert(obj, Pod, "Pod")
         self.demand: PodDemand = demand_of(obj, self._pod)
         self._rules = PodRules(self.demand, fleet)
-        constraints = (obj.get("spec") or {}).get("topologySpreadConstraints") or ()
-        self._spread = SpreadRules(self.demand, constraints, fleet, self._fits, lambda room: not self._taint(room))
+        self._spread = SpreadRules(self.demand, _spread(obj), fleet, self._fits, lambda room: not self._taint(room))
         self._scorer = Scorer(obj, self._pod, self.demand, fleet, self._rules, self._spread)
         self._asked = _asked(obj, self._pod, self.demand)
-        self._advice = _NOT_PREEMPTED if _would_preempt(obj) else ""
 
-    def placement(self) -> Placement:
-        """Return where the pod goes."""
+    def fits(self, room: NodeRoom) -> bool:
+        """Return whether the pod fits a node."""
+        return not self._refusal(room) and not self._of_others(room)
+
+    def placement(self, chosen: str) -> Placement:
+        """Return where the pod goes.
+
+        Args:
+            chosen: the node on which others have made room; "" for none.
+        """
         rooms, reasons = self._fleet.rooms, Counter[str]()
         named = _named(self._pod)
         candidates = list(rooms.values()) if named is None else [rooms[name] for name in named if name in rooms]
@@ -139,9 +202,10 @@ class _Attempt:
             else:
                 fitting.append((room, look))
         if fitting:
-            return Placement(self._best(fitting).name)
+            is_there = chosen and any(room.name == chosen for room, _ in fitting)
+            return Placement(chosen if is_there else self._best(fitting).name)
         found = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
-        return Placement("", f"0/{len(rooms)} nodes are available: {found}."[:_LONGEST_REASON] + self._advice)
+        return Placement("", f"0/{len(rooms)} nodes are available: {found}."[:_LONGEST_REASON])
 
     def _best(self, fitting: Sequence[tuple[NodeRoom, NodeLook]]) -> NodeRoom:
         ready = [each for each in fitting if each[1].is_ready] or fitting
@@ -201,11 +265,16 @@ class _Attempt:
         return self._spread.refusal(room) or self._rules.refusal(room)
 
 
-def _would_preempt(obj: JsonObject) -> bool:
-    """Return whether kube-scheduler would look for pods of a lower priority to evict."""
-    spec = obj.get("spec") or {}
-    priority = spec.get("priority")
-    return isinstance(priority, int) and priority > 0 and spec.get("preemptionPolicy") != "Never"
+def _about(obj: JsonObject) -> bytes:
+    """Return all of a pod that decides where it fits."""
+    metadata = obj["metadata"]
+    return msgspec.json.encode((obj.get("spec"), metadata.get("labels"), metadata.get("namespace")))
+
+
+def _spread(obj: JsonObject) -> Sequence[JsonObject]:
+    """Return the topology spread constraints of a pod."""
+    found: Sequence[JsonObject] = (obj.get("spec") or {}).get("topologySpreadConstraints") or ()
+    return found
 
 
 def _asked(obj: JsonObject, pod: Pod, demand: PodDemand) -> bytes:

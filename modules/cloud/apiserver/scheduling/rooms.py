@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Final, NamedTuple
@@ -35,6 +37,12 @@ def is_ready(node: JsonObject) -> bool:
     return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
 
 
+def priority_of(pod: JsonObject) -> int:
+    """Return the priority of a pod."""
+    found = (pod.get("spec") or {}).get("priority")
+    return found if isinstance(found, int) else 0
+
+
 class PodDemand(NamedTuple):
     """What a pod takes of a node, and what its labels and rules mean for others."""
 
@@ -45,6 +53,7 @@ class PodDemand(NamedTuple):
     affinity: JsonObject
     """`podAffinity` and `podAntiAffinity`; empty if it has neither."""
     is_ending: bool
+    priority: int
 
     def counted(self, resource: str) -> Fraction:
         """Return what the pod counts for in scores."""
@@ -66,6 +75,7 @@ def demand_of(obj: JsonObject, pod: Pod | None = None) -> PodDemand:
         host_ports(pod),
         _pod_affinity_of(obj),
         bool(metadata.get("deletionTimestamp")),
+        priority_of(obj),
     )
 
 
@@ -120,6 +130,7 @@ class NodeRoom:
         self.counted: Amounts = {CPU: Fraction(), MEMORY: Fraction()}
         """The same as it counts in scores."""
         self._unreadable = 0
+        self._priorities = Counter[int]()
         self.with_rules: dict[ObjectKey, PodDemand] = {}
         """The pods that have rules about other pods."""
         self._looks: dict[bytes, NodeLook] = {}
@@ -158,6 +169,16 @@ class NodeRoom:
         return found
 
     @property
+    def pods(self) -> Iterator[JsonObject]:
+        """The pods of the node that have not ended."""
+        return (pod for pod, _ in self._known.values())
+
+    @property
+    def lowest_priority(self) -> float:
+        """The lowest priority of its pods; infinity without any."""
+        return min(self._priorities, default=math.inf)
+
+    @property
     def demands(self) -> Iterator[PodDemand]:
         """The pods of the node that can be read."""
         return (demand for _, demand in self._known.values() if demand is not None)
@@ -166,17 +187,30 @@ class NodeRoom:
         """Take all pods of the node that have not ended; known pods are not read again."""
         present = {key_of(pod): pod for pod in pods if not has_ended(pod)}
         for key in [key for key in self._known if key not in present]:
-            self._drop(key)
+            self.drop(key)
         for key, pod in present.items():
             known = self._known.get(key)
             if known is None or known[0] is not pod:
-                self.add(pod, _readable_demand_of(pod))
+                self.add(pod)
 
-    def add(self, pod: JsonObject, demand: PodDemand | None) -> None:
-        """Take one more pod with its demand; None if it cannot be read."""
-        key = key_of(pod)
+    def without(self, keys: Iterable[ObjectKey]) -> NodeRoom:
+        """Return what the node would be without some of its pods."""
+        room, gone = NodeRoom(self.obj), frozenset(keys)
+        for key, (pod, demand) in self._known.items():
+            if key not in gone:
+                room.add(pod, demand)
+        return room
+
+    def add(self, pod: JsonObject, demand: PodDemand | None = None) -> None:
+        """Take one more pod.
+
+        Args:
+            pod: the pod.
+            demand: what it takes; None: it is read from the pod.
+        """
+        key, demand = key_of(pod), demand or _readable_demand_of(pod)
         if key in self._known:
-            self._drop(key)
+            self.drop(key)
         self._known[key] = pod, demand
         self._looks.clear()
         self._unreadable += demand is None
@@ -185,7 +219,8 @@ class NodeRoom:
             if demand.affinity:
                 self.with_rules[key] = demand
 
-    def _drop(self, key: ObjectKey) -> None:
+    def drop(self, key: ObjectKey) -> None:
+        """Take that a pod is gone."""
         _, demand = self._known.pop(key)
         self.with_rules.pop(key, None)
         self._looks.clear()
@@ -196,6 +231,9 @@ class NodeRoom:
 
     def _count(self, demand: PodDemand, sign: int) -> None:
         self.used[PODS] += sign
+        self._priorities[demand.priority] += sign
+        if not self._priorities[demand.priority]:
+            del self._priorities[demand.priority]
         for name, amount in demand.requests.items():
             self.used[name] = self.used.get(name, Fraction()) + sign * amount
         for name in self.counted:
@@ -246,6 +284,12 @@ class NodeRooms:
         """Take all pods of a node, as they are at a change."""
         self.rooms[node].set_pods(pods)
         self._seen[node] = change
+
+    def with_room(self, room: NodeRoom) -> NodeRooms:
+        """Return the nodes with another state of one of them."""
+        rooms = NodeRooms()
+        rooms.rooms, rooms.namespaces = {**self.rooms, room.name: room}, self.namespaces
+        return rooms
 
     def assume(self, node: str, pod: JsonObject, demand: PodDemand) -> None:
         """Count a pod that is being put onto a node; the node's pods are read again before they count next time."""

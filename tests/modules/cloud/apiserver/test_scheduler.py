@@ -103,21 +103,6 @@ def test_a_node_that_does_not_fit(node: JsonObject, pod: JsonObject, others: lis
     assert place(pod, [node, a_node("other", labels={"a": "b"})], others).node == "other"
 
 
-@pytest.mark.parametrize(
-    ("spec", "is_said"),
-    [
-        ({}, False),
-        ({"priority": 0}, False),
-        ({"priority": 5}, True),
-        ({"priority": 5, "preemptionPolicy": "Never"}, False),
-    ],
-)
-def test_a_pod_that_kube_scheduler_would_make_room_for_is_told_so(spec: JsonObject, *, is_said: bool) -> None:
-    why = place(a_pod(cpu="600m", **spec), [a_node("n")], [a_pod("x", on="n", cpu="500m")]).why
-    said = " preemption: this scheduler evicts no pods of a lower priority." if is_said else ""
-    assert why == f"0/1 nodes are available: 1 Insufficient cpu.{said}"
-
-
 def test_a_toleration_lets_a_pod_onto_a_node() -> None:
     node = a_node("n", taints=[TAINT], unschedulable=True)
     everything = [{"operator": "Exists"}]

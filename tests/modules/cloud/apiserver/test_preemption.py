@@ -1,0 +1,198 @@
+"""Pods of a lower priority make room. What is expected was recorded from kube-scheduler 1.32.13 on the embedded API
+server, but for the last two cases.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from beehive.simulation import Simulation
+from modules.apimachinery.api_errors import ForbiddenError
+from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, kind_named
+from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.pod_scheduled import nominated_node
+from modules.cloud.authorization.node_accounts import MIRROR
+
+HIGH, MID, LOW = 1000, 100, -10
+OF_BUDGET = {"app": "guarded"}
+
+
+def a_pod(
+    name: str, on: str = "", cpu: str = "1", priority: int = 0, *, hour: int = 0, port: int = 0, **spec: Any
+) -> JsonObject:
+    """A pod that has run since an hour of a day, if it is on a node."""
+    container: JsonObject = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+    if port:
+        container["ports"] = [{"containerPort": 1, "hostPort": port}]
+    started = {"startTime": f"2026-01-01T{hour:02}:00:00Z", "phase": "Running"} if on else {}
+    metadata: JsonObject = {"name": name, "labels": {"app": name}}
+    given = {"containers": [container], "priority": priority, **({"nodeName": on} if on else {}), **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": given, "status": started}
+
+
+def guarded(pod: JsonObject) -> JsonObject:
+    """A pod that the budget is for."""
+    return {**pod, "metadata": {**pod["metadata"], "labels": OF_BUDGET}}
+
+
+def static(pod: JsonObject) -> JsonObject:
+    """The mirror pod of a static pod."""
+    return {**pod, "metadata": {**pod["metadata"], "annotations": {MIRROR: "x"}}}
+
+
+def a_node(name: str, cpu: str = "2", pods: str = "110", ready: str = "True", **spec: Any) -> JsonObject:
+    """A Node."""
+    status = {
+        "conditions": [{"type": "Ready", "status": ready}],
+        "allocatable": {"cpu": cpu, "memory": "1Gi", "pods": pods},
+    }
+    metadata = {"name": name, "labels": {"kubernetes.io/hostname": name}}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec, "status": status}
+
+
+def a_budget(allowed: int) -> JsonObject:
+    """The budget of the pods with a label."""
+    spec = {"minAvailable": 1, "selector": {"matchLabels": OF_BUDGET}}
+    budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b"}, "spec": spec}
+    return {**budget, "status": {"disruptionsAllowed": allowed}}
+
+
+def a_cluster(*objects: JsonObject) -> Cluster:
+    """A cloud with objects."""
+    cluster = Cluster(Simulation(0).clock)
+    for obj in objects:
+        made = cluster.create({name: value for name, value in obj.items() if name != "status"})
+        cluster.storage.replace({**made, "status": {**(made.get("status") or {}), **obj["status"]}})
+    return cluster
+
+
+def pods(cluster: Cluster) -> dict[str, JsonObject]:
+    """All pods by name."""
+    return {pod["metadata"]["name"]: pod for pod in cluster.storage.list(kind_named("Pod"))}
+
+
+def ending(cluster: Cluster) -> list[str]:
+    """The pods that are being deleted."""
+    return [name for name, pod in pods(cluster).items() if is_being_deleted(pod)]
+
+
+def end(cluster: Cluster) -> None:
+    """Let the nodes end what is being deleted, and the scheduler look at the pods that wait."""
+    for name in ending(cluster):
+        cluster.delete(ObjectKey("Pod", "default", name), grace=0)
+    cluster.scheduler.place_waiting_pods()
+
+
+TWO = [a_node("a"), a_pod("v1", "a"), a_pod("v2", "a")]
+ONES = [a_node("a", "1"), a_node("b", "1")]
+TAINT = {"key": "k", "effect": "NoSchedule"}
+
+
+@pytest.mark.parametrize(
+    ("objects", "pod", "node", "victims"),
+    [
+        (TWO, a_pod("p", priority=HIGH), "a", ["v2"]),
+        (TWO, a_pod("p", cpu="2", priority=HIGH), "a", ["v1", "v2"]),
+        (TWO, a_pod("p", cpu="3", priority=HIGH), "", []),
+        (TWO, a_pod("p", priority=HIGH, preemptionPolicy="Never"), "", []),
+        ([a_node("a"), a_pod("v1", "a", "2", HIGH)], a_pod("p", priority=HIGH), "", []),
+        ([a_node("a", taints=[TAINT]), a_pod("v1", "a", "2")], a_pod("p", priority=HIGH), "", []),
+        ([a_node("a", "1"), a_pod("v1", "a", "1", LOW)], a_pod("p"), "a", ["v1"]),
+        ([a_node("a"), a_pod("v1", "a", "500m", MID), a_pod("v2", "a", "500m", hour=5),
+          a_pod("v3", "a", "500m", hour=1), a_pod("v4", "a", "500m", LOW)],
+         a_pod("p", priority=HIGH), "a", ["v2", "v4"]),
+        ([a_node("a"), a_node("b"), a_pod("a1", "a", priority=MID), a_pod("a2", "a"), a_pod("b1", "b", priority=LOW),
+          a_pod("b2", "b", priority=LOW)], a_pod("p", priority=HIGH), "b", ["b2"]),
+        ([a_node("a"), a_node("b"), a_pod("a1", "a", "500m"), a_pod("a2", "a", "500m"), a_pod("a3", "a", "1", HIGH),
+          a_pod("b1", "b"), a_pod("b2", "b", "1", HIGH)], a_pod("p", priority=MID), "b", ["b1"]),
+        ([*ONES, a_node("c", "1"), a_pod("a1", "a", hour=1), a_pod("b1", "b", hour=12), a_pod("c1", "c", hour=6)],
+         a_pod("p", priority=HIGH), "b", ["b1"]),
+        ([*ONES, guarded(a_pod("a1", "a")), a_pod("b1", "b", priority=MID), a_budget(0)],
+         a_pod("p", priority=HIGH), "b", ["b1"]),
+        ([a_node("a"), guarded(a_pod("a1", "a", priority=LOW)), a_pod("a2", "a", priority=MID), a_budget(0)],
+         a_pod("p", priority=HIGH), "a", ["a2"]),
+        ([a_node("a", "1"), guarded(a_pod("a1", "a")), a_budget(0)], a_pod("p", priority=HIGH), "a", ["a1"]),
+        ([a_node("a"), guarded(a_pod("a1", "a", hour=1)), guarded(a_pod("a2", "a", hour=2)), a_budget(1)],
+         a_pod("p", priority=HIGH), "a", ["a1"]),
+        ([a_node("a", "4"), a_pod("v1", "a", port=80), a_pod("v2", "a")], a_pod("p", priority=HIGH, port=80),
+         "a", ["v1"]),
+        ([a_node("a", "4", pods="2"), a_pod("v1", "a"), a_pod("v2", "a", priority=LOW)],
+         a_pod("p", cpu="0", priority=HIGH), "a", ["v2"]),
+        ([*ONES, a_pod("v1", "a"), a_pod("v2", "b")],
+         a_pod("p", priority=HIGH, affinity={"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+             {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "v1"}}}]}}), "", []),
+        ([a_node("a", ready="Unknown"), a_pod("v1", "a", "2")], a_pod("p", priority=HIGH), "", []),
+        ([a_node("a"), static(a_pod("v1", "a")), a_pod("v2", "a", priority=MID)],
+         a_pod("p", priority=HIGH), "a", ["v2"]),
+    ],
+    ids=["one", "both", "too large", "never", "equal", "taint", "negative", "as few as possible", "lowest priority",
+         "fewest", "latest start", "node without a budget", "pod without a budget", "budget broken", "budget of one",
+         "port", "number of pods", "affinity to a victim", "silent node", "static pod"],
+)  # fmt: skip
+def test_pods_of_a_lower_priority_make_room(
+    objects: list[JsonObject], pod: JsonObject, node: str, victims: list[str]
+) -> None:
+    cluster = a_cluster(*objects)
+    cluster.create(pod)
+    assert ending(cluster) == victims
+    assert nominated_node(pods(cluster)["p"]) == node
+    if node:
+        cluster.scheduler.place_waiting_pods()
+        assert ending(cluster) == victims, "the pod waits for their end"
+        why = [one["reason"] for one in pods(cluster)[victims[0]]["status"]["conditions"]]
+        assert why == ["PreemptionByScheduler"]
+        uid = pods(cluster)["p"]["metadata"]["uid"]
+        said = [event["message"] for event in cluster.storage.list(kind_named("Event"))]
+        assert said.count(f"Preempted by pod {uid} on node {node}") == len(victims)
+        end(cluster)
+        assert pods(cluster)["p"]["spec"]["nodeName"] == node
+
+
+def test_room_that_is_made_is_kept_for_its_pod() -> None:
+    """One of a lower priority does not get it, and one of the same priority has its own made."""
+    cluster = a_cluster(*TWO)
+    cluster.create(a_pod("p", priority=HIGH))
+    cluster.create(a_pod("low", priority=LOW))
+    cluster.delete(ObjectKey("Pod", "default", "v2"), grace=0)
+    cluster.create(a_pod("lower", priority=LOW))
+    cluster.create(a_pod("q", priority=HIGH))
+    assert ending(cluster) == ["v1"]
+    end(cluster)
+    found = {name: pod["spec"].get("nodeName", "") for name, pod in pods(cluster).items()}
+    assert found == {"p": "a", "q": "a", "low": "", "lower": ""}
+    assert not nominated_node(pods(cluster)["low"])
+
+
+def test_room_is_not_kept_for_ever() -> None:
+    """Its room was taken, and the pod finds none any more."""
+    cluster = a_cluster(*TWO)
+    cluster.create(a_pod("p", priority=MID))
+    cluster.create(a_pod("stronger", cpu="2", priority=HIGH))
+    end(cluster)
+    found = pods(cluster)
+    assert (found["stronger"]["spec"]["nodeName"], nominated_node(found["p"])) == ("a", "")
+
+
+def test_the_most_important_pod_that_waits_is_placed_first() -> None:
+    cluster = a_cluster()
+    for name, priority in (("a", LOW), ("b", HIGH), ("c", MID)):
+        cluster.create(a_pod(name, priority=priority))
+    cluster.create(a_node("n", "1"))
+    assert [name for name, pod in pods(cluster).items() if pod["spec"].get("nodeName")] == ["b"]
+
+
+def test_a_victim_that_cannot_be_deleted_refuses_no_pod(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = a_cluster(*TWO)
+
+    def refuse(*_: object) -> None:
+        raise ForbiddenError("pods", "v2", "a webhook says no")
+
+    monkeypatch.setattr(cluster.scheduler, "_delete", refuse)
+    cluster.create(a_pod("p", priority=HIGH))
+    assert not ending(cluster)
+    assert not nominated_node(pods(cluster)["p"])
+    assert "no room is made" in caplog.text
