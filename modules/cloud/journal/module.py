@@ -1,10 +1,10 @@
 """The module `journal`."""
 
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from itertools import islice
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeVar
 
 from beehive.handlers import handles
 from beehive.message import Message
@@ -28,10 +28,14 @@ _DELAY: Final = 0.5
 _AGAIN: Final = 5.0
 """Seconds after which a transaction that has failed is tried again."""
 _MOST_WAITING: Final = 20_000
-"""Events, writes, and values that wait for the database; the oldest are dropped."""
+"""Events, writes, and values that wait for the database. Of too many writes or values, the user or node that has most
+of them loses the older half of its own.
+"""
 _MOST_WRITTEN: Final = 500
 """Writes, or values, of one transaction: nobody else may use the database meanwhile."""
 _LONGEST_NAME: Final = 253
+
+T = TypeVar("T")
 
 
 class Journal(Module):
@@ -69,10 +73,10 @@ class Journal(Module):
         self._is_short = is_short
         self._keeps_writes = keeps_writes
         self._database: JournalDatabase | None = None
-        self._writes: deque[ObjectWrite] = deque(maxlen=_MOST_WAITING)
+        self._writes: deque[ObjectWrite] = deque()
         """Writes that wait for the database."""
         self._most_values = most_values
-        self._values: deque[DeviceValue] = deque(maxlen=_MOST_WAITING)
+        self._values: deque[DeviceValue] = deque()
         """Values that wait for the database."""
         self._swept = 0
         """Up to which property values that are too old were deleted."""
@@ -124,7 +128,7 @@ class Journal(Module):
     def on_written(self, message: Message) -> None:
         """Note writes of objects."""
         if self._keeps_writes:
-            self._writes += message.content_as(list[ObjectWrite])
+            self._writes = _bounded(self._writes, message.content_as(list[ObjectWrite]), lambda each: each.user)
             self._wait()
 
     @handles(None, WRITES)
@@ -142,7 +146,7 @@ class Journal(Module):
     def on_reported(self, message: Message) -> None:
         """Note values of devices."""
         if self._most_values:
-            self._values += message.content_as(list[DeviceValue])
+            self._values = _bounded(self._values, message.content_as(list[DeviceValue]), lambda each: each.node)
             self._wait()
 
     @handles(None, VALUES)
@@ -238,6 +242,16 @@ class Journal(Module):
         database, self._database = self._database, None
         if database is not None:
             database.close()
+
+
+def _bounded(waiting: deque[T], new: list[T], owner: Callable[[T], str]) -> deque[T]:
+    """Return what waits with what is new; of too many, without the older half of the owner's who has most."""
+    waiting.extend(new)
+    while len(waiting) > _MOST_WAITING:
+        ((largest, number),) = Counter(map(owner, waiting)).most_common(1)
+        older = {id(each) for each in islice((each for each in waiting if owner(each) == largest), (number + 1) // 2)}
+        waiting = deque(each for each in waiting if id(each) not in older)
+    return waiting
 
 
 def _session(event: ConnectEvent, *, began: float = 0.0, ended: float = 0.0) -> LinkSession:

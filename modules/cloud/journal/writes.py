@@ -37,15 +37,15 @@ MOST_ROWS: Final = 50_000
 MOST_OWN_ROWS: Final = 20_000
 """Writes of cloudcore itself and of nodes: a rollout displaces no write of a person."""
 MOST_OF_OBJECT: Final = 200
-"""Writes of one object; its older ones are deleted."""
+"""Writes of one object."""
 MOST_BYTES: Final = 32 * 1024 * 1024
-"""Characters of all writes."""
+"""Characters of all writes. Beyond each bound, the user who has most of it loses the oldest."""
 MOST_ANSWERED: Final = 500
 """Writes of one answer."""
 _MOST_WORDS: Final = 8
 _MOST_BEHIND: Final = 10
 _PART: Final = 1000
-"""Rows that are deleted together while there are too many bytes."""
+"""Rows that are deleted together."""
 _LONGEST_FIELDS: Final = 1100
 _SEPARATOR: Final = "\n"
 
@@ -116,27 +116,29 @@ def _write(connection: Connection, found: Sequence[ObjectWrite]) -> None:
 
 
 def _trim(connection: Connection, objects: set[tuple[str, str, str]]) -> None:
-    """Delete the oldest writes of objects that have too many."""
+    """Delete writes of objects that have too many."""
     columns = writes.c
     for kind, namespace, name in sorted(objects):
         of_object = and_(columns.kind == kind, columns.namespace == namespace, columns.name == name)
-        newest = select(columns.version).where(of_object).order_by(columns.version.desc())
-        beyond = connection.execute(newest.offset(MOST_OF_OBJECT).limit(1)).scalar()
-        if beyond is not None:
-            connection.execute(delete(writes).where(of_object, columns.version <= beyond))
+        _bound(connection, of_object, func.count(), MOST_OF_OBJECT)
 
 
 def _forget(connection: Connection, now: float) -> None:
     columns = writes.c
     connection.execute(delete(writes).where(columns.at < now - DAYS * 86_400.0))
     for is_own, most in ((0, MOST_ROWS), (1, MOST_OWN_ROWS)):
-        newest = select(columns.version).where(columns.is_own == is_own).order_by(columns.version.desc())
-        beyond = connection.execute(newest.offset(most).limit(1)).scalar()
-        if beyond is not None:
-            connection.execute(delete(writes).where(columns.is_own == is_own, columns.version <= beyond))
-    while int(connection.execute(select(func.sum(columns.size))).scalar() or 0) > MOST_BYTES:
-        oldest = select(columns.version).order_by(columns.version).limit(_PART).scalar_subquery()
-        connection.execute(delete(writes).where(columns.version.in_(oldest)))
+        _bound(connection, columns.is_own == is_own, func.count(), most)
+    _bound(connection, columns.version > 0, func.sum(columns.size), MOST_BYTES)
+
+
+def _bound(connection: Connection, chosen: ColumnElement[bool], measure: ColumnElement[int], most: int) -> None:
+    """Delete the oldest of chosen writes, of the user who has most of them, until they are few enough."""
+    columns = writes.c
+    while (excess := int(connection.execute(select(measure).where(chosen)).scalar() or 0) - most) > 0:
+        largest = select(columns.user).where(chosen).group_by(columns.user).order_by(measure.desc()).limit(1)
+        of_user = select(columns.version).where(chosen, columns.user == largest.scalar_subquery())
+        oldest = of_user.order_by(columns.version).limit(min(excess, _PART))
+        connection.execute(delete(writes).where(columns.version.in_(oldest.scalar_subquery())))
 
 
 def _read(connection: Connection, query: WriteQuery) -> WriteList:

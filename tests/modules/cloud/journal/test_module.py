@@ -21,6 +21,7 @@ from modules.cloud.object_writes import (
     ObjectWrite,
     WriteList,
     WriteQuery,
+    node_user,
 )
 from modules.cloud.storage.database.errors import DatabaseError
 from modules.cloud.storage.database.turns import Turns
@@ -49,10 +50,10 @@ class Cloud:
         found: list[LinkSession] = answer.content_as(list[LinkSession])
         return found
 
-    def written(self, *versions: int) -> None:
+    def written(self, *versions: int, user: str = "jan") -> None:
         """Report writes as the API server does."""
         found = [
-            ObjectWrite(self.bee.clock.now(), "jan", "kubectl", CHANGED, "ConfigMap", "shop", "conf", "u1", each)
+            ObjectWrite(self.bee.clock.now(), user, "kubectl", CHANGED, "ConfigMap", "shop", "conf", "u1", each)
             for each in versions
         ]
         self.bee.send(JOURNAL, self.bee.message(WRITES_RESOURCE, WRITTEN, found, source="apiserver"))
@@ -131,6 +132,21 @@ def test_writes_are_kept_in_parts_and_wait_for_room_on_the_disk(cloud: Cloud) ->
     found = cloud.writes()  # MOST_OF_OBJECT of one object
     assert (len(found.writes), found.more, found.is_kept) == (200, 0, True)
     assert found.writes[0].write.version == 1202
+
+
+def test_of_too_many_writes_that_wait_the_user_with_most_loses_its_own(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("modules.cloud.journal.module._MOST_WAITING", 10)
+    cloud.is_short = True
+    cloud.written(1, 2)
+    for version in range(3, 40):
+        cloud.written(version, user=node_user("n1"))
+    cloud.is_short = False
+    cloud.bee.run_for(60.0)
+    found = [each.write.version for each in cloud.writes().writes]
+    assert (found[0], found[-2:]) == (39, [2, 1])
+    assert len(found) <= 10
 
 
 def test_in_front_of_a_cluster_there_is_no_journal_of_writes(tmp_path: Path) -> None:

@@ -99,6 +99,24 @@ def test_the_journal_is_bounded_in_age_rows_and_bytes(store: WriteStore, monkeyp
     assert versions(store) == [1004]
 
 
+@pytest.mark.parametrize("bound", ["MOST_OWN_ROWS", "MOST_OF_OBJECT", "MOST_BYTES"])
+def test_a_node_that_writes_without_end_displaces_its_own_writes(
+    store: WriteStore, monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
+    """The other nodes', cloudcore's and people's stay."""
+    others = ((1, CLOUDCORE), (2, node_user("n2")), (3, "jan"))
+    store.write([write(version, user=user) for version, user in others])
+    store.write([write(version, user=node_user("n1")) for version in range(4, 60)])
+    size = sum(map(len, (CLOUDCORE, node_user("n2"), "jan"))) + 2 * len(node_user("n1"))
+    monkeypatch.setattr(journal, bound, {"MOST_OWN_ROWS": 4, "MOST_OF_OBJECT": 5}.get(bound, size + 5 * 35))
+    monkeypatch.setattr(journal, "_PART", 1)
+    store.write([write(60, user=node_user("n1"))])
+    store.forget(NOW)
+    kept = versions(store)
+    assert kept[-3:] == [3, 2, 1]
+    assert kept[:-3] and kept[:-3] == list(range(60, 60 - len(kept[:-3]), -1)) and len(kept) < 10
+
+
 def test_texts_of_others_fit_and_are_printable(store: WriteStore) -> None:
     store.write([write(1, user="x\x00\ud800" * 500, manager="m\n" * 200, fields=("data.\x00" * 400,) * 8)])
     (found,) = store.read(WriteQuery()).writes
