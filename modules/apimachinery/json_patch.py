@@ -1,22 +1,28 @@
 """JSON patches (RFC 6902): a list of operations on places in a document, named by JSON pointers (RFC 6901)."""
 
 from collections.abc import Callable, Sequence
-from copy import deepcopy
 from typing import Any, Final
 
 import msgspec
 
 from modules.apimachinery.api_errors import BadRequestError, TooLargeError, UnprocessableError
+from modules.apimachinery.conversion import copied
 from modules.apimachinery.go_json import type_error
 
 OPERATIONS: Final = 10_000
 """Maximum of operations of one patch (the API server's)."""
 
+POINTER_PARTS: Final = 100_000
+"""Maximum of the parts of all pointers of a patch, each of which is a step into the document."""
+
 COPIED_BYTES: Final = 3 * 1024 * 1024
 """Maximum of bytes that a patch copies (the API server's), so that copies of copies do not fill the memory."""
 
+COPIED_VALUES: Final = 10_000
+"""Maximum of JSON values that a patch copies: three megabytes can have a million, which take a second to copy."""
+
 _COPIED: Final = "copied"
-"""Key of the bytes copied so far beside the document, which has the key "": no pointer leads there."""
+"""Key of the bytes and values copied so far beside the document, which has the key "": no pointer leads there."""
 _END: Final = "-"
 
 
@@ -33,10 +39,17 @@ def apply_json_patch(document: Any, operations: Any) -> Any:
     if len(operations) > OPERATIONS:
         asked = f"maximum operations in a JSON patch is {OPERATIONS}, got {len(operations)}"
         raise TooLargeError(f"The allowed {asked}")
-    holder = {"": deepcopy(document)}
+    if sum(map(_parts, operations)) > POINTER_PARTS:
+        raise TooLargeError(f"the pointers of a JSON patch have at most {POINTER_PARTS} parts")
+    holder = {"": copied(document), _COPIED: (0, 0)}
     for operation in operations:
         _apply_one(holder, operation)
     return holder[""]
+
+
+def _parts(operation: Any) -> int:
+    pointers = (operation.get("path"), operation.get("from")) if isinstance(operation, dict) else ()
+    return sum(pointer.count("/") for pointer in pointers if isinstance(pointer, str))
 
 
 def _apply_one(holder: dict[str, Any], operation: Any) -> None:
@@ -73,10 +86,11 @@ def _copy(holder: dict[str, Any], operation: dict[str, Any]) -> None:
     source = _pointer(operation, "from")
     parent = _parent(holder, source)
     value = parent[_existing(parent, source)]
-    holder[_COPIED] = holder.get(_COPIED, 0) + len(msgspec.json.encode(value))
-    if holder[_COPIED] > COPIED_BYTES:
-        raise UnprocessableError(f"its copies have more than {COPIED_BYTES} bytes")
-    _insert(holder, _pointer(operation, "path"), deepcopy(value))
+    size, values = holder[_COPIED]
+    size, values = holder[_COPIED] = size + len(msgspec.json.encode(value)), values + _number_of_values(value)
+    if size > COPIED_BYTES or values > COPIED_VALUES:
+        raise UnprocessableError(f"its copies have more than {COPIED_BYTES} bytes or {COPIED_VALUES} values")
+    _insert(holder, _pointer(operation, "path"), copied(value))
 
 
 def _test(holder: dict[str, Any], operation: dict[str, Any]) -> None:
@@ -94,7 +108,13 @@ _OPERATIONS: Final[dict[str, Callable[[dict[str, Any], dict[str, Any]], None]]] 
 def _value(operation: dict[str, Any]) -> Any:
     if "value" not in operation:
         raise UnprocessableError(f"the operation {operation['op']} of a JSON patch has no value")
-    return deepcopy(operation["value"])
+    return copied(operation["value"])
+
+
+def _number_of_values(value: Any) -> int:
+    if isinstance(value, dict | list):
+        return 1 + sum(map(_number_of_values, value.values() if isinstance(value, dict) else value))
+    return 1
 
 
 def _pointer(operation: dict[str, Any], field: str) -> Sequence[str]:

@@ -64,16 +64,35 @@ def test_an_operation_that_does_not_fit(operation: Any) -> None:
         apply_json_patch({"list": [1], "text": "abc"}, [operation])
 
 
-def test_copies_of_copies_do_not_fill_the_memory() -> None:
+@pytest.mark.parametrize("member", ["x" * 1000, [{}] * 100])
+def test_copies_of_copies_do_not_fill_the_memory(member: Any) -> None:
+    """Values count as bytes do: of empty lists and objects there are a million in three megabytes."""
     copies = [{"op": "copy", "from": "/a", "path": "/a/-"}] * 40
     with pytest.raises(UnprocessableError, match="copies"):
-        apply_json_patch({"a": ["x" * 1000]}, copies)
+        apply_json_patch({"a": [member]}, copies)
+
+
+def test_a_small_patch_makes_no_large_object() -> None:
+    """One of 60 KB, of a node, took the cloud's only controller more than a second."""
+    add = {"op": "add", "path": "/x", "value": [[]] * 4_000}
+    copies = [{"op": "copy", "from": "/x", "path": f"/x{number}"} for number in range(3)]
+    with pytest.raises(UnprocessableError, match="copies have more than 3145728 bytes or 10000 values"):
+        apply_json_patch({}, [add, *copies])
+    assert len(apply_json_patch({}, [add, *copies[:2]])) == 3
 
 
 @pytest.mark.parametrize("patch", [{}, [1], "x", None])
 def test_what_is_no_json_patch(patch: Any) -> None:
     with pytest.raises(BadRequestError):
         apply_json_patch({}, patch)
+
+
+def test_a_patch_whose_pointers_are_too_long_together() -> None:
+    add = {"op": "add", "path": "/a" * 101, "value": 1}
+    with pytest.raises(TooLargeError, match="at most 100000 parts"):
+        apply_json_patch({}, [add] * 1000)
+    with pytest.raises(UnprocessableError, match="nothing at"):
+        apply_json_patch({}, [add] * 10)
 
 
 def test_a_patch_of_too_many_operations() -> None:
