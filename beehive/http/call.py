@@ -3,7 +3,7 @@
 import contextlib
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from beehive.clock import Clock
@@ -34,6 +34,10 @@ class CallFailedError(BeehiveError):
         self.why = why
         self.sent = sent
         self.timed_out = timed_out
+
+
+class ServerRefusedError(CallFailedError):
+    """Nothing was sent, because the caller refuses the address that a host's name has led to."""
 
 
 class HttpCall(NamedTuple):
@@ -76,8 +80,18 @@ class HttpReply(NamedTuple):
     body: bytes
 
 
+Refuses = Callable[[str, int], str]
+"""Returns why nothing is sent to an address and port, or ""."""
+
+
 def perform(
-    call: HttpCall, clock: Clock, *, seconds: float, most_bytes: int, secured: Secured | None = None
+    call: HttpCall,
+    clock: Clock,
+    *,
+    seconds: float,
+    most_bytes: int,
+    secured: Secured | None = None,
+    refuses: Refuses = lambda *_: "",
 ) -> HttpReply:
     """Make a call and return the response, whatever its status; a redirect is a response like any other. Blocks.
 
@@ -87,6 +101,7 @@ def perform(
         seconds: for the connection, the request and the whole response.
         most_bytes: of the response's body.
         secured: for `https`; None verifies the server as browsers do.
+        refuses: is given the address that the host's name has led to.
 
     Raises:
         CallFailedError: the server sent no response, or a broken or too long one.
@@ -104,7 +119,7 @@ def perform(
         exchange = ClientExchange(_MAX_HEAD)
         headers = [("Host", call.authority), *call.headers, ("Connection", "close")]
         request = exchange.request(call.method, call.target, headers, call.body)
-        with _connected(call, left(), secured) as connection:
+        with _connected(call, left(), secured, refuses) as connection:
             connection.settimeout(left())
             sent = True
             _send(connection, request)
@@ -129,8 +144,11 @@ def perform(
 
 
 @contextlib.contextmanager
-def _connected(call: HttpCall, seconds: float, secured: Secured | None) -> Iterator[socket.socket]:
+def _connected(call: HttpCall, seconds: float, secured: Secured | None, refuses: Refuses) -> Iterator[socket.socket]:
     with socket.create_connection((call.host, call.port), seconds) as plain:
+        address, port = plain.getpeername()[:2]
+        if why := refuses(address, port):
+            raise ServerRefusedError(str(call), why, sent=False)
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # a request follows TLS's last piece immediately
         if call.scheme != "https":
             yield plain

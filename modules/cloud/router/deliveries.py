@@ -1,7 +1,7 @@
 """Messages of nodes on their way to servers: in order for each Rule, a few at a time, repeated where that is safe."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from http import HTTPStatus
 from typing import Final, NamedTuple
@@ -13,11 +13,12 @@ from beehive.bounded_calls import BoundedCalls
 from beehive.clock import Clock
 from beehive.decoding import decode_json
 from beehive.errors import BeehiveError
-from beehive.http.call import CallFailedError, HttpCall, HttpReply, perform
+from beehive.http.call import CallFailedError, HttpCall, HttpReply, ServerRefusedError, perform
 from beehive.message import Message
 from beehive.module import Module
 from beehive.names import Group, ModuleName
 from modules.apimachinery.kinds import ObjectKey
+from modules.cloud.router.forbidden_servers import OwnPorts, refusal_of_server
 from modules.cloud.router.records import RuleRoute, TargetUrl
 from modules.cloud.router.rest_service import METHODS
 from modules.cloud.router.routing_table import RoutingTable
@@ -63,6 +64,8 @@ class _Line:
 
 def may_repeat(call: HttpCall, error: CallFailedError) -> bool:
     """Return whether a call that has failed may be made again: nothing was sent, or its method may be repeated."""
+    if isinstance(error, ServerRefusedError):
+        return False
     return not error.sent or (call.method in _IDEMPOTENT and not error.timed_out)
 
 
@@ -71,10 +74,12 @@ class OutgoingCalls:
 
     Args:
         module: the router.
+        own_ports: of this cloudcore, which no Rule calls.
     """
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Module, own_ports: OwnPorts) -> None:
         self._module = module
+        self._own_ports = own_ports
         self._calls = BoundedCalls(module, PARALLEL, 1_000_000)
         """At most one call of each Rule waits."""
         self._lines: dict[ObjectKey, _Line] = {}
@@ -105,7 +110,8 @@ class OutgoingCalls:
 
     def _begin(self, key: ObjectKey, line: _Line, attempt: int) -> None:
         call = line.tasks[0].call
-        self._calls.submit(partial(_perform, call, self._module.clock), partial(self._ended, key, line, attempt))
+        perform_it = partial(_perform, call, self._module.clock, frozenset(self._own_ports()))
+        self._calls.submit(perform_it, partial(self._ended, key, line, attempt))
 
     def _ended(self, key: ObjectKey, line: _Line, attempt: int, outcome: Outcome) -> None:
         task = line.tasks[0]
@@ -123,9 +129,10 @@ class OutgoingCalls:
         task.done(outcome)
 
 
-def _perform(call: HttpCall, clock: Clock) -> Outcome:
+def _perform(call: HttpCall, clock: Clock, own_ports: Collection[int]) -> Outcome:
+    refuses = partial(refusal_of_server, own=own_ports)
     try:
-        return perform(call, clock, seconds=CALL_SECONDS, most_bytes=MOST_BODY)
+        return perform(call, clock, seconds=CALL_SECONDS, most_bytes=MOST_BODY, refuses=refuses)
     except CallFailedError as error:
         return error
 
@@ -197,16 +204,22 @@ class Deliveries:
         table: has the Rules.
         status: counts delivered messages.
         subscriptions: of nodes.
+        own_ports: of this cloudcore, which no Rule calls.
     """
 
     def __init__(
-        self, module: Module, table: RoutingTable, status: RuleStatusWriter, subscriptions: NodeSubscriptions
+        self,
+        module: Module,
+        table: RoutingTable,
+        status: RuleStatusWriter,
+        subscriptions: NodeSubscriptions,
+        own_ports: OwnPorts,
     ) -> None:
         self._module = module
         self._table = table
         self._status = status
         self._subscriptions = subscriptions
-        self._outgoing = OutgoingCalls(module)
+        self._outgoing = OutgoingCalls(module, own_ports)
 
     def take(self, message: Message, node: str, resource: str) -> None:
         """Take a message of a node."""

@@ -33,6 +33,7 @@ from modules.cloud.messages import (
 from modules.cloud.refusals import Refusals
 from modules.cloud.router.cluster_watch import ClusterRuleWatch, Connect
 from modules.cloud.router.deliveries import Deliveries
+from modules.cloud.router.forbidden_servers import OwnPorts
 from modules.cloud.router.other_cloudcores import OtherCloudcores, PassedCalls
 from modules.cloud.router.records import RuleFault, RuleRecord, RuleRoute, ServicePath
 from modules.cloud.router.rest_service import RestAnswer, RestCall, RestListener, told
@@ -74,6 +75,7 @@ class CloudRouter(Module):
         listener: for callers; None without one.
         rest_seconds: for a node's answer to a caller.
         others: other cloudcores, for calls of their nodes.
+        own_ports: returns the TCP ports of this cloudcore.
     """
 
     name: ClassVar[str] = ModuleName.ROUTER
@@ -87,6 +89,7 @@ class CloudRouter(Module):
         listener: RestListener | None = None,
         rest_seconds: float = REST_SECONDS,
         others: OtherCloudcores | None = None,
+        own_ports: OwnPorts = tuple,
     ) -> None:
         super().__init__()
         self._refusals = refusals
@@ -96,7 +99,7 @@ class CloudRouter(Module):
         self._watch = ClusterRuleWatch(self, self._take_change, self._begin, connect)
         self._status = RuleStatusWriter(self, self._rule)
         self._subscriptions = NodeSubscriptions(self, self._table)
-        self._deliveries = Deliveries(self, self._table, self._status, self._subscriptions)
+        self._deliveries = Deliveries(self, self._table, self._status, self._subscriptions, own_ports)
         self._waiting = WaitingCalls(self, rest_seconds)
         self._others = others
         self._passed = PassedCalls(self, others)

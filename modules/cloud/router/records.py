@@ -74,7 +74,7 @@ class RuleRoute(msgspec.Struct, frozen=True):
     resource: str = ""
     """The resource of the node's messages: a topic filter with the namespace before it, or a URL."""
     is_url: bool = False
-    """Whether the resource is a URLthat applications ask servicebus for."""
+    """Whether the resource is a URL that applications ask servicebus for."""
     topic: str = ""
     """Requests become messages under this topic, if it is not empty."""
     service: ServicePath | None = None

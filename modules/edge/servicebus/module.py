@@ -166,6 +166,8 @@ class ServiceBusSettings(msgspec.Struct, frozen=True):
     certificate: Path | None = None
     """Certificate and key of the local server (PEM); None serves plain HTTP."""
     key: Path | None = None
+    own_ports: frozenset[int] = frozenset()
+    """TCP ports of edgecore, which the cloud cannot have called: programs of this machine need no credentials there."""
 
 
 class ServiceBus(Module):
@@ -223,6 +225,11 @@ class ServiceBus(Module):
             call = call_of(message)
         except UncallableError as error:
             self._answer(message, refusal(HTTPStatus.BAD_REQUEST, error.why))
+            return
+        if call.port in self._settings.own_ports or call.port in self._bound:
+            self._answer(
+                message, refusal(HTTPStatus.FORBIDDEN, f"port {call.port} is edgecore's own: no Rule calls it")
+            )
             return
         method = method_call_of(call.target)
         if method is None:

@@ -197,7 +197,7 @@ class CloudCore:
             self._callers = rest_listener(config, self._tokens.authenticator, clock, self._identities)
             others = other_cloudcores(config, self._authority, known, clock) if may_be_several else None
             timeout = config.router.rest_timeout if config.router is not None else REST_SECONDS
-            self.hive.add(CloudRouter, refusals, cluster.connect, self._callers, timeout, others)
+            self.hive.add(CloudRouter, refusals, cluster.connect, self._callers, timeout, others, self._own_ports)
         self._tunnels = Tunnels(clock)
         self._streams: StreamListener | None = None
         nodes = self._add_streams()
@@ -246,6 +246,11 @@ class CloudCore:
     def callers_port(self) -> int:
         """The TCP port for callers of nodes, when started; 0 without one."""
         return self._callers.port if self._callers is not None else 0
+
+    def _own_ports(self) -> set[int]:
+        """Return the TCP ports of this process."""
+        listened = {port for _, port in (*self.addresses, *self._metrics)}
+        return listened | {listener.port for listener in self._listeners} | {self.callers_port, self.tunnel_port}
 
     @property
     def api_port(self) -> int:

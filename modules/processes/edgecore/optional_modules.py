@@ -69,7 +69,11 @@ def _add_test_manager(hive: Hive, config: EdgeCoreConfig, _registry: CollectorRe
 def _add_service_bus(hive: Hive, config: EdgeCoreConfig, _registry: CollectorRegistry) -> None:
     from modules.edge.servicebus.module import ServiceBus, ServiceBusSettings  # noqa: PLC0415
 
-    bus = config.modules.service_bus
+    modules, bus = config.modules, config.modules.service_bus
+    server, test = modules.meta_manager.meta_server, modules.db_test
+    own = {modules.edged.tailored_kubelet_config.read_only_port}
+    own |= {int(server.server.rpartition(":")[2])} if server.enable else set()
+    own |= {test.port} if test.enable else set()
     settings = ServiceBusSettings(
         node=config.node_name,
         address=bus.server,
@@ -77,6 +81,7 @@ def _add_service_bus(hive: Hive, config: EdgeCoreConfig, _registry: CollectorReg
         timeout=bus.timeout,
         certificate=Path(bus.tls_cert_file) if bus.tls_cert_file else None,
         key=Path(bus.tls_private_key_file) if bus.tls_private_key_file else None,
+        own_ports=frozenset(own),
     )
     hive.add(ServiceBus, settings, [])
 

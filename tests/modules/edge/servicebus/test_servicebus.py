@@ -60,7 +60,9 @@ class Node:
         HubStub.sent, HubStub.answer = queue.Queue(), "from the cloud"
         self.hive = Hive(Threads())
         self.hive.add(MetaManager, MetaSettings(str(self._directory / "edgecore.db")))
-        self.hive.add(ServiceBus, ServiceBusSettings("n1", port=0, timeout=TIMEOUT), self.bound)
+        self.hive.add(
+            ServiceBus, ServiceBusSettings("n1", port=0, timeout=TIMEOUT, own_ports=frozenset({10550})), self.bound
+        )
         self.hive.add(HubStub)
         self.hive.start()
         return self
@@ -139,6 +141,14 @@ def test_an_application_is_called(node: Node) -> None:
     assert (answer.status_code, answer.body) == (404, b"got hello")
     assert answer.header is not None
     assert (answer.header["X-Target"], answer.header["Content-Type"]) == (["cap"], ["text/x"])
+
+
+def test_no_rule_calls_edgecore_itself(node: Node) -> None:
+    """The metaserver and the local server here ask programs of this machine for no credentials."""
+    allowed(node)
+    for port in (node.bound[0], 10550):
+        answer = node.ask(f"{port}:/api/v1/secrets")
+        assert (answer.status_code, b"edgecore's own" in (answer.body or b"")) == (403, True)
 
 
 def test_no_method_of_a_mapper_is_called_with_a_value_that_the_model_forbids(node: Node) -> None:

@@ -131,6 +131,19 @@ def test_messages_of_a_node_reach_a_server(stub: Stub, monkeypatch: pytest.Monke
         wait_until(lambda: authors.status("r2").get("successMessages") == 1, "the status is written")
 
 
+def test_no_rule_calls_cloudcore_itself(stub: Stub) -> None:
+    """Where it listens for programs of this machine, which need no credentials: a Rule's author may be nobody there."""
+    RuleAuthors(stub.client).apply(from_url(f"http://[::ffff:127.0.0.1]:{stub.core.callers_port}/n1/cap/x"))
+    asked = Message.new(
+        CLOCK, source="servicebus", group="user", operation="upload", resource="http://cap.example/call",
+        content=b'{"method":"GET","targetURL":"http://cap.example/call"}',
+    )  # fmt: skip
+    with stub.edge() as edge:
+        answer = edge.answer_to(asked)
+    assert answer.route.operation == "error"
+    assert "is cloudcore's own: no Rule calls it" in answer.content_as(str)
+
+
 class Secured:
     """A cloudcore with TLS and users."""
 
