@@ -1,5 +1,6 @@
-"""RecordingMachineInfo: writes the facts and usage of the machine into a recording."""
+"""Records what edged gets from no message and no runtime: facts and usage of the machine, variables of Services."""
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -9,6 +10,7 @@ from beehive.trace.entries import EntrySink
 from beehive.trace.format import Note, Record
 from beehive.trace.redact import Redactor
 from edged.cri.contract import ContainerRuntime
+from edged.errors import EdgedError
 from edged.eviction_api.usage import PodUsage
 from edged.node.machine import MachineFacts, MachineInfo, MachineUsage
 
@@ -20,9 +22,22 @@ class _Names(NamedTuple):
     """Texts of the notes."""
     usage: str
     pods: str
+    services: str
 
 
-MACHINE_NOTES: Final = _Names("figures", "machine", "usage", "pods")
+MACHINE_NOTES: Final = _Names("figures", "machine", "usage", "pods", "services")
+
+
+class ServiceVariables(msgspec.Struct, frozen=True):
+    """What a worker got that asked for the variables of Services (`Host.service_links`)."""
+
+    namespace: str
+    enabled: bool
+    seconds: float
+    """How long it waited."""
+    variables: dict[str, str]
+    error: tuple[str, str, str, bool] | None = None
+    """Arguments of the `EdgedError`."""
 
 
 class MachineInfoEntry(msgspec.Struct, frozen=True):
@@ -31,15 +46,15 @@ class MachineInfoEntry(msgspec.Struct, frozen=True):
     time: float
     text: str
     data: Any
+    size: int = 1000
+    """Bytes of memory that the entry takes, roughly."""
 
-    @property
-    def size(self) -> int:
-        """Bytes of memory that the entry takes, roughly."""
-        return 1000
-
-    def record(self, time: float, redactor: Redactor) -> Record:  # noqa: ARG002 - there is nothing secret in it
-        """Return the note of the entry."""
-        return Note(time, 0, 0, 0, MACHINE_NOTES.kind, "edged", self.text, msgspec.to_builtins(self.data))
+    def record(self, time: float, redactor: Redactor) -> Record:
+        """Return the note of the entry. Only variables of Services may be equal to a secret, such as an address."""
+        data = msgspec.to_builtins(self.data)
+        if self.text == MACHINE_NOTES.services:
+            data["variables"] = {name: redactor.value(value) for name, value in data["variables"].items()}
+        return Note(time, 0, 0, 0, MACHINE_NOTES.kind, "edged", self.text, data)
 
 
 class RecordingMachineInfo(MachineInfo):
@@ -78,3 +93,28 @@ class RecordingMachineInfo(MachineInfo):
         if self._told.get(text) != figures:
             self._told[text] = figures
             self._sink.add(MachineInfoEntry(self._sink.monotonic(), text, figures))
+
+
+def recorded_links(
+    links: Callable[[str, bool], Mapping[str, str]], sink: EntrySink
+) -> Callable[[str, bool], Mapping[str, str]]:
+    """Wrap `Host.service_links`, so that each answer and error is recorded: a replay has no Services."""
+
+    def tell(namespace: str, enabled: bool, began: float, found: Mapping[str, str], error: EdgedError | None) -> None:
+        now = sink.monotonic()
+        told = (error.attempt, error.on, error.hint, error.retryable) if error is not None else None
+        size = 1000 + sum(map(len, found)) + sum(map(len, found.values()))
+        answer = ServiceVariables(namespace, enabled, now - began, dict(found), told)
+        sink.add(MachineInfoEntry(now, MACHINE_NOTES.services, answer, size))
+
+    def recorded(namespace: str, enabled: bool) -> Mapping[str, str]:
+        began = sink.monotonic()
+        try:
+            found = links(namespace, enabled)
+        except EdgedError as error:
+            tell(namespace, enabled, began, {}, error)
+            raise
+        tell(namespace, enabled, began, found, None)
+        return found
+
+    return recorded

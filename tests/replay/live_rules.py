@@ -1,4 +1,6 @@
-"""A recording of a real node with what comes to it from outside: rules, a device, a pod with its events, its log."""
+"""A recording of a real node with what comes to it from outside: rules, a device, a pod with its events, its log; with
+the API on the node and edgemesh, whose Services containers know; and with the last words of a container.
+"""
 
 import json
 from contextlib import closing
@@ -8,9 +10,10 @@ from msgspec.structs import replace
 
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.devices import EventBusOptions
+from modules.processes.edgecore.config.edge_mesh import DataPlaneKind
 from modules.processes.edgecore.config.model import ServiceBusOptions
 from tests.end_to_end.machine import NODE
-from tests.end_to_end.pods import container, is_ready, pod
+from tests.end_to_end.pods import container, is_ready, pod, state_of
 from tests.end_to_end.processes import run_program, wait_until
 from tests.end_to_end.runtimes import EmbeddedUnderTest
 from tests.modules.cloud.router.rules import from_topic, from_url, to_service, to_topic
@@ -19,6 +22,7 @@ from tests.modules.processes.cloudcore.devices import People, device, model
 from tests.modules.processes.cloudcore.routes import RuleAuthors, call
 from tests.replay.live import RecordedMachine
 from tests.support.http_application import HttpApplication
+from tests.support.kubectl import Kubectl
 from tests.support.ports import free_port
 
 _ASKED = "http://lab.example/call"
@@ -26,8 +30,8 @@ _TWIN = "$hw/events/device/default/thermo/twin/update"
 
 
 def rules_and_streams() -> bytes:
-    """Record a node whose rules all carry messages, that has a device and a pod whose log is read by the tunnel, and
-    is stopped and started again: meanwhile a rule and a desired value change. At last all is deleted.
+    """Record a node whose rules all carry messages, that has a device, a Service and a pod whose log is read by the
+    tunnel, and is stopped and started again: meanwhile a rule and a desired value change. At last all is deleted.
     """
     life = _Life()
     try:
@@ -44,7 +48,10 @@ class _Life:
     def __init__(self) -> None:
         self._asks, self._calls, tunnel = free_port(), free_port(), free_port()
         self.machine = machine = RecordedMachine(EmbeddedUnderTest(), self._configured)
-        machine.edge.tunnel_port = tunnel
+        machine.edge.tunnel_port, machine.edge.api_port = tunnel, free_port()
+        machine.edge.mesh = {
+            "enable": True, "data_plane": DataPlaneKind.USERSPACE, "dns": False, "service_cidrs": (),
+        }  # fmt: skip
         calls, tunnels = f"127.0.0.1:{self._calls}", f"127.0.0.1:{tunnel}"
         machine.cloud.options = ["--router-listen", calls, "--tunnel-listen", tunnels]
         self._broker = Broker(machine.directory)
@@ -75,6 +82,7 @@ class _Life:
             authors.apply_endpoints(application.port)
             up = from_topic(f"{url}/in", "up/#", NODE), from_url(f"{url}/orders", _ASKED, NODE)
             authors.apply(to_topic(), to_service(), *up)
+            self._serve()
             machine.cloud.apply(pod("runs", container("echo hello; exec sleep 600")))
             machine.cloud.pods.wait("runs", is_ready)
             self._call_the_node(listener)
@@ -104,11 +112,23 @@ class _Life:
             self._run_for_two_seconds("second")
         machine.stop_edge()
 
+    def _serve(self) -> None:
+        """Have a Service in the node's store, before a container begins whose variables name it."""
+        spec = {"clusterIP": "10.96.0.77", "ports": [{"port": 80}]}
+        self.machine.cloud.apply({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": spec})
+        kubectl = Kubectl(self.machine.edge.api_port)
+        wait_until(lambda: "web" in str(kubectl.ask("/api/v1/namespaces/default/services").body), "the Service")
+        labelled = self.machine.cloud.client.request(
+            "PATCH", f"/api/v1/nodes/{NODE}", b'{"metadata":{"labels":{"a":"b"}}}', "application/merge-patch+json"
+        )
+        assert labelled[0] == 200, labelled
+
     def _run_for_two_seconds(self, name: str) -> None:
         """What is done in the last second of a recording does not count: let the rest be earlier."""
         machine = self.machine
-        machine.cloud.apply(pod(name, container("sleep 2"), restartPolicy="Never"))
-        machine.cloud.pods.wait(name, lambda obj: obj.get("status", {}).get("phase") == "Succeeded")
+        says = container("sleep 2; echo words; exit 3", terminationMessagePolicy="FallbackToLogsOnError")
+        machine.cloud.apply(pod(name, says, restartPolicy="Never"))
+        machine.cloud.pods.wait(name, lambda obj: state_of(obj, "terminated").get("message") == "words\n")
 
     def _start(self) -> None:
         edge = self.machine.edge

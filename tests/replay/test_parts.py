@@ -1,24 +1,50 @@
 """The parts of a replay: answers to reads, the normal form of values, and the comparison."""
 
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final
+from unittest import mock
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beehive import Operation, RealClock
+from beehive import Message, Module, Operation, RealClock, encode
 from beehive.simulation import Simulation
-from beehive.trace import CriCall, Delivered, RecordedMessage, TraceHeader
+from beehive.trace import CriCall, Delivered, Note, RecordedMessage, TraceHeader
+from beehive.trace.entries import EntrySink
+from beehive.trace.redact import Redactor
 from edged.cri.contract import SERVER_ACTOR as SERVER
 from edged.cri.contract import ContainerRuntime
 from edged.cri.errors import CriError, NotFoundError
+from edged.errors import ConfigError
+from edged.module import Edged
+from edged.node.recording import recorded_links
+from edgehub.module import EdgeHub
+from edgehub.recording import CONFIRMED
+from metamanager.module import MetaManager
+from modules.edge.devicetwin.module import DeviceTwin
+from modules.edge.dmi.module import Dmi
+from modules.edge.edgemesh.module import EdgeMesh
+from modules.edge.edgestream.module import EdgeStream
+from modules.edge.eventbus.module import EventBus
+from modules.edge.metaserver.watch_agent import WatchAgent
+from modules.edge.servicebus.module import ServiceBus
+from modules.edge.taskmanager.module import TaskManager
 from modules.lab.replay.commands import pace_of
 from modules.lab.replay.compare import differences
+from modules.lab.replay.link import RecordedCloud
 from modules.lab.replay.normalize import Ids, lines, normalize
 from modules.lab.replay.outputs import NODE, Output, RunOutputs, message_of
 from modules.lab.replay.recorded import Recorded
 from modules.lab.replay.runtime import RecordedRuntime, role
 from modules.lab.replay.sequences import RecordedAnswer, Sequences
-from modules.lab.replay.stub_module import DeliveryOrder
+from modules.lab.replay.service_links import recorded_service_links
+from modules.lab.replay.stub_module import DeliveryOrder, stub_module
+from modules.lab.replay.subject import subject
+from modules.lab.replay.termination import TerminationMessages
 from modules.processes.edgecore.cli import main
 from protos.cri.v1 import api_pb2 as pb
 from protos.status import StatusCode
@@ -193,6 +219,99 @@ def test_the_runtime_answers_and_fails_as_recorded_and_takes_as_long() -> None:
         runtime.container_status("c")  # type: ignore[arg-type]
     assert str(raised.value) == str(error)
     assert isinstance(raised.value, CriError)
+
+
+ENDED: Final = b'{"status":{"id":"c1","state":"CONTAINER_EXITED","message":"of the runtime"}}'
+
+
+STATE: Final = {"containerID": "x://c1", "exitCode": 3, "message": "words"}
+STATE_TEXT: Final = msgspec.json.encode({"state": STATE}).decode()
+
+
+@pytest.mark.parametrize(
+    ("sender", "resource", "content"),
+    [
+        ("edged", "default/podpatch/a", STATE_TEXT),
+        ("websocket", "default/pod/a", {"lastState": STATE}),
+        ("metamanager", "null/pod", [STATE_TEXT]),
+    ],
+)
+def test_an_ended_container_has_the_message_of_the_recorded_statuses(
+    sender: str, resource: str, content: object
+) -> None:
+    text = msgspec.json.encode(content)
+    message = RecordedMessage("id", "", 0, "", False, "", "s", "", "g", "update", resource, text)  # noqa: FBT003
+    one = Delivered(1.0, 1, 0, 1, sender, "m", "send", "handled", "", 0, 0.0, 0.0, message)
+    messages = TerminationMessages([one])
+    assert msgspec.json.decode(messages.add_to(ENDED))["status"]["message"] == "words"
+    for other in (ENDED.replace(b"c1", b"c2"), ENDED.replace(b"EXITED", b"RUNNING"), b"null"):
+        assert messages.add_to(other) == other
+
+
+def test_a_worker_gets_the_variables_of_services_that_it_got_then_and_waits_as_long() -> None:
+    """The address of a Service may be a secret's value, too."""
+    kept, redactor = list[Any](), Redactor()
+    redactor.secret(b'{"kind":"Secret","stringData":{"host":"10.96.0.10"}}')
+
+    def lives(simulation: Simulation, links: Callable[[str, bool], Mapping[str, str]]) -> Iterator[object]:
+        for _ in range(2):
+            with suppress(ConfigError):
+                yield links("default", True)  # noqa: FBT003
+            yield round(simulation.clock.monotonic(), 3)
+            simulation.run_for(2.0)
+
+    def asked(_namespace: str, _enabled: bool) -> dict[str, str]:
+        first.run_for(0.1)
+        if first.clock.monotonic() < 1:
+            raise ConfigError("set the variables", "of Services", "they are not read yet", retryable=True)
+        return {"WEB_SERVICE_HOST": "10.96.0.10"}
+
+    first, again = Simulation(), Simulation()
+    sink = EntrySink(first.clock, redactor, lambda: 1, kept.append)
+    assert list(lives(first, recorded_links(asked, sink))) == [0.1, {"WEB_SERVICE_HOST": "10.96.0.10"}, 2.2]
+    notes = [entry.record(entry.time, redactor) for entry in kept]
+    links = recorded_service_links(again, notes)
+    assert links is not None
+    assert list(lives(again, links)) == [0.1, {"WEB_SERVICE_HOST": redactor.mark(b"10.96.0.10")}, 2.2]
+    assert recorded_service_links(again, []) is None
+
+
+@pytest.mark.parametrize(
+    "product",
+    [MetaManager, Edged, EdgeHub, DeviceTwin, EventBus, ServiceBus, EdgeMesh, WatchAgent, EdgeStream, Dmi, TaskManager],
+)
+def test_a_stub_is_in_the_group_of_its_module(product: type[Module]) -> None:
+    """Else the replayed module has nobody to broadcast to."""
+    assert stub_module(product.name).group == product.group
+
+
+def application(verb: str, key: str, resource: str = "null") -> Message:
+    content = {"Verb": verb, "Key": key}
+    return Message.new(RealClock(), source="s", group="g", resource=resource, operation="null", content=content)
+
+
+def test_requests_of_the_kubernetes_api_are_told_apart() -> None:
+    """All have the resource `null`."""
+    assert subject(application("list", "/core/v1/pods/null/null")) == "list /core/v1/pods/null/null"
+    assert subject(application("list", "/", "default/pod/a")) == "default/pod/a"
+    assert subject(application("list", "/").with_content(["other"])) == "null"
+
+
+def test_a_frame_that_the_cloud_had_read_is_confirmed_also_when_it_comes_later() -> None:
+    """Or it would wait for the next link, and be sent twice."""
+    simulation, confirmed = Simulation(), list[tuple[float, int]]()
+    header = TraceHeader(1, "edgecore", "n", 0.0)
+    notes = (
+        Note(1.0, 0, 0, 0, "link", "websocket", "up", 1), Note(2.0, 0, 0, 0, CONFIRMED, "websocket", "3 read", [1, 3]),
+        Note(9.0, 0, 0, 0, "link", "websocket", "down: it ended", 1),
+    )  # fmt: skip
+    cloud = RecordedCloud(simulation, Recorded(header, notes), {})
+    link, clock = cloud.make_link(), simulation.clock
+    for time in (1.5, 1.6, 3.0, 4.0):
+        clock.after(time, partial(link.send, encode(application("list", "/"))))
+    events = mock.Mock(confirmed=lambda number: confirmed.append((clock.monotonic(), number)))
+    assert str(link.run(events)) == "it ended"
+    assert confirmed == [(2.0, 2), (3.0, 1)]
 
 
 def test_questions_over_the_server_are_nothing_that_edged_does() -> None:

@@ -1,4 +1,4 @@
-"""A recorded node with rules of all kinds, a device, a pod whose log is read by the tunnel, and a restart."""
+"""A recorded node with rules of all kinds, a device, Services, pods, a log read by the tunnel, and a restart."""
 
 from pathlib import Path
 from typing import Final
@@ -9,6 +9,7 @@ import pytest
 from beehive import ModuleName, Source
 from beehive.trace import CriCall, StoreCommit
 from edged.cri.contract import SERVER_ACTOR
+from edged.node.recording import MACHINE_NOTES
 from edgehub import inbound
 from edgehub.inbound import Decision, Step
 from modules.lab.replay.outputs import MODULES, NODE
@@ -38,6 +39,12 @@ def test_the_recording_has_rules_a_device_events_and_streams(runs: list[Recorded
         assert any(isinstance(one, CriCall) and one.sender == SERVER_ACTOR for one in run.records)
     rows = [change.key for one in runs[0].records if isinstance(one, StoreCommit) for change in one.changes]
     assert any(key.startswith("default/event/runs.") for key in rows)
+    for run in runs:
+        assert {(hub, ModuleName.METASERVER), (ModuleName.METAMANAGER, ModuleName.EDGEMESH)} <= {
+            (one.sender.split("/")[0], one.module) for one in run.delivered() if one.way == "broadcast"
+        }
+        assert any(note.text == MACHINE_NOTES.services for note in run.notes(MACHINE_NOTES.kind))
+        assert any(b'"message":"words' in one.message.content.replace(b"\\", b"") for one in run.delivered())
 
 
 @pytest.mark.parametrize("module", [NODE, *MODULES])

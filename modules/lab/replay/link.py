@@ -7,17 +7,22 @@ once if the trace has none.
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from beehive import Message, Runtime, decode, encode
-from beehive.trace import Direction, LinkFrame
+from beehive.names import ModuleName
+from beehive.trace import Delivered, Direction, LinkFrame
 from edgehub.errors import ClosedHereError, LinkError, LinkLostError
 from edgehub.link import Link, LinkEvents
 from edgehub.recording import CONFIRMED
-from modules.lab.replay.outputs import message_of
+from modules.lab.replay.outputs import handled_from, message_of, sent_at
 from modules.lab.replay.recorded import Recorded
+from modules.lab.replay.subject import subject
+
+_STEP: Final = 1e-9
+"""Seconds between the handling of a message and of what came behind it."""
 
 
 class RecordedConnection(msgspec.Struct):
@@ -38,13 +43,16 @@ class RecordedCloud:
         actors: the replay's runtime.
         recorded: the run.
         acted: when answers were acted on, by their spans; see `acted_at`.
+        alone: whether edgehub is replayed alone, and gets each message when its handler began.
     """
 
-    def __init__(self, actors: Runtime, recorded: Recorded, acted: Mapping[int, float]) -> None:
+    def __init__(self, actors: Runtime, recorded: Recorded, acted: Mapping[int, float], *, alone: bool = False) -> None:
         self.actors = actors
         self.given = 0
         """Number of frames sent so far."""
         self._connections = deque(connections_of(recorded))
+        if alone:
+            self._put_behind([one for one in recorded.delivered() if one.module == ModuleName.EDGEHUB])
         self._acted = {one.cause: acted[one.span] for one in recorded.delivered() if one.span in acted}
         """The same by the spans of frames."""
         self.confirms = not recorded.notes(CONFIRMED)
@@ -59,9 +67,20 @@ class RecordedCloud:
         for frame in recorded.frames():
             message = message_of(frame.frame) if frame.direction is Direction.OUT else None
             if message is not None and not message.parent_id and message.id not in self._roles:
-                step = (message.operation, message.resource)
+                step = (message.operation, subject(message.message()))
                 self._recorded_number[step] += 1
                 self._roles[message.id] = (*step, self._recorded_number[step])
+
+    def _put_behind(self, deliveries: list[Delivered]) -> None:
+        """Let edgehub learn that a link is up or down after what had come before that, and was handled after it."""
+
+        def behind(time: float) -> float:
+            handled = (handled_from(one) for one in deliveries if sent_at(one) < time < handled_from(one))
+            return max((each + _STEP for each in handled), default=time)
+
+        for connection in self._connections:
+            connection.up = None if connection.up is None else behind(connection.up)
+            connection.down = behind(connection.down)
 
     def make_link(self) -> Link:
         """Return the next link."""
@@ -94,7 +113,7 @@ class RecordedCloud:
         if message.parent_id or message.id in self._roles:
             self._learn(self._roles.get(message.id), message.id)
             return
-        step = (message.route.operation, message.route.resource)
+        step = (message.route.operation, subject(message))
         self._number[step] += 1
         self._learn((*step, self._number[step]), message.id)
 
@@ -113,6 +132,10 @@ class RecordedLink(Link):
         self._connection = connection
         self._queue: Any = cloud.actors.queue()
         self._ended = False
+        self._sent = 0
+        self._read = 0
+        """Number of frames that the recorded cloud has read until now."""
+        self._confirmed = 0
 
     def run(self, events: LinkEvents) -> LinkError:
         """Connect and serve at the recorded times (`Link.run`)."""
@@ -130,7 +153,7 @@ class RecordedLink(Link):
             clock.after(connection.down - clock.monotonic(), lambda: self._queue.put(lost))
         while not isinstance(item := self._queue.get(), LinkError):
             if isinstance(item, int):
-                events.confirmed(item)
+                self._confirm(events, item)
             elif isinstance(item, LinkFrame):
                 self._cloud.send(self, item)
             else:
@@ -143,8 +166,11 @@ class RecordedLink(Link):
         """Pass a frame to the cloud."""
         if not self._ended:
             self._cloud.receive(frame)
+            self._sent += 1
             if self._cloud.confirms:
                 self._queue.put(1)
+            elif self._read > self._confirmed:
+                self._queue.put(0)
 
     def close(self) -> None:
         """End the connection."""
@@ -153,6 +179,14 @@ class RecordedLink(Link):
     def deliver(self, frame: bytes) -> None:
         """Deliver a frame to the node now."""
         self._queue.put(frame)
+
+    def _confirm(self, events: LinkEvents, frames: int) -> None:
+        """Confirm frames that the cloud has read; one that the node sends later than it did waits for nothing."""
+        self._read += frames
+        number = min(self._read, self._sent) - self._confirmed
+        if number > 0:
+            self._confirmed += number
+            events.confirmed(number)
 
     def _at(self, time: float, item: object) -> None:
         clock = self._cloud.actors.clock

@@ -16,6 +16,7 @@ from beehive.trace import CriCall, Delivered, Direction, LinkFrame, Record, Reco
 from edged.cri.contract import SERVER_ACTOR
 from modules.lab.replay.event_outputs import event_lines, is_event
 from modules.lab.replay.normalize import Ids, lines
+from modules.lab.replay.subject import subject
 from modules.lab.replay.worker_reads import CHANGES
 
 NODE: Final = ""
@@ -104,7 +105,8 @@ class RunOutputs:
     def _message(self, time: float, to: str, way: str, message: RecordedMessage) -> list[Output]:
         answer = way == "response"
         to = "who asked" if answer else to
-        what = f"{message.operation} {message.resource}"
+        on = subject(message.message())
+        what = f"{message.operation} {on}"
         self._ids.add(message.id, what)
         unordered = message.operation in (Operation.QUERY, Operation.KEEPALIVE)
         content: Any = None
@@ -123,11 +125,11 @@ class RunOutputs:
             "resourceversion": message.resourceversion,
             **({"answers": parent} if parent else {}),
         }
-        about: Hashable = ("answer", parent) if answer else (to, message.resource)
+        about: Hashable = ("answer", parent) if answer else (to, on)
         if (
             way == "frame" and self._module == NODE
         ):  # no order between metamanager's acknowledgement and edged's message
-            about = (to, message.resource, "answers" if parent else message.source)
+            about = (to, on, "answers" if parent else message.source)
         title = f"{way} {what} to {to}"
         return [Output(time, about, title, (title, *lines({**envelope, "content": content})), not unordered)]
 

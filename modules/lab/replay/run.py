@@ -16,7 +16,7 @@ from beehive.simulation import EPOCH, Simulation
 from beehive.trace import CriCall, Delivered, Direction, Record
 from edged.cgroups.tree import SilentTree
 from edged.host import Host
-from edged.node.recording import RecordingMachineInfo
+from edged.node.recording import MACHINE_NOTES, RecordingMachineInfo
 from edged.pleg.pleg import Pleg
 from edged.pod_workers.workers import Worker
 from edged.server.snapshots import Snapshots
@@ -51,9 +51,11 @@ from modules.lab.replay.pleg import RecordedInspections, recorded_pleg, recorded
 from modules.lab.replay.recorded import Recorded
 from modules.lab.replay.recorder import Recorder
 from modules.lab.replay.runtime import RecordedRuntime, role
+from modules.lab.replay.service_links import recorded_service_links
 from modules.lab.replay.static_pods import directory_states, replay_directory
 from modules.lab.replay.store import RecordedStore
 from modules.lab.replay.stub_module import Responder, stub_module
+from modules.lab.replay.termination import TerminationMessages
 from modules.lab.replay.timers import RecordedTimers, timed
 from modules.processes.edgecore.settings import meta_settings, twin_settings
 
@@ -148,10 +150,12 @@ class Replay:
         self._deliveries = recorded.delivered()
         acted = acted_at(self._deliveries)
         self._answers = Responder(self._hive, self._deliveries, acted, self._is_played)
-        self._runtime = RecordedRuntime(self._simulation, recorded.calls(), self._directories.ours, recorded.events())
-        self._cloud = RecordedCloud(self._simulation, recorded, {} if module else acted)
+        messages = TerminationMessages(self._deliveries)
+        calls, events = recorded.calls(), recorded.events()
+        self._runtime = RecordedRuntime(self._simulation, calls, self._directories.ours, events, messages)
+        self._cloud = RecordedCloud(self._simulation, recorded, {} if module else acted, alone=bool(module))
         self._cut_off = {role(call.method, call.request) for call in recorded.cut_off()}
-        self._machine_info = RecordedMachineInfo(self._clock, recorded.notes("figures"))
+        self._machine_info = RecordedMachineInfo(self._clock, recorded.notes(MACHINE_NOTES.kind))
         present = {one.module for one in self._deliveries} | {one.sender.partition("/")[0] for one in self._deliveries}
         for name in MODULES:
             if name == module or (not module and (name in present or recorded.foreign)):
@@ -243,6 +247,7 @@ class Replay:
                     machine_info=RecordingMachineInfo(self._machine_info, recorder.sink),
                     mounts=MemoryMounts(),
                     cgroups=SilentTree() if _had_cgroups(self._recorded) else None,
+                    service_links=recorded_service_links(self._simulation, self._recorded.notes(MACHINE_NOTES.kind)),
                 ),
             )
         else:

@@ -21,6 +21,7 @@ from edged.pods.labels import POD_UID
 from modules.lab.replay.events import RecordedEvents
 from modules.lab.replay.lists import LISTS, RecordedLists
 from modules.lab.replay.sequences import LATE, NEAR, RecordedAnswer, Sequences
+from modules.lab.replay.termination import TerminationMessages
 from modules.lab.replay.worker_reads import CHANGES, FIRST, WorkerReads
 from protos.cri.v1 import api_pb2 as pb
 from protos.status import StatusCode
@@ -62,6 +63,7 @@ class RecordedRuntime:
         calls: recorded calls, in the order of their beginnings.
         replace: replaces the recorded directories in a JSON text by this run's.
         events: recorded events, in their order; see `edged.cri.recording_events`.
+        messages: the containers' termination messages.
     """
 
     def __init__(
@@ -70,7 +72,9 @@ class RecordedRuntime:
         calls: list[CriCall],
         replace: Callable[[bytes], bytes],
         events: Sequence[CriEvent] = (),
+        messages: TerminationMessages | None = None,
     ) -> None:
+        self._messages = messages or TerminationMessages(())
         self.events = RecordedEvents(actors, events)
         self._actors = actors
         self._replace = replace
@@ -140,7 +144,8 @@ class RecordedRuntime:
             self._note_change(call, answer.end)
         if answer.value.error:
             raise _error(answer.value)
-        return _answer(method, self._replace(answer.value.answer))
+        found = answer.value.answer
+        return _answer(method, self._replace(self._messages.add_to(found) if method == "container_status" else found))
 
     def _note_change(self, call: CriCall, end: float) -> None:
         self._changed[current_context().actor] = end

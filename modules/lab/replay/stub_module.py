@@ -12,6 +12,7 @@ from beehive.names import Group, ModuleName, Operation
 from beehive.trace import Delivered
 from modules.lab.replay.outputs import handled_from, sent_at
 from modules.lab.replay.sequences import RecordedAnswer, Sequences
+from modules.lab.replay.subject import subject
 
 GROUPS: Final[dict[str, Group]] = {
     ModuleName.METAMANAGER: Group.META,
@@ -20,7 +21,9 @@ GROUPS: Final[dict[str, Group]] = {
     ModuleName.EDGEHUB: Group.HUB,
     ModuleName.EVENTBUS: Group.BUS,
     ModuleName.SERVICEBUS: Group.BUS,
+    ModuleName.EDGEMESH: Group.MESH,
     ModuleName.EDGESTREAM: Group.EDGESTREAM,
+    ModuleName.METASERVER: Group.METASERVER,
     ModuleName.CLOUDHUB: Group.CLOUDHUB,
     ModuleName.EDGECONTROLLER: Group.EDGECONTROLLER,
     ModuleName.DYNAMICCONTROLLER: Group.DYNAMICCONTROLLER,
@@ -175,4 +178,4 @@ def _answer(request: Delivered, answer: Delivered | None) -> RecordedAnswer[Deli
 
 
 def _role(module: str, message: Message) -> Hashable:
-    return module, message.route.operation, message.route.resource
+    return module, message.route.operation, subject(message)

@@ -1,0 +1,32 @@
+"""What a message is about: its resource, and for a request of the Kubernetes API (an Application) its verb and key.
+
+All Applications have the resource `null`. Those of metamanager, the metaserver and edgemesh are under way together, and
+come in another order in another run.
+"""
+
+from typing import Final
+
+import msgspec
+
+from beehive import BeehiveError, Message
+from beehive.names import Operation
+
+_NULL: Final = "null"
+_ANSWERS: Final = frozenset({Operation.RESPONSE, Operation.ERROR})
+
+
+class _Asked(msgspec.Struct, rename="pascal"):
+    key: str
+    verb: str
+
+
+def subject(message: Message) -> str:
+    """Return the object of a message, by which two runs' messages are matched."""
+    resource = message.route.resource
+    if resource != _NULL or message.route.operation in _ANSWERS:
+        return resource
+    try:
+        asked = message.content_as(_Asked)
+    except BeehiveError:
+        return resource
+    return f"{asked.verb} {asked.key}"
