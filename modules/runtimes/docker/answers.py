@@ -44,6 +44,8 @@ class InspectedContainer(_Answer, frozen=True):
     id: str
     state: State
     graph_driver: GraphDriver = GraphDriver()
+    hostname_path: str = ""
+    resolv_conf_path: str = ""
 
 
 class ListedContainer(_Answer, frozen=True):

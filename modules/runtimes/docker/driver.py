@@ -40,7 +40,7 @@ from modules.runtimes.docker.watch import DockerWatch
 from modules.runtimes.engine.driver import Driver, EngineParts, OnEnd, WatchingMethod
 from modules.runtimes.engine.errors import NoSuchObjectError, RequestRefusedError, StateDirectoryError
 from modules.runtimes.engine.inspection import image_info
-from modules.runtimes.engine.model import Sandbox
+from modules.runtimes.engine.model import RuntimeContainer, Sandbox
 from modules.runtimes.engine.records import ContainerId, ContainerRecord, PodAddresses, SandboxId, reference_of
 from modules.runtimes.engine.registry import Registry
 from modules.runtimes.engine.state import OWNER_ONLY, StateDirectory
@@ -101,6 +101,10 @@ def pid_of(container: Mapping[str, Any]) -> int:
     return pid if isinstance(pid, int) else 0
 
 
+def _further_files(container: RuntimeContainer) -> Sequence[Path]:
+    return container.further_files if isinstance(container, DockerContainer) else ()
+
+
 class WritableLayers:
     """The writable layers of containers, if Docker's storage driver reports their directories (overlay2). All other
     usage comes from control groups.
@@ -154,7 +158,7 @@ class DockerDriver(Driver[DockerContainer]):
             closing.callback(self._watch.stop)
             self.streaming = self._streaming = StreamingServer(DockerStreams(docker, registry, self._sandboxes), clock)
             closing.callback(self._streaming.stop)
-            self._stats = UsageMeter(WritableLayers(registry), clock)
+            self._stats = UsageMeter(WritableLayers(registry), _further_files, clock)
             self._closing = closing.pop_all()
 
     def begin(self) -> None:

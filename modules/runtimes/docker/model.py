@@ -26,6 +26,8 @@ class DockerContainer(RuntimeContainer):
         self.follower: LogFollower | None = None
         self.writable_layer = ""
         """Directory of the container's writable layer; empty if Docker does not report it."""
+        self.further_files: tuple[Path, ...] = ()
+        """Docker's own files that the container may write: /etc/hostname and /etc/resolv.conf."""
         self._user: cri.ContainerUser | None = None
 
     def abandon(self) -> None:

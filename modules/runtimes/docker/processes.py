@@ -97,6 +97,7 @@ class DockerProcesses:
             return
         state, at = found.state, nanoseconds(found.state.finished_at)
         container.writable_layer = (found.graph_driver.data or {}).get(_WRITABLE_LAYER, "")
+        container.further_files = tuple(Path(each) for each in (found.hostname_path, found.resolv_conf_path) if each)
         if state.running or at:
             self._note_start(container, Run(state.pid, nanoseconds(state.started_at)))
         if state.running:

@@ -44,6 +44,7 @@ from modules.runtimes.oci.network.namespaces import PodNamespaces
 from modules.runtimes.oci.network.pod_network import PodNetwork
 from modules.runtimes.oci.processes import ContainerProcesses
 from modules.runtimes.oci.programs import Programs
+from modules.runtimes.oci.sandbox_files import paths_of
 from modules.runtimes.oci.sandbox_resources import SandboxResources
 from modules.runtimes.oci.seccomp_programs import SeccompPrograms
 from modules.runtimes.oci.spec import Machine, check_sandbox, stop_signal
@@ -133,7 +134,8 @@ class OciDriver(Driver[OciContainer]):
             streams = ContainerStreams(launcher, self._runtime, registry, self._namespaces)
             self.streaming = self._streaming = StreamingServer(streams, clock)
             closing.callback(self._streaming.stop)
-            self._stats = UsageMeter(self._roots, clock)
+            sandboxes = parts.state.sandboxes
+            self._stats = UsageMeter(self._roots, lambda each: paths_of(sandboxes / each.sandbox_id), clock)
             self._metrics = MetricsCollector(self._roots, self._namespaces, clock)
             self._closing = closing.pop_all()
 

@@ -67,6 +67,11 @@ def _read(path: Path) -> str:
         return ""
 
 
+def paths_of(directory: Path) -> tuple[Path, ...]:
+    """Return the files in the directory of a sandbox that containers may write."""
+    return tuple(directory / name for name in _NAMES)
+
+
 def write_sandbox_files(sandbox: Sandbox) -> None:
     """Write the files into the directory of the sandbox. Raises OSError, BadRequestError."""
     config = sandbox.config
@@ -80,5 +85,5 @@ def write_sandbox_files(sandbox: Sandbox) -> None:
 
 def sandbox_files(directory: Path, shm: Path) -> SandboxFiles:
     """Return the paths of the files in the directory of a sandbox."""
-    hostname, hosts, resolver = (directory / name for name in _NAMES)
+    hostname, hosts, resolver = paths_of(directory)
     return SandboxFiles(hostname=hostname, hosts=hosts, resolv_conf=resolver, shm=shm)

@@ -1,6 +1,7 @@
 """The usage of containers and pods as CRI messages, from control groups and writable layers."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -13,6 +14,7 @@ from modules.runtimes.oci.images.model import StorageUsage
 from protos.cri.v1 import api_pb2 as cri
 
 _MOUNTINFO: Final = Path("/proc/self/mountinfo")
+_SECTOR: Final = 512
 _CONTROLLERS: Final = ("memory", "pids", "cpuacct", "")
 """Hierarchies in order: a process's first one gives its control group; "" is v2."""
 
@@ -27,11 +29,14 @@ class UsageMeter:
 
     Args:
         roots: has their writable layers.
+        files: returns the further files of the machine's disk that a container may write, such as /etc/resolv.conf:
+            without them a pod could fill the disk past its limit (as with /etc/hosts in CVE-2020-8557).
         clock: for the time of a measurement.
     """
 
-    def __init__(self, roots: _Layers, clock: Clock) -> None:
+    def __init__(self, roots: _Layers, files: Callable[[RuntimeContainer], Iterable[Path]], clock: Clock) -> None:
         self._roots = roots
+        self._further = files
         self._clock = clock
         self._files = UsageFiles(with_unified_controllers(read_hierarchies(_MOUNTINFO.read_text())))
 
@@ -57,10 +62,16 @@ class UsageMeter:
         writable_layer = cri.FilesystemUsage(
             timestamp=now,
             fs_id=cri.FilesystemIdentifier(mountpoint=str(container.directory)),
-            used_bytes=value_of(layer.bytes),
+            used_bytes=value_of(layer.bytes + sum(map(_bytes_of, self._further(container)))),
             inodes_used=value_of(layer.inodes),
         )
         return container_stats(container, cpu_usage(now, usage.cpu), _memory(usage, now), writable_layer)
+
+
+def _bytes_of(file: Path) -> int:
+    with suppress(OSError):
+        return file.lstat().st_blocks * _SECTOR
+    return 0
 
 
 def control_group(pid: int, container_id: str) -> str:

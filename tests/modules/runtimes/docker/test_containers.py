@@ -92,7 +92,8 @@ def test_limits_change_in_place(node: DockerNode) -> None:
     config = cri.ContainerConfig()
     config.linux.resources.memory_limit_in_bytes = 64 * 1024 * 1024
     config.linux.resources.cpu_shares = 512
-    container = node.shell(f"dd if=/dev/zero of=/file bs=1M count=2; echo up; {_LOOP}", config)
+    writes = "for file in /file /etc/hostname /etc/resolv.conf; do dd if=/dev/zero of=$file bs=1M count=2; done"
+    container = node.shell(f"{writes}; echo up; {_LOOP}", config)
     node.logged(container, "up")
     wanted = cri.LinuxContainerResources(memory_limit_in_bytes=96 * 1024 * 1024)
     node.cri.UpdateContainerResources(cri.UpdateContainerResourcesRequest(container_id=container, linux=wanted))
@@ -108,7 +109,7 @@ def test_limits_change_in_place(node: DockerNode) -> None:
     stats = node.cri.ContainerStats(cri.ContainerStatsRequest(container_id=container)).stats
     assert stats.cpu.usage_core_nano_seconds.value > 0
     assert 0 < stats.memory.working_set_bytes.value < 96 * 1024 * 1024
-    assert stats.writable_layer.used_bytes.value >= 2 * 1024 * 1024
+    assert stats.writable_layer.used_bytes.value >= 6 * 1024 * 1024
     (pod,) = node.cri.ListPodSandboxStats(cri.ListPodSandboxStatsRequest()).stats
     assert [each.attributes.id for each in pod.linux.containers] == [container]
 

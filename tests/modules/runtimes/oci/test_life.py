@@ -243,13 +243,16 @@ def test_limits_change_before_the_start(node: OciNode) -> None:
 
 
 def test_what_it_uses(node: OciNode) -> None:
-    """Statistics come from its control group and its writable layer."""
-    container = node.shell("dd if=/dev/zero of=/file bs=1M count=2; echo up; " + _LOOP)
+    """Statistics come from its control group, its writable layer and what it wrote into the sandbox's files."""
+    writes = (
+        "for file in /file /etc/hostname /etc/hosts /etc/resolv.conf; do dd if=/dev/zero of=$file bs=1M count=2; done"
+    )
+    container = node.shell(f"{writes}; echo up; " + _LOOP)
     node.logged(container, "up")
     stats = node.cri.ContainerStats(cri.ContainerStatsRequest(container_id=container)).stats
     assert stats.cpu.usage_core_nano_seconds.value > 0
     assert 0 < stats.memory.working_set_bytes.value < 64 * 1024 * 1024
-    assert stats.writable_layer.used_bytes.value >= 2 * 1024 * 1024
+    assert stats.writable_layer.used_bytes.value >= 8 * 1024 * 1024
     (pod,) = node.cri.ListPodSandboxStats(cri.ListPodSandboxStatsRequest()).stats
     assert pod.linux.cpu.usage_core_nano_seconds.value >= stats.cpu.usage_core_nano_seconds.value
     assert [each.attributes.id for each in pod.linux.containers] == [container]
