@@ -94,17 +94,22 @@ class EmbeddedUnderTest:
 
 
 class OciUnderTest:
-    """The OCI runtime of one machine, with its images in archives and a network of its own. A context manager."""
+    """The OCI runtime of one machine, with its images in archives and a network of its own. A context manager.
+
+    Args:
+        host_ports: whether ports of the machine lead to its pods, by iptables.
+    """
 
     name = "oci"
     endpoint = OCI_ENDPOINT
 
-    def __init__(self) -> None:
+    def __init__(self, *, host_ports: bool = False) -> None:
         self.directory = new_directory("on-")
         self._network = reserve_network(self.directory.name)
         networks = self.directory / "net.d"
         networks.mkdir()
-        (networks / "10-test.conflist").write_text(cni_conflist(self._network, self.directory / "ipam"))
+        conflist = cni_conflist(self._network, self.directory / "ipam", host_ports=host_ports)
+        (networks / "10-test.conflist").write_text(conflist)
 
     def __enter__(self) -> Self:
         return self

@@ -137,7 +137,7 @@ def test_every_tracked_file_of_the_packages_is_in_a_wheel(wheel: Path, lab: Path
 
 
 def test_the_lab_is_an_extra(programs: Path, wheel: Path, lab: Path, tmp_path: Path) -> None:
-    """Without it a command of the lab names the command of pip; with it the command runs; it leaves nothing behind."""
+    """Without it a command of the lab names the command of pip; with it the command runs."""
     version = wheel.name.split("-")[1]
     assert lab.name == f"edgecore_lab-{version}-py3-none-any.whl"
     assert required(lab) == {f"edgecore=={version}"}
@@ -149,11 +149,7 @@ def test_the_lab_is_an_extra(programs: Path, wheel: Path, lab: Path, tmp_path: P
         assert f"needs the extra lab: pip install --find-links DIRECTORY 'edgecore[lab]=={version}'" in refused.stderr
         assert refused.stderr.count("\n") == 1
     pip(programs, "install", *OPTIONS, lab)
-    try:
-        assert "1/1 seeds, 0 failed" in output_of(*simulate, cwd=tmp_path)
-    finally:
-        pip(programs, "uninstall", "--quiet", "--yes", "edgecore-lab")
-    assert "usage:" in output_of(programs / "edgecore", "--help", cwd=tmp_path)
+    assert "1/1 seeds, 0 failed" in output_of(*simulate, cwd=tmp_path)
 
 
 @pytest.mark.parametrize("program", ["edgecore", "cloudcore"])

@@ -74,6 +74,7 @@ def test_the_page_of_a_fleet(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(bool(why_none() or no_site()), reason=why_none() or no_site())
+@pytest.mark.slow
 def test_a_page_of_the_documentation(tmp_path: Path) -> None:
     (path,) = docs_site(tmp_path)
     data = path.read_bytes()

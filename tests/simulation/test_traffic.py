@@ -16,7 +16,7 @@ DEFAULT = EdgeCoreConfig.default()
 )
 def test_an_idle_node_with_five_pods_stays_within_its_budget(config: EdgeCoreConfig, most: float) -> None:
     """In 10^6 bytes a day, both ways, before compression. Five pods add nothing to what no pod costs."""
-    usage = measured(config, 2.0)
+    usage = measured(config, 1.0)
     assert 0.5 < usage.megabytes <= most
     kinds = {what.kind for what in usage.payload}
     assert {"lease", "node"} <= kinds <= {"lease", "node", "nodepatch"}, "lease, keepalive, and now and then the status"

@@ -64,11 +64,12 @@ class Crowd:
     """The node.
 
     Args:
-        machine: on a runtime that is nobody else's.
+        machine: on a runtime that is nobody else's, started.
     """
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
+        self._own_mounts = mounts_below(machine.edge.root)
 
     def wait(self, name: str, predicate: Predicate) -> JsonObject:
         """The pod as soon as the predicate holds."""
@@ -106,12 +107,16 @@ class Crowd:
         edge = self.machine.edge
         kinds = {
             **self.machine.runtime.left_behind(),
-            "mounts": mounts_below(edge.root),
+            "mounts": [each for each in mounts_below(edge.root) if not self._is_own(each)],
             "cgroups": _pods_below(edge.cgroup_root),
             "pods' directories": entries(edge.root / "edged" / "pods"),
             "log directories": entries(edge.pod_logs),
         }
         return {kind: left for kind, left in kinds.items() if left}
+
+    def _is_own(self, mount: str) -> bool:
+        """Return whether a runtime has this mount without pods; the OCI runtime's program comes with the first pod."""
+        return mount in self._own_mounts or mount.startswith(f"{self.machine.edge.root}/edged/oci/programs/")
 
 
 def _pods_below(cgroup_root: str) -> list[str]:

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import base64
 
-import pytest
-
 from modules.apimachinery.kinds import JsonObject
 from tests.end_to_end.crowd.crowd import Crowd, lasting, once, wants
 from tests.end_to_end.machine import NODE
 from tests.end_to_end.pods import config_map, container, is_ready, state_of
-
-pytestmark = pytest.mark.containerd
 
 
 def secret(name: str, **data: str) -> JsonObject:

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.end_to_end.crowd.crowd import Crowd, once, wants
 from tests.end_to_end.crowd.test_environment import secret
 from tests.end_to_end.pods import mount
-
-pytestmark = pytest.mark.containerd
 
 _SOMEBODY = {"runAsUser": 1000, "runAsGroup": 1000}
 _DISK = {"name": "disk", "emptyDir": {}}

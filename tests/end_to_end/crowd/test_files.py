@@ -5,14 +5,10 @@ from __future__ import annotations
 import base64
 import json
 
-import pytest
-
 from modules.apimachinery.kinds import JsonObject
 from tests.end_to_end.crowd.crowd import Crowd, lasting, once, wants
 from tests.end_to_end.crowd.test_environment import secret
 from tests.end_to_end.pods import config_map, container, is_ready, mount, state_of
-
-pytestmark = pytest.mark.containerd
 
 _UPWARDS = {"items": [
     {"path": "name", "fieldRef": {"fieldPath": "metadata.name"}},

@@ -9,8 +9,6 @@ import pytest
 from tests.end_to_end.crowd.crowd import Crowd, once, wants
 from tests.end_to_end.pods import state_of
 
-pytestmark = pytest.mark.containerd
-
 _STATUS = "grep -E '^(%s):' /proc/self/status | tr -d '\\t' | cut -d: -f2"
 _MASKED = (
     "for f in kcore keys timer_list; do [ ! -e /proc/$f ] || [ -c /proc/$f ] || echo $f; done; echo masked;"

@@ -5,14 +5,10 @@ from __future__ import annotations
 import urllib.request
 from pathlib import Path
 
-import pytest
-
 from tests.end_to_end.crowd.crowd import Crowd, lasting, once, wants
 from tests.end_to_end.pods import container, is_ready
 from tests.end_to_end.processes import PATIENCE
 from tests.support.ports import free_port
-
-pytestmark = pytest.mark.containerd
 
 _SERVER = "mkdir /www; echo hello > /www/index.html; exec httpd -f -p {} -h /www"
 

@@ -10,8 +10,6 @@ from tests.end_to_end.crowd.crowd import Crowd, lasting, once, wants
 from tests.end_to_end.pods import GREEDY, container, is_ready, phase
 from tests.support.ports import free_port
 
-pytestmark = pytest.mark.containerd
-
 _FIRST_OF = "for f in {}; do [ -e /sys/fs/cgroup/$f ] && {{ cut -d ' ' -f 1 /sys/fs/cgroup/$f; break; }}; done"
 _MEMORY = _FIRST_OF.format("memory/memory.limit_in_bytes memory.max")
 _QUOTA = _FIRST_OF.format("cpu/cpu.cfs_quota_us cpu.max")
