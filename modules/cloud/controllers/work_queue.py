@@ -14,11 +14,13 @@ _LONGEST_PAUSE: Final = 60.0
 class WorkQueue:
     """Keys in the order of arrival, each once; and keys whose time will come.
 
-    All times are seconds since the epoch.
+    The kinds have their turns: a Deployment does not wait for the thousands of Services that have its pods. All times
+    are seconds since the epoch.
     """
 
     def __init__(self) -> None:
-        self._due: dict[ObjectKey, None] = {}
+        self._due: dict[str, dict[ObjectKey, None]] = {}
+        """The keys that are due by kind, the kind whose turn is next first; none is empty."""
         self._later: dict[ObjectKey, float] = {}
         """The earliest time of each key that waits."""
         self._heap: list[tuple[float, ObjectKey]] = []
@@ -26,17 +28,14 @@ class WorkQueue:
         self._paused: set[ObjectKey] = set()
         """The keys that are not due before their time, whatever is added."""
 
-    def __len__(self) -> int:
-        return len(self._due)
-
     def depths(self) -> Counter[str]:
         """Return how many keys of each kind are due. Any thread may call it."""
-        return Counter(key.kind for key in tuple(self._due))
+        return Counter({kind: len(keys) for kind, keys in tuple(self._due.items())})
 
     def add(self, key: ObjectKey) -> None:
         """Add a key that is due; a pausing key goes on pausing."""
         if key not in self._paused:
-            self._due[key] = None
+            self._due.setdefault(key.kind, {})[key] = None
 
     def add_at(self, key: ObjectKey, moment: float) -> None:
         """Add a key that is due at a time, or earlier if it waits for an earlier one."""
@@ -53,7 +52,7 @@ class WorkQueue:
 
     def pause(self, key: ObjectKey, until: float) -> None:
         """Let a key wait until a time, and not be due earlier."""
-        self._due.pop(key, None)
+        self._not_due(key)
         self._later.pop(key, None)
         self._paused.add(key)
         self.add_at(key, until)
@@ -65,7 +64,8 @@ class WorkQueue:
 
     def forget(self, key: ObjectKey) -> None:
         """Forget a key whose object is gone."""
-        for known in (self._due, self._later, self._failures):
+        self._not_due(key)
+        for known in (self._later, self._failures):
             known.pop(key, None)
         self._paused.discard(key)
 
@@ -76,11 +76,22 @@ class WorkQueue:
             if self._later.get(key) == moment:
                 del self._later[key]
                 self._paused.discard(key)
-                self._due[key] = None
-        for first in self._due:
-            del self._due[first]
-            return first
-        return None
+                self._due.setdefault(key.kind, {})[key] = None
+        if not self._due:
+            return None
+        kind = next(iter(self._due))
+        keys = self._due.pop(kind)
+        first = next(iter(keys))
+        del keys[first]
+        if keys:
+            self._due[kind] = keys
+        return first
+
+    def _not_due(self, key: ObjectKey) -> None:
+        keys = self._due.get(key.kind, {})
+        keys.pop(key, None)
+        if not keys:
+            self._due.pop(key.kind, None)
 
     def next_time(self) -> float | None:
         """Return the earliest due time of a waiting key, or None."""

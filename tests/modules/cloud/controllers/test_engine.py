@@ -211,6 +211,16 @@ def test_numbers_that_nobody_can_read_stop_no_rollout() -> None:
     assert len(site.all("Pod")) == 3
 
 
+def test_a_deployment_does_not_wait_for_thousands_of_services() -> None:
+    queue, web = WorkQueue(), ObjectKey("Deployment", "default", "web")
+    services = [ObjectKey("Service", "default", f"s{number}") for number in range(3)]
+    for key in (*services, web):
+        queue.add(key)
+    queue.pause(services[2], 5.0)
+    assert queue.depths() == {"Service": 2, "Deployment": 1}
+    assert [queue.take(9.0) for _ in range(5)] == [services[0], web, services[1], services[2], None]
+
+
 def test_many_objects_at_once_do_not_fill_the_inbox_of_the_api_server() -> None:
     """A rollout behind 2,000 Services did, and others' calls were refused. The next ones follow the answers."""
     answers = list[Callable[[ApiResult], None]]()
