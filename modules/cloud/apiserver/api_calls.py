@@ -85,6 +85,15 @@ _EPHEMERAL: Final = "ephemeralcontainers"
 _APPROVAL: Final = "approval"
 _OF_NODES: Final = ("log", "exec", "attach", "portforward", "proxy")
 _POD: Final = "Pod"
+_HALF_SERVED: Final = {
+    ("v1", "services"): "only nodes with a proxy of services answer at its address and its name (hostPort or "
+    "hostNetwork of a pod opens a port of its node)",
+    ("v1", "replicationcontrollers"): "no controller makes its pods (a Deployment's are made)",
+    ("storage.k8s.io/v1", "storageclasses"): "no volumes are provisioned (a PersistentVolume is bound to claims of "
+    "its storageClassName)",
+    ("resource.k8s.io/v1", "resourceclaims"): "no devices are allocated (device plug-ins give extended resources)",
+}
+"""The kinds that are stored, with what a person should know."""
 _SECRET: Final = kind_named("Secret")
 _NODE: Final = kind_named("Node")
 
@@ -135,7 +144,7 @@ def serve(cluster: Cluster, request: ApiCall, *, knows_all: bool = True) -> ApiR
     warnings = (
         *warnings,
         *_placement_warnings(cluster, request, result),
-        *_service_warnings(request, result),
+        *_kind_warnings(request, result),
         *_deletion_warnings(request, result),
     )
     if warnings:
@@ -166,17 +175,13 @@ def _placement_warnings(cluster: Cluster, request: ApiCall, result: ApiResult) -
     return (f"pod {obj['metadata']['name']}: {why} ({advice})",) if why else ()
 
 
-def _service_warnings(request: ApiCall, result: ApiResult) -> tuple[str, ...]:
-    """Return the warning that nodes serve a new or applied Service only by a module that is off by default."""
+def _kind_warnings(request: ApiCall, result: ApiResult) -> tuple[str, ...]:
+    """Return the warning that not every node, or nobody at all, acts on a new or applied object of its kind."""
     is_asked = request.verb == "create" or request.patch_type == APPLY
-    if request.node or not is_asked or request.plural != "services" or request.api_version != "v1":
+    about = _HALF_SERVED.get((request.api_version, request.plural))
+    if request.node or not is_asked or about is None or result.object is None or request.subresource:
         return ()
-    if result.object is None:
-        return ()
-    return (
-        f"service {result.object['metadata']['name']}: only nodes with a proxy of services answer at its address and "
-        "its name (hostPort or hostNetwork of a pod opens a port of its node)",
-    )
+    return (f"{result.object['kind'].lower()} {result.object['metadata']['name']}: {about}",)
 
 
 def _deletion_warnings(request: ApiCall, result: ApiResult) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ _NO_INGRESS: Final = "nothing serves it here; a Service's nodePort, or a hostPor
 _NO_POLICY: Final = "nothing keeps it here: every pod of a node may reach every other"
 _NO_LIMITS: Final = "nothing is limited here for a namespace; resources.limits of containers are kept by their nodes"
 _IN_THE_CLOUD: Final = "the node has pods only; `cloudcore` and `kubectl` show and make it in the cloud"
+_GROUP: Final = "apps.kubeedge.io/belonging-to"
 _ADVICE: Final = {
     ("deployment", "deployments", "deploy"): _IN_THE_CLOUD,
     ("replicaset", "replicasets", "rs"): _IN_THE_CLOUD,
@@ -15,6 +16,11 @@ _ADVICE: Final = {
     ("cronjob", "cronjobs", "cj"): _IN_THE_CLOUD,
     ("horizontalpodautoscaler", "horizontalpodautoscalers", "hpa"): "`scale --replicas=N` sets the number of pods",
     ("ingress", "ingresses", "ing"): _NO_INGRESS,
+    ("ingressclass", "ingressclasses"): _NO_INGRESS,
+    ("gateway", "gateways", "gtw"): _NO_INGRESS,
+    ("httproute", "httproutes"): _NO_INGRESS,
+    ("nodegroup", "nodegroups", "ng"): f"the label {_GROUP} of a Node says its group",
+    ("edgeapplication", "edgeapplications", "eapp"): f"a Deployment for each group, with a nodeSelector {_GROUP}",
     ("networkpolicy", "networkpolicies", "netpol"): _NO_POLICY,
     ("role", "roles"): _IN_THE_CLOUD,
     ("rolebinding", "rolebindings"): _IN_THE_CLOUD,

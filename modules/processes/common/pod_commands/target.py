@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from modules.processes.common.pod_commands.errors import NodeError
+from modules.tools.kubectl.absent_kinds import advice_on
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +19,7 @@ _PODS: Final = ("pod", "pods", "po")
 _OWNERS: Final = (
     "deployment", "deployments", "deploy", "replicaset", "replicasets", "rs", "statefulset", "statefulsets", "sts",
     "daemonset", "daemonsets", "ds", "job", "jobs", "cronjob", "cronjobs", "cj", "service", "services", "svc",
+    "replicationcontroller", "replicationcontrollers", "rc",
 )  # fmt: skip
 
 
@@ -49,6 +51,8 @@ def pod_target(word: str, namespace: str) -> PodTarget:
     if before.lower().partition(".")[0] in _OWNERS:
         hint = "what made a pod is not looked up here; `get pods -l LABELS` finds them"
         raise NodeError("name the pod itself", word, hint, usage=True)
+    if advice := advice_on(before):
+        raise NodeError("this is no pod", word, advice, usage=True)
     if namespace not in ("", before):
         raise NodeError("two namespaces are named", word, f"-n {namespace} is the other one", usage=True)
     return PodTarget(before, name)

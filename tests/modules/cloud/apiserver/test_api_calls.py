@@ -153,6 +153,13 @@ def test_a_new_service_gets_a_warning_that_not_every_node_serves_it() -> None:
     assert serve(cluster, create).warnings == (), "it is there already"
 
 
+def test_a_kind_that_nobody_acts_on_is_said() -> None:
+    meta = {"metadata": {"name": "fast"}, "provisioner": "example.com/disks"}
+    made = ApiCall(verb="create", api_version="storage.k8s.io/v1", plural="storageclasses", namespace="", body=meta)
+    (warning,) = serve(Cluster(Simulation(0).clock), made).warnings
+    assert warning.startswith("storageclass fast: no volumes are provisioned")
+
+
 def test_an_older_state_of_a_status_is_a_conflict(api: Api) -> None:
     """The status subresource has optimistic concurrency, and takes labels (recorded); the spec stays."""
     made = api("create", body=POD, plural="pods")

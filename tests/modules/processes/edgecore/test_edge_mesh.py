@@ -7,11 +7,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from beehive import Hive, Threads
+from beehive.exposition import CollectorRegistry
 from edged.server.snapshots import Snapshots
 from modules.edge.edgemesh.nft.addresses import HostAddresses
 from modules.edge.edgemesh.nft.program import Nft
+from modules.processes.edgecore import edge_mesh
 from modules.processes.edgecore.config import EdgeCoreConfig
-from modules.processes.edgecore.config.edge_mesh import EdgeMeshOptions
+from modules.processes.edgecore.config.edge_mesh import FOREIGN_INTERFACE, EdgeMeshOptions
 from modules.processes.edgecore.edge_mesh import SnapshotPods
 from modules.processes.edgecore.settings import edged_settings
 from modules.processes.edgecore.uninstall.commands import remove_service_rules
@@ -53,6 +56,18 @@ def test_changes_of_pods_reach_edgemesh_and_who_listened_before() -> None:
     snapshots.pods = (pod(),)
     assert heard == ["before", "mesh"]
     assert pods.pods() == (pod(),)
+
+
+def test_beside_kubeedges_agent_it_stays_off_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Case 24: both would translate the same connections."""
+    (tmp_path / FOREIGN_INTERFACE).mkdir()
+    monkeypatch.setattr(edge_mesh, "_INTERFACES", tmp_path)
+    hive = Hive(Threads())
+    made = edge_mesh.add_edge_mesh(hive, config(EdgeMeshOptions(enable=True)), CollectorRegistry(), Snapshots())
+    assert made is None
+    assert "edgemesh stays off" in caplog.text
 
 
 @needs_nft

@@ -35,6 +35,7 @@ def test_a_pod_has_three_forms(word: str, namespace: str, target: PodTarget) -> 
         ("shop/web", "other", "-n other"),
         ("deploy/web", "", "name the pod itself"),
         ("deployments.apps/web", "", "name the pod itself"),
+        ("hpa/web", "", "scale --replicas"),
     ],
 )
 def test_what_names_no_pod_is_said(word: str, namespace: str, says: str) -> None:
