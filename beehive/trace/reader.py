@@ -35,6 +35,8 @@ from beehive.trace.writer import parts_of
 _BUFFER = 256 * 1024
 _RUN: Final = 48
 """Bits of a span below the number of its run."""
+_FARTHEST: Final = 6e10
+"""Seconds from the Unix epoch to the wall clock of a record, which is a date then."""
 _WANTED = "a trace of edgecore, a directory of its parts (*.trace), or a capture as JSON lines is wanted"
 
 
@@ -62,7 +64,7 @@ class TraceReader:
         self.damage = ""
         """Where and why reading a file ended early; the records before were read."""
         self.skipped = 0
-        """Records of kinds that this version does not know."""
+        """Records of kinds that this version does not know, or with numbers that no recorder writes."""
         self.runs: list[TraceHeader] = []
         """Headers of the runs so far."""
         self._open: IO[bytes] | None = None
@@ -120,12 +122,22 @@ class TraceReader:
             return
         for record in frames:
             self.done = before + frames.offset
-            if record is None:
+            if record is None or not self._is_possible(record):
                 self.skipped += 1
             elif not isinstance(record, Content):
                 yield self._placed(record, path)
         if frames.damage:
             self.damage = f"{path}: {frames.damage}"
+
+    def _is_possible(self, record: AnyRecord) -> bool:
+        """Return whether a record's time is a date, and its spans are numbers of one run."""
+        if isinstance(record, TraceHeader):
+            return abs(record.began) < _FARTHEST
+        if isinstance(record, Content):
+            return True
+        began = self.runs[-1].began if self.runs else 0.0
+        spans = (record.span, record.cause, record.trace)
+        return abs(began + record.time) < _FARTHEST and min(spans) >= 0 and max(spans) < 1 << _RUN
 
     def _placed(self, record: TraceHeader | Record, path: Path) -> AnyRecord:
         if isinstance(record, TraceHeader):

@@ -59,13 +59,13 @@ def content_of(event: Event) -> Any:
     """Return the decoded content of a message, also of JSON in a string; None without a content."""
     try:
         body = msgspec.json.decode(event.body)
-    except (msgspec.DecodeError, UnicodeError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
     content = body.get("content") if isinstance(body, dict) else None
     if isinstance(content, str) and content[:1] == "{":
         try:
             return msgspec.json.decode(content)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             return content
     return content
 

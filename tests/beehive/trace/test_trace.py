@@ -227,6 +227,25 @@ def test_records_of_a_kind_from_the_future_are_left_out_and_counted(tmp_path: Pa
         assert (list(trace), trace.skipped) == ([delivered(1)], 1)
 
 
+_BEYOND = [{"time": time} for time in (float("nan"), float("inf"), float("-inf"), 1e308, -1e300, 1e15)]
+_BEYOND += [{name: number} for name in ("span", "cause", "trace") for number in (-1, 1 << 48, (1 << 63) - 1)]
+
+
+@pytest.mark.parametrize("changed", _BEYOND)
+def test_records_with_impossible_times_and_numbers_are_left_out(tmp_path: Path, changed: dict[str, float]) -> None:
+    """A prepared trace ended the commands that print a date or a span with a traceback."""
+    good = delivered(1)
+    path = write(tmp_path / "t", [good, msgspec.structs.replace(good, **changed), good])
+    with read(path) as trace:
+        assert (list(trace), trace.skipped) == ([good, good], 1)
+
+
+def test_a_trace_that_began_at_no_date_is_none(tmp_path: Path) -> None:
+    path = write(tmp_path / "t", [delivered(1)], msgspec.structs.replace(HEADER, began=1e300))
+    with pytest.raises(TraceError):
+        read(path)
+
+
 @pytest.mark.parametrize("content", [b"", b"hello\n", b"{\n", b'{"a":1}\n', b"\xc6\0\0\0\1\xc0"])
 def test_a_file_that_is_not_a_trace_is_refused_with_the_expected_forms(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a").write_bytes(content)

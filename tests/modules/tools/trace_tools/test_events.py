@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from beehive.trace import CriCall, Note, NoteKind, StoreCommit
+from beehive.trace import Change, CriCall, Note, NoteKind, StoreCommit
 from edged.cri.contract import SERVER_ACTOR
 from modules.tools.trace_tools.causes import NO_CAUSE, causes_of
 from modules.tools.trace_tools.event import CLOUD, RUNTIME, STORE, EventKind, in_order
@@ -73,6 +73,16 @@ def test_a_call_of_the_runtime_names_pod_and_container() -> None:
         event = event_of(CriCall(1.0, 1, 0, 1, "edged", "stop_container", request, b"", "", "", 0.5))
         assert event is not None
         assert (event.about, event.sent, event.end) == (desired, 0.5, 1.0)
+
+
+def test_what_is_nested_too_deeply_is_an_event_without_a_subject() -> None:
+    """An application's message can be so, and ended the explanation of its node's whole trace."""
+    deep = b'{"x":' * 100_000 + b"1" + b"}" * 100_000
+    call = CriCall(1.0, 1, 0, 1, "edged", "create_container", deep, deep, "", "", 0.1)
+    commit = StoreCommit(1.0, 2, 0, 2, "commit", 0.1, "", (Change("put", "ns/pod/a", "pod", deep, ""),))
+    events = list(named(events_of([call, commit])))
+    assert [each.verb for each in events] == ["create_container", "commit"]
+    assert events[0].about == ""
 
 
 def test_a_failed_call_says_so() -> None:
