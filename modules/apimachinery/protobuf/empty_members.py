@@ -12,9 +12,10 @@ _SHOWN: Final = frozenset((
     ("batch.v1.PodFailurePolicy", "rules"), ("batch.v1.PodFailurePolicyOnExitCodesRequirement", "values"),
     ("batch.v1.SuccessPolicy", "rules"), ("core.v1.ContainerImage", "names"),
     ("core.v1.NodeSelector", "nodeSelectorTerms"), ("core.v1.PodSpec", "containers"),
-    ("core.v1.ProjectedVolumeSource", "sources"), ("discovery.v1.Endpoint", "addresses"),
-    ("discovery.v1.EndpointSlice", "endpoints"), ("discovery.v1.EndpointSlice", "ports"),
-    ("rbac.v1.ClusterRole", "rules"), ("rbac.v1.PolicyRule", "verbs"), ("rbac.v1.Role", "rules"),
+    ("core.v1.ProjectedVolumeSource", "sources"), ("core.v1.TopologySelectorLabelRequirement", "values"),
+    ("discovery.v1.Endpoint", "addresses"), ("discovery.v1.EndpointSlice", "endpoints"),
+    ("discovery.v1.EndpointSlice", "ports"), ("rbac.v1.ClusterRole", "rules"), ("rbac.v1.PolicyRule", "verbs"),
+    ("rbac.v1.Role", "rules"), ("storage.v1.CSINodeDriver", "topologyKeys"), ("storage.v1.CSINodeSpec", "drivers"),
 ))  # fmt: skip
 """Messages and their lists that JSON has even when they are empty."""
 

@@ -20,7 +20,8 @@ _COMPRESSED: Final = re.compile(rb"\x1f\x8b\x08\x00\x00\x00\x00\x00")
 _LONGEST: Final = 1 << 20
 _ROOTS: Final = {
     "v1": ("core.v1", ("Binding", "ConfigMap", "Endpoints", "Event", "Namespace", "Node", "PersistentVolume",
-                       "PersistentVolumeClaim", "Pod", "Secret", "Service", "ServiceAccount")),
+                       "PersistentVolumeClaim", "Pod", "ReplicationController", "Secret", "Service",
+                       "ServiceAccount")),
     "apps/v1": ("apps.v1", ("ControllerRevision", "DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")),
     "batch/v1": ("batch.v1", ("CronJob", "Job")),
     "autoscaling/v1": ("autoscaling.v1", ("Scale",)),
@@ -35,7 +36,8 @@ _ROOTS: Final = {
     "policy/v1": ("policy.v1", ("Eviction", "PodDisruptionBudget")),
     "rbac.authorization.k8s.io/v1": ("rbac.v1", ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")),
     "scheduling.k8s.io/v1": ("scheduling.v1", ("PriorityClass",)),
-    "storage.k8s.io/v1": ("storage.v1", ("CSIDriver", "VolumeAttachment")),
+    "storage.k8s.io/v1": ("storage.v1", ("CSIDriver", "CSINode", "CSIStorageCapacity", "StorageClass",
+                                         "VolumeAttachment")),
     "": ("meta.v1", ("DeleteOptions",)),
 }  # fmt: skip
 _INLINE: Final = ("volumeSource", "persistentVolumeSource", "handler", "ephemeralContainerCommon",

@@ -22,6 +22,8 @@ from modules.apimachinery.protobuf.empty_members import template_without_empty_m
         ("apps/v1", "Deployment", {"spec": {"replicas": 0, "paused": False}}, {"spec": {"replicas": 0}}),
         ("discovery.k8s.io/v1", "EndpointSlice", {"endpoints": [], "ports": []}, None),
         ("rbac.authorization.k8s.io/v1", "Role", {"rules": []}, None),
+        ("storage.k8s.io/v1", "CSINode", {"spec": {"drivers": []}}, None),
+        ("v1", "ReplicationController", {"status": {"replicas": 0, "readyReplicas": 0}}, {"status": {"replicas": 0}}),
         ("apps/v1", "ControllerRevision", {"data": {"spec": {"template": {"list": [], "zero": 0}}}}, None),
         ("example.com/v1", "Colour", {"metadata": {"finalizers": []}, "tones": []}, {"metadata": {}, "tones": []}),
         ("v1", "ConfigMap", {"metadata": "nonsense", "data": []}, {"metadata": "nonsense"}),

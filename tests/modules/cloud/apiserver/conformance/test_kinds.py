@@ -225,7 +225,7 @@ def test_the_life_of_a_controller_revision(world: World) -> None:
 def test_the_life_of_a_replication_controller(world: World) -> None:
     """[sig-apps] ReplicationController should test the lifecycle of a ReplicationController [Conformance]"""
     made = {"spec": {"replicas": 1, "selector": LABELS, "template": TEMPLATE}}
-    world.supports_operations("v1/replicationcontrollers", made, status={"replicas": 1, "readyReplicas": 0})
+    world.supports_operations("v1/replicationcontrollers", made, status={"replicas": 1, "readyReplicas": 1})
 
 
 def test_a_replica_set_is_replaced_and_patched(world: World) -> None:
