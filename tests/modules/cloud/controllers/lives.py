@@ -18,7 +18,7 @@ from modules.cloud.client.calls import MERGE, ApiCall, ApiResult
 from modules.cloud.controllers.job_pods import TRACKING
 from modules.cloud.controllers.pods import has_ended, is_active, is_ready
 from modules.cloud.controllers.view import controller_of, node_of
-from modules.cloud.storage.object_storage import ObjectEvent
+from modules.cloud.storage.object_storage import EventType, ObjectEvent
 from tests.modules.cloud.controllers.site import FOLLOWED, Site, image_of, new_image, workload
 
 DEPLOYMENT: Final = ObjectKey("Deployment", "default", "web")
@@ -58,6 +58,10 @@ class Life(Site):
         self._version = {"Deployment": "app:1", "StatefulSet": "app:1", "DaemonSet": "app:1"}
         self._surge = self._size = self._allowed = 0
         self._kills: set[int] = set()
+        self._most: dict[str, int] = {}
+        """The pods that each ReplicaSet wanted since everything had happened, at most, by its uid."""
+        self._known_silent: set[str] = set()
+        """Nodes that were away when everything had happened."""
         self.ready_after = self._ready_after
         self.answer = self._answer
         self._steps: tuple[Callable[[], object], ...] = (
@@ -158,6 +162,7 @@ class Life(Site):
         (self.silent.add if ready == "Unknown" else self.silent.discard)(name)
         conditions = [{"type": "Ready", "status": ready, "lastTransitionTime": format_rfc3339(self.clock.now())}]
         self.cluster.replace({**node, "status": {**node["status"], "conditions": conditions}})
+        self.cluster.node_lifecycle.taint([name])
         self._publish()
 
     def _forgotten(self) -> None:
@@ -175,6 +180,7 @@ class Life(Site):
         self._kills.add(len(self.writes) + self.random.randint(1, 12))
 
     def _answer(self, call: ApiCall) -> ApiResult | None:
+        self._check_budgets(call)
         if len(self.writes) not in self._kills or call.plural == "events":
             return None
         self._kills.discard(len(self.writes))
@@ -272,6 +278,7 @@ class Life(Site):
         super()._published(event)
         if self._collector is not None:
             self._collector.note(event)
+            self._check_replicas(event)
 
     def settle(self) -> None:
         """Let everything happen that happens now, in any order: controllers look at objects before they have seen
@@ -288,6 +295,9 @@ class Life(Site):
             else:
                 at = self.engine.run()
                 if not any(self._queues) and (at is None or at > self.clock.now()):
+                    if self._collector is not None:
+                        self._most = {uid_of(one): int(one["spec"]["replicas"]) for one in self.all("ReplicaSet")}
+                        self._known_silent = set(self.silent)
                     return
 
     # What nodes do
@@ -323,6 +333,24 @@ class Life(Site):
 
     def _allowed_pods(self) -> int:
         return int(self._found(DEPLOYMENT)["spec"]["replicas"]) + self._surge
+
+    def _check_replicas(self, event: ObjectEvent) -> None:
+        """No ReplicaSet makes more pods than it wants: those of silent nodes count."""
+        owner = controller_of(event.new) or {}
+        if event.key.kind == "ReplicaSet":
+            uid, size = uid_of(event.new), int(event.new["spec"]["replicas"])
+            self._most[uid] = max(self._most.get(uid, 0), size)
+        elif event.key.kind == "Pod" and event.type is EventType.ADDED and owner.get("kind") == "ReplicaSet":
+            pods = [pod for pod in self.all("Pod") if (controller_of(pod) or {}).get("uid") == owner["uid"]]
+            assert sum(map(is_active, pods)) <= self._most.get(str(owner["uid"]), 0), "a ReplicaSet has too many pods"
+
+    def _check_budgets(self, call: ApiCall) -> None:
+        """A rollout of the DaemonSet leaves the pods of silent nodes alone, so that they use up no budget."""
+        pod = self.cluster.storage.find(ObjectKey("Pod", call.namespace, call.name)) or {"metadata": {}}
+        if (call.verb, call.plural) != ("delete", "pods") or (controller_of(pod) or {}).get("kind") != "DaemonSet":
+            return
+        is_old = image_of(pod) != self._version["DaemonSet"]
+        assert not (is_old and node_of(pod) in self._known_silent & self.silent), "a silent node's pod is rolled"
 
     def _check_deployment(self, _site: Site) -> None:
         """The ReplicaSets want no more pods than maxSurge allows, or no more than before. It is not their pods that are
