@@ -51,6 +51,8 @@ _MISPLACED: Final = "node(s) didn't match Pod's node affinity/selector"
 _BY_NAME: Final = "metadata.name"
 _KNOWN: Final = 5
 """What a pod whose placement is known costs, in looks at nodes."""
+_TRIED: Final = 4
+"""What a node costs, in looks, on which others may make room."""
 
 
 class Placement(NamedTuple):
@@ -133,9 +135,10 @@ class Placer:
         if priority_of(pod) <= self._lowest or about in self._hopeless:
             return None
         with self._kept_for_others(pod):
-            self.looks += len(rooms)
             attempt = _Attempt(pod, self._fleet)
-            found = preemptions(pod, rooms, attempt.fits, budgets())
+            able = [room for room in rooms if attempt.may_go_to(room)]
+            self.looks += len(rooms) + _TRIED * len(able)
+            found = preemptions(pod, able, attempt.fits, budgets())
             best = next((one for one in found if not one.victims or self._fits_then(pod, one)), None)
         if best is not None:
             self._nominated[key_of(pod)] = with_nominated_node(pod, best.node)
@@ -182,6 +185,10 @@ class _Attempt:
         """Return whether the pod fits a node."""
         return not self._refusal(room) and not self._of_others(room)
 
+    def may_go_to(self, room: NodeRoom) -> bool:
+        """Return whether the pod would fit a node if there were no other pods."""
+        return not self._unfit(room) and insufficient_amount(self.demand.requests, {}, room.allocatable) is None
+
     def placement(self, chosen: str) -> Placement:
         """Return where the pod goes.
 
@@ -222,16 +229,18 @@ class _Attempt:
         return NodeLook(refusal) if refusal else self._scorer.look(room)
 
     def _refusal(self, room: NodeRoom) -> str:
-        """Return why a node does not fit, whatever is on others; "" when it does. One that reports nonsense keeps only
-        itself from pods.
-        """
+        """Return why a node does not fit, whatever is on others; "" when it does."""
+        return self._unfit(room) or self._full(room)
+
+    def _unfit(self, room: NodeRoom) -> str:
+        """Return why a node does not fit, whatever pods it has. A node that reports nonsense only harms itself."""
         if room.node is None or not room.is_readable:
             return _UNREADABLE
         if (room.obj.get("spec") or {}).get("unschedulable") and not tolerates(
             _UNSCHEDULABLE, self._pod.spec.tolerations
         ):
             return self._misplaced(room) or "node(s) were unschedulable"
-        return self._misplaced(room) or self._taint(room) or self._full(room)
+        return self._misplaced(room) or self._taint(room)
 
     def _misplaced(self, room: NodeRoom) -> str:
         return "" if self._fits(room) else _MISPLACED

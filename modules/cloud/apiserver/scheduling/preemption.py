@@ -17,8 +17,10 @@ from modules.cloud.apiserver.scheduling.rooms import NodeRoom, is_ready, priorit
 from modules.cloud.authorization.node_accounts import MIRROR
 
 _NEVER: Final = "Never"
-_MOST_NODES: Final = 100
-"""Nodes that are tried (kube-scheduler's `minCandidateNodesAbsolute`)."""
+_ENOUGH: Final = 100
+"""Ways after which no further node is tried (kube-scheduler's `minCandidateNodesAbsolute`)."""
+_MOST_TRIALS: Final = 500
+"""Trials of pods that may stay, some 0.1 ms each, after which no further node is tried, if there is a way."""
 
 
 class Preemption(NamedTuple):
@@ -39,7 +41,7 @@ def preemptions(
 
     Args:
         pod: the pod.
-        rooms: the nodes.
+        rooms: the nodes that the pod could go to, if they had room.
         fits: whether the pod fits a node, whatever is on others.
         budgets: the PodDisruptionBudgets of all namespaces.
     """
@@ -48,10 +50,17 @@ def preemptions(
         return []
     if _waits_for_victims(pod, rooms, priority):
         return [Preemption(nominated_node(pod), (), 0)]
-    able = (room for room in rooms if room.lowest_priority < priority and is_ready(room.obj))
-    tried = (room for room, _ in zip(able, range(_MOST_NODES), strict=False))
-    found = (_of_node(room, priority, fits, budgets) for room in tried)
-    return sorted((one for one in found if one is not None), key=_badness)
+    found, trials = list[Preemption](), 0
+    for room in rooms:
+        if room.lowest_priority < priority and is_ready(room.obj):
+            lower = [other for other in room.pods if priority_of(other) < priority and not _is_static(other)]
+            trial = room.without(map(key_of, lower))
+            if fits(trial):
+                trials += len(lower)
+                found.append(_on_node(trial, lower, fits, budgets))
+        if len(found) == _ENOUGH or trials >= _MOST_TRIALS:
+            break
+    return sorted((one for one in found if one.victims), key=_badness)
 
 
 def _waits_for_victims(pod: JsonObject, rooms: Sequence[NodeRoom], priority: int) -> bool:
@@ -59,13 +68,11 @@ def _waits_for_victims(pod: JsonObject, rooms: Sequence[NodeRoom], priority: int
     return any(is_being_deleted(other) and priority_of(other) < priority for room in chosen for other in room.pods)
 
 
-def _of_node(
-    room: NodeRoom, priority: int, fits: Callable[[NodeRoom], bool], budgets: Sequence[JsonObject]
-) -> Preemption | None:
-    lower = sorted((pod for pod in room.pods if priority_of(pod) < priority and not _is_static(pod)), key=_importance)
-    trial = room.without(map(key_of, lower))
-    if not lower or not fits(trial):
-        return None
+def _on_node(
+    trial: NodeRoom, lower: Sequence[JsonObject], fits: Callable[[NodeRoom], bool], budgets: Sequence[JsonObject]
+) -> Preemption:
+    """Return which pods go from a node, given the node without any of those that may; they are put back into it."""
+    lower = sorted(lower, key=_importance)
     protected = _protected(lower, budgets)
     victims = list[JsonObject]()
     for pod in sorted(lower, key=lambda one: key_of(one) not in protected):
@@ -74,7 +81,7 @@ def _of_node(
             trial.drop(key_of(pod))
             victims.append(pod)
     broken = sum(key_of(pod) in protected for pod in victims)
-    return Preemption(room.name, tuple(sorted(victims, key=_importance)), broken) if victims else None
+    return Preemption(trial.name, tuple(sorted(victims, key=_importance)), broken)
 
 
 def _protected(pods: Sequence[JsonObject], budgets: Sequence[JsonObject]) -> set[ObjectKey]:

@@ -114,9 +114,14 @@ class NodeLook(NamedTuple):
 
 
 class NodeRoom:
-    """A node with its pods."""
+    """A node with its pods.
 
-    def __init__(self, obj: JsonObject) -> None:
+    Args:
+        obj: the Node.
+        known: has read the same Node already.
+    """
+
+    def __init__(self, obj: JsonObject, known: NodeRoom | None = None) -> None:
         self.name = str(obj["metadata"]["name"])
         self.obj: JsonObject = {}
         self.node: Node | None = None
@@ -134,7 +139,10 @@ class NodeRoom:
         self.with_rules: dict[ObjectKey, PodDemand] = {}
         """The pods that have rules about other pods."""
         self._looks: dict[bytes, NodeLook] = {}
-        self.read(obj)
+        if known is None:
+            self.read(obj)
+        else:
+            self.obj, self.node, self.allocatable, self.images = obj, known.node, known.allocatable, known.images
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -195,7 +203,7 @@ class NodeRoom:
 
     def without(self, keys: Iterable[ObjectKey]) -> NodeRoom:
         """Return what the node would be without some of its pods."""
-        room, gone = NodeRoom(self.obj), frozenset(keys)
+        room, gone = NodeRoom(self.obj, self), frozenset(keys)
         for key, (pod, demand) in self._known.items():
             if key not in gone:
                 room.add(pod, demand)

@@ -13,6 +13,8 @@ from modules.apimachinery.api_errors import ForbiddenError
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, kind_named
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.pod_scheduled import nominated_node
+from modules.cloud.apiserver.scheduling.preemption import preemptions
+from modules.cloud.apiserver.scheduling.rooms import PODS, NodeRoom
 from modules.cloud.authorization.node_accounts import MIRROR
 
 HIGH, MID, LOW = 1000, 100, -10
@@ -196,3 +198,25 @@ def test_a_victim_that_cannot_be_deleted_refuses_no_pod(
     assert not ending(cluster)
     assert not nominated_node(pods(cluster)["p"])
     assert "no room is made" in caplog.text
+
+
+def test_the_only_node_that_a_pod_may_go_to_is_found_in_a_large_fleet() -> None:
+    names = [f"n{number:03}" for number in range(110)]
+    cluster = a_cluster(*(a_node(name) for name in names), *(a_pod(f"low-{name}", on=name, cpu="2") for name in names))
+    cluster.create(a_pod("p", priority=HIGH, nodeSelector={"kubernetes.io/hostname": names[-1]}))
+    assert ending(cluster) == [f"low-{names[-1]}"]
+
+
+def test_few_nodes_with_many_pods_are_tried() -> None:
+    """A look at all of them would keep the API server from its other work."""
+    rooms, tried = [NodeRoom(a_node(f"n{number}")) for number in range(20)], set[str]()
+    for room in rooms:
+        for number in range(100):
+            room.add({**a_pod(f"{room.name}-{number}"), "metadata": {"name": f"{room.name}-{number}", "namespace": ""}})
+
+    def fits(room: NodeRoom) -> bool:
+        tried.add(room.name)
+        return room.used[PODS] < 100
+
+    assert [len(one.victims) for one in preemptions(a_pod("p", priority=HIGH), rooms, fits, [])] == [1] * 5
+    assert len(tried) == 5
