@@ -36,6 +36,8 @@ class About(msgspec.Struct, frozen=True):
     program: str
     node: str = ""
     """The node whose page it is; "" for a fleet."""
+    user: str = ""
+    """Who has signed in; "" for the owner of the command."""
 
 
 class NodeStory(msgspec.Struct, frozen=True):
@@ -118,22 +120,22 @@ class FleetApi:
                 self._feeds.look()
                 return json_of(self._picture.changes(whole_number(request.first("since"), 15) or 0, NAMES))
             case ("nodes", name):
-                self._feeds.look()
+                self._feeds.look_when_read()
                 return json_of(self._node(name))
             case ("pods",):
-                self._feeds.look()
+                self._feeds.look_when_read()
                 return json_of(pods_answer(self._picture.pods(), self._picture.rows(), request.first("q")))
             case ("rollouts",):
-                self._feeds.look()
+                self._feeds.look_when_read()
                 return json_of(rollouts(self._picture.pods(), self._picture.rows()))
             case ("journal",):
-                self._feeds.look()
+                self._feeds.look_when_read()
                 return json_of(self._changes.page(request.first("q")))
             case ("devices",):
-                self._feeds.look()
+                self._feeds.look_when_read()
                 return json_of(self._devices.devices(self._picture.rows(), request.first("q")))
             case ("devices", namespace, name):
-                self._feeds.look()
+                self._feeds.look_when_read()
                 return json_of(self._devices.story(namespace, name, self._picture.rows()))
             case ("history", namespace, name, property_name):
                 found = self._journals.device_values(ValueQuery(namespace, name, property_name))

@@ -22,6 +22,9 @@ _WATCH_SECONDS: Final = 120
 _AGAIN: Final = 2.0
 """Seconds after which a feed that has failed, or whose watch the server has ended, begins again."""
 _POLL: Final = 2.0
+_FIRST_SECONDS: Final = 10.0
+"""Longest wait of a first question for what it asks about."""
+_LOOK_AGAIN: Final = 0.05
 _DEVICE_POLL: Final = 30.0
 _JOURNAL_POLLS: Final = 15
 """Polls after which the journal is read again, unless a connection has changed."""
@@ -96,6 +99,14 @@ class Feeds:
                 if name not in self._running:
                     self._running.add(name)
                     threading.Thread(target=self._run, args=(name, run), name=f"page-{name}", daemon=True).start()
+
+    def look_when_read(self) -> None:
+        """Look, and wait some seconds at most until everything has been read once, or a feed is in trouble."""
+        self.look()
+        deadline = self._clock.monotonic() + _FIRST_SECONDS
+        while not self._picture.is_answered(NAMES) and self._clock.monotonic() < deadline:
+            if self._ended.wait(_LOOK_AGAIN):
+                return
 
     def stop(self) -> None:
         """Let the feeds end; a feed that waits for a watch ends with the process."""

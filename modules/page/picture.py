@@ -168,6 +168,11 @@ class Picture:
 
     # What pages ask
 
+    def is_answered(self, feeds: Iterable[str]) -> bool:
+        """Return whether these feeds have got an answer, or any of them a trouble."""
+        with self._lock:
+            return bool(self._troubles) or self._answered.keys() >= set(feeds)
+
     def changes(self, since: int, feeds: Iterable[str]) -> Changes:
         """Return the changes since a version, 0 for everything; it is read when these feeds have got an answer."""
         with self._lock:

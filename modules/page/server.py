@@ -5,7 +5,7 @@ from typing import Final
 from beehive.clock import Clock
 from beehive.http.http_server import HttpServer
 from beehive.http.listening import listen_tcp
-from modules.page.service import PageApi, PageService
+from modules.page.service import OwnerEntrance, PageApi, PageService
 from modules.page.sessions import Sessions
 
 LOOPBACK: Final = "127.0.0.1"
@@ -32,7 +32,7 @@ class PageServer:
         self._sessions = Sessions(clock)
         self._api = api
         hosts = (f"{LOOPBACK}:{self._port}", f"localhost:{self._port}")
-        service = PageService(self._sessions, hosts, api, f"{program} page")
+        service = PageService(OwnerEntrance(self._sessions, api, f"{program} page"), hosts)
         self._server = HttpServer(listening, service, clock, max_body=_MOST_BODY, idle_seconds=_IDLE_SECONDS)
         self._server.start()
 

@@ -51,10 +51,17 @@ HEADERS: Final = (
 _OWN: Final = ("same-origin", "none", "")
 
 
+HTTP: Final = "http"
+HTTPS: Final = "https"
+_MOST_BODY: Final = 16 * 1024
+"""Bytes of the body with a token."""
+
+
 class Token(msgspec.Struct, frozen=True):
     """The body of `POST /page/v1/session`."""
 
-    token: str
+    token: str = ""
+    """A one-time token or, where users sign in, a bearer token; empty for the certificate of the connection."""
 
 
 class SessionKey(msgspec.Struct, frozen=True):
@@ -73,6 +80,50 @@ class PageApi(Protocol):
         """Release what it holds."""
 
 
+class Entrance(Protocol):
+    """Says who may look: `OwnerEntrance`, or the users of a secure port."""
+
+    @property
+    def hint(self) -> str:
+        """What to do without a session."""
+
+    def enter(self, request: Request, token: str) -> str:
+        """Return the key of a new session, "" for a token that opens none. Raise HttpStatusError for a refusal."""
+
+    def api(self, key: str) -> PageApi | None:
+        """Return what answers the questions of a session, None if it has ended."""
+
+    def leave(self, key: str) -> None:
+        """End a session."""
+
+
+class OwnerEntrance:
+    """Lets the owner of a command in, by the one-time tokens that it prints (`Entrance`).
+
+    Args:
+        sessions: tokens and keys.
+        api: answers the questions of the page.
+        command: prints another address: `cloudcore page`.
+    """
+
+    def __init__(self, sessions: Sessions, api: PageApi, command: str) -> None:
+        self._sessions = sessions
+        self._api = api
+        self.hint = f"`{command}` prints a new address; each can be opened once, within a minute"
+
+    def enter(self, request: Request, token: str) -> str:  # noqa: ARG002 - of `Entrance`
+        """See `Entrance`."""
+        return self._sessions.exchange(token)
+
+    def api(self, key: str) -> PageApi | None:
+        """See `Entrance`."""
+        return self._api if self._sessions.is_valid(key) else None
+
+    def leave(self, key: str) -> None:
+        """See `Entrance`."""
+        self._sessions.end(key)
+
+
 class Guard:
     """Refuses requests that another site, or another name of this server, may have caused.
 
@@ -82,10 +133,12 @@ class Guard:
 
     Args:
         hosts: the server's names with its port, as in `Host`: `127.0.0.1:8080`.
+        scheme: `http` or `https`.
     """
 
-    def __init__(self, hosts: Iterable[str]) -> None:
+    def __init__(self, hosts: Iterable[str], scheme: str) -> None:
         self._hosts = frozenset(hosts)
+        self._scheme = scheme
 
     def check(self, request: Request) -> None:
         """Raise HttpStatusError with 421 or 403 for a request of another site."""
@@ -93,7 +146,7 @@ class Guard:
         if len(hosts) != 1 or hosts[0] not in self._hosts:
             raise HttpStatusError(421, "this is not the server's name: open the address that the command printed")
         origins = [value for name, value in request.headers if name == "origin"]
-        if any(origin != f"http://{hosts[0]}" for origin in origins):
+        if any(origin != f"{self._scheme}://{hosts[0]}" for origin in origins):
             raise HttpStatusError(403, "another site's page may ask nothing here")
         if request.header("sec-fetch-site") not in _OWN:
             raise HttpStatusError(403, "another site's page may ask nothing here")
@@ -118,17 +171,14 @@ class PageService:
     files say nothing of the fleet, so they need none.
 
     Args:
-        sessions: tokens and keys.
+        entrance: says who may look.
         hosts: the server's own names with its port.
-        api: answers the questions of the page.
-        command: prints another address: `cloudcore page`.
+        scheme: `http` or `https`.
     """
 
-    def __init__(self, sessions: Sessions, hosts: Sequence[str], api: PageApi, command: str) -> None:
-        self._sessions = sessions
-        self._command = command
-        self._guard = Guard(hosts)
-        self._api = api
+    def __init__(self, entrance: Entrance, hosts: Sequence[str], scheme: str = HTTP) -> None:
+        self._entrance = entrance
+        self._guard = Guard(hosts, scheme)
         self._files = _files()
 
     def serve(self, request: Request) -> Response:
@@ -166,26 +216,29 @@ class PageService:
         if parts == ("session",):
             return self._session(request)
         credentials = request.header("authorization")
-        if not credentials.startswith(_BEARER) or not self._sessions.is_valid(credentials.removeprefix(_BEARER)):
-            raise HttpStatusError(401, "the session has ended", hint=f"`{self._command}` prints a new address")
+        is_bearer = credentials.startswith(_BEARER)
+        api = self._entrance.api(credentials.removeprefix(_BEARER)) if is_bearer else None
+        if api is None:
+            raise HttpStatusError(401, "the session has ended", hint=self._entrance.hint)
         _only(request, _GET)
-        return self._api.serve(request, parts)
+        return api.serve(request, parts)
 
     def _session(self, request: Request) -> Response:
         """Exchange a one-time token for a key, or end a session."""
         self._guard.check_page(request)
         if request.method == "DELETE":
-            self._sessions.end(request.header("authorization").removeprefix(_BEARER))
+            self._entrance.leave(request.header("authorization").removeprefix(_BEARER))
             return text(HTTPStatus.OK, "signed out\n")
         _only(request, ("POST",))
+        if len(request.body) > _MOST_BODY:
+            raise HttpStatusError(413, "the body is too long")
         try:
             token = decode_json(request.body, Token).token
         except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
             raise HttpStatusError(400, "the body is not a token") from error
-        key = self._sessions.exchange(token)
+        key = self._entrance.enter(request, token)
         if not key:
-            hint = f"`{self._command}` prints a new address; each can be opened once, within a minute"
-            raise HttpStatusError(401, "the address was used, or is too old", hint=hint)
+            raise HttpStatusError(401, "this opens no session: it is wrong, or was used", hint=self._entrance.hint)
         return json(msgspec.json.encode(SessionKey(key)))
 
 

@@ -16,6 +16,8 @@ IDLE_SECONDS: Final = 3600.0
 LONGEST_SECONDS: Final = 12 * 3600.0
 """A session ends after this in any case."""
 MOST_SESSIONS: Final = 64
+_MOST_OF_A_USER: Final = 8
+"""Sessions of a user that has signed in."""
 _BYTES: Final = 32
 
 
@@ -24,6 +26,9 @@ class _Key(msgspec.Struct):
 
     began: float
     used: float
+    credentials: object
+    """What the user has signed in with; None for the owner of the command."""
+    user: str = ""
 
 
 class Sessions:
@@ -55,20 +60,40 @@ class Sessions:
             self._forget(now)
             if ends <= now or len(self._keys) >= MOST_SESSIONS:
                 return ""
-            key = secrets.token_urlsafe(_BYTES)
-            self._keys[_hash(key)] = _Key(now, now)
-            return key
+            return self._begun(now, None)
+
+    def begin(self, credentials: object, user: str) -> str:
+        """Return the key of a new session of a user, whose oldest one may end for it; "" if there are too many."""
+        now = self._clock.monotonic()
+        with self._lock:
+            self._forget(now)
+            mine = [key for key, each in self._keys.items() if each.user == user]
+            for key in mine[: len(mine) + 1 - _MOST_OF_A_USER]:
+                del self._keys[key]
+            return self._begun(now, credentials, user) if len(self._keys) < MOST_SESSIONS else ""
+
+    def _begun(self, now: float, credentials: object, user: str = "") -> str:
+        key = secrets.token_urlsafe(_BYTES)
+        self._keys[_hash(key)] = _Key(now, now, credentials, user)
+        return key
 
     def is_valid(self, key: str) -> bool:
         """Return whether a session has this key; that counts as its use."""
+        return self._used(key) is not None
+
+    def credentials(self, key: str) -> object:
+        """Return what the user of a session has signed in with, None without a session; that counts as its use."""
+        session = self._used(key)
+        return session.credentials if session is not None else None
+
+    def _used(self, key: str) -> _Key | None:
         now = self._clock.monotonic()
         with self._lock:
             self._forget(now)
             session = self._keys.get(_hash(key))
-            if session is None:
-                return False
-            session.used = now
-            return True
+            if session is not None:
+                session.used = now
+            return session
 
     def end(self, key: str) -> None:
         """End a session."""

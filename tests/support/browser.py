@@ -119,7 +119,11 @@ def browser(width: int = 1440, height: int = 900, *, dark: bool = False) -> Iter
         arguments += ["--no-sandbox"] if os.geteuid() == 0 else []
         arguments += ["--blink-settings=preferredColorScheme=0"] if dark else []
         options = {"args": arguments, "binary": shutil.which("chromium")}
-        wanted = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}
+        wanted = {
+            "acceptInsecureCerts": True,
+            "goog:chromeOptions": options,
+            "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
+        }
         made = _call("POST", f"{base}/session", {"capabilities": {"alwaysMatch": wanted}})
         window = Browser(base, made["sessionId"])
         try:

@@ -19,21 +19,35 @@ export function tokenOfAddress() {
   return token;
 }
 
+/** Whether users sign in here: a command prints addresses with one-time tokens on this machine, without TLS. */
+export const hasUsers = location.protocol === "https:";
+
 /** Exchange a token for a key, or take the key of another tab; tell whether there is one. */
 export async function signIn(token) {
-  if (token) {
-    const headers = { "X-Edgecore-Page": "1", "Content-Type": "application/json" };
-    const answer = await fetch("/page/v1/session", { method: "POST", headers, body: JSON.stringify({ token }) });
-    if (!answer.ok) throw new Refused(answer.status, await answer.text());
-    keep((await answer.json()).key);
-  }
+  if (token) await enter(token);
   if (!key) keep(await keyOfAnotherTab());
+  if (!key && hasUsers) await enter("").catch(() => {}); // by the certificate that the browser may have
   return Boolean(key);
+}
+
+/** Exchange a token, or the certificate of the connection, for a key. */
+export async function enter(token) {
+  const headers = { "X-Edgecore-Page": "1", "Content-Type": "application/json" };
+  const answer = await fetch("/page/v1/session", { method: "POST", headers, body: JSON.stringify({ token }) });
+  if (!answer.ok) throw new Refused(answer.status, await answer.text());
+  keep((await answer.json()).key);
+}
+
+/** End the session. */
+export async function signOut() {
+  const headers = { "X-Edgecore-Page": "1", Authorization: `Bearer ${key}` };
+  keep("");
+  await fetch("/page/v1/session", { method: "DELETE", headers });
 }
 
 function keep(value) {
   key = value;
-  if (key) sessionStorage.setItem(KEY, key);
+  if (key) sessionStorage.setItem(KEY, key); else sessionStorage.removeItem(KEY);
 }
 
 function keyOfAnotherTab() {
@@ -49,7 +63,7 @@ function keyOfAnotherTab() {
 async function asked(path, signal) {
   const answer = await fetch(`/page/v1/${path}`, { headers: { Authorization: `Bearer ${key}` }, signal });
   if (!answer.ok) {
-    if (answer.status === 401) { key = ""; sessionStorage.removeItem(KEY); }
+    if (answer.status === 401) keep("");
     throw new Refused(answer.status, (await answer.text()).trim());
   }
   return answer;

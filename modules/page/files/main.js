@@ -1,6 +1,6 @@
 // The page's paths, its clock, and the state that the pages share.
 
-import { ask, Refused, signIn, tokenOfAddress } from "./api.js";
+import { ask, enter, hasUsers, Refused, signIn, signOut, tokenOfAddress } from "./api.js";
 import { changes } from "./changes.js";
 import { device, devices, readAgain } from "./devices.js";
 import { h, render } from "./dom.js";
@@ -85,11 +85,13 @@ async function readStory() {
 /** Ask once, paint, and ask again a little later; a hidden tab waits until it is looked at. */
 async function poll() {
   clearTimeout(timer);
-  const page = !isFleet();
+  const page = !isFleet(), at = turn;
   try {
     await (page ? readStory() : readFleet());
+    if (at !== turn) return;
     Object.assign(state, { failed: 0, wrong: "" });
   } catch (error) {
+    if (at !== turn) return;
     if (error instanceof Refused && error.status === 401) return ended(error.message);
     if (error instanceof Refused && error.status < 500) state.wrong = error.message;
     else state.failed = state.failed || now();
@@ -114,8 +116,30 @@ function turned() {
 }
 
 function ended(why) {
-  render(content, [h("div", { class: "lead" }, h("h1", { id: "sentence" }, "This page has no session."), h("p", {}, plain(why)))]);
+  clearTimeout(timer);
+  turn += 1;
+  render(content, [h("div", { class: "lead" }, h("h1", { id: "sentence" }, hasUsers ? "Sign in to see the fleet." : "This page has no session."), h("p", { role: "status" }, plain(why))), hasUsers ? signInForm() : null].filter(Boolean));
   render(document.getElementById("live"), ["signed out"]);
+  for (const part of ["who", "nav"]) render(document.getElementById(part), []);
+}
+
+/** The form for a token; the page asks for it itself, so that no browser sends it anywhere else. */
+function signInForm() {
+  const sent = async (event) => {
+    event.preventDefault();
+    const field = document.getElementById("token"), token = field.value.trim();
+    field.value = "";
+    if (!token) return;
+    try {
+      await enter(token);
+      await entered();
+    } catch (error) {
+      ended(error.status === 401 ? "The server does not know this token." : error.message);
+    }
+  };
+  return h("form", { class: "tools plain", onsubmit: sent }, h("label", { for: "token" }, "Bearer token"),
+    h("input", { id: "token", type: "password", autocomplete: "current-password" }), h("button", { type: "submit" }, "Sign in"),
+    h("p", { class: "quiet" }, "Of a service account (cloudcore create token NAME), of the token file, or the ID token of your identity provider. A browser with a client certificate needs none."));
 }
 
 const KEYS = { f: "/page/", p: "/page/pods", r: "/page/rollouts", d: "/page/devices", c: "/page/changes" };
@@ -160,13 +184,20 @@ async function begin() {
   addEventListener("popstate", turned);
   const token = tokenOfAddress();
   try {
-    if (!await insist(() => signIn(token))) return ended("Open the address that the command prints.");
-    state.about = await insist(() => ask("me"));
+    if (!await insist(() => signIn(token))) return ended(hasUsers ? "The page shows what your rights at the Kubernetes API let you see." : "Open the address that the command prints.");
+    await entered();
   } catch (error) {
-    return ended(error.message);
+    ended(error.message);
   }
+}
+
+/** Begin with a session. */
+async function entered() {
+  state.about = await insist(() => ask("me"));
+  Object.assign(state, { rows: new Map(), head: {}, version: 0, isRead: false });
   setProgram(state.about.program);
   render(document.getElementById("brand"), [plain(state.about.program), h("span", {}, plain(state.about.server))]);
+  render(document.getElementById("who"), state.about.user ? [h("span", { class: "hide-s" }, plain(state.about.user)), h("button", { type: "button", onclick: () => signOut().finally(() => ended("You have signed out.")) }, "Sign out")] : []);
   turned();
 }
 

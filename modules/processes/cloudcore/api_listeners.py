@@ -123,6 +123,7 @@ class SecureListener(ApiListener):
         authenticator: finds the user of a request.
         max_streams: at one time.
         ends: has the connections of clients ended that are revoked, until its result is called.
+        page_names: the names by which browsers reach the page; none: it is not served.
     """
 
     def __init__(
@@ -133,9 +134,11 @@ class SecureListener(ApiListener):
         authenticator: Authenticator,
         max_streams: int,
         ends: Ends | None = None,
+        page_names: tuple[str, ...] = (),
     ) -> None:
         super().__init__(address, port, "--secure-port", context, max_streams, ends)
         self.authenticator = authenticator
+        self.page_names = page_names
 
 
 class InsecureListener(ApiListener):

@@ -121,6 +121,9 @@ class CloudCoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """TCP port of the Kubernetes API over HTTPS (kube-apiserver's `--secure-port`), which needs `tls`. 0 takes any free
     one. Default none: the control socket only."""
 
+    page: bool = False
+    """Whether the secure port serves the page below `/page/`, for its users."""
+
     insecure_port: Annotated[int, Meta(ge=0, le=65535)] | None = None
     """TCP port of the Kubernetes API over plain HTTP on 127.0.0.1, where every program of this machine is an
     administrator. 0 takes any free one. Default none."""

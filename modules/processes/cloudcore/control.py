@@ -63,6 +63,7 @@ from modules.processes.cloudcore.control_service import (
 from modules.processes.cloudcore.counters import Counters
 from modules.processes.cloudcore.errors import ControlError
 from modules.processes.cloudcore.identity_service import IdentityService
+from modules.processes.cloudcore.lazy_page import ClosingService, LazyPage
 from modules.processes.cloudcore.metrics import exposition
 from modules.processes.common.version import KUBELET_VERSION
 
@@ -114,6 +115,7 @@ class Control(Module):
         self._listeners = listeners
         self._api_server = api_server
         self._subscriptions = Subscriptions()
+        self._pages: list[LazyPage] = []
         self._servers: list[HttpServer] = []
         """The server of the control socket comes first."""
 
@@ -168,14 +170,28 @@ class Control(Module):
     def _access(self, listener: ApiListener) -> HttpService:
         if isinstance(listener, SecureListener):
             authenticator = listener.authenticator
-            return AccessService(
+            access = AccessService(
                 authenticator,
                 self.service(),
                 lambda node: self._api(NodeCaller(self, node)),
                 flow=FlowControl(),
                 users=UserAccess(self._rbac, self._of_user, lambda user: self.service(user.name)),
             )
+            return self._with_page(listener, access) if listener.page_names else access
         return LoopbackService(self.service())
+
+    def _with_page(self, listener: SecureListener, access: HttpService) -> HttpService:
+        """Return the service of the secure port with the page, whose modules the first request for it loads."""
+
+        def made() -> ClosingService:
+            from modules.processes.cloudcore.page_port import Doors, PagePort  # noqa: PLC0415 - see above
+
+            doors = Doors(listener.authenticator, self._rbac.allowed, access, self.service())
+            return PagePort(doors, listener.page_names, lambda: listener.port, self.clock)
+
+        found = LazyPage(made, access)
+        self._pages.append(found)
+        return found
 
     def _of_user(self, user: User) -> ApiService:
         return self._api(UserCaller(self, user), self._node_servers, self._tokens)
@@ -278,6 +294,9 @@ class Control(Module):
 
     def _close(self) -> None:
         servers, self._servers = self._servers, []
+        pages, self._pages = self._pages, []
+        for page in pages:
+            page.close()
         if servers:
             self._path.unlink(missing_ok=True)
             self._subscriptions.end_all()

@@ -387,7 +387,7 @@ class CloudCore:
             listeners.append(
                 SecureListener(
                     config.bind_address, config.secure_port, context, self._tokens.authenticator, config.max_streams,
-                    self._tokens.end_connections,
+                    self._tokens.end_connections, page_names=config.tls.names if config.page else (),
                 )
             )  # fmt: skip
         if config.insecure_port is not None:

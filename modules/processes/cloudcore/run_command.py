@@ -137,6 +137,9 @@ def _add_secure(parser: argparse.ArgumentParser) -> None:
         "--bind-address", metavar="IP", default=_DEFAULTS.bind_address, help="of --secure-port (default %(default)s)"
     )
     group.add_argument(
+        "--page", action="store_true", help="serve the page at /page/ of --secure-port, for its users and their rights"
+    )
+    group.add_argument(
         "--token-auth-file",
         type=Path,
         metavar="FILE",
@@ -225,6 +228,13 @@ def _lease_settings(chosen: argparse.Namespace) -> dict[str, object]:
     return {"namespace": chosen.lease_namespace, "name": chosen.lease_name, "labels": labels}
 
 
+def _page_mistake(chosen: argparse.Namespace) -> str:
+    """Return an error about --page, or ""."""
+    if not chosen.page or (chosen.secure_port is not None and chosen.tls):
+        return ""
+    return "--page is served on the secure port: add --tls and --secure-port 6443, or use `cloudcore page`"
+
+
 def _mistake(chosen: argparse.Namespace) -> str:
     """Return an error about options that exclude each other, or ""."""
     if not chosen.tls and (chosen.secure_port is not None or chosen.token_auth_file):
@@ -251,6 +261,7 @@ def _mistake(chosen: argparse.Namespace) -> str:
         "--manifests": chosen.manifests,
         "--secure-port": chosen.secure_port,
         "--insecure-port": chosen.insecure_port,
+        "--page": chosen.page or None,
         "--node": chosen.node,
         "--token-auth-file": chosen.token_auth_file,
     }
@@ -301,6 +312,7 @@ def run(chosen: argparse.Namespace) -> int:
     if (
         mistake := _exposure(chosen)
         or _mistake(chosen)
+        or _page_mistake(chosen)
         or stream_options.mistake(chosen)
         or oidc_options.mistake(chosen)
     ):
@@ -309,6 +321,7 @@ def run(chosen: argparse.Namespace) -> int:
     settings = {
         "secure_port": chosen.secure_port,
         "insecure_port": chosen.insecure_port,
+        "page": chosen.page,
         "max_streams": chosen.max_streams,
         "bind_address": chosen.bind_address,
         "token_auth_file": chosen.token_auth_file and str(chosen.token_auth_file),

@@ -80,7 +80,8 @@ def test_the_feeds_follow_the_fleet() -> None:
     feeds = Feeds(picture, api, api, api, clock)
     assert api.asked == [], "nobody looks"
     feeds.look()
-    feeds.look()
+    feeds.look_when_read()
+    assert picture.is_answered(NAMES)
     wait_until(lambda: picture.changes(0, NAMES).is_read)
     wait_until(lambda: picture.node("n2") is not None)
     wait_until(lambda: "devices-overdue" in rules(picture))

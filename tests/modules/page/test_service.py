@@ -20,7 +20,7 @@ from modules.page.devices import DeviceReader
 from modules.page.feeds import Feeds
 from modules.page.picture import Links, Picture
 from modules.page.pod_story import PodStories
-from modules.page.service import HEADERS, POLICY, PageService
+from modules.page.service import HEADERS, POLICY, OwnerEntrance, PageService
 from modules.page.sessions import Sessions
 from modules.tools.kubectl.rest import RestClient
 
@@ -74,7 +74,7 @@ class Page:
             About("sock", "1", "cloudcore"),
             clock.now,
         )
-        self.service = PageService(self.sessions, [HOST, "localhost:8080"], api, "cloudcore page")
+        self.service = PageService(OwnerEntrance(self.sessions, api, "cloudcore page"), [HOST, "localhost:8080"])
 
     def ask(self, path: str, method: str = "GET", body: bytes = b"", **more: str) -> Response:
         """Send a request with more headers, `_` for `-` in their names."""
@@ -150,7 +150,7 @@ def test_a_session_wants_the_page_itself_and_a_token(page: Page) -> None:
     body = msgspec.json.encode({"token": page.sessions.new_token()})
     assert page.ask("/page/v1/session", "POST", body).status == 403
     assert page.ask("/page/v1/session", "POST", body, origin=ORIGIN).status == 403
-    for wrong in (b"", b"{}", b'{"token":1}', b"[]", b"\xff", b"[" * 3000):
+    for wrong in (b"", b'{"token":1}', b"[]", b"\xff", b"[" * 3000):
         assert page.send("/page/v1/session", OWN, "POST", wrong).status == 400
     assert page.send("/page/v1/session", OWN, "POST", b'{"token":"no"}').status == 401
     assert page.send("/page/v1/session", OWN).status == 405

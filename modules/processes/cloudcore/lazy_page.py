@@ -1,0 +1,50 @@
+"""The way to the page on the secure port, which is made with the first request for it."""
+
+import threading
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from beehive.http.request import Request
+from beehive.http.responses import Reply
+from beehive.http.router import HttpService
+
+_PAGE: Final = "page"
+
+
+class ClosingService(HttpService, Protocol):
+    """A service that holds threads."""
+
+    def close(self) -> None:
+        """Release them."""
+
+
+class LazyPage:
+    """Serves `/page` by the page, and all else by another service (`HttpService`).
+
+    Args:
+        make: makes the page.
+        others: serves all else.
+    """
+
+    def __init__(self, make: Callable[[], ClosingService], others: HttpService) -> None:
+        self._make = make
+        self._others = others
+        self._lock = threading.Lock()
+        self._page: ClosingService | None = None
+
+    def serve(self, request: Request) -> Reply:
+        """Return the reply."""
+        if request.parts[:1] != (_PAGE,):
+            return self._others.serve(request)
+        with self._lock:
+            if self._page is None:
+                self._page = self._make()
+            page = self._page
+        return page.serve(request)
+
+    def close(self) -> None:
+        """Close the page, if there is one."""
+        with self._lock:
+            page, self._page = self._page, None
+        if page is not None:
+            page.close()

@@ -1,0 +1,205 @@
+"""The page on the secure port: for the users of the Kubernetes API, with the rights that RBAC gives them.
+
+One picture of the fleet serves all sessions, as the rows of all are the same. A user sees what is made of it with the
+rights to list what it is made of, which are looked up for each request; the story of a pod and its logs are read with
+the user's own credentials. The credentials of a session are checked again with each request, so a session ends with
+its token, its certificate and its user.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from http import HTTPStatus
+from typing import Final, NamedTuple
+
+from beehive.clock import Clock
+from beehive.http.errors import HttpStatusError
+from beehive.http.request import Request
+from beehive.http.responses import Response
+from beehive.http.router import HttpService
+from modules.apimachinery.errors import ApiStatusError
+from modules.cloud.apiserver.access.service import Authenticates, forbidden
+from modules.cloud.authentication.users import User
+from modules.cloud.authorization.rbac.rules import AccessRequest
+from modules.page.api import About, FleetApi
+from modules.page.devices import DeviceReader
+from modules.page.feeds import Feeds
+from modules.page.picture import Picture
+from modules.page.pod_story import PodStories
+from modules.page.service import HTTPS, Entrance, PageApi, PageService
+from modules.page.sessions import Sessions
+from modules.processes.cloudcore.in_process_client import (
+    Credentials,
+    InProcessClient,
+    InProcessControl,
+    LocalPeer,
+    request_of,
+)
+from modules.processes.cloudcore.page_command import ControlLinks
+from modules.processes.common.version import VERSION
+
+_PROGRAM: Final = "cloudcore"
+_DEVICES: Final = "devices.kubeedge.io"
+_KINDS: Final = (("", "nodes"), ("", "pods"))
+_DEVICE_KINDS: Final = ((_DEVICES, "devices"), (_DEVICES, "devicemodels"), (_DEVICES, "devicestatuses"))
+_CHANGES: Final = AccessRequest(verb="get", path="/cloudcore/changes")
+
+
+class Doors(NamedTuple):
+    """What the page on the secure port goes through."""
+
+    authenticator: Authenticates
+    allowed: Callable[[User, AccessRequest], object | None]
+    """Returns the grant that allows a request of a user who is no administrator, or None."""
+    of_users: HttpService
+    """The Kubernetes API as users have it, with their credentials."""
+    of_cloudcore: HttpService
+    """The same for cloudcore itself, with cloudcore's own paths."""
+
+
+class PagePort(HttpService):
+    """Serves the page below `/page`, and all else of the secure port as without it (`HttpService`).
+
+    Args:
+        doors: the Kubernetes API.
+        names: of this server, as its certificate has them.
+        port: returns the port, which is known when it is listened on.
+        clock: for ages and sessions.
+    """
+
+    def __init__(self, doors: Doors, names: Iterable[str], port: Callable[[], int], clock: Clock) -> None:
+        self._peer = peer = LocalPeer()
+        own = InProcessClient(doors.of_cloudcore, Credentials(), peer)
+        source = ControlLinks(InProcessControl(doors.of_cloudcore, Credentials()))
+        picture, devices = Picture(clock.now, _PROGRAM), DeviceReader(own, clock)
+        feeds = Feeds(picture, own, source, devices, clock)
+
+        def api_of(user: User, credentials: Credentials) -> FleetApi:
+            about = About(f"{port()}", VERSION, _PROGRAM, user=user.name)
+            stories = PodStories(_PROGRAM, InProcessClient(doors.of_users, credentials, peer))
+            return FleetApi(picture, feeds, stories, devices, source, about, clock.now)
+
+        self._feeds = feeds
+        entrance = UserEntrance(doors, Sessions(clock), api_of)
+        self._service = PageService(entrance, hosts_of(names, port()), HTTPS)
+
+    def serve(self, request: Request) -> Response:
+        """Return the response to a request below `/page`."""
+        return self._service.serve(request)
+
+    def close(self) -> None:
+        """End the feeds."""
+        self._feeds.stop()
+        self._peer.close()
+
+
+class UserEntrance(Entrance):
+    """Lets users in by a bearer token or a client certificate of the secure port; nodes are refused.
+
+    Args:
+        doors: the Kubernetes API.
+        sessions: the keys.
+        api_of: returns what answers a user with some credentials.
+    """
+
+    hint = "sign in again"
+
+    def __init__(self, doors: Doors, sessions: Sessions, api_of: Callable[[User, Credentials], PageApi]) -> None:
+        self._doors = doors
+        self._sessions = sessions
+        self._api_of = api_of
+
+    def enter(self, request: Request, token: str) -> str:
+        """See `Entrance`. A certificate is asked for by the page itself only."""
+        if not token and request.header("sec-fetch-site") != "same-origin":
+            raise HttpStatusError(403, "only the page itself may ask this")
+        credentials = Credentials(f"Bearer {token}") if token else Credentials(certificate=request.certificate)
+        user = self._user(credentials)
+        return self._sessions.begin(credentials, user.name) if user is not None else ""
+
+    def api(self, key: str) -> PageApi | None:
+        """See `Entrance`."""
+        credentials = self._sessions.credentials(key)
+        if not isinstance(credentials, Credentials):
+            return None
+        user = self._user(credentials)
+        if user is None:
+            self._sessions.end(key)
+            return None
+        return UserApi(user, self._doors.allowed, self._api_of(user, credentials))
+
+    def leave(self, key: str) -> None:
+        """See `Entrance`."""
+        self._sessions.end(key)
+
+    def _user(self, credentials: Credentials) -> User | None:
+        """Return the user of credentials, None for none. Raise HttpStatusError if it is not known who that is."""
+        try:
+            user = self._doors.authenticator.user(request_of("GET", "/page/", credentials))
+        except ApiStatusError as error:
+            if error.code == HTTPStatus.UNAUTHORIZED:
+                return None
+            raise HttpStatusError(error.code, error.message) from error
+        return None if user is None or user.node else user
+
+
+class UserApi(PageApi):
+    """Answers a user's questions, those that the user has the rights for.
+
+    Args:
+        user: the user.
+        allowed: see `Doors`.
+        api: answers.
+    """
+
+    def __init__(self, user: User, allowed: Callable[[User, AccessRequest], object | None], api: PageApi) -> None:
+        self._user = user
+        self._allowed = allowed
+        self._api = api
+
+    def serve(self, request: Request, parts: Sequence[str]) -> Response:
+        """See `PageApi`. Raise HttpStatusError with 403 for a user without a right, which it names."""
+        for right in rights_of(parts):
+            if not self._user.is_administrator and self._allowed(self._user, right) is None:
+                raise HttpStatusError(403, forbidden(self._user.name, right).message)
+        return self._api.serve(request, parts)
+
+    def close(self) -> None:
+        """Do nothing: the feeds are those of all."""
+
+
+def rights_of(parts: Sequence[str]) -> list[AccessRequest]:
+    """Return the rights that a question needs: to read what its answer is made of.
+
+    Args:
+        parts: of its path, below `/page/v1`.
+
+    Raises:
+        HttpStatusError: there is no such path.
+    """
+    nodes_and_pods, devices = _lists(_KINDS), _lists(_DEVICE_KINDS)
+    match parts:
+        case ("me",) | ("explain" | "log", _, _, *_):
+            return []  # the user's own credentials are used
+        case ("changes",):
+            return [*nodes_and_pods, *devices]
+        case ("nodes", _) | ("pods" | "rollouts",):
+            return nodes_and_pods
+        case ("journal",):
+            return [*nodes_and_pods, _CHANGES]
+        case ("devices",):
+            return [*nodes_and_pods[:1], *devices]
+        case ("devices", namespace, _):
+            kinds = (AccessRequest(verb="get", group=g, resource=r, namespace=namespace) for g, r in _DEVICE_KINDS)
+            return [*nodes_and_pods[:1], *kinds]
+        case ("history", namespace, _, _):
+            return [AccessRequest(verb="get", group=_DEVICES, resource="devicestatuses", namespace=namespace)]
+    raise HttpStatusError(404, "the page's server has no such path")
+
+
+def hosts_of(names: Iterable[str], port: int) -> list[str]:
+    """Return what `Host` may be for some names of a server; browsers leave the port of HTTPS out."""
+    known = [f"[{name}]" if ":" in name else name for name in (*names, "localhost", "127.0.0.1")]
+    return [f"{name}:{port}" for name in known] + (known if port == 443 else [])
+
+
+def _lists(kinds: Iterable[tuple[str, str]]) -> list[AccessRequest]:
+    return [AccessRequest(verb="list", group=group, resource=resource) for group, resource in kinds]
