@@ -23,6 +23,8 @@ _ELEMENT: Final = "element-6066-11e4-a52e-4f735466cecf"
 """WebDriver's name for a reference to an element."""
 
 _STARTS: Final = 20
+_BROKEN_OFF: Final = "net::ERR_NETWORK_CHANGED"
+"""Chromium ends all requests with it when an address of the machine comes or goes, as with other tests' pods."""
 
 
 def why_none() -> str:
@@ -37,10 +39,24 @@ class Browser:
     def __init__(self, base: str, session: str) -> None:
         self._base = base
         self._session = session
+        self._said: list[str] = []
 
     def open(self, url: str) -> None:
-        """Load a page and wait for its load event."""
-        self._post("url", {"url": url})
+        """Load a page and wait for its load event; again while it was broken off by a change of the network."""
+        self._said = self.console()
+        command, value = "url", {"url": url}
+        for left in reversed(range(_STARTS)):
+            try:
+                self._post(command, value)
+            except AssertionError as error:
+                if _BROKEN_OFF not in str(error) or not left:
+                    raise
+                continue
+            said = self._errors()
+            if not left or not any(_BROKEN_OFF in each for each in said):
+                self._said += said
+                return
+            command, value = "refresh", {}
 
     def run(self, script: str, *arguments: Any) -> Any:
         """Run the body of a JavaScript function and return its value."""
@@ -87,6 +103,10 @@ class Browser:
 
     def console(self) -> list[str]:
         """Return the console's errors since the last call."""
+        said, self._said = self._said + self._errors(), []
+        return said
+
+    def _errors(self) -> list[str]:
         entries = self._post("se/log", {"type": "browser"})
         return [entry["message"] for entry in entries if entry["level"] == "SEVERE"]
 

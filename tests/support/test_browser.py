@@ -1,0 +1,41 @@
+"""A page is loaded again while the machine's network changes."""
+
+from typing import Any
+
+import pytest
+
+from tests.support import browser
+from tests.support.browser import Browser
+
+CHANGED = "http://127.0.0.1:1/main.js - Failed to load resource: net::ERR_NETWORK_CHANGED"
+
+
+def test_a_page_that_was_broken_off_is_loaded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if its document was. What the console said before, and of the load that counts, is kept."""
+    called: list[str] = []
+    logs = iter([["before"], [CHANGED], ["of the page"], []])
+
+    def call(_method: str, url: str, _value: dict[str, Any] | None = None) -> Any:
+        called.append(url.removeprefix("base/session/s/"))
+        if called[-1] == "se/log":
+            return [{"level": "SEVERE", "message": each} for each in next(logs)]
+        if called.count("url") == 1 and called[-1] == "url":
+            raise AssertionError("unknown error: net::ERR_NETWORK_CHANGED")
+        return None
+
+    monkeypatch.setattr(browser, "_call", call)
+    window = Browser("base", "s")
+    window.open("http://127.0.0.1:1/page/#token")
+    assert called == ["se/log", "url", "url", "se/log", "refresh", "se/log"]
+    assert window.console() == ["before", "of the page"]
+
+
+def test_another_error_of_a_document_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def call(_method: str, url: str, _value: dict[str, Any] | None = None) -> Any:
+        if url.endswith("/url"):
+            raise AssertionError("unknown error: net::ERR_CONNECTION_REFUSED")
+        return []
+
+    monkeypatch.setattr(browser, "_call", call)
+    with pytest.raises(AssertionError, match="ERR_CONNECTION_REFUSED"):
+        Browser("base", "s").open("http://127.0.0.1:1/")
