@@ -9,6 +9,9 @@ from modules.edge.dmi.errors import MapperCallRefused, RefusalStatus
 REGISTRATIONS: Final = (1.0, 10)
 """Registrations of one protocol per second, and in a burst."""
 
+ALL_REGISTRATIONS: Final = (10.0, 200)
+"""Registrations of all protocols together: each is written to the disk, and a mapper may name a new one each time."""
+
 _MOST: Final = 256
 """Largest number of token buckets. Beyond it the least recently used one is dropped; if needed again, it begins
 full."""
@@ -44,9 +47,9 @@ class Quotas:
             )
 
     def registration(self, protocol: str, now: float) -> None:
-        """Count a registration. Raises MapperCallRefused if its protocol had too many."""
-        rate, burst = REGISTRATIONS
-        wait = self._bucket("register", protocol, rate, burst).take(now)
+        """Count a registration. Raises MapperCallRefused if its protocol, or all together, had too many."""
+        wait = self._bucket("register", protocol, *REGISTRATIONS).take(now)
+        wait = wait or self._bucket("register all", "", *ALL_REGISTRATIONS).take(now)
         if wait:
             raise MapperCallRefused(
                 RefusalStatus.RESOURCE_EXHAUSTED, f"too many registrations of a mapper; try again in {wait:.2f} s"
