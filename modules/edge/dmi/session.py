@@ -50,7 +50,7 @@ class Outcome(NamedTuple):
     text: str = ""
     """The reason that the mapper gave."""
     is_new: bool = False
-    """Whether the socket was made again since the last call, which means that the mapper was restarted."""
+    """Whether the socket was made again since the last call: the mapper was restarted, and has not been called."""
 
     @property
     def is_away(self) -> bool:
@@ -84,17 +84,18 @@ class MapperConnection:
         self._is_closed = False
 
     def call(self, method: str, request: Message, answer: type[Message]) -> Outcome:
-        """Call the mapper, and wait for its answer."""
+        """Call the mapper, and wait for its answer; but not one that was restarted: it must first get its models."""
         was = self._stamp
         opened = self._opened()
         if opened is None:
             return Outcome("UNAVAILABLE", f"there is no socket {self._path}")
-        is_new = was is not None and was != self._stamp
+        if was is not None and was != self._stamp:
+            return Outcome(is_new=True)
         try:
             opened.call(f"{MAPPER}/{method}", request, answer, CALL_SECONDS)
         except PluginCallError as error:
-            return Outcome(error.code, error.details[:_LONGEST_TEXT] or "it gives no reason", is_new)
-        return Outcome(is_new=is_new)
+            return Outcome(error.code, error.details[:_LONGEST_TEXT] or "it gives no reason")
+        return Outcome()
 
     def is_new(self) -> bool:
         """Return whether there is a socket, and not the last call's or first check."""

@@ -7,10 +7,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modules.edge.dmi.catalogue import Catalogue, Mark
+from modules.edge.dmi.catalogue import Catalogue, Key, Mark
 from modules.edge.dmi.objects import read_mapped_device, read_mapped_model
 from modules.edge.dmi.peer import MOST_REMOVALS, MapperStep, Peer
 from protos.dmi.v1beta1 import api_pb2 as dmi
+from tests.support.memories import memories_of
 
 SOURCE = random.Random(1)  # noqa: S311
 
@@ -57,12 +58,19 @@ class FakeMapper:
         self.peer.forget()
 
     def run(self, fails: int = 0) -> None:
-        """Make all calls that are due, also later ones; the first `fails` are refused."""
+        """Make all calls that are due, also later ones; the first `fails` are refused, some of them after they were
+        carried out.
+        """
         while (step := self.peer.next(self.now)) is not None:
             if not isinstance(step, MapperStep):
                 self.now += step
-            elif fails > 0 or not self._take(step):
+            elif fails > 0:
+                if fails % 2:
+                    self._take(step)
                 fails -= 1
+                self.peer.failed(step, self.now, SOURCE)
+            elif not self._take(step):
+                assert step.method == "RemoveDevice", "all others are calls that a mapper understands"
                 self.peer.failed(step, self.now, SOURCE)
             else:
                 self.peer.succeeded(step)
@@ -233,6 +241,35 @@ _STEP = st.one_of(
     st.tuples(st.just("restart")),
     st.tuples(st.just("run"), st.integers(0, 4)),
 )
+
+
+def _seen(catalogue: Catalogue) -> dict[tuple[str, Key], bytes]:
+    """Return the digest of each object for each protocol."""
+    keys = [Key("model", f"ns/{name}") for name in "ab"] + [Key("device", f"ns/{name}") for name in "ab"]
+    found = {(each, key): catalogue.wanted(each, key) for each in ("demo", "other") for key in keys}
+    return {place: one.digest for place, one in found.items() if one is not None}
+
+
+@settings(max_examples=80, deadline=None)
+@given(steps=st.lists(_STEP, max_size=25))
+def test_the_marks_of_a_change_name_all_that_differs_for_a_mapper(steps: list[Any]) -> None:
+    """And an object that was removed and comes again is a new one; nobody else's device goes to a mapper."""
+    marked: set[Mark] = set()
+    mapper = FakeMapper()
+    mapper._mark = marked.update  # type: ignore[method-assign, assignment]
+    changes = [step for step in steps if step[0] in ("model", "device", "desire", "remove")]
+    for name, *arguments in changes:
+        before = _seen(mapper.catalogue)
+        marked.clear()
+        getattr(mapper, name)(*arguments)
+        after = _seen(mapper.catalogue)
+        assert {place for place in before | after if before.get(place) != after.get(place)} <= marked
+        assert len({key for _, key in after if key.kind == "device"}) == sum(key.kind == "device" for _, key in after)
+        for protocol, key in after:
+            assert key in set(mapper.catalogue.keys(protocol))
+    for kind, one in [("device", "a"), ("device", "b"), ("model", "a"), ("model", "b")]:
+        mapper.remove(kind, one)
+    assert memories_of("ns/", mapper.catalogue.__dict__, ("modules.edge.dmi",)) == []
 
 
 @settings(max_examples=80, deadline=None)

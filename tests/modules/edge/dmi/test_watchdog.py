@@ -1,6 +1,8 @@
 """Devices that fall silent."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from modules.edge.dmi.watchdog import NUDGE_SECONDS, SHORTEST, Watchdog, patience_of
 from tests.modules.edge.dmi.test_peer import FakeMapper
@@ -59,3 +61,35 @@ def test_a_mapper_is_told_again_of_a_device_that_it_has() -> None:
     mapper.peer.doubt(key)
     mapper.run()
     assert mapper.methods[-2:] == ["UpdateDevice", "UpdateDevice"]
+
+
+_EVENTS = st.one_of(
+    st.tuples(st.just("heard"), st.sampled_from(["", "", "Online", "OFFLINE", "Unknown"])),
+    st.tuples(st.sampled_from(["watched", "watched", "lost", "forgotten"]), st.just("")),
+)
+
+
+@given(steps=st.lists(st.tuples(_EVENTS, st.sampled_from([0.0, 1.0, 100.0, 180.0, 299.0, 300.0])), max_size=20))
+def test_a_device_becomes_unknown_and_online_in_turns(steps: list[tuple[tuple[str, str], float]]) -> None:
+    """Whatever is reported, and however often its mapper ends: and never one whose mapper has said that it is away."""
+    dog, now = Watchdog(), 1000.0
+    state, is_silent, last, nudged = "online", False, None, 0.0
+    for (event, reported), pause in steps:
+        now += pause
+        match event:
+            case "heard":
+                last, was_silent, is_silent = now, is_silent, False
+                state = reported.lower() or state
+                assert dog.heard("a", now, reported) is (was_silent and not reported and state == "online")
+            case "lost":
+                assert dog.lost("a", now) is (not is_silent and state == "online")
+                nudged = nudged if is_silent else now
+                is_silent = True
+            case "watched":
+                last = now if last is None else last
+                is_due = now - last >= 180.0 and (not is_silent or now - nudged >= NUDGE_SECONDS)
+                assert dog.silent("a", 180.0, now) == (is_due and not is_silent and state == "online", is_due)
+                is_silent, nudged = is_silent or is_due, now if is_due else nudged
+            case _:
+                dog.keep({"b"})
+                state, is_silent, last = "online", False, None
