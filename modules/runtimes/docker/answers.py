@@ -68,6 +68,7 @@ class ImageSettings(_Answer, frozen=True):
     user: str = ""
     working_dir: str = ""
     stop_signal: str = ""
+    volumes: dict[str, object] | None = None
 
 
 class Image(_Answer, frozen=True):

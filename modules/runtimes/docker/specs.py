@@ -23,6 +23,7 @@ RECURSIVE_READ_ONLY: Final = (1, 44)
 """The first version of Docker's API where a request chooses whether a read-only mount is recursive."""
 _HOLDER_OOM_SCORE: Final = -998
 _HOLDER_SHARES: Final = 2
+_NOBODY: Final = "65534:65534"
 _PROPAGATION: Final = {
     cri.PROPAGATION_PRIVATE: "rprivate",
     cri.PROPAGATION_HOST_TO_CONTAINER: "rslave",
@@ -65,11 +66,15 @@ class DockerImageDefaults:
         self.user = settings.user
         self.working_directory = settings.working_dir
         self.stop_signal = settings.stop_signal
-        self.volumes: Sequence[str] = ()  # Docker makes them
+        self.volumes: Sequence[str] = tuple(settings.volumes or ())
+        """Checked here, and made by Docker."""
 
 
 def sandbox_body(config: cri.PodSandboxConfig, here: Here) -> Body:
-    """Return the body for the container that holds the namespaces of a sandbox, without rights and with no network."""
+    """Return the body for the container that holds the namespaces of a sandbox, without rights and with no network.
+
+    Containers with SYS_PTRACE that share its processes can make it do what it may: it has Docker's seccomp profile.
+    """
     security = config.linux.security_context
     is_own = security.namespace_options.network != cri.NODE
     skipped = interface_sysctls(config.linux.sysctls)
@@ -79,7 +84,7 @@ def sandbox_body(config: cri.PodSandboxConfig, here: Here) -> Body:
         "IpcMode": "host" if security.namespace_options.ipc == cri.NODE else "shareable",
         "CapDrop": ["ALL"],
         "ReadonlyRootfs": True,
-        "SecurityOpt": ["no-new-privileges", "seccomp=unconfined"],
+        "SecurityOpt": ["no-new-privileges"],
         "OomScoreAdj": max(_HOLDER_OOM_SCORE, _least_score(here.machine)),
         "CpuShares": _HOLDER_SHARES,
         "Sysctls": {name: value for name, value in config.linux.sysctls.items() if name not in skipped},
@@ -88,6 +93,7 @@ def sandbox_body(config: cri.PodSandboxConfig, here: Here) -> Body:
         host["UTSMode"] = "host"
     body: Body = {
         "Image": PAUSE_IMAGE,
+        "User": _NOBODY,
         "Labels": sandbox_labels(here.root, config),
         "StopSignal": "SIGKILL",
         "HostConfig": host,

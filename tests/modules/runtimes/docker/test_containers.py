@@ -164,6 +164,10 @@ def test_containers_that_share_their_processes(node: DockerNode) -> None:
     assert said.count("sleep 1000") == 2
     assert said.splitlines()[1].split() == ["1", "/pause"]
     assert "[sleep]" not in said
+    lines = node.execute(two, "cat", "/proc/1/status").stdout.splitlines()
+    rights = {name: value.split()[0] for name, _, value in (line.partition(b":") for line in lines) if value.split()}
+    found = [rights[name] for name in (b"Uid", b"CapBnd", b"NoNewPrivs", b"Seccomp")]
+    assert found == [b"65534", b"0" * 16, b"1", b"2"], "a container with SYS_PTRACE has it do what it may"
     pid = node.pid(two)
     node.cri.RemovePodSandbox(cri.RemovePodSandboxRequest(pod_sandbox_id=pod))
     assert not alive(pid)

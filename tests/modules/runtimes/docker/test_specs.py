@@ -19,7 +19,7 @@ from modules.runtimes.docker.specs import (
     limits,
     sandbox_body,
 )
-from modules.runtimes.engine.errors import NotProvidedError, StateDirectoryError, WrongStateError
+from modules.runtimes.engine.errors import BadRequestError, NotProvidedError, StateDirectoryError, WrongStateError
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.spec.samples import FILES, UNIFIED, linux, request
 
@@ -141,6 +141,15 @@ def test_the_holder_of_a_sandbox() -> None:
         True,
     )
     assert host["Sysctls"] == {"net.core.somaxconn": "9"}
+    assert (body["User"], host["SecurityOpt"]) == ("65534:65534", ["no-new-privileges"])
+
+
+@pytest.mark.parametrize("volumes", [[f"/v/{number}" for number in range(101)], ["/"], ["/../x"]])
+def test_volumes_of_an_image_that_docker_should_not_make(volumes: list[str]) -> None:
+    """Docker would make five thousand directories at each start of a container."""
+    image = DockerImageDefaults(ImageSettings(cmd=("sh",), volumes=dict.fromkeys(volumes)))
+    with pytest.raises(BadRequestError, match="volume"):
+        check(request(), image, HERE)
 
 
 def test_rights(tmp_path: Path) -> None:
