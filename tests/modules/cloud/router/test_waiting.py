@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from beehive.http.call import CallFailedError, HttpCall, HttpReply
@@ -136,6 +136,8 @@ def test_calls_of_a_rule_are_made_in_order_and_all_that_wait_are_bounded(
     assert (calls._lines, calls._size) == ({}, 0)
 
 
+@example([("ok", 0), ("wait", 3), ("wait", 1), ("wait", 0), ("ok", 0)])
+@example([("refuse", 1), ("ok", 0), ("wait", 3), ("wait", 1), ("wait", 0), ("ok", 0)])
 @given(
     steps=st.lists(
         st.tuples(st.sampled_from(["ok", "failed", "wait", "wait", "refuse", "again"]), st.integers(0, 5)), max_size=40
