@@ -3,6 +3,7 @@
 import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from http import HTTPStatus
 from typing import Any, Final, Protocol
 
 from beehive.clock import Clock
@@ -10,6 +11,7 @@ from beehive.errors import BeehiveError
 from modules.cloud.messages import LinkSession
 from modules.page.picture import Links, Picture
 from modules.tools.fleet.devices import DeviceFacts
+from modules.tools.kubectl.errors import StatusError
 from modules.tools.kubectl.rest import decoded
 
 LOOKED_SECONDS: Final = 60.0
@@ -25,6 +27,8 @@ _POLL: Final = 2.0
 _FIRST_SECONDS: Final = 10.0
 """Longest wait of a first question for what it asks about."""
 _LOOK_AGAIN: Final = 0.05
+_LIST_AGAIN: Final = 3.0
+"""Seconds, beside `_AGAIN`, until a list is read again that cannot be watched: cloudcore watches no cluster."""
 _DEVICE_POLL: Final = 30.0
 _JOURNAL_POLLS: Final = 15
 """Polls after which the journal is read again, unless a connection has changed."""
@@ -118,6 +122,11 @@ class Feeds:
             while self._goes_on():
                 try:
                     run()
+                except StatusError as refusal:
+                    if refusal.code == HTTPStatus.METHOD_NOT_ALLOWED:  # the objects of a cluster: they are listed again
+                        self._ended.wait(_LIST_AGAIN)
+                    else:
+                        self._picture.answered(name, str(refusal))
                 except BeehiveError as error:
                     self._picture.answered(name, str(error))
                 self._ended.wait(_AGAIN)

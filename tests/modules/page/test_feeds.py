@@ -3,16 +3,21 @@
 import queue
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from beehive.clock import RealClock
 from modules.cloud.messages import LinkSession, NodeConnection
+from modules.page.devices import DeviceReader
 from modules.page.feeds import NAMES, Feeds
 from modules.page.picture import Links, Picture
+from modules.processes.cloudcore.page_command import ControlLinks
 from modules.tools.fleet.devices import DeviceFacts, DevicePropertyRow
 from modules.tools.kubectl.errors import UnreachableError
+from modules.tools.kubectl.rest import RestClient
+from tests.modules.processes.cloudcore.clusters import Cluster
 
 PATIENCE = 60.0
 NODE = {"metadata": {"name": "n1"}}
@@ -92,3 +97,22 @@ def test_the_feeds_follow_the_fleet() -> None:
     feeds.stop()
     api.events.put({"type": "ERROR", "object": {"code": 410}})
     clock.close()
+
+
+def test_the_objects_of_a_cluster_are_listed_again_and_again(tmp_path: Path) -> None:
+    """cloudcore serves no watches of a cluster's objects: the page goes on with lists, and without a trouble."""
+    clock, cluster = RealClock(), Cluster(tmp_path)
+    try:
+        cluster.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}})
+        client, picture = RestClient(cluster.core.config.control_socket), Picture(clock.now)
+        source = ControlLinks(cluster.core.client)
+        feeds = Feeds(picture, client, source, DeviceReader(client, clock), clock)
+        feeds.look()
+        wait_until(lambda: picture.node("n1") is not None and picture.changes(0, NAMES).is_read)
+        cluster.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n2"}})
+        wait_until(lambda: picture.node("n2") is not None)
+        assert "no watch" not in picture.changes(0, NAMES).trouble
+        feeds.stop()
+    finally:
+        cluster.close()
+        clock.close()
