@@ -73,18 +73,10 @@ def _runs(plan: Plan, directory: Path) -> list[Recorded]:
     return found
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_each_run_of_a_module_happens_again(runs: list[Recorded], module: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("module", [*MODULES, NODE])
+def test_each_run_happens_again(runs: list[Recorded], module: str, tmp_path: Path) -> None:
     for run in runs:
         assert _differences(run, module, tmp_path / str(run.number)) == [], f"run {run.number}"
-
-
-def test_each_run_of_a_whole_node_happens_again(tmp_path: Path) -> None:
-    """Without a reboot and static pods: these differ in the first tenth of a second (docs/tracing.md)."""
-    steps = tuple(step for step in PLAN.steps if step.shape != Shape.STATIC)
-    (tmp_path / "traces").mkdir()
-    for run in _runs(replace(PLAN, steps=steps, faults=PLAN.faults[:2]), tmp_path / "traces"):
-        assert _differences(run, NODE, tmp_path / str(run.number)) == [], f"run {run.number}"
 
 
 def _forgets_devices(query: LocalQuery, request: Message) -> list[str]:

@@ -47,6 +47,7 @@ from modules.lab.replay.outputs import (
     sent_at,
     subject_of,
 )
+from modules.lab.replay.paced_hive import PacedHive
 from modules.lab.replay.pleg import RecordedInspections, recorded_pleg, recorded_worker
 from modules.lab.replay.recorded import Recorded
 from modules.lab.replay.recorder import Recorder
@@ -142,13 +143,13 @@ class Replay:
         self._clock = self._simulation.clock
         self._clock.jump_wall(recorded.header.began - EPOCH)
         self._directories = Directories(recorded.header, root)
-        self._hive = Hive(self._simulation)
+        self._deliveries = recorded.delivered()
+        acted = acted_at(self._deliveries)
+        self._hive = Hive(self._simulation) if module else PacedHive(self._simulation, self._deliveries)
         self._recorder = Recorder(self._hive)
         self._fed = 0
         self._stores: list[RecordedStore] = []
         """Each time that metamanager opened its store, the last one last."""
-        self._deliveries = recorded.delivered()
-        acted = acted_at(self._deliveries)
         self._answers = Responder(self._hive, self._deliveries, acted, self._is_played)
         messages = TerminationMessages(self._deliveries)
         calls, events = recorded.calls(), recorded.events()

@@ -1,0 +1,85 @@
+"""The hive of a replayed node: edged gets messages when it handled them in the recorded run.
+
+Nothing takes time in a replay, so edged would learn of its pods and of the link a little earlier than it did beside the
+results of the PLEG and of workers, which it takes at their recorded times, and report states that it had not reported.
+"""
+
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable
+from typing import Final
+
+from beehive import Message, Runtime
+from beehive.delivery import DeliveryMode
+from beehive.hive import Hive
+from beehive.names import ModuleName
+from beehive.trace import Delivered
+from beehive.trace_context import acting_as, current_cause, current_context, resumed
+from modules.lab.replay.outputs import handled_from
+from modules.lab.replay.subject import subject
+
+_LONGEST: Final = 1.0
+"""Seconds that a message may be put off; one that came later is another."""
+
+
+class PacedHive(Hive):
+    """A hive that puts off messages and answers to edged until their recorded times.
+
+    Args:
+        runtime: of the replay.
+        deliveries: all recorded deliveries, in the order that they were sent.
+    """
+
+    def __init__(self, runtime: Runtime, deliveries: Iterable[Delivered]) -> None:
+        super().__init__(runtime)
+        self._times: dict[Hashable, deque[float]] = {}
+        self._asked: dict[str, Hashable] = {}
+        """Roles of edged's requests, by id."""
+        self._latest = 0.0
+        recorded: dict[str, Hashable] = {}
+        for one in deliveries:
+            if one.way == DeliveryMode.REQUEST and one.sender == ModuleName.EDGED:
+                recorded[one.message.id] = _role(DeliveryMode.RESPONSE, one.message.message())
+            if one.module != ModuleName.EDGED or one.outcome != "handled":
+                continue
+            if one.way != DeliveryMode.RESPONSE:
+                self._times.setdefault(_role(one.way, one.message.message()), deque()).append(handled_from(one))
+            elif one.message.parent_id in recorded:
+                times = self._times.setdefault(recorded[one.message.parent_id], deque())
+                times.append(one.time)
+
+    def respond(self, message: Message, by: str | None = None) -> bool:
+        """See `Hive.respond`."""
+        role = self._asked.pop(message.header.parent_msg_id, None)
+        if role is None or not self._put_off(role, lambda: super(PacedHive, self).respond(message, by)):
+            return super().respond(message, by)
+        return True
+
+    def _deliver(self, destination: str, message: Message, mode: DeliveryMode, *, waits: bool = True) -> bool:
+        if mode == DeliveryMode.REQUEST and current_context().actor == ModuleName.EDGED:
+            self._asked[message.id] = _role(DeliveryMode.RESPONSE, message)
+        deliver = super()._deliver
+        if destination == ModuleName.EDGED and self._put_off(
+            _role(mode, message), lambda: deliver(destination, message, mode, waits=False)
+        ):
+            return True
+        return deliver(destination, message, mode, waits=waits)
+
+    def _put_off(self, role: Hashable, function: Callable[[], object]) -> bool:
+        """Call a function at the recorded time, behind what was put off before; return False if that is now."""
+        now, cause, sender = self.clock.monotonic(), current_cause(), current_context().actor
+        times = self._times.get(role)
+        due = times.popleft() if times and times[0] <= now + _LONGEST else now
+        self._latest = due = max(due, self._latest, now)
+        if due <= now:
+            return False
+
+        def call() -> None:
+            with acting_as(sender), resumed(cause):
+                function()
+
+        self.clock.after(due - now, call)
+        return True
+
+
+def _role(way: str, message: Message) -> Hashable:
+    return str(way), message.route.operation, subject(message)
