@@ -360,7 +360,9 @@ class Life(Site):
         assert self._size <= max(before, self._allowed, self._allowed_pods()), "the ReplicaSets want too many pods"
 
     def _check_daemons(self, _site: Site) -> None:
-        on = Counter(map(_target, self._of(DAEMON)))
+        uid = self._found(DAEMON)["metadata"].get("uid")
+        pods = [pod for pod in self.all("Pod") if uid and (controller_of(pod) or {}).get("uid") == uid]
+        on = Counter(_target(pod) for pod in pods if not has_ended(pod))  # those that are being deleted, too
         assert all(count == 1 for count in on.values()), f"two pods of the DaemonSet on a node: {on}"
 
     def _check_job(self, _site: Site) -> None:

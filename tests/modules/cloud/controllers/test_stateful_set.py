@@ -219,6 +219,27 @@ def test_a_rolling_update_goes_down_one_at_a_time(seed: int) -> None:
     assert status["currentRevision"] == status["updateRevision"]
 
 
+def test_a_rolling_update_is_one_at_a_time_whatever_the_policy_of_pods_is() -> None:
+    site = site_with(3, podManagementPolicy="Parallel")
+    site.run_for(20)
+    site.ready_after = lambda _: None
+    site.patch(db(site), new_image("app:2"))
+    site.run_for(600)
+    assert images(site) == {"db-0": "app:1", "db-1": "app:1", "db-2": "app:2"}
+
+
+def test_an_old_pod_of_a_silent_node_is_not_replaced_because_it_is_not_ready_any_more() -> None:
+    site = site_with(1)
+    site.run_for(20)
+    (pod,) = site.pods()
+    site.fall_silent(pod["spec"]["nodeName"])
+    site.run_for(600)
+    assert not is_ready(site.get("Pod", "db-0"))
+    site.patch(db(site), new_image("app:2"))
+    site.run_for(600)
+    assert [one["metadata"]["uid"] for one in site.pods()] == [pod["metadata"]["uid"]]
+
+
 def test_a_good_template_heals_a_broken_one() -> None:
     site = site_with()
     site.run_for(20)
