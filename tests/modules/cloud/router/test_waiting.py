@@ -54,7 +54,9 @@ def test_each_caller_gets_one_answer_and_only_of_the_node_that_it_asked(steps: l
                 is_open = not answers[name]
                 assert calls.answer(name, node, RestAnswer(200, b""), "") is (is_open and asked[name][0] == node)
             case "gone":
+                others = [name for name, (of, _) in asked.items() if of != node and not answers[name]]
                 calls.node_gone(node)
+                assert not any(answers[name] for name in others)
                 assert all(answers[name] for name, (of, _) in asked.items() if of == node)
             case _:
                 context.simulation.run_for(float(which))
