@@ -73,7 +73,7 @@ class PagePort(HttpService):
         feeds = Feeds(picture, own, source, devices, clock)
 
         def api_of(user: User, credentials: Credentials) -> FleetApi:
-            about = About(f"{port()}", VERSION, _PROGRAM, user=user.name)
+            about = About(f"port {port()}", VERSION, _PROGRAM, user=user.name)
             stories = PodStories(_PROGRAM, InProcessClient(doors.of_users, credentials, peer))
             return FleetApi(picture, feeds, stories, devices, source, about, clock.now)
 

@@ -57,7 +57,8 @@ def pods_sentence(pods: Sequence[FleetPodRow], nodes: Sequence[NodeRow]) -> str:
         return "There are no pods."
     if gone:
         verb = "is" if gone == 1 else "are"
-        return f"{text}; {gone} more {verb} on nodes that are away, where their state is the last that was reported."
+        begin = f"{text}; {gone} more" if here else _count(gone, "pod")
+        return f"{begin} {verb} on nodes that are away, where their state is the last that was reported."
     return f"{text}."
 
 

@@ -147,6 +147,9 @@ def test_the_sentence_of_pods_leaves_nodes_that_are_away_apart() -> None:
     rows = [node("n1"), node("n2", "away")]
     assert pods_sentence([], rows) == "There are no pods."
     assert pods_sentence([pod("a"), pod("b", "Error", "0/1")], rows) == "1 of 2 pods run."
+    assert pods_sentence([pod("b", node="n2")], rows) == (
+        "1 pod is on nodes that are away, where their state is the last that was reported."
+    )
     assert pods_sentence([pod("a"), pod("b", node="n2")], rows) == (
         "The pod runs; 1 more is on nodes that are away, where their state is the last that was reported."
     )
