@@ -6,15 +6,18 @@ from edged.api import Taint
 from edged.api.pods import Toleration
 
 NO_EXECUTE = "NoExecute"
+_OF_SILENCE = "node.kubernetes.io/unreachable"
+"""The key of the cloud's taint of a node that does not answer. A node that reads it answers again."""
 
 
 def untolerated_taint(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> Taint | None:
     """Return the first taint that a pod does not tolerate, or None.
 
-    Only `NoExecute` counts: `NoSchedule` concerns the scheduler, and a pod that it has placed stays.
+    Only `NoExecute` counts: `NoSchedule` concerns the scheduler, and a pod that it has placed stays. The taint of
+    silence does not count.
     """
     stands = tuple(tolerations)
-    hard = (taint for taint in taints if taint.effect == NO_EXECUTE)
+    hard = (taint for taint in taints if taint.effect == NO_EXECUTE and taint.key != _OF_SILENCE)
     return next((taint for taint in hard if not tolerates(taint, stands)), None)
 
 
