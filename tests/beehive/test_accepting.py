@@ -39,7 +39,7 @@ def test_a_failure_that_passes_does_not_end_a_server(code: int) -> None:
             assert connection.getpeername() == client.getsockname()
 
 
-def test_a_server_that_waits_for_room_ends_when_it_is_told_to() -> None:
+def test_a_server_that_waits_for_room_can_be_ended() -> None:
     with Listening(errno.EMFILE) as listening:
         found: list[socket.socket | None] = []
         waiting = threading.Thread(target=lambda: found.append(accept_connection(listening, wait=3600.0)))

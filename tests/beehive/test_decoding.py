@@ -57,7 +57,7 @@ def test_what_has_another_form_is_an_error(text: bytes) -> None:
         decode_json(text, Point)
 
 
-def test_threads_that_decode_a_type_for_the_first_time_at_once_do_not_crash() -> None:
+def test_threads_that_decode_a_type_for_the_first_time_together_do_not_crash() -> None:
     """With msgspec.convert in place of ours, the process ends with SIGSEGV."""
     ended = subprocess.run(
         [sys.executable, "-X", "faulthandler", "-c", AT_ONCE], check=False, cwd=ROOT, capture_output=True

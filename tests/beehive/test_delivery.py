@@ -196,7 +196,7 @@ def test_a_second_answer_and_an_unknown_one_are_counted_and_dropped(bed: Bed, lo
 
 
 @pytest.mark.parametrize(("destination", "resource"), [("nobody", "default/pod/a"), ("worker", "default/event/a")])
-def test_an_undeliverable_request_fails_at_once(bed: Bed, log: Log, destination: str, resource: str) -> None:
+def test_an_undeliverable_request_fails_immediately(bed: Bed, log: Log, destination: str, resource: str) -> None:
     """Nobody waits for the deadline of a request that is a dead letter already."""
     hive = start(bed, log, Worker)
     future = hive.request(destination, bed.message(resource, Operation.QUERY), 3600)
@@ -262,7 +262,7 @@ def test_a_group_request_with_a_silent_member_tells_what_came(log: Log) -> None:
         assert [answer.content for answer in caught.value.answers] == ["answer of worker"]
 
 
-def test_a_group_request_to_nobody_fails_at_once(bed: Bed, log: Log) -> None:
+def test_a_request_to_an_empty_group_fails_immediately(bed: Bed, log: Log) -> None:
     hive = start(bed, log, Worker)
     with pytest.raises(UndeliverableError):
         hive.broadcast_request("nobody", bed.message(operation=Operation.QUERY), 3600).get()

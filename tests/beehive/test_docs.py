@@ -26,7 +26,7 @@ def test_the_code_blocks_run(monkeypatch: pytest.MonkeyPatch) -> None:
         exec(compile(block, f"docs/beehive.md, block {number + 1}", "exec"), page.__dict__)  # noqa: S102
 
 
-def test_the_numbers_are_those_of_the_code() -> None:
+def test_the_numbers_equal_the_codes() -> None:
     """Bounds, tries and delays."""
     text = " ".join(PAGE.split())
     waiting = f"{COMMAND_CAPACITY:,} commands, {STATE_CAPACITY:,} states and {TELEMETRY_CAPACITY} telemetry"

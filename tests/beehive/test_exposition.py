@@ -82,7 +82,7 @@ def library(samples: Samples) -> str:
 
 
 @given(SAMPLES)
-def test_the_text_is_that_of_prometheus_client(samples: Samples) -> None:
+def test_the_text_equals_prometheus_clients(samples: Samples) -> None:
     assert ours(samples) == library(samples)
 
 

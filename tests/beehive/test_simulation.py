@@ -104,7 +104,7 @@ def test_time_is_virtual() -> None:
     assert simulation.clock.now() == EPOCH + simulation.clock.monotonic()
 
 
-def test_the_order_of_those_that_can_run_is_drawn() -> None:
+def test_the_order_of_runnable_threads_is_drawn() -> None:
     """Two actors that are both ready run in either order, by seed."""
 
     class Noting(Actor):
@@ -139,7 +139,7 @@ class Asking(Actor):
         self.log(message.ask(self.actor_ref))
 
 
-def test_a_deadlock_is_found_at_once() -> None:
+def test_a_deadlock_is_found_immediately() -> None:
     """Two actors that ask each other: nobody can run and no timer is left, so that waiting is an error, not a hang."""
     simulation, log = Simulation(3), Log()
     one, two = simulation.start(Asking, log), simulation.start(Asking, log)

@@ -135,7 +135,7 @@ def test_each_period_begins_a_trace_of_its_own(bee: Harness, tape: Tape) -> None
     assert [record.cause for record in sent] == [event.span for event in fired]
 
 
-def test_an_actor_acts_in_the_course_of_what_it_was_told(bee: Harness, tape: Tape) -> None:
+def test_an_actors_messages_are_caused_by_the_message_that_it_handles(bee: Harness, tape: Tape) -> None:
     first = begin(bee, tape, "helper")
     sent = tape.of("by-helper")
     assert (sent.sender, sent.cause, sent.trace) == ("first/helper", first.span, first.span)
@@ -154,7 +154,7 @@ def test_an_answer_goes_to_the_asker_who_goes_on_in_its_course(bee: Harness, tap
     assert (after.cause, after.trace) == (answer.span, first.span)
 
 
-def test_a_failure_is_told_to_watchers(bee: Harness, tape: Tape) -> None:
+def test_a_failure_reaches_watchers(bee: Harness, tape: Tape) -> None:
     bee.send("first", bee.message("a/b/c", "fail"))
     failures = [event for event in tape.happened if isinstance(event, ModuleFailed)]
     assert [(event.module, str(event.error)) for event in failures] == [("first", "on purpose")]

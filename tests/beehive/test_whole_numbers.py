@@ -11,5 +11,5 @@ def test_numbers(text: str, number: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "-1", "+1", "1.0", " 1", "1_0", "٣", "9" * 19, "9" * 5000, None, 7, ["1"]])
-def test_what_is_none(text: object) -> None:
+def test_no_whole_number(text: object) -> None:
     assert whole_number(text) is None

@@ -32,7 +32,7 @@ def expressions() -> Iterator[tuple[str, str]]:
                 yield f"{path.name}: {panel['title']}", target["expr"]
 
 
-def test_every_metric_is_one_that_the_pages_document() -> None:
+def test_the_pages_document_every_metric() -> None:
     documented = set()
     for page in (_ROOT / "docs").glob("*.md"):
         documented |= set(_NAME.findall(page.read_text()))

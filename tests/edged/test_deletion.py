@@ -143,7 +143,7 @@ def test_a_pod_that_cannot_be_stopped_is_not_confirmed_gone(bench: Bench) -> Non
     assert bench.meta.deletions == ["default/pod/web"]
 
 
-def test_the_containers_of_a_deleted_pod_are_told_of_as_they_are_stopped(bench: Bench) -> None:
+def test_the_containers_of_a_deleted_pod_are_reported_as_they_stop(bench: Bench) -> None:
     """A Killing event for each, as from a kubelet, except for ended ones."""
     bench.start()
     two = [{"name": name, "image": "busybox:1.36", "command": ["sleep", "inf"]} for name in ("ends", "runs")]
@@ -168,7 +168,7 @@ def test_a_pod_that_has_ended_for_the_cloud_ends_here(bench: Bench) -> None:
     assert [(p.status.phase, p.status.reason) for p in bench.snapshots.pods] == [("Failed", "Collected")]
 
 
-def test_what_a_former_life_has_told_of_a_pods_end_is_not_taken_back(bench: Bench) -> None:
+def test_an_end_that_a_former_life_reported_is_not_taken_back(bench: Bench) -> None:
     """Its store could not take it, and the runtime says nothing for a while."""
     bench.meta.objects["default/pod/web"] = pod(metadata={"deletionTimestamp": "x", "deletionGracePeriodSeconds": 1})
     bench.runtime.fail("list_pod_sandboxes", unavailable(), times=10_000)

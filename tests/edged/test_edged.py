@@ -17,7 +17,7 @@ def timed_out() -> DeadlineExceededError:
     return DeadlineExceededError("Call", "", grpc.StatusCode.DEADLINE_EXCEEDED, "too late")
 
 
-def test_a_pod_comes_up_and_is_reported_running_at_once(bench: Bench) -> None:
+def test_a_pod_comes_up_and_is_reported_running_immediately(bench: Bench) -> None:
     """Not at the next relist, and without a Pending before it."""
     bench.start()
     bench.tell("insert", pod())

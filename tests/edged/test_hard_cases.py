@@ -240,7 +240,7 @@ def test_a_bug_that_one_pod_brings_to_light_ends_neither_edged_nor_the_other_pod
     assert bench.runtime.running() == ["main", "main"]
 
 
-def test_a_turn_in_which_nothing_is_to_be_done_looks_at_the_pod_once(bench: Bench) -> None:
+def test_a_turn_without_work_looks_at_the_pod_once(bench: Bench) -> None:
     """A node with a hundred pods has nearly two of them a second."""
     bench.start()
     bench.tell("insert", pod())
@@ -357,7 +357,7 @@ def test_a_runtime_that_says_a_container_has_ended_when_it_has_not_does_not_make
     assert bench.runtime.calls["create_container"] < 50
 
 
-def test_many_init_containers_that_end_at_once_do_not_wait_for_a_relist(bench: Bench) -> None:
+def test_many_init_containers_that_end_immediately_do_not_wait_for_a_relist(bench: Bench) -> None:
     bench.start()
     inits = [{"name": f"i{n}", "image": "busybox:1.36", "command": ["exit", "0"]} for n in range(10)]
     bench.tell("insert", pod(initContainers=inits))

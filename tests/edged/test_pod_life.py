@@ -174,7 +174,7 @@ def conditions_in(status: dict[str, Any]) -> dict[str, str]:
     return {one["type"]: one.get("status", "") for one in status["conditions"] if "type" in one}
 
 
-def test_a_status_says_of_which_generation_of_the_pod_it_is(bench: Bench) -> None:
+def test_a_status_names_the_pods_generation(bench: Bench) -> None:
     bench.start()
     bench.tell("insert", pod(metadata={"generation": 1}))
     bench.tell("update", pod(metadata={"generation": 2, "resourceVersion": "2"}, terminationGracePeriodSeconds=7))

@@ -37,7 +37,7 @@ def test_the_node_registers_when_the_cloud_comes(bench: Bench) -> None:
     assert "null/node/n1" in bench.meta.cloud
 
 
-def test_the_node_registers_at_once_when_the_cloud_comes_before_its_absence_is_heard_of(bench: Bench) -> None:
+def test_the_node_registers_immediately_when_the_cloud_comes_before_its_absence_is_known(bench: Bench) -> None:
     bench.meta.connected = False
 
     def cloud_comes_before_the_answer(message: Message) -> Message | None:
@@ -157,7 +157,7 @@ def test_after_a_restart_without_a_cloud_the_store_says_which_labels_the_node_ha
     assert bench.meta.statuses("other")[-1]["reason"] == "NodeAffinity"
 
 
-def test_a_condition_that_somebody_changed_is_put_right_at_once(bench: Bench) -> None:
+def test_a_condition_that_somebody_changed_is_corrected_immediately(bench: Bench) -> None:
     bench.start()
     bench.run(1)
     before = len(bench.meta.patches.get("null/nodepatch/n1", []))
@@ -169,7 +169,7 @@ def test_a_condition_that_somebody_changed_is_put_right_at_once(bench: Bench) ->
     assert {c["type"]: c["status"] for c in patch["status"]["conditions"]}["Ready"] == "True"
 
 
-def test_a_node_that_was_deleted_is_made_again_at_once_and_has_a_lease_of_its_own(bench: Bench) -> None:
+def test_a_deleted_node_is_recreated_immediately_with_a_lease_of_its_own(bench: Bench) -> None:
     """KubeEdge's deletion has no content."""
     bench.start()
     bench.run(1)

@@ -91,7 +91,7 @@ def test_it_does_not_end_before_the_store_is_listed(bench: Bench) -> None:
     assert not bench.runtime.containers
 
 
-def test_a_successor_that_ends_at_once_and_is_not_stored_has_not_taken_its_place(bench: Bench) -> None:
+def test_a_successor_that_ends_immediately_and_is_not_stored_has_not_taken_its_place(bench: Bench) -> None:
     """The store has the old pod still (simulation, seed 605); a stored one takes it."""
     run_twice(bench)
     delete(bench, is_stored=False)

@@ -92,7 +92,7 @@ def test_a_pod_waits_for_its_volume_and_starts_when_it_is_there(bench: Bench, dr
     assert list(driver.published.values()) == ["disk-1"]
 
 
-def test_the_cloud_hears_of_drivers_and_of_volumes_in_use(bench: Bench, driver: CsiDriver) -> None:
+def test_the_cloud_gets_drivers_and_volumes_in_use(bench: Bench, driver: CsiDriver) -> None:
     """The volume is named until it is unstaged; the node's annotation has what the driver calls it."""
     no_attachment(bench)
     claim(bench)

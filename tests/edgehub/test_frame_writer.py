@@ -55,7 +55,7 @@ def test_small_messages_one_after_another_share_a_ping() -> None:
 
 
 @pytest.mark.parametrize(("number", "size"), [(PING_MESSAGES, 1), (2, PING_BYTES // 2)])
-def test_many_unconfirmed_messages_or_bytes_are_asked_about_at_once(number: int, size: int) -> None:
+def test_many_unconfirmed_messages_or_bytes_are_asked_about_immediately(number: int, size: int) -> None:
     """A stream of messages is never slowed down by the pause."""
     writer = FrameWriter()
     writer.put(b"a")

@@ -11,7 +11,7 @@ from edgehub.inbound import Inbound, LinkHooks
 from tests.edgehub.messages import message
 
 
-def test_subscriptions_of_rules_are_told_once_to_a_node_without_mqtt(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_node_without_mqtt_logs_subscriptions_of_rules_once(caplog: pytest.LogCaptureFixture) -> None:
     """The cloud sends them at each connection; they were a dead letter each time."""
     hive = Hive(Simulation())
     hooks = LinkHooks(lambda: None, lambda _: None, lambda _: None, lambda _: None)

@@ -143,7 +143,7 @@ def test_a_status_finds_most_of_the_burst_whatever_the_events_did(seconds_of_eve
         assert events_sent(bed) == 100
 
 
-def test_without_a_limit_events_leave_at_once() -> None:
+def test_without_a_limit_events_leave_immediately() -> None:
     """`messageQPS: 0`."""
     bed = started(message_qps=0, message_burst=0)
     with bed.bee:

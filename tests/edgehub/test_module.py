@@ -81,7 +81,7 @@ def test_keepalives_are_exempt_from_the_rate_limit() -> None:
 # Connection events
 
 
-def test_modules_are_told_of_the_link_and_its_end(bed: Bed) -> None:
+def test_modules_get_the_link_and_its_end(bed: Bed) -> None:
     """Source edgehub, node/connection, connect; to each group with members, and to no other."""
     bed.cloud.cut()
     bed.bee.settle()
@@ -214,7 +214,7 @@ def test_what_follows_a_message_without_room_finds_none_either() -> None:
 
 
 @pytest.mark.parametrize("publishes", [True, False])
-def test_the_cloud_hears_whether_what_it_asks_about_was_published(publishes: bool) -> None:
+def test_the_cloud_learns_whether_its_message_was_published(publishes: bool) -> None:
     """eventbus is asked, and its answer leaves under the id of the cloud's message; without it that is an error."""
     bed = Bed()
     if publishes:
@@ -255,7 +255,9 @@ def test_what_cannot_be_taken_is_counted_and_logged_and_the_link_stays(
     assert bed.counters.connected
 
 
-def test_a_message_over_the_limit_is_named_and_who_waits_for_it_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_message_over_the_limit_is_named_and_its_waiting_sender_gets_an_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """A request whose answer does not fit fails immediately, not after its timeout."""
     bed = started(max_frame_bytes=10_000)
     with bed.bee:
@@ -301,7 +303,7 @@ def test_nodes_that_lost_the_same_cloud_come_back_at_different_times() -> None:
     assert max(fourth.count(time) for time in fourth) <= 3
 
 
-def test_a_steady_link_that_ends_is_dialled_at_once() -> None:
+def test_a_steady_link_that_ends_is_dialled_immediately() -> None:
     """And the delays start over."""
     bed = started()
     with bed.bee:
@@ -325,7 +327,7 @@ def test_a_cloud_that_accepts_and_drops_is_not_dialled_without_end() -> None:
         assert 20 < len(bed.cloud.dialled) < 120
 
 
-def test_a_flapping_link_to_a_cloud_that_answers_is_made_anew_within_a_second() -> None:
+def test_a_flapping_link_to_a_cloud_that_answers_is_up_again_within_a_second() -> None:
     """A network that cuts every second is not the cloud's fault; nor are all nodes back at the same moment."""
     bed = started()
     with bed.bee:

@@ -142,7 +142,7 @@ class Listening:
             pass
 
 
-def test_the_socket_ends_when_told() -> None:
+def test_the_socket_ends_on_request() -> None:
     """Immediately, also twice."""
     with Listening() as listening:
         listening.netlink.close()
@@ -165,7 +165,7 @@ class ToldNetlink(Netlink):
         self._kernel = told
 
 
-def test_what_comes_soon_after_something_else_is_told_with_it() -> None:
+def test_events_close_together_are_delivered_together() -> None:
     """A device of another program comes up, and then the node gets its address: the log line has both."""
     told = Told()
     with told.kernel:

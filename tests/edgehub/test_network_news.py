@@ -57,7 +57,7 @@ def test_a_change_has_a_live_link_checked(monkeypatch: pytest.MonkeyPatch) -> No
     assert network.closed
 
 
-def test_a_change_has_the_cloud_dialled_at_once_but_not_in_a_storm() -> None:
+def test_a_change_has_the_cloud_dialled_immediately_but_not_in_a_storm() -> None:
     """A node that has waited its way up to 30 s is back as soon as its network is."""
     network = Network()
     bed = Bed(refusing=True, watch_network=network.make)
@@ -146,7 +146,7 @@ def test_a_checked_peer_gets_no_more_time_by_changes_that_go_on() -> None:
         assert isinstance(running.end, DeadPeerError)
 
 
-def test_a_dial_that_hangs_in_the_old_network_is_begun_anew() -> None:
+def test_a_dial_that_hangs_in_the_old_network_is_restarted() -> None:
     """It may wait half a minute for an answer that cannot come."""
     network = Network()
     bed = Bed(watch_network=network.make)

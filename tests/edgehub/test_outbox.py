@@ -34,7 +34,7 @@ def kept(serial: int, sent: Message | None = None, accepted: int = 1_800_000_000
 # The file
 
 
-def test_the_table_is_that_of_the_first_release(tmp_path: Path) -> None:
+def test_the_table_equals_the_first_releases(tmp_path: Path) -> None:
     """Byte for byte: an outbox that one release has made is opened by the next."""
     with closing(SqliteOutbox(tmp_path / "outbox.db")) as store:
         schema = store._connection.execute("SELECT name, sql FROM sqlite_master").fetchall()
@@ -421,7 +421,7 @@ def test_messages_found_in_the_outbox_are_recorded(disk: Disk) -> None:
     ]
 
 
-def test_a_row_has_the_time_at_which_the_message_was_taken(disk: Disk) -> None:
+def test_a_row_has_the_time_when_the_message_was_taken(disk: Disk) -> None:
     """Unix milliseconds, also when it is written later than that."""
     disk.failing = True
     bed = node(disk.open, refusing=True)

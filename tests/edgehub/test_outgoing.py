@@ -167,7 +167,7 @@ def test_what_has_arrived_gives_way_before_anything_is_refused() -> None:
 
 
 @pytest.mark.parametrize("read", [0, 1, 2])
-def test_an_answer_of_the_cloud_ends_the_keeping_at_once(read: int) -> None:
+def test_an_answer_of_the_cloud_ends_the_keeping_immediately(read: int) -> None:
     """Also of what was older of the same state, read or on its way: it must not come back after it."""
     outgoing = bounded(10, 10_000, settle=15.0)
     old, other, new = message("default/podstatus/a"), upload(), message("default/podstatus/a")
@@ -247,7 +247,7 @@ def test_what_is_kept_does_not_leave_before_it_is_written_and_holds_up_nobody() 
     assert outgoing.take().message.id == kept.id
 
 
-def test_what_the_store_cannot_take_leaves_and_is_told_again() -> None:
+def test_what_the_store_cannot_take_leaves_and_is_sent_again() -> None:
     """A full disk stops nobody; when there is room again what still waits is written."""
     outgoing, disk = bounded(10, 10_000), dict[int, Entry]()
     outgoing.attach([])
@@ -295,7 +295,7 @@ def test_what_is_found_in_the_store_waits_before_what_came_meanwhile() -> None:
     assert drain(outgoing) == [first.id, second.id]
 
 
-def test_a_store_that_is_opened_again_is_told_what_it_lacks() -> None:
+def test_a_reopened_store_gets_the_changes_that_it_lacks() -> None:
     """The module was started again while a change was under way: here is known what is true."""
     outgoing, disk = bounded(10, 10_000), dict[int, Entry]()
     outgoing.attach([])

@@ -63,7 +63,7 @@ def test_a_ping_that_is_written_late_is_waited_for_from_then_on() -> None:
     assert deadline.extension == 600
 
 
-def test_each_ping_begins_anew() -> None:
+def test_each_ping_restarts_it() -> None:
     """And without one there is nothing to excuse."""
     deadline = PingDeadline()
     deadline.update(0, 1, Flow(0, 900), written=True)

@@ -39,7 +39,7 @@ class Tape:
         self.records.append(record)
 
 
-def test_frames_of_both_ways_are_told_and_begin_the_traces_of_what_follows() -> None:
+def test_frames_of_both_directions_are_recorded_and_begin_the_traces_of_what_follows() -> None:
     tape, entries, redactor = Tape(), list[LinkRecord](), Redactor()
     with Harness(taps=(tape,)) as bee:
         cloud = MemoryCloud(bee.simulation)

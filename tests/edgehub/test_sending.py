@@ -55,7 +55,7 @@ def test_what_follows_from_a_message_that_was_counted_does_not_wait_for_the_rate
         assert [one.id for one in bed.sent()[1:]] == [unrated.id]
 
 
-def test_a_request_without_a_link_is_answered_at_once() -> None:
+def test_a_request_without_a_link_is_answered_immediately() -> None:
     """With the reason, instead of a minute's wait."""
     bed = started(refusing=True)
     with bed.bee:

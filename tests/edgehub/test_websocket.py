@@ -131,7 +131,7 @@ def test_nothing_is_confirmed_before_the_pong() -> None:
     ("how", "expected"),
     [("close", PeerClosedError), ("reset", LinkLostError)],
 )
-def test_a_cut_connection_ends_the_link_at_once(how: str, expected: type[Exception]) -> None:
+def test_a_cut_connection_ends_the_link_immediately(how: str, expected: type[Exception]) -> None:
     """Whether with FIN or RST."""
     with linked() as (running, connection):
         getattr(connection, how)()
@@ -140,7 +140,7 @@ def test_a_cut_connection_ends_the_link_at_once(how: str, expected: type[Excepti
     assert running.events.count("opened") == 1
 
 
-def test_a_close_frame_is_answered_and_its_code_told() -> None:
+def test_a_close_frame_is_answered_and_its_code_reported() -> None:
     """And the connection ended by the client."""
     with linked() as (running, connection):
         connection.send(Opcode.CLOSE, close_payload(1001, "going away"))

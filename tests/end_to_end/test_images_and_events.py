@@ -87,7 +87,7 @@ def test_a_registry_opens_for_the_pods_own_secret_and_is_asked_once_for_five_pod
 
 
 @EMBEDDED
-def test_the_cloud_is_told_of_a_pods_life_without_any_setting(stopped_machine: Machine) -> None:
+def test_the_cloud_gets_a_pods_life_without_any_setting(stopped_machine: Machine) -> None:
     machine = stopped_machine
     machine.start()
     told(machine, "edge-1", "Starting")

@@ -33,7 +33,7 @@ def test_sigterm_leaves_the_containers_running(machine: Machine) -> None:
 
 
 @pytest.mark.gives_its_machine_back
-def test_a_second_signal_ends_at_once(machine: Machine) -> None:
+def test_a_second_signal_ends_immediately(machine: Machine) -> None:
     """Exit status 130, without waiting for anything. Both come while it stands still: it would have ended by itself
     before the second, if this process had to wait for a processor between the two.
     """

@@ -48,7 +48,7 @@ BESIDE: Final = (101, 104)
 """The watches that were recorded beside the story, from its beginning to their place in it."""
 
 
-def test_the_responses_are_those_of_a_real_api_server(tmp_path: Path) -> None:
+def test_the_responses_equal_a_real_api_servers(tmp_path: Path) -> None:
     """Each exchange is played, watches too; a list names each one that differs, with the reason."""
     with Stub(tmp_path) as stub:
         control = _module(stub, Control)

@@ -192,7 +192,7 @@ def from_cloud(bee: Harness, name: str) -> Message:
     )
 
 
-def test_a_recorded_node_whose_ready_was_given_up_says_at_once_that_it_is(tmp_path: Path) -> None:
+def test_a_recorded_node_whose_ready_was_given_up_reports_it_immediately(tmp_path: Path) -> None:
     with node_and_cloud(tmp_path) as (bee, cloud):
         connect(bee)
         update = as_ours(updates()[-1], cloud)

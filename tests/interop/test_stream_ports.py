@@ -289,7 +289,7 @@ def test_streams_work_when_the_node_was_deleted_while_the_cloud_was_away(tmp_pat
     edge.kill()
 
 
-def test_our_cloud_writes_its_port_over_that_of_an_older_edge(tmp_path: Path) -> None:
+def test_our_cloud_writes_its_port_over_an_older_edges(tmp_path: Path) -> None:
     """Our edges before this one put their own port into their first status, after the tunnel was open."""
     cloud = OurCloud()
     with cloud.bee:

@@ -104,7 +104,7 @@ def test_a_pod_that_the_cloud_has_forgotten_ends_as_if_it_had_said_so() -> None:
         ("pods a not found", ["a"]),
     ],
 )
-def test_only_an_answer_that_there_is_none_of_its_uid_ends_a_pod(answer: Any, left: list[str]) -> None:
+def test_only_an_answer_that_its_uid_is_gone_ends_a_pod(answer: Any, left: list[str]) -> None:
     with a_node_with(pod("a"), listed=listing()) as (bee, cloud):
         cloud.says("a", answer)
         connect(bee)

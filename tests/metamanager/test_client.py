@@ -74,7 +74,7 @@ def test_each_question_reaches_the_cloud_as_kubeedge_asks_it(number: int) -> Non
         assert (first.route.source, first.route.group) == (ModuleName.EDGED, Group.META)
 
 
-def test_a_status_is_accepted_at_once_without_a_cloud() -> None:
+def test_a_status_is_accepted_immediately_without_a_cloud() -> None:
     """No object comes back."""
     with node() as bee:
         assert MetaClient(bee.hive).update(ResourceType.PODSTATUS, "default", "a", {"UID": "u"}) is None
@@ -93,7 +93,7 @@ def test_a_refusal_of_the_cloud_is_its_error() -> None:
             meta.get(ResourceType.CONFIGMAP, "default", "a")
 
 
-def test_without_a_connection_it_is_said_at_once() -> None:
+def test_without_a_connection_it_is_said_immediately() -> None:
     """No virtual time passes."""
     with node() as bee:
         meta, before = MetaClient(bee.hive), bee.clock.monotonic()

@@ -126,7 +126,7 @@ def test_the_log_that_belongs_to_it_goes_with_it(tmp_path: Path) -> None:
     assert bad.with_name(bad.name + "-wal").exists()
 
 
-def test_a_text_that_is_none_any_more_is_damage_too(tmp_path: Path) -> None:
+def test_text_that_is_not_utf8_is_damage_too(tmp_path: Path) -> None:
     """SQLite's check sees no difference. Its object is lost, the others are not, and no error quotes it."""
     path = tmp_path / "edgecore.db"
     with closing(SqliteStore(path)) as store:

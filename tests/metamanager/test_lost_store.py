@@ -59,7 +59,7 @@ def test_a_refusal_is_handed_on_and_not_stored(refusal: dict[str, Any]) -> None:
         assert store_of(bee).get(POD) is None
 
 
-def test_without_a_connection_it_is_refused_at_once() -> None:
+def test_without_a_connection_it_is_refused_immediately() -> None:
     with node() as bee, pytest.raises(NotConnectedError):
         calls.pod("default", "a", "uid-1").read(ask(bee))
 

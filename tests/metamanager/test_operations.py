@@ -133,7 +133,7 @@ def test_other_deletes_go_where_their_source_says(source: str, destinations: lis
         assert store_of(bee).get("default/thing/a") is None
 
 
-def test_a_status_from_edged_is_kept_sent_and_answered_at_once() -> None:
+def test_a_status_from_edged_is_kept_sent_and_answered_immediately() -> None:
     """edged does not wait for the cloud: its message goes on with its id, connected or not."""
     with node() as bee:
         message = from_edged(bee, "default/podstatus/a", Operation.UPDATE, {"UID": "u", "Name": "a", "Status": {}})
@@ -160,7 +160,7 @@ def test_a_patch_goes_to_the_cloud_and_its_answer_comes_from_there() -> None:
         assert store_of(bee).get("default/podpatch/a") == patch
 
 
-def test_a_patch_without_a_connection_is_kept_and_refused_at_once() -> None:
+def test_a_patch_without_a_connection_is_kept_and_refused_immediately() -> None:
     """The error answers the request, in KubeEdge's words."""
     with node() as bee:
         bee.send(META, from_cloud(bee, "default/pod/a", Operation.INSERT, thing()))

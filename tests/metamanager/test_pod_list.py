@@ -175,7 +175,7 @@ def this_node(uid: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("resource", ["null/node/n1", "default/node/n1"])
-def test_it_is_asked_when_the_node_has_registered_anew(tmp_path: Path, resource: str) -> None:
+def test_it_is_asked_when_the_node_has_registered_again(tmp_path: Path, resource: str) -> None:
     """KubeEdge drops pods that are bound to a node before it knows the node. A repeated Node object, another node's, or
     one after a restart is not a new registration.
     """
@@ -212,7 +212,7 @@ def test_a_node_that_registers_during_a_list_asks_for_another_one() -> None:
         assert len(asked(bee)) == 2
 
 
-def test_a_registration_that_the_cloud_confirms_is_one_and_a_refusal_is_none() -> None:
+def test_a_registration_counts_when_the_cloud_confirms_it_and_not_when_it_refuses() -> None:
     """The answer to edged's insert; twice, while the list is under way."""
     with asking() as bee:
         contents = iter([{"Object": None, "Err": NOT_FOUND}, {"Object": this_node("first"), "Err": None}])
@@ -309,7 +309,7 @@ REFUSALS: list[Callable[[Harness, Message], Message]] = [
 
 
 @pytest.mark.parametrize("refuse", REFUSALS)
-def test_a_refusal_is_none(refuse: Callable[[Harness, Message], Message]) -> None:
+def test_a_refusal_is_no_list(refuse: Callable[[Harness, Message], Message]) -> None:
     """It is asked again later, and a list that comes then is taken."""
     with asking(connected=False) as bee:
         bee.answer(HUB, lambda request: refuse(bee, request))
@@ -409,7 +409,7 @@ def test_pods_of_other_nodes_are_left_out(item: Any) -> None:
     assert [each.key for each in found] == [B]
 
 
-def test_a_pod_that_is_not_text_is_none() -> None:
+def test_a_pod_that_is_not_text_is_not_read() -> None:
     with Harness() as bee:
         broken = listing(pod()).replace(b'"uid-a"', b'"uid-\xff"')
         assert pods_in(answer_to(bee, request_from(bee), broken), "n1").pods == []

@@ -131,7 +131,7 @@ def test_leases_are_always_the_clouds_and_never_kept(resource: str, operation: s
         ("default/pod/a", Operation.DELETE),
     ],
 )
-def test_without_a_connection_what_is_not_here_is_refused_at_once(resource: str, operation: str) -> None:
+def test_without_a_connection_what_is_not_here_is_refused_immediately(resource: str, operation: str) -> None:
     """The error answers the request itself, so that its waiter is released (KubeEdge's is not)."""
     with node() as bee:
         request = from_edged(bee, resource, operation, thing())

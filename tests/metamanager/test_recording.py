@@ -53,7 +53,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "db"
 
 
-def test_what_is_there_at_the_start_is_told_and_its_secrets_are_learnt(path: Path) -> None:
+def test_what_is_there_at_the_start_is_recorded_and_its_secrets_are_learnt(path: Path) -> None:
     recorded = Recorded(path)
     [opened] = recorded.commits()
     assert opened.operation == "opened"
@@ -64,7 +64,7 @@ def test_what_is_there_at_the_start_is_told_and_its_secrets_are_learnt(path: Pat
     recorded.store.close()
 
 
-def test_a_commit_without_changes_is_not_told(path: Path) -> None:
+def test_a_commit_without_changes_is_not_reported(path: Path) -> None:
     recorded = Recorded(path)
     recorded.entries.clear()
     recorded.store.commit()
@@ -74,7 +74,7 @@ def test_a_commit_without_changes_is_not_told(path: Path) -> None:
     assert not recorded.entries
 
 
-def test_a_deletion_and_a_rollback_are_told_as_such(path: Path) -> None:
+def test_a_deletion_and_a_rollback_are_named_as_such(path: Path) -> None:
     recorded = Recorded(path)
     recorded.entries.clear()
     recorded.store.delete("default/pod/p")
@@ -88,7 +88,7 @@ def test_a_deletion_and_a_rollback_are_told_as_such(path: Path) -> None:
     ]
 
 
-def test_a_commit_that_fails_is_told_with_its_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_that_fails_is_reported_with_its_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recorded = Recorded(path)
     recorded.entries.clear()
 
@@ -103,7 +103,7 @@ def test_a_commit_that_fails_is_told_with_its_error(path: Path, monkeypatch: pyt
     recorded.store.close()
 
 
-def test_rows_of_earlier_runs_are_told_under_their_own_keys(tmp_path: Path) -> None:
+def test_rows_of_earlier_runs_are_reported_under_their_own_keys(tmp_path: Path) -> None:
     """Devices have no metadata, and a token's owner is in no text. Many rows come in several records."""
     recorded = Recorded(tmp_path / "db")
     value = b'{"id":"default/hall"}'
@@ -124,7 +124,7 @@ def test_rows_of_earlier_runs_are_told_under_their_own_keys(tmp_path: Path) -> N
     assert changes["default/devicetwin/hall"].value == value
 
 
-def test_rows_that_cannot_be_read_are_told_as_an_error(path: Path) -> None:
+def test_rows_that_cannot_be_read_are_reported_as_an_error(path: Path) -> None:
     """So that a replay does not take the store for empty."""
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE meta SET value = CAST(x'ff' AS TEXT) WHERE key = 'default/pod/p'")

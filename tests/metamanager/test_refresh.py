@@ -42,7 +42,7 @@ def test_a_stored_one_is_answered_although_the_cloud_is_silent(resource: str) ->
 
 
 @pytest.mark.parametrize("resource", KINDS)
-def test_what_has_changed_is_stored_and_told(resource: str) -> None:
+def test_what_has_changed_is_stored_and_sent(resource: str) -> None:
     """As if the cloud had sent it by itself; what is the same is not."""
     with node(connected=True) as bee:
         fill(bee, resource)

@@ -50,7 +50,7 @@ def test_a_file_that_others_could_read_is_closed_to_them(tmp_path: Path) -> None
         ("cache_size", -512),
     ],
 )
-def test_its_settings_are_those_of_the_contract(tmp_path: Path, pragma: str, value: object) -> None:
+def test_its_settings_follow_the_contract(tmp_path: Path, pragma: str, value: object) -> None:
     """Write-ahead log, an fsync for each commit."""
     with closing(SqliteStore(tmp_path / "edgecore.db")) as store:
         assert store._connection.execute(f"PRAGMA {pragma}").fetchone() == (value,)

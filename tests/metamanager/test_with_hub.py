@@ -79,7 +79,7 @@ def test_a_question_goes_over_the_wire_and_its_answer_is_acknowledged() -> None:
         assert cloud.memory.frames == []
 
 
-def test_a_node_without_a_cloud_refuses_at_once_and_answers_from_its_store(tmp_path: Path) -> None:
+def test_a_node_without_a_cloud_refuses_immediately_and_answers_from_its_store(tmp_path: Path) -> None:
     """What one run has got is there in the next, offline."""
     with node(tmp_path / "edgecore.db") as (bee, _cloud):
         before = MetaClient(bee.hive).get(ResourceType.NODE, "", "n")

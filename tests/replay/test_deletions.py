@@ -47,7 +47,7 @@ def test_a_deletion_that_is_not_confirmed_is_found(trace: Path) -> None:
     assert {one.recorded.title for one in found if one.recorded} == {f"frame delete {first} to the cloud"}
 
 
-def test_an_acknowledgement_on_the_other_side_of_a_confirmation_is_none(trace: Path) -> None:
+def test_an_acknowledgement_on_the_other_side_of_a_confirmation_does_not_count(trace: Path) -> None:
     """They are of two modules, and which comes first is a matter of milliseconds."""
     recorded = load(trace)
     first = next(one for one in recorded.frames() if _is_confirmation(one))

@@ -85,7 +85,7 @@ def test_the_next_stream_is_asked_for_when_it_was_then() -> None:
         assert events.until_asked() == seconds
 
 
-def test_a_run_from_before_there_were_events_has_none() -> None:
+def test_a_run_from_before_there_were_events_has_no_events() -> None:
     with pytest.raises(UnimplementedError):
         RecordedEvents(Simulation(), [event(1.0, "changed", "pod")]).play(lambda: None, lambda _event: None)
 
@@ -132,7 +132,7 @@ LISTS = RecordedLists(
         (9.5, {"b1": "RUNNING"}),
     ],
 )
-def test_lists_are_put_together_of_what_was_seen_and_told(now: float, everything: dict[str, str]) -> None:
+def test_lists_are_put_together_from_what_was_seen_and_delivered(now: float, everything: dict[str, str]) -> None:
     assert states(LISTS, now) == everything
     assert states(LISTS, now, "b") == {key: state for key, state in everything.items() if key[0] == "b"}
 
@@ -142,7 +142,7 @@ def test_where_nobody_has_looked_since_nothing_is_known(pod: str, now: float, si
     assert LISTS.at("list_containers", listed(0.0, pod).request, now, since) is None
 
 
-def test_it_is_known_what_was_told_of_last_and_what_is_told_of_next() -> None:
+def test_the_last_and_the_next_event_are_known() -> None:
     assert [LISTS.changed_at("a2", now) for now in (4.0, 5.5, 8.0)] == [0.0, 5.0, 6.0]
     assert [LISTS.next_change_at("a2", now) for now in (4.0, 5.0, 8.0)] == [5.0, 6.0, float("inf")]
 
@@ -161,7 +161,7 @@ PLEG_LISTS = [listed(1.0, "a", a1="CREATED"), listed(2.01, "a", a1="RUNNING")]
     ],
     ids=("a moment before", "after the event", "before it", "long before", "a moment after"),
 )
-def test_the_pleg_sees_what_it_saw_a_moment_later_unless_something_is_told_in_between(
+def test_the_recorded_pleg_sees_a_pod_a_moment_later_unless_an_event_comes_in_between(
     now: float, told: tuple[float, ...], sees: str
 ) -> None:
     events = [CriEvent(time, 0, 0, 0, "created", "a", b'{"container_id":"a1"}') for time in told]
@@ -202,5 +202,5 @@ def test_a_list_with_another_filter_is_not_put_together() -> None:
 
 
 @given(st.floats(1, 10), st.sampled_from("ab"))
-def test_a_pods_list_is_its_part_of_that_of_everything(now: float, pod: str) -> None:
+def test_a_pods_list_is_its_part_of_the_whole_list(now: float, pod: str) -> None:
     assert states(LISTS, now, pod).items() <= states(LISTS, now).items()

@@ -332,7 +332,7 @@ def test_the_double_has_every_method_of_the_contract_and_no_other() -> None:
         _ = double.something_else
 
 
-def test_a_frame_that_is_no_message_is_none() -> None:
+def test_a_frame_without_a_message_decodes_to_nothing() -> None:
     assert message_of(b'"redacted:00"') is None
     found = message_of(b'{"header":{"msg_id":"i"},"route":{"operation":"query","resource":"r"},"content":[1]}')
     assert isinstance(found, RecordedMessage)
@@ -340,7 +340,7 @@ def test_a_frame_that_is_no_message_is_none() -> None:
 
 
 @pytest.mark.parametrize("speed", ["fast", "0x", "x", "10"])
-def test_a_speed_that_is_none_is_refused(speed: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_speed_is_refused(speed: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["replay", "trace", "--speed", speed])
     assert "want 1x, 10x" in capsys.readouterr().err

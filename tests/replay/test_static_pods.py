@@ -31,7 +31,7 @@ def change(gone: list[str], come: list[str]) -> StaticPodChanges:
     return StaticPodChanges([made[name] for name in gone], [made[name] for name in come])
 
 
-def test_what_was_told_at_one_moment_was_one_look() -> None:
+def test_events_of_one_moment_were_one_look() -> None:
     recorded = [
         told(1.0, "a"),
         told(1.001, "b"),

@@ -80,7 +80,7 @@ def test_a_worker_reads_after_its_change_what_it_read_then(late: float) -> None:
     assert worked(0.9 + late, readings=1) == [["RUNNING", "RUNNING"]]
 
 
-def test_the_next_reading_is_the_next_one_though_it_comes_at_once() -> None:
+def test_the_next_reading_follows_although_it_comes_immediately() -> None:
     assert worked(0.9, readings=2) == [["RUNNING", "RUNNING"], ["EXITED", "EXITED"]]
 
 
@@ -104,7 +104,7 @@ def test_a_result_is_taken_when_it_was() -> None:
     assert event_of(events[0]) is None
 
 
-def test_the_pleg_inspects_what_it_inspected_and_is_heard_when_it_was() -> None:
+def test_the_recorded_pleg_inspects_the_same_pods_at_the_same_times() -> None:
     everything = call(50, 3.0, "list_pod_sandboxes", {"sandbox_filter": None}, [], "edged/Pleg")
     changes = [CriEvent(time, 60, 0, 0, "changed", POD, b"{}") for time in (1.5, 3.5)]
     recorded = RecordedInspections([*CRASH, everything], changes)

@@ -29,7 +29,7 @@ def test_what_is_rewritten_is_what_pytest_reads(pytestconfig: pytest.Config, sou
     assert bytecode.kept_beside(sources[0]).stat().st_ino == before
 
 
-def test_nothing_is_written_where_python_is_told_not_to(
+def test_nothing_is_written_where_python_must_not_write(
     pytestconfig: pytest.Config, sources: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.dont_write_bytecode", True)

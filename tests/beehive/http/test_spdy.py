@@ -128,7 +128,7 @@ def test_a_server_accepts_answers_and_resets() -> None:
     ]  # fmt: skip
 
 
-def test_the_dictionary_is_that_of_the_specification() -> None:
+def test_the_dictionary_equals_the_specifications() -> None:
     """zlib names a dictionary by its checksum; this one is in every SPDY/3 stream."""
     assert (len(DICTIONARY), zlib.adler32(DICTIONARY)) == (1423, 0xE3C6A7C2)
     packed = zlib.compressobj(zdict=DICTIONARY)

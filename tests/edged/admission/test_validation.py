@@ -170,7 +170,7 @@ def container(**fields: Any) -> dict[str, Any]:
         ),
     ],
 )  # fmt: skip
-def test_each_field_is_told_by_its_path(spec: dict[str, Any], fault: str) -> None:
+def test_each_field_is_named_by_its_path(spec: dict[str, Any], fault: str) -> None:
     """With the value and the rule."""
     assert list(map(str, field_errors(read(**spec)))) == [f"spec.{fault}"]
 

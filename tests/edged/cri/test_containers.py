@@ -70,7 +70,7 @@ def test_a_container_keeps_what_it_was_made_with(pods: Pods, client: CriClient) 
     assert status.log_path == str(pod.log())
 
 
-def test_environment_arguments_and_working_directory_are_those_of_the_config(pods: Pods, client: CriClient) -> None:
+def test_environment_arguments_and_working_directory_come_from_the_config(pods: Pods, client: CriClient) -> None:
     pod = pods.sandbox()
     config = pods.container_config(("sh", "-c"))
     config.args.extend(['echo "$GREETING|$EMPTY|$(pwd)|$1"; env | grep -c ^PYTEST_', "name", "an argument"])

@@ -80,7 +80,7 @@ def test_the_error_has_the_runtimes_reason_for_the_end_of_the_stream(serve: Call
     assert (error.operation, error.details) == ("GetContainerEvents", "4 streams are open already")
 
 
-def test_a_runtime_that_is_not_there_is_an_error_at_once(tmp_path: Path) -> None:
+def test_a_missing_runtime_is_an_error_immediately(tmp_path: Path) -> None:
     client = CriClient(f"unix://{tmp_path}/none.sock", request_timeout=60)
     assert isinstance(EventListener(client).error(), UnavailableError)
     client.close()

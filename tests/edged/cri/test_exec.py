@@ -26,7 +26,7 @@ def container(pods: Pods, client: CriClient) -> ContainerId:
     return made
 
 
-def test_output_and_exit_code_are_those_of_the_command(client: CriClient, container: ContainerId) -> None:
+def test_output_and_exit_code_come_from_the_command(client: CriClient, container: ContainerId) -> None:
     result = client.exec_sync(container, shell("echo out; echo err >&2; exit 3"), 60)
     assert result == (b"out\n", b"err\n", 3)
 

@@ -73,7 +73,7 @@ def test_a_pull_that_fails_names_the_image_and_not_the_credentials(client: CriCl
 
 
 @pytest.mark.needs(Can.IMAGES)
-def test_a_container_without_a_command_runs_that_of_its_image(pods: Pods, client: CriClient) -> None:
+def test_a_container_without_a_command_runs_its_images(pods: Pods, client: CriClient) -> None:
     """busybox's is `sh`, which ends immediately without a terminal."""
     container = pods.create(pods.sandbox(), pods.container_config(()))
     client.start_container(container)

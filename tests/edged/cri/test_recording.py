@@ -66,7 +66,7 @@ def test_it_has_every_method_of_the_contract() -> None:
     assert wanted <= set(dir(RecordingRuntime))
 
 
-def test_a_call_is_told_with_request_answer_and_cause(recorded: Recorded) -> None:
+def test_a_call_is_recorded_with_request_answer_and_cause(recorded: Recorded) -> None:
     with resumed(Cause(span=77, trace=70)):
         sandbox = recorded.runtime.run_pod_sandbox(sandbox_config(), "handler")
         container = recorded.runtime.create_container(sandbox, container_config("a"), sandbox_config())
@@ -87,7 +87,7 @@ def test_an_error_of_a_call_is_raised_and_recorded(recorded: Recorded) -> None:
     assert b'"verbose":true' in call.request
 
 
-def test_a_list_that_is_the_same_again_is_kept_once_and_told_each_time(recorded: Recorded) -> None:
+def test_an_unchanged_list_is_kept_once_and_reported_each_time(recorded: Recorded) -> None:
     """A list by a filter is another one."""
     recorded.runtime.run_pod_sandbox(sandbox_config())
     for _ in range(2):
@@ -187,7 +187,7 @@ def told(recorded: Recorded) -> list[CriEvent]:
     return [entry.record(entry.time, recorded.redactor) for entry in entries if isinstance(entry, StreamEntry)]
 
 
-def test_events_are_told_as_they_come_each_as_a_cause(recorded: Recorded) -> None:
+def test_events_are_delivered_as_they_come_each_as_a_cause(recorded: Recorded) -> None:
     causes: list[tuple[int, int]] = []
     stopped = pb.ContainerEventResponse(container_id="c", container_event_type=pb.CONTAINER_STOPPED_EVENT)
     stopped.pod_sandbox_status.metadata.uid = "u"

@@ -143,7 +143,7 @@ def test_a_refusal_has_the_plugins_words_and_gives_nothing(node: Node) -> None:
         ({"endpoint": "nobody.sock"}, "GetDevicePluginOptions failed"),
     ],
 )
-def test_a_plugin_is_told_why_it_is_not_taken(node: Node, fields: dict[str, str], problem: str) -> None:
+def test_a_plugin_learns_why_it_is_refused(node: Node, fields: dict[str, str], problem: str) -> None:
     plugin = DevicePluginDouble(node.root, "a")
     plugin.serve()
     assert problem in plugin.register(**fields)

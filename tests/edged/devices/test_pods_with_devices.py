@@ -98,7 +98,7 @@ def test_the_node_counts_devices(bench: DeviceBench) -> None:
     assert bench.node() == {RESOURCE: ("1", "1")}, "the same devices as before are news"
 
 
-def test_a_device_that_breaks_all_the_time_is_told_once_a_second(bench: DeviceBench) -> None:
+def test_a_device_that_keeps_breaking_is_reported_once_a_second(bench: DeviceBench) -> None:
     """The first change is reported immediately; only a change of the ids is written."""
     plugin = bench.plugin("a")
     bench.run(5)
@@ -251,7 +251,7 @@ def test_a_pod_waits_for_a_plugin_that_is_away(bench: DeviceBench) -> None:
     assert bench.status("next").phase == "Running"
 
 
-def test_a_pod_that_begins_anew_waits_for_its_own_devices(bench: DeviceBench) -> None:
+def test_a_pod_that_starts_again_waits_for_its_own_devices(bench: DeviceBench) -> None:
     """A container that is started again in a sandbox that is there does not."""
     plugin = bench.plugin("a", "b")
     bench.tell("insert", wanting())

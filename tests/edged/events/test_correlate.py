@@ -70,7 +70,7 @@ def test_ten_occurrences_that_differ_only_by_message_are_combined() -> None:
     assert len({event.metadata.name for event in combined}) == 1
 
 
-def test_after_ten_quiet_minutes_it_begins_anew() -> None:
+def test_after_ten_quiet_minutes_it_is_reset() -> None:
     correlator = EventCorrelator(SOURCE)
     for n in range(SIMILAR):
         correlator.correlate(occurrence(f"attempt {n}"), 0)

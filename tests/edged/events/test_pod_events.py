@@ -23,7 +23,7 @@ def reasons(bench: Bench, name: str = "web") -> list[str]:
     return [reason for reason, _ in bench.meta.told(name)]
 
 
-def test_a_pod_is_told_from_its_creation_to_its_end(bench: Bench) -> None:
+def test_a_pods_story_goes_from_its_creation_to_its_end(bench: Bench) -> None:
     bench.start()
     bench.tell("insert", pod())
     bench.run(SECOND)
@@ -55,7 +55,7 @@ def test_an_event_quotes_the_runtimes_error(bench: Bench) -> None:
     assert "no space left on device" in failed[0]
 
 
-def test_a_sandbox_that_cannot_be_made_is_told(bench: Bench) -> None:
+def test_a_sandbox_that_cannot_be_made_is_reported(bench: Bench) -> None:
     bench.start()
     bench.runtime.fail("run_pod_sandbox", refused())
     bench.tell("insert", pod())
@@ -63,7 +63,7 @@ def test_a_sandbox_that_cannot_be_made_is_told(bench: Bench) -> None:
     assert reasons(bench)[0] == "FailedCreatePodSandBox"
 
 
-def test_a_volume_that_is_missing_its_configmap_is_told(bench: Bench) -> None:
+def test_a_volume_without_its_configmap_is_reported(bench: Bench) -> None:
     bench.start()
     bench.tell("insert", pod(volumes=[{"name": "config", "configMap": {"name": "nowhere"}}]))
     bench.run(SECOND)
@@ -72,7 +72,7 @@ def test_a_volume_that_is_missing_its_configmap_is_told(bench: Bench) -> None:
     assert "nowhere" in told[1]
 
 
-def test_a_container_that_keeps_ending_is_told_once_for_each_wait(bench: Bench) -> None:
+def test_a_container_that_keeps_ending_is_reported_once_for_each_wait(bench: Bench) -> None:
     """And not with every look at it."""
     bench.start()
     bench.tell("insert", pod(containers=[container(command=["exit", "3"])]))
@@ -85,7 +85,7 @@ def test_a_container_that_keeps_ending_is_told_once_for_each_wait(bench: Bench) 
     assert event["count"] in (2, 3)
 
 
-def test_a_sandbox_that_died_is_told(bench: Bench) -> None:
+def test_a_dead_sandbox_is_reported(bench: Bench) -> None:
     bench.start()
     bench.tell("insert", pod())
     (sandbox,) = bench.runtime.sandboxes
@@ -94,7 +94,7 @@ def test_a_sandbox_that_died_is_told(bench: Bench) -> None:
     assert "SandboxChanged" in reasons(bench)
 
 
-def test_a_probe_that_fails_is_told_without_what_the_container_said(bench: Bench) -> None:
+def test_a_failed_probe_is_reported_without_the_containers_output(bench: Bench) -> None:
     bench.start()
     bench.runtime.on_exec = lambda _name, _command: ExecResult(b"password=hunter2", b"", 1)
     probe = {"exec": {"command": ["check"]}, "periodSeconds": 1, "failureThreshold": 2}
@@ -113,7 +113,7 @@ def test_the_node_says_that_edged_starts_and_that_it_is_ready(bench: Bench) -> N
     assert ("NodeReady", "Node n1 status is now: NodeReady") in bench.meta.told("n1")
 
 
-def test_a_pod_that_was_active_for_too_long_is_told(bench: Bench) -> None:
+def test_a_pod_that_was_active_for_too_long_is_reported(bench: Bench) -> None:
     bench.start()
     bench.tell("insert", pod(activeDeadlineSeconds=5))
     bench.run(8)
@@ -121,7 +121,7 @@ def test_a_pod_that_was_active_for_too_long_is_told(bench: Bench) -> None:
     assert bench.meta.told("web").count(("DeadlineExceeded", message)) == 1
 
 
-def test_a_pod_that_is_refused_is_told_with_the_reason_of_its_status(bench: Bench) -> None:
+def test_a_refused_pod_is_reported_with_the_reason_of_its_status(bench: Bench) -> None:
     bench.start()
     asking = container(resources={"requests": {"cpu": "10000"}})
     bench.tell("insert", pod(containers=[asking]))
@@ -129,7 +129,7 @@ def test_a_pod_that_is_refused_is_told_with_the_reason_of_its_status(bench: Benc
     assert reasons(bench)[0] == "OutOfcpu"
 
 
-def test_keys_that_can_be_no_variables_are_told(bench: Bench) -> None:
+def test_keys_that_can_be_no_variables_are_reported(bench: Bench) -> None:
     """And the container starts without them."""
     bench.start()
     kept = {"kind": "ConfigMap", "metadata": {"name": "kept", "namespace": "default"}, "data": {"a": "1", "b=": "2"}}

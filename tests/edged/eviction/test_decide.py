@@ -129,7 +129,7 @@ def test_enough_of_everything_is_no_pressure() -> None:
     assert Node().look(0.0)[1:] == (frozenset(), ())
 
 
-def test_a_hard_threshold_is_due_at_once_and_only_while_it_is_met() -> None:
+def test_a_hard_threshold_is_due_immediately_and_only_while_it_is_met() -> None:
     node = Node()
     low = node.look(0.0, memory=99)
     assert [t.signal for t in low.due] == [Signal.MEMORY]
@@ -146,14 +146,14 @@ def test_a_condition_holds_for_its_time_after_it_was_last_seen() -> None:
     assert Node(transition=0.0).look(0.0, memory=10).pressures == {Pressure.MEMORY}
 
 
-def test_a_soft_threshold_is_a_condition_at_once_and_due_after_its_grace_period() -> None:
+def test_a_soft_threshold_is_a_condition_immediately_and_due_after_its_grace_period() -> None:
     node = Node(soft="300Mi", grace=60.0)
     assert node.look(0.0, memory=200)[1:] == (frozenset({Pressure.MEMORY}), ())
     assert node.look(59.0, memory=200).due == ()
     assert [t.hard for t in node.look(60.0, memory=200).due] == [False]
 
 
-def test_a_grace_period_begins_anew_when_there_was_enough_in_between() -> None:
+def test_a_grace_period_restarts_when_there_was_enough_in_between() -> None:
     node = Node(soft="300Mi", grace=60.0)
     node.look(0.0, memory=200)
     node.look(30.0, memory=400)

@@ -57,7 +57,7 @@ def a_pod(name: str, **changes: Any) -> dict[str, Any]:
     return pod(name, **{"containers": containers, **changes})
 
 
-def test_short_of_memory_the_largest_goes_at_once_and_says_why(node: Bench) -> None:
+def test_short_of_memory_the_largest_goes_immediately_with_the_reason(node: Bench) -> None:
     node.figures.left = STARVED
     node.run(12)
     assert node.runtime.running() == ["small"]
@@ -289,7 +289,7 @@ def test_no_other_pod_is_evicted_while_the_files_of_one_are_removed(
     assert filled.runtime.running() == left
 
 
-def test_a_full_disk_is_measured_at_once(node: Bench) -> None:
+def test_a_full_disk_is_measured_immediately(node: Bench) -> None:
     """When a worker or metamanager cannot write, the cloud learns of DiskPressure within a second."""
     node.run(2)
     node.figures.left = FULL

@@ -130,7 +130,7 @@ def _worlds(draw: st.DrawFn) -> tuple[list[cri.Container], dict[PodUid, bool]]:
 
 
 @given(_worlds(), st.integers(-1, 3), st.integers(-1, 6), st.booleans())
-def test_never_one_that_runs_never_a_strangers_never_the_only_trace_of_one_that_lives(
+def test_no_running_or_foreign_container_and_no_last_trace_of_a_pod_is_removed(
     world: tuple[list[cri.Container], dict[PodUid, bool]], per_pod: int, total: int, all_unused: bool
 ) -> None:
     there, pods = world

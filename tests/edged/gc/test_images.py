@@ -62,7 +62,7 @@ def test_the_first_listing_and_the_last_use_of_an_image_are_remembered() -> None
     }
 
 
-def test_the_one_that_was_not_used_for_longest_is_first_and_one_in_use_or_pinned_or_young_never() -> None:
+def test_the_longest_unused_image_goes_first_and_used_pinned_or_young_ones_never() -> None:
     records = {
         each.id: each
         for each in (
@@ -133,7 +133,7 @@ def test_images_are_removed_until_there_is_room_and_no_more(tmp_path: Path) -> N
     assert collected.told == []
 
 
-def test_when_too_little_can_be_freed_it_is_told_and_what_is_in_use_stays(tmp_path: Path) -> None:
+def test_when_too_little_can_be_freed_it_is_reported_and_used_images_stay(tmp_path: Path) -> None:
     """So does the sandboxes' own image, although an old runtime does not pin it."""
     used = "docker.io/library/used:latest"
     collected = Collected(tmp_path)
@@ -179,7 +179,7 @@ def test_old_ones_go_although_there_is_room(tmp_path: Path) -> None:
     assert collected.collect() == [PAUSE]
 
 
-def test_a_disk_of_nothing_is_told(tmp_path: Path) -> None:
+def test_a_disk_of_no_size_is_reported(tmp_path: Path) -> None:
     collected = Collected(tmp_path)
     collected.machine_info.left = replace(PLENTY, node_fs=FileSystem(0, 0, 0, 0))
     collected.collector.collect()

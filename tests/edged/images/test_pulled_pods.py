@@ -104,7 +104,7 @@ def test_the_pods_secret_opens_the_registry(bench: Bench) -> None:
     assert bench.runtime.running() == ["main"]
 
 
-def test_a_wrong_one_is_told_with_the_cause_and_mended_by_the_right_one(bench: Bench) -> None:
+def test_a_wrong_one_is_reported_with_the_cause_and_mended_by_the_right_one(bench: Bench) -> None:
     bench.runtime.locked[LOCKED] = ("me", "open sesame")
     keep_secret(bench, "hunter2")
     bench.start()

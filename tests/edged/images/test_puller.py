@@ -53,7 +53,7 @@ class Registry:
         return self.runtime.calls["pull_image"]
 
 
-def test_a_request_returns_at_once_and_its_result_is_taken_once(registry: Registry) -> None:
+def test_a_request_returns_immediately_and_its_result_is_taken_once(registry: Registry) -> None:
     registry.ask(A)
     registry.run(SECONDS / 2)
     registry.ask(A)

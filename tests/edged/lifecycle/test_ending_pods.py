@@ -206,7 +206,7 @@ def test_a_container_that_is_being_replaced_ends_sooner_when_its_pod_does(bench:
 
 
 @pytest.mark.parametrize("why", ["jobs", "images"])
-def test_however_many_pods_stop_something_another_one_starts_at_once(bench: Bench, why: str) -> None:
+def test_another_pod_starts_immediately_however_many_stop(bench: Bench, why: str) -> None:
     """There are four workers, and more jobs whose sidecars take their time, or containers that are replaced."""
     bench.start()
     jobs = [with_sidecars(restartPolicy="Never") | {"metadata": pod(f"job-{n}")["metadata"]} for n in range(6)]

@@ -170,7 +170,7 @@ def test_after_an_agent_that_was_killed_in_between_the_runtime_is_asked_to_open_
     assert rotated.runtime.calls == {"reopen_container_log": 1}
 
 
-def test_an_interrupted_packing_is_started_anew(tmp_path: Path) -> None:
+def test_an_interrupted_packing_is_restarted(tmp_path: Path) -> None:
     rotated = Rotated(tmp_path)
     rotated.write()
     (rotated.file.parent / "0.log.20201120-054216").write_bytes(b"whole")

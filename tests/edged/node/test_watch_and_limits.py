@@ -50,7 +50,7 @@ def test_the_throttle_counters_of_processors_are_masked(tmp_path: Path) -> None:
     assert throttled_processors(tmp_path) == tuple(f"{tmp_path}/cpu{number}/thermal_throttle" for number in (2, 10))
 
 
-def test_a_healthy_node_is_reported_at_once_and_every_period(tmp_path: Path) -> None:
+def test_a_healthy_node_is_reported_immediately_and_every_period(tmp_path: Path) -> None:
     watched = Watched(tmp_path)
     report = watched.start()
     assert (report.runtime_version, report.runtime_problem, report.network_problem) == ("fake://1.0", "", "")

@@ -60,7 +60,7 @@ def test_the_pleg_is_woken_once_for_events_of_many_pods(first: str) -> None:
     assert hints.add_event(event(CREATED, "f"), 9.0), "the others have been taken"
 
 
-def test_rounds_are_apart_however_much_is_heard() -> None:
+def test_rounds_are_apart_however_many_events_come() -> None:
     hints = Hints(PATIENCE)
     hints.add_event(event(STOPPED), 5.0)
     assert hints.due(last_inspection=4.99) == 4.99 + MIN_INTERVAL
@@ -120,7 +120,7 @@ def test_announced_pods_are_kept_until_they_are_taken() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from([CREATED, STARTED, STOPPED, DELETED]), st.sampled_from("abc")), max_size=60))
-def test_all_pods_that_were_spoken_of_are_looked_at_once(
+def test_each_named_pod_is_inspected_once(
     spoken: list[tuple[cri.ContainerEventType.ValueType, str]],
 ) -> None:
     hints = Hints(PATIENCE)

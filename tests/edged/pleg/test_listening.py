@@ -34,7 +34,7 @@ def calm(watch: Watch) -> None:
         watch.simulation.run_for(0.1)
 
 
-def test_an_end_is_told_of_without_a_relist_and_without_waiting(watch: Watch) -> None:
+def test_an_end_is_reported_without_a_relist_and_without_waiting(watch: Watch) -> None:
     watch.pod("a")
     calm(watch)
     relists = watch.runtime.calls["list_containers"]
@@ -62,7 +62,7 @@ def test_a_start_that_no_worker_inspects_is_inspected_after_a_period(watch: Watc
     assert watch.looked(0.2) == ["a"]
 
 
-def test_many_ends_at_once_cost_two_lists(watch: Watch) -> None:
+def test_many_simultaneous_ends_cost_two_lists(watch: Watch) -> None:
     names = [f"p{number}" for number in range(MAX_INSPECTIONS + 10)]
     for name in names:
         watch.pod(name)
@@ -84,7 +84,7 @@ def test_a_storm_of_events_is_a_bounded_number_of_looks(watch: Watch) -> None:
     assert 2 <= watch.runtime.calls["list_containers"] - lists <= 0.5 / MIN_INTERVAL + 2
 
 
-def test_beside_events_it_relists_seldom_and_when_they_break_at_once_often(watch: Watch) -> None:
+def test_beside_events_it_relists_seldom_and_immediately_often_when_they_break(watch: Watch) -> None:
     calm(watch)
     lists = watch.runtime.calls["list_containers"]
     watch.look(29)
@@ -140,7 +140,7 @@ def test_a_runtime_without_events_is_listed_for_good_and_that_is_said_once(caplo
     watch.stop()
 
 
-def test_a_change_that_was_not_told_is_seen_by_the_relist_and_costs_the_stream_its_trust(watch: Watch) -> None:
+def test_the_relist_finds_a_change_without_an_event_and_no_longer_trusts_the_stream(watch: Watch) -> None:
     watch.pod("a")
     calm(watch)
     watch.runtime._streams.clear()

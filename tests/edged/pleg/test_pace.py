@@ -37,7 +37,7 @@ def test_alone_it_is_every_period() -> None:
     assert pace.period(100.0) == ALONE
 
 
-def test_beside_a_stream_it_is_seldom_and_at_once_often_when_that_breaks() -> None:
+def test_beside_a_stream_it_is_seldom_and_immediately_often_when_that_breaks() -> None:
     pace = listening()
     assert pace.period(1.0) == BESIDE
     pace.stream_broke()

@@ -35,7 +35,7 @@ def test_pods_that_run_at_the_start_are_reported_with_their_facts(watch: Watch) 
     assert event.snapshots[PodUid("uid-a")].owner == OWNER
 
 
-def test_a_change_is_told_of_once_and_an_end_too(watch: Watch) -> None:
+def test_a_change_is_reported_once_and_so_is_an_end(watch: Watch) -> None:
     watch.pod("a")
     watch.look(0.5)
     watch.runtime.end("main", 1)
@@ -111,7 +111,7 @@ def test_a_pod_that_cannot_be_read_is_reported_later_and_the_others_now(watch: W
 
 
 @pytest.mark.parametrize("call", ["container_status", "pod_sandbox_status"])
-def test_a_pod_of_which_something_was_removed_while_it_was_read_is_told_of_later(watch: Watch, call: str) -> None:
+def test_a_pod_that_changed_while_it_was_read_is_reported_later(watch: Watch, call: str) -> None:
     """What took its place is not in the lists: the pod would seem to have lost its container."""
     watch.pod("a")
     watch.runtime.fail(call, NotFoundError("Status", "", grpc.StatusCode.NOT_FOUND, "removed"))
@@ -154,7 +154,7 @@ def test_a_sandbox_without_a_pod_is_ignored(watch: Watch) -> None:
     assert watch.reader.snapshots() == {}
 
 
-def test_the_glance_of_facts_is_that_of_the_lists(watch: Watch) -> None:
+def test_the_glance_of_facts_equals_the_lists(watch: Watch) -> None:
     """Otherwise each change of a worker would be reported twice."""
     for state in range(3):
         sandbox, _ = watch.pod(f"p{state}")
@@ -173,7 +173,7 @@ _GLANCES = st.dictionaries(
 
 
 @given(_GLANCES, _GLANCES)
-def test_changed_are_exactly_those_that_differ(
+def test_exactly_the_differing_ones_are_changed(
     before: dict[PodUid, tuple[dict[str, bool], int]], now: dict[PodUid, tuple[dict[str, bool], int]]
 ) -> None:
     def glances(made: dict[PodUid, tuple[dict[str, bool], int]]) -> dict[PodUid, PodSnapshot]:

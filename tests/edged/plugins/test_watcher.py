@@ -64,7 +64,7 @@ def test_a_plugin_comes_goes_and_comes_again(directory: Path) -> None:
         assert watched.scan()[2:] == [("there", "d")]
 
 
-def test_a_socket_that_was_made_anew_between_two_scans_is_registered_again(directory: Path) -> None:
+def test_a_socket_that_was_recreated_between_two_scans_is_registered_again(directory: Path) -> None:
     driver = CsiDriver(directory, directory / "registry", name="d")
     with driver:
         watched = Watched(directory)

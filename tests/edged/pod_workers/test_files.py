@@ -89,7 +89,7 @@ def test_on_the_hosts_network_a_container_gets_a_copy_of_the_machines_hosts(file
     assert Path("/etc/hosts").read_bytes() == machine
 
 
-def test_hosts_are_written_anew_only_when_they_changed(files: PodDirectories) -> None:
+def test_hosts_are_rewritten_only_when_they_changed(files: PodDirectories) -> None:
     """Other containers read the file meanwhile."""
     prepare(files)
     path = mounted(files)["/etc/hosts"]
@@ -108,7 +108,7 @@ def test_each_attempt_has_last_words_of_its_own(files: PodDirectories) -> None:
     assert first.read_text() == "good bye"
 
 
-def test_files_and_logs_go_and_once_more_is_no_error(files: PodDirectories, tmp_path: Path) -> None:
+def test_files_and_logs_go_and_a_second_removal_is_no_error(files: PodDirectories, tmp_path: Path) -> None:
     prepare(files)
     files.make_log_directory(POD)
     for _ in range(2):

@@ -109,7 +109,7 @@ def test_what_is_missing_is_pulled_once(images: ImageBench) -> None:
     assert images.runtime.calls["pull_image"] == 1
 
 
-def test_a_pull_is_told_from_its_beginning_to_its_end_with_its_time(images: ImageBench) -> None:
+def test_a_pull_is_reported_from_its_beginning_to_its_end_with_its_time(images: ImageBench) -> None:
     images.runtime.pull_seconds = 2.0
     with pytest.raises(ImagePendingError) as caught:
         images.manager.ensure_image_exists(images.need("nginx:1", at=10))
@@ -165,7 +165,7 @@ def test_a_long_pull_tells_how_far_it_is(images: ImageBench) -> None:
 
 
 @pytest.mark.parametrize(("size", "told"), [(1234, " Image size: 1234 bytes."), (1, ""), (0, "")])
-def test_a_pull_is_told_with_the_size_of_the_image_where_the_runtime_says_it(
+def test_a_pull_is_reported_with_the_images_size_if_the_runtime_knows_it(
     images: ImageBench, size: int, told: str
 ) -> None:
     """The process runtime's images are names alone, of one byte."""
@@ -205,7 +205,7 @@ def test_never_means_never_and_says_so(images: ImageBench) -> None:
     assert images.sentences() == [("ErrImageNeverPull", trouble.message)]
 
 
-def test_a_name_that_is_none(images: ImageBench) -> None:
+def test_an_invalid_image_name(images: ImageBench) -> None:
     assert images.trouble("UPPER CASE").reason == "InvalidImageName"
 
 
@@ -258,7 +258,7 @@ def test_a_success_ends_the_back_off(images: ImageBench) -> None:
     assert images.trouble("nginx:1", at=12).retry_after == 9.0
 
 
-def test_the_back_off_of_one_pod_is_not_another_pods_nor_that_of_its_successor(images: ImageBench) -> None:
+def test_each_pod_and_each_successor_has_its_own_back_off(images: ImageBench) -> None:
     images.runtime.fail("pull_image", FAILURE, times=3)
     images.trouble("nginx:1")
     assert images.trouble("nginx:1", uid=OTHER).reason == "ErrImagePull"
@@ -295,7 +295,7 @@ def test_without_one_or_with_a_wrong_one_it_stays_closed_and_the_password_is_now
 
 
 @pytest.mark.parametrize("sources", [Sources(), Sources(gone=None)], ids=["missing", "cannot be asked"])
-def test_a_secret_that_is_not_there_is_told_and_the_pull_tried_without(images: ImageBench, sources: Sources) -> None:
+def test_a_missing_pull_secret_is_reported_and_the_pull_tried_without(images: ImageBench, sources: Sources) -> None:
     images.secrets = ("gone",)
     images.sources = sources
     assert images.ensure("nginx:1")

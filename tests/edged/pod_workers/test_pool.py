@@ -150,7 +150,7 @@ def test_a_deletion_of_a_pod_that_is_worked_on_waits_for_that(yard: Yard) -> Non
     assert [hand.jobs[0].state for hand in yard.started] == [PodState.TERMINATING]
 
 
-def test_a_pod_for_which_nothing_is_to_be_done_takes_no_worker(yard: Yard) -> None:
+def test_a_pod_without_work_takes_no_worker(yard: Yard) -> None:
     add(yard, "none", "none-2", "a", "b")
     assert yard.given() == ["a", "b"]
     add(yard, "none", queue=Queue.DELETION)
@@ -176,14 +176,14 @@ def test_a_forgotten_pod_does_not_come(yard: Yard) -> None:
     assert yard.given() == []
 
 
-def test_a_delay_that_has_passed_already_is_none(yard: Yard) -> None:
+def test_a_delay_that_has_passed_is_zero(yard: Yard) -> None:
     yard.pool.add_after(PodUid("a"), Queue.ADDITION, -5.0)
     yard.simulation.run_for(0.0)
     yard.simulation.run_until_idle()
     assert yard.given() == ["a"]
 
 
-def test_figures_are_those_of_the_moment(yard: Yard) -> None:
+def test_figures_are_current(yard: Yard) -> None:
     """A copy: a reader on another thread is not surprised by what happens next."""
     add(yard, "a", "b", "c")
     yard.pool.add_after(PodUid("later"), Queue.ADDITION, 5)

@@ -175,7 +175,7 @@ def test_a_token_of_a_long_life_is_renewed_daily(meta: Meta, cache: TokenManager
     assert ask(WANTED) == "t2"
 
 
-def test_tokens_of_other_audiences_are_others_and_a_pod_that_is_gone_has_none(meta: Meta, cache: TokenManager) -> None:
+def test_each_audience_has_its_own_token_and_a_gone_pod_has_no_token(meta: Meta, cache: TokenManager) -> None:
     ask = sources(meta, cache).token
     assert ask(WANTED) == "t1"
     assert ask(ServiceAccountTokenProjection(path="token", audience="vault", expiration_seconds=1000)) == "t2"

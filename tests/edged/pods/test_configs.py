@@ -163,7 +163,7 @@ def test_the_runtime_class_is_the_runtimes_handler() -> None:
     assert runtime_handler(a_pod()) == ""
 
 
-def test_a_sandbox_is_told_its_pods_size() -> None:
+def test_a_sandbox_gets_its_pods_size() -> None:
     """What its containers need in sum, and what the class costs beside them; of a pod that asks for nothing nothing."""
     resources = ResourceRequirements(limits={"cpu": "500m", "memory": "64Mi"})
     linux = sandboxed(

@@ -222,7 +222,7 @@ def test_tcp_only_opens_a_connection(network: SocketNetwork, listen: Callable[[S
 
 
 @pytest.mark.parametrize("host", ["", "no such host", "a" * 300, "..", "a\0b"])
-def test_a_host_that_is_none_is_an_error_of_the_network(network: SocketNetwork, host: str) -> None:
+def test_an_unknown_host_is_a_network_error(network: SocketNetwork, host: str) -> None:
     with pytest.raises(NetworkError):
         network.http_get(HttpTarget("http", host, 1, "/"), PATIENCE)
 

@@ -38,7 +38,7 @@ def test_a_pod_that_is_not_here(namespace: str, name: str, uid: str) -> None:
     assert refusal.value.status == 404
 
 
-def test_a_container_that_the_pod_has_not_is_answered_with_those_that_it_has() -> None:
+def test_the_error_about_an_unknown_container_lists_the_pods_containers() -> None:
     with pytest.raises(HttpStatusError, match="it has init, app") as refusal:
         find_status(pod(), "other")
     assert refusal.value.status == 404

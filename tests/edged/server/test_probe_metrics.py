@@ -32,7 +32,7 @@ def test_outcomes_have_a_kubelets_labels() -> None:
     ]
 
 
-def test_without_edged_there_are_none() -> None:
+def test_without_edged_there_are_no_pods() -> None:
     with pytest.raises(HttpStatusError, match="no statistics"):
         ProbeMetrics(Snapshots())(REQUEST)
 

@@ -67,7 +67,7 @@ def test_bytes_go_both_ways_after_what_was_read_before(middle: Middle) -> None:
     assert read(middle.client, 4) == b"pong"
 
 
-def test_a_side_that_ends_its_direction_still_hears(middle: Middle) -> None:
+def test_a_side_that_ends_its_direction_still_receives(middle: Middle) -> None:
     middle.client.shutdown(socket.SHUT_WR)
     assert read(middle.server, 6) == b"first "
     assert middle.server.recv(1) == b""

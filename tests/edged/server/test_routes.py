@@ -150,7 +150,7 @@ def test_a_node_is_well_when_its_modules_and_its_loop_are(node: Node) -> None:
     assert node.answer("/healthz/syncloop") == (200, "ok")
 
 
-def test_a_loop_that_does_not_come_round_is_told(node: Node) -> None:
+def test_a_stuck_loop_is_reported(node: Node) -> None:
     """After five minutes, the kubelet's bound with a sync period of one."""
     node.snapshots.relisted_at = node.simulation.clock.monotonic() - 299
     assert node.answer("/healthz/syncloop") == (200, "ok")
@@ -341,6 +341,6 @@ def test_what_is_switched_off_says_so(node: Node) -> None:
     assert node.answer("/pods", debugging=False)[0] == 200
 
 
-def test_unknown_paths_are_answered_with_those_that_there_are(node: Node) -> None:
+def test_unknown_paths_are_answered_with_the_known_ones(node: Node) -> None:
     status, text = node.answer("/spec")
     assert (status, "/containerLogs/{namespace}/{pod}/{container}" in text) == (404, True)

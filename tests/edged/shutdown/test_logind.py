@@ -169,7 +169,7 @@ def test_one_that_is_cancelled_is_waited_for_again(address: Path) -> None:
         assert not manager.is_held(0)
 
 
-def test_a_cancellation_is_told_also_when_there_is_no_other_lock(address: Path) -> None:
+def test_a_cancellation_is_reported_also_without_another_lock(address: Path) -> None:
     with Manager(address) as manager, Watched(Logind(5, address)) as watched:
         wait_until(lambda: len(manager.locks) == 1, "the lock is held")
         manager.prepare(imminent=True)
@@ -233,7 +233,7 @@ def test_its_end_frees_the_lock(address: Path) -> None:
         wait_until(lambda: not manager.is_held(), "the lock is free")
 
 
-def test_a_machine_that_does_not_wait_for_long_enough_is_told_to_the_administrator(
+def test_a_machine_that_shuts_down_too_fast_is_reported_to_the_administrator(
     address: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with Manager(address, seconds=5.0) as manager, Watched(Logind(30, address)) as watched:

@@ -96,7 +96,7 @@ def test_its_mirror_is_not_run_and_nothing_happens_to_it_when_the_mirror_goes(be
     assert MIRROR in bench.meta.cloud
 
 
-def test_a_mirror_that_somebody_deletes_goes_at_once_and_another_comes(bench: Bench, files: Path) -> None:
+def test_a_deleted_mirror_goes_immediately_and_another_comes(bench: Bench, files: Path) -> None:
     """The cloud waits for its node to end it: `kubectl delete pod` would wait for ever."""
     put(files, manifest())
     bench.start()
@@ -176,7 +176,7 @@ def test_a_manifest_that_cannot_be_read_changes_nothing(bench: Bench, files: Pat
     assert bench.runtime.calls["start_container"] == 2
 
 
-def test_a_directory_that_cannot_be_read_changes_nothing_and_is_told_once(
+def test_a_directory_that_cannot_be_read_changes_nothing_and_is_reported_once(
     bench: Bench, files: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     put(files, manifest())

@@ -71,7 +71,7 @@ def test_labels_and_taints_of_others_are_taken_and_left_alone(node: Reconciled) 
     assert patch == {"metadata": {"annotations": {"volumes.kubernetes.io/controller-managed-attach-detach": "true"}}}
 
 
-def test_a_condition_that_somebody_changed_is_put_right_at_once(node: Reconciled) -> None:
+def test_a_condition_that_somebody_changed_is_corrected_immediately(node: Reconciled) -> None:
     node.loses()
     assert node.requests.asked() == ["patch nodepatch"]
     [condition] = node.takes()["status"]["conditions"]
@@ -126,7 +126,7 @@ def test_what_changes_while_a_patch_is_under_way_is_put_right_after_it(node: Rec
 
 
 @pytest.mark.parametrize("uid", ["nu", ""])
-def test_a_deleted_node_registers_again_at_once(node: Reconciled, uid: str) -> None:
+def test_a_deleted_node_registers_again_immediately(node: Reconciled, uid: str) -> None:
     """When the cloud does not say which object of the name is gone, it is asked whether there is one."""
     node.reporter.handle_node_delete(uid)
     if not uid:
@@ -142,7 +142,7 @@ def test_a_deleted_node_registers_again_at_once(node: Reconciled, uid: str) -> N
     assert node.requests.asked() == ["patch nodepatch", "get lease"], "the lease of another object is not its own"
 
 
-def test_a_deletion_that_comes_behind_the_next_registration_is_none(node: Reconciled) -> None:
+def test_a_deletion_behind_the_next_registration_does_not_count(node: Reconciled) -> None:
     """KubeEdge's does not say which object it means."""
     node.reporter.handle_node_delete("")
     node.requests.answer(node.object)
@@ -157,7 +157,7 @@ def test_a_node_that_is_not_registered_tries_to_when_another_object_of_its_name_
     assert node.requests.asked() == ["create node"]
 
 
-def test_the_deletion_of_an_earlier_object_is_none(node: Reconciled) -> None:
+def test_the_deletion_of_an_earlier_object_does_not_count(node: Reconciled) -> None:
     node.reporter.handle_node_delete("before")
     assert node.requests.open == []
 

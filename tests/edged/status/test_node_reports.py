@@ -171,7 +171,7 @@ def test_an_unchanged_status_is_sent_when_its_period_is_over(node: Node) -> None
     assert node.requests.asked() == ["patch nodepatch"]
 
 
-def test_a_changed_status_is_sent_at_once_and_only_one_at_a_time(node: Node) -> None:
+def test_a_changed_status_is_sent_immediately_and_only_one_at_a_time(node: Node) -> None:
     node.registered()
     node.report = replace(REPORT, runtime_problem="down")
     node.reporter.sync_node_status()
@@ -194,7 +194,7 @@ def test_a_status_that_was_refused_is_sent_with_the_next_period(node: Node, erro
     assert node.requests.asked() == ["patch nodepatch"]
 
 
-def test_after_a_lost_answer_the_node_is_read_anew(node: Node) -> None:
+def test_after_a_lost_answer_the_node_is_read_again(node: Node) -> None:
     """Nobody knows what the cloud has."""
     node.registered()
     node.report = replace(REPORT, runtime_problem="down")
@@ -226,7 +226,7 @@ def test_a_node_whose_lease_is_gone_looks_whether_it_is_there_itself(node: Node)
     assert node.requests.asked() == ["create lease", "patch nodepatch"]
 
 
-def test_the_lease_of_a_former_life_is_renewed_at_once(node: Node) -> None:
+def test_the_lease_of_a_former_life_is_renewed_immediately(node: Node) -> None:
     """A cloud takes a node for silent whose lease has expired, until it is renewed."""
     node.reporter.sync_node_status()
     node.requests.answer(rejected(409, AlreadyExistsError))
@@ -249,7 +249,7 @@ def test_a_lease_is_renewed_with_the_version_that_the_cloud_gave(node: Node) -> 
 
 
 @pytest.mark.parametrize("error", [rejected(409, ConflictError), rejected(403)])
-def test_a_lease_that_is_refused_is_read_anew_and_the_node_looked_after(node: Node, error: Exception) -> None:
+def test_a_refused_lease_is_read_again_and_the_node_checked(node: Node, error: Exception) -> None:
     node.registered()
     node.reporter.renew_lease()
     node.requests.run(10)
@@ -259,7 +259,7 @@ def test_a_lease_that_is_refused_is_read_anew_and_the_node_looked_after(node: No
     assert node.requests.asked() == ["get lease", "patch nodepatch"]
 
 
-def test_a_lease_that_is_gone_shows_at_once_whether_the_node_is_too(node: Node) -> None:
+def test_a_missing_lease_shows_immediately_whether_the_node_is_gone(node: Node) -> None:
     """The collector of garbage takes a lease with its node."""
     node.registered()
     node.reporter.renew_lease()

@@ -47,7 +47,7 @@ def reporter(requests: MetaRequests) -> StatusManager:
     return reporter
 
 
-def test_a_change_is_sent_at_once_as_the_difference(requests: MetaRequests, reporter: StatusManager) -> None:
+def test_a_change_is_sent_immediately_as_the_difference(requests: MetaRequests, reporter: StatusManager) -> None:
     reporter.set_pod_status(UID, RUNNING)
     [request] = requests.open
     assert request.value["metadata"] == {"uid": UID}
@@ -82,7 +82,7 @@ def test_a_calm_pending_that_lasts_is_sent(requests: MetaRequests, reporter: Sta
     assert len(requests.open) == 1
 
 
-def test_of_many_pods_that_start_at_once_one_pending_is_sent_at_a_time(
+def test_one_pending_status_at_a_time_is_sent_for_many_pods_that_start_together(
     requests: MetaRequests, reporter: StatusManager
 ) -> None:
     uids = [PodUid(f"u{number}") for number in range(2, 6)]
@@ -156,7 +156,7 @@ def test_a_pod_the_cloud_does_not_know_is_not_sent_again_until_it_connects(
     assert len(requests.open) == 1
 
 
-def test_a_pod_the_cloud_sends_anew_is_known_again(requests: MetaRequests, reporter: StatusManager) -> None:
+def test_a_pod_that_the_cloud_sends_again_is_known(requests: MetaRequests, reporter: StatusManager) -> None:
     reporter.set_pod_status(UID, RUNNING)
     requests.answer(NOT_FOUND)
     reporter.add_pod(ref_of(a_pod()), a_pod(version="6"))
@@ -214,7 +214,7 @@ def test_the_echo_of_our_own_patch_changes_nothing(requests: MetaRequests, repor
     assert requests.open == [], "nor does it come back after the next one"
 
 
-def test_what_others_wrote_is_corrected_at_once_and_then_less_often(
+def test_what_others_wrote_is_corrected_immediately_and_then_less_often(
     requests: MetaRequests, reporter: StatusManager
 ) -> None:
     """A cluster's controller writes that the pods of an absent node are not ready. A writer that insists is answered in
@@ -247,7 +247,7 @@ def test_a_calm_pending_is_held_back_when_the_cloud_sends_the_pod_again(
     assert requests.open == []
 
 
-def test_what_others_wrote_into_a_mirror_is_corrected_at_once(requests: MetaRequests) -> None:
+def test_what_others_wrote_into_a_mirror_is_corrected_immediately(requests: MetaRequests) -> None:
     reporter = StatusManager(requests.client, requests)
     reporter.add_pod(ref_of(a_static_pod("s")), a_static_pod("s"))
     reporter.set_mirror(PodUid("s"), a_pod(uid="m"))

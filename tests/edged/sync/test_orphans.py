@@ -19,7 +19,7 @@ def test_nothing_is_one_before_the_pods_are_known() -> None:
     assert orphans.find({A: snapshot(A)}, set()) == [PodRef(A, "default", "pod-a")]
 
 
-def test_pods_that_are_known_and_what_others_made_are_none() -> None:
+def test_known_pods_and_foreign_objects_are_no_orphans() -> None:
     orphans = Orphans("me")
     orphans.start([])
     assert orphans.find({A: snapshot(A), B: snapshot(B, "another agent")}, {A}) == []

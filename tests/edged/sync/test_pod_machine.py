@@ -363,7 +363,7 @@ def test_an_error_that_states_its_delay_has_it(ending: Loop) -> None:
     assert ending.record.retry is None
 
 
-def test_a_success_and_news_of_the_cloud_begin_anew(ending: Loop) -> None:
+def test_a_success_and_a_change_from_the_cloud_reset_the_delay(ending: Loop) -> None:
     assert [failed(ending, 0), failed(ending, 2)] == [2, 4]
     ending.work()
     assert [failed(ending, 0), failed(ending, 2)] == [2, 4]
@@ -371,7 +371,7 @@ def test_a_success_and_news_of_the_cloud_begin_anew(ending: Loop) -> None:
     assert failed(ending, 0) == 2
 
 
-def test_a_runtime_that_never_does_as_told_is_not_asked_without_end(loop: Loop) -> None:
+def test_a_runtime_that_never_obeys_is_not_asked_forever(loop: Loop) -> None:
     for _ in range(2):
         effects = [loop.work(PodFacts(REF)) for _ in range(machine.MAX_IMMEDIATE_SYNCS + 1)]
         assert effects[:-1] == [[machine.Enqueue(Queue.ADDITION)]] * machine.MAX_IMMEDIATE_SYNCS

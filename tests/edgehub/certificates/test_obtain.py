@@ -77,7 +77,7 @@ def test_a_node_joins_with_a_token(server: CertificateServer, tmp_path: Path) ->
     assert sorted(path.name for path in paths.key.parent.iterdir()) == ["server.crt", "server.key"]
 
 
-def test_the_requests_are_those_of_a_real_kubeedge(server: CertificateServer, tmp_path: Path) -> None:
+def test_the_requests_equal_a_real_kubeedges(server: CertificateServer, tmp_path: Path) -> None:
     """Paths, order and headers as recorded; the token is sent to a server that was verified, and only there."""
     settings = server.settings(tmp_path)
     join(settings, CLOCK)

@@ -107,7 +107,7 @@ def test_it_is_renewed_between_70_and_90_percent_of_its_life_again_and_again(bed
     assert bed.counters.certificate_expires == pytest.approx(bed.began + previous + DAY, abs=2)
 
 
-def test_the_link_is_made_anew_with_each_new_certificate_at_once(bed: Bed) -> None:
+def test_the_link_is_renewed_immediately_with_each_new_certificate(bed: Bed) -> None:
     bed.bee.run_for(0.95 * DAY)
     (time,) = bed.renewals
     assert len(bed.cloud.dialled) == 2

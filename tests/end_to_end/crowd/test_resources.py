@@ -63,7 +63,7 @@ _REFUSED = {
 
 @pytest.mark.parametrize("reason", _REFUSED)
 @wants(*_REFUSED.values())
-def test_a_pod_for_which_there_is_no_room_or_place_is_refused(crowd: Crowd, reason: str) -> None:
+def test_a_pod_without_room_or_a_fitting_node_is_refused(crowd: Crowd, reason: str) -> None:
     """For good, with a kubelet's reason, and nothing of it is made."""
     name = _REFUSED[reason]["metadata"]["name"]
     said, message = crowd.failed(name)

@@ -52,7 +52,7 @@ def test_who_is_privileged_may_mount_and_has_the_machines_devices(crowd: Crowd) 
 
 @wants(once("security-plain", "mkdir /m; mount -t tmpfs none /m 2>/dev/null || echo refused; ls /dev/kmsg /dev/mem "
             "2>/dev/null | wc -l"))  # fmt: skip
-def test_who_is_not_privileged_may_not_and_has_none(crowd: Crowd) -> None:
+def test_an_unprivileged_container_may_not_and_has_none(crowd: Crowd) -> None:
     assert crowd.said("security-plain") == ["refused", "0"]
 
 

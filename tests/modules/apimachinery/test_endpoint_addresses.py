@@ -25,6 +25,6 @@ from modules.apimachinery.endpoint_addresses import endpoint_address
         (7, ""),
     ],
 )
-def test_an_address_that_no_pod_has_is_none(text: object, expected: str) -> None:
+def test_an_address_that_no_pod_can_have_does_not_count(text: object, expected: str) -> None:
     """By an IPv4 address in the form of IPv6, a proxy would connect to the loopback interface of its node."""
     assert endpoint_address(text) == expected

@@ -26,7 +26,7 @@ def test_a_node_refers_to_an_object_as_long_as_one_of_its_pods_does() -> None:
     assert not index.refers("n1", _SETTINGS)
 
 
-def test_the_nodes_of_an_object_are_those_of_all_pods_that_name_it() -> None:
+def test_the_nodes_of_an_object_have_pods_that_name_it() -> None:
     """Each node once, and none that has no such pod."""
     index = ReferenceIndex()
     for name, node in (("a", "n1"), ("b", "n1"), ("c", "n2")):

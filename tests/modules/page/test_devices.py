@@ -83,7 +83,7 @@ def test_a_device_whose_status_was_not_read_is_not_called_silent() -> None:
     assert (answer.sentence, answer.is_cut) == ("1 of the first 1 device is as desired.", True)
 
 
-def test_a_server_without_devices_has_none() -> None:
+def test_a_server_without_devices_lists_none() -> None:
     api = Api()
     assert DeviceReader(api, Simulation(1).clock).devices(NODES, "").sentence == "There are no devices."
     api.code = 403

@@ -139,7 +139,7 @@ def test_a_device_is_shown_from_the_nodes_database(tmp_path: Path, *, has_object
         assert refusal.value.status == 404
 
 
-def test_an_overdue_device_is_told_with_its_mapper(tmp_path: Path) -> None:
+def test_an_overdue_device_is_reported_with_its_mapper(tmp_path: Path) -> None:
     plant_device(tmp_path / "n.db")
     with reading(tmp_path / "n.db") as database:
         (found,) = own_devices(database, "n1", int(NOW * 1000))

@@ -179,6 +179,6 @@ def test_a_kind_that_is_not_known_is_refused(version: str, kind: str) -> None:
 
 
 @pytest.mark.skipif(not _KUBECTL.exists(), reason="kubectl 1.32 is not here")
-def test_the_table_is_that_of_a_kubectl() -> None:
+def test_the_table_equals_kubectls() -> None:
     table = Path(decoding.__file__).with_name("messages.json").read_text()
     assert generate.main(_KUBECTL) == table.replace("?", ""), "the marks are from Kubernetes' sources"

@@ -461,7 +461,7 @@ def causes_of(obj: JsonObject) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("obj", "field", "words"), ROWS, ids=[f"{each[0]['kind']} {each[1]}" for each in ROWS])
-def test_each_rule_is_told_at_its_field(obj: JsonObject, field: str, words: str) -> None:
+def test_each_rule_is_reported_at_its_field(obj: JsonObject, field: str, words: str) -> None:
     """In kube-apiserver's words, and without other causes."""
     told = causes_of(obj)
     assert [cause for cause in told if cause[0] == field and cause[1].startswith(words)], told
@@ -486,7 +486,7 @@ _TOGETHER = {
 """Fields that one mistake breaks together."""
 
 
-def test_all_errors_come_at_once_and_beyond_a_hundred_they_are_counted() -> None:
+def test_all_errors_come_together_and_beyond_a_hundred_they_are_counted() -> None:
     """An object may have thousands; the answer stays small."""
     many = [{"name": "main", "image": ""} for _ in range(150)]
     with pytest.raises(InvalidFieldsError) as caught:

@@ -87,7 +87,7 @@ def test_what_is_right_is_accepted(kind: str) -> None:
         ("PodDisruptionBudget", {"minAvailable": 1, "maxUnavailable": 1}, "", "cannot be both set"),
     ],
 )  # fmt: skip
-def test_each_rule_is_told_at_its_field(kind: str, spec: JsonObject, field: str, words: str) -> None:
+def test_each_rule_is_reported_at_its_field(kind: str, spec: JsonObject, field: str, words: str) -> None:
     told = causes_of(workload(kind, **spec))
     path = f"spec.{field}" if field else "spec"
     assert [one for one in told if one[0] == path and words in one[1]], told

@@ -187,7 +187,7 @@ def test_kubectl_debug_adds_ephemeral_containers(api: Api) -> None:
     assert api("patch", "p", patch, patch_type=STRATEGIC, node="n1", **asked)["code"] == 404
 
 
-def test_who_deletes_a_node_is_told_what_locks_it_out() -> None:
+def test_delete_node_names_the_command_that_locks_it_out() -> None:
     """A living node registers again; nodes themselves get no warning."""
     cluster = Cluster(Simulation(0).clock)
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}

@@ -230,7 +230,7 @@ def test_a_begun_deletion_can_be_shortened_and_not_prolonged(cluster: Cluster) -
         pytest.param({}, {"phase": "Failed"}, None, id="when it has ended"),
     ],
 )
-def test_a_pod_is_gone_at_once(
+def test_a_pod_is_gone_immediately(
     cluster: Cluster, spec: dict[str, Any], status: dict[str, Any], grace: int | None
 ) -> None:
     cluster.apply(pod(**spec))

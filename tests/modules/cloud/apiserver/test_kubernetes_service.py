@@ -43,7 +43,7 @@ V6 = "fd00::/112"
         (["192.0.2.10", "2001:db8::1"], f"{V6},10.96.0.0/16", ("2001:db8::1",), "fd00::1"),
     ],
 )
-def test_the_addresses_are_those_that_others_reach(
+def test_the_addresses_are_reachable_by_others(
     names: Sequence[str], ranges: str, addresses: tuple[str, ...] | None, cluster_ip: str
 ) -> None:
     """Of the family of the first range, whose first address is the Service's."""
@@ -107,7 +107,7 @@ def _started(bee: Harness) -> Cluster:
     return cluster
 
 
-def test_a_deleted_one_is_made_again_at_once() -> None:
+def test_a_deleted_one_is_recreated_immediately() -> None:
     """With the same address."""
     with Harness() as bee:
         cluster = _started(bee)

@@ -197,7 +197,7 @@ def test_the_order_follows_objects_that_come_and_go() -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_selected_lists_and_counts_are_those_of_a_walk_through_all_objects(seed: int) -> None:
+def test_selected_lists_and_counts_equal_a_walk_through_all_objects(seed: int) -> None:
     """By node, by name and by namespace, at the present and at an earlier version, after any changes."""
     source, cluster = Simulation(seed).clock.random, Cluster(Simulation(seed).clock)
     past = [(cluster.storage.version, list[JsonObject]())]

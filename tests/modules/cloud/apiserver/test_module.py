@@ -142,7 +142,7 @@ def shown(told: list[News]) -> list[tuple[str, str]]:
     return [(type(one).__name__, one.object.name) for one in told if isinstance(one, Added | Modified | Deleted)]
 
 
-def test_a_change_is_told_to_the_watches_of_both_kinds_of_clients(bee: Harness) -> None:
+def test_a_change_reaches_the_watches_of_both_kinds_of_clients(bee: Harness) -> None:
     """The watches of `control`, and watches in the same process."""
     server = Server(bee)
     server.apply(configmap("before"), "configmaps")

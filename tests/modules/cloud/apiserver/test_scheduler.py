@@ -125,7 +125,7 @@ def test_what_keeps_each_node_away_is_counted() -> None:
         (a_node("n"), a_pod(nodeSelector={"a": "b"}), a_pod("q")),
     ],
 )
-def test_what_is_remembered_of_a_pod_says_nothing_of_one_that_asks_for_less(
+def test_the_memory_of_a_pod_does_not_count_for_a_smaller_pod(
     node: JsonObject, first: JsonObject, second: JsonObject
 ) -> None:
     placer = Placer.of([node], [a_pod("other", on="n", port=80)])

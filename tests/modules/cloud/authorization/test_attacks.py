@@ -78,7 +78,7 @@ def test_reports_about_others_change_nothing(untouched: World, resource: str, op
     assert untouched.controller.down() == []
 
 
-def test_an_old_edge_is_told_in_words_that_it_makes_no_other_node(world: World) -> None:
+def test_an_old_edge_gets_the_error_in_words_so_it_makes_no_other_node(world: World) -> None:
     """KubeEdge's form for that request."""
     before = world.everything()
     assert "is forbidden" in world.says("null/nodestatus/n9", "insert", {"metadata": {"name": "n9"}})

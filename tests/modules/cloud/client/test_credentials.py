@@ -132,7 +132,7 @@ def test_a_token_file_without_a_token(tmp_path: Path, content: bytes) -> None:
     assert "two tokens" not in str(raised.value)
 
 
-def test_a_token_file_that_is_none(tmp_path: Path) -> None:
+def test_an_invalid_token_file(tmp_path: Path) -> None:
     """A missing file and a pipe are errors, immediately."""
     os.mkfifo(tmp_path / "pipe")
     for name, words in (("none", "no such file"), ("pipe", "not a regular file")):
@@ -179,7 +179,7 @@ def test_a_plugin_is_run_again(plugin: Plugin) -> None:
         source.fetch()
 
 
-def test_a_plugin_may_be_told_the_cluster(plugin: Plugin, tmp_path: Path) -> None:
+def test_a_plugin_may_get_the_clusters_name(plugin: Plugin, tmp_path: Path) -> None:
     """With `provideClusterInfo`; the authority's file is given as data."""
     (tmp_path / "ca").write_bytes(b"abc")
     cluster = ClusterEntry(server="https://host", certificate_authority=str(tmp_path / "ca"), tls_server_name="n")

@@ -317,7 +317,7 @@ class Pausing(Heard):
         super().on_head(head)
 
 
-def test_a_cancelled_request_hears_nothing_more() -> None:
+def test_a_cancelled_request_gets_nothing_more() -> None:
     """Its connection is closed, and others are served."""
     was_closed = threading.Event()
 

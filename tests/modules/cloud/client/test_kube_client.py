@@ -136,7 +136,7 @@ def test_each_attempt_of_a_request_is_counted_with_its_status_and_duration() -> 
     assert (buckets["0.005"], buckets["0.1"], buckets["0.5"]) == (1, 1, 3)
 
 
-def test_lists_and_failures_of_a_watch_are_counted_and_when_the_server_was_heard() -> None:
+def test_lists_failures_and_the_last_news_of_a_watch_are_counted() -> None:
     simulation = Simulation(1)
     thread, transport, counters = Thread(simulation.clock), Transport(), ApiCounters()
     simulation.run_for(5.0)

@@ -72,7 +72,7 @@ def test_calls_with_one_key_go_one_after_the_other() -> None:
     assert _ended(traffic, first) is CallAnswered
 
 
-def test_the_newest_status_takes_the_place_of_the_one_that_waits() -> None:
+def test_the_newest_status_replaces_the_waiting_one() -> None:
     """The one in flight ends first; the replaced one gets its error."""
     traffic = LaneTraffic()
     first, second, third = (traffic.submit(POD, "a") for _ in range(3))
@@ -162,7 +162,7 @@ def test_a_retry_waits_as_long_as_the_server_asks() -> None:
 
 
 @pytest.mark.parametrize(("status", "idempotent"), [(500, False), (0, False), (501, True), (505, True)])
-def test_what_cannot_be_repeated_fails_at_once(status: int, idempotent: bool) -> None:
+def test_what_cannot_be_repeated_fails_immediately(status: int, idempotent: bool) -> None:
     """A creation may have been carried out; some errors do not go away."""
     traffic = LaneTraffic()
     number = traffic.submit(NODE, idempotent=idempotent)

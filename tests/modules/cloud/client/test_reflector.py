@@ -57,7 +57,7 @@ def test_a_list_in_pages_is_followed_by_a_watch_from_its_version() -> None:
     assert isinstance(reflection.of(StartRequest)[0].request, WatchRequest)
 
 
-def test_the_next_page_is_asked_for_before_the_objects_of_this_one_are_told() -> None:
+def test_the_next_page_is_requested_before_this_ones_objects_are_delivered() -> None:
     """The server makes it meanwhile."""
     reflection = Reflection()
     reflection.answer(page("7", A1, B1, following="t"))
@@ -172,7 +172,7 @@ def test_other_errors_within_a_stream_go_on_from_the_last_version() -> None:
     assert _query(reflection.path)["resourceVersion"] == "8"
 
 
-def test_the_delay_grows_to_30_seconds_and_starts_anew_after_progress() -> None:
+def test_the_delay_grows_to_30_seconds_and_is_reset_by_progress() -> None:
     """Each delay is at least the base of its step; an event, not the mere acceptance of a watch, is progress."""
     reflection = Reflection()
     delays = []
@@ -214,7 +214,7 @@ def test_a_cut_within_an_event_goes_on_from_the_last_version() -> None:
         assert reflection.index.log[2:] == ["Added b ub 3"]
 
 
-def test_a_watch_that_ends_in_time_is_followed_at_once() -> None:
+def test_a_watch_that_ends_in_time_is_followed_immediately() -> None:
     """A watch that ends within a second counts as failed, also after events."""
     reflection = Reflection().synced("7")
     reflection.now += 1
@@ -245,7 +245,7 @@ def test_silence_leads_to_a_list() -> None:
     assert _query(reflection.path)["resourceVersion"] == "300"
 
 
-def test_versions_that_are_given_again_are_told_again() -> None:
+def test_versions_that_are_given_again_are_sent_again() -> None:
     """A known version may have another content when the versions went back."""
     reflection = Reflection().synced("500", A1, B1)
     reflection.wake()
@@ -293,7 +293,7 @@ def test_versions_that_are_no_numbers_have_no_order() -> None:
     assert reflection.index.log[1:] == ["Modified a ua 2"]
 
 
-def test_a_version_that_goes_back_between_pages_begins_the_list_anew() -> None:
+def test_a_version_that_goes_back_between_pages_restarts_the_list() -> None:
     """The pages would belong to two states."""
     reflection = Reflection()
     reflection.answer(page("9", A2, following="t"))

@@ -146,7 +146,7 @@ def test_what_is_handed_on_comes_from_the_node_of_the_connection() -> None:
         ("null", "other"),
     ],
 )
-def test_refusals_are_counted_by_the_kinds_of_which_edges_speak(resource: str, kind: str) -> None:
+def test_refusals_are_counted_by_the_kinds_that_edges_use(resource: str, kind: str) -> None:
     """A node that makes up others makes no figure of its own for each."""
     assert resource_type_of(message(resource, "insert")) == kind
 
@@ -164,7 +164,7 @@ def test_refusals_are_counted_by_the_kinds_of_which_edges_speak(resource: str, k
         ("upload", True, True),
     ],
 )
-def test_who_asks_is_told_that_it_is_refused(operation: str, *, sync: bool, waits: bool) -> None:
+def test_a_refused_caller_gets_an_answer(operation: str, *, sync: bool, waits: bool) -> None:
     """Who answers or tells is not; that nobody waits is all that the wire does not say."""
     said = message("default/pod/p", operation).with_header(sync=sync)
     assert wants_answer(said) is waits

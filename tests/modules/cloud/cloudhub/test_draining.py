@@ -51,7 +51,7 @@ def test_an_unanswered_request_is_waited_for_while_there_is_time() -> None:
     assert draining.due(["n0"], 8.0, lambda _: False) == ["n0"]
 
 
-def test_a_node_that_has_just_connected_is_let_go_at_once() -> None:
+def test_a_node_that_has_just_connected_is_released_immediately() -> None:
     assert Draining([], now=0.0, seconds=8.0).due(["late"], 0.0, lambda _: True) == ["late"]
 
 

@@ -116,7 +116,7 @@ def cloud() -> Iterator[Cloud]:
         yield Cloud(bee)
 
 
-def test_controllers_hear_of_connections(cloud: Cloud) -> None:
+def test_controllers_get_connections(cloud: Cloud) -> None:
     link = cloud.connect()
     cloud.happens(LinkClosed("n1", link))
     assert cloud.events() == ["connected node/n1", "disconnected node/n1"]
@@ -177,7 +177,7 @@ def test_what_is_for_a_node_that_is_not_connected_is_for_edgecontroller_to_send_
     assert len(cloud.bee.hive.dead_letters) == 0
 
 
-def test_edgecontroller_hears_what_a_node_has_stored(cloud: Cloud) -> None:
+def test_edgecontroller_learns_what_a_node_has_stored(cloud: Cloud) -> None:
     link, other = cloud.connect(), cloud.connect("n2")
     cloud.acknowledge(link, cloud.sends())
     cloud.acknowledge(link, cloud.sends("old", "8", operation="delete"))
@@ -188,14 +188,14 @@ def test_edgecontroller_hears_what_a_node_has_stored(cloud: Cloud) -> None:
     ]
 
 
-def test_it_hears_that_before_it_hears_of_the_end_of_the_connection(cloud: Cloud) -> None:
+def test_it_gets_that_before_the_end_of_the_connection(cloud: Cloud) -> None:
     link = cloud.connect()
     cloud.acknowledge(link, cloud.sends())
     cloud.happens(LinkClosed("n1", link))
     assert cloud.events() == ["connected node/n1", "acknowledged cloudhub/acknowledged", "disconnected node/n1"]
 
 
-def test_it_hears_again_of_what_it_offers_again(cloud: Cloud) -> None:
+def test_it_gets_again_what_it_offers_again(cloud: Cloud) -> None:
     """An acknowledgement that edgecontroller did not take down is so not lost."""
     link = cloud.connect()
     cloud.acknowledge(link, cloud.sends())
@@ -239,7 +239,7 @@ def test_a_second_connection_replaces_the_first(cloud: Cloud) -> None:
     assert cloud.events() == ["connected node/n1", "disconnected node/n1", "connected node/n1"]
 
 
-def test_two_machines_of_one_name_are_told_of(cloud: Cloud, caplog: pytest.LogCaptureFixture) -> None:
+def test_two_machines_of_one_name_are_reported(cloud: Cloud, caplog: pytest.LogCaptureFixture) -> None:
     """Once for some connections; a node that lost its link now and then is no news."""
     for _ in range(4):
         cloud.connect()
@@ -272,7 +272,7 @@ def test_requests_go_to_edgecontroller_with_the_node_in_the_resource(cloud: Clou
     assert request.route.resource == "node/n1/default/podpatch/web"
 
 
-def test_the_ca_certificate_is_answered_at_once(cloud: Cloud) -> None:
+def test_the_ca_certificate_is_answered_immediately(cloud: Cloud) -> None:
     link = cloud.connect()
     question = cloud.bee.message("k8s/ca.crt", "query", source="metamanager", group="resource")
     cloud.says(link, question)

@@ -144,7 +144,7 @@ def test_a_resent_deletion_cannot_take_away_a_successor_of_the_same_name() -> No
     assert sent(session) == [successor.id]
 
 
-def test_a_pod_and_its_successor_are_both_told() -> None:
+def test_a_pod_and_its_successor_are_both_reported() -> None:
     """An edge deletes pods by uid, so both messages are needed."""
     session = NodeSession(RESEND)
     deletion, successor = about("a", 2, "delete"), about("a", 3, "insert", uid="new")

@@ -3,12 +3,12 @@
 from modules.cloud.cloudhub.replaced_connections import MANY, PERIOD, ReplacedConnections
 
 
-def test_many_within_the_period_are_told_once() -> None:
+def test_many_within_the_period_are_reported_once() -> None:
     counted = ReplacedConnections()
     assert [counted.note("a", float(second)) for second in range(2 * MANY)] == [*[False] * (MANY - 1), True] * 2
 
 
-def test_few_in_a_longer_time_are_none() -> None:
+def test_few_in_a_longer_time_do_not_matter() -> None:
     counted = ReplacedConnections()
     assert not any(counted.note("a", number * PERIOD / (MANY - 1)) for number in range(100))
 

@@ -144,7 +144,7 @@ def test_a_port_that_another_writer_replaces_is_written_again(bee: Harness) -> N
         bee.run_for(QUIET_SECONDS + 1)
 
 
-def test_a_port_that_changes_while_it_is_being_written_is_written_once_more(bee: Harness) -> None:
+def test_a_port_that_changes_while_it_is_written_is_written_again(bee: Harness) -> None:
     bus = Bus(bee)
     bus.connect("n1")
     bus.sees_at_calls = [10255]

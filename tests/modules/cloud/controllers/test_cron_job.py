@@ -149,7 +149,7 @@ def test_killed_between_the_job_and_the_status_there_is_no_second_job() -> None:
     assert "lastScheduleTime" in site.get("CronJob", "tick")["status"]
 
 
-def test_a_time_that_occurs_twice_is_taken_once_and_one_that_does_not_at_the_change() -> None:
+def test_times_at_a_change_of_summer_time() -> None:
     assert times("30 2 * * *", "Europe/Berlin", "2026-03-28 12:00", 2) == [
         "2026-03-29 03:00:00+02:00", "2026-03-30 02:30:00+02:00",
     ]  # fmt: skip

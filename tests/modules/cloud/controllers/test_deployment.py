@@ -290,7 +290,7 @@ def test_a_replica_set_that_is_being_deleted_adopts_nothing() -> None:
     ],
     ids=["refused", "failed", "succeeded"],
 )
-def test_pods_that_nodes_end_are_not_made_at_once_again(phase: str, status: dict[str, Any]) -> None:
+def test_pods_that_nodes_end_are_not_recreated_immediately(phase: str, status: dict[str, Any]) -> None:
     """Nor kept without end: a node that ends each pod of a ReplicaSet cannot fill the database."""
     site = Site()
     site.ready_after = lambda _: None

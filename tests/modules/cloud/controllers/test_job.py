@@ -320,7 +320,7 @@ def test_too_many_failed_indexes_end_a_job() -> None:
     assert running(site) == []
 
 
-def test_an_exit_code_fails_an_index_at_once() -> None:
+def test_an_exit_code_fails_an_index_immediately() -> None:
     site = Site()
     rules = policy(FailIndex=exits(0, 1, operator="NotIn"))
     site.apply(job(completions=2, parallelism=2, completionMode="Indexed", backoffLimitPerIndex=3,

@@ -65,7 +65,7 @@ def test_a_deployment_gets_its_pods_and_the_queues_are_empty_then(bee: Harness) 
     assert cloud.cluster.storage.get(LEASE)["spec"]["holderIdentity"] == "cloud-a"
 
 
-def test_the_api_server_begins_anew(bee: Harness) -> None:
+def test_a_restarted_api_server_is_listed_again(bee: Harness) -> None:
     cloud = Cloud(bee)
     cloud.call("create", "deployments", body=workload("Deployment", replicas=2))
     bee.run_for(2)

@@ -139,7 +139,7 @@ def test_changes_within_a_second_are_one_write() -> None:
     assert len(shown(site)) == 20
 
 
-def test_ports_by_name_are_those_of_each_pod() -> None:
+def test_ports_by_name_differ_by_pod() -> None:
     """Pods without one of them, or with another number for it, are in slices of their own."""
     site = Site()
     ports = [{"name": "a", "port": 80, "targetPort": "http"}, {"name": "b", "port": 81, "targetPort": "admin"}]

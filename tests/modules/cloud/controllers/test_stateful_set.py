@@ -64,7 +64,7 @@ def test_pods_are_made_and_deleted_in_order() -> None:
     assert len(site.writes) == before
 
 
-def test_in_parallel_all_are_made_at_once() -> None:
+def test_in_parallel_all_are_made_together() -> None:
     site = site_with(podManagementPolicy="Parallel")
     assert names(site) == ["db-0", "db-1", "db-2"]
 

@@ -23,7 +23,7 @@ def spec_of(clouds: Clouds, name: str) -> dict[str, object]:
     return spec
 
 
-def test_a_single_one_does_all_at_once_and_writes_once_in_ten_seconds() -> None:
+def test_a_single_cloudcore_does_everything_immediately_and_writes_every_ten_seconds() -> None:
     clouds = Clouds()
     one = clouds.start("a")
     assert all(one.keeper.owns(key) for key in KEYS)
@@ -58,7 +58,7 @@ def test_three_divide_all_duties_and_do_none_twice() -> None:
     assert {tuple(owners(clouds, key)) for key in KEYS} == {("a",), ("b",), ("c",)}
 
 
-def test_the_duties_of_one_that_was_killed_are_with_the_others_when_its_lease_expires() -> None:
+def test_the_duties_of_a_killed_cloudcore_are_with_the_others_when_its_lease_expires() -> None:
     """The duties of other cloudcores stay."""
     clouds = Clouds()
     first, second, third = (clouds.start(name) for name in "abc")
@@ -74,7 +74,7 @@ def test_the_duties_of_one_that_was_killed_are_with_the_others_when_its_lease_ex
         assert before[key] == ["b"] or owners(clouds, key) == before[key]
 
 
-def test_the_duties_of_one_that_stops_are_with_the_others_at_once() -> None:
+def test_the_duties_of_a_stopped_cloudcore_are_with_the_others_immediately() -> None:
     clouds = Clouds()
     first, second = (clouds.start(name) for name in "ab")
     clouds.run_for(15.0)
@@ -97,7 +97,7 @@ def test_one_that_starts_after_a_crash_waits_for_no_dead_one() -> None:
     assert after.changes == 0
 
 
-def test_one_that_comes_late_is_known_at_once_and_knows_the_others_soon() -> None:
+def test_a_late_cloudcore_is_known_immediately_and_knows_the_others_soon() -> None:
     clouds = Clouds()
     first = clouds.start("a")
     clouds.run_for(100.0)

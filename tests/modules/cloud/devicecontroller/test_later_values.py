@@ -35,7 +35,7 @@ def test_a_report_with_an_earlier_time_is_answered_with_the_stored_one(bee: Harn
     assert (answers(bee)[again.id], value(server)) == ("OK", "7")
 
 
-def test_the_last_of_several_reports_is_told_of_a_later_one_before_it(bee: Harness) -> None:
+def test_an_earlier_report_behind_a_later_one_is_refused(bee: Harness) -> None:
     """It does not replace the later one; an earlier replaced report is fine."""
     server = started(bee, device())
     server.is_down = True

@@ -212,7 +212,7 @@ def test_an_api_server_that_is_away_is_asked_again_and_no_report_is_lost(bee: Ha
     assert answers(bee) == {each.id: "OK" for each in told}
 
 
-def test_a_device_that_floods_is_told_to_come_again(bee: Harness) -> None:
+def test_a_device_that_floods_is_asked_to_retry_later(bee: Harness) -> None:
     """What waits for an API server that is away is bounded."""
     server = started(bee, device())
     server.is_down = True
@@ -243,7 +243,7 @@ def test_a_conflict_is_written_again_from_a_fresh_read(bee: Harness) -> None:
     assert server.statuses["d"]["status"]["extensions"] == {"of": "others"}
 
 
-def test_only_the_devices_own_node_is_heard(bee: Harness) -> None:
+def test_only_the_devices_own_node_counts(bee: Harness) -> None:
     server = started(bee, device(), device("other", node="n2"), device("nowhere", node=""))
     wrong = [report(bee, "9", node="n2"), report(bee, "9", name="other"), report(bee, "9", name="nowhere")]
     assert [answers(bee)[each.id]["code"] for each in wrong] == [404, 404, 404]
@@ -275,7 +275,7 @@ def memberships(bee: Harness) -> list[tuple[str, list[str], list[str]]]:
     return found  # type: ignore[return-value]
 
 
-def test_a_node_is_told_of_its_devices_when_it_connects_and_when_they_change(bee: Harness) -> None:
+def test_a_node_gets_its_devices_when_it_connects_and_when_they_change(bee: Harness) -> None:
     server = started(bee, device(), device("e"))
     link(bee, "connected")
     server.change("ADDED", device("f"))
@@ -408,7 +408,7 @@ def test_of_several_cloudcores_the_one_with_the_node_writes_and_one_more(bee: Ha
     assert set(server.statuses) == set(names)
 
 
-def test_a_few_devices_are_written_at_once(bee: Harness) -> None:
+def test_few_devices_are_written_at_a_time(bee: Harness) -> None:
     """A thousand reports together do not keep an API server from its other work."""
     server = started(bee, *(device(f"d{at}") for at in range(50)))
     server.calls.clear()

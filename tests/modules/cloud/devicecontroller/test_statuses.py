@@ -165,7 +165,7 @@ def test_a_desired_value_has_to_fit_the_model(name: str, desired: str, fault: st
     assert fault in found.message
 
 
-def test_a_property_that_is_there_twice_and_many_faults_are_told_in_bounds() -> None:
+def test_duplicate_properties_and_many_faults_are_reported_within_bounds() -> None:
     twice = validity_of(record(properties=[{"name": "s"}, {"name": "s"}]), model_record(MODEL))
     assert "2 times" in twice.message
     many = validity_of(record(properties=[{"name": f"x{at}" * 100} for at in range(500)]), model_record(MODEL))

@@ -142,7 +142,7 @@ def test_a_node_says_which_watches_it_still_has(bee: Harness) -> None:
 
 
 @pytest.mark.parametrize("content", [{}, [1]])
-def test_a_node_without_watches_has_none_that_failed(bee: Harness, content: Any) -> None:
+def test_a_node_without_watches_has_no_failed_watch(bee: Harness, content: Any) -> None:
     asked = answering(bee, ApiResult())
     assert content_of(ask(bee, content, "watchapp/sync")) == {}
     assert [call.verb for call in asked] == ["unwatch"]

@@ -206,14 +206,14 @@ def test_a_secret_that_cannot_be_read_is_read_later(core: ClusterController) -> 
     assert "update node/n1/default/secret/key" in core.down()
 
 
-def test_a_node_may_ask_for_a_secret_of_which_only_a_part_is_here(core: ClusterController) -> None:
+def test_a_node_may_ask_for_a_secret_that_is_here_in_part(core: ClusterController) -> None:
     core.server.apply(secret(a=LARGE), pod(imagePullSecrets=[{"name": "key"}]))
     core.bee.settle()
     request = core.asks("default/secret/key", "query")
     assert core.answer_to(request).content["data"]
 
 
-def test_a_node_may_not_read_a_pod_of_another_of_which_only_a_part_is_here(core: ClusterController) -> None:
+def test_a_node_may_not_read_another_nodes_pod_that_is_here_in_part(core: ClusterController) -> None:
     core.server.apply(pod(nodeName="n2"))
     core.bee.settle()
     request = core.asks("default/podpatch/web", "patch", '{"status": {"phase": "Running"}}')

@@ -164,7 +164,7 @@ def test_after_a_restore_nodes_get_the_restored_objects_once(core: ClusterContro
     assert core.down() == []
 
 
-def test_after_a_database_failure_the_module_begins_anew(core: ClusterController) -> None:
+def test_after_a_database_failure_the_module_restarts(core: ClusterController) -> None:
     """Answers to the calls of before reach nobody, and the objects are listed again."""
     core.server.apply(pod())
     core.bee.settle()
@@ -349,7 +349,7 @@ def test_writes_to_a_pod_that_the_mirror_does_not_have_keep_their_order(core: Cl
     assert core.server.cluster.storage.get(WEB)["status"]["phase"] == "Succeeded"
 
 
-def test_what_the_watch_has_not_told_yet_is_not_deleted_on_a_node(core: ClusterController) -> None:
+def test_what_the_watch_has_not_delivered_yet_is_not_deleted_on_a_node(core: ClusterController) -> None:
     """A node gets a new configmap by its query, and connects again: only a newer state without the object says that it
     is gone.
     """
@@ -385,7 +385,7 @@ def test_a_list_tells_of_a_deletion_before_the_watch(core: ClusterController) ->
     assert [one for one in core.down() if one.startswith("insert")] == []
 
 
-def test_a_node_hears_of_a_deletion_from_the_watch(core: ClusterController) -> None:
+def test_a_node_gets_a_deletion_from_the_watch(core: ClusterController) -> None:
     """With what came before, as from KubeEdge's cloud, and once."""
     core.server.apply(pod())
     core.bee.settle()

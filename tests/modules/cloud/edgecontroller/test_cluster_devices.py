@@ -169,7 +169,7 @@ def test_a_device_of_the_first_list_waits_for_a_newer_model(bee: Harness) -> Non
         assert sent(again) == ["insert node/n1/default/device/alone", *GONE]
 
 
-def test_devicecontroller_is_told_of_all_and_of_changes(bee: Harness) -> None:
+def test_devicecontroller_gets_all_devices_and_their_changes(bee: Harness) -> None:
     """It writes into the cluster what a node reports, and which conditions there are; it deletes nothing there."""
     server = server_with(bee, model(), device())
     bee.add(DeviceController, Refusals(bee.clock), deletes=False)
@@ -190,7 +190,7 @@ def test_devicecontroller_is_told_of_all_and_of_changes(bee: Harness) -> None:
     assert found["second"]["twins"][0]["reported"]["value"] == "21"
 
 
-def test_what_a_restarted_edgecontroller_has_not_told_is_found(bee: Harness) -> None:
+def test_a_restarted_edgecontroller_finds_what_it_has_not_sent(bee: Harness) -> None:
     """A device was deleted while it could not tell."""
     server = server_with(bee, model(), device(), device("kept"))
     bee.add(DeviceController, Refusals(bee.clock), deletes=False)

@@ -477,5 +477,5 @@ BAD: list[Any] = [
 
 
 @pytest.mark.parametrize("spec", BAD)
-def test_a_state_that_cannot_be_read_is_none(spec: Any) -> None:
+def test_an_unreadable_state_does_not_count(spec: Any) -> None:
     assert read({"metadata": {"name": "n1"}, "spec": spec}) is None

@@ -30,7 +30,7 @@ def test_a_changed_configmap_goes_to_the_nodes_that_hold_it(controller: Controll
     assert controller.down() == ["insert node/n1/default/configmap/settings"], "its pod still wants it"
 
 
-def test_a_node_that_asked_for_a_configmap_hears_of_its_changes(controller: Controller) -> None:
+def test_a_node_that_asked_for_a_configmap_gets_its_changes(controller: Controller) -> None:
     controller.apply(configmap(a="1"), pod(**USES))
     controller.down()
     request = controller.asks("default/configmap/settings", "query")
@@ -44,7 +44,7 @@ def test_a_node_that_asked_for_a_configmap_hears_of_its_changes(controller: Cont
     assert controller.down() == [], "nothing of it refers to the configmap any more"
 
 
-def test_a_node_hears_of_a_configmap_no_more_when_its_pod_has_gone(controller: Controller) -> None:
+def test_a_node_gets_no_changes_of_a_configmap_after_its_pod_has_gone(controller: Controller) -> None:
     """It may not read it any more; of the deletion it hears, and with the next pod it has the newest."""
     controller.apply(configmap(a="1"), pod(**USES))
     controller.remove("pod", "web", grace=0)
@@ -75,7 +75,7 @@ def test_a_pod_that_refers_to_more_brings_its_node_what_that_is_now(controller: 
     assert controller.down() == ["insert node/n1/default/configmap/settings", "update node/n1/default/pod/stays"]
 
 
-def test_a_node_that_connects_is_told_all_it_needs(controller: Controller) -> None:
+def test_a_node_that_connects_gets_all_it_needs(controller: Controller) -> None:
     controller.apply(configmap(), pod(**USES), pod("going"), pod("other", nodeName="n2"))
     controller.remove("pod", "going")
     controller.down()

@@ -70,7 +70,7 @@ def test_each_knows_the_other_by_its_lease(two: Two) -> None:
         assert each.cloudcores().alive == ("a", "b")
 
 
-def test_a_node_is_told_to_be_with_the_one_that_it_has_connected_to_last(two: Two) -> None:
+def test_a_node_counts_for_the_cloudcore_that_it_connected_to_last(two: Two) -> None:
     two["a"].connected("n1")
     two["b"].connected("n1")
     go(two, 1.0)
@@ -79,7 +79,7 @@ def test_a_node_is_told_to_be_with_the_one_that_it_has_connected_to_last(two: Tw
 
 @pytest.mark.usefixtures("collects_often")
 @pytest.mark.parametrize("is_killed", [False, True], ids=["it stops", "it is killed"])
-def test_the_duties_of_one_that_is_gone_are_the_others(
+def test_the_duties_of_a_gone_cloudcore_are_the_others(
     two: Two, monkeypatch: pytest.MonkeyPatch, *, is_killed: bool
 ) -> None:
     """Immediately when it stops, and when its Lease has expired after a kill."""
@@ -117,7 +117,7 @@ def test_the_state_of_a_node_that_is_gone_is_forgotten_by_one(two: Two, monkeypa
     assert all(forgotten.values())
 
 
-def test_a_single_one_has_all_duties_at_once() -> None:
+def test_a_single_cloudcore_has_all_duties_immediately() -> None:
     """It writes the Lease all the same: another one may come."""
     with Harness(1) as bee:
         server = ClusterServer(bee.clock)

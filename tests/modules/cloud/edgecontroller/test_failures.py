@@ -154,7 +154,7 @@ def test_one_bad_status_of_a_list_takes_no_other_with_it(controller: Controller)
     assert controller.cluster.storage.get(ObjectKey("Pod", "default", "two"))["status"]["phase"] == "Running"
 
 
-def test_cloudhub_hears_how_many_of_each_nodes_messages_have_been_handled(controller: Controller) -> None:
+def test_cloudhub_learns_how_many_of_each_nodes_messages_have_been_handled(controller: Controller) -> None:
     """Also refused ones; or it would hold back the node's next messages."""
     controller.bee.forget()
     for node_name, content in (("n1", {"status": {}}), ("n1", "nonsense"), ("n2", {"status": {}})):

@@ -130,7 +130,7 @@ def test_a_node_registers_once_and_gets_the_waiting_pods(controller: Controller)
     assert set(controller.down()) <= set(everything)
 
 
-def test_a_node_sets_labels_and_keeps_those_of_others(controller: Controller) -> None:
+def test_a_node_sets_its_labels_and_keeps_the_others(controller: Controller) -> None:
     controller.asks("null/node/n1", "insert", node(a="1"))
     request = controller.asks("null/node/n1", "update", {"metadata": {"labels": {"b": "2"}}})
     assert controller.answer_to(request).content == "OK"
@@ -303,7 +303,7 @@ def test_a_waiting_pod_is_placed_when_there_is_room(controller: Controller) -> N
     assert "insert node/n1/default/pod/second" in controller.down()
 
 
-def test_a_dry_run_changes_nothing_and_is_told_to_no_node(controller: Controller) -> None:
+def test_a_dry_run_changes_nothing_and_reaches_no_node(controller: Controller) -> None:
     dry: dict[str, Any] = {"options": {"dryRun": ["All"]}}
     made = controller.call("create", "pod", body=pod(), **dry)
     assert made.created

@@ -160,7 +160,7 @@ def test_nothing_is_deleted_on_a_node_that_comes_from_a_cloudcore_with_a_newer_e
         assert "delete node/n1/default/pod/later" in core.down()
 
 
-def test_a_node_that_was_deleted_while_it_was_away_is_told_so_once(site: Site) -> None:
+def test_a_node_that_was_deleted_while_away_gets_the_deletion_once(site: Site) -> None:
     """cloudhub ends its connection for it, as KubeEdge's does."""
     site.objects = [each for each in site.objects if each["kind"] != "Node"]
     with site.core("n1") as core:
@@ -170,7 +170,7 @@ def test_a_node_that_was_deleted_while_it_was_away_is_told_so_once(site: Site) -
         assert DELETED not in core.down()
 
 
-def test_a_node_is_not_told_of_a_deletion_that_only_the_mirror_believes_in(site: Site) -> None:
+def test_a_node_does_not_get_a_deletion_that_only_the_mirror_has_seen(site: Site) -> None:
     """It was made again, and has registered with another cloudcore, since the watch told the last change."""
     with site.core() as core:
         watches = core.server.hold_watches()
@@ -185,7 +185,7 @@ def test_a_node_is_not_told_of_a_deletion_that_only_the_mirror_believes_in(site:
         core.server.go_on(watches)
 
 
-def test_a_node_that_has_just_registered_again_is_not_told_of_the_deletion_of_its_former_node(site: Site) -> None:
+def test_a_node_that_has_just_registered_again_does_not_get_the_deletion_of_its_former_node(site: Site) -> None:
     """The API server has answered before, and the watch tells of the new Node later (simulation, all, seed 111)."""
     site.objects = [each for each in site.objects if each["kind"] != "Node"]
     with site.core() as core:
@@ -203,7 +203,7 @@ def test_a_node_that_has_just_registered_again_is_not_told_of_the_deletion_of_it
         core.server.go_on(watches)
 
 
-def test_a_node_that_was_made_again_is_not_told_of_the_deletion_of_the_former_one(site: Site) -> None:
+def test_a_recreated_node_does_not_get_the_deletion_of_the_former_one(site: Site) -> None:
     site.objects = [each for each in site.objects if each["kind"] != "Node"]
     with site.core() as core:
         core.server.apply(N1)
@@ -238,7 +238,7 @@ def test_state_of_before_the_uids_belongs_to_the_present_node(site: Site) -> Non
 
 
 @pytest.mark.parametrize("has_started", [False, True])
-def test_a_pod_of_which_the_watch_is_still_to_tell_is_not_deleted(site: Site, *, has_started: bool) -> None:
+def test_a_pod_that_the_watch_has_not_delivered_yet_is_not_deleted(site: Site, *, has_started: bool) -> None:
     """Another cloudcore has sent it, and then the node came here (simulation, state, seeds 31026 and 31070), or has
     started here with an empty store, and registers (seed 32026).
     """

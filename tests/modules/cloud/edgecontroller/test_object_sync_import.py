@@ -84,7 +84,7 @@ def test_at_the_move_nothing_is_sent_again_and_what_was_deleted_is(server: tuple
     assert [each.get("continue") for each in edge.asked] == [None, "1", "2"]
 
 
-def test_devices_are_sent_as_updates_and_the_deletions_of_those_that_are_gone(
+def test_devices_are_sent_as_updates_and_gone_ones_as_deletions(
     server: tuple[Harness, ClusterServer],
 ) -> None:
     """KubeEdge's edge may have acknowledged a device without a word to a mapper; mappers ignore an insert."""

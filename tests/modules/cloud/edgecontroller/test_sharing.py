@@ -79,7 +79,7 @@ def syncs_in(controller: Controller) -> dict[str, ObjectSync]:
     return found
 
 
-def test_a_connection_whose_turn_was_lost_is_newer_than_those_that_were_written(two: Two) -> None:
+def test_a_connection_whose_turn_was_lost_is_newer_than_the_written_ones(two: Two) -> None:
     """The node was told to go to where it had come from."""
     one, other = two
     other.connected()

@@ -21,7 +21,7 @@ def test_nobody_with_a_certificate_is_accepted_before_all_records_are_known() ->
     assert known.refusal_of(PEER) == ""
 
 
-def test_what_may_refuse_somebody_is_told_and_nothing_else() -> None:
+def test_only_what_may_refuse_somebody_is_reported() -> None:
     known = KnownIdentities(Simulation(0).clock)
     told: list[str] = []
     known.on_change(lambda: told.append("changed"))

@@ -60,7 +60,7 @@ def test_values_are_read_by_time_and_stored_once(url: str, database: JournalData
 
 
 @pytest.mark.parametrize("at", [0.0, NOW + 3600.0, NOW - (DAYS + 1) * DAY, 1e300])
-def test_a_time_that_cannot_be_is_that_of_cloudcore(database: JournalDatabase, at: float) -> None:
+def test_an_impossible_time_is_replaced_by_cloudcores(database: JournalDatabase, at: float) -> None:
     store = ValueStore(database)
     store.write([said("20", at)], NOW)
     assert [each.at for each in store.read(HALL, NOW).values] == [NOW]

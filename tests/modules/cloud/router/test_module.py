@@ -248,7 +248,7 @@ def test_many_callers_of_a_rule_are_too_many(bee: Harness) -> None:
     assert not any(each.settled for each in waiting)
 
 
-def test_a_caller_is_told_where_the_node_is(bee: Harness) -> None:
+def test_a_caller_learns_where_the_node_is(bee: Harness) -> None:
     """The cloudcore, if it is alive; and before that, that there is no rule."""
     cloud = Cloud(bee, to_topic())
     assert cloud.call("/n2/cap/a")[0] == 503
@@ -258,7 +258,7 @@ def test_a_caller_is_told_where_the_node_is(bee: Harness) -> None:
     assert cloud.call("/n1/other/a")[0] == 404
 
 
-def test_nodes_are_told_what_they_subscribe_to(bee: Harness) -> None:
+def test_nodes_get_what_they_subscribe_to(bee: Harness) -> None:
     """At each connection, and when a Rule changes or goes; not what has stayed the same."""
     cloud = Cloud(bee, from_topic(URL), from_url(URL))
     told = [

@@ -51,7 +51,7 @@ def damage(path: Path, table: str, columns: str, where: str = "TRUE") -> None:
 
 
 @pytest.mark.parametrize("version", ["'damaged'", "-1", "x'00ff'", "1.5"])
-def test_a_version_that_is_none_counts_as_not_acknowledged(path: Path, version: str) -> None:
+def test_an_invalid_version_counts_as_not_acknowledged(path: Path, version: str) -> None:
     damage(path, "cluster_syncs", f"version = {version}", "node = 'n1' AND uid = 'u1'")
     with opened(path) as database:
         assert database.object_syncs_of("n1") == {**UNDAMAGED, "u1": ObjectSync(WEB)}
@@ -91,14 +91,14 @@ def test_a_lost_epoch_is_followed_by_one_that_no_node_has(path: Path, columns: s
 
 
 @pytest.mark.parametrize("columns", ["cloudcore = x'00'", "revision = 'damaged'", f"revision = {HUGE}"])
-def test_a_claim_that_cannot_be_read_or_is_of_the_future_is_none(path: Path, columns: str) -> None:
+def test_a_claim_that_cannot_be_read_or_is_of_the_future_does_not_count(path: Path, columns: str) -> None:
     damage(path, "cluster_sessions", columns, "node = 'n1'")
     with opened(path) as database:
         assert database.claims() == {"n2": "a"}
 
 
 @pytest.mark.parametrize("columns", ["revision = 'damaged'", "revision = -1", "compacted = 'damaged'"])
-def test_a_lost_revision_is_counted_anew(path: Path, columns: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_lost_revision_is_counted_again(path: Path, columns: str, caplog: pytest.LogCaptureFixture) -> None:
     """A line of the log says that something was wrong, once."""
     damage(path, "cluster_state", columns)
     with caplog.at_level(logging.WARNING):

@@ -131,7 +131,7 @@ def test_what_the_first_turn_of_all_did_not_commit_is_gone_too(url: str) -> None
         assert later.cluster.storage.find(SETTINGS) is not None
 
 
-def test_nobody_hears_of_a_change_before_it_is_durable(url: str) -> None:
+def test_no_change_is_announced_before_it_is_durable(url: str) -> None:
     with Cloud(url, "a") as cloud, Cloud(url, "b") as other:
         cloud.transactions.begin()
         cloud.cluster.apply(configmap())
@@ -309,7 +309,7 @@ def test_what_a_node_has_is_there_for_the_next_cloudcore(url: str) -> None:
         other.transactions.commit()
 
 
-def test_the_others_hear_where_a_node_has_connected(url: str) -> None:
+def test_the_others_learn_where_a_node_has_connected(url: str) -> None:
     with Cloud(url, "a") as one, Cloud(url, "b") as other:
         one.transactions.begin()
         one.database.claim("n1", "link", one.cluster.storage.next_version(), 1000)
@@ -609,7 +609,7 @@ def test_a_turn_of_a_database_in_memory_begins_with_its_first_use() -> None:
         database.object_syncs_of("n1")
 
 
-def test_tables_and_indexes_are_created_and_those_that_are_missing(url: str) -> None:
+def test_tables_and_indexes_are_created_and_missing_ones_added(url: str) -> None:
     """A table that is there already stays; a new database has its first rows."""
     begun = make_engine(url_of(url))
     tables.create_all(begun, tables=[tables.tables["cluster_changes"]])

@@ -6,7 +6,7 @@ from modules.cloud.storage.database.turns import Turns
 from tests.end_to_end.processes import wait_until
 
 
-def test_who_takes_it_again_at_once_waits_behind_who_waited() -> None:
+def test_a_holder_that_takes_it_again_waits_behind_earlier_waiters() -> None:
     """edgecontroller had transaction after transaction, and the API server none."""
     turns, order = Turns(), list[str]()
     assert turns.acquire()

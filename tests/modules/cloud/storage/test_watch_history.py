@@ -88,7 +88,7 @@ def test_deleted_objects_count_with_their_size() -> None:
     assert watched.since(last - 1) == [("DELETED", "d")]
 
 
-def test_the_database_forgets_many_changes_at_once() -> None:
+def test_the_database_forgets_many_changes_together() -> None:
     watched = Watched()
     watched.apply(pod("p"))
     for number in range(CHANGES + FORGET_EVERY - 1):

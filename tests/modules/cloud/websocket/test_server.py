@@ -229,7 +229,7 @@ def test_a_message_over_the_limit_ends_its_connection_only(cloud: Cloud) -> None
         ({"Origin": "http://evil.example"}, 403),
     ],
 )
-def test_who_cannot_be_served_is_told_so(cloud: Cloud, headers: dict[str, str], status: int) -> None:
+def test_a_client_that_cannot_be_served_gets_an_answer(cloud: Cloud, headers: dict[str, str], status: int) -> None:
     with pytest.raises(InvalidStatus) as refused, cloud.node(**headers):
         pass
     assert refused.value.response.status_code == status
@@ -330,7 +330,7 @@ class Stuttering:
         return getattr(self._real, name)
 
 
-def test_what_waits_goes_on_when_a_full_buffer_has_room_at_once(cloud: Cloud) -> None:
+def test_what_waits_goes_on_when_a_full_buffer_has_room_immediately(cloud: Cloud) -> None:
     """The node read between two attempts to write, and what still waited stayed until the next message was sent."""
     frame = encode(cloud.message("default/podpatch/p", "response", "x" * 300_000, source="edgecontroller"))
     with cloud.node() as node:
@@ -457,7 +457,7 @@ def test_a_long_frame_whose_head_is_not_first_is_no_message(frame: bytes) -> Non
         _read(frame)
 
 
-def test_what_is_sent_to_nodes_is_sent_at_once_while_nothing_is_read(
+def test_messages_to_nodes_are_sent_immediately_while_nothing_is_read(
     cloud: Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full = threading.Event()

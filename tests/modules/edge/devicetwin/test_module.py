@@ -107,7 +107,7 @@ def test_reports_of_an_outage_are_one_message_with_the_newest_values(node: Node)
     assert len(_uploads(node)) == 3
 
 
-def test_what_is_not_confirmed_is_told_by_the_next_process(node: Node) -> None:
+def test_the_next_process_sends_what_is_not_confirmed(node: Node) -> None:
     _send(node, "ns/device/thermo", _device())
     _report(node, _actual("21"))
     node.stop()
@@ -148,7 +148,7 @@ def test_a_refusal_for_good_ends_the_repetitions(node: Node) -> None:
     assert len(_uploads(node)) == 1
 
 
-def test_values_that_the_cloud_takes_for_old_are_told_with_later_times(node: Node) -> None:
+def test_values_that_the_cloud_takes_for_old_are_sent_with_later_times(node: Node) -> None:
     """The clock was set back, and the database that knew better is lost. At once the first time, and no more often than
     other repetitions after that; the time is kept, so that the next change comes after it.
     """
@@ -170,7 +170,7 @@ def test_values_that_the_cloud_takes_for_old_are_told_with_later_times(node: Nod
 
 
 @pytest.mark.parametrize("time", [0, -1, 2**60, "7", True, None])
-def test_a_time_of_the_cloud_that_is_none_is_a_refusal(node: Node, time: object) -> None:
+def test_an_invalid_time_from_the_cloud_is_a_refusal(node: Node, time: object) -> None:
     node.link(up=True)
     _send(node, "ns/device/thermo", _device())
     _report(node, _actual("1"))
@@ -198,7 +198,7 @@ def test_a_desired_value_that_changed_reaches_applications(node: Node) -> None:
     assert [said["delta"] for topic, said in node.published if topic.endswith("/delta")] == deltas
 
 
-def test_a_delta_is_told_again_by_the_next_process(node: Node) -> None:
+def test_the_next_process_sends_a_delta_again(node: Node) -> None:
     """A kill between commit and publication would else leave the application without the value until a next change."""
     _send(node, "ns/device/thermo", _device(threshold="30"))
     _send(node, "ns/device/idle", _device("idle"))
@@ -211,7 +211,7 @@ def test_a_delta_is_told_again_by_the_next_process(node: Node) -> None:
     assert node.published == []
 
 
-def test_a_late_end_of_an_earlier_device_does_not_end_the_one_of_today(node: Node) -> None:
+def test_a_late_end_of_an_earlier_device_does_not_end_todays(node: Node) -> None:
     """The cloud repeats unacknowledged messages, and the network may duplicate them: found by simulation."""
     _send(node, "ns/device/thermo", _device())
     _report(node, _actual("21"))
@@ -260,7 +260,7 @@ def test_the_cloud_learns_which_desired_value_a_mapper_has(node: Node) -> None:
     assert len(_uploads(node)) == 2
 
 
-def test_the_cloud_is_told_no_value_that_is_not_committed(node: Node) -> None:
+def test_the_cloud_gets_no_value_that_is_not_committed(node: Node) -> None:
     """An answer of the cloud comes while the next value waits for its commit, which fails."""
     _send(node, "ns/device/thermo", _device())
     node.link(up=True)

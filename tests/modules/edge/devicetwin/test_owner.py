@@ -135,7 +135,7 @@ def test_a_value_that_cannot_be_stored_is_refused(thermo: Node) -> None:
     assert (_twin(thermo).expected or Side()).value == "30"
 
 
-def test_a_watch_hears_each_committed_change(tmp_path: Path) -> None:
+def test_a_watch_gets_each_committed_change(tmp_path: Path) -> None:
     """Of its device only; what is refused or not stored is no change. The descriptor can be read when there is one."""
     feed = DeviceFeed()
     node = Node(tmp_path, name="n1", feed=feed)
@@ -160,7 +160,7 @@ def test_a_watch_hears_each_committed_change(tmp_path: Path) -> None:
         node.stop()
 
 
-def test_a_slow_watch_loses_the_oldest_changes_and_is_told_how_many() -> None:
+def test_a_slow_watch_loses_the_oldest_changes_and_learns_how_many() -> None:
     """In number and in characters: neither many small values nor few large ones fill the memory."""
     feed = DeviceFeed()
     states = [
@@ -179,7 +179,7 @@ def test_a_slow_watch_loses_the_oldest_changes_and_is_told_how_many() -> None:
         assert lost.lost == 3 and (kept[-1].value or "")[:1] == "l"
 
 
-def test_a_value_that_is_reported_again_is_a_change_and_a_confirmation_is_none() -> None:
+def test_a_value_that_is_reported_again_is_a_change_and_a_confirmation_is_not() -> None:
     before = Device("a/b", twins={"p": Twin(actual=Side("1", 5, edge=1, due=1))})
     told = Device("a/b", twins={"p": Twin(actual=Side("1", 5, edge=1, told=True))})
     again = Device("a/b", twins={"p": Twin(actual=Side("1", 9, edge=2, due=2))})

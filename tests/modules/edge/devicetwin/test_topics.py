@@ -39,7 +39,7 @@ def test_topics_of_applications(topic: str, asked: Asked) -> None:
 
 
 @pytest.mark.parametrize("namespace", ["dev", "e", "device", "hw", "events", "default", "twin", "update"])
-def test_every_namespace_is_heard(namespace: str) -> None:
+def test_every_namespace_is_watched(namespace: str) -> None:
     """KubeEdge is deaf to devices of a namespace that occurs in the topic's own words."""
     topic = f"$hw/events/device/{namespace}/thermo/twin/update"
     assert _asked("bus", resource_of(topic)) == Asked(Action.TWIN_UPDATE, f"{namespace}/thermo")

@@ -91,7 +91,7 @@ def test_a_confirmation_settles_no_later_change(values: list[str], confirmed_up_
     assert after.twins_are_due is (len(values) > confirmed_up_to)
 
 
-def test_a_first_report_is_told_twice() -> None:
+def test_a_first_report_is_sent_twice() -> None:
     """A cloud of KubeEdge loses the first report of a property that it confirms."""
     twin = twins.update(None, TwinRequest(actual="1"), None, AT)
     assert twin is not None
@@ -129,7 +129,7 @@ def test_a_property_that_is_not_optional_stays() -> None:
     assert twins.update(stored, TwinRequest(optional=True), None, AT) is stored
 
 
-def test_an_old_version_of_the_cloud_is_refused_and_told() -> None:
+def test_an_old_version_of_the_cloud_is_refused_and_named() -> None:
     stored = Twin(expected=Side("20", cloud=5, edge=2, told=True))
     after = twins.sync(stored, TwinRequest(expected="30", expected_version=Version(4, 2)), AT)
     assert after is not None and after.expected == Side("20", cloud=5, edge=2, due=1, told=True)
@@ -167,7 +167,7 @@ def test_a_value_set_at_the_edge_stays_until_the_cloud_changes_its_own() -> None
     ],
     ids=["mapper", "reached", "former", "silent"],
 )
-def test_the_cloud_is_told_once_that_a_device_has_its_desired_value(asked: TwinRequest, is_told: bool) -> None:
+def test_the_cloud_learns_once_that_a_device_has_its_desired_value(asked: TwinRequest, is_told: bool) -> None:
     """A mapper that repeats an earlier value has not received the new one yet, and undoes nothing."""
     twin = twins.desire(None, "30", None, AT)
     after = twins.update(twin, asked, None, At(2000, 2))

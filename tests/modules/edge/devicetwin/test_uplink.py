@@ -32,7 +32,7 @@ def test_which_refusals_are_final(operation: str, content: Any, taken: bool, fin
 
 
 @pytest.mark.parametrize(("later", "timestamp"), [(6, 7), (7, 8), (9, 10)])
-def test_a_value_is_moved_after_one_that_the_cloud_has(later: int, timestamp: int) -> None:
+def test_a_value_is_moved_behind_the_clouds(later: int, timestamp: int) -> None:
     """Also of an equal time, at which the cloud keeps its own."""
     device = Device("ns/d", twins={"t": Twin(actual=Side("1", timestamp=7))})
     side = moved_after(device, {"t": {"actual": later}, "other": {"actual": later}}).twins["t"].actual

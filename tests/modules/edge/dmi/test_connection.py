@@ -11,7 +11,7 @@ from tests.modules.edge.dmi.framework import TIMEOUT, FrameworkMapper
 REQUEST = dmi.RemoveDeviceModelRequest(modelName="tm", modelNamespace="ns")
 
 
-def test_a_socket_that_was_made_anew_is_noticed_once(tmp_path: Path) -> None:
+def test_a_recreated_socket_is_noticed_once(tmp_path: Path) -> None:
     """At a look, and at a call; the first socket is no news, and a missing one neither."""
     mapper = FrameworkMapper(tmp_path, tmp_path / "none")
     connection = MapperConnection(mapper.socket)

@@ -77,7 +77,7 @@ def test_what_ends_a_mapper_when_it_is_missing_is_always_there() -> None:
     assert device.spec.protocol.protocolName == "demo", "the model's"
 
 
-def test_a_property_that_is_not_in_the_model_is_not_told() -> None:
+def test_a_property_that_is_not_in_the_model_is_not_sent() -> None:
     device, notes = _converted({"properties": [{"name": "humidity"}, {"name": "temperature"}]})
     assert [one.name for one in device.spec.properties] == ["temperature"]
     assert "humidity" in notes[0] and "devspec/tm" in notes[0]
@@ -87,7 +87,7 @@ def test_a_property_that_is_not_in_the_model_is_not_told() -> None:
     ("text", "told"),
     [("80", "80"), ("", ""), ("600", ""), ("4", ""), ("warm", ""), ("nan", "")],
 )
-def test_a_desired_value_that_the_model_forbids_is_not_told(text: str, told: str) -> None:
+def test_a_desired_value_that_the_model_forbids_is_not_sent(text: str, told: str) -> None:
     """The property arrives all the same: mappers of the framework need it."""
     rule = {"name": "target", "type": "FLOAT", "accessMode": "ReadWrite", "minimum": "5", "maximum": "80"}
     desired = {"value": text, "metadata": {"type": "float"}}

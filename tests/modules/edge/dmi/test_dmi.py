@@ -81,7 +81,7 @@ def test_a_mapper_that_comes_first_waits_for_its_devices(node: DmiNode, mapper: 
     assert "ns/thermo" in mapper.devices
 
 
-def test_a_mapper_started_anew_is_told_what_changed_meanwhile(node: DmiNode, mapper: FrameworkMapper) -> None:
+def test_a_restarted_mapper_gets_what_changed_meanwhile(node: DmiNode, mapper: FrameworkMapper) -> None:
     """It registers again, as the framework's do: it has the newest desired value, and no device that went. dmi hears of
     a change a moment after it is in the database, perhaps after its answer.
     """
@@ -118,7 +118,7 @@ def test_a_new_socket_of_a_mapper_is_noticed_without_a_registration(node: DmiNod
     mapper.hear("UpdateDevice", "thermo")
 
 
-def test_edgecore_started_anew_calls_the_mappers_it_knew(node: DmiNode, mapper: FrameworkMapper) -> None:
+def test_a_restarted_edgecore_calls_the_mappers_it_knew(node: DmiNode, mapper: FrameworkMapper) -> None:
     """The framework's mappers register once in their life, so edgecore must come back to them."""
     node.put(model())
     node.put(device())

@@ -136,7 +136,7 @@ def test_models_come_before_their_devices_and_go_after_them() -> None:
     assert mapper.methods == ["CreateDeviceModel", "UpdateDevice", "RemoveDevice", "RemoveDeviceModel"]
 
 
-def test_only_what_differs_is_told() -> None:
+def test_only_differences_are_reported() -> None:
     """The same object again is no call; a changed model tells its devices only if they differ with it."""
     mapper = FakeMapper()
     mapper.model("m")

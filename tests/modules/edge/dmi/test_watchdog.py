@@ -22,7 +22,7 @@ def test_how_long_a_device_may_be_silent(cycles: list[tuple[int, int]], seconds:
     assert patience_of(cycles) == seconds
 
 
-def test_a_silent_device_is_unknown_once_and_told_again_ever_and_ever() -> None:
+def test_a_silent_device_is_reported_unknown_once_and_then_repeated() -> None:
     dog = Watchdog()
     assert dog.silent("a", 180.0, 0.0) == (False, False), "its time begins now"
     assert dog.silent("a", 180.0, 179.0) == (False, False)
@@ -51,7 +51,7 @@ def test_a_device_that_need_not_report_is_never_silent() -> None:
     assert dog.silent("a", 1.0, 1e9) == (False, False), "it was forgotten"
 
 
-def test_a_mapper_is_told_again_of_a_device_that_it_has() -> None:
+def test_a_mapper_gets_its_device_again() -> None:
     """An equal device, for a mapper that could not open it at first."""
     mapper = FakeMapper()
     mapper.model("m")

@@ -63,7 +63,7 @@ def test_a_name_is_looked_for_as_by_a_pod() -> None:
     assert candidates("192.0.2.1", "ns", Z) == ["1.2.0.192.in-addr.arpa"]
 
 
-def test_a_service_is_found_at_once_and_in_its_namespace_only() -> None:
+def test_a_service_is_found_immediately_and_in_its_namespace_only() -> None:
     node = Node()
     found = node.resolve("web")
     assert found.addresses == ("10.96.0.1",)

@@ -55,7 +55,7 @@ def test_a_service_has_the_variables_of_a_kubelet() -> None:
 @pytest.mark.parametrize(
     "given", [service("h", "None"), service("n", ""), service("e", "", type="ExternalName"), service("p", ports=[])]
 )
-def test_a_service_without_an_address_or_ports_has_none(given: Service) -> None:
+def test_a_service_without_an_address_or_ports_has_no_variables(given: Service) -> None:
     assert of(given) == {}
 
 
@@ -70,7 +70,7 @@ def test_with_the_proxy_the_address_is_where_it_listens() -> None:
     assert found["WEB_PORT_80_TCP"] == "tcp://127.96.1.2:20080"
 
 
-def test_a_container_waits_until_services_are_read_and_gets_those_of_its_namespace() -> None:
+def test_a_container_waits_until_services_are_read_and_gets_its_namespaces() -> None:
     made, found = ServiceLinks(), list[dict[str, str]]()
     waiting = threading.Thread(target=lambda: found.append(made.variables("default")))
     waiting.start()

@@ -444,7 +444,7 @@ class Applying:
         return self.plane.times
 
 
-def test_many_reports_of_one_deletion_are_one_repair_at_once(bee: Harness) -> None:
+def test_many_reports_of_one_deletion_are_one_immediate_repair(bee: Harness) -> None:
     """Case 15: a reloaded firewall is reported once for each chain."""
     applying = Applying(bee)
     began = bee.clock.monotonic()

@@ -37,7 +37,7 @@ def inside(*args: Any, **kwargs: Any) -> list[str]:
     return [address for address, _ in table.inside.endpoints]
 
 
-def test_named_ports_are_those_of_each_pod() -> None:
+def test_named_ports_differ_by_pod() -> None:
     """Case 3; and TCP and UDP on one number have each their own (case 2)."""
     ports = [
         {"name": "a", "port": 53, "targetPort": "dns", "protocol": "TCP"},

@@ -112,7 +112,7 @@ class Replay:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_the_recorded_cloud_hears_what_it_heard(tmp_path: Path, name: str) -> None:
+def test_the_recorded_cloud_gets_the_same_messages(tmp_path: Path, name: str) -> None:
     """The same requests reach the node's server, and the same bytes the cloud; each stream ends once, as it did."""
     lines = list(recorded(name))
     with Bed(tmp_path) as bed:

@@ -160,7 +160,7 @@ def test_no_rule_speaks_for_edgecore(node: Node, application: Application) -> No
     assert application.hear()[0] == "out/last"
 
 
-def test_a_sender_that_waits_hears_what_became_of_its_message(node: Node, application: Application) -> None:
+def test_a_waiting_sender_gets_the_result_of_its_message(node: Node, application: Application) -> None:
     """It is answered when the broker has the message, and told why one is not published."""
     assert node.ask("out/x", "heard").route.operation == "response"
     assert application.hear() == ("out/x", b"heard")

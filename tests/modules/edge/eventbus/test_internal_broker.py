@@ -199,7 +199,7 @@ def test_what_passes_no_message_on_has_not_answered(tmp_path: Path, answer: byte
     os.close(bell)
 
 
-def test_what_a_client_that_is_away_has_not_heard_outlives_a_restart(node: Node, broker: InternalBroker) -> None:
+def test_what_waits_for_an_absent_client_outlives_a_restart(node: Node, broker: InternalBroker) -> None:
     """The session of an application, and the cloud's subscriptions of eventbus, are there after edgecore's restart."""
     node.send("eventbus", "sensors/+/raw", "subscribe", None, source="router_eventbus", group="user")
     away = Application(broker.port, "out/#", session="app")

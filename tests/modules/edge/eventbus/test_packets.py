@@ -37,7 +37,7 @@ def test_what_is_written_can_be_read(
         assert _read((before + packet)[:end], len(before)) is None
 
 
-def test_the_bytes_are_those_of_the_standard() -> None:
+def test_the_bytes_follow_the_standard() -> None:
     """§3.3: the example of a PUBLISH to a/b with the number 10; §2.2.3: 321 has two bytes; §3.4."""
     assert publish("a/b", b"", 10, qos=1, retain=False) == bytes.fromhex("32 07 0003 612f62 000a")
     assert publish("a/b", b"x", 0, qos=0, retain=True) == bytes.fromhex("31 06 0003 612f62 78")

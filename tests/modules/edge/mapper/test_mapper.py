@@ -173,7 +173,7 @@ def test_a_driver_that_hangs_holds_up_no_other(node: DmiNode, bench: Bench, runn
     free.set()
 
 
-def test_edgecore_started_anew_is_registered_at_again(node: DmiNode, bench: Bench, running: Running) -> None:
+def test_mappers_register_again_at_a_restarted_edgecore(node: DmiNode, bench: Bench, running: Running) -> None:
     """Devices stay open, and what was read meanwhile is reported."""
     node.put(_device())
     wait_until(lambda: node.twins("thermo").get("temperature") == "21", "the first value")

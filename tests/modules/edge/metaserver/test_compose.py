@@ -28,7 +28,7 @@ def live(uid: str, phase: str, whole: bytes = b"") -> LiveStatus:
         (MIRRORED, (live("1", "Running"),), "Running"),
     ],
 )
-def test_the_status_is_that_of_the_same_pod(row: bytes, lives: tuple[LiveStatus, ...], phase: str) -> None:
+def test_the_status_belongs_to_the_same_pod(row: bytes, lives: tuple[LiveStatus, ...], phase: str) -> None:
     """By uid: a namesake that still goes is another pod. A mirror is its static pod under another uid."""
     composed = compose(row, lives)
     assert composed is not None

@@ -221,7 +221,7 @@ def test_objects_are_read_again_only_when_something_was_committed(tmp_path: Path
     objects.close()
 
 
-def test_a_database_that_was_replaced_is_opened_anew(tmp_path: Path) -> None:
+def test_a_database_that_was_replaced_is_opened_again(tmp_path: Path) -> None:
     """metamanager sets a damaged one aside."""
     first = SqliteStore(tmp_path / "db")
     put(first, obj("old"))
@@ -238,7 +238,7 @@ def test_a_database_that_was_replaced_is_opened_anew(tmp_path: Path) -> None:
     objects.close()
 
 
-def test_text_that_is_none_is_not_quoted(tmp_path: Path, store: SqliteStore) -> None:
+def test_invalid_text_is_not_quoted(tmp_path: Path, store: SqliteStore) -> None:
     put(store, obj("web"))
     with sqlite3.connect(tmp_path / "db") as connection:
         connection.execute("UPDATE meta SET value = CAST(x'ff70617373' AS TEXT)")

@@ -25,7 +25,7 @@ def test_objects_are_listed_by_kind_and_namespace_in_order() -> None:
     assert names(cache, kind="configmap") == ["x"]
 
 
-def test_each_change_has_a_revision_and_an_equal_object_is_none() -> None:
+def test_each_change_has_a_revision_and_an_equal_object_is_no_change() -> None:
     cache = cache_of(obj("a"))
     begin = cache.revision
     put(cache, obj("a"), obj("b"))
@@ -59,7 +59,7 @@ def test_the_history_is_bounded_and_says_so(limits: dict[str, int]) -> None:
             cache.since(revision, "pod")
 
 
-def test_who_listens_is_woken_by_a_change_until_they_have_heard() -> None:
+def test_a_listener_is_woken_until_it_has_taken_the_change() -> None:
     cache = cache_of()
     with cache.listening() as descriptor:
 

@@ -44,7 +44,7 @@ def test_the_cache_is_updated_at_the_commit(tmp_path: Path) -> None:
     store.close()
 
 
-def test_stored_objects_are_in_the_cache_at_once(tmp_path: Path) -> None:
+def test_stored_objects_are_in_the_cache_immediately(tmp_path: Path) -> None:
     first = open_store(str(tmp_path / "db"))
     put(first, POD, obj("a"))
     put(first, "null/node/n1", {"metadata": {"name": "n1"}})

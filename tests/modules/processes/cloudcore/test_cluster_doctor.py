@@ -68,13 +68,13 @@ def test_a_cluster_that_is_well_has_good_results_only() -> None:
         ({"device_kinds": {"devicemodels": 404, "devices": 404, "devicestatuses": 404}}, None, ""),
     ],
 )
-def test_what_is_wrong_is_told_with_a_remedy(changes: dict[str, Any], level: Level | None, text: str) -> None:
+def test_each_fault_is_reported_with_a_remedy(changes: dict[str, Any], level: Level | None, text: str) -> None:
     found = problems(**changes)
     assert [each.level for each in found] == ([] if level is None else [level])
     assert all(text in each.text and each.hint for each in found)
 
 
-def test_an_expired_certificate_is_told_beside_the_refusal_that_it_causes() -> None:
+def test_an_expired_certificate_is_named_beside_the_refusal_that_it_causes() -> None:
     found = problems(error="TLS failed", certificate_left=-60.0)
     assert [(each.check, each.level) for each in found] == [("cluster", Level.FAILED), ("kubeconfig", Level.FAILED)]
 

@@ -50,7 +50,7 @@ def documents() -> list[dict[str, Any]]:
     return list(yaml.safe_load_all((DEPLOY / "rules.yaml").read_text()))
 
 
-def test_the_kinds_are_those_of_the_embedded_api_server() -> None:
+def test_the_kinds_equal_the_embedded_api_servers() -> None:
     """deploy/rules.yaml has them for a cluster."""
     kinds = [each for each in documents() if each["kind"] == "CustomResourceDefinition"]
     assert kinds == definitions()

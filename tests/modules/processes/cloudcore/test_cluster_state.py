@@ -70,9 +70,7 @@ def test_the_state_outlives_cloudcore_and_goes_to_others(
     assert [path.name for path in (tmp_path / "a").iterdir()] == []
 
 
-def test_a_node_of_another_replica_is_told(
-    cluster: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_replica_of_a_node_is_named(cluster: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`cloudcore nodes` of one replica names the other, when it knows its Lease."""
     with core_of(cluster, tmp_path / "a") as one, core_of(cluster, tmp_path / "b") as other, one.edge() as edge:
         receive_all(edge)

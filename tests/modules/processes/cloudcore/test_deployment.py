@@ -71,7 +71,7 @@ def test_each_document_has_the_fields_of_its_kind(file: str) -> None:
         assert faults(models, f"V1{document['kind']}", document, document["kind"]) == []
 
 
-def test_the_kinds_of_devices_are_those_of_the_embedded_api_server() -> None:
+def test_the_kinds_of_devices_equal_the_embedded_api_servers() -> None:
     """With the form of their kind."""
     assert device_definitions() == definitions()
     models = pytest.importorskip("kubernetes.client.models")
@@ -91,14 +91,14 @@ def test_a_wrong_document_has_faults() -> None:
     ]
 
 
-def test_the_arguments_are_those_of_cloudcore_run(file: str) -> None:
+def test_the_arguments_equal_cloudcore_runs(file: str) -> None:
     chosen = parser_of("cloudcore").parse_args(container(file)["args"])
     assert chosen.in_cluster
     assert chosen.tls
     assert str(chosen.root) == container(file)["volumeMounts"][0]["mountPath"]
 
 
-def test_the_ports_are_those_of_the_arguments(file: str) -> None:
+def test_the_ports_come_from_the_arguments(file: str) -> None:
     """cloudcore listens on the ports that the container names, and the Service leads to them."""
     chosen = parser_of("cloudcore").parse_args(container(file)["args"])
     addresses = (chosen.listen, chosen.https_listen, chosen.metrics_bind_address)

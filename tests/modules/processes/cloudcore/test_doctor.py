@@ -88,7 +88,7 @@ def test_without_a_process_only_what_can_be_known_is_checked() -> None:
         ),
     ],
 )
-def test_each_problem_is_told_once_with_a_remedy(changes: dict[str, Any], level: Level, text: str) -> None:
+def test_each_problem_is_reported_once_with_a_remedy(changes: dict[str, Any], level: Level, text: str) -> None:
     (found,) = problems(**changes)
     assert (found.level, text in found.text, bool(found.hint)) == (level, True, True), found
 
@@ -104,7 +104,7 @@ def test_an_old_error_is_no_problem() -> None:
     assert problems(connections=[NodeConnection("n1", 9.0, 1.0, last_error="x", last_error_seconds=700.0)]) == []
 
 
-def test_many_troubled_nodes_are_counted_and_not_all_told() -> None:
+def test_many_troubled_nodes_are_counted_and_not_all_listed() -> None:
     found = problems(nodes=[node(f"n{number}", "Unknown") for number in range(50)], connections=[], pods=[])
     assert (len(found), found[-1].text) == (21, "30 more problems of nodes")
 

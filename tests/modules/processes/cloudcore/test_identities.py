@@ -260,7 +260,7 @@ def _is_revoked(record: object) -> bool:
     return isinstance(record, NodeIdentity) and bool(record.revoked_at)
 
 
-def test_two_machines_with_one_name_are_told(stub: Stub, tmp_path: Path) -> None:
+def test_two_machines_with_one_name_are_reported(stub: Stub, tmp_path: Path) -> None:
     """Both have the same key, as on a copied disk: the replaced one logs it, and the cloud names the node."""
     having = join(stub, tmp_path)
     with ExitStack() as stack:

@@ -139,7 +139,7 @@ def test_server_side_apply_takes_away_what_the_manifest_has_no_more(kubectl: Kub
     assert json.loads(kubectl("get", "cm", "d", "-o", "jsonpath={.data}")) == {"key": "2"}
 
 
-def test_the_cascade_of_a_deletion_is_that_of_kubectl(kubectl: Kubectl) -> None:
+def test_the_cascade_of_a_deletion_equals_kubectls(kubectl: Kubectl) -> None:
     """Dependents stay as orphans, or go before their owner, which kubectl waits for."""
     kubectl("create", "configmap", "owner")
     uid = kubectl("get", "cm", "owner", "-o", "jsonpath={.metadata.uid}")

@@ -136,7 +136,7 @@ def test_the_counters_are_shown(hive: Hive) -> None:
     assert found['workqueue_work_duration_seconds_count{name="deployment"}'] == 1
 
 
-def test_a_kind_of_which_nothing_was_heard_has_no_age(hive: Hive) -> None:
+def test_a_kind_without_news_has_no_age(hive: Hive) -> None:
     counters = Counters(Refusals(hive.clock), KnownCloudcores())
     counters.api.watch("Pod")
     assert "cloudcore_watch_age_seconds{" not in exposition(hive, counters)

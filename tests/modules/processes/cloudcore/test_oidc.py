@@ -131,7 +131,7 @@ def test_tokens_of_both_issuers_are_accepted(cloud: Cloud) -> None:
         assert cloud.made(_TOKENS, {"spec": spec})["status"].get("authenticated", False) is is_known
 
 
-def test_new_keys_are_accepted_at_once_and_an_outage_changes_nothing(
+def test_new_keys_are_accepted_immediately_and_an_outage_changes_nothing(
     cloud: Cloud, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The keys are kept while the provider is away; no token is logged."""

@@ -130,7 +130,7 @@ def test_logs(
         (("cp", "shop/web:/etc/hosts", "hosts"), "exec", {"container": ("app",), "stdout": ("1",)}),
     ],
 )  # fmt: skip
-def test_the_words_of_streams_are_those_of_the_api(
+def test_streams_use_the_words_of_the_api(
     server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], subresource: str,
     asked: dict[str, tuple[str, ...]],
 ) -> None:  # fmt: skip

@@ -79,7 +79,7 @@ def test_two_know_of_each_other_until_one_stops(several: Several, capsys: pytest
         assert gone not in {lease["spec"]["holderIdentity"] for lease in several.leases(one)}
 
 
-def test_it_is_told_which_other_one_has_a_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_learns_which_other_cloudcore_has_a_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     several = Several(tmp_path, None, database=str(tmp_path / "shared.db"))
     with several.one("a") as one, several.one("b") as other, other.edge() as edge:
         edge.ask("null/node/n1", "insert", node())

@@ -49,7 +49,7 @@ def routes(edge: Edge, count: int) -> list[str]:
     return [f"{message.route.operation} {message.route.resource}" for message in messages]
 
 
-def test_what_one_is_told_the_nodes_of_the_other_hear(clouds: Clouds) -> None:
+def test_nodes_of_the_other_cloudcore_get_a_change(clouds: Clouds) -> None:
     one, other = clouds
     with other.edge() as edge:
         one.client.run(Apply([pod()]))

@@ -57,7 +57,7 @@ def test_a_second_signal_right_after_the_first(process: subprocess.Popen[str]) -
     assert process.wait(_PATIENCE) == 130
 
 
-def test_the_same_signal_twice_at_once_is_one(process: subprocess.Popen[str]) -> None:
+def test_the_same_signal_twice_in_a_moment_counts_once(process: subprocess.Popen[str]) -> None:
     """As `timeout` does it, to a process and to its group."""
     process.send_signal(signal.SIGTERM)
     assert process.stdout is not None
@@ -68,7 +68,7 @@ def test_the_same_signal_twice_at_once_is_one(process: subprocess.Popen[str]) ->
 
 
 @pytest.mark.parametrize("process", [0.0], indirect=True)
-def test_the_same_signal_later_ends_it_at_once(process: subprocess.Popen[str]) -> None:
+def test_the_same_signal_later_ends_it_immediately(process: subprocess.Popen[str]) -> None:
     process.send_signal(signal.SIGTERM)
     assert process.stdout is not None
     assert process.stdout.readline() == "SIGTERM\n"

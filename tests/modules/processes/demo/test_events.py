@@ -69,7 +69,7 @@ def test_a_deadline_passes(events: Events) -> None:
     assert events.clock.monotonic() - started >= 0.1
 
 
-def test_a_deadline_passes_when_asked_once_more() -> None:
+def test_a_deadline_passes_when_asked_again() -> None:
     """The request that is known when it begins does not count, the next one does."""
     _alone("""
 signal.raise_signal(signal.SIGINT)

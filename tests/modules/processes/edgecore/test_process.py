@@ -98,7 +98,7 @@ def test_a_port_that_is_taken(start: Start, tmp_path: Path) -> None:
     assert "readOnlyPort" in process.text()
 
 
-def test_a_database_that_is_none(start: Start, tmp_path: Path) -> None:
+def test_a_file_that_is_no_database(start: Start, tmp_path: Path) -> None:
     """The node runs all the same; what was there is set aside and said, not overwritten."""
     database = tmp_path / "node" / "edgecore.db"
     database.parent.mkdir()
@@ -135,7 +135,7 @@ def test_sigterm_while_it_starts(start: Start, tmp_path: Path) -> None:
     assert "Traceback" not in process.text()
 
 
-def test_a_second_signal_ends_it_at_once(start: Start, tmp_path: Path) -> None:
+def test_a_second_signal_ends_it_immediately(start: Start, tmp_path: Path) -> None:
     """Unless it had ended cleanly before that came; never by the signal itself, and never with an error."""
     process = start(tmp_path / "node")
     _runs(process)

@@ -108,7 +108,7 @@ def test_a_command_ends_with_its_client(node: LocalNode, near: CriClient, tmp_pa
     wait_until(lambda: not Path(f"/proc/{int(written.read_text())}").exists(), "the end of the command")
 
 
-def test_failures_are_those_of_the_socket(node: LocalNode, near: CriClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failures_come_from_the_socket(node: LocalNode, near: CriClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """Class, code and text of an error are the same on both ways, whatever the runtime raises."""
     far = CriClient(node.runtime.endpoint, request_timeout=DEADLINE_SECONDS)
     near.run_pod_sandbox(_sandbox())

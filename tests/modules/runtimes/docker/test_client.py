@@ -121,7 +121,7 @@ def test_refusals(docker: FakeDocker, status: str, kind: type[RunFailedError], c
     ],
     ids=["nothing", "no HTTP", "cut", "no id", "wrong type", "deep", "long head", "long body"],
 )
-def test_answers_that_are_none(docker: FakeDocker, answer: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_answers(docker: FakeDocker, answer: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever comes that is no answer counts as a Docker that is not there: nothing is concluded from it."""
     monkeypatch.setattr(client_module, "_LONGEST_BODY", 4096)
     docker.answer = answer

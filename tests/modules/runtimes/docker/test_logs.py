@@ -82,7 +82,7 @@ def test_a_clock_that_is_set_back_loses_nothing(tmp_path: Path) -> None:
     assert [line[-1] for line in path.read_text().splitlines()] == ["a", "b"]
 
 
-def test_an_older_stream_is_not_heard(tmp_path: Path) -> None:
+def test_an_older_stream_is_ignored(tmp_path: Path) -> None:
     """When a log is read again, what still comes over the earlier connection is not written twice."""
     path = tmp_path / "0.log"
     log = log_at(path)

@@ -253,7 +253,7 @@ def test_a_container_has_hosts_and_a_termination_message_of_its_own(
         assert not Path(_words(node)).exists()
 
 
-def test_a_message_path_that_is_none_is_no_hindrance(node: Node, own_files: cri.ContainerConfig) -> None:
+def test_an_invalid_termination_message_path_is_no_hindrance(node: Node, own_files: cri.ContainerConfig) -> None:
     """Relative, out of everything, or a directory: there is no message, and the container runs."""
     for path in ("relative", "/../x", "/etc", "/dev/null/below", "/etc/hosts"):
         own_files.mounts[1].container_path = path

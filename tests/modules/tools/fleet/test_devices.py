@@ -113,7 +113,7 @@ def test_the_reported_state_counts(state: str, word: str, why: str) -> None:
     assert (found.state, found.why[: len(why)]) == (word, why)
 
 
-def test_not_heard_is_not_failed() -> None:
+def test_no_news_is_no_failure() -> None:
     away = row(device(node="n3"), status("28", "28", state="offline"))
     assert (away.state, away.why) == (
         NODE_AWAY, "n3 is away, and its values are those that were reported last; 1 desired value waits for it",

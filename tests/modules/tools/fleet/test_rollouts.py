@@ -31,13 +31,13 @@ def test_all_run() -> None:
     assert found(pod("k1"), pod("k2", owner="Job once", status="Completed")).sentence == "All 2 workloads run."
 
 
-def test_not_heard_is_not_failed() -> None:
+def test_no_news_is_no_failure() -> None:
     [row] = (answer := found(pod("k1"), pod("h2", "CrashLoopBackOff"), pod("h3", "Pending"))).rows
     assert (row.run, row.under_way, row.fail, row.unheard, row.failing) == (1, 0, 0, 2, [])
     assert answer.sentence == "0 of 1 workloads run; 1 has pods on nodes that are away."
 
 
-def test_those_that_start_are_under_way() -> None:
+def test_starting_pods_are_under_way() -> None:
     starting = [pod("k1", status) for status in ("ContainerCreating", "Pending", "Init:0/1")]
     not_ready = pod("k2", is_troubled=True)
     [row] = (answer := found(*starting, not_ready)).rows
@@ -62,7 +62,7 @@ def test_what_the_whole_fleet_shares_is_no_reason() -> None:
     assert [each.shared for each in row.failing] == [""]
 
 
-def test_those_that_fail_come_first_and_namespaces_are_apart() -> None:
+def test_failing_pods_come_first_and_namespaces_are_apart() -> None:
     other = FleetPodRow("other", "web-1", "k1", "Error", "0/1", owner="DaemonSet web", is_troubled=True)
     rows = found(pod("k1"), pod("k1", "Pending", owner="Job b"), other, pod("k2", "Error", "Job c")).rows
     assert [(row.namespace, row.owner) for row in rows] == [

@@ -133,7 +133,7 @@ def test_the_command_comes_first(words: str, wanted: str) -> None:
     assert arranged(parser, commands, words.split()) == wanted.split()
 
 
-def test_answers_replace_those_of_kubectl_and_leave_commands_alone() -> None:
+def test_answers_replace_kubectls_and_leave_commands_alone() -> None:
     parser = VerbParser(prog="program")
     commands = parser.add_subparsers()
     commands.add_parser("get", help="own")

@@ -161,7 +161,7 @@ def test_an_object_is_replaced(cloud: Cloud, tmp_path: Path) -> None:
     )
 
 
-def test_force_makes_an_object_anew(cloud: Cloud, tmp_path: Path) -> None:
+def test_force_recreates_an_object(cloud: Cloud, tmp_path: Path) -> None:
     cloud.make(pod("web"))
     before = cloud.run("get", "pod", "web", "-o", "jsonpath={.metadata.uid}").out
     file = write(tmp_path / "x.yaml", POD.replace("1.35", "1.36"))
@@ -179,7 +179,7 @@ def test_run_says_how_a_pod_is_made(cloud: Cloud) -> None:
     assert "`cloudcore create pod NAME --image=IMAGE` makes a pod" in done.err
 
 
-def test_roles_and_bindings_are_those_of_kubectl(cloud: Cloud) -> None:
+def test_roles_and_bindings_equal_kubectls(cloud: Cloud) -> None:
     """Resources get their API groups by discovery."""
     words = ("role", "reader", "--verb=get,list", "--resource=po,deployments.apps", "--resource=pods/log")
     assert made(cloud, *words)["rules"] == [

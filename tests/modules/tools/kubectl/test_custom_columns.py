@@ -36,7 +36,7 @@ def test_the_table_can_do_without_headers() -> None:
     assert table_of(read_columns("NAME:.metadata.name"), [], headers=False) == []
 
 
-def test_tables_are_those_of_the_real_kubectl() -> None:
+def test_tables_equal_the_real_kubectls() -> None:
     with real_kubectl(PODS) as kubectl:
         for spec in SPECS:
             lines = table_of(read_columns(spec), PODS)

@@ -54,7 +54,7 @@ def test_a_description_is_as_recorded(obj: dict[str, Any]) -> None:
     assert described(obj) == (_TEXTS / f"{name_of(obj)}.txt").read_text()
 
 
-def test_descriptions_are_those_of_the_real_kubectl() -> None:
+def test_descriptions_equal_the_real_kubectls() -> None:
     """Its lines: it shows the keys of a Secret in any order. An age may become another one meanwhile."""
     with real_kubectl(objects.ALL) as kubectl:
         for obj in DESCRIBED:
@@ -129,7 +129,7 @@ def test_quantities_are_printed_as_kubernetes_prints_them(quantity: Any, text: s
     assert canonical(quantity) == text
 
 
-def test_a_time_that_is_none_is_unknown() -> None:
+def test_an_invalid_time_is_unknown() -> None:
     assert moment("") == moment("soon") == "<unknown>"
 
 

@@ -57,7 +57,7 @@ def test_what_cannot_be_explained_is_one_line(empty_cloud: Cloud, words: tuple[s
 
 
 @pytest.mark.parametrize("word", ["pod", "pod.spec.containers.livenessProbe", "cm", "node.status", "lease.spec", "csr"])
-def test_the_fields_are_those_that_the_real_kubectl_shows(empty_cloud: Cloud, word: str) -> None:
+def test_the_fields_equal_the_real_kubectls(empty_cloud: Cloud, word: str) -> None:
     with tcp_address_of(empty_cloud.socket) as port, found_kubectl(port) as kubectl:
         for options in ((), ("--recursive",)):
             assert fields(kubectl.run("explain", word, *options)) == fields(
@@ -71,7 +71,7 @@ def said(text: str) -> list[list[str]]:
     return [line.split() for line in text.splitlines() if line.strip() not in silent and "kubernetes.io" not in line]
 
 
-def test_descriptions_of_custom_kinds_are_those_that_the_real_kubectl_shows(cloud: Cloud) -> None:
+def test_descriptions_of_custom_kinds_equal_the_real_kubectls(cloud: Cloud) -> None:
     """As their definitions have them, with what is required and what may be chosen, in lines of the same length."""
     wanted = definition()
     spec = wanted["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
@@ -101,6 +101,6 @@ def test_a_type_within_itself_ends() -> None:
 
 
 @pytest.mark.parametrize("document", [{}, {"components": []}, {"components": {"schemas": {"Pod": 1}}}])
-def test_a_server_without_schemas_is_told_from_one_without_fields(document: Any) -> None:
+def test_a_server_without_schemas_is_told_apart_from_a_server_without_fields(document: Any) -> None:
     with pytest.raises(KubectlError, match="no schema of Pod"):
         Schemas(document).explained(POD, [])

@@ -35,7 +35,7 @@ def test_a_template_prints_what_kubectl_prints(obj: Any, template: str, printed:
     assert rendered(template, obj) == printed
 
 
-def test_the_recorded_texts_are_those_of_the_real_kubectl() -> None:
+def test_the_recorded_texts_equal_the_real_kubectls() -> None:
     """Of every third template; the order of `..` is another each time."""
     cases = [case for case in CASES[::3] if ".." not in case[1]]
     with real_kubectl(PODS) as kubectl:

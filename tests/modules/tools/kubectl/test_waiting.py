@@ -48,7 +48,7 @@ def meanwhile(cloud: Cloud, words: tuple[str, ...], act: Callable[[], object]) -
     return done
 
 
-def test_what_has_no_grace_period_is_gone_at_once(cloud: Cloud) -> None:
+def test_what_has_no_grace_period_is_gone_immediately(cloud: Cloud) -> None:
     cloud.make(config_map())
     assert cloud.run("delete", "cm", "colours") == (0, 'configmap "colours" deleted\n', "")
     again = cloud.run("delete", "cm/colours")

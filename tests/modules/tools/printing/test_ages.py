@@ -27,5 +27,5 @@ def test_the_time_since_a_moment(moment: str, text: str) -> None:
     assert ago(moment, NOW) == text
 
 
-def test_a_moment_without_a_zone_is_none() -> None:
+def test_a_time_without_a_zone_is_not_read() -> None:
     assert seconds_of("0001-01-01T00:00:00") is None

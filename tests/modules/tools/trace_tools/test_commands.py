@@ -127,7 +127,7 @@ def test_a_kind_is_called_as_kubectl_calls_it(trace: Path, kind: str, capsys: py
     assert capsys.readouterr().out.startswith("pod default/web: running\n")
 
 
-def test_a_kind_of_which_there_is_none_is_said_in_english(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_kind_without_objects_is_described_in_english(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["trace", "explain", str(trace), "leases", "x"]) == 2
     assert "nor is any other object of the kind lease" in capsys.readouterr().out
 

@@ -72,7 +72,7 @@ class Served:
         return json(b"{}")
 
 
-def test_who_asks_too_much_is_told_to_come_again_and_nodes_are_served() -> None:
+def test_a_flooding_client_is_asked_to_retry_later_and_nodes_are_served() -> None:
     flow, users = FlowControl(seats=1, waiting=0), OneUser(ALICE)
     service = AccessService(users, Served(), lambda _node: Served(), flow=flow)
 

@@ -69,7 +69,9 @@ def test_an_account_is_impersonated_with_the_right_to_accounts(
         (index("users"), as_("bob", "system:masters")),
     ],
 )
-def test_the_right_to_users_is_none_to_accounts_and_groups(roles: RbacIndex, request_: Request) -> None:
+def test_the_right_to_impersonate_users_does_not_extend_to_accounts_and_groups(
+    roles: RbacIndex, request_: Request
+) -> None:
     """As in Kubernetes: who may act as people could otherwise act as each service account, too."""
     with pytest.raises(ApiStatusError, match="cannot impersonate resource"):
         impersonated(request_, CAROL, roles)

@@ -141,7 +141,7 @@ def test_a_runtime_class_gives_overhead_nodes_and_tolerations(cluster: Cluster) 
     assert spec["tolerations"][-1] == {"key": "kvm", "operator": "Exists"}
 
 
-def test_the_pull_secrets_of_the_account_are_those_of_its_pods(cluster: Cluster) -> None:
+def test_pods_get_the_pull_secrets_of_their_account(cluster: Cluster) -> None:
     cluster.create(of("ServiceAccount", "robot", imagePullSecrets=[{"name": "registry"}]))
     assert spec_of(cluster, serviceAccountName="robot")["imagePullSecrets"] == [{"name": "registry"}]
 
@@ -156,6 +156,6 @@ def test_a_pod_whose_manifest_lacks_what_plugins_have_set_is_replaced(cluster: C
     assert (again["spec"], outcome) == (applied["spec"], "unchanged")
 
 
-def test_a_custom_kind_of_the_same_name_is_none_of_theirs(cluster: Cluster) -> None:
+def test_a_custom_kind_of_the_same_name_is_another_kind(cluster: Cluster) -> None:
     whale = {**of("Pod", "moby", "whales.example/v1"), "spec": {"size": 1}}
     assert AdmissionChain(cluster.storage, PLUGINS).admitted(whale) is whale

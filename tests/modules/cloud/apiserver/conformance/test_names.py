@@ -10,7 +10,7 @@ _NAME = re.compile(r"\[sig-(api-machinery|apps|auth|instrumentation|network|node
 _ENOUGH = 40
 
 
-def test_each_test_has_the_name_of_one_of_kubernetes_conformance_tests() -> None:
+def test_each_test_has_the_name_of_a_kubernetes_conformance_test() -> None:
     names = []
     for path in sorted(Path(__file__).parent.glob("test_*.py")):
         if path.name == Path(__file__).name:

@@ -111,7 +111,7 @@ def test_lists_in_parts(world: World) -> None:
     assert world.get(MAPS, limit="10")["metadata"]["remainingItemCount"] == len(world.names(MAPS)) - 10
 
 
-def test_a_table_of_what_has_none(world: World) -> None:
+def test_a_table_of_a_kind_without_metadata(world: World) -> None:
     """[sig-api-machinery] Servers with support for Table transformation should return a 406 for a backend which does
     not implement metadata [Conformance]
     """

@@ -130,5 +130,5 @@ def test_the_steps_of_a_pod_on_its_node() -> None:
 @pytest.mark.parametrize(
     "path", ["/api/v1/nodes/n1", "/api/v1/nodes/n1/status", "/apis/a/v1/namespaces/d/pods/p/log", f"{POD}/log/x"]
 )
-def test_other_paths_are_none_of_these(path: str) -> None:
+def test_other_paths_are_no_streams(path: str) -> None:
     assert not is_stream(parse_target(tuple(path.strip("/").split("/"))))

@@ -218,7 +218,7 @@ def test_a_dry_run_collects_nothing(world: World) -> None:
     assert world.names() == ["child", "later", "owner"]
 
 
-def test_a_job_leaves_its_dependents_unless_told_otherwise() -> None:
+def test_a_deleted_job_orphans_its_dependents_by_default() -> None:
     job: JsonObject = {"kind": "Job", "metadata": {"name": "j"}}
     assert finalizers_for_deletion(job, None) == ["orphan"]
     assert finalizers_for_deletion(job, "Background") == []

@@ -146,7 +146,7 @@ def test_everybody_may_discover_and_nobody_else_more(world: World) -> None:
     assert not world.may(CAROL, "get", path="/metrics")
 
 
-def test_changes_of_roles_and_bindings_count_at_once(world: World) -> None:
+def test_changes_of_roles_and_bindings_count_immediately(world: World) -> None:
     world.make(of("ClusterRole", "one", rules=[READ_PODS]), bound("one", "one", user("carol")))
     assert world.may(CAROL, "get", "pods", "any")
     changed = of("ClusterRole", "one", rules=[{**READ_PODS, "verbs": ["watch"]}])
@@ -267,7 +267,7 @@ def test_an_update_that_changes_no_right_is_free(world: World) -> None:
         assert world.cluster.update(labelled)["metadata"]["labels"] == {"a": "b"}
 
 
-def test_rules_are_covered_by_several_or_told() -> None:
+def test_rules_are_covered_by_several_or_reported() -> None:
     def rule(verbs: str, resources: str) -> PolicyRule:
         return PolicyRule(frozenset(verbs), frozenset(("",)), frozenset(resources))
 

@@ -79,7 +79,7 @@ def test_who_has_not_the_clouds_certificate_is_not_asked(site: Site, tmp_path: P
             shake_hands(site.credentials.context(), server, name)
 
 
-def test_a_cloudcore_of_another_authority_is_not_heard(site: Site, tmp_path: Path) -> None:
+def test_a_cloudcore_of_another_authority_is_ignored(site: Site, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     other = Site(tmp_path / "other")
     stranger = other.credentials.context()

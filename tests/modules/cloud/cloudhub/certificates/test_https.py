@@ -124,7 +124,7 @@ def test_a_certificate_that_proves_nothing_is_an_alert_that_says_why(
         server.get("/edge.crt", {"NodeName": "n1"}, csr("n1"), chain)
 
 
-def test_whether_a_node_is_registered_is_told_to_anybody(server: Server) -> None:
+def test_anybody_may_ask_whether_a_node_is_registered(server: Server) -> None:
     assert [server.get(f"/node/{name}")[::2] for name in ("n1", "n2")] == [
         (200, b"Node found"),
         (404, b"Node not found"),

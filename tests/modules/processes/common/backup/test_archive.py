@@ -261,7 +261,7 @@ def test_a_database_that_is_being_written(tmp_path: Path) -> None:
         thread.join()
 
 
-def test_a_database_that_is_none(tmp_path: Path) -> None:
+def test_a_file_that_is_no_database(tmp_path: Path) -> None:
     """It can be neither copied nor restored."""
     path = tmp_path / "no.db"
     path.write_bytes(b"nonsense" * 1000)

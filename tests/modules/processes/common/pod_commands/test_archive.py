@@ -99,7 +99,7 @@ def test_modes_give_nobody_more_rights(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"this is no archive" * 100, b"", archive(("f", b"x" * 99)).read()[:560]])
-def test_an_archive_that_is_none(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_no_archive(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(NodeError, match="cannot be read"):
         extract(io.BytesIO(content), tmp_path / "copy", SKIPPED.append)
 

@@ -111,7 +111,7 @@ def _write(descriptor: int, data: bytes) -> None:
         file.write(data)
 
 
-def test_an_older_server_cannot_be_told_the_end(serve: Serve, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_older_server_cannot_get_the_end(serve: Serve, capsys: pytest.CaptureFixture[str]) -> None:
     def behaviour(connection: ServerConnection) -> None:
         assert connection.recv(60) == b"\x00x"
         connection.send(SUCCESS)

@@ -79,7 +79,7 @@ def test_without_a_name_the_first_container_is_meant(one: Pod, wanted: str, chos
     assert container_of(one, wanted) == chosen
 
 
-def test_a_container_that_is_none_is_said() -> None:
+def test_an_unknown_container_is_named() -> None:
     with pytest.raises(NodeError, match=r"it has app, side"):
         container_of(pod("app", "side"), "other")
     with pytest.raises(NodeError, match="no container"):

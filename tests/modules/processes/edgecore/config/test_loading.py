@@ -163,7 +163,7 @@ def test_wrong_values_are_errors_with_path_value_and_what_is_allowed(path: str, 
     assert problems_of(text) == [f"{len(text.splitlines())}: {path}: {want}"]
 
 
-def test_all_errors_of_a_file_come_at_once() -> None:
+def test_all_errors_of_a_file_come_together() -> None:
     """A person repairs a file in one go: duplicates, wrong types, wrong values, unknown keys, in the file's order."""
     text = "\n".join(
         [

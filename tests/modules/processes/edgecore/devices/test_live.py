@@ -57,7 +57,7 @@ def root(tmp_path: Path) -> Iterator[Path]:
     threads.close()
 
 
-def test_a_value_is_set_watched_and_told_with_who_set_it(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_value_is_set_watched_and_shown_with_its_setter(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     where = ["--root", str(root)]
     stream = NodeClient(root / "edged" / "edged.sock").stream("/edgecore/devices?device=default/thermo")
     assert isinstance(stream, Generator)

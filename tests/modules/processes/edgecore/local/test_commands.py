@@ -142,7 +142,9 @@ def test_an_edgecore_that_does_not_run_is_said(
 
 
 @pytest.mark.parametrize("command", ["pods", "get"])
-def test_a_file_that_is_none_is_said(tmp_path: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_configuration_file_is_named(
+    tmp_path: Path, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     words = [command, "pods"] if command == "get" else [command]
     try:
         status = main([*words, "--config", str(tmp_path / "none.yaml")])

@@ -20,7 +20,7 @@ EARLIER, LATER = Time("2026-11-20T05:00:00Z"), Time("2026-11-20T05:00:02Z")
 MEBIBYTE = 1 << 20
 
 
-def test_the_node_has_measured_anew_in_between() -> None:
+def test_the_node_has_measured_again_in_between() -> None:
     assert top.SECONDS > FRESH
 
 

@@ -140,7 +140,7 @@ def test_what_is_not_there_is_said(
     assert shown.out == ""
 
 
-def test_a_database_that_is_none_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_no_database_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Missing, no database, of KubeEdge (which has no history), no SQLite."""
     missing, other, kubeedge = tmp_path / "x.db", tmp_path / "y.db", tmp_path / "z.db"
     other.write_text("something else" * 100)

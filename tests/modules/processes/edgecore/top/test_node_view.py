@@ -185,7 +185,7 @@ def test_a_node_without_statistics_can_be_looked_at(tmp_path: Path) -> None:
         ({"/pods": lambda _: text(500, "broken\x1b[2J")}, "broken"),
     ],
 )
-def test_answers_that_are_none(tmp_path: Path, given: Answers, why: str) -> None:
+def test_invalid_answers(tmp_path: Path, given: Answers, why: str) -> None:
     with served(tmp_path / "s", answers() | given) as view:
         gone = view.look()
     assert isinstance(gone, Unreachable)

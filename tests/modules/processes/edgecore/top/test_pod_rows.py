@@ -83,7 +83,7 @@ def test_selection(words: str, names: int) -> None:
     assert len(selected(pod_rows(look(CRASHER, GREETER, DONE)), words)) == names
 
 
-def test_a_pod_of_which_nothing_is_as_it_should_be_is_a_row() -> None:
+def test_a_pod_with_every_fault_is_a_row() -> None:
     """What a node says is not to be relied on."""
     odd: JsonObject = {"metadata": None, "spec": {"containers": 3}, "status": {"containerStatuses": [1, {"state": []}]}}
     row = pod_rows(look(odd, {}))[0]

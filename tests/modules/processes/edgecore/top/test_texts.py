@@ -27,7 +27,7 @@ def test_bar(part: float, whole: float, shown: str) -> None:
     assert bar(part, whole, 4) == shown
 
 
-def test_containers_in_the_order_in_which_one_looks_at_them() -> None:
+def test_containers_in_the_order_that_a_reader_wants() -> None:
     made = pod("p", running("app"), running("beside"))
     made["spec"]["initContainers"] = [{"name": "first"}]
     assert containers_of(made) == ["app", "beside", "first"]

@@ -61,7 +61,7 @@ def test_a_recording_ends_at_its_limit_and_the_node_goes_on(machine: LimitedMach
 
 
 @pytest.mark.parametrize("size", ["0", "1", "1000k", "-5Mi", "much", ""])
-def test_a_limit_that_is_none_is_refused(size: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_limit_is_refused(size: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["run", "--record", "x", f"--record-limit={size}"])
     assert ended.value.code == ExitCode.USAGE

@@ -77,7 +77,7 @@ def test_a_directory_without_others_goes(node: Path) -> None:
     assert not node.exists()
 
 
-def test_a_directory_in_which_no_edgecore_has_run(node: Path) -> None:
+def test_a_directory_where_no_edgecore_has_run(node: Path) -> None:
     """A kubelet's has other files of the same names."""
     (node / "edged" / LOCK_FILE).unlink()
     paths = leftovers(*found(node)).remove

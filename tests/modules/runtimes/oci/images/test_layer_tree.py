@@ -177,7 +177,7 @@ def test_files_of_aufs_mean_nothing(store: ImageStore) -> None:
     assert list(tree.iterdir()) == []
 
 
-def test_directories_that_a_tar_leaves_out_are_those_of_the_layers_below(store: ImageStore) -> None:
+def test_directories_that_a_tar_leaves_out_keep_the_lower_layers_attributes(store: ImageStore) -> None:
     """Owner, mode, time and attributes; without any below, they are root's with mode 0755."""
     below = tar(
         directory("srv", mode=0o2770, uid=7, gid=8, mtime=1000, pax_headers=xattrs(user__note=b"hi")),

@@ -78,7 +78,7 @@ def test_any_text_is_a_name_or_is_refused(text: str) -> None:
     assert parse_reference(written) == found
 
 
-def test_chain_ids_are_those_of_the_image_specification() -> None:
+def test_chain_ids_follow_the_image_specification() -> None:
     """The first is the diff id, each further one the hash of the chain id below, a blank, and the diff id."""
     one, two, three = (f"sha256:{hashlib.sha256(each).hexdigest()}" for each in (b"1", b"2", b"3"))
     second = f"sha256:{hashlib.sha256(f'{one} {two}'.encode()).hexdigest()}"
@@ -319,7 +319,7 @@ def test_entries_without_a_platform_come_last() -> None:
     assert [each.digest for each in fitting(entries, Platform("amd64", 1))] == ["", "none"]
 
 
-def test_the_level_of_a_processor_is_that_of_its_flags() -> None:
+def test_the_level_of_a_processor_follows_its_flags() -> None:
     """Each level needs those below it."""
     second = {"cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"}
     third = {"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "xsave"}

@@ -108,7 +108,7 @@ def test_a_root_in_use_is_unmounted_all_the_same(store: ImageStore, image: Store
         os.close(descriptor)
 
 
-def test_usage_is_that_of_the_writable_layer(store: ImageStore, image: StoredImage, container: Path) -> None:
+def test_usage_counts_the_writable_layer(store: ImageStore, image: StoredImage, container: Path) -> None:
     """Not the image's; hard links count once."""
     mounted = RootFilesystems(store)
     root = mounted.mount(image.id, container)
@@ -237,7 +237,7 @@ def test_a_copy_is_like_an_overlay(store: ImageStore, container: Path, monkeypat
 
 
 @pytest.mark.usefixtures("refused")
-def test_an_interrupted_copy_begins_anew(
+def test_an_interrupted_copy_restarts(
     store: ImageStore, image: StoredImage, container: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An edgecore that is killed leaves half a copy, which is no root file system; a failed copy leaves nothing."""

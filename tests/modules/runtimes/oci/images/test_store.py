@@ -96,7 +96,7 @@ def test_a_layout_with_a_tag_for_a_name_has_no_name(store: ImageStore, scratch: 
         ({"oci-layout": b"{}", "index.json": b'{"manifests": [{"size": -1}]}'}, "usable size"),
     ],
 )
-def test_archives_that_are_none_are_refused(
+def test_files_that_are_no_archives_are_refused(
     store: ImageStore, scratch: Path, members: dict[str, bytes], reason: str
 ) -> None:
     """With the reason."""
@@ -249,7 +249,7 @@ def test_a_removed_image_that_is_imported_again_is_there(store: ImageStore) -> N
     assert store.find(image.id) is not None
 
 
-def test_usage_is_that_of_layers_and_documents(store: ImageStore) -> None:
+def test_usage_counts_layers_and_documents(store: ImageStore) -> None:
     """A layer that two images share counts once."""
     one = imported(store, _ONE)
     two = imported(store, _ONE, _TWO, name="example.org/b:1")

@@ -89,7 +89,7 @@ def test_a_hundred_at_one_time_are_different_and_go(namespaces: PodNamespaces) -
     assert str(found[0].network).rpartition("/ns/")[0] + "/ns/0" not in Path("/proc/self/mountinfo").read_text()
 
 
-def test_those_of_the_machine_are_left_out(namespaces: PodNamespaces) -> None:
+def test_the_machines_own_are_left_out(namespaces: PodNamespaces) -> None:
     """A pod on the machine's network has ipc of its own, and no file for the others."""
     paths = namespaces.pin(SANDBOX, network=False, ipc=True, uts=False, hostname="not-set", sysctls={})
     assert paths.network is None
@@ -275,7 +275,7 @@ def test_a_first_process_that_cannot_be_started_leaves_nothing(
         namespaces.processes("b")
 
 
-def test_a_directory_that_cannot_be_made_is_told(directory: Path) -> None:
+def test_a_directory_that_cannot_be_made_is_reported(directory: Path) -> None:
     """The runtime does not start."""
     (directory / "file").touch()
     with pytest.raises(PodNamespaceError, match="prepare"):

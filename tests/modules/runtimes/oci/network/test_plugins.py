@@ -88,7 +88,7 @@ def machine(directory: Path, clock: RealClock) -> Machine:
     return Machine(directory, clock)
 
 
-def test_a_plugin_is_told_what_the_specification_says(machine: Machine) -> None:
+def test_a_plugin_gets_what_the_specification_wants(machine: Machine) -> None:
     """The environment, and its configuration without the capabilities that it declares."""
     machine.plugin("first", ADDRESS)
     machine.configure({"type": "first", "mtu": 1400, "capabilities": {"portMappings": True, "dns": True}})
@@ -177,7 +177,7 @@ def test_a_damaged_record_is_replaced_by_todays_configuration(machine: Machine) 
     assert [call[:2] for call in machine.calls()] == [("DEL", "first")]
 
 
-def test_all_plugins_are_told_to_delete(machine: Machine) -> None:
+def test_all_plugins_get_the_deletion(machine: Machine) -> None:
     """The first error is raised, what is kept stays for another attempt; an unknown container is no error."""
     machine.plugin("first", ADDRESS)
     machine.plugin("second", ADDRESS)

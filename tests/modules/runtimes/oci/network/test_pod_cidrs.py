@@ -148,7 +148,7 @@ def test_a_start_says_that_other_ranges_have_to_wait(machine: OwnMachine, caplog
 
 
 @needs_plugins
-def test_a_plugin_that_takes_ranges_is_told(machine: OwnMachine) -> None:
+def test_a_plugin_that_takes_ranges_gets_them(machine: OwnMachine) -> None:
     """By the capability `ipRanges`, if a configuration declares it; host-local gives an address of them."""
     (machine.directory / "net.d").mkdir()
     ipam = {"type": "host-local", "dataDir": str(machine.directory / "leases")}

@@ -134,7 +134,9 @@ def test_it_ends_by_a_signal_and_is_not_disturbed_by_others(namespaces: PodNames
 
 
 @needs_root
-def test_the_first_process_of_an_earlier_edgecore_stays_and_is_told(namespaces: PodNamespaces, directory: Path) -> None:
+def test_the_first_process_of_an_earlier_edgecore_stays_and_is_named(
+    namespaces: PodNamespaces, directory: Path
+) -> None:
     """Its pod runs on: a `sleep` with the machine's rights until the pod ends."""
     namespaces.pin(SANDBOX, network=True, ipc=True, uts=True, hostname="web-0", sysctls={})
     home = directory / "ns" / SANDBOX
@@ -174,6 +176,6 @@ def test_the_program_of_each_processor(machine: str, kind: int, bits: int) -> No
     assert len(program) < 512
 
 
-def test_a_processor_without_a_program_is_told() -> None:
+def test_a_processor_without_a_program() -> None:
     """There is no other program in its place."""
     assert pause_program("s390x") is None

@@ -158,7 +158,7 @@ def test_a_plugin_gets_what_it_declares() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "fast", "-1M", "10", "2P", "1e99", "1" * 100, "1M\n"])
-def test_a_bandwidth_that_is_none_is_refused(text: str) -> None:
+def test_an_invalid_bandwidth_is_refused(text: str) -> None:
     """Less than a kilobit or more than a petabit, as a kubelet refuses them; an empty text means no limit."""
     asked = cri.PodSandboxConfig(annotations={INGRESS: text})
     if not text:

@@ -231,7 +231,7 @@ def test_two_agents_on_one_machine_keep_their_addresses(machine: RealMachine) ->
     assert not machine.default.is_used()
 
 
-def test_the_plugins_own_error_is_told(machine: RealMachine) -> None:
+def test_the_plugins_own_error_is_reported(machine: RealMachine) -> None:
     """A range that is used up, as host-local says it; nothing is left of the attempt."""
     (machine.directory / "net.d").mkdir()
     small = {

@@ -125,7 +125,7 @@ def test_two_files_with_one_device(tmp_path: Path) -> None:
         '{"kind": "a", "devices": [{"name": "0", "containerEdits": []}]}',
     ],
 )
-def test_a_wrong_file_is_told_with_the_device_that_is_missing(tmp_path: Path, content: str) -> None:
+def test_a_wrong_file_is_reported_with_the_missing_device(tmp_path: Path, content: str) -> None:
     """Other files are read all the same."""
     machine = _machine(tmp_path, etc_bad_json=content, etc_gpu_json=_FILE)
     check_container(request(_config("vendor.com/gpu=0")), IMAGE, machine)

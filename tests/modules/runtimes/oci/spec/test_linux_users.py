@@ -189,7 +189,7 @@ def test_opening_without_openat2(rootfs: Path) -> None:
         os.close(top)
 
 
-def test_a_path_inside_is_told_as_the_machine_sees_it(rootfs: Path) -> None:
+def test_a_path_inside_is_named_as_the_machine_sees_it(rootfs: Path) -> None:
     """Links inside lead inside."""
     (rootfs / "link").symlink_to("/etc")
     assert real_path_inside(rootfs, "link/passwd") == rootfs / "etc/passwd"

@@ -173,7 +173,7 @@ def test_the_place_among_control_groups(tmp_path: Path, parent: str, machine: Ma
 
 
 @pytest.mark.parametrize(("parent", "machine"), [("/a/../b", UNIFIED), ("/kubepods/pod1", _SYSTEMD), ("/a\0", UNIFIED)])
-def test_parents_that_are_none(parent: str, machine: Machine) -> None:
+def test_invalid_parents(parent: str, machine: Machine) -> None:
     """A path with `..`, and with systemd a name that is not a slice."""
     asked = request()
     asked.sandbox_config.linux.cgroup_parent = parent

@@ -126,7 +126,7 @@ def test_a_terminal_has_a_size(client: Client) -> None:
     assert output.bytes[Channel.STDOUT].strip() == b"33 101"
 
 
-def test_a_program_that_is_missing_is_told(client: Client) -> None:
+def test_a_missing_program_is_named(client: Client) -> None:
     """With the runtime's reason."""
     for run in (client.spdy, client.web_socket):
         result, _ = run("/no/such/program")

@@ -117,7 +117,7 @@ def test_a_port_of_a_sandbox_is_reached_in_its_network(tmp_path: Path) -> None:
         namespaces.remove()
 
 
-def test_a_port_that_breaks_off_is_told(server: StreamingServer) -> None:
+def test_a_broken_port_forward_is_reported(server: StreamingServer) -> None:
     """A reset of the connection in the pod is an error of it, and the others go on."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = str(listening.getsockname()[1])
