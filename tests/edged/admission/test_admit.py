@@ -120,6 +120,12 @@ def test_taints(effect: str, toleration: dict[str, Any] | None, fits: bool) -> N
     assert (refusal(pod, [], place) is None) == fits
 
 
+def test_the_taint_of_its_own_silence_refuses_no_pod() -> None:
+    """A node that reads its Node answers again; the cloud takes the taint away with the next status."""
+    silent = Taint(key="node.kubernetes.io/unreachable", effect="NoExecute")
+    assert refusal(a_pod(), [], NodeInfo("n1", ROOM, node({}, silent))) is None
+
+
 def test_a_static_pod_tolerates_every_taint() -> None:
     pod = a_pod(meta={"annotations": {CONFIG_SOURCE: "file"}})
     assert refusal(pod, [], NodeInfo("n1", ROOM, node({}, Taint(key="broken", effect="NoExecute")))) is None
