@@ -28,10 +28,13 @@ class SimulatedQueue:
             self._scheduler.wake(waiter)
 
     def get(self) -> Any:
-        """Remove and return the oldest item; parks while the queue is empty."""
+        """Remove and return the oldest item; parks while the queue is empty, or runs the simulation outside of it."""
         while not self._items:
-            self._waiter = getcurrent()
-            self._scheduler.park()
+            if self._scheduler.inside():
+                self._waiter = getcurrent()
+                self._scheduler.park()
+            else:
+                self._scheduler.wait_until(lambda: bool(self._items), None)
         return self._items.popleft()
 
     def qsize(self) -> int:

@@ -158,6 +158,8 @@ def test_waiting_for_what_never_comes_is_an_error() -> None:
     assert simulation.clock.monotonic() == 86400
     with pytest.raises(DeadlockError):
         simulation.future().get()
+    with pytest.raises(DeadlockError):
+        simulation.queue().get()
 
 
 def test_a_future_has_any_number_of_readers() -> None:

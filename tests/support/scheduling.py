@@ -99,6 +99,8 @@ class Scheduling(LoadScopeScheduling):  # type: ignore[misc]
         """Give nothing to the successor of a process that died before it has collected: the base class fails there."""
         if node in self.registered_collections:
             super()._reschedule(node)
+            if not self.workqueue and not node.shutting_down:
+                node.shutdown()  # a process runs its last test only when it knows that none follows
 
     def mark_test_complete(self, node: WorkerController, item_index: int, duration: float = 0) -> None:
         """Forget what a process has completed: the base class counts all of it again after each test."""

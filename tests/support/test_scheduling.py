@@ -87,3 +87,16 @@ def test_what_a_dead_process_has_left_is_run_by_others_but_not_what_it_died_of()
     scheduling.schedule()
     assert replacement.shutting_down
     assert scheduling.tests_finished
+
+
+def test_the_successor_of_a_dead_process_runs_the_only_test_that_is_left() -> None:
+    """It would wait for ever for the test after it."""
+    dies, lives, replacement = (Process(name) for name in ("dies", "lives", "replacement"))
+    scheduling = _scheduling([dies, lives], TESTS[:4])
+    for index in list(lives.given):
+        scheduling.mark_test_complete(lives, index)
+    scheduling.remove_node(dies)
+    scheduling.add_node(replacement)
+    scheduling.add_node_collection(replacement, TESTS[:4])
+    scheduling.schedule()
+    assert (len(replacement.given), replacement.shutting_down) == (1, True)
