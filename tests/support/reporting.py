@@ -33,7 +33,22 @@ class BriefReports:
         return True
 
 
+class EarlyNames:
+    """Names a test that fails immediately: whoever waits for a run of a quarter of an hour can begin to look."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Write the name to the terminal."""
+        terminal = self._config.pluginmanager.get_plugin("terminalreporter")
+        if report.failed and terminal is not None:
+            terminal.write_line(f"\nfailed: {report.nodeid}")
+
+
 def register(config: pytest.Config) -> None:
     """Report briefly in a process of pytest-xdist, unless each line is read or the first failure ends the run."""
-    if hasattr(config, "workerinput") and not config.option.maxfail and config.option.verbose <= 0:
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(EarlyNames(config), "early-names")
+    elif not config.option.maxfail and config.option.verbose <= 0:
         config.pluginmanager.register(BriefReports(config.option.durations_min or 0.0), "brief-reports")
