@@ -225,7 +225,7 @@ class Engine:
             self._go_on(execution)
 
     def _end(self, execution: _Execution) -> None:
-        """Let an object wait until the view has what was written."""
+        """Let an object wait until the view has its writes."""
         key = execution.key
         del self._running[key]
         self._meter.ended(key.kind, execution.since)

@@ -245,7 +245,7 @@ class Journal(Module):
 
 
 def _bounded(waiting: deque[T], new: list[T], owner: Callable[[T], str]) -> deque[T]:
-    """Return what waits with what is new; of too many, without the older half of the owner's who has most."""
+    """Append new ones to the waiting ones; of too many, drop the older half of the owner with the most."""
     waiting.extend(new)
     while len(waiting) > _MOST_WAITING:
         ((largest, number),) = Counter(map(owner, waiting)).most_common(1)

@@ -132,7 +132,7 @@ def _forget(connection: Connection, now: float) -> None:
 
 
 def _bound(connection: Connection, chosen: ColumnElement[bool], measure: ColumnElement[int], most: int) -> None:
-    """Delete the oldest of chosen writes, of the user who has most of them, until they are few enough."""
+    """Delete chosen writes until they are few enough: the oldest of the user with the most of them."""
     columns = writes.c
     while (excess := int(connection.execute(select(measure).where(chosen)).scalar() or 0) - most) > 0:
         largest = select(columns.user).where(chosen).group_by(columns.user).order_by(measure.desc()).limit(1)

@@ -87,13 +87,13 @@ class InProcessClient(RestClient):
     ) -> bytes:
         """See `RestClient`."""
         content = b"" if body is None else body if isinstance(body, bytes) else msgspec.json.encode(body)
-        target, data = f"{path}?{urlencode(query)}" if query else path, b""
+        target, data = f"{path}?{urlencode(query)}" if query else path, bytearray()
         with self._pieces(method, target, content, content_type) as pieces:
             for piece in pieces:
                 data += piece
                 if len(data) > (most or _MOST_BYTES):
                     raise KubectlError(f"the answer is longer than {(most or _MOST_BYTES) >> 10} KiB")
-        return data
+        return bytes(data)
 
     def lines(self, path: str, query: Query = (), *, ends: float | None = None) -> Iterator[bytes]:  # noqa: ARG002 - of `RestClient`
         """See `RestClient`; the peer ends them, and not a time."""
