@@ -33,6 +33,17 @@ def is_sent_by_page(request: Request) -> bool:
     return bool(request.header("origin")) or request.header("sec-fetch-site") not in ("", "none")
 
 
+def is_sent_by_another_site(request: Request) -> bool:
+    """Return whether a browser states that it sends the request for a page of another site than this server's.
+
+    A browser presents its reader's client certificate with such a request, too. Libraries of websockets send an
+    `Origin` of their own accord: the server's.
+    """
+    origin = request.header("origin")
+    is_foreign = bool(origin) and origin.rpartition("/")[2] != request.header("host")
+    return is_foreign or request.header("sec-fetch-site") in ("cross-site", "same-site")
+
+
 class BrowserGuard:
     """Refuses requests of pages in browsers and passes all others to another `HttpService`.
 

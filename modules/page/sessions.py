@@ -3,6 +3,7 @@
 import hashlib
 import secrets
 import threading
+from collections import Counter
 from typing import Final
 
 import msgspec
@@ -63,14 +64,19 @@ class Sessions:
             return self._begun(now, None)
 
     def begin(self, credentials: object, user: str) -> str:
-        """Return the key of a new session of a user, whose oldest one may end for it; "" if there are too many."""
+        """Return the key of a new session of a user, whose oldest one may end for it. If there are too many in all, the
+        oldest one of the user with the most ends: no few users keep others out.
+        """
         now = self._clock.monotonic()
         with self._lock:
             self._forget(now)
             mine = [key for key, each in self._keys.items() if each.user == user]
             for key in mine[: len(mine) + 1 - _MOST_OF_A_USER]:
                 del self._keys[key]
-            return self._begun(now, credentials, user) if len(self._keys) < MOST_SESSIONS else ""
+            if len(self._keys) >= MOST_SESSIONS:
+                most = Counter(each.user for each in self._keys.values()).most_common(1)[0][0]
+                del self._keys[next(key for key, each in self._keys.items() if each.user == most)]
+            return self._begun(now, credentials, user)
 
     def _begun(self, now: float, credentials: object, user: str = "") -> str:
         key = secrets.token_urlsafe(_BYTES)

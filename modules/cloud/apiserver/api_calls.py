@@ -63,6 +63,7 @@ from modules.cloud.apiserver.pod_scheduled import waits_because
 from modules.cloud.apiserver.scale_subresource import serve_scale
 from modules.cloud.apiserver.unreadable_bodies import not_an_object
 from modules.cloud.apiserver.write_options import check_options, is_dry_run, propagation_policy
+from modules.cloud.authorization.attributes import NODE_GROUPS, user_of
 from modules.cloud.client.calls import APPLY, DOCUMENT, JSON_PATCH, MERGE, STRATEGIC, ApiCall, ApiResult
 
 _LONGEST_PREFIX: Final = 240
@@ -96,6 +97,9 @@ _HALF_SERVED: Final = {
 """The kinds that are stored, with what a person should know."""
 _SECRET: Final = kind_named("Secret")
 _NODE: Final = kind_named("Node")
+_CSR: Final = kind_named("CertificateSigningRequest")
+_REQUESTER: Final = ("username", "uid", "groups", "extra")
+"""The fields of a certificate request's spec about who asks."""
 
 
 class DryRunError(Exception):
@@ -125,7 +129,7 @@ def serve(cluster: Cluster, request: ApiCall, *, knows_all: bool = True) -> ApiR
     try:
         if request.verb == DOCUMENT:
             return ApiResult(document(cluster.storage.kinds, request.name))
-        request = _with_core_event(request)
+        request = _with_requester(_with_core_event(request))
         check_options(request)
         dry_run = is_dry_run(request)
         warnings = _field_warnings(cluster.storage.kinds, request)
@@ -426,6 +430,26 @@ def _is_event(request: ApiCall) -> bool:
 def _stored_version(request: ApiCall) -> str:
     """Return the stored API version of a request's objects; several versions of a custom kind are one."""
     return _CORE if _is_event(request) else request.api_version
+
+
+def _with_requester(request: ApiCall) -> ApiCall:
+    """Return a request that makes a certificate request with the user who asks in its spec, whatever the body says:
+    kube-controller-manager approves requests by the rights of that user (csrStrategy.PrepareForCreate).
+    """
+    is_asked = request.verb == "create" or request.patch_type == APPLY
+    spec = request.body.get("spec") if isinstance(request.body, dict) else None
+    if (
+        request.plural != _CSR.plural
+        or not is_asked
+        or not isinstance(spec, dict)
+        or not (request.user or request.node)
+    ):
+        return request
+    who: JsonObject = {"username": request.user, "groups": [*request.groups]}
+    if request.node:
+        who = {"username": user_of(request.node), "groups": [*NODE_GROUPS]}
+    others = {name: value for name, value in spec.items() if name not in _REQUESTER}
+    return msgspec.structs.replace(request, body={**request.body, "spec": {**others, **who}})
 
 
 def _with_core_event(request: ApiCall) -> ApiCall:

@@ -7,7 +7,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from modules.cloud.authentication.users import User
-from modules.cloud.authorization.attributes import Attributes, user_of
+from modules.cloud.authorization.attributes import NODE_GROUPS, Attributes, user_of
 from modules.cloud.authorization.graph import NodeGraph
 from modules.cloud.authorization.node_authorizer import authorize
 from modules.cloud.authorization.rbac.index import RbacIndex
@@ -23,7 +23,6 @@ _KINDS: Final = {
     (_AUTHENTICATION, "selfsubjectreviews"): "SelfSubjectReview",
     (_AUTHENTICATION, "tokenreviews"): "TokenReview",
 }
-_GROUPS: Final = ("system:nodes", "system:authenticated")
 _OPEN: Final = ("/healthz", "/livez", "/readyz", "/version")
 """Paths that are no resources and that everybody may read."""
 _LONGEST: Final = 253
@@ -75,7 +74,7 @@ def answer(
         status = {"status": "Failure", "reason": "BadRequest", "message": f"a {kind} is wanted"}
         return ApiResult(refusal={**status, "code": HTTPStatus.BAD_REQUEST})
     if kind == "SelfSubjectReview":
-        found = {"userInfo": {"username": user_of(call.node), "groups": list(_GROUPS)}}
+        found = {"userInfo": {"username": user_of(call.node), "groups": list(NODE_GROUPS)}}
         return ApiResult({**body, "status": found}, created=True)
     if kind == "TokenReview":
         return ApiResult(token_review(call.body, authenticate), created=True)

@@ -6,6 +6,8 @@ import msgspec
 
 from modules.cloud.client.calls import ApiCall
 
+NODE_GROUPS: Final = ("system:nodes", "system:authenticated")
+"""The groups of a node's Kubernetes user."""
 _USER: Final = "system:node:"
 _BY_NAME: Final = "metadata.name="
 _NODES: Final = "nodes"

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 from urllib.parse import parse_qs
 
 from beehive.clock import Clock
+from beehive.http.browser_guard import is_sent_by_another_site
 from beehive.http.client import ClientExchange, ResponseHead
 from beehive.http.errors import HttpError
 from beehive.http.request import Request
@@ -368,13 +369,10 @@ class NodeStreams:
 
 
 def _check_upgrade(request: Request) -> None:
-    """Raise ApiStatusError if a request is no upgrade, or comes from a web page in a browser, which presents its
-    reader's certificate. Libraries of websockets send an Origin, too: the server's.
-    """
+    """Raise ApiStatusError if a request is no upgrade, or comes from a web page of another site."""
     if not request.header("upgrade"):
         raise ApiStatusError(400, "Upgrade request required")
-    origin = request.header("origin")
-    if origin and origin.rpartition("/")[2] != request.header("host"):
+    if is_sent_by_another_site(request):
         raise ApiStatusError(403, "pages of browsers are not served")
 
 

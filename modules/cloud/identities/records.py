@@ -39,7 +39,8 @@ class NodeIdentity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """0 for a node that is not revoked."""
     reason: Text = ""
     replaced_at: float = 0.0
-    """When another machine got the name last: tokens of pods that were issued earlier are the former machine's."""
+    """When another machine got the name last: tokens of pods that were issued up to this second are the former
+    machine's."""
     labels: Labels = {}
     """Labels that the Node gets when it registers, from the node's join token."""
 

@@ -47,3 +47,11 @@ def test_sessions_are_bounded_and_can_be_ended() -> None:
     sessions.end(keys[0])
     assert not sessions.is_valid(keys[0])
     assert sessions.exchange(sessions.new_token())
+
+
+def test_a_few_users_keep_no_other_user_out() -> None:
+    sessions = Sessions(Simulation(1).clock)
+    many = [sessions.begin("", f"robot-{number % 16}") for number in range(MOST_SESSIONS)]
+    mine = sessions.begin("", "carol")
+    assert sessions.is_valid(mine)
+    assert sum(map(sessions.is_valid, many)) == MOST_SESSIONS - 1

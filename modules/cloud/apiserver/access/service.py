@@ -9,6 +9,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from beehive.http.browser_guard import is_sent_by_another_site
 from beehive.http.errors import HttpStatusError
 from beehive.http.request import Request
 from beehive.http.responses import Reply, Response
@@ -31,6 +32,7 @@ from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.storage.watch_history import WatchQuery, WatchStart
 
 _OPEN: Final = (("healthz",), ("livez",), ("readyz",), ("version",))
+_AUTHENTICATION: Final = "authentication.k8s.io"
 _ACCOUNT: Final = "system:serviceaccount:"
 _READS: Final = ("GET", "HEAD")
 _VERBS_OF_READS: Final = ("get", "list", "watch")
@@ -206,6 +208,8 @@ class AccessService:
             return ApiStatusError(error.status, str(error)).response()
 
     def _reply(self, request: Request) -> Reply:
+        if is_sent_by_another_site(request) and not request.header("authorization"):
+            raise ApiStatusError(403, "a page of another site may not use the certificate of its reader's browser")
         user = impersonated(request, self._authenticator.user(request), self._users.rbac)
         if request.method in _READS and request.parts in _OPEN:
             return self._administrators.serve(request)
@@ -254,7 +258,8 @@ def impersonated(request: Request, user: User | None, index: RbacIndex) -> User 
     Args:
         request: the request.
         user: the authenticated user, who must be an administrator to impersonate another user, or have the verb
-            `impersonate` on the user and the groups; for a service account on that, instead, which gets its groups.
+            `impersonate` on the user, the groups and the uid; for a service account on that, instead, which gets its
+            groups.
         index: the roles and bindings.
 
     Raises:
@@ -270,15 +275,17 @@ def impersonated(request: Request, user: User | None, index: RbacIndex) -> User 
     asked = AccessRequest(verb="impersonate", resource="users", name=name[:253])
     if is_account:
         asked = AccessRequest(verb="impersonate", resource="serviceaccounts", namespace=space, name=account[:253])
-    of_groups = (AccessRequest(verb="impersonate", resource="groups", name=group[:253]) for group in groups)
-    for each in (asked, *of_groups) if not own.is_administrator else ():
+    of_others = [AccessRequest(verb="impersonate", resource="groups", name=group[:253]) for group in groups]
+    if uid := request.header("impersonate-uid"):
+        of_others.append(AccessRequest(verb="impersonate", group=_AUTHENTICATION, resource="uids", name=uid[:253]))
+    for each in (asked, *of_others) if not own.is_administrator else ():
         if index.allowed(own, each) is None:
             raise forbidden(own.name, each)
     if is_account and not groups:
         groups = (SERVICE_ACCOUNTS, f"{SERVICE_ACCOUNTS}:{space}")
     if not name:
         raise ApiStatusError(400, "the headers impersonate groups without a user: add Impersonate-User")
-    return User(name, request.header("impersonate-uid"), groups)
+    return User(name, uid, groups)
 
 
 def _node_review(user: User, request: Request) -> ApiCall | None:

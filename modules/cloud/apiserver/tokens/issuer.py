@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from edged.api import BoundObjectReference, TokenRequest
-from modules.apimachinery.api_errors import BadRequestError, ConflictError, InvalidError
+from modules.apimachinery.api_errors import BadRequestError, ConflictError, InvalidError, TooManyRequestsError
 from modules.apimachinery.conversion import convert
 from modules.apimachinery.kinds import JsonObject, key_for, kind_named, uid_of
 from modules.apimachinery.times import format_rfc3339
@@ -92,6 +92,8 @@ class TokenIssuer:
             BadRequestError: the pod runs as another account, or the token cannot be bound to such an object.
             ConflictError: the object has another uid.
             InvalidError: the token would be valid for less than ten minutes, or for more than 2^32 seconds.
+            TooManyRequestsError: tokens for the object's node that are issued in this second are refused.
+            ApiStatusError: that is not known yet.
         """
         now, asked = clock.now(), convert(request, TokenRequest, "TokenRequest")
         _check_names(namespace, name, asked)
@@ -101,6 +103,8 @@ class TokenIssuer:
         bound = BoundObjects(namespace=namespace, serviceaccount=account)
         if asked.spec.bound_object_ref is not None:
             bound = _with_object(bound, asked.spec.bound_object_ref, objects)
+        if bound.node is not None and self._refuses(bound.node.name, int(now)):
+            raise TooManyRequestsError(f"node {bound.node.name} is revoked or was replaced just now: try again soon")
         expires = int(now) + min(seconds, LONGEST_LIFE)
         claims = AccountClaims(
             aud=audiences,

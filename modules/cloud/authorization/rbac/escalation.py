@@ -2,7 +2,8 @@
 
 One who writes a role must hold all of its rules, or have the verb `escalate` on it; one who writes a binding must hold
 all rules of its role, or have the verb `bind` on the role. One who approves a certificate request must have the verb
-`approve` on its signer (the admission plug-in CertificateApproval).
+`approve` on its signer, and one who stores its certificate the verb `sign` (the admission plug-ins CertificateApproval
+and CertificateSigning).
 """
 
 from collections.abc import Callable, Iterable
@@ -51,7 +52,7 @@ def admission(
         elif kind in BINDINGS:
             _check_binding(user, index, old, new)
         elif kind == _REQUEST.name and old is not None:
-            _check_approval(user, index, old, new)
+            _check_signer(user, index, old, new)
 
     return admit
 
@@ -62,22 +63,24 @@ def _no_creation(user: User, asked: AccessRequest) -> ForbiddenError:
     return ForbiddenError(asked.resource, asked.name, why, asked.group)
 
 
-def _check_approval(user: User, index: RbacIndex, old: JsonObject, new: JsonObject) -> None:
-    """Check that a user may approve requests to a signer: the verb `approve` on it, or on all of its domain."""
-    if _decisions(old) == _decisions(new):
-        return
+def _check_signer(user: User, index: RbacIndex, old: JsonObject, new: JsonObject) -> None:
+    """Check that a user may approve requests to a signer, or sign them: the verb on it, or on all of its domain."""
     signer = str((old.get("spec") or {}).get("signerName") or "")
-    for name in (signer, f"{signer.partition('/')[0]}/*"):
-        asked = AccessRequest(verb="approve", group=_REQUEST.api_group, resource="signers", name=name)
-        if index.allowed(user, asked) is not None:
-            return
-    why = f'user not permitted to approve requests with signerName "{signer[:253]}"'
-    raise ForbiddenError(_REQUEST.plural, key_of(old).name, why, _REQUEST.api_group)
+    before, after = _decided(old), _decided(new)
+    for verb, is_changed in (("approve", before[0] != after[0]), ("sign", before[1:] != after[1:])):
+        names = (signer, f"{signer.partition('/')[0]}/*") if is_changed else ()
+        asked = [AccessRequest(verb=verb, group=_REQUEST.api_group, resource="signers", name=name) for name in names]
+        if asked and not any(index.allowed(user, each) for each in asked):
+            why = f'user not permitted to {verb} requests with signerName "{signer[:253]}"'
+            raise ForbiddenError(_REQUEST.plural, key_of(old).name, why, _REQUEST.api_group)
 
 
-def _decisions(request: JsonObject) -> list[JsonObject]:
-    conditions = (request.get("status") or {}).get("conditions") or ()
-    return [each for each in conditions if each.get("type") in (APPROVED, DENIED)]
+def _decided(request: JsonObject) -> tuple[list[JsonObject], list[JsonObject], object]:
+    """Return a request's decisions, its other conditions, and its certificate."""
+    status = request.get("status") or {}
+    conditions = status.get("conditions") or ()
+    decisions = [each for each in conditions if each.get("type") in (APPROVED, DENIED)]
+    return decisions, [each for each in conditions if each not in decisions], status.get("certificate")
 
 
 def _check_role(user: User, index: RbacIndex, old: JsonObject | None, new: JsonObject) -> None:

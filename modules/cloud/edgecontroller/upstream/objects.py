@@ -21,7 +21,7 @@ from modules.apimachinery.conversion import convert
 from modules.apimachinery.kinds import JsonObject, Kind, kind_named
 from modules.apimachinery.merge_schema import schema_of
 from modules.apimachinery.strategic_merge import merge_strategic
-from modules.cloud.authorization.attributes import user_of
+from modules.cloud.authorization.attributes import NODE_GROUPS, user_of
 from modules.cloud.client.calls import ApiCall
 from modules.cloud.edgecontroller.downstream.responses import (
     UpstreamResponse,
@@ -93,7 +93,7 @@ def create_signing_request(request: UpstreamRequest) -> Steps[list[UpstreamResul
         if made >= _MOST_REQUESTS:
             why = f"{user} has {made} already; delete some"
             raise ForbiddenError(_CSR.plural, request.name, why, _CSR.api_group)
-        named = {**spec, "username": user, "groups": ["system:nodes", "system:authenticated"]}
+        named = {**spec, "username": user, "groups": [*NODE_GROUPS]}
         return [typed_response((yield api_requests.create({**wanted, "spec": named})))]
     except ApiError as error:
         return [error_response(error, "CertificateSigningRequest")]

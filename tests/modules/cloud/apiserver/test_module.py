@@ -508,6 +508,42 @@ def test_an_apply_creates_with_the_right_to_create_only(bee: Harness) -> None:
     assert apply() is None
 
 
+@pytest.mark.parametrize("verb", ["create", "patch"])
+@pytest.mark.parametrize(
+    ("who", "name", "groups"),
+    [
+        ({"user": "carol", "groups": ("shop",)}, "carol", ["shop"]),
+        ({"node": "n1"}, "system:node:n1", ["system:nodes", "system:authenticated"]),
+    ],
+)
+def test_a_certificate_request_names_who_has_made_it(
+    bee: Harness, verb: str, who: dict[str, Any], name: str, groups: list[str]
+) -> None:
+    """Kubernetes' controller approves by the rights of this user, whom the body invents."""
+    server, api = Server(bee), "certificates.k8s.io/v1"
+    rule = {"apiGroups": ["certificates.k8s.io"], "resources": ["certificatesigningrequests"], "verbs": ["create"]}
+    rbac = "rbac.authorization.k8s.io"
+    role: Json = {"metadata": {"name": "r"}, "rules": [rule]}
+    binding: Json = {
+        "metadata": {"name": "b"},
+        "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "r"},
+        "subjects": [{"kind": "User", "apiGroup": rbac, "name": "carol"}],
+    }
+    server.call("create", "clusterroles", api_version=f"{rbac}/v1", body=role)
+    server.call("create", "clusterrolebindings", api_version=f"{rbac}/v1", body=binding)
+    forged = {"username": "system:node:n2", "uid": "1", "groups": ["system:masters"], "extra": {"a": ["b"]}}
+    spec = {"request": "cmVxdWVzdA==", "signerName": "example.com/one", "usages": ["client auth"]}
+    wanted = {"metadata": {"name": "a"}, "spec": {**spec, **forged}}
+    options: dict[str, Any] = {"patch_type": APPLY, "options": {"fieldManager": "k"}} if verb == "patch" else {}
+    of_one = "a" if verb == "patch" else ""
+    made = server.call(verb, "certificatesigningrequests", of_one, api_version=api, body=wanted, **options, **who)
+    if verb == "patch" and "node" in who:
+        assert made.refusal is not None
+        return
+    assert made.object is not None, made.refusal
+    assert made.object["spec"] == {**spec, "username": name, "groups": groups}
+
+
 def test_pods_that_wait_are_placed_in_parts_and_all_of_them(bee: Harness) -> None:
     """A change of one node made the API server look at all nodes for all pods, for seconds; now others have turns."""
     server = Server(bee)

@@ -186,7 +186,8 @@ def test_tokens_of_pods_are_of_the_machine_that_got_them(before: NodeIdentity, k
     found = rules.joined(before, replacing, "n1", key, NOW).identity
     assert found is not None
     assert rules.refuses_token(found, NOW - 5) == refused
-    assert not rules.refuses_token(found, int(NOW))
+    assert rules.refuses_token(found, int(NOW)) == refused, "the former machine got it in the same second"
+    assert not rules.refuses_token(found, int(NOW) + 1)
     renewed = rules.renewed(found, peer(key), "c", NOW + 50).identity
     assert renewed is not None
     assert [rules.refuses_token(renewed, at) for at in (NOW - 5, NOW + 10)] == [refused, False]

@@ -124,6 +124,19 @@ def test_a_node_has_the_node_authorizer(secure: Secure) -> None:
     assert secure.get("/apis", node="n1")[0] == 200, "discovery is for everybody who is authenticated"
 
 
+@pytest.mark.parametrize("headers", [{"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}])
+def test_a_page_of_another_site_does_not_use_the_certificate_of_a_browser(
+    secure: Secure, headers: dict[str, str]
+) -> None:
+    """A browser presents a certificate to whoever asks: with a Blob without a type, a page posts JSON without asking
+    first, such as a binding that makes its author an administrator. A token comes from no other site.
+    """
+    assert secure.get("/apis", node="n1", **headers)[0] == 403
+    assert secure.get("/apis", "plain-token", **headers)[0] == 200
+    own = {"Origin": f"https://127.0.0.1:{secure.port}", "Sec-Fetch-Site": "same-origin"}
+    assert secure.get("/apis", node="n1", **own)[0] == 200
+
+
 def test_run_demands_tls_for_the_secure_port(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`--secure-port` without `--tls` is a usage error that names the option to add."""
     assert main(["run", "--root", str(tmp_path), "--secure-port", "0"]) == 2

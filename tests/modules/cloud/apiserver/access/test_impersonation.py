@@ -76,3 +76,11 @@ def test_the_right_to_impersonate_users_does_not_extend_to_accounts_and_groups(
     with pytest.raises(ApiStatusError, match="cannot impersonate resource"):
         impersonated(request_, CAROL, roles)
     assert impersonated(request_, User("root", groups=(ADMINISTRATORS,)), roles) is not None
+
+
+def test_a_uid_is_impersonated_with_a_right_of_its_own() -> None:
+    headers = (*as_("bob").headers, ("impersonate-uid", "17"))
+    request = Request(method="GET", target="/api/v1/pods", parts=("api", "v1", "pods"), headers=headers)
+    with pytest.raises(ApiStatusError, match="cannot impersonate"):
+        impersonated(request, CAROL, index("users"))
+    assert impersonated(request, User("root", groups=(ADMINISTRATORS,)), RbacIndex()) == User("bob", "17")

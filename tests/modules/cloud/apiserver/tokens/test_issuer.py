@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from modules.apimachinery.api_errors import ApiError
+from modules.apimachinery.api_errors import ApiError, TooManyRequestsError
+from modules.cloud.apiserver.tokens.issuer import TokenIssuer
 from modules.cloud.authentication.settings import ServiceAccountSettings
 from tests.modules.cloud.apiserver.tokens.accounts import ISSUER, Accounts, payload_of
 
@@ -101,3 +102,15 @@ def test_the_request_is_about_the_account_of_its_path(accounts: Accounts) -> Non
             accounts.issuer.issue(
                 accounts.cluster.storage, accounts.clock, "default", "app", {"metadata": metadata, "spec": {}}
             )
+
+
+def test_no_token_is_issued_that_is_refused_because_of_its_node(accounts: Accounts) -> None:
+    """Times in tokens are whole seconds: the second of a replacement is the former machine's."""
+    now = int(accounts.clock.now())
+    issuer = TokenIssuer(refuses=lambda node, issued_at: node == "n1" and issued_at <= now)
+    accounts.issuer = issuer
+    with pytest.raises(TooManyRequestsError, match="replaced just now"):
+        accounts.token(kind="Pod", of="web")
+    assert accounts.token()
+    now -= 1
+    assert accounts.token(kind="Pod", of="web")

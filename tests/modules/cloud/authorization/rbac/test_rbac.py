@@ -255,6 +255,27 @@ def test_a_request_is_decided_by_who_may_approve_for_its_signer(
             world.cluster.update_approval(key_of(stored), _unversioned(approved))
 
 
+@pytest.mark.parametrize("change", [{"certificate": "eA=="}, {"conditions": [{"type": "Failed", "status": "True"}]}])
+def test_a_certificate_is_stored_by_who_may_sign_for_its_signer(world: World, change: dict[str, Any]) -> None:
+    """The admission plug-in CertificateSigning: the right to write statuses is not enough."""
+    made = {"kind": "CertificateSigningRequest", "apiVersion": "certificates.k8s.io/v1", "metadata": {"name": "a"}}
+    spec = {"request": "cmVxdWVzdA==", "signerName": "example.com/one", "usages": ["client auth"]}
+    stored = world.cluster.create({**made, "spec": spec})
+    signed = _unversioned({**stored, "status": change})
+    rule = {"apiGroups": ["certificates.k8s.io"], "resources": ["signers"], "resourceNames": ["example.com/*"]}
+    world.make(of("ClusterRole", "approver", rules=[{**rule, "verbs": ["approve"]}]))
+    world.make(bound("approver", "approver", user("carol")))
+    with (
+        world.cluster.with_admission(admission(CAROL, world.index)),
+        pytest.raises(ForbiddenError, match=r"not permitted to sign"),
+    ):
+        world.cluster.update_status(key_of(stored), signed)
+    world.make(of("ClusterRole", "signer", rules=[{**rule, "verbs": ["sign"]}]))
+    world.make(bound("signer", "signer", user("carol")))
+    with world.cluster.with_admission(admission(CAROL, world.index)):
+        assert world.cluster.update_status(key_of(stored), signed)["status"] == change
+
+
 def _unversioned(obj: dict[str, Any]) -> dict[str, Any]:
     return {**obj, "metadata": {name: value for name, value in obj["metadata"].items() if name != "resourceVersion"}}
 
