@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -11,6 +11,7 @@ from beehive.http.errors import HttpStatusError
 from beehive.http.request import Request
 from beehive.http.responses import Response, json, text
 from beehive.whole_numbers import whole_number
+from modules.cloud.authorization.rbac.rules import AccessRequest
 from modules.cloud.device_values import ValueList, ValueQuery
 from modules.cloud.messages import LinkSession
 from modules.page.devices import DeviceReader
@@ -21,10 +22,26 @@ from modules.page.nodes import conditions_of, machine_facts
 from modules.page.picture import Picture
 from modules.page.pod_story import PodStories
 from modules.page.pods import pods_answer, pods_of_node
+from modules.page.sight import (
+    CHANGES_PATH,
+    DEVICE_GROUP,
+    DEVICE_KINDS,
+    DEVICES,
+    NODES,
+    PODS,
+    Refusal,
+    Seen,
+    Sight,
+    nothing_refused,
+    seen_by,
+)
 from modules.tools.fleet.rollouts import rollouts
 from modules.tools.fleet.rows import FleetPodRow, NodeRow
 from modules.tools.fleet.sentences import node_sentence
 from modules.tools.kubectl.rest import RestClient
+
+_NODES: Final = AccessRequest(verb="list", resource=NODES)
+_STATUSES: Final = "devicestatuses"
 
 
 class About(msgspec.Struct, frozen=True):
@@ -77,6 +94,7 @@ class FleetApi:
         journals: of links, of changes and of the values of devices.
         about: this server.
         now: returns the seconds since 1970.
+        refusal: the user's rights, which are asked for with each question.
     """
 
     def __init__(
@@ -88,6 +106,8 @@ class FleetApi:
         journals: Journals,
         about: About,
         now: Callable[[], float],
+        *,
+        refusal: Refusal = nothing_refused,
     ) -> None:
         self._picture = picture
         self._feeds = feeds
@@ -97,6 +117,7 @@ class FleetApi:
         self._changes = JournalReader(journals, picture)
         self._about = about
         self._now = now
+        self._refusal = refusal
 
     def close(self) -> None:
         """End the feeds."""
@@ -110,51 +131,80 @@ class FleetApi:
             parts: of its path, below `/page/v1`.
 
         Raises:
-            HttpStatusError: there is no such path, or no such node.
+            HttpStatusError: there is no such path, or no such node, or the user may see nothing of the answer.
             KubectlError: cloudcore refuses, or does not answer.
         """
         match parts:
             case ("me",):
                 return json_of(self._about)
-            case ("changes",):
-                self._feeds.look()
-                return json_of(self._picture.changes(whole_number(request.first("since"), 15) or 0, NAMES))
-            case ("nodes", name):
-                self._feeds.look_when_read()
-                return json_of(self._node(name))
-            case ("pods",):
-                self._feeds.look_when_read()
-                return json_of(pods_answer(self._picture.pods(), self._picture.rows(), request.first("q")))
-            case ("rollouts",):
-                self._feeds.look_when_read()
-                return json_of(rollouts(self._picture.pods(), self._picture.rows()))
-            case ("journal",):
-                self._feeds.look_when_read()
-                return json_of(self._changes.page(request.first("q")))
-            case ("devices",):
-                self._feeds.look_when_read()
-                return json_of(self._devices.devices(self._picture.rows(), request.first("q")))
-            case ("devices", namespace, name):
-                self._feeds.look_when_read()
-                return json_of(self._devices.story(namespace, name, self._picture.rows()))
-            case ("history", namespace, name, property_name):
-                found = self._journals.device_values(ValueQuery(namespace, name, property_name))
-                sessions = self._journals.history(found.node) if found.node else []
-                return json_of(history_in_cloud(found, sessions, self._now()))
-            case ("explain", namespace, name):
+            case ("explain", namespace, name):  # these two are read with the user's own credentials
                 return json_of(self._stories.story(namespace, name, self._now()))
             case ("log", namespace, name, container):
                 return text(HTTPStatus.OK, self._stories.log(namespace, name, container))
+            case ("history", namespace, name, property_name):
+                self._check(AccessRequest(verb="get", group=DEVICE_GROUP, resource=_STATUSES, namespace=namespace))
+                found = self._journals.device_values(ValueQuery(namespace, name, property_name))
+                has_links = found.node and not self._refusal(_NODES)
+                sessions = self._journals.history(found.node) if has_links else []
+                return json_of(history_in_cloud(found, sessions, self._now()))
+            case ("journal",):
+                self._check(AccessRequest(verb="get", path=CHANGES_PATH))
+            case ("devices", namespace, _):
+                for kind in DEVICE_KINDS:
+                    self._check(AccessRequest(verb="get", group=DEVICE_GROUP, resource=kind, namespace=namespace))
+        return self._serve_seen(request, parts)
+
+    def _serve_seen(self, request: Request, parts: Sequence[str]) -> Response:
+        """Return an answer that is made of what the user may see."""
+        if parts == ("changes",):
+            self._feeds.look()
+            sees, refused = self._seen()
+            if not sees.has_nodes and sees.pods_in == sees.devices_in == frozenset():
+                raise HttpStatusError(403, refused[NODES])
+            since, view = (whole_number(request.first(name), 15) or 0 for name in ("since", "view"))
+            return json_of(self._picture.changes(since, NAMES, sees, view), refused)
+        self._feeds.look_when_read()
+        sees, refused = self._seen(are_devices_asked=parts == ("devices",))
+        rows, shown = self._picture.rows(sees), {part: why for part, why in refused.items() if part != DEVICES}
+        match parts:
+            case ("nodes", name):
+                _refuse(refused.get(NODES, ""))
+                return json_of(self._node(name, rows, sees), shown)
+            case ("pods",):
+                _refuse(refused[PODS] if sees.pods_in == frozenset() else "")
+                return json_of(pods_answer(self._picture.pods(sees), rows, request.first("q")), shown)
+            case ("rollouts",):
+                _refuse(refused[PODS] if sees.pods_in == frozenset() else "")
+                return json_of(rollouts(self._picture.pods(sees), rows), shown)
+            case ("journal",):
+                return json_of(self._changes.page(request.first("q"), sees), shown)
+            case ("devices",):
+                _refuse(refused[DEVICES] if sees.devices_in == frozenset() else "")
+                shown = {part: why for part, why in refused.items() if part != PODS}
+                return json_of(self._devices.devices(rows, request.first("q"), sees), shown)
+            case ("devices", namespace, name):
+                shown = {part: why for part, why in refused.items() if part == NODES}
+                return json_of(self._devices.story(namespace, name, rows, sees), shown)
         raise HttpStatusError(404, "the page's server has no such path")
 
-    def _node(self, name: str) -> NodeStory:
-        row = next((each for each in self._picture.rows() if each.name == name), None)
+    def _seen(self, *, are_devices_asked: bool = False) -> Seen:
+        pods, devices = self._picture.namespaces()
+        if are_devices_asked:  # the picture has those of half a minute ago
+            devices = {each.namespace for each in self._devices.facts()[0]}
+        return seen_by(self._refusal, pods, devices)
+
+    def _check(self, asked: AccessRequest) -> None:
+        """Raise HttpStatusError with 403 if the user may not do something."""
+        _refuse(self._refusal(asked))
+
+    def _node(self, name: str, rows: Sequence[NodeRow], sees: Sight) -> NodeStory:
+        row = next((each for each in rows if each.name == name), None)
         if row is None:
             raise HttpStatusError(404, f"there is no node {name}, and none is connected by this name")
         node = self._picture.node(name) or {}
-        pods = pods_of_node(self._picture.pods(), name)
+        pods = pods_of_node(self._picture.pods(sees), name)
         sessions, now = self._journals.history(name), self._now()
-        sentence = node_sentence(row, now)
+        sentence = node_sentence(row, now, has_all_pods=sees.pods_in is None)
         return NodeStory(sentence, row, machine_facts(node), conditions_of(node), pods, sessions, now)
 
 
@@ -179,6 +229,12 @@ def fleet_api(client: RestClient, source: PageSource, clock: Clock, about: About
     )
 
 
-def json_of(content: object) -> Response:
-    """Return an answer in JSON."""
-    return json(msgspec.json.encode(content))
+def json_of(content: object, forbidden: Mapping[str, str] | None = None) -> Response:
+    """Return an answer in JSON, an object that is not empty, with the parts that its user may not see."""
+    body = msgspec.json.encode(content)
+    return json(b'{"forbidden":' + msgspec.json.encode(forbidden) + b"," + body[1:] if forbidden else body)
+
+
+def _refuse(why: str) -> None:
+    if why:
+        raise HttpStatusError(403, why)

@@ -1,7 +1,7 @@
 """Reads the devices for the page: as few as a page shows, and not again for each browser that asks."""
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from http import HTTPStatus
 from typing import Final
 
@@ -9,6 +9,7 @@ from beehive.clock import Clock
 from modules.cloud.device_forms import converted_device, converted_model
 from modules.cloud.devices import API_VERSION, DEVICE, DEVICE_MODEL, DEVICE_STATUS
 from modules.page.feeds import ApiClient
+from modules.page.sight import Sight
 from modules.tools.fleet.devices import DeviceFacts, Devices, DeviceStory, device_facts, device_story, devices
 from modules.tools.fleet.rows import NodeRow
 from modules.tools.kubectl.errors import StatusError
@@ -17,6 +18,7 @@ from modules.tools.printing.fields import JsonObject, text_at
 
 MOST: Final = 2000
 """Objects of a kind that are read."""
+_ALL: Final = Sight()
 _PART: Final = 100
 """Objects of a part of a list: a node may fill a DeviceStatus with 256 Ki characters."""
 _PERIOD: Final = 5.0
@@ -41,10 +43,11 @@ class DeviceReader:
         self._is_cut = False
         self._good_until = float("-inf")
 
-    def devices(self, nodes: Sequence[NodeRow], query: str) -> Devices:
-        """Return the devices that have some words. Raises KubectlError."""
-        facts, is_cut = self.facts()
-        return devices(facts, nodes, self._clock.now(), query, is_cut=is_cut)
+    def devices(self, nodes: Sequence[NodeRow], query: str, sight: Sight = _ALL) -> Devices:
+        """Return the devices that a user sees and that have some words. Raises KubectlError."""
+        found, is_cut = self.facts()
+        facts = [each for each in found if sight.has_devices(each.namespace)]
+        return devices(facts, _known(nodes, facts, sight), self._clock.now(), query, is_cut=is_cut)
 
     def facts(self) -> tuple[Sequence[DeviceFacts], bool]:
         """Return the facts of the devices, and whether there are more. Raises KubectlError."""
@@ -56,7 +59,7 @@ class DeviceReader:
                 self._good_until = ended + max(_PERIOD, _SHARE * (ended - began))
             return self._facts, self._is_cut
 
-    def story(self, namespace: str, name: str, nodes: Sequence[NodeRow]) -> DeviceStory:
+    def story(self, namespace: str, name: str, nodes: Sequence[NodeRow], sight: Sight = _ALL) -> DeviceStory:
         """Return a device with all its properties.
 
         Raises:
@@ -65,7 +68,10 @@ class DeviceReader:
         device = converted_device(self._client.get(_path(DEVICE.plural, namespace, name))).object
         model = self._object(DEVICE_MODEL.plural, namespace, text_at(device, "spec.deviceModelRef.name"))
         status = self._object(DEVICE_STATUS.plural, namespace, name)
-        return device_story(device, converted_model(model).object, status, nodes, self._clock.now())
+        facts = device_facts(device, converted_model(model).object, status)
+        return device_story(
+            device, converted_model(model).object, status, _known(nodes, [facts], sight), self._clock.now()
+        )
 
     def _object(self, plural: str, namespace: str, name: str) -> JsonObject:
         """Return an object, by default an empty one."""
@@ -108,6 +114,11 @@ class DeviceReader:
             token = text_at(part, "metadata.continue")
             if not token:
                 return
+
+
+def _known(nodes: Sequence[NodeRow], devices: Iterable[DeviceFacts], sight: Sight) -> Sequence[NodeRow]:
+    """Return the nodes of devices, without a state for a user who may not see nodes."""
+    return nodes if sight.has_nodes else [NodeRow(name, "") for name in {each.node for each in devices}]
 
 
 def _path(plural: str, namespace: str = "", name: str = "") -> str:

@@ -9,12 +9,14 @@ import msgspec
 from beehive.whole_numbers import whole_number
 from modules.cloud.object_writes import NO_JOURNAL, WriteList, WriteQuery, kind_asked
 from modules.page.picture import Picture
+from modules.page.sight import Sight
 from modules.tools.fleet.changes import ChangeReach, ChangeRow, Holders, changes_sentence
 from modules.tools.fleet.states import AWAY, NEVER
 
 _MOST: Final = 100
 _KEYS: Final = ("kind", "ns", "name", "node", "before", "is")
-_ALL: Final = "all"
+_EVERYTHING: Final = "all"
+_ALL: Final = Sight()
 
 
 class WriteSource(Protocol):
@@ -53,9 +55,11 @@ class JournalReader:
         self._source = source
         self._picture = picture
 
-    def page(self, text: str) -> ChangesPage:
-        """Return the changes that a search selects. Raises KubectlError or BeehiveError when cloudcore does not
-        answer.
+    def page(self, text: str, sight: Sight = _ALL) -> ChangesPage:
+        """Return the changes that a search selects, with how far they got if all nodes and pods are seen.
+
+        Raises:
+            KubectlError: cloudcore does not answer; or BeehiveError.
         """
         try:
             query = query_of(text)
@@ -68,8 +72,11 @@ class JournalReader:
         rows = ChangeReach(self._picture.pods(), away).rows(
             [(each.write, Holders(each.holders, each.acknowledged, each.behind)) for each in found.writes]
         )
+        if not sight.is_whole:
+            rows = [msgspec.structs.replace(each, reached="", mark="") for each in rows]
         return ChangesPage(
-            changes_sentence(rows, found.more), rows, found.more, rows[-1].version if found.more and rows else 0,
+            changes_sentence(rows, found.more, is_reach_known=sight.is_whole), rows, found.more,
+            rows[-1].version if found.more and rows else 0,
             not query.people_only, command=command_of(query),
         )  # fmt: skip
 
@@ -90,8 +97,8 @@ def query_of(text: str) -> WriteQuery:
             raise ValueError(f"there is no {key}: there are {', '.join(_KEYS)}")
         else:
             keyed[key] = value
-    if keyed.get("is", _ALL) != _ALL:
-        raise ValueError(f"is: wants {_ALL}")
+    if keyed.get("is", _EVERYTHING) != _EVERYTHING:
+        raise ValueError(f"is: wants {_EVERYTHING}")
     before = whole_number(keyed.get("before", "0"))
     if before is None:
         raise ValueError("before: wants a resourceVersion")

@@ -1,13 +1,14 @@
 """The picture of a fleet: what the feeds have reported, and the rows that are made of it."""
 
 import threading
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
 from modules.cloud.messages import LinkSession, NodeConnection
+from modules.page.sight import Sight
 from modules.tools.fleet.devices import DeviceFacts
 from modules.tools.fleet.facts import facts_of
 from modules.tools.fleet.findings import Fleet, FleetFinding, findings
@@ -27,6 +28,9 @@ _NEAR: Final = 3.0
 """Largest difference, in seconds, of two equal moments."""
 _LATE: Final = 10.0
 """Seconds without an answer of the server until a page shows it."""
+_ALL: Final = Sight()
+_MOST_VIEWS: Final = 16
+"""Views that are kept; with more the one that was not asked for the longest is made again."""
 
 
 class Links(msgspec.Struct, frozen=True):
@@ -44,7 +48,9 @@ class FleetHead(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a page about the fleet has above its table."""
 
     sentence: Sequence[SentencePart]
+    """Empty for a user who may not see nodes."""
     pods: str
+    """Empty for a user who may not see pods."""
     findings: Sequence[FleetFinding]
     more: int
     """Findings beyond these."""
@@ -73,6 +79,64 @@ class Changes(msgspec.Struct, frozen=True, omit_defaults=True):
     gone: Sequence[str] = ()
     head: FleetHead | None = None
     """None if it has not changed."""
+    view: int = 0
+    """Whose versions these are: with another one, all rows are new."""
+
+
+class _View:
+    """The rows of the nodes as users with equal rights see them, with versions.
+
+    Args:
+        number: another one for each view.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.made: list[NodeRow] = []
+        self.made_at = float("-inf")
+        self.version = 0
+        self._rows: dict[str, tuple[int, bytes]] = {}
+        self._gone: deque[tuple[int, str]] = deque(maxlen=_GONE)
+        self._forgotten = 0
+        """The last version with forgotten removals of rows."""
+        self._head: tuple[int, bytes, FleetHead] | None = None
+
+    def take(self, made: list[NodeRow], head: FleetHead, now: float) -> None:
+        """Take over new rows; the version grows if any differs."""
+        self.made, self.made_at = made, now
+        encoded = {row.name: msgspec.json.encode(row) for row in made}
+        changed = [name for name, row in encoded.items() if self._rows.get(name, (0, b""))[1] != row]
+        gone = [name for name in self._rows if name not in encoded]
+        head_bytes = msgspec.json.encode(head)
+        is_other = self._head is None or self._head[1] != head_bytes
+        if changed or gone or is_other:
+            self.version += 1
+        for name in changed:
+            self._rows[name] = self.version, encoded[name]
+        for name in gone:
+            del self._rows[name]
+            if len(self._gone) == self._gone.maxlen:
+                self._forgotten = self._gone[0][0]
+            self._gone.append((self.version, name))
+        if is_other:
+            self._head = self.version, head_bytes, head
+
+    def is_full_since(self, since: int) -> bool:
+        """Return whether whoever knows a version needs all rows."""
+        return since == 0 or since > self.version or since < self._forgotten
+
+    def since(self, version: int, changes: Changes) -> Changes:
+        """Return the changes since a version, added to what they say otherwise."""
+        is_full, head = self.is_full_since(version), self._head
+        return msgspec.structs.replace(
+            changes,
+            version=self.version,
+            view=self.number,
+            is_full=is_full,
+            set=[msgspec.Raw(row) for at, row in self._rows.values() if is_full or at > version],
+            gone=() if is_full else [name for at, name in self._gone if at > version],
+            head=head[2] if head is not None and (is_full or head[0] > version) else None,
+        )
 
 
 class Picture:
@@ -99,14 +163,10 @@ class Picture:
         self._answered: dict[str, float] = {}
         """When each feed has got its last answer."""
         self._troubles: dict[str, str] = {}
-        self._rows: dict[str, tuple[int, bytes]] = {}
         self._made: list[NodeRow] = []
-        self._gone: deque[tuple[int, str]] = deque(maxlen=_GONE)
-        self._forgotten = 0
-        """The last version with forgotten removals of rows."""
-        self._version = 0
-        self._head: tuple[int, bytes, FleetHead] | None = None
-        self._made_at = 0.0
+        self._made_at = float("-inf")
+        self._views: dict[Sight, _View] = {}
+        self._views_made = 0
 
     # What feeds report
 
@@ -173,46 +233,68 @@ class Picture:
         with self._lock:
             return bool(self._troubles) or self._answered.keys() >= set(feeds)
 
-    def changes(self, since: int, feeds: Iterable[str]) -> Changes:
-        """Return the changes since a version, 0 for everything; it is read when these feeds have got an answer."""
+    def changes(self, since: int, feeds: Iterable[str], sight: Sight = _ALL, view: int = 0) -> Changes:
+        """Return the changes of a view since a version.
+
+        Args:
+            since: the version, 0 for everything.
+            feeds: everything is read when these have got an answer.
+            sight: what the user may see.
+            view: whose version it is; 0 if that is not known.
+        """
         with self._lock:
             now = self._now()
-            if now - self._made_at >= _PERIOD or now < self._made_at:
-                self._make(now)
-            is_full = since == 0 or since > self._version or since < self._forgotten
-            head = self._head[2] if self._head is not None and (is_full or self._head[0] > since) else None
+            found = self._view(sight, now)
             trouble = next(iter(self._troubles.values()), "")
             oldest = min((self._answered.get(each, 0.0) for each in self._troubles), default=0.0)
-            return Changes(
-                version=self._version,
+            changes = Changes(
+                version=0,
                 now=round(now, 3),
                 is_read=self._answered.keys() >= set(feeds),
                 trouble=trouble,
                 as_of=round(oldest, 3) if oldest and now - oldest > _LATE else 0.0,
-                is_full=is_full,
-                set=[msgspec.Raw(row) for at, row in self._rows.values() if is_full or at > since],
-                gone=() if is_full else [name for at, name in self._gone if at > since],
-                head=head,
             )
+            return found.since(since if view in (0, found.number) else 0, changes)
 
-    def rows(self) -> list[NodeRow]:
-        """Return the rows of nodes as they were made last."""
+    def rows(self, sight: Sight = _ALL) -> list[NodeRow]:
+        """Return the rows of the nodes."""
         with self._lock:
-            if not self._made:
-                self._make(self._now())
-            return list(self._made)
+            return list(self._view(sight, self._now()).made)
 
-    def pods(self) -> list[FleetPodRow]:
+    def pods(self, sight: Sight = _ALL) -> list[FleetPodRow]:
         """Return the rows of all pods."""
         with self._lock:
-            return list(self._pods.values())
+            return self._pods_of(sight)
+
+    def namespaces(self) -> tuple[set[str], set[str]]:
+        """Return the namespaces that have pods, and the ones that have devices."""
+        with self._lock:
+            return {each.namespace for each in self._pods.values()}, {each.namespace for each in self._devices}
 
     def node(self, name: str) -> JsonObject | None:
         """Return a Node."""
         with self._lock:
             return self._nodes.get(name)
 
+    def _view(self, sight: Sight, now: float) -> _View:
+        """Return a view that is a second old at most."""
+        found = self._views.pop(sight, None)
+        if found is None:
+            self._views_made += 1
+            found = _View(self._views_made)
+        self._views[sight] = found  # the one that was asked for last is the last
+        if len(self._views) > _MOST_VIEWS:
+            del self._views[next(iter(self._views))]
+        if now - found.made_at >= _PERIOD or now < found.made_at:
+            if now - self._made_at >= _PERIOD or now < self._made_at:
+                self._make(now)
+            pods = self._pods_of(sight)
+            rows = self._rows_of(sight, pods)
+            found.take(rows, self._head_of(sight, rows, pods, now), now)
+        return found
+
     def _make(self, now: float) -> None:
+        """Make the rows of whoever may see everything."""
         self._made_at = now
         pods: defaultdict[str, list[FleetPodRow]] = defaultdict(list)
         for pod in self._pods.values():
@@ -220,37 +302,32 @@ class Picture:
         names = self._nodes.keys() | self._links.connections.keys() | self._links.refused.keys()
         self._made = [self._row(name, pods.get(name, []), now) for name in names]
         self._made.sort(key=lambda row: (_RANK[row.state], row.ready - row.pods, row.name))
-        encoded = {row.name: msgspec.json.encode(row) for row in self._made}
-        changed = [name for name, row in encoded.items() if self._rows.get(name, (0, b""))[1] != row]
-        gone = [name for name in self._rows if name not in encoded]
-        head = self._head_of(now)
-        head_bytes = msgspec.json.encode(head)
-        if changed or gone or self._head is None or self._head[1] != head_bytes:
-            self._version += 1
-        for name in changed:
-            self._rows[name] = self._version, encoded[name]
-        for name in gone:
-            del self._rows[name]
-            self._moments.pop((name, "since"), None)
-            self._moments.pop((name, "oldest"), None)
-            if len(self._gone) == self._gone.maxlen:
-                self._forgotten = self._gone[0][0]
-            self._gone.append((self._version, name))
-        if self._head is None or self._head[1] != head_bytes:
-            self._head = self._version, head_bytes, head
+        for known in [key for key in self._moments if key[0] not in names]:
+            del self._moments[known]
 
-    def _head_of(self, now: float) -> FleetHead:
-        pods = list(self._pods.values())
-        found, number = findings(Fleet(self._made, pods, now, self._program, self._devices))
-        joined = {name: seconds_of(text_at(each, "metadata.creationTimestamp")) for name, each in self._nodes.items()}
-        sessions = {node: [(each.began, each.ended) for each in found] for node, found in self._sessions.items()}
-        counts: defaultdict[str, int] = defaultdict(int)
-        for row in self._made:
-            counts[row.state] += 1
+    def _pods_of(self, sight: Sight) -> list[FleetPodRow]:
+        return [each for each in self._pods.values() if sight.has_pods(each.namespace)]
+
+    def _rows_of(self, sight: Sight, pods: Sequence[FleetPodRow]) -> list[NodeRow]:
+        """Return the rows of nodes, whose figures count only the pods that are seen."""
+        if sight.is_whole or not sight.has_nodes:
+            return self._made if sight.has_nodes else []
+        number, ready = Counter(each.node for each in pods), Counter(each.node for each in pods if not each.is_troubled)
+        return [msgspec.structs.replace(row, ready=ready[row.name], pods=number[row.name]) for row in self._made]
+
+    def _head_of(self, sight: Sight, rows: Sequence[NodeRow], pods: Sequence[FleetPodRow], now: float) -> FleetHead:
+        devices = [each for each in self._devices if sight.has_devices(each.namespace)]
+        found, number = findings(Fleet(rows, pods, now, self._program, devices, has_all_pods=sight.pods_in is None))
+        nodes = self._nodes if sight.has_nodes else {}
+        joined = {name: seconds_of(text_at(each, "metadata.creationTimestamp")) for name, each in nodes.items()}
+        links = self._sessions if sight.has_nodes else {}
+        sessions = {node: [(each.began, each.ended) for each in found] for node, found in links.items()}
+        counts = Counter(row.state for row in rows)
         happened, earlier = today(sessions, {name: at for name, at in joined.items() if at is not None}, now)
         return FleetHead(
-            fleet_sentence(self._made), pods_sentence(pods, self._made), found, number - len(found), happened,
-            dict(counts), earlier,
+            fleet_sentence(rows) if sight.has_nodes else [],
+            pods_sentence(pods, rows) if pods or sight.pods_in is None else "",
+            found, number - len(found), happened, dict(counts), earlier,
         )  # fmt: skip
 
     def _row(self, name: str, pods: Sequence[FleetPodRow], now: float) -> NodeRow:

@@ -2,7 +2,7 @@
 
 import { path } from "./api.js";
 import { h } from "./dom.js";
-import { command, mark, panel, time } from "./parts.js";
+import { command, mark, panel, table, time } from "./parts.js";
 import { count, day, plain } from "./words.js";
 
 /** A link to the changes that a search selects. */
@@ -33,8 +33,7 @@ export function changes(answer, query, go) {
     h("div", { class: "tools plain" }, h("input", { id: "q", type: "search", placeholder: "Search changes  ( / )", "aria-label": "Search changes: words, kind:, ns:, name:, node:, is:all", value: query, oninput: (event) => go(event.target.value) }),
       h("button", { class: "chip", type: "button", "aria-pressed": String(all), onclick: () => go(all ? bare : `${bare} is:all`.trim()) }, "also by cloudcore and nodes")),
     answer.wrong ? h("p", { class: "bad", role: "status" }, plain(answer.wrong)) : null,
-    [...days].map(([title, rows]) => panel(title, "", h("table", { class: "devices changes" },
-      h("thead", {}, h("tr", {}, ["when", "who", "what", "change", "how far it got"].map((each) => h("th", { scope: "col" }, each)))), h("tbody", {}, rows.map(line))))),
+    [...days].map(([title, rows]) => panel(title, "", table("devices changes", ["when", "who", "what", "change", "how far it got"], rows.map(line)))),
     answer.more ? h("p", { class: "empty" }, changesOf(`${query.replace(/\s*before:\d+/, "")} before:${answer.before}`.trim(), `${count(answer.more, "earlier change")}`)) : null,
     answer.command ? h("div", { class: "same" }, h("span", { class: "quiet" }, "The same in a terminal: "), command(answer.command)) : null,
   ];

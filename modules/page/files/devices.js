@@ -3,14 +3,12 @@
 import { ask, path } from "./api.js";
 import { h } from "./dom.js";
 import { steps, valuesTable } from "./history.js";
-import { command, conditions, mark, panel, program, textPanel } from "./parts.js";
+import { command, conditions, mark, panel, program, table, textPanel } from "./parts.js";
 import { count, plain, since } from "./words.js";
 
 const ON_NODE = "edgecore";
 const MARKS = { "as desired": "good", invalid: "bad", offline: "bad", unhealthy: "bad", "not as desired": "warn", overdue: "warn" };
 const TWINS = { "as desired": "good", "another value is reported": "warn", "not confirmed": "warn" };
-
-function head(...names) { return h("thead", {}, h("tr", {}, names.map((each) => h("th", { scope: "col" }, each)))); }
 
 /** A value with its unit. */
 function value(text, unit) { return text ? [plain(text), unit ? ` ${plain(unit)}` : ""] : "–"; }
@@ -19,9 +17,9 @@ function age(at) { return at ? `${since(at)} ago` : ""; }
 
 function reported(twin) { return twin.is_reported ? value(twin.reported, twin.unit) : h("span", { class: "quiet" }, "nothing"); }
 
-function table(rows) {
-  return h("table", { class: "devices" }, head("device", "state", "property", "desired", "reported"),
-    h("tbody", {}, rows.map((row) => {
+function deviceTable(rows) {
+  return table("devices", ["device", "state", "property", "desired", "reported"],
+    rows.map((row) => {
       const old = row.state === "node away" ? "quiet" : "", twin = row.shown;
       return h("tr", { key: `${row.namespace}/${row.name}`, class: old },
         h("td", {}, h("a", { class: "name", href: path("devices", row.namespace, row.name) }, mark(MARKS[row.state]), `${plain(row.namespace)}/${plain(row.name)}`), h("div", { class: "quiet" }, plain(row.model))),
@@ -29,12 +27,12 @@ function table(rows) {
         h("td", {}, twin ? plain(twin.name) : "–", row.twins > 1 ? h("div", { class: "quiet" }, `and ${row.twins - 1} more`) : null),
         h("td", {}, twin ? value(twin.desired, twin.unit) : "–"),
         h("td", {}, twin ? [reported(twin), h("div", { class: "quiet" }, age(twin.reported_at))] : "–"));
-    })));
+    }));
 }
 
 function group(each) {
   const link = each.state && program !== ON_NODE ? `${each.state}${each.state === "away" && each.since ? ` for ${since(each.since)}` : ""}` : "";
-  return panel(each.node ? plain(each.node) : "No node", [link ? [mark(each.state), " "] : "", link], table(each.rows));
+  return panel(each.node ? plain(each.node) : "No node", [link ? [mark(each.state), " "] : "", link], deviceTable(each.rows));
 }
 
 /** Return the page of the devices; `go` changes the query. */
@@ -95,7 +93,7 @@ export function device(story, histories, paint) {
       h("p", { class: "quiet" }, row.node ? ["on ", h("a", { href: path("nodes", row.node) }, plain(row.node)), story.node_state && program !== ON_NODE ? `, ${story.node_state}` : ""] : "without a node",
         row.model ? ` · model ${plain(row.model)}` : "", story.protocol ? ` · protocol ${plain(story.protocol)}` : "",
         ` · reported state: ${plain(story.reported_state) || "none"}`, story.last_online ? ` · last online ${plain(story.last_online)}` : "")),
-    panel("Properties", old ? "as its node reported last" : "times by the clock of its node", story.twins.length ? h("table", { class: old ? "devices quiet" : "devices" }, head("property", "desired", "reported", "does it have it?", "history"), h("tbody", {}, story.twins.map((twin) => twinRow(twin, read))))
+    panel("Properties", old ? "as its node reported last" : "times by the clock of its node", story.twins.length ? table(old ? "devices quiet" : "devices", ["property", "desired", "reported", "does it have it?", "history"], story.twins.map((twin) => twinRow(twin, read)))
       : h("p", { class: "empty quiet" }, "The Device has no properties."), story.more ? h("p", { class: "empty quiet" }, `and ${story.more} more`) : null),
     [...histories].map(([name, history]) => historyPanel(row, name, history, units.get(name))),
     story.conditions.length ? textPanel("Conditions", "", conditions(story.conditions)) : null,

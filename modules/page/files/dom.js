@@ -4,7 +4,7 @@
 const ATTRIBUTES = new Set(["class", "id", "role", "type", "title", "placeholder", "tabindex", "datetime", "for", "lang",
   "scope", "open", "disabled", "d", "cx", "cy", "r", "fill", "stroke", "stroke-width", "stroke-dasharray", "viewBox",
   "aria-label", "aria-current", "aria-pressed", "aria-hidden", "aria-sort", "aria-rowcount", "aria-rowindex", "aria-labelledby",
-  "aria-live", "autocomplete"]);
+  "aria-live", "autocomplete", "data-label"]);
 const SVG = new Set(["svg", "path", "circle"]);
 
 /** Describe an element. Properties: attributes of the list, `href` (own paths only), `on…` handlers, `css`, `key`. */

@@ -49,22 +49,22 @@ export function fleet(state, go) {
   const all = [...rows.values()].sort((a, b) => RANK[a.state] - RANK[b.state] || (a.ready || 0) - (a.pods || 0) - ((b.ready || 0) - (b.pods || 0)) || (a.name < b.name ? -1 : 1));
   let shown = all, wrong = "";
   try { shown = all.filter(filter(state.query, now())); } catch (error) { wrong = error.message; }
-  const findings = head.findings || [], total = findings.length + (head.more || 0);
+  const findings = head.findings || [], total = findings.length + (head.more || 0), hasNodes = Boolean(head.sentence?.length);
   return [
-    h("div", { class: "lead" }, h("h1", { id: "sentence" }, sentence(head.sentence, link)), h("p", { class: "quiet" }, plain(head.pods))),
-    h("div", { class: "cols" },
+    h("div", { class: "lead" }, h("h1", { id: "sentence" }, hasNodes ? sentence(head.sentence, link) : "The nodes are not shown."), h("p", { class: "quiet" }, plain(head.pods))),
+    h("div", { class: hasNodes ? "cols" : "" },
       panel("Needs somebody", total ? `${total}, the worst first` : "",
-        findings.length ? h("ol", { class: "todo" }, findings.map(finding)) : h("p", { class: "empty" }, mark("good"), " Nothing. ", h("span", { class: "quiet" }, "`cloudcore doctor` looks at cloudcore itself.")),
+        findings.length ? h("ol", { class: "todo" }, findings.map(finding)) : h("p", { class: "empty" }, mark("good"), " Nothing. ", h("span", { class: "quiet" }, Object.keys(state.forbidden).length ? "Only what is shown was looked at." : "`cloudcore doctor` looks at cloudcore itself.")),
         head.more ? h("p", { class: "empty quiet" }, `${head.more} more are not shown`) : null),
-      panel("Last 24 hours", "",
+      hasNodes ? panel("Last 24 hours", "",
         (head.today || []).length ? h("ol", { class: "day" }, head.today.map((each) => h("li", {}, time(each.at), h("span", { class: each.is_bad ? "bad" : "" }, each.nodes?.length > LINKED || !each.nodes ? plain(each.text) : h("a", { href: each.nodes.length === 1 ? path("nodes", each.nodes[0]) : names(each.nodes) }, plain(each.text)))))) : h("p", { class: "empty quiet" }, "No node has come or gone."),
-        head.today_more ? h("p", { class: "empty quiet" }, `${head.today_more} more of single nodes: `, "cloudcore nodes --history") : null)),
-    table(state, all, shown, wrong, go),
-    h("div", { class: "same" }, h("span", { class: "quiet" }, "The same in a terminal: "), command("cloudcore nodes")),
+        head.today_more ? h("p", { class: "empty quiet" }, `${head.today_more} more of single nodes: `, "cloudcore nodes --history") : null) : null),
+    hasNodes ? nodeTable(state, all, shown, wrong, go) : null,
+    h("div", { class: "same" }, h("span", { class: "quiet" }, "The same in a terminal: "), command(hasNodes ? "cloudcore nodes" : "cloudcore get pods -A")),
   ];
 }
 
-function table(state, all, shown, wrong, go) {
+function nodeTable(state, all, shown, wrong, go) {
   const counts = (state.head.counts) || {};
   const chip = (label, query, number) => h("button", { type: "button", class: "chip", "aria-pressed": String(state.query === query), onclick: () => go(query) }, label, h("span", { class: "num" }, String(number)));
   const isLong = shown.length > REAL;

@@ -1,7 +1,7 @@
 // The history of a property: a step line of numbers up to now, and a table of its values.
 
 import { h } from "./dom.js";
-import { time } from "./parts.js";
+import { table, time } from "./parts.js";
 import { count, now, plain, since } from "./words.js";
 
 const WIDTH = 1000, HEIGHT = 120, EDGE = 6, ROWS = 50;
@@ -35,7 +35,6 @@ function hatched(from, to) {
 /** Return the newest values of a history, the newest first. */
 export function valuesTable(history, unit) {
   const shown = history.values.slice(-ROWS).reverse();
-  return [h("table", {}, h("thead", {}, h("tr", {}, ["reported", "value"].map((each) => h("th", { scope: "col" }, each)))),
-    h("tbody", {}, shown.map(([at, value]) => h("tr", {}, h("td", {}, time(at)), h("td", {}, plain(value), unit ? ` ${plain(unit)}` : ""))))),
+  return [table("", ["reported", "value"], shown.map(([at, value]) => h("tr", {}, h("td", {}, time(at)), h("td", {}, plain(value), unit ? ` ${plain(unit)}` : "")))),
   history.values.length > ROWS ? h("p", { class: "empty quiet" }, `${count(history.values.length - ROWS, "older value")} in the line only`) : null];
 }

@@ -6,7 +6,7 @@ import { device, devices, readAgain } from "./devices.js";
 import { h, render } from "./dom.js";
 import { fleet } from "./fleet.js";
 import { node, ownNode } from "./node.js";
-import { setProgram } from "./parts.js";
+import { missing, setProgram } from "./parts.js";
 import { pod } from "./pod.js";
 import { pods } from "./pods.js";
 import { rollouts } from "./rollouts.js";
@@ -17,7 +17,7 @@ const SLOW = 3000;
 const FLEET = [["Fleet", "/page/"], ["Pods", "/page/pods"], ["Rollouts", "/page/rollouts"], ["Devices", "/page/devices"], ["Changes", "/page/changes"]];
 const NODE = [["Node", "/page/"], ["Pods", "/page/pods"], ["Devices", "/page/devices"]];
 const content = document.getElementById("content");
-const state = { rows: new Map(), head: {}, version: 0, isRead: false, query: "", trouble: "", asOf: 0, failed: 0, story: null, logs: new Map(), paint, about: {} };
+const state = { rows: new Map(), head: {}, version: 0, isRead: false, view: 0, forbidden: {}, query: "", trouble: "", asOf: 0, failed: 0, story: null, logs: new Map(), paint, about: {} };
 let timer = 0, turn = 0, said = "";
 
 function parts() { return location.pathname.split("/").filter(Boolean).slice(1).map(decodeURIComponent); }
@@ -49,7 +49,8 @@ function view() {
 }
 
 function paint() {
-  render(content, [view()].flat(Infinity).filter(Boolean));
+  const [lead, ...others] = [view()].flat(Infinity).filter(Boolean);
+  render(content, [lead, ...state.wrong ? [] : missing(isFleet() ? state.forbidden : state.story?.forbidden), ...others]);
   const page = parts()[0];
   render(document.getElementById("nav"), tabs().map(([label, href]) => h("a", { href, "aria-current": (["pods", "rollouts", "devices", "changes"].includes(page) ? page : "") === href.slice(6) ? "page" : null }, label)));
   const late = state.failed ? `no answer for ${duration(now() - state.failed)}, trying again` : state.trouble ? `${plain(state.trouble)}${state.asOf ? ` · as of ${duration(now() - state.asOf)} ago` : ""}` : "live";
@@ -62,12 +63,12 @@ function paint() {
 }
 
 async function readFleet() {
-  const changes = await ask(`changes?since=${state.version}`);
+  const changes = await ask(`changes?since=${state.version}&view=${state.view}`);
   setNow(changes.now);
   if (changes.is_full) state.rows.clear();
   for (const row of changes.set || []) state.rows.set(row.name, row);
   for (const name of changes.gone || []) state.rows.delete(name);
-  Object.assign(state, { version: changes.version, isRead: state.isRead || changes.is_read, trouble: changes.trouble || "", asOf: changes.as_of || 0 });
+  Object.assign(state, { version: changes.version, view: changes.view || 0, forbidden: changes.forbidden || {}, isRead: state.isRead || changes.is_read, trouble: changes.trouble || "", asOf: changes.as_of || 0 });
   if (changes.head) state.head = changes.head;
 }
 
@@ -194,7 +195,7 @@ async function begin() {
 /** Begin with a session. */
 async function entered() {
   state.about = await insist(() => ask("me"));
-  Object.assign(state, { rows: new Map(), head: {}, version: 0, isRead: false });
+  Object.assign(state, { rows: new Map(), head: {}, version: 0, view: 0, isRead: false });
   setProgram(state.about.program);
   render(document.getElementById("brand"), [plain(state.about.program), h("span", {}, plain(state.about.server))]);
   render(document.getElementById("who"), state.about.user ? [h("span", { class: "hide-s" }, plain(state.about.user)), h("button", { type: "button", onclick: () => signOut().finally(() => ended("You have signed out.")) }, "Sign out")] : []);

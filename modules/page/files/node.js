@@ -2,7 +2,7 @@
 
 import { changesOf } from "./changes.js";
 import { h } from "./dom.js";
-import { certificate, command, conditions, mark, panel, stateWords, strip, time, textPanel } from "./parts.js";
+import { certificate, command, conditions, mark, panel, stateWords, strip, table, textPanel, time } from "./parts.js";
 import { podTable } from "./pods.js";
 import { count, duration, now, plain, since } from "./words.js";
 
@@ -23,7 +23,7 @@ export function node(story) {
     h("div", { class: "cols even" },
       textPanel("The node", "", h("table", {}, h("tbody", {}, facts.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, value)))))),
       textPanel("Connections", "seven days", history(story.sessions))),
-    panel(`Pods on ${plain(row.name)}`, row.state === "away" ? "as it reported last" : "", story.pods.length ? podTable(story.pods, row) : h("p", { class: "empty quiet" }, "No pod is bound to this node.")),
+    panel(`Pods on ${plain(row.name)}`, row.state === "away" ? "as it reported last" : "", story.pods.length ? podTable(story.pods, row) : h("p", { class: "empty quiet" }, story.forbidden?.pods ? "No pod that you may see is bound to this node." : "No pod is bound to this node.")),
     textPanel("Conditions", "", conditions(story.conditions)),
     h("div", { class: "same" }, h("span", { class: "quiet" }, "The same in a terminal: "), command(`cloudcore nodes --history ${row.name}`)),
   ];
@@ -39,7 +39,7 @@ export function ownNode(story) {
     panel("Pods", "", story.pods.length ? podTable(story.pods, {}) : h("p", { class: "empty quiet" }, "This node has no pod.")),
     h("div", { class: "cols even" },
       textPanel("The node", "", h("table", {}, h("tbody", {}, Object.entries(story.facts).map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, plain(name)), h("td", {}, plain(value))))))),
-      textPanel("Modules of edgecore", "", h("table", {}, h("thead", {}, h("tr", {}, ["module", "state", "messages that wait", "restarts"].map((each) => h("th", { scope: "col" }, each)))), h("tbody", {}, rows)))),
+      textPanel("Modules of edgecore", "", table("", ["module", "state", "messages that wait", "restarts"], rows))),
     textPanel("Conditions", "", conditions(story.conditions)),
     h("div", { class: "same" }, h("span", { class: "quiet" }, "The same in a terminal: "), command("edgecore top")),
     h("div", { class: "same" }, h("span", { class: "quiet" }, "What is wrong with this node: "), command("edgecore doctor")),
@@ -48,9 +48,9 @@ export function ownNode(story) {
 
 function history(sessions) {
   if (!sessions.length) return h("p", { class: "empty quiet" }, "The link journal knows no connection of it.");
-  return h("table", {}, h("thead", {}, h("tr", {}, ["from", "lasted", "address", "why it ended"].map((each) => h("th", { scope: "col" }, each)))),
-    h("tbody", {}, sessions.slice(0, 50).map((each) => h("tr", {}, h("td", {}, time(each.began)),
+  return table("", ["from", "lasted", "address", "why it ended"],
+    sessions.slice(0, 50).map((each) => h("tr", {}, h("td", {}, time(each.began)),
       h("td", { class: "num" }, each.ended ? duration(each.ended - each.began) : `${since(each.began)}, until now`),
-      h("td", {}, plain(each.address || "–")), h("td", { class: "quiet" }, plain(each.ended ? each.reason : "–"))))));
+      h("td", {}, plain(each.address || "–")), h("td", { class: "quiet" }, plain(each.ended ? each.reason : "–")))));
 }
 

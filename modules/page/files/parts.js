@@ -77,11 +77,27 @@ export function textPanel(title, end, ...kids) {
   return made;
 }
 
+/** A table. In a narrow window its cells are below each other, each with the name of its column; so its roles are named. */
+export function table(kind, heads, rows) {
+  for (const row of rows) {
+    row.props.role = "row";
+    row.kids.forEach((cell, number) => Object.assign(cell.props, { role: "cell", "data-label": heads[number] }));
+  }
+  return h("table", { class: `stack ${kind}`, role: "table" },
+    h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, heads.map((each) => h("th", { scope: "col", role: "columnheader" }, each)))),
+    h("tbody", { role: "rowgroup" }, rows));
+}
+
+/** What the user may not see, by the rights that are missing. */
+export function missing(forbidden) {
+  return Object.values(forbidden || {}).map((each) => h("p", { class: "missing" }, "Not shown: ", plain(each)));
+}
+
 /** A table of conditions. */
 export function conditions(found) {
   if (!found.length) return h("p", { class: "empty quiet" }, "None is known.");
-  return h("table", {}, h("thead", {}, h("tr", {}, ["condition", "status", "reason", "message", "since"].map((each) => h("th", { scope: "col" }, each)))),
-    h("tbody", {}, found.map((each) => h("tr", {}, h("td", {}, plain(each.type)), h("td", {}, plain(each.status)), h("td", {}, plain(each.reason)), h("td", { class: "quiet" }, plain(each.message)), h("td", {}, time(seconds(each.lastTransitionTime)))))));
+  return table("", ["condition", "status", "reason", "message", "since"],
+    found.map((each) => h("tr", {}, h("td", {}, plain(each.type)), h("td", {}, plain(each.status)), h("td", {}, plain(each.reason)), h("td", { class: "quiet" }, plain(each.message)), h("td", {}, time(seconds(each.lastTransitionTime))))));
 }
 
 export function certificate(ends) {

@@ -2,18 +2,18 @@
 
 import { path } from "./api.js";
 import { h } from "./dom.js";
-import { command, mark, panel, program } from "./parts.js";
+import { command, mark, panel, program, table } from "./parts.js";
 import { count, plain, seconds, since } from "./words.js";
 
 /** Return a table of pods; those of one node do not name it, and those of a node that is away are neither good nor bad. */
 export function podTable(pods, node) {
   const old = node && ["away", "never"].includes(node.state);
-  return h("table", { class: old ? "quiet" : "" }, h("thead", {}, h("tr", {}, ["pod", "status", "ready", "restarts", "age", ...(node ? [] : ["node"])].map((each) => h("th", { scope: "col" }, each)))),
-    h("tbody", {}, pods.map((each) => h("tr", { key: `${each.namespace}/${each.name}` },
+  return table(old ? "pods quiet" : "pods", ["pod", "status", "ready", "restarts", "age", ...(node ? [] : ["node"])],
+    pods.map((each) => h("tr", { key: `${each.namespace}/${each.name}` },
       h("td", {}, h("a", { class: "name", href: path("pods", each.namespace, each.name) }, mark(old ? "never" : each.is_troubled ? "bad" : "good"), `${plain(each.namespace)}/${plain(each.name)}`)),
       h("td", { class: each.is_troubled && !old ? "bad" : "" }, plain(each.status)), h("td", { class: "num" }, plain(each.ready)),
       h("td", { class: "num" }, String(each.restarts || 0)), h("td", { class: "num" }, each.created ? since(seconds(each.created) || 0) : "–"),
-      node ? null : h("td", {}, each.node ? h("a", { href: path("nodes", each.node) }, plain(each.node)) : h("span", { class: "quiet" }, "no node"))))));
+      node ? null : h("td", {}, each.node ? h("a", { href: path("nodes", each.node) }, plain(each.node)) : h("span", { class: "quiet" }, "no node")))));
 }
 
 /** Return the page of the pods; `go` changes the query. */

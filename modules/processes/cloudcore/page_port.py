@@ -1,12 +1,11 @@
 """The page on the secure port: for the users of the Kubernetes API, with the rights that RBAC gives them.
 
-One picture of the fleet serves all sessions, as the rows of all are the same. A user sees what is made of it with the
-rights to list what it is made of, which are looked up for each request; the story of a pod and its logs are read with
-the user's own credentials. The credentials of a session are checked again with each request, so a session ends with
-its token, its certificate and its user.
+One picture of the fleet serves all sessions. A user sees the parts of it that the user may list, which is looked up for
+each request; the story of a pod and its logs are read with the user's own credentials. The credentials of a session are
+checked again with each request, so a session ends with its token, its certificate and its user.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
@@ -37,10 +36,6 @@ from modules.processes.cloudcore.page_command import ControlLinks
 from modules.processes.common.version import VERSION
 
 _PROGRAM: Final = "cloudcore"
-_DEVICES: Final = "devices.kubeedge.io"
-_KINDS: Final = (("", "nodes"), ("", "pods"))
-_DEVICE_KINDS: Final = ((_DEVICES, "devices"), (_DEVICES, "devicemodels"), (_DEVICES, "devicestatuses"))
-_CHANGES: Final = AccessRequest(verb="get", path="/cloudcore/changes")
 
 
 class Doors(NamedTuple):
@@ -75,7 +70,12 @@ class PagePort(HttpService):
         def api_of(user: User, credentials: Credentials) -> FleetApi:
             about = About(f"port {port()}", VERSION, _PROGRAM, user=user.name)
             stories = PodStories(_PROGRAM, InProcessClient(doors.of_users, credentials, peer))
-            return FleetApi(picture, feeds, stories, devices, source, about, clock.now)
+
+            def refusal(asked: AccessRequest) -> str:
+                is_allowed = user.is_administrator or doors.allowed(user, asked) is not None
+                return "" if is_allowed else forbidden(user.name, asked).message
+
+            return FleetApi(picture, feeds, stories, devices, source, about, clock.now, refusal=refusal)
 
         self._feeds = feeds
         entrance = UserEntrance(doors, Sessions(clock), api_of)
@@ -124,7 +124,7 @@ class UserEntrance(Entrance):
         if user is None:
             self._sessions.end(key)
             return None
-        return UserApi(user, self._doors.allowed, self._api_of(user, credentials))
+        return self._api_of(user, credentials)
 
     def leave(self, key: str) -> None:
         """See `Entrance`."""
@@ -141,65 +141,7 @@ class UserEntrance(Entrance):
         return None if user is None or user.node else user
 
 
-class UserApi(PageApi):
-    """Answers a user's questions, those that the user has the rights for.
-
-    Args:
-        user: the user.
-        allowed: see `Doors`.
-        api: answers.
-    """
-
-    def __init__(self, user: User, allowed: Callable[[User, AccessRequest], object | None], api: PageApi) -> None:
-        self._user = user
-        self._allowed = allowed
-        self._api = api
-
-    def serve(self, request: Request, parts: Sequence[str]) -> Response:
-        """See `PageApi`. Raise HttpStatusError with 403 for a user without a right, which it names."""
-        for right in rights_of(parts):
-            if not self._user.is_administrator and self._allowed(self._user, right) is None:
-                raise HttpStatusError(403, forbidden(self._user.name, right).message)
-        return self._api.serve(request, parts)
-
-    def close(self) -> None:
-        """Do nothing: the feeds are those of all."""
-
-
-def rights_of(parts: Sequence[str]) -> list[AccessRequest]:
-    """Return the rights that a question needs: to read what its answer is made of.
-
-    Args:
-        parts: of its path, below `/page/v1`.
-
-    Raises:
-        HttpStatusError: there is no such path.
-    """
-    nodes_and_pods, devices = _lists(_KINDS), _lists(_DEVICE_KINDS)
-    match parts:
-        case ("me",) | ("explain" | "log", _, _, *_):
-            return []  # the user's own credentials are used
-        case ("changes",):
-            return [*nodes_and_pods, *devices]
-        case ("nodes", _) | ("pods" | "rollouts",):
-            return nodes_and_pods
-        case ("journal",):
-            return [*nodes_and_pods, _CHANGES]
-        case ("devices",):
-            return [*nodes_and_pods[:1], *devices]
-        case ("devices", namespace, _):
-            kinds = (AccessRequest(verb="get", group=g, resource=r, namespace=namespace) for g, r in _DEVICE_KINDS)
-            return [*nodes_and_pods[:1], *kinds]
-        case ("history", namespace, _, _):
-            return [AccessRequest(verb="get", group=_DEVICES, resource="devicestatuses", namespace=namespace)]
-    raise HttpStatusError(404, "the page's server has no such path")
-
-
 def hosts_of(names: Iterable[str], port: int) -> list[str]:
     """Return what `Host` may be for some names of a server; browsers leave the port of HTTPS out."""
     known = [f"[{name}]" if ":" in name else name for name in (*names, "localhost", "127.0.0.1")]
     return [f"{name}:{port}" for name in known] + (known if port == 443 else [])
-
-
-def _lists(kinds: Iterable[tuple[str, str]]) -> list[AccessRequest]:
-    return [AccessRequest(verb="list", group=group, resource=resource) for group, resource in kinds]

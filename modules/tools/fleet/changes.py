@@ -233,14 +233,16 @@ class ChangeReach:
         return f"{before}{', '.join(named)}{' and others' if len(nodes) > _MOST_NAMES else ''}" if nodes else ""
 
 
-def changes_sentence(rows: Sequence[ChangeRow], more: int) -> str:
-    """Return the first sentence of a page of changes."""
+def changes_sentence(rows: Sequence[ChangeRow], more: int, *, is_reach_known: bool = True) -> str:
+    """Return the first sentence of a page of changes, without how far they got where that is not known."""
     if not rows:
         return "Nothing has changed here in the last seven days."
     counts = {mark: sum(row.mark == mark for row in rows) for mark in (FAILS, WAITS, UNKNOWN)}
     words = {FAILS: "with pods that fail", WAITS: "on the way", UNKNOWN: "unknown, because a node is away"}
     said = ", ".join(f"{counts[mark]} {text}" for mark, text in words.items() if counts[mark])
     head = f"{_count(len(rows) + more, 'change')} in seven days"
+    if not is_reach_known:
+        return f"{head}."
     newest = f"; of the newest {len(rows)}" if more else ""
     if not said:
         return f"{head}{newest or ':'} nothing is on its way to a node any more."

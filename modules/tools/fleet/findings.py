@@ -57,6 +57,8 @@ class Fleet(msgspec.Struct, frozen=True):
     """Seconds since 1970."""
     program: str = "cloudcore"
     devices: Sequence[DeviceFacts] = ()
+    has_all_pods: bool = True
+    """Whether the pods of the nodes are all there; else nobody counts them."""
 
 
 def findings(fleet: Fleet) -> tuple[list[FleetFinding], int]:
@@ -100,24 +102,27 @@ def _away(fleet: Fleet) -> Iterator[FleetFinding]:
     for group in together:
         shared = shared_by(group)
         pods, waiting = sum(each.pods for each in group), sum(each.waiting for each in group)
+        bound = f" · {_count(pods, 'pod')} {'was' if pods == 1 else 'were'} bound to them" if fleet.has_all_pods else ""
         yield FleetFinding(
             "nodes-lost-together", "bad",
             f"{len(group)} nodes{f' {shared}' if shared else ''} went away together",
-            f"{_ago(group[0].since, fleet.now)} · {_count(pods, 'pod')} were bound to them"
-            + (f" · {_count(waiting, 'message')} wait for them" if waiting else ""),
+            f"{_ago(group[0].since, fleet.now)}{bound}"
+            + (f" · {_count(waiting, 'message')} {'waits' if waiting == 1 else 'wait'} for them" if waiting else ""),
             tuple(each.name for each in group), command=f"{fleet.program} nodes",
         )  # fmt: skip
     single = [each for each in fleet.nodes if each.state == AWAY and each.name not in grouped]
     for node in single[:_NAMED]:
+        bound = f" · {_count(node.pods, 'pod') if node.pods else 'no pod'} bound to it" if fleet.has_all_pods else ""
         yield FleetFinding(
             "node-away", "bad", f"{node.name} is away",
-            f"{_ago(node.since, fleet.now)} · {_count(node.pods, 'pod')} bound to it"
+            f"{_ago(node.since, fleet.now)}{bound}"
             + (f" · {node.last_word}" if node.last_word else ""),
             (node.name,), command=f"{fleet.program} nodes --history {node.name}",
         )  # fmt: skip
     if len(single) > _NAMED:
         rest = tuple(each.name for each in single[_NAMED:])
-        yield FleetFinding("node-away", "bad", f"{_count(len(rest), 'more node')} are away", nodes=rest)
+        verb = "is" if len(rest) == 1 else "are"
+        yield FleetFinding("node-away", "bad", f"{_count(len(rest), 'more node')} {verb} away", nodes=rest)
 
 
 def _behind(fleet: Fleet) -> Iterator[FleetFinding]:
@@ -145,7 +150,7 @@ def _certificates(fleet: Fleet) -> Iterator[FleetFinding]:
         else:
             text = f"{text}, and it is {node.state}"
             detail = "it renews by itself when it connects before; after that it must join again"
-        yield FleetFinding("certificate-ends", "warn", f"the certificate of {node.name} {text}", detail, (node.name,))
+        yield FleetFinding("certificate-ends", "warn", f"The certificate of {node.name} {text}", detail, (node.name,))
 
 
 def _pressure(fleet: Fleet) -> Iterator[FleetFinding]:

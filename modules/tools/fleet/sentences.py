@@ -62,20 +62,29 @@ def pods_sentence(pods: Sequence[FleetPodRow], nodes: Sequence[NodeRow]) -> str:
     return f"{text}."
 
 
-def node_sentence(row: NodeRow, now: float) -> str:
-    """Return the sentence about a node: its link, its pods and, where it ends soon, its certificate."""
-    pods = "no pod is bound to it"
-    if row.pods:
-        pods = f"{row.ready} of {_count(row.pods, 'pod')} {'runs' if row.pods == 1 else 'run'}"
+def node_sentence(row: NodeRow, now: float, *, has_all_pods: bool = True) -> str:
+    """Return the sentence about a node: its link, its pods and, where it ends soon, its certificate.
+
+    Args:
+        row: the node.
+        now: seconds since 1970.
+        has_all_pods: whether its pods are all counted; else they are left out.
+    """
     age = human_duration(int(max(0.0, now - row.since))) if row.since else ""
+    pods, and_pods = "no pod is bound to it", ""
+    if row.pods:
+        run = "ran" if row.state == AWAY else "runs" if row.pods == 1 else "run"
+        pods = f"{row.ready} of {_count(row.pods, 'pod')} {run}"
     if row.state == AWAY:
-        text = f"{row.name} has been away{f' for {age}' if age else ''}; when it was last heard of, {pods}"
+        text = f"{row.name} has been away{f' for {age}' if age else ''}"
+        and_pods = f"; when it was last heard of, {pods}" if row.pods else f"; {pods}"
     elif row.state == NEVER:
         text = f"{row.name} has never been connected"
     elif row.state == BEHIND:
-        text = f"{row.name} is behind: {row.reason or 'its state is not known'}; {pods}"
+        text, and_pods = f"{row.name} is behind: {row.reason or 'its state is not known'}", f"; {pods}"
     else:
-        text = f"{row.name} has been connected{f' for {age}' if age else ''}, and {pods}"
+        text, and_pods = f"{row.name} has been connected{f' for {age}' if age else ''}", f", and {pods}"
+    text += and_pods if has_all_pods else ""
     ends = certificate_words(row.certificate_ends, now)
     return f"{text}; its certificate {ends}." if ends else f"{text}."
 

@@ -61,11 +61,11 @@ def test_certificates() -> None:
     ends = {"away": 13.0, "connected": 2.5}
     rows = [node(name, name, certificate_ends=NOW + days * DAY) for name, days in ends.items()]
     rows += [node("ended", "connected", certificate_ends=NOW - 1.0), node("soon", certificate_ends=NOW + 4 * DAY)]
-    sentences = [each for each in said(rows) if each.startswith("the certificate")]
+    sentences = [each for each in said(rows) if each.startswith("The certificate")]
     assert sentences == [
-        "the certificate of away ends in 13 days, and it is away",
-        "the certificate of connected ends in 2 days",
-        "the certificate of ended has ended",
+        "The certificate of away ends in 13 days, and it is away",
+        "The certificate of connected ends in 2 days",
+        "The certificate of ended has ended",
     ]
 
 
@@ -75,7 +75,7 @@ def test_the_sentence_of_a_node() -> None:
         "n1 has been connected for 120m, and 1 of 1 pod runs."
     )
     assert node_sentence(node("n1", "away", since=since, pods=2, certificate_ends=NOW + 3.5 * DAY), NOW) == (
-        "n1 has been away for 120m; when it was last heard of, 0 of 2 pods run; its certificate ends in 3 days."
+        "n1 has been away for 120m; when it was last heard of, 0 of 2 pods ran; its certificate ends in 3 days."
     )
     assert node_sentence(node("n1", "behind", reason="it reads slowly", certificate_ends=NOW - 1.0), NOW) == (
         "n1 is behind: it reads slowly; no pod is bound to it; its certificate has ended."
