@@ -30,8 +30,8 @@ from modules.page.sight import (
     NODES,
     PODS,
     Refusal,
-    Seen,
     Sight,
+    UserSight,
     nothing_refused,
     seen_by,
 )
@@ -187,7 +187,7 @@ class FleetApi:
                 return json_of(self._devices.story(namespace, name, rows, sees), shown)
         raise HttpStatusError(404, "the page's server has no such path")
 
-    def _seen(self, *, are_devices_asked: bool = False) -> Seen:
+    def _seen(self, *, are_devices_asked: bool = False) -> UserSight:
         pods, devices = self._picture.namespaces()
         if are_devices_asked:  # the picture has those of half a minute ago
             devices = {each.namespace for each in self._devices.facts()[0]}

@@ -45,7 +45,7 @@ class Sight(NamedTuple):
         return self.devices_in is None or namespace in self.devices_in
 
 
-class Seen(NamedTuple):
+class UserSight(NamedTuple):
     """What a user sees, and why not more."""
 
     sight: Sight
@@ -58,7 +58,7 @@ def nothing_refused(asked: AccessRequest) -> str:  # noqa: ARG001 - a `Refusal`
     return ""
 
 
-def seen_by(refusal: Refusal, pods: Iterable[str], devices: Iterable[str]) -> Seen:
+def seen_by(refusal: Refusal, pods: Iterable[str], devices: Iterable[str]) -> UserSight:
     """Return what a user sees.
 
     Args:
@@ -70,7 +70,7 @@ def seen_by(refusal: Refusal, pods: Iterable[str], devices: Iterable[str]) -> Se
     pods_in, of_pods = _namespaces(refusal, (("", PODS),), pods)
     devices_in, of_devices = _namespaces(refusal, tuple((DEVICE_GROUP, each) for each in DEVICE_KINDS), devices)
     refused = {NODES: nodes, PODS: of_pods, DEVICES: of_devices}
-    return Seen(Sight(not nodes, pods_in, devices_in), {part: why for part, why in refused.items() if why})
+    return UserSight(Sight(not nodes, pods_in, devices_in), {part: why for part, why in refused.items() if why})
 
 
 def _namespaces(
