@@ -40,6 +40,8 @@ _REFERENCE: Final = 1
 _COMPOSED: Final = b"\0"
 _DEPTH: Final = 4
 """Levels of references: a frame has a content, which has strings."""
+RECORD_BYTES: Final = 4 * FRAME_BYTES
+"""Bytes of all contents of a record, which references of a few bytes could make any number of."""
 _KEPT_BYTES: Final = 8 * 1024 * 1024
 """Bytes of contents that a reader caches; other contents are read again."""
 
@@ -114,6 +116,8 @@ class ContentJoiner:
         self._places: dict[bytes, tuple[int, int]] = {}
         self._kept: dict[bytes, bytes] = {}
         self._size = 0
+        self._left = 0
+        """Bytes that the record may still have."""
 
     def learn(self, content: Content, place: int, size: int) -> None:
         """Note that the body of a content's record is `size` bytes at offset `place` of the file."""
@@ -121,16 +125,19 @@ class ContentJoiner:
         self._kept.pop(content.key, None)
 
     def whole(self, record: Record) -> Record:
-        """Return the record with its contents in place of the references."""
+        """Return the record with its contents in place of the references, and `MISSING` beyond `RECORD_BYTES`."""
+        self._left = RECORD_BYTES
         return mapped(record, self._whole, self._whole)
 
     def _whole(self, data: bytes) -> bytes:
         if not data.startswith(_COMPOSED):
             return data
         try:
-            return self._put_together(data, _DEPTH)
+            found = self._put_together(data, _DEPTH)
         except (msgspec.DecodeError, KeyError, OSError, ValueError):
             return MISSING
+        self._left -= len(found)
+        return found if self._left >= 0 else MISSING
 
     def _put_together(self, data: bytes, depth: int) -> bytes:
         """Join the pieces. Raises KeyError for a missing content, and ValueError for a form that no writer makes."""
@@ -161,6 +168,18 @@ class ContentJoiner:
             self._size -= len(self._kept.pop(next(iter(self._kept))))
         self._kept[key] = data
         self._size += len(data)
+
+
+def content_bytes(record: Record) -> int:
+    """Return the bytes of a record's contents."""
+    sizes = [0]
+
+    def note(data: bytes) -> bytes:
+        sizes.append(len(data))
+        return data
+
+    mapped(record, note, note)
+    return sum(sizes)
 
 
 def mapped(record: Record, content: Callable[[bytes], bytes], frame: Callable[[bytes], bytes]) -> Record:

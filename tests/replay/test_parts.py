@@ -1,8 +1,9 @@
 """The parts of a replay: answers to reads, the normal form of values, and the comparison."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 from unittest import mock
 
@@ -13,9 +14,11 @@ from hypothesis import strategies as st
 
 from beehive import Message, Module, Operation, RealClock, encode
 from beehive.simulation import Simulation
-from beehive.trace import CriCall, Delivered, Note, RecordedMessage, TraceHeader
+from beehive.trace import CriCall, CriEvent, Delivered, Note, NoteKind, RecordedMessage, TraceHeader
 from beehive.trace.entries import EntrySink
+from beehive.trace.format import FORMAT
 from beehive.trace.redact import Redactor
+from beehive.trace.writer import FileWriter
 from edged.cri.contract import SERVER_ACTOR as SERVER
 from edged.cri.contract import ContainerRuntime
 from edged.cri.errors import CriError, NotFoundError
@@ -33,8 +36,10 @@ from modules.edge.eventbus.module import EventBus
 from modules.edge.metaserver.watch_agent import WatchAgent
 from modules.edge.servicebus.module import ServiceBus
 from modules.edge.taskmanager.module import TaskManager
+from modules.lab.replay import recorded
 from modules.lab.replay.commands import pace_of
 from modules.lab.replay.compare import differences
+from modules.lab.replay.errors import ReplayError
 from modules.lab.replay.link import RecordedCloud
 from modules.lab.replay.normalize import Ids, lines, normalize
 from modules.lab.replay.outputs import NODE, Output, RunOutputs, message_of
@@ -355,3 +360,18 @@ def test_the_pace_waits_until_virtual_time_has_passed_at_its_speed() -> None:
     pace(0.0)
     pace(20.0)
     assert clock.monotonic() - begin >= 0.02
+
+
+def test_a_run_whose_contents_do_not_fit_into_memory_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A trace of some kilobytes can stand for gigabytes, as a content is in it once."""
+    monkeypatch.setattr(recorded, "MOST_BYTES", 10_000)
+    begun = Note(0.0, 1, 0, 1, NoteKind.BEGUN, "", "", "")
+    events = [CriEvent(float(number), 1 + number, 0, 1, "k", "s", b"x" * 6000) for number in (1, 2)]
+    for few, path in ((events[:1], tmp_path / "few"), (events, tmp_path / "many")):
+        with closing(FileWriter(path, TraceHeader(FORMAT, "edgecore", "n1", 0.0, why="record"))) as writer:
+            writer.write([begun, *few])
+    assert len(recorded.load(tmp_path / "few").records) == 2
+    with pytest.raises(ReplayError, match="more than 0 MiB"):
+        recorded.load(tmp_path / "many")

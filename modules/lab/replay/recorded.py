@@ -22,6 +22,7 @@ from beehive.trace import (
     TraceReader,
     read,
 )
+from beehive.trace.contents import content_bytes
 from edged.cri.contract import SERVER_ACTOR
 from edged.cri.errors import ConnectionClosedError
 from edged.cri.recording_events import ENDED
@@ -31,6 +32,9 @@ from modules.lab.replay.errors import ReplayError
 from modules.processes.common.version import KUBELET_VERSION
 
 _AGENT_VERSION: Final = re.compile(rb'"kubeletVersion":"([^"]+)"')
+
+MOST_BYTES: Final = 1 << 30
+"""Bytes of the contents of a run: a trace of some kilobytes could stand for any number."""
 
 _CLOSED_HERE: Final = str(ClosedHereError())
 _CLOSED: Final = ConnectionClosedError.__name__.encode()
@@ -210,12 +214,16 @@ def _headers_of(paths: list[Path]) -> tuple[dict[Path, TraceHeader], list[str]]:
 def _split(trace: TraceReader) -> Iterator[Recorded]:
     """Yield the runs of a trace, each with times since its own beginning."""
     found: list[Record] = []
-    number = 1
+    number, size = 1, 0
     for record in trace:
         if len(trace.runs) > number:
             yield _run(trace, number, found)
-            number, found = len(trace.runs), []
+            number, found, size = len(trace.runs), [], 0
         found.append(record)
+        size += content_bytes(record)
+        if size > MOST_BYTES:
+            hint = f"its contents have more than {MOST_BYTES >> 20} MiB, and a replay has them all in memory"
+            raise ReplayError("cannot replay the trace", f"run {number}", hint)
     yield _run(trace, number, found)
 
 

@@ -114,6 +114,18 @@ def test_references_that_lead_nowhere_do_no_harm(tmp_path: Path) -> None:
     assert [one.detail for one in records_of(tmp_path / "t") if isinstance(one, CriEvent)] == [MISSING] * len(bad)
 
 
+def test_references_of_one_record_stand_for_so_many_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit of many changes, each of some bytes in the file, could take all memory."""
+    monkeypatch.setattr("beehive.trace.contents.RECORD_BYTES", 2_500_000)
+    ext, key = msgspec.msgpack.Ext, b"k" * 16
+    large = b"\0" + msgspec.msgpack.encode([ext(1, key)])
+    commit = StoreCommit(1.0, 1, 0, 1, "commit", 0.0, "", (Change("put", "default/pod/a", "pod", large),) * 6)
+    everything: list[AnyRecord] = [HEADER, Content(key, b"x" * 1_000_000), commit]
+    (tmp_path / "t").write_bytes(b"".join(map(encode, everything)))
+    (found,) = [one for one in records_of(tmp_path / "t") if isinstance(one, StoreCommit)]
+    assert [len(one.value) for one in found.changes] == [1_000_000] * 2 + [len(MISSING)] * 4
+
+
 def test_a_writer_remembers_so_many_contents(tmp_path: Path) -> None:
     """Then it writes them again: they are read all the same."""
     shortener = ContentSplitter()

@@ -3,7 +3,9 @@
 One who writes a role must hold all of its rules, or have the verb `escalate` on it; one who writes a binding must hold
 all rules of its role, or have the verb `bind` on the role. One who approves a certificate request must have the verb
 `approve` on its signer, and one who stores its certificate the verb `sign` (the admission plug-ins CertificateApproval
-and CertificateSigning).
+and CertificateSigning). One who gives a Service external addresses must be allowed to update Services of all
+namespaces: every node sends what is for these addresses, and be they the cloud's, to the Service's endpoints
+(CVE-2020-8554; kube-apiserver's DenyServiceExternalIPs, which clusters may enable, lets nobody).
 """
 
 from collections.abc import Callable, Iterable
@@ -17,6 +19,7 @@ from modules.cloud.authorization.rbac.index import BINDINGS, ROLES, RbacIndex, r
 from modules.cloud.authorization.rbac.rules import AccessRequest, PolicyRule, rules_in, uncovered
 
 _REQUEST: Final = kind_named("CertificateSigningRequest")
+_SERVICE: Final = kind_named("Service")
 _EVERYTHING: Final = (
     PolicyRule(frozenset("*"), frozenset("*"), frozenset("*")),
     PolicyRule(frozenset("*"), paths=frozenset("*")),
@@ -51,6 +54,8 @@ def admission(
             _check_role(user, index, old, new)
         elif kind in BINDINGS:
             _check_binding(user, index, old, new)
+        elif kind == _SERVICE.name and new["apiVersion"] == _SERVICE.api_version:
+            _check_addresses(user, index, old, new)
         elif kind == _REQUEST.name and old is not None:
             _check_signer(user, index, old, new)
 
@@ -81,6 +86,21 @@ def _decided(request: JsonObject) -> tuple[list[JsonObject], list[JsonObject], o
     conditions = status.get("conditions") or ()
     decisions = [each for each in conditions if each.get("type") in (APPROVED, DENIED)]
     return decisions, [each for each in conditions if each not in decisions], status.get("certificate")
+
+
+def _check_addresses(user: User, index: RbacIndex, old: JsonObject | None, new: JsonObject) -> None:
+    """Check that a user may add external addresses to a Service."""
+    asked = AccessRequest(verb="update", resource=_SERVICE.plural)
+    if _external(new) - _external(old or {}) and index.allowed(user, asked) is None:
+        why = "external addresses take traffic of all nodes: whoever sets them must be allowed to update all Services"
+        raise ForbiddenError(_SERVICE.plural, key_of(new).name, why)
+
+
+def _external(service: JsonObject) -> set[str]:
+    """Return the addresses from outside of a Service, as its owner and its load balancer say."""
+    balancer = (service.get("status") or {}).get("loadBalancer") or {}
+    balanced = (each.get("ip") for each in balancer.get("ingress") or ())
+    return {str(each) for each in (*((service.get("spec") or {}).get("externalIPs") or ()), *balanced) if each}
 
 
 def _check_role(user: User, index: RbacIndex, old: JsonObject | None, new: JsonObject) -> None:

@@ -57,16 +57,20 @@ class Ruleset(NamedTuple):
 
 
 def ruleset(family: Family, ports: Iterable[PortTable], pods: Iterable[str]) -> Ruleset:
-    """Return the rules for ports of Services and addresses of the node's pods."""
+    """Return the rules for ports of Services and addresses of the node's pods.
+
+    A Service's ClusterIP is no other Service's external address, also while it has no endpoints, or not this port.
+    """
     is_ipv6 = family is IPV6
+    ports = tuple(each for each in ports if each.is_ipv6 == is_ipv6)
     rules = Ruleset({}, {}, {"services": {}, "nodeports": {}, "cluster-ips": {}, "hairpin": {}, "pods": {}})
     for address in pods:
         if (":" in address) == is_ipv6:
             rules.elements["hairpin"][f"{address} . {address}"] = ""
             rules.elements["pods"][address] = ""
+    rules.elements["cluster-ips"].update((address, "") for port in ports for address in port.addresses)
     for port in ports:
-        if port.is_ipv6 == is_ipv6:
-            _add_port(rules, family, port)
+        _add_port(rules, family, port)
     return rules
 
 
@@ -184,16 +188,14 @@ def _fixed_rules(family: Family, *, sees_bridges: bool) -> Iterator[tuple[str, s
 def _add_port(rules: Ruleset, family: Family, port: PortTable) -> None:
     services, nodeports = rules.elements["services"], rules.elements["nodeports"]
     verdict = _verdict(rules, family, port, "svc", port.inside)
-    for address in port.addresses:
-        rules.elements["cluster-ips"][address] = ""
-        if verdict:
-            services[f"{address} . {port.protocol} . {port.port}"] = verdict
+    for address in port.addresses if verdict else ():
+        services[f"{address} . {port.protocol} . {port.port}"] = verdict
     if not port.external and not port.node_port:
         return
     kind = "svc" if port.keeps_source and port.inside == port.outside else "ext"
     outer = _verdict(rules, family, port, kind, port.outside)
     if outer:
-        for address in port.external:
+        for address in (each for each in port.external if each not in rules.elements["cluster-ips"]):
             services.setdefault(f"{address} . {port.protocol} . {port.port}", outer)
         if port.node_port:
             nodeports.setdefault(f"{port.protocol} . {port.node_port}", outer)

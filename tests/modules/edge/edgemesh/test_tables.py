@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from edged.api import Pod
+from modules.edge.edgemesh.nft.ruleset import IPV4, ruleset
 from modules.edge.edgemesh.objects import EndpointSlice, Service, ServiceKey
 from modules.edge.edgemesh.selection import EndpointSelector, Here, Prefer, Reason
 from modules.edge.edgemesh.state import MeshState
 from modules.edge.edgemesh.tables import PortTable, port_tables
-from tests.modules.edge.edgemesh.objects import NODE, endpoint, endpoints_of, pod, service, slice_of
+from tests.modules.edge.edgemesh.objects import NODE, endpoint, endpoints_of, pod, port_table, service, slice_of
 
 KEY = ServiceKey("default", "web")
 GROUPED = {"apps.kubeedge.io/service-topology": "range-nodegroup"}
@@ -165,6 +166,15 @@ def test_node_ports_and_external_addresses_have_their_own_policy() -> None:
     assert (table.node_port, table.external, table.keeps_source) == (30080, ("198.51.100.1",), True)
     assert len(table.inside.endpoints) == 3
     assert table.outside == ((), True)
+
+
+def test_a_service_takes_no_other_service_s_address() -> None:
+    """Who may write Services of a namespace could have the name server's queries while it had no endpoints."""
+    dns, thief = port_table(port=53), port_table(("10.86.0.9", 1), port=53)
+    claims = thief._replace(service="thief", addresses=("10.96.0.9",), external=("10.96.0.1", "198.51.100.1"))
+    for tables_of_node in ((dns, claims), (claims, dns), (claims, dns._replace(port=80))):
+        services = ruleset(IPV4, tables_of_node, ()).elements["services"]
+        assert set(services) == {"10.96.0.9 . tcp . 53", "198.51.100.1 . tcp . 53"}
 
 
 @pytest.mark.parametrize(

@@ -255,6 +255,38 @@ def test_a_request_is_decided_by_who_may_approve_for_its_signer(
             world.cluster.update_approval(key_of(stored), _unversioned(approved))
 
 
+@pytest.mark.parametrize("namespace", ["", "default"])
+def test_external_addresses_want_the_right_to_all_services(world: World, namespace: str) -> None:
+    """With the cloud's address, the Services of a namespace would cut all nodes off, for good."""
+    rule = {"apiGroups": [""], "resources": ["services", "services/status"], "verbs": ["*"]}
+    world.make(of("ClusterRole", "services", rules=[rule]))
+    world.make(bound("services", "services", user("carol"), namespace=namespace))
+    ports = [{"port": 80}]
+    metadata = {"name": "a", "namespace": "default"}
+    made: dict[str, Any] = {"kind": "Service", "apiVersion": "v1", "metadata": metadata, "spec": {"ports": ports}}
+    world.make(made, by=CAROL)
+    stored = _unversioned(world.cluster.storage.list(kind_named("Service"))[0])
+    balanced = {**stored, "status": {"loadBalancer": {"ingress": [{"ip": "198.51.100.1"}]}}}
+    addresses = {"externalIPs": ["198.51.100.1"]}
+    outside = {**stored, "spec": {**stored["spec"], **addresses}}
+    key = key_of(stored)
+    for write in (
+        lambda: world.make({**made, "metadata": {**metadata, "name": "b"}, "spec": {"ports": ports, **addresses}}),
+        lambda: world.cluster.update(outside),
+        lambda: world.cluster.update_status(key, balanced),
+    ):
+        with world.cluster.with_admission(admission(CAROL, world.index)):
+            if namespace:
+                with pytest.raises(ForbiddenError, match="external addresses take traffic"):
+                    write()
+            else:
+                write()
+    world.cluster.update(outside)
+    with world.cluster.with_admission(admission(CAROL, world.index)):
+        kept = {**outside, "metadata": {**outside["metadata"], "labels": {"a": "b"}}}
+        assert world.cluster.update(kept)["metadata"]["labels"] == {"a": "b"}
+
+
 @pytest.mark.parametrize("change", [{"certificate": "eA=="}, {"conditions": [{"type": "Failed", "status": "True"}]}])
 def test_a_certificate_is_stored_by_who_may_sign_for_its_signer(world: World, change: dict[str, Any]) -> None:
     """The admission plug-in CertificateSigning: the right to write statuses is not enough."""
