@@ -77,8 +77,9 @@ class LinkStore:
     def write(self, began: Sequence[LinkSession], ended: Sequence[LinkSession], now: float) -> None:
         """Store connections that have begun, and the ends of connections, in one transaction.
 
-        An older connection of a node whose end is missing has ended when the next one began, at the latest. To write
-        the same again is no error: the answer to a commit may have been lost.
+        An older connection of a node whose end is missing has ended when the next one began, at the latest. A newer one
+        stays open: another cloudcore may have been faster to write it. To write the same again is no error: the answer
+        to a commit may have been lost.
 
         Raises:
             DatabaseError: nothing was stored.
@@ -133,7 +134,9 @@ class LinkStore:
         columns = links.c
         if began:
             _end_lost(connection, now)
-            earlier = update(links).where(columns.node == bindparam("of"), columns.ended == 0.0)
+            earlier = update(links).where(
+                columns.node == bindparam("of"), columns.ended == 0.0, columns.began < bindparam("at")
+            )
             connection.execute(
                 earlier.values(ended=bindparam("at"), reason=REPLACED),
                 [{"of": each.node, "at": each.began} for each in began],

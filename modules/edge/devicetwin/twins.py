@@ -131,9 +131,11 @@ def withdraw(stored: Twin, fault: Callable[[str], str], at: At) -> Twin:
 
 
 def give_back(stored: Twin, at: At) -> Twin:
-    """Return a property whose expected value is under the cloud's control again; the same object if it already was."""
+    """Return a property whose expected value is under the cloud's control again; the same object if it already was, or
+    was deleted.
+    """
     value, old = stored.desired or "", stored.expected
-    if old is None or (old.value or "") == value:
+    if old is None or not stored.is_live or (old.value or "") == value:
         return stored
     expected = replace(old, value=value, timestamp=_time(old, at), edge=old.edge + 1, due=at.number, seen=True, by="")
     return _with_expected(stored, expected, at)
@@ -239,7 +241,7 @@ def _ended(side: Side | None, version: Version | None, at: At) -> Side | None:
     if side is None:
         return None
     cloud, edge = version if version is not None else (side.cloud, side.edge)
-    return Side(None, at.now, cloud, edge, told=True)
+    return Side(None, max(at.now, side.timestamp), cloud, edge, told=True)
 
 
 def _synced(side: Side | None, value: str | None, version: Version | None, kind: str, at: At) -> Side | None:
@@ -251,7 +253,7 @@ def _synced(side: Side | None, value: str | None, version: Version | None, kind:
         check_type(kind, value)
     except TwinRefused:
         return side
-    return Side(value, at.now, version.cloud, version.edge, told=True)
+    return Side(value, at.now if side is None else max(at.now, side.timestamp), version.cloud, version.edge, told=True)
 
 
 def _is_older(version: Version, side: Side) -> bool:

@@ -1,10 +1,13 @@
 """Laws of one property, and the table of its state machine."""
 
 import string
+from collections.abc import Iterator
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from modules.apimachinery.device_properties import ModelProperty, number_of
 from modules.edge.devicetwin import twins
@@ -19,19 +22,29 @@ AT = At(1000, 1)
 TEMPERATURE = ModelProperty("temperature", "INT", "ReadOnly", "-40", "125", "degree")
 
 _texts = st.text(string.ascii_letters + string.digits, max_size=4)
-_versions = st.none() | st.builds(Version, st.integers(0, 4), st.integers(0, 4))
-_requests = st.builds(
-    TwinRequest,
-    st.none() | _texts,
-    st.none() | _texts,
-    st.none() | st.booleans(),
-    st.none() | st.sampled_from(["string", "int", "float", "boolean", "deleted", "odd"]),
-    _versions,
-    _versions,
-)
-_steps = st.lists(
-    st.tuples(st.sampled_from(["update", "sync", "desire", "confirm"]), st.none() | _requests, _texts), max_size=12
-)
+_KINDS = ("update", "update", "sync", "desire", "confirm", "give back", "withdraw", "remove")
+_Step = tuple[str, TwinRequest | None, str, int]
+"""A change, with what the clock does before it."""
+
+
+def _steps(random: Random) -> Iterator[_Step]:
+    """Yield changes of few values and versions, so that they repeat and contradict each other."""
+    texts = ("", "1", "2", "a")
+
+    def version() -> Version | None:
+        return random.choice((None, Version(random.randint(0, 3), random.randint(0, 3))))
+
+    def asked() -> TwinRequest | None:
+        if random.random() < 0.15:
+            return None
+        return TwinRequest(
+            random.choice((None, *texts)), random.choice((None, *texts)), random.choice((None, True, False)),
+            random.choice((None, None, "string", "int", "deleted", "odd")), version(), version(),
+            observed=random.choice((None, *texts)),
+        )  # fmt: skip
+
+    for _ in range(random.randint(1, 10)):
+        yield random.choice(_KINDS), asked(), random.choice(texts), random.choice((0, 1, 1, 50, 500, -1000))
 
 
 def _numbers(twin: Twin | None) -> list[int]:
@@ -53,30 +66,111 @@ def _step(twin: Twin | None, kind: str, asked: TwinRequest | None, text: str, at
                 return twins.desire(twin, text, None, at)
             except TwinRefused:
                 return twin
+        case "remove":
+            return twins.desire(twin, None, None, at)
+        case "give back":
+            return None if twin is None else twins.give_back(twin, at)
+        case "withdraw":
+            return None if twin is None else twins.withdraw(twin, lambda value: "no" if value == "1" else "", at)
     device = Device("n/d", twins={} if twin is None else {"p": twin}, number=at.number)
     return confirmed(device, at.number).twins.get("p")
 
 
-@given(_steps)
-def test_versions_never_fall(steps: list[tuple[str, TwinRequest | None, str]]) -> None:
-    """Whatever comes from applications and the cloud, in whatever order, and it never raises anything but a refusal."""
-    twin: Twin | None = None
-    for number, (kind, asked, text) in enumerate(steps, 1):
-        after = _step(twin, kind, asked, text, At(number, number))
-        if twin is not None:
-            assert after is not None
-            assert all(new >= old for old, new in zip(_numbers(twin), _numbers(after), strict=True))
-        twin = after
+@pytest.mark.parametrize("seed", range(4))
+def test_laws_of_a_property(seed: int) -> None:
+    """Whatever comes from applications and the cloud, in whatever order and with whatever clock, and it never raises
+    anything but a refusal.
+    """
+    random = Random(seed)  # noqa: S311 - reproducible
+    for _ in range(1500):
+        twin: Twin | None = None
+        now = 10_000
+        for number, (kind, asked, text, seconds) in enumerate(_steps(random), 1):
+            now += seconds
+            at = At(now, number, 100)
+            after = _step(twin, kind, asked, text, at)
+            if twin is None or after is None:
+                assert twin is None, "a property is never forgotten: its versions count"
+            else:
+                _check_step(twin, after, kind, asked, at)
+            if after is not None:
+                _check_state(after)
+                assert decode(encode(Device("n/d", twins={"p": after}))).twins == {"p": after}, "the row has all of it"
+            twin = after
 
 
-@given(_steps)
-def test_a_device_survives_the_store(steps: list[tuple[str, TwinRequest | None, str]]) -> None:
-    """Law: what is read from the row is what was written."""
-    twin: Twin | None = None
-    for number, (kind, asked, text) in enumerate(steps, 1):
-        twin = _step(twin, kind, asked, text, At(number, number))
-    device = Device("n/d", twins={} if twin is None else {"p": twin})
-    assert decode(encode(device)) == device
+def _check_step(before: Twin, after: Twin, kind: str, asked: TwinRequest | None, at: At) -> None:
+    numbers = list(zip(_numbers(before), _numbers(after), strict=True))
+    assert all(new >= old for old, new in numbers), "versions never fall"
+    for old, new in ((before.expected, after.expected), (before.actual, after.actual)):
+        if old is not None and new is not None:
+            assert new.timestamp >= old.timestamp, "a value that is newer has a time that is later, as the cloud's is"
+            assert new.told >= old.told, "what the cloud has confirmed stays confirmed"
+            if kind != "confirm" and new.value != old.value:
+                assert new.timestamp > old.timestamp or kind == "sync"
+                assert new.due == at.number or kind in ("sync", "desire", "remove"), "the cloud gets the node's change"
+    if kind == "sync" and asked is not None:
+        _check_sync(before, after, asked, at)
+    if kind == "remove" and before.expected is not None and (before.expected.value or "") != (before.desired or ""):
+        assert after.expected == before.expected, "a value that the node has set outlives the cloud's"
+    actual = before.actual
+    if kind == "update" and asked is not None and after is before and actual is not None and actual.value is not None:
+        is_repetition = before.is_live and asked.actual == actual.value and asked.expected is None
+        assert not is_repetition or 0 <= at.now - actual.timestamp < at.heartbeat, "a repetition counts in time"
+
+
+def _check_sync(before: Twin, after: Twin, asked: TwinRequest, at: At) -> None:
+    """A value of the cloud is taken unless the node has a newer one, which the cloud then gets."""
+    sides = (
+        (before.expected, after.expected, asked.expected, asked.expected_version),
+        (before.actual, after.actual, asked.actual, asked.actual_version),
+    )
+    if asked.type == "deleted":
+        is_old = any(
+            old is not None and version is not None and _is_behind(version, old) for old, _, _, version in sides
+        )
+        for old, new, _, _ in sides if before.is_live else ():
+            assert old is None or not is_old or new == replace(old, due=at.number), "the cloud gets what the node has"
+        assert after.is_live is (is_old and before.is_live)
+        return
+    is_old = False
+    for old, new, value, version in sides:
+        if version is None or value is None or old is None:
+            continue
+        if is_old:
+            assert new == old, "a message with an old side is not taken in parts"
+        elif is_old := _is_behind(version, old):
+            assert new == replace(old, due=at.number), "the cloud gets what the node has"
+        elif new is not None and (new.value, new.cloud, new.edge) != (value, version.cloud, version.edge):
+            assert new == old and _refuses(before, asked, value), "a value of the wrong type is skipped"
+
+
+def _is_behind(version: Version, side: Side) -> bool:
+    return side.cloud > version.cloud or side.edge > version.edge
+
+
+def _refuses(before: Twin, asked: TwinRequest, value: str | None) -> bool:
+    """Return whether a property is of a type that has no such value."""
+    kind = before.type if before.is_live else asked.type or "string"
+    try:
+        check_type(kind, value or "")
+    except TwinRefused:
+        return True
+    return False
+
+
+def _check_state(twin: Twin) -> None:
+    expected = twin.expected
+    if not twin.is_live:
+        assert all(side is None or side.value is None for side in (expected, twin.actual)), "a tombstone has no value"
+        return
+    if twin.desired:
+        assert expected is not None and expected.value is not None, "a wish of the cloud is in force, or was replaced"
+    if expected is not None and expected.value == "" and expected.due and not expected.by and expected.edge:
+        assert expected.seen or not twin.desired, "what the node withdraws is confirmed"
+    if expected is not None and expected.value is not None:
+        (*_, last) = entries(twin.past_expected, 0)
+        assert (last.value, last.by) == (expected.value, expected.by or "cloud"), "the history ends with what is"
 
 
 @given(st.lists(_texts, min_size=1, max_size=6), st.integers(0, 5))
