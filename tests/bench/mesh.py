@@ -35,7 +35,7 @@ from modules.edge.edgemesh.nft.addresses import HostAddresses
 from modules.edge.edgemesh.objects import EndpointSlice, Service, ServiceKey
 from modules.edge.edgemesh.selection import EndpointSelector, Here
 from modules.edge.edgemesh.state import MeshState
-from modules.edge.edgemesh.tables import PortTable, port_tables
+from modules.edge.edgemesh.tables import PortTable, cluster_ips, port_tables
 from tests.bench.rows import Goal, Row, Unit
 from tests.modules.edge.edgemesh.machine import own_machine
 
@@ -102,7 +102,7 @@ class Mesh:
         for key in changed:
             service, backends = self.state.services[key], self.state.backends(key)
             near = [each for each in backends if self._selector.excluded(service, each) is None]
-            self.names.put(key, service, near)
+            self.names.put(key, service, cluster_ips(service), near)
             self.tables[key] = tuple(port_tables(service, backends, self._selector))
         self.names.known()
         return {port.key: port for ports in self.tables.values() for port in ports}

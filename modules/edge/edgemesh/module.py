@@ -37,7 +37,7 @@ from modules.edge.edgemesh.owner import (
 from modules.edge.edgemesh.plane import DataPlane
 from modules.edge.edgemesh.selection import EndpointSelector, Here, Prefer
 from modules.edge.edgemesh.state import MeshState, own_addresses
-from modules.edge.edgemesh.tables import PortTable, port_tables
+from modules.edge.edgemesh.tables import PortTable, as_reached, is_moved, port_tables
 
 _log = logging.getLogger(__name__)
 
@@ -94,8 +94,10 @@ class Names(Protocol):
     def known(self) -> None:
         """Note that the cloud has sent its Services: a name without one does not exist."""
 
-    def put(self, key: ServiceKey, service: Service | None, backends: Sequence[MeshBackend]) -> None:
-        """Take a Service, with the endpoints that this node reaches, or None for a deleted one."""
+    def put(
+        self, key: ServiceKey, service: Service | None, addresses: Sequence[str], backends: Sequence[MeshBackend]
+    ) -> None:
+        """Take a Service with its addresses and the endpoints that this node reaches, or None for a deleted one."""
 
     def pods_changed(self, pods: tuple[Pod, ...]) -> None:
         """Take the node's pods."""
@@ -344,13 +346,15 @@ class EdgeMesh(Module):
         for key in changed:
             service = self._state.services.get(key)
             backends = self._state.backends(key)
-            if self._names is not None:
-                near = [each for each in backends if service and self._selector.excluded(service, each) is None]
-                self._names.put(key, service, near)
             if service is None:
                 self._tables.pop(key, None)
-            else:
-                self._tables[key] = tuple(port_tables(service, backends, self._selector))
+                if self._names is not None:
+                    self._names.put(key, None, (), ())
+                continue
+            self._tables[key] = tuple(port_tables(service, backends, self._selector))
+            if self._names is not None:
+                near = [each for each in backends if self._selector.excluded(service, each) is None]
+                self._names.put(key, *as_reached(service, self._tables[key], self._applier.reach), near)
         if self._names is not None and self._state.is_known:
             self._names.known()
         self._open_links()
@@ -365,7 +369,12 @@ class EdgeMesh(Module):
     def _report(self, reason: str) -> None:
         """Say in the node's readiness why Services are not carried."""
         self._problem = reason
-        self._is_decided = True
+        if not self._is_decided:
+            self._is_decided = True
+            reach = self._applier.reach  # names stand for the addresses of a proxy without root
+            self._note(
+                key for key, tables in self._tables.items() if any(is_moved(each, reach(each)) for each in tables)
+            )
         self._open_links()
         if reason:
             self.announce_not_ready(reason)

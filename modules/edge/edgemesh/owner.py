@@ -8,7 +8,7 @@ from msgspec import Struct
 from modules.edge.edgemesh.backends import MeshBackend
 from modules.edge.edgemesh.objects import PROXY_NAME_LABELS, Service, ServiceKey
 from modules.edge.edgemesh.selection import EndpointSelector, Reason
-from modules.edge.edgemesh.tables import Address, PortTable, cluster_ips, is_headless, is_served
+from modules.edge.edgemesh.tables import Address, PortTable, cluster_ips, is_headless, is_moved, is_served
 
 SERVICES: Final = "services"
 """Operation of the request for Services; the content is a `ServicesRequest`, the answer a `ServicesAnswer`."""
@@ -167,8 +167,7 @@ def _ports(
     reached = {(each.port, each.protocol): (each, reach(each)) for each in reversed(tables)}
     for each in service.spec.ports:
         table, at = reached.get((each.port, each.protocol.lower()), (None, None))
-        is_elsewhere = table is not None and at is not None and at != (table.addresses[0], table.port)
-        where = f"{at[0]}:{at[1]}" if at is not None and is_elsewhere else ""
+        where = f"{at[0]}:{at[1]}" if table is not None and at is not None and is_moved(table, at) else ""
         yield ShownPort(each.port, each.protocol, each.name, table.node_port if table is not None else 0, where)
 
 

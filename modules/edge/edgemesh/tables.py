@@ -3,8 +3,10 @@
 The kernel's rules and the proxy's listeners are made from them, so that both do the same.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
+
+from msgspec.structs import replace
 
 from modules.apimachinery.endpoint_addresses import endpoint_address
 from modules.edge.edgemesh.backends import MeshBackend
@@ -105,6 +107,32 @@ def cluster_ips(service: Service) -> tuple[str, ...]:
         if address := endpoint_address(text):
             found.setdefault(":" in address, address)
     return tuple(found.values())
+
+
+def is_moved(table: PortTable, at: Address | None) -> bool:
+    """Return whether programs of the node reach a port elsewhere than at the Service's address."""
+    return at is not None and at != (table.addresses[0], table.port)
+
+
+def as_reached(
+    service: Service, tables: Sequence[PortTable], reach: Callable[[PortTable], Address | None]
+) -> tuple[Service, tuple[str, ...]]:
+    """Return the Service with the ports that programs of the node reach, and the addresses that go with them.
+
+    Args:
+        service: the Service.
+        tables: of its ports.
+        reach: returns where a port is reached; None while nothing carries connections.
+    """
+    ends = [(each, at) for each in tables if (at := reach(each)) is not None]
+    moved = {(each.port, each.protocol): at[1] for each, at in ends if is_moved(each, at)}
+    if not moved:
+        return service, cluster_ips(service)
+    ports = tuple(
+        replace(each, port=moved.get((each.port, each.protocol.lower()), each.port)) for each in service.spec.ports
+    )
+    addresses = tuple(dict.fromkeys(at[0] for _, at in ends))
+    return replace(service, spec=replace(service.spec, ports=ports)), addresses
 
 
 def is_headless(service: Service) -> bool:

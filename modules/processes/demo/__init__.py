@@ -11,6 +11,7 @@ are its descendants; both are gone when it ends.
     rows      a pod as a row of the table (pure)
     screen    the table in place on a terminal, lines in a pipe
     events    changes of pods, signals, the passing of a second
+    asking    asks a Service by its name
     cluster   the scratch directory and the two processes in it
     child     one of those processes and its log
     orphans   ends containers, which outlive the processes that made them

@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -14,6 +15,7 @@ import sys
 import tarfile
 import tempfile
 import threading
+import time
 from collections import deque
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -35,12 +37,15 @@ from modules.processes.cloudcore.control_client import Apply, ControlClient, Get
 from modules.processes.cloudcore.page_command import ControlLinks
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.version import VERSION
+from modules.processes.demo.asking import ask
 from modules.processes.demo.events import Deadline, Events, ExampleChanged
-from modules.processes.demo.examples import KINDS
+from modules.processes.demo.examples import KINDS, SERVICE, Example, ObjectName, with_own_port
 from modules.processes.edgecore.config import PROCESS_ENDPOINT, EdgeCoreConfig
+from modules.processes.edgecore.config.edge_mesh import DataPlaneKind
 from modules.processes.edgecore.config.names import OCI_ENDPOINT
 from modules.processes.edgecore.config.writing import render
 from modules.processes.edgecore.container_runtime import purge_container_runtime
+from modules.processes.edgecore.socket_path import socket_path
 from modules.processes.edgecore.uninstall.files import pod_uids
 from modules.processes.edgecore.uninstall.pods import remove_cgroups
 from modules.runtimes.engine.errors import ContainerRuntimeError
@@ -60,6 +65,12 @@ _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm"}
 _DIRECTORIES: Final = ("bin", "dev", "etc", "proc", "root", "sys", "tmp", "var")
 _FILES: Final = {"etc/passwd": b"root:x:0:0:root:/root:/bin/sh\n", "etc/group": b"root:x:0:\n"}
 
+_NAME_SERVER: Final = "127.96.0.53"
+_FIRST_PORT, _LAST_PORT = 12_000, 32_000
+"""Below those that the kernel gives to connections."""
+
+_ASK_SECONDS = 0.3
+"""Between two questions to a Service that does not answer yet."""
 _STOP_SECONDS = 10.0
 
 _TERMINATE_SECONDS = 3.0
@@ -285,6 +296,18 @@ class DemoCluster:
         for kind in KINDS:
             threading.Thread(target=self._follow, args=(kind,), name=f"watch-{kind}", daemon=True).start()
 
+    def with_own_ports(self, examples: Iterable[Example]) -> list[Example]:
+        """Return the examples with a free port of this machine for the one that they name."""
+        port = _shared_port()
+        return [with_own_port(each, self.directory, port) for each in examples]
+
+    def ask(self, names: Iterable[ObjectName]) -> None:
+        """Ask Services of the node until they answer; each answer is an event, as is the reason while there is none."""
+        if self._config is not None:
+            path = socket_path(self._config)
+            for name in names:
+                threading.Thread(target=self._ask, args=(path, name), name=f"ask-{name.name}", daemon=True).start()
+
     def failure(self) -> str:
         """Return which process has failed; empty if none has. Also reaps ended containers."""
         reap_orphans(frozenset(child.pid for child in self._children))
@@ -339,6 +362,14 @@ class DemoCluster:
         except (BeehiveError, OSError):
             return  # the connection ends with cloudcore, which `failure` reports
 
+    def _ask(self, socket: Path, name: ObjectName) -> None:
+        is_answered = False
+        while not (is_answered or self._events.asked_to_end):
+            found = ask(socket, name)
+            is_answered = bool(found["status"].get("answer"))
+            self._events.put(ExampleChanged(SERVICE, found, deleted=False))
+            time.sleep(_ASK_SECONDS)
+
     def _clear(self) -> None:
         """End the node first, so that it does not restart containers, then everything else."""
         if self._page is not None:
@@ -390,10 +421,22 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def _shared_port() -> int:
+    """Return a port that is free at all addresses of this machine, and stays so for a while."""
+    ports = list(range(_FIRST_PORT, _LAST_PORT))
+    random.shuffle(ports)
+    for port in ports:
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("", port))
+            return port
+    raise DemoError("find a free port", f"none from {_FIRST_PORT} to {_LAST_PORT}")
+
+
 def _config(root: Path, cloud: str, port: int, *, oci: bool) -> EdgeCoreConfig:
     """Return the defaults of a node below `root`, with the cloud's address and a port of its own.
 
-    With `oci`, containers are isolated.
+    Services are carried by a proxy that changes nothing on the machine, whoever runs it. With `oci`, containers are
+    isolated, so the name server, on a loopback address, is not for them.
     """
     replace = msgspec.structs.replace
     config = EdgeCoreConfig.below(root)
@@ -410,6 +453,14 @@ def _config(root: Path, cloud: str, port: int, *, oci: bool) -> EdgeCoreConfig:
         config,
         modules=replace(
             config.modules,
+            edge_mesh=replace(
+                config.modules.edge_mesh,
+                enable=True,
+                data_plane=DataPlaneKind.USERSPACE,
+                service_cidrs=(),
+                dns=not oci,
+                dns_address=_NAME_SERVER,
+            ),
             edge_hub=replace(hub, websocket=replace(hub.websocket, server=f"ws://{cloud}")),
             edged=replace(edged, tailored_kubelet_config=kubelet),
         ),

@@ -9,7 +9,7 @@ from modules.apimachinery.kinds import JsonObject
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.demo.cluster import DemoCluster, DemoError
 from modules.processes.demo.events import Ended, Events, ExampleChanged
-from modules.processes.demo.examples import Example, Expectation, ObjectName
+from modules.processes.demo.examples import SERVICE, Example, Expectation, ObjectName
 from modules.processes.demo.goals import unmet
 from modules.processes.demo.rows import Row, row_of
 from modules.processes.demo.screen import Screen
@@ -33,7 +33,7 @@ class Demo:
         self._events = events
         self._clock = events.clock
         self._screen = screen
-        self._examples = examples
+        self._examples = cluster.with_own_ports(examples)
         self._expected = {name: goal for example in examples for name, goal in example.expected.items()}
         self._objects: dict[ObjectName, JsonObject] = {}
 
@@ -74,6 +74,7 @@ class Demo:
             raise
         self._cluster.watch()
         self._cluster.apply([obj for example in self._examples for obj in example.objects])
+        self._cluster.ask(name for name in self._expected if name.kind == SERVICE)
         return not self._events.asked_to_end
 
     def _until_all_there(self, deadline: float) -> list[str]:

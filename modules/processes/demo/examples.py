@@ -17,7 +17,9 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 _MAX_BYTES = 1024 * 1024
 _POD = "Pod"
 KINDS = (_POD, "Deployment", "DaemonSet", "CronJob")
-"""The kinds of objects that have an expectation."""
+"""The kinds of objects with pods."""
+SERVICE = "Service"
+_EXAMPLE_PORT = "8080"
 
 
 class Expectation(StrEnum):
@@ -33,6 +35,8 @@ class Expectation(StrEnum):
     """A Deployment or DaemonSet has all of its pods, and they are available."""
     SCHEDULED = "Scheduled"
     """A CronJob waits for its next time."""
+    ANSWERS = "Answers"
+    """A program of the node has asked a Service by its name, and a pod has answered."""
 
 
 class ObjectName(NamedTuple):
@@ -79,6 +83,20 @@ def read_example(path: Path) -> Example:
     return Example(path, objects, dict(_expectations(objects, path)))
 
 
+def with_own_port(example: Example, directory: Path, port: int) -> Example:
+    """Return the example with a free port of this machine, which its pods share: a copy of the file, if it names one.
+
+    Raises:
+        OSError: the copy could not be written.
+    """
+    text = _text_of(example.path)
+    if _EXAMPLE_PORT not in text:
+        return example
+    copy = directory / example.path.name
+    copy.write_text(text.replace(_EXAMPLE_PORT, str(port)))
+    return read_example(copy)
+
+
 def images_of(examples: Iterable[Example]) -> set[str]:
     """Return the images that the examples' pods name."""
     specs = [_pod_spec(each) for example in examples for each in example.objects if each.get("kind") in KINDS]
@@ -110,8 +128,9 @@ def _text_of(path: Path) -> str:
 
 def _expectations(objects: Iterable[JsonObject], path: Path) -> Iterator[tuple[ObjectName, Expectation]]:
     for obj in objects:
-        if obj.get("kind") in KINDS:
-            meta = obj.get("metadata") or {}
+        meta = obj.get("metadata") or {}
+        is_asked = obj.get("kind") == SERVICE and EXPECT_ANNOTATION in (meta.get("annotations") or {})
+        if obj.get("kind") in KINDS or is_asked:
             name = ObjectName(meta.get("namespace") or "default", str(meta.get("name")), obj["kind"])
             yield name, _expectation(meta.get("annotations") or {}, f"{path}: {name.kind.lower()} {name.name}")
 

@@ -18,6 +18,9 @@ def unmet(expectation: Expectation, pod: JsonObject) -> str:
             return "" if 0 < wanted <= available else f"has {available} of {wanted} pods available"
         case Expectation.SCHEDULED:
             return "is suspended" if (pod.get("spec") or {}).get("suspend") else ""
+        case Expectation.ANSWERS:
+            status = _status(pod)
+            return "" if status.get("answer") else f"does not answer: {status.get('message')}"
         case Expectation.RUNNING:
             return _not_running(pod)
         case Expectation.SUCCEEDED:

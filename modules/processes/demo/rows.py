@@ -38,7 +38,7 @@ def row_of(name: ObjectName, expectation: Expectation, pod: JsonObject | None, n
     """
     if pod is None:
         return Row(name.shown, there=False, phase="-", ready="-", restarts=0, message="", age="-")
-    if expectation in (Expectation.AVAILABLE, Expectation.SCHEDULED):
+    if expectation in (Expectation.AVAILABLE, Expectation.SCHEDULED, Expectation.ANSWERS):
         return _workload_row(name, expectation, pod, age_of(pod, now))
     return Row(
         name=name.name,
@@ -58,6 +58,9 @@ def _workload_row(name: ObjectName, expectation: Expectation, obj: JsonObject, a
         schedule = f"schedule {(obj.get('spec') or {}).get('schedule')}"
         message = f"{schedule}, last at {last}" if last else schedule
         return Row(name.shown, there, str(expectation), "-", 0, message, age)
+    if expectation is Expectation.ANSWERS:
+        message = str(obj["status"].get("answer") or "")
+        return Row(name.shown, there, str(expectation) if there else "Waiting", "-", 0, message, "-")
     ready = "/".join(map(str, available_pods(obj)))
     return Row(name.shown, there, str(expectation) if there else "Progressing", ready, 0, "", age)
 
@@ -73,7 +76,8 @@ def line_of(row: Row) -> str:
     mark = " [as it should be]" if row.there else ""
     restarts = f", {row.restarts} restart{'s' if row.restarts != 1 else ''}" if row.restarts else ""
     message = f": {row.message}" if row.message else ""
-    return f"{row.name}: {row.phase}, {row.ready} ready{restarts}, {row.age} old{mark}{message}"
+    ready, age = (f", {row.ready} ready", f", {row.age} old") if row.age != "-" else ("", "")
+    return f"{row.name}: {row.phase}{ready}{restarts}{age}{mark}{message}"
 
 
 def _cells(row: Row) -> tuple[str, ...]:

@@ -23,11 +23,14 @@ _BUFFER: Final = 1024 * 1024
 def open_sockets(address: str, addresses: HostAddresses, port: int = PORT) -> tuple[socket.socket, socket.socket]:
     """Give the loopback interface the server's address, and listen there; return the UDP and the TCP socket.
 
+    Addresses of 127.0.0.0/8 are there already.
+
     Raises:
         OSError: this user may not, or another server listens there.
     """
-    with suppress(AddressError):  # where this user may not, the address may be there already
-        addresses.add_address(address)
+    if not ipaddress.ip_address(address).is_loopback:
+        with suppress(AddressError):  # where this user may not, the address may be there already
+            addresses.add_address(address)
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     udp = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
     tcp = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)

@@ -48,10 +48,12 @@ class DnsNames:
         with self._lock:
             self._zone.is_known = True
 
-    def put(self, key: ServiceKey, service: Service | None, backends: Sequence[MeshBackend]) -> None:
-        """Take a Service, or None for a deleted one."""
+    def put(
+        self, key: ServiceKey, service: Service | None, addresses: Sequence[str], backends: Sequence[MeshBackend]
+    ) -> None:
+        """See `Names.put`."""
         with self._lock:
-            self._zone.put(key, service, backends)
+            self._zone.put(key, service, addresses, backends)
 
     def pods_changed(self, pods: tuple[Pod, ...]) -> None:
         """Take the node's pods."""

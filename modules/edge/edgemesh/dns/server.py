@@ -123,9 +123,11 @@ class NameServer:
         """See `Names.known`."""
         self._names.known()
 
-    def put(self, key: ServiceKey, service: Service | None, backends: Sequence[MeshBackend]) -> None:
+    def put(
+        self, key: ServiceKey, service: Service | None, addresses: Sequence[str], backends: Sequence[MeshBackend]
+    ) -> None:
         """See `Names.put`."""
-        self._names.put(key, service, backends)
+        self._names.put(key, service, addresses, backends)
 
     def pods_changed(self, pods: tuple[Pod, ...]) -> None:
         """See `Names.pods_changed`."""

@@ -3,7 +3,7 @@
 import ipaddress
 import random
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from modules.edge.edgemesh.backends import MeshBackend
 from modules.edge.edgemesh.dns.wire import (
@@ -19,7 +19,7 @@ from modules.edge.edgemesh.dns.wire import (
     text_data,
 )
 from modules.edge.edgemesh.objects import Service, ServiceKey
-from modules.edge.edgemesh.tables import cluster_ips, is_headless
+from modules.edge.edgemesh.tables import is_headless
 
 TTL: Final = 5
 """Seconds that a name may be remembered: so long a client believes in the address of a dead pod."""
@@ -33,6 +33,20 @@ _ADDRESS_TYPES: Final = {Type.A: False, Type.AAAA: True}
 
 Found = tuple[list[Record], str, tuple[Record, ...]]
 """Records of a name, its alias (empty without one), and additional records."""
+
+
+class _Known(NamedTuple):
+    """A Service."""
+
+    service: Service
+    backends: tuple[MeshBackend, ...]
+    """The ready ones, if it is headless."""
+    addresses: tuple[str, ...]
+    """Where programs of the node reach it."""
+
+    def all_addresses(self) -> list[str]:
+        """Return these and the endpoints'."""
+        return [*self.addresses, *(each.address for each in self.backends)]
 
 
 class Zone:
@@ -50,17 +64,19 @@ class Zone:
         self.is_known = False
         """Whether the cloud has sent its Services: before that no name is known not to exist."""
         self._serial = 1
-        self._services: dict[ServiceKey, tuple[Service, tuple[MeshBackend, ...]]] = {}
+        self._services: dict[ServiceKey, _Known] = {}
         self._namespaces: dict[str, int] = {}
         self._by_address: dict[str, ServiceKey] = {}
         self._pods: frozenset[tuple[str, str]] = frozenset()
 
-    def put(self, key: ServiceKey, service: Service | None, backends: Sequence[MeshBackend]) -> None:
-        """Take a Service, or None for a deleted one."""
+    def put(
+        self, key: ServiceKey, service: Service | None, addresses: Sequence[str], backends: Sequence[MeshBackend]
+    ) -> None:
+        """Take a Service with its addresses and endpoints, or None for a deleted one."""
         self._serial += 1
         before = self._services.pop(key, None)
         if before is not None:
-            for address in _addresses(*before):
+            for address in before.all_addresses():
                 if self._by_address.get(address) == key:
                     del self._by_address[address]
             self._namespaces[key.namespace] -= 1
@@ -69,9 +85,10 @@ class Zone:
         if service is None:
             return
         published = tuple(each for each in backends if each.ready)
-        self._services[key] = (service, published if is_headless(service) else ())
+        shown = published if is_headless(service) else ()
+        self._services[key] = known = _Known(service, shown, tuple(addresses))
         self._namespaces[key.namespace] = self._namespaces.get(key.namespace, 0) + 1
-        for address in _addresses(*self._services[key]):
+        for address in known.all_addresses():
             self._by_address.setdefault(address, key)
 
     def set_pods(self, pods: frozenset[tuple[str, str]]) -> None:
@@ -89,7 +106,7 @@ class Zone:
         if key is None:
             return None
         owner = self._name_of(key)
-        for each in self._services[key][1]:
+        for each in self._services[key].backends:
             if each.address == address:
                 owner = f"{host_of(each)}.{owner}"
         return DnsAnswer(Code.NOERROR, (Record(name, Type.PTR, TTL, name_data(owner)),))
@@ -153,10 +170,10 @@ class Zone:
         found = self._services.get(key)
         if found is None:
             return None
-        service, backends = found
+        service, backends = found.service, found.backends
         if service.spec.type == "ExternalName":
             return None if rest else self._alias(name, service)
-        addresses = list(cluster_ips(service))
+        addresses = list(found.addresses)
         if is_headless(service):
             addresses = list(dict.fromkeys(each.address for each in backends))
             self._choice.shuffle(addresses)
@@ -165,10 +182,10 @@ class Zone:
         match rest:
             case []:
                 if type_ == Type.SRV:
-                    return self._srv(name, key, service, backends, "", "")
+                    return self._srv(name, key, found, "", "")
                 return _of_addresses(name, addresses, type_), "", ()
             case [port, protocol] if port.startswith("_") and protocol.startswith("_"):
-                return self._srv(name, key, service, backends, port[1:], protocol[1:], wanted=type_)
+                return self._srv(name, key, found, port[1:], protocol[1:], wanted=type_)
             case [host] if is_headless(service):
                 mine = [each.address for each in backends if host_of(each) == host]
                 return (_of_addresses(name, mine, type_), "", ()) if mine else None
@@ -186,8 +203,7 @@ class Zone:
         self,
         name: str,
         key: ServiceKey,
-        service: Service,
-        backends: Sequence[MeshBackend],
+        known: _Known,
         port: str,
         protocol: str,
         *,
@@ -197,15 +213,15 @@ class Zone:
         records: list[Record] = []
         extra: dict[tuple[str, str], Record] = {}
         owner = self._name_of(key)
-        for each in service.spec.ports:
+        for each in known.service.spec.ports:
             if not each.name or (port and (each.name, each.protocol.lower()) != (port, protocol)):
                 continue
-            if not is_headless(service):
+            if not is_headless(known.service):
                 records.append(Record(name, Type.SRV, TTL, srv_data(each.port, owner)))
-                for address in cluster_ips(service):
+                for address in known.addresses:
                     extra[owner, address] = _of_address(owner, address)
                 continue
-            for backend in backends:
+            for backend in known.backends:
                 if number := backend.port_for(each):
                     target = f"{host_of(backend)}.{owner}"
                     records.append(Record(name, Type.SRV, TTL, srv_data(number, target)))
@@ -232,10 +248,6 @@ def _of_addresses(name: str, addresses: Sequence[str], type_: int) -> list[Recor
 
 def _of_address(name: str, address: str) -> Record:
     return Record(name, Type.AAAA if ":" in address else Type.A, TTL, address_data(address))
-
-
-def _addresses(service: Service, backends: Sequence[MeshBackend]) -> list[str]:
-    return [*cluster_ips(service), *(each.address for each in backends)]
 
 
 def _dashed(label: str) -> str:

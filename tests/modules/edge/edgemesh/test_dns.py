@@ -51,6 +51,7 @@ from modules.edge.edgemesh.dns.wire import (
 from modules.edge.edgemesh.dns.zone import MOST_ALIASES, Zone
 from modules.edge.edgemesh.nft.addresses import HostAddresses
 from modules.edge.edgemesh.objects import ServiceKey
+from modules.edge.edgemesh.tables import cluster_ips
 from tests.modules.edge.edgemesh.objects import endpoint, pod, service, slice_of
 
 Z = "cluster.local"
@@ -76,7 +77,7 @@ def zone(*services: Any, known: bool = True, **endpoints: Any) -> Zone:
     for each in services:
         name = each.metadata.name
         slices = [endpoints[name]] if name in endpoints else []
-        made.put(ServiceKey("default", name), each, list(backends_of_slices(slices)))
+        made.put(ServiceKey("default", name), each, cluster_ips(each), list(backends_of_slices(slices)))
     made.is_known = known
     return made
 
@@ -198,7 +199,7 @@ def test_before_the_cloud_has_sent_services_no_name_is_said_not_to_exist() -> No
 def test_a_service_that_goes_takes_its_names_along() -> None:
     made = zone(service(), HEADLESS, db=MEMBERS)
     for name in ("web", "db"):
-        made.put(ServiceKey("default", name), None, ())
+        made.put(ServiceKey("default", name), None, (), ())
         assert made.answer(f"{name}.default.svc.{Z}", Type.A).code == NX
     assert made.reverse("2.0.86.10.in-addr.arpa") is made.reverse("1.0.96.10.in-addr.arpa") is None
     assert made.answer(f"default.svc.{Z}", Type.A).code == NX

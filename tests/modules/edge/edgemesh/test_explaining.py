@@ -13,6 +13,7 @@ from modules.edge.edgemesh.dns.upstream import LONGEST_TTL, UpstreamResolver
 from modules.edge.edgemesh.dns.wire import Code, Parsed, Record, Type, WireError, address_data, read_question
 from modules.edge.edgemesh.dns.zone import Zone
 from modules.edge.edgemesh.objects import ServiceKey
+from modules.edge.edgemesh.tables import cluster_ips
 from tests.modules.edge.edgemesh.objects import endpoint, service, slice_of
 
 Z = "cluster.local"
@@ -30,10 +31,11 @@ class Node:
         self.zone.is_known = is_known
         if is_known:
             port = {"name": "http", "port": 80, "targetPort": 8080}
-            self.zone.put(ServiceKey("default", "web"), service(ports=[port]), [])
+            web = service(ports=[port])
+            self.zone.put(ServiceKey("default", "web"), web, cluster_ips(web), [])
             ends = slice_of(endpoint("192.0.2.7", hostname="a"), name="set", ports=[{"name": "http", "port": 8080}])
             headless = service("set", "None", ports=[port])
-            self.zone.put(ServiceKey("default", "set"), headless, list(backends_of_slices([ends])))
+            self.zone.put(ServiceKey("default", "set"), headless, (), list(backends_of_slices([ends])))
         resolver = UpstreamResolver(lambda _: ["192.0.2.53"], context.clock, MeshCounters(), self._ask)
         self.names = DnsNames(self.zone, resolver)
 

@@ -274,10 +274,25 @@ def test_what_the_cloud_has_begun_to_send_is_known(bee: Harness) -> None:
     assert names.is_known
 
 
+def test_names_stand_for_what_programs_of_the_node_reach(bee: Harness) -> None:
+    """Also of Services that were read before a proxy without root was chosen."""
+    names = _Known()
+    mesh = Mesh(bee, {"service": [service()]})
+    bee.add(EdgeMesh, MeshSettings(NODE), mesh.pods, [mesh.plane], mesh.counters, lambda: names)
+    bee.start()
+    bee.run_for(1)
+    mesh.tell("service", "insert", service("db", "10.96.0.2"), "db")
+    bee.run_for(1)
+    assert names.services == {name: ([20_080], ("127.96.0.1",)) for name in ("web", "db")}
+
+
 class _Known:
     """A name server that notes whether Services are known."""
 
     is_known = False
+
+    def __init__(self) -> None:
+        self.services: dict[str, tuple[Any, Any]] = {}
 
     def start(self) -> None:
         """Nothing listens."""
@@ -289,8 +304,9 @@ class _Known:
         """Note it."""
         self.is_known = True
 
-    def put(self, key: Any, service: Any, backends: Any) -> None:
-        """Keep nothing."""
+    def put(self, key: Any, service: Any, addresses: Any, backends: Any) -> None:
+        """Keep the ports and addresses."""
+        self.services[key.name] = ([each.port for each in service.spec.ports], addresses)
 
     def pods_changed(self, pods: Any) -> None:
         """Keep nothing."""

@@ -5,7 +5,14 @@ from pathlib import Path
 import pytest
 
 from modules.cloud.apiserver.manifests import ManifestError
-from modules.processes.demo.examples import ExampleError, Expectation, ObjectName, read_example, read_examples
+from modules.processes.demo.examples import (
+    ExampleError,
+    Expectation,
+    ObjectName,
+    read_example,
+    read_examples,
+    with_own_port,
+)
 
 _EXAMPLES = Path(__file__).parents[4] / "examples"
 _POD = "kind: Pod\nmetadata: {name: p, annotations: {edgecore.io/expect: %s}}\n"
@@ -27,6 +34,17 @@ def test_expectations_are_found_by_namespace_and_name(tmp_path: Path) -> None:
     example = read_example(file)
     assert example.expected == {ObjectName("default", "p"): Expectation.RUNNING}
     assert [obj["kind"] for obj in example.objects] == ["Pod", "ConfigMap"]
+
+
+def test_an_example_with_a_port_gets_a_free_one(tmp_path: Path) -> None:
+    """In a copy of its file, which is the one to change; a file without it stays where it is."""
+    shop = with_own_port(read_example(_EXAMPLES / "workloads.yaml"), tmp_path, 12_345)
+    assert shop.path == tmp_path / "workloads.yaml" and "8080" not in shop.path.read_text()
+    service = next(each for each in shop.objects if each["kind"] == "Service")
+    assert service["spec"]["ports"][0]["port"] == 12_345
+    assert shop.expected[ObjectName("default", "shop", "Service")] is Expectation.ANSWERS
+    hello = read_example(_EXAMPLES / "hello.yaml")
+    assert with_own_port(hello, tmp_path, 12_345) is hello
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,7 @@ def test_arrived(expectation: Expectation, arrived: Json) -> None:
         (Expectation.SUCCEEDED, pod("Failed", ended(3)), "is Failed, not Succeeded: app: Error, exit status 3"),
         (Expectation.CRASH_LOOP, pod("Running", running(), ready=True), "has not failed twice in a row"),
         (Expectation.CRASH_LOOP, pod("Running", running(restarts=1, last=terminated(1))), "has not failed twice"),
+        (Expectation.ANSWERS, {"metadata": {}, "status": {"message": "refused"}}, "does not answer: refused"),
     ],
 )
 def test_not_arrived(expectation: Expectation, other: Json, reason: str) -> None:

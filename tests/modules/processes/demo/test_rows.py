@@ -50,6 +50,12 @@ def test_workloads() -> None:
     daemon_set = {"metadata": {}, "status": {"desiredNumberScheduled": 1, "numberAvailable": 1}}
     row = row_of(ObjectName("default", "d", "DaemonSet"), Expectation.AVAILABLE, daemon_set, _NOW)
     assert (row.there, row.phase, row.ready) == (True, "Available", "1/1")
+    service = {"metadata": {}, "status": {"message": "refused"}}
+    name = ObjectName("default", "s", "Service")
+    row = row_of(name, Expectation.ANSWERS, service, _NOW)
+    assert (row.there, line_of(row)) == (False, "service/s: Waiting")
+    row = row_of(name, Expectation.ANSWERS, {**service, "status": {"answer": "http://s:80: hello"}}, _NOW)
+    assert (row.there, line_of(row)) == (True, "service/s: Answers [as it should be]: http://s:80: hello")
     cron_job = {"metadata": {}, "spec": {"schedule": "* * * * *"}, "status": {"lastScheduleTime": "T"}}
     row = row_of(ObjectName("default", "c", "CronJob"), Expectation.SCHEDULED, cron_job, _NOW)
     assert (row.there, row.phase, row.message) == (True, "Scheduled", "schedule * * * * *, last at T")

@@ -1,0 +1,68 @@
+"""Asks a Service of the examples by its name, as any program of the node can."""
+
+import ipaddress
+import urllib.request
+from contextlib import suppress
+from http.client import HTTPException
+from pathlib import Path
+from typing import Final
+
+from beehive.decoding import decode_json
+from beehive.printable import printable
+from edged.errors import EdgedError
+from modules.apimachinery.kinds import JsonObject
+from modules.edge.edgemesh.dns.explaining import Resolution
+from modules.edge.edgemesh.owner import ServicesAnswer
+from modules.processes.common.pod_commands.client import NodeClient, url
+from modules.processes.demo.examples import ObjectName
+from modules.processes.edgecore.socket_path import RESOLVE_PATH, SERVICES_PATH
+
+_ANSWER_SECONDS: Final = 5.0
+_LONGEST_ANSWER: Final = 200
+
+
+def ask(socket: Path, name: ObjectName) -> JsonObject:
+    """Return the Service as the demo shows it: its status has what answered, or why nothing did.
+
+    Args:
+        socket: of the node's owner.
+        name: of the Service.
+    """
+    node = NodeClient(socket)
+    status: JsonObject
+    try:
+        status = {"answer": _answer(node, name)}
+    except (EdgedError, OSError, HTTPException, ValueError) as error:
+        status = {"message": str(error) or type(error).__name__}
+        with suppress(EdgedError, OSError):
+            if any(ipaddress.ip_address(pod.status.host_ip or "::").is_loopback for pod in node.pods()):
+                status = {"answer": "not asked: this machine has only loopback addresses, which are no endpoints"}
+    return {"metadata": {"namespace": name.namespace, "name": name.name}, "status": status}
+
+
+def _answer(node: NodeClient, name: ObjectName) -> str:
+    query = [("name", name.name), ("namespace", name.namespace)]
+    found = decode_json(node.get(url(*SERVICES_PATH.strip("/").split("/"), query=query)), ServicesAnswer)
+    service = next(iter(found.services), None)
+    if service is None or not service.ports:
+        raise ValueError("the node does not know it yet")
+    if not service.carried_by:
+        raise ValueError(service.remark)
+    port = service.ports[0]
+    where = port.at or f"{service.addresses[0]}:{port.port}"
+    called = _name_of(node, name, where)
+    request = urllib.request.Request(f"http://{where}/", headers={"Host": name.name})
+    with urllib.request.urlopen(request, timeout=_ANSWER_SECONDS) as answer:  # noqa: S310 - the node's own
+        text = answer.read(_LONGEST_ANSWER).decode(errors="replace").strip()
+    return f"{called}: {printable(text)}"
+
+
+def _name_of(node: NodeClient, name: ObjectName, where: str) -> str:
+    """Return the URL by the name, if that stands for the address on the node; by the address where nothing does."""
+    query = [("name", name.name), ("namespace", name.namespace)]
+    with suppress(EdgedError):
+        found = decode_json(node.get(url(*RESOLVE_PATH.strip("/").split("/"), query=query)), Resolution)
+        address, _, port = where.rpartition(":")
+        if address in found.addresses:
+            return f"http://{name.name}:{port} at {address}"
+    return f"http://{where}"
