@@ -22,6 +22,7 @@ from modules.page.nodes import conditions_of, machine_facts
 from modules.page.picture import Picture
 from modules.page.pod_story import PodStories
 from modules.page.pods import pods_answer, pods_of_node
+from modules.page.shells import ClosedDoor, ShellDoor
 from modules.page.sight import (
     CHANGES_PATH,
     DEVICE_GROUP,
@@ -55,6 +56,8 @@ class About(msgspec.Struct, frozen=True):
     """The node whose page it is; "" for a fleet."""
     user: str = ""
     """Who has signed in; "" for the owner of the command."""
+    allowed: Sequence[str] = ()
+    """What the page may do beside reading: `exec`."""
 
 
 class NodeStory(msgspec.Struct, frozen=True):
@@ -95,6 +98,7 @@ class FleetApi:
         about: this server.
         now: returns the seconds since 1970.
         refusal: the user's rights, which are asked for with each question.
+        door: leads to containers.
     """
 
     def __init__(
@@ -108,7 +112,9 @@ class FleetApi:
         now: Callable[[], float],
         *,
         refusal: Refusal = nothing_refused,
+        door: ShellDoor,
     ) -> None:
+        self.door = door
         self._picture = picture
         self._feeds = feeds
         self._stories = stories
@@ -208,7 +214,9 @@ class FleetApi:
         return NodeStory(sentence, row, machine_facts(node), conditions_of(node), pods, sessions, now)
 
 
-def fleet_api(client: RestClient, source: PageSource, clock: Clock, about: About) -> FleetApi:
+def fleet_api(
+    client: RestClient, source: PageSource, clock: Clock, about: About, door: ShellDoor | None = None
+) -> FleetApi:
     """Return the answers about the fleet of a cloudcore.
 
     Args:
@@ -216,6 +224,7 @@ def fleet_api(client: RestClient, source: PageSource, clock: Clock, about: About
         source: its links and journals.
         clock: for ages, and for the feeds.
         about: this server.
+        door: leads to containers; None: the page is read only.
     """
     picture, devices = Picture(clock.now, about.program), DeviceReader(client, clock)
     return FleetApi(
@@ -226,6 +235,7 @@ def fleet_api(client: RestClient, source: PageSource, clock: Clock, about: About
         source,
         about,
         clock.now,
+        door=door or ClosedDoor(f"{about.program} page --allow exec"),
     )
 
 

@@ -19,6 +19,7 @@ from modules.page.nodes import conditions_of
 from modules.page.own_devices import OwnDevices
 from modules.page.pod_story import PodStories
 from modules.page.pods import pods_answer
+from modules.page.shells import ClosedDoor, ShellDoor
 from modules.tools.fleet.rows import LONGEST, FleetPodRow, NodeRow, pod_row
 from modules.tools.fleet.sentences import certificate_words, pods_sentence
 from modules.tools.fleet.states import AWAY, CONNECTED, NEVER
@@ -68,9 +69,13 @@ class NodeApi:
         devices: of the node.
         about: this server; names the node.
         clock: for ages.
+        door: leads to containers; None: the page is read only.
     """
 
-    def __init__(self, client: RestClient, devices: OwnDevices, about: About, clock: Clock) -> None:
+    def __init__(
+        self, client: RestClient, devices: OwnDevices, about: About, clock: Clock, door: ShellDoor | None = None
+    ) -> None:
+        self.door: ShellDoor = door or ClosedDoor(f"{about.program} page --allow exec")
         self._client = client
         self._devices = devices
         self._about = about

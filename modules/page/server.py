@@ -32,7 +32,7 @@ class PageServer:
         self._sessions = Sessions(clock)
         self._api = api
         hosts = (f"{LOOPBACK}:{self._port}", f"localhost:{self._port}")
-        service = PageService(OwnerEntrance(self._sessions, api, f"{program} page"), hosts)
+        service = PageService(OwnerEntrance(self._sessions, api, f"{program} page"), hosts, clock)
         self._server = HttpServer(listening, service, clock, max_body=_MOST_BODY, idle_seconds=_IDLE_SECONDS)
         self._server.start()
 

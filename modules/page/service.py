@@ -1,6 +1,7 @@
-"""The HTTP service of the page: its files and its sessions; a `PageApi` answers its questions."""
+"""The HTTP service of the page: its files, sessions and shells; a `PageApi` answers its questions."""
 
 import hashlib
+import secrets
 from collections.abc import Iterable, Sequence
 from http import HTTPStatus
 from importlib import resources
@@ -8,16 +9,23 @@ from typing import Final, Protocol
 
 import msgspec
 
+from beehive.clock import Clock
 from beehive.decoding import decode_json
 from beehive.errors import BeehiveError
 from beehive.http.errors import HttpStatusError
 from beehive.http.request import Request
-from beehive.http.responses import Response, json, text
+from beehive.http.responses import Reply, Response, json, text
 from modules.page.sessions import Sessions
+from modules.page.shells import ShellDoor, Shells, ShellTarget, key_of
 from modules.tools.kubectl.errors import KubectlError, StatusError
 
-_TYPES: Final = {"css": "text/css", "js": "text/javascript", "html": "text/html", "svg": "image/svg+xml"}
+_TYPES: Final = {
+    "css": "text/css", "js": "text/javascript", "mjs": "text/javascript", "html": "text/html", "svg": "image/svg+xml",
+}  # fmt: skip
 _DOCUMENT: Final = "page.html"
+_SHELL: Final = "shell.html"
+"""The document of a shell, which has xterm.js; its page is below `/page/shell`."""
+_NONCE: Final = b"{nonce}"
 _BEARER: Final = "Bearer "
 _GET: Final = ("GET", "HEAD")
 
@@ -49,7 +57,7 @@ HEADERS: Final = (
     ("Cache-Control", "no-store"),
 )
 _OWN: Final = ("same-origin", "none", "")
-
+_POLICY_HEADER: Final = HEADERS[0][0]
 
 HTTP: Final = "http"
 HTTPS: Final = "https"
@@ -76,6 +84,10 @@ class PageApi(Protocol):
     def serve(self, request: Request, parts: Sequence[str]) -> Response:
         """Return the answer to a GET; `parts` are of its path, below `/page/v1`."""
 
+    @property
+    def door(self) -> ShellDoor:
+        """The way to containers."""
+
     def close(self) -> None:
         """Release what it holds."""
 
@@ -90,8 +102,8 @@ class Entrance(Protocol):
     def enter(self, request: Request, token: str) -> str:
         """Return the key of a new session, "" for a token that opens none. Raise HttpStatusError for a refusal."""
 
-    def api(self, key: str) -> PageApi | None:
-        """Return what answers the questions of a session, None if it has ended."""
+    def api(self, key: str, *, is_use: bool = True) -> PageApi | None:
+        """Return what answers the questions of a session, None if it has ended; the session may be used by that."""
 
     def leave(self, key: str) -> None:
         """End a session."""
@@ -115,9 +127,9 @@ class OwnerEntrance:
         """See `Entrance`."""
         return self._sessions.exchange(token)
 
-    def api(self, key: str) -> PageApi | None:
+    def api(self, key: str, *, is_use: bool = True) -> PageApi | None:
         """See `Entrance`."""
-        return self._api if self._sessions.is_valid(key) else None
+        return self._api if self._sessions.is_valid(key, is_use=is_use) else None
 
     def leave(self, key: str) -> None:
         """See `Entrance`."""
@@ -158,10 +170,16 @@ class Guard:
         if not request.header("origin") or request.header("x-edgecore-page") != "1":
             raise HttpStatusError(403, "only the page itself may ask this")
 
+    def check_shell(self, request: Request) -> None:
+        """Raise HttpStatusError with 403 for a WebSocket that does not say that a script of this server opens it."""
+        if not request.header("origin") or request.header("sec-fetch-site") not in ("same-origin", ""):
+            raise HttpStatusError(403, "only the page itself may ask this")
+
 
 def guarded(response: Response) -> Response:
-    """Return the response with the headers that every answer has."""
-    return response._replace(headers=(*response.headers, *HEADERS))
+    """Return the response with the headers that every answer has, and a policy of its own if it has one."""
+    own = {name for name, _ in response.headers}
+    return response._replace(headers=(*response.headers, *(each for each in HEADERS if each[0] not in own)))
 
 
 class PageService:
@@ -173,18 +191,21 @@ class PageService:
     Args:
         entrance: says who may look.
         hosts: the server's own names with its port.
+        clock: for shells.
         scheme: `http` or `https`.
     """
 
-    def __init__(self, entrance: Entrance, hosts: Sequence[str], scheme: str = HTTP) -> None:
+    def __init__(self, entrance: Entrance, hosts: Sequence[str], clock: Clock, scheme: str = HTTP) -> None:
         self._entrance = entrance
+        self._shells = Shells(clock)
         self._guard = Guard(hosts, scheme)
         self._files = _files()
 
-    def serve(self, request: Request) -> Response:
-        """Return the response, an error's too, with the headers of the page."""
+    def serve(self, request: Request) -> Reply:
+        """Return the response, an error's too, with the headers of the page; or a shell."""
         try:
-            return guarded(self._serve(request))
+            reply = self._serve(request)
+            return guarded(reply) if isinstance(reply, Response) else reply
         except HttpStatusError as refusal:
             return guarded(text(refusal.status, f"{refusal}\n"))
         except StatusError as refusal:
@@ -192,9 +213,14 @@ class PageService:
         except (KubectlError, BeehiveError) as error:
             return guarded(text(HTTPStatus.BAD_GATEWAY, f"{error}\n"))
 
-    def _serve(self, request: Request) -> Response:
+    def _serve(self, request: Request) -> Reply:
         self._guard.check(request)
         match request.parts:
+            case ("page", "v1", "shell", namespace, pod, container):
+                return self._shell(request, ShellTarget(namespace, pod, container))
+            case ("page", "shell", *_):
+                _only(request, _GET)
+                return self._shell_document()
             case ("page", "v1", *rest):
                 return self._serve_api(request, tuple(rest))
             case ("page", "files", name):
@@ -207,10 +233,30 @@ class PageService:
     def _file(self, request: Request, name: str) -> Response:
         _only(request, _GET)
         found = self._files.get(name)
-        if found is None or name == _DOCUMENT:
+        if found is None or name in (_DOCUMENT, _SHELL):
             raise HttpStatusError(404, "the page has no such file")
         tag, response = found
         return Response(304, response.content_type, b"") if request.header("if-none-match") == tag else response
+
+    def _shell_document(self) -> Response:
+        """Return the document of a shell: xterm.js makes style elements, which a nonce allows here and nowhere else."""
+        document, nonce = self._files[_SHELL][1], secrets.token_urlsafe(16)
+        policy = POLICY.replace("style-src 'self'", f"style-src 'self' 'nonce-{nonce}'")
+        body = document.body.replace(_NONCE, nonce.encode())
+        return document._replace(body=body, headers=((_POLICY_HEADER, policy),))
+
+    def _shell(self, request: Request, where: ShellTarget) -> Reply:
+        """Return a shell. The guard has checked host and origin; no other site's script has the key."""
+        self._guard.check_shell(request)
+        key = key_of(request)
+        if self._entrance.api(key) is None:
+            raise HttpStatusError(401, "the session has ended", hint=self._entrance.hint)
+
+        def door(*, is_use: bool) -> ShellDoor | None:
+            api = self._entrance.api(key, is_use=is_use)
+            return None if api is None else api.door
+
+        return self._shells.reply(request, key, where, door)
 
     def _serve_api(self, request: Request, parts: tuple[str, ...]) -> Response:
         if parts == ("session",):
@@ -245,7 +291,9 @@ class PageService:
 def _files() -> dict[str, tuple[str, Response]]:
     """Return the files of the page, each with its entity tag; they are small and read once."""
     found = {}
-    for each in resources.files("modules.page").joinpath("files").iterdir():
+    package = resources.files("modules.page")
+    vendored = (each for library in package.joinpath("vendor").iterdir() for each in library.iterdir())
+    for each in (*package.joinpath("files").iterdir(), *vendored):
         kind = _TYPES.get(each.name.rpartition(".")[2])
         if kind is not None:
             body = each.read_bytes()

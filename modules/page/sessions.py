@@ -83,21 +83,21 @@ class Sessions:
         self._keys[_hash(key)] = _Key(now, now, credentials, user)
         return key
 
-    def is_valid(self, key: str) -> bool:
-        """Return whether a session has this key; that counts as its use."""
-        return self._used(key) is not None
+    def is_valid(self, key: str, *, is_use: bool = True) -> bool:
+        """Return whether a session has this key; that counts as its use, unless it is none."""
+        return self._found(key, is_use=is_use) is not None
 
-    def credentials(self, key: str) -> object:
-        """Return what the user of a session has signed in with, None without a session; that counts as its use."""
-        session = self._used(key)
+    def credentials(self, key: str, *, is_use: bool = True) -> object:
+        """Return what the user of a session has signed in with, None without a session; see `is_valid`."""
+        session = self._found(key, is_use=is_use)
         return session.credentials if session is not None else None
 
-    def _used(self, key: str) -> _Key | None:
+    def _found(self, key: str, *, is_use: bool) -> _Key | None:
         now = self._clock.monotonic()
         with self._lock:
             self._forget(now)
             session = self._keys.get(_hash(key))
-            if session is not None:
+            if session is not None and is_use:
                 session.used = now
             return session
 

@@ -27,7 +27,8 @@ _LONGEST: Final = 600
 _ON: Final = {
     "oci": (
         "test_a_changed_image_restarts_only_its_container", "test_a_container_that_will_not_end_is_killed",
-        "test_inspect", "test_kinds_of_runtimes", "test_mounted_volumes", "test_oci", "test_streams", "test_uninstall",
+        "test_inspect", "test_kinds_of_runtimes", "test_mounted_volumes", "test_oci", "test_shell_of_the_page",
+        "test_streams", "test_uninstall",
     ),
     "docker": (),
     "containerd": ("test_deletion_asks_the_container_to_end", "test_refusals", "test_statistics"),

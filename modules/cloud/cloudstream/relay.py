@@ -37,6 +37,10 @@ class ClientSocket:
         self._socket = connection
         self._held = memoryview(b"")
 
+    def fileno(self) -> int:
+        """Return the descriptor."""
+        return self._socket.fileno()
+
     @property
     def writes(self) -> bool:
         """Whether bytes wait for the client."""

@@ -75,5 +75,11 @@ export async function ask(path, signal) { return (await asked(path, signal)).jso
 /** Ask for a text. */
 export async function askText(path, signal) { return (await asked(path, signal)).text(); }
 
+/** Open the WebSocket of a shell; the key is one of its protocols, as a script can give it no header. */
+export function shellSocket(...parts) {
+  return new WebSocket(`${location.origin.replace(/^http/, "ws")}/page/v1/shell/${parts.map(encodeURIComponent).join("/")}`,
+    ["v5.channel.k8s.io", "v4.channel.k8s.io", `key.page.edgecore.${key}`]);
+}
+
 /** A path of this page, each part encoded. */
 export function path(...parts) { return `/page/${parts.map(encodeURIComponent).join("/")}`; }

@@ -6,7 +6,7 @@ import { device, devices, readAgain } from "./devices.js";
 import { h, render } from "./dom.js";
 import { fleet } from "./fleet.js";
 import { node, ownNode } from "./node.js";
-import { missing, setProgram } from "./parts.js";
+import { missing, setAbout } from "./parts.js";
 import { pod } from "./pod.js";
 import { pods } from "./pods.js";
 import { rollouts } from "./rollouts.js";
@@ -179,7 +179,7 @@ async function begin() {
   document.addEventListener("keydown", pressed);
   document.addEventListener("click", (event) => {
     const link = event.target.closest?.("a[href^='/page/']");
-    if (link && !event.ctrlKey && !event.metaKey && !event.shiftKey && event.button === 0) { event.preventDefault(); go(link.getAttribute("href")); }
+    if (link && !link.pathname.startsWith("/page/shell/") && !event.ctrlKey && !event.metaKey && !event.shiftKey && event.button === 0) { event.preventDefault(); go(link.getAttribute("href")); }
   });
   document.addEventListener("visibilitychange", () => { if (!document.hidden) poll(); });
   addEventListener("popstate", turned);
@@ -196,7 +196,8 @@ async function begin() {
 async function entered() {
   state.about = await insist(() => ask("me"));
   Object.assign(state, { rows: new Map(), head: {}, version: 0, view: 0, isRead: false });
-  setProgram(state.about.program);
+  setAbout(state.about);
+  render(document.getElementById("may"), state.about.allowed.length ? "may open shells" : "read only");
   render(document.getElementById("brand"), [plain(state.about.program), h("span", {}, plain(state.about.server))]);
   render(document.getElementById("who"), state.about.user ? [h("span", { class: "hide-s" }, plain(state.about.user)), h("button", { type: "button", onclick: () => signOut().finally(() => ended("You have signed out.")) }, "Sign out")] : []);
   turned();

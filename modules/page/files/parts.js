@@ -52,7 +52,9 @@ export function sentence(parts, link) {
 
 /** The command whose server this is; its verbs say the same as the pages. */
 export let program = "cloudcore";
-export function setProgram(name) { program = name; }
+/** What the page may do beside reading. */
+export let allowed = [];
+export function setAbout(about) { program = about.program; allowed = about.allowed; }
 
 /** A command with a button that copies it. */
 export function command(text) {

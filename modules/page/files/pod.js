@@ -3,7 +3,7 @@
 import { askText, path } from "./api.js";
 import { changesOf } from "./changes.js";
 import { h } from "./dom.js";
-import { command, conditions, mark, panel, program, table, textPanel, time } from "./parts.js";
+import { allowed, command, conditions, mark, panel, program, table, textPanel, time } from "./parts.js";
 import { plain, seconds, since } from "./words.js";
 
 const MARKS = { runs: "good", ended: "good", fails: "bad", waits: "warn", ending: "warn", unknown: "never" };
@@ -24,18 +24,25 @@ export function pod(story, logs, paint) {
     answer.remedy.length ? panel("To do", "", h("ul", { class: "remedy" }, answer.remedy.map((each) => h("li", {}, /^(cloudcore|edgecore|kubectl) /.test(each) ? command(each) : plain(each))))) : null,
     panel("How it came to this", answer.left_out ? `${answer.left_out} earlier steps are left out` : "",
       answer.steps.length ? h("ol", { class: "chain" }, answer.steps.map(step)) : h("p", { class: "empty quiet" }, "No step is known.")),
-    panel("Containers", "", table("", ["container", "state", "restarts", "image", "log"],
+    panel("Containers", "", table("", ["container", "state", "restarts", "image", "log", "shell"],
       story.containers.map((each) => h("tr", {},
         h("td", {}, mark(each.is_ready || (each.is_init && each.state === "Completed") ? "good" : "bad"), " ", plain(each.name), each.is_init ? h("span", { class: "quiet" }, " (init)") : null),
         h("td", { title: plain(each.message) }, plain(each.state), each.message ? h("div", { class: "quiet" }, plain(each.message)) : null),
         h("td", { class: "num" }, String(each.restarts)), h("td", { class: "mono" }, plain(each.image)),
-        h("td", {}, h("button", { type: "button", onclick: () => readLog(row, each.name, logs, paint) }, logs.has(each.name) ? "Read again" : "Read")))))),
+        h("td", {}, h("button", { type: "button", onclick: () => readLog(row, each.name, logs, paint) }, logs.has(each.name) ? "Read again" : "Read")), h("td", {}, shell(row, each)))))),
     [...logs].map(([name, text]) => panel(`Log of ${plain(name)}`, "the last 500 lines", h("pre", { class: "log", tabindex: "0" }, log(text)), command(`${program} logs ${row.namespace}/${row.name} -c ${name}`))),
     textPanel("Events", "", story.events.length ? table("", ["when", "event", "message", "by"], story.events.slice().reverse().map((each) => h("tr", {}, h("td", {}, time(seconds(each.at))),
       h("td", { class: each.type === "Warning" ? "warn" : "" }, plain(each.reason), each.count > 1 ? ` ×${each.count}` : ""), h("td", {}, plain(each.message)), h("td", { class: "quiet" }, plain(each.who))))) : h("p", { class: "empty quiet" }, "No event is kept of this pod: events are kept for an hour.")),
     textPanel("Conditions", "", conditions(story.conditions)),
     h("div", { class: "same" }, h("span", { class: "quiet" }, "The same in a terminal: "), command(`${program} why pod ${row.namespace}/${row.name}`)),
   ];
+}
+
+/** The way to a shell: the same in a terminal, where the page may open none. */
+function shell(row, container) {
+  if (!allowed.includes("exec")) return h("button", { type: "button", disabled: true, title: plain(`This page is read only: ${program} page --allow exec. In a terminal: ${program} exec -it ${row.namespace}/${row.name} -c ${container.name} -- sh`) }, "Open");
+  if (container.state !== "running") return h("button", { type: "button", disabled: true, title: "The container does not run" }, "Open");
+  return h("a", { href: path("shell", row.namespace, row.name, container.name), "aria-label": `Open a shell in ${plain(container.name)}` }, "Open");
 }
 
 async function readLog(row, container, logs, paint) {

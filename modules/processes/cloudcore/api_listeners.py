@@ -124,6 +124,7 @@ class SecureListener(ApiListener):
         max_streams: at one time.
         ends: has the connections of clients ended that are revoked, until its result is called.
         page_names: the names by which browsers reach the page; none: it is not served.
+        page_allows: what the page may do beside reading.
     """
 
     def __init__(
@@ -135,10 +136,13 @@ class SecureListener(ApiListener):
         max_streams: int,
         ends: Ends | None = None,
         page_names: tuple[str, ...] = (),
+        *,
+        page_allows: tuple[str, ...] = (),
     ) -> None:
         super().__init__(address, port, "--secure-port", context, max_streams, ends)
         self.authenticator = authenticator
         self.page_names = page_names
+        self.page_allows = page_allows
 
 
 class InsecureListener(ApiListener):

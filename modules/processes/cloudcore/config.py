@@ -124,6 +124,9 @@ class CloudCoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     page: bool = False
     """Whether the secure port serves the page below `/page/`, for its users."""
 
+    page_allow: tuple[Literal["exec"], ...] = ()
+    """What that page may do beside reading, with its users' rights: `exec` opens shells. Default nothing."""
+
     insecure_port: Annotated[int, Meta(ge=0, le=65535)] | None = None
     """TCP port of the Kubernetes API over plain HTTP on 127.0.0.1, where every program of this machine is an
     administrator. 0 takes any free one. Default none."""

@@ -187,7 +187,7 @@ class Control(Module):
             from modules.processes.cloudcore.page_port import Doors, PagePort  # noqa: PLC0415 - see above
 
             doors = Doors(listener.authenticator, self._rbac.allowed, access, self.service())
-            return PagePort(doors, listener.page_names, lambda: listener.port, self.clock)
+            return PagePort(doors, listener.page_names, lambda: listener.port, self.clock, listener.page_allows)
 
         found = LazyPage(made, access)
         self._pages.append(found)

@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from beehive.http.errors import HttpStatusError
+from beehive.http.forwarding import Fields
 from beehive.http.request import Request, request_from
 from beehive.http.responses import Response, Stream, Takeover
 from beehive.http.router import HttpService
@@ -152,9 +153,17 @@ def answered(
     return reply
 
 
-def request_of(method: str, target: str, credentials: Credentials, body: bytes = b"", media: str = JSON) -> Request:
-    """Return a request in a user's name. Raises HttpStatusError if it names nothing."""
-    headers = [("host", "localhost"), ("accept", JSON), ("content-type", media), ("user-agent", "edgecore-page")]
+def request_of(
+    method: str, target: str, credentials: Credentials, body: bytes = b"", media: str = JSON, fields: Fields = ()
+) -> Request:
+    """Return a request in a user's name, with further headers. Raises HttpStatusError if it names nothing."""
+    headers = [
+        ("host", "localhost"),
+        ("accept", JSON),
+        ("content-type", media),
+        ("user-agent", "edgecore-page"),
+        *fields,
+    ]
     if credentials.authorization:
         headers.append(("authorization", credentials.authorization))
     request = request_from(RequestHead(method, target, tuple(headers), "1.1"), b"")

@@ -31,14 +31,17 @@ def run(chosen: argparse.Namespace) -> int:
     from modules.page.api import About, fleet_api  # noqa: PLC0415
     from modules.page.server import PageServer  # noqa: PLC0415
     from modules.processes.cloudcore.control_client import ControlClient  # noqa: PLC0415
+    from modules.processes.cloudcore.pod_client import PodClient  # noqa: PLC0415
+    from modules.processes.common.page_shell import SocketDoor  # noqa: PLC0415
     from modules.processes.common.version import VERSION  # noqa: PLC0415
     from modules.tools.kubectl.rest import RestClient  # noqa: PLC0415
 
     control = ControlClient(chosen.socket)
     control.cloudcores()  # without a cloudcore there is an error now, and no page
     clock = RealClock()
-    about = About(str(chosen.socket), VERSION, "cloudcore")
-    api = fleet_api(RestClient(chosen.socket, _HINT), ControlLinks(control), clock, about)
+    about = About(str(chosen.socket), VERSION, "cloudcore", allowed=chosen.allow)
+    door = SocketDoor(PodClient(chosen.socket)) if chosen.allow else None
+    api = fleet_api(RestClient(chosen.socket, _HINT), ControlLinks(control), clock, about, door)
     status = serve_page(PageServer(api, clock, about.program, chosen.port))
     clock.close()
     return status

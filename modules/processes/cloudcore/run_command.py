@@ -14,6 +14,7 @@ from modules.processes.cloudcore import oidc_options, stream_options
 from modules.processes.cloudcore.config import CloudCoreConfig, TlsConfig
 from modules.processes.cloudcore.paths import add_socket_options, remark_on_former_files
 from modules.processes.common.exit_codes import ExitCode
+from modules.processes.common.page_options import add_allow
 from modules.tools.printing.terminal import print_error
 
 _DEFAULTS = CloudCoreConfig()
@@ -139,6 +140,7 @@ def _add_secure(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--page", action="store_true", help="serve the page at /page/ of --secure-port, for its users and their rights"
     )
+    add_allow(group, "--page-allow")
     group.add_argument(
         "--token-auth-file",
         type=Path,
@@ -230,6 +232,8 @@ def _lease_settings(chosen: argparse.Namespace) -> dict[str, object]:
 
 def _page_mistake(chosen: argparse.Namespace) -> str:
     """Return an error about --page, or ""."""
+    if chosen.page_allow and not chosen.page:
+        return "--page-allow is what --page may do: add it"
     if not chosen.page or (chosen.secure_port is not None and chosen.tls):
         return ""
     return "--page is served on the secure port: add --tls and --secure-port 6443, or use `cloudcore page`"
@@ -322,6 +326,7 @@ def run(chosen: argparse.Namespace) -> int:
         "secure_port": chosen.secure_port,
         "insecure_port": chosen.insecure_port,
         "page": chosen.page,
+        "page_allow": chosen.page_allow,
         "max_streams": chosen.max_streams,
         "bind_address": chosen.bind_address,
         "token_auth_file": chosen.token_auth_file and str(chosen.token_auth_file),

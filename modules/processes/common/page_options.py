@@ -1,4 +1,4 @@
-"""What the commands `cloudcore page` and `edgecore page` share: `--port`, and the addresses that they print."""
+"""What the commands `cloudcore page` and `edgecore page` share: their options, and the addresses that they print."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def add_page(commands: argparse._SubParsersAction[Any], text: str, command: str) -> argparse.ArgumentParser:
-    """Add the command `page` with `--port`, and return its parser.
+    """Add the command `page` with `--port` and `--allow`, and return its parser.
 
     Args:
         commands: of the program.
@@ -24,8 +24,15 @@ def add_page(commands: argparse._SubParsersAction[Any], text: str, command: str)
     """
     parser: argparse.ArgumentParser = commands.add_parser("page", help=text, description=text)
     parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1 (default: a free one)")
+    add_allow(parser, "--allow")
     parser.set_defaults(command=command)
     return parser
+
+
+def add_allow(group: argparse._ActionsContainer, option: str) -> None:
+    """Add the option for what a page may do beside reading."""
+    text = "what the page may do beside reading: `exec` opens shells in containers (default: nothing)"
+    group.add_argument(option, action="append", choices=("exec",), default=[], help=text)
 
 
 def serve_page(page: PageServer) -> int:

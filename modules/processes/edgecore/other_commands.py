@@ -116,17 +116,20 @@ def run(chosen: argparse.Namespace) -> int:
     from modules.page.node_api import STATE_PATH, NodeApi  # noqa: PLC0415
     from modules.page.own_devices import OwnDevices  # noqa: PLC0415
     from modules.page.server import PageServer  # noqa: PLC0415
+    from modules.processes.common.page_shell import SocketDoor  # noqa: PLC0415
     from modules.processes.common.version import VERSION  # noqa: PLC0415
-    from modules.processes.edgecore.local.node import report_errors, rest_client  # noqa: PLC0415
+    from modules.processes.edgecore.local.node import node_of, report_errors, rest_client  # noqa: PLC0415
     from modules.tools.printing.fields import text_at  # noqa: PLC0415
 
     with report_errors():
         client = rest_client(chosen)
         node = text_at(client.get(STATE_PATH), "node")  # without an edgecore there is an error now, and no page
         clock = RealClock()
-        about = About(str(client.address), VERSION, "edgecore", node)
+        about = About(str(client.address), VERSION, "edgecore", node, allowed=chosen.allow)
         devices = OwnDevices(lambda: _devices(chosen, node, clock.now_ms()), clock.now)
-        status = serve_page(PageServer(NodeApi(client, devices, about, clock), clock, about.program, chosen.port))
+        door = SocketDoor(node_of(chosen)) if chosen.allow else None
+        api = NodeApi(client, devices, about, clock, door)
+        status = serve_page(PageServer(api, clock, about.program, chosen.port))
         clock.close()
     return status
 

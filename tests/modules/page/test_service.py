@@ -1,7 +1,9 @@
 """The HTTP service of the page: who may ask, and what every answer has."""
 
 import gzip
+import hashlib
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from modules.page.picture import Links, Picture
 from modules.page.pod_story import PodStories
 from modules.page.service import HEADERS, POLICY, OwnerEntrance, PageService
 from modules.page.sessions import Sessions
+from modules.page.shells import ClosedDoor
 from modules.tools.kubectl.rest import RestClient
 
 HOST = "127.0.0.1:8080"
@@ -73,8 +76,9 @@ class Page:
             Nothing(),
             About("sock", "1", "cloudcore"),
             clock.now,
+            door=ClosedDoor("cloudcore page --allow exec"),
         )
-        self.service = PageService(OwnerEntrance(self.sessions, api, "cloudcore page"), [HOST, "localhost:8080"])
+        self.service = PageService(OwnerEntrance(self.sessions, api, "cloudcore page"), [HOST, "localhost:8080"], clock)
 
     def ask(self, path: str, method: str = "GET", body: bytes = b"", **more: str) -> Response:
         """Send a request with more headers, `_` for `-` in their names."""
@@ -84,13 +88,15 @@ class Page:
         """Send a request; a header `-` is left out."""
         found = {"host": HOST} | headers
         target, _, query = path.partition("?")
-        return self.service.serve(
+        reply = self.service.serve(
             Request(
                 method=method, target=path, parts=tuple(part for part in target.split("/") if part), body=body,
                 query=tuple(tuple(each.split("=", 1)) for each in query.split("&") if each),  # type: ignore[misc]
                 headers=tuple((name, value) for name, value in found.items() if value != "-"),
             )
         )  # fmt: skip
+        assert isinstance(reply, Response)
+        return reply
 
     def key(self) -> str:
         """Return the key of a new session."""
@@ -256,6 +262,7 @@ def test_without_a_cloudcore_the_error_says_so(page: Page) -> None:
 
 
 FILES = Path(page_package.__file__).parent / "files"
+VENDOR = FILES.parent / "vendor"
 FORBIDDEN = re.compile(
     r"innerHTML|outerHTML|insertAdjacentHTML|srcdoc|document\.write|eval\(|new Function|setTimeout\(['\"]"
     r"|https?://(?!www\.w3\.org)"
@@ -267,5 +274,39 @@ def test_the_files_make_no_markup_from_texts_and_ask_no_other_server() -> None:
         assert not FORBIDDEN.search(path.read_text()), path.name
 
 
+OF_SHELL = ("shell.html", "shell.js", "terminal.js")
+
+
 def test_the_files_are_small() -> None:
-    assert sum(len(gzip.compress(path.read_bytes())) for path in FILES.iterdir()) < 40_000
+    """The bounds are 60 kB for the first page and 150 kB for all, with a library of another project."""
+    sizes = {path.name: len(gzip.compress(path.read_bytes())) for path in FILES.iterdir()}
+    vendored = sum(len(gzip.compress(path.read_bytes())) for path in VENDOR.glob("*/*.*js"))
+    vendored += sum(len(gzip.compress(path.read_bytes())) for path in VENDOR.glob("*/*.css"))
+    assert sum(size for name, size in sizes.items() if name not in OF_SHELL) < 40_000
+    assert 85_000 < vendored < 95_000
+    assert sum(sizes.values()) + vendored < 150_000
+
+
+def test_the_vendored_files_are_those_of_the_package() -> None:
+    for record in VENDOR.glob("*/vendor.toml"):
+        known = tomllib.loads(record.read_text())
+        assert record.parent.name == f"{known['package'].partition('/')[2]}-{known['version']}"
+        there = {each.name for each in record.parent.iterdir() if each != record}
+        assert there == set(known["files"]) >= {"LICENSE"}
+        for name, each in known["files"].items():
+            assert hashlib.sha256((record.parent / name).read_bytes()).hexdigest() == each["sha256"], name
+
+
+def test_the_shells_document_alone_allows_style_elements_with_its_nonce(page: Page) -> None:
+    policies = []
+    for _ in range(2):
+        answer = page.ask("/page/shell/default/web/app")
+        (policy,) = (value for name, value in answer.headers if name == "Content-Security-Policy")
+        (nonce,) = re.findall(r"'nonce-([-\w]{22})'", policy)
+        assert policy == POLICY.replace("style-src 'self'", f"style-src 'self' 'nonce-{nonce}'")
+        assert f'nonce="{nonce}"'.encode() in answer.body
+        assert set(HEADERS[1:]) <= set(answer.headers)
+        policies.append(policy)
+    assert policies[0] != policies[1]
+    assert page.ask("/page/files/shell.html").status == 404
+    assert page.ask("/page/shell/a/b/c", sec_fetch_site="cross-site").status == 403

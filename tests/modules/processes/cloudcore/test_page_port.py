@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import http.client
+import socket
 import ssl
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 import pytest
+from websockets.sync.client import connect
+from websockets.typing import Origin, Subprotocol
 
+from beehive.http.request import Request
+from beehive.http.responses import Reply, Takeover
 from modules.page.service import HEADERS
+from modules.page.shells import KEY_PROTOCOL, ShellTarget
+from modules.page.sight import nothing_refused
 from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.config import TlsConfig
 from modules.processes.cloudcore.control_client import Apply
-from modules.processes.cloudcore.page_port import hosts_of
+from modules.processes.cloudcore.in_process_client import Credentials
+from modules.processes.cloudcore.page_port import UserDoor, hosts_of
 from tests.modules.processes.cloudcore.devices import People, device, model
 from tests.modules.processes.cloudcore.stubs import DEADLINE, Stub
 from tests.modules.processes.cloudcore.test_secure_port import Secure
@@ -56,9 +65,13 @@ class Visitor:
         self._secure = secure
         self.host = f"127.0.0.1:{secure.port}"
 
+    def context(self) -> ssl.SSLContext:
+        """Return a context that knows the authority."""
+        return ssl.create_default_context(cafile=str(self._secure.files.authority))
+
     def ask(self, path: str, method: str = "GET", *, body: bytes = b"", node: str = "", **headers: str) -> Answer:
         """Return the answer to a request; `_` is `-` in the names of headers."""
-        context = ssl.create_default_context(cafile=str(self._secure.files.authority))
+        context = self.context()
         if node:
             context.load_cert_chain(*self._secure.node_files(node))
         connection = http.client.HTTPSConnection("127.0.0.1", self._secure.port, timeout=DEADLINE, context=context)
@@ -101,7 +114,9 @@ def secure(tmp_path: Path) -> Iterator[Secure]:
     tokens.write_text(TOKENS)
     tokens.chmod(0o600)
     tls = TlsConfig(directory=tmp_path / "tls", https_port=0)
-    with Stub(tmp_path, tls=tls, secure_port=0, token_auth_file=tokens, page=True, controllers="none") as stub:
+    with Stub(
+        tmp_path, tls=tls, secure_port=0, token_auth_file=tokens, page=True, page_allow=("exec",), controllers="none"
+    ) as stub:
         made: list[dict[str, Any]] = [
             {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}},
             *(
@@ -191,6 +206,65 @@ def test_what_a_user_may_not_see_is_said_to_be_forbidden_and_the_rest_is_shown(
         assert "forbidden" in msgspec.json.decode(answers["pods"].body)
     if user == "nora":
         assert msgspec.json.decode(answers["nodes/n1"].body)["sentence"] == "n1 has never been connected."
+
+
+TUNNELS = "serves no stream tunnel"
+"""Words of the refusal of a cloudcore without tunnels."""
+
+
+def told(visitor: Visitor, key: str) -> str:
+    """Return why a shell is refused: the page reads it from the shell's result."""
+    _, _, port = visitor.host.partition(":")
+    with connect(
+        f"wss://{visitor.host}/page/v1/shell/default/web/main",
+        sock=socket.create_connection(("127.0.0.1", int(port)), DEADLINE),
+        ssl=visitor.context(), server_hostname="127.0.0.1",
+        origin=Origin(f"https://{visitor.host}"), compression=None, open_timeout=DEADLINE,
+        subprotocols=[Subprotocol("v4.channel.k8s.io"), Subprotocol(KEY_PROTOCOL + key.removeprefix("Bearer "))],
+    ) as shell:  # fmt: skip
+        said = shell.recv(timeout=DEADLINE)
+        assert isinstance(said, bytes)
+        return str(msgspec.json.decode(said[1:])["message"])
+
+
+def test_a_shell_needs_the_option_and_the_rights(secure: Secure) -> None:
+    """It is allowed with the right to create pods/exec only: who may only read opens none by a WebSocket, a GET."""
+    visitor = Visitor(secure)
+    alice, vera = visitor.key(ALICE), visitor.key(VERA)
+    assert '"allowed":["exec"]' in visitor.ask("/page/v1/me", authorization=alice).body
+    assert told(visitor, vera).startswith('pods "web" is forbidden: User "vera" cannot create resource "pods/exec"')
+    rules = "/apis/rbac.authorization.k8s.io/v1/clusterroles/vera"
+    for verbs, why in ((["create"], 'User "vera" cannot get resource "pods/exec"'), (["create", "get"], TUNNELS)):
+        rule = {"apiGroups": [""], "resources": ["pods/exec"], "verbs": verbs}
+        body = msgspec.json.encode({"rules": [NODES, PODS, rule]})
+        patched = visitor.ask(
+            rules, "PATCH", body=body, authorization=f"Bearer {ALICE}", content_type="application/merge-patch+json"
+        )
+        assert patched.status == 200, patched.body
+        assert why in told(visitor, vera)
+    assert TUNNELS in told(visitor, alice)
+
+
+def test_a_shell_is_a_stream_of_the_api_in_its_users_name() -> None:
+    asked: list[Request] = []
+    done = threading.Event()
+
+    class Api:
+        def serve(self, request: Request) -> Reply:
+            asked.append(request)
+            return Takeover(lambda connection: connection.sendall(b"said"), done.set)
+
+    where = ShellTarget("default", "web", "main")
+    with UserDoor(nothing_refused, Api(), Credentials("Bearer x")).open(where, (("upgrade", "websocket"),)) as stream:
+        assert stream.recv(100) == b"said"
+        assert stream.recv(100) == b""
+    assert done.wait(DEADLINE)
+    (request,) = asked
+    assert request.target == (
+        "/api/v1/namespaces/default/pods/web/exec?container=main&command=sh&stdin=1&stdout=1&tty=1"
+    )
+    assert (request.header("authorization"), request.header("upgrade")) == ("Bearer x", "websocket")
+    assert request.header("user-agent").startswith("edgecore-page")
 
 
 def test_a_role_is_looked_up_with_each_request(secure: Secure) -> None:

@@ -1,0 +1,70 @@
+"""The bounds of the WebSocket frames that a node sends to a browser, which has none of its own."""
+
+from typing import Final
+
+from beehive.errors import BeehiveError
+
+MOST_BYTES: Final = 1 << 20
+"""Bytes of a message in all its frames; a container runtime sends pieces of some 32 KiB."""
+_MOST_OF_CONTROL: Final = 125
+_NOT_READ: Final = "the node's answer is no stream for a browser"
+_LENGTHS: Final = {126: 2, 127: 8}
+"""Further bytes of the head that have the length, by the length in its second byte."""
+
+
+class BrowserFrameError(BeehiveError):
+    """A node sends what is no WebSocket frame for a browser, or too much in one message."""
+
+
+class FrameBounds:
+    """Reads the heads of frames as they pass (RFC 6455 §5.2); contents are not kept."""
+
+    def __init__(self) -> None:
+        self._head = bytearray()
+        self._left = 0
+        """Bytes of the present frame that have not come."""
+        self._message = 0
+        """Bytes of the frames of the present message, as their heads say."""
+        self._is_whole = True
+
+    @property
+    def is_between(self) -> bool:
+        """Whether the bytes so far end with a whole message."""
+        return not self._head and not self._left and self._is_whole
+
+    def check(self, data: bytes) -> None:
+        """Read the next bytes. Raise BrowserFrameError."""
+        at = 0
+        while at < len(data):
+            if self._left:
+                step = min(self._left, len(data) - at)
+                self._left -= step
+                at += step
+                continue
+            self._head.append(data[at])
+            at += 1
+            if len(self._head) > 1 and len(self._head) == 2 + _LENGTHS.get(self._head[1] & 0x7F, 0):
+                self._begin(bytes(self._head))
+                self._head.clear()
+
+    def _begin(self, head: bytes) -> None:
+        """Take over the head of a frame."""
+        is_last, opcode = bool(head[0] & 0x80), head[0] & 0x0F
+        length = int.from_bytes(head[2:]) if len(head) > 2 else head[1] & 0x7F
+        if head[0] & 0x70 or head[1] & 0x80:
+            raise BrowserFrameError(
+                "the node's answer is no stream for a browser", hint="its frames are masked or compressed"
+            )
+        if opcode >= 8:
+            if length > _MOST_OF_CONTROL or not is_last:
+                raise BrowserFrameError(
+                    "the node's answer is no stream for a browser", hint="a control frame is too long"
+                )
+        else:
+            self._message = length if opcode else self._message + length
+            self._is_whole = is_last
+            if self._message > MOST_BYTES:
+                raise BrowserFrameError(
+                    "the node sends too much in one message", hint=f"at most {MOST_BYTES >> 10} KiB"
+                )
+        self._left = length

@@ -1,0 +1,366 @@
+"""Shells of the page: who may open one, what ends it, and what a hostile pod or node can do with it."""
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+import msgspec
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import ClientConnection, connect
+from websockets.sync.server import ServerConnection, unix_serve
+from websockets.typing import Subprotocol
+
+from beehive.clock import RealClock
+from modules.page import frames, shells
+from modules.page.api import About
+from modules.page.frames import BrowserFrameError, FrameBounds
+from modules.page.node_api import NodeApi
+from modules.page.own_devices import OwnDevices
+from modules.page.server import PageServer
+from modules.page.sessions import LONGEST_SECONDS
+from modules.page.shells import ClosedDoor
+from modules.processes.common.page_shell import USER_AGENT, SocketDoor
+from modules.processes.common.pod_commands.client import NodeClient
+from modules.tools.kubectl.rest import RestClient
+from tests.support.browser import Browser, browser, why_none
+
+V5, V4 = "v5.channel.k8s.io", "v4.channel.k8s.io"
+TARGET = "/page/v1/shell/default/web/app"
+PATIENCE = 90
+ENDED = json.dumps(
+    {
+        "status": "Failure",
+        "reason": "NonZeroExitCode",
+        "details": {"causes": [{"reason": "ExitCode", "message": "5"}]},
+    }
+)
+Behaviour = Callable[[ServerConnection], None]
+
+
+class LateClock(RealClock):
+    """A clock that a test puts forward."""
+
+    ahead = 0.0
+
+    def monotonic(self) -> float:
+        """See `Clock`."""
+        return super().monotonic() + self.ahead
+
+
+class Page:
+    """The page of a node whose server of containers is a stub that behaves as a test wants."""
+
+    def __init__(self, directory: Path) -> None:
+        self.asked: SimpleQueue[ServerConnection] = SimpleQueue()
+        self.behave: Behaviour = self.hold
+        self.let_go, self.ended = threading.Event(), threading.Event()
+        path = directory / "edged.sock"
+        protocols = [Subprotocol(V5), Subprotocol(V4)]
+        self._node = unix_serve(self._serve, str(path), subprotocols=protocols, compression=None)
+        self._thread = threading.Thread(target=self._node.serve_forever)
+        self._thread.start()
+        self.clock = LateClock()
+        about = About("sock", "1", "edgecore", "n1", allowed=["exec"])
+        devices = OwnDevices(list, self.clock.now)
+        self.api = NodeApi(RestClient(path), devices, about, self.clock, SocketDoor(NodeClient(path)))
+        self.server = PageServer(self.api, self.clock, "edgecore")
+        self.origin, _, self.token = self.server.address().partition("/page/#")
+        self.key = self.new_key(self.token)
+
+    def _serve(self, connection: ServerConnection) -> None:
+        self.asked.put(connection)
+        with suppress(ConnectionClosed):
+            self.behave(connection)
+
+    def hold(self, connection: ServerConnection) -> None:
+        """Say nothing until the other side ends."""
+        with suppress(ConnectionClosed):
+            for _ in connection:
+                pass
+        self.ended.set()
+
+    def new_key(self, token: str) -> str:
+        """Return the key of a new session."""
+        import urllib.request  # noqa: PLC0415 - of this function only
+
+        headers = {"Origin": self.origin, "X-Edgecore-Page": "1", "Content-Type": "application/json"}
+        body = json.dumps({"token": token}).encode()
+        asked = urllib.request.Request(f"{self.origin}/page/v1/session", body, headers)  # noqa: S310
+        with urllib.request.urlopen(asked, timeout=PATIENCE) as answer:  # noqa: S310
+            return str(json.load(answer)["key"])
+
+    def open(self, *, target: str = TARGET, key: str | None = None, **more: Any) -> ClientConnection:
+        """Open a shell as a script of the page does."""
+        offered = [V5, V4, shells.KEY_PROTOCOL + (self.key if key is None else key)]
+        options = {"origin": self.origin, "compression": None, "open_timeout": PATIENCE} | more
+        protocols = [Subprotocol(each) for each in options.pop("protocols", offered)]
+        address, port = self.origin.removeprefix("http://").split(":")
+        options["sock"] = socket.create_connection((address, int(port)), PATIENCE)
+        host = options.pop("host", address)
+        return connect(f"ws://{host}:{port}{target}", subprotocols=protocols, **options)
+
+    def close(self) -> None:
+        """End all."""
+        self.let_go.set()
+        self.server.stop()
+        self._node.shutdown()
+        self._thread.join(PATIENCE)
+        self.clock.close()
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Iterator[Page]:
+    """Start a page with a stub."""
+    made = Page(tmp_path)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def told(connection: ClientConnection) -> str:
+    """Return why a shell was refused or ended: the message of its result, which may come after output."""
+    message = b"\x01"
+    while message[:1] == b"\x01":
+        said = connection.recv(timeout=PATIENCE)
+        assert isinstance(said, bytes)
+        message = said
+    assert message[:1] == b"\x03"
+    return str(json.loads(message[1:])["message"])
+
+
+def test_a_shell_is_the_request_of_kubectl_exec_without_the_browsers_credentials(page: Page) -> None:
+    def echo(connection: ServerConnection) -> None:
+        for message in connection:
+            assert isinstance(message, bytes)
+            connection.send(b"\x01" + message[1:])
+
+    page.behave = echo
+    with page.open() as shell:
+        asked = page.asked.get(timeout=PATIENCE).request
+        assert asked is not None
+        assert asked.path == "/exec/default/web/app?command=sh&input=1&output=1&tty=1"
+        assert asked.headers["User-Agent"] == USER_AGENT
+        assert asked.headers["Sec-WebSocket-Protocol"] == f"{V5}, {V4}"
+        assert page.key not in str(asked.headers)
+        assert "origin" not in asked.headers
+        assert shell.subprotocol == V5
+        shell.send(b"\0ls\n")
+        assert shell.recv(timeout=PATIENCE) == b"\x01ls\n"
+        large = b"\0" + bytes(300_000)
+        shell.send(large)
+        assert shell.recv(timeout=PATIENCE) == b"\x01" + large[1:]
+
+
+REFUSED: list[tuple[dict[str, Any], int]] = [
+    ({"origin": None}, 403),
+    ({"origin": "http://evil.example"}, 403),
+    ({"origin": "null"}, 403),
+    ({"additional_headers": {"Sec-Fetch-Site": "cross-site"}}, 403),
+    ({"additional_headers": {"Sec-Fetch-Site": "same-site"}}, 403),
+    ({"additional_headers": {"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "websocket"}}, 403),
+    ({"host": "evil.example"}, 421),
+    ({"host": "127.0.0.1.evil.example"}, 421),
+    ({"key": "wrong"}, 401),
+    ({"key": ""}, 401),
+    ({"protocols": [V5]}, 401),
+    ({"protocols": [V5, "key.page.edgecore.a", "key.page.edgecore.b"]}, 401),
+    ({"protocols": ["key.page.edgecore.a"]}, 400),
+    ({"protocols": [V5], "additional_headers": {"Authorization": "Bearer KEY"}}, 401),
+    ({"target": TARGET + "/more"}, 401),
+]
+
+
+@pytest.mark.parametrize(("wrong", "status"), REFUSED)
+def test_another_site_and_whoever_has_no_session_opens_nothing(page: Page, wrong: dict[str, Any], status: int) -> None:
+    if "additional_headers" in wrong and "Authorization" in wrong["additional_headers"]:
+        wrong = wrong | {"additional_headers": {"Authorization": f"Bearer {page.key}"}}
+    with pytest.raises(InvalidStatus) as refusal:
+        page.open(**wrong)
+    assert refusal.value.response.status_code == status
+    assert page.asked.empty()
+
+
+def test_shells_are_bounded_by_number(page: Page) -> None:
+    with ExitStack() as opened:
+        for _ in range(shells.MOST_OF_SESSION):
+            opened.enter_context(page.open())
+        with page.open() as more:
+            assert told(more) == f"{shells.MOST_OF_SESSION} shells are open already; close one"
+    page.behave = lambda connection: connection.send(b"\x01in")
+    is_open = False
+    while not is_open:  # the server notes the end of a shell a moment later
+        with page.open() as again:
+            is_open = again.recv(timeout=PATIENCE) == b"\x01in"
+
+
+READ_ONLY = "this page is read only (`edgecore page --allow exec` allows shells)"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "why"),
+    [
+        (shells.IDLE_SECONDS, "nothing was typed for 30 minutes"),
+        (LONGEST_SECONDS, "the session has ended"),
+        (shells.CHECK_SECONDS, READ_ONLY),
+    ],
+)
+def test_a_shell_ends_without_input_and_with_its_session_and_right(page: Page, seconds: float, why: str) -> None:
+    def says(connection: ServerConnection) -> None:
+        connection.recv(timeout=PATIENCE)
+        connection.send(b"\x01in")
+        page.let_go.wait(PATIENCE)
+        connection.send(b"\x01late")
+        page.hold(connection)
+
+    page.behave = says
+    with page.open() as shell:
+        shell.send(b"\0")
+        assert shell.recv(timeout=PATIENCE) == b"\x01in"
+        if why == READ_ONLY:
+            page.api.door = ClosedDoor("edgecore page --allow exec")
+            with page.open() as another:
+                assert told(another) == why
+        page.clock.ahead = seconds
+        page.let_go.set()
+        assert told(shell) == why
+        assert page.ended.wait(PATIENCE)
+
+
+def test_closing_the_browsers_end_ends_the_nodes(page: Page) -> None:
+    with page.open():
+        assert not page.ended.is_set()
+    assert page.ended.wait(PATIENCE)
+
+
+def test_a_node_that_sends_too_much_in_one_message_loses_its_browser(page: Page) -> None:
+    page.behave = lambda connection: connection.send(bytes(frames.MOST_BYTES + 1))
+    with page.open(max_size=None) as shell, pytest.raises(ConnectionClosed):
+        shell.recv(timeout=PATIENCE)
+
+
+def test_a_refusal_of_the_node_is_told_in_the_terminal(tmp_path: Path) -> None:
+    page, path = Page(tmp_path), tmp_path / "edged.sock"
+    try:
+        path.rename(tmp_path / "gone.sock")
+        with page.open() as shell:
+            assert "cannot reach edgecore" in told(shell)
+    finally:
+        page.close()
+
+
+def frame(first: int, length: int, *, masked: bool = False) -> bytes:
+    """Return the head of a frame."""
+    mask = 0x80 if masked else 0
+    if length < 126:
+        return bytes([first, mask | length])
+    return (
+        bytes([first, mask | 127]) + length.to_bytes(8)
+        if length > 65_535
+        else bytes([first, mask | 126]) + length.to_bytes(2)
+    )
+
+
+MOST = frames.MOST_BYTES
+GOOD = [
+    frame(0x82, 5) + bytes(5), frame(0x82, 300) + bytes(300), frame(0x82, 70_000) + bytes(70_000), frame(0x82, 0),
+    frame(0x02, 3) + bytes(3) + frame(0x89, 2) + b"hi" + frame(0x80, 3) + bytes(3), frame(0x88, 2) + b"\x03\xe8",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("step", [1, 3, 1 << 20])
+def test_frames_of_any_length_pass_in_any_pieces(step: int) -> None:
+    bounds = FrameBounds()
+    for whole in GOOD:
+        for at in range(0, len(whole), step):
+            bounds.check(whole[at : at + step])
+            assert bounds.is_between == (at + step >= len(whole))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        frame(0x82, MOST + 1), frame(0x82, 1 << 62), frame(0x02, MOST) + bytes(MOST) + frame(0x80, 1),
+        frame(0xC2, 5), frame(0x82, 5, masked=True), frame(0x89, 126), frame(0x09, 1), frame(0x82, (1 << 64) - 1),
+    ],
+)  # fmt: skip
+def test_frames_that_are_too_long_masked_or_compressed_do_not(wrong: bytes) -> None:
+    bounds = FrameBounds()
+    with pytest.raises(BrowserFrameError):
+        bounds.check(wrong)
+    assert not bounds.is_between
+
+
+HOSTILE = (
+    "\x1b]0;evil title\x07\x1b]2;evil\x1b\\\x1b]52;c;ZXZpbA==\x07\x1b]8;;http://evil.example\x07link\x1b]8;;\x07"
+    "\x1b]8;;javascript:window.broken=1\x07script\x1b]8;;\x07\x1b[c\x1b[>c\x1b[=c\x1b[5n\x1b[6n\x1b[?6n\x1b[18t\x1b[14t"
+    '\x1b[21t\x1b[20h\x1b[4$p\x1b[?1$p\x1bP$qm\x1b\\\x1bP$q"p\x1b\\\x05\x1b]4;1;?\x07\x1b]10;?\x07\x1b]11;?\x07\x1b]12;?\x07'
+    "\x1b[?1004h\x1b[>q\x1b]50;?\x07\x1bP+q544e\x1b\\\x1bZ\x1b[38;2;1;2;3mcolour\x1b[0m"
+    "<img src=x onerror=window.broken=1>\u202e"
+)
+"""Titles, the clipboard, links, every report that a terminal may be asked for, and markup."""
+
+
+@pytest.mark.skipif(bool(why_none()), reason=why_none() or "-")
+def test_a_hostile_pod_gets_a_screen_and_nothing_else(page: Page) -> None:
+    heard: list[bytes] = []
+
+    def hostile(connection: ServerConnection) -> None:
+        connection.send(b"\x01" + HOSTILE.encode())
+        connection.send(b"\x01\r\nready\r\n")
+        for message in connection:
+            assert isinstance(message, bytes)
+            heard.append(message)
+            if message == b"\0x":
+                connection.send(b"\x01seen\r\n")
+            if message == b"\0q":
+                connection.send(b"\x03" + ENDED.encode())
+                return
+
+    page.behave = hostile
+    with browser(1280, 900) as window:
+        window.open(page.server.address())
+        window.wait("Boolean(sessionStorage.getItem('edgecore-page-key'))")
+        window.console()
+        window.open(f"{page.origin}/page/shell/default/web/app")
+        rows = "document.querySelector('.xterm-rows').textContent"
+        window.wait(f"Boolean(document.querySelector('.xterm-rows')) && {rows}.includes('ready')")
+        assert window.run(f"return {rows}.includes('<img src=x') && {rows}.includes('colour')")
+        window.keys("x", "textarea")
+        window.wait(f"{rows}.includes('seen')")
+        assert [each for each in heard if each[:1] == b"\0"] == [b"\0x"], "a pod can type nothing"
+        sizes = [msgspec.json.decode(each[1:]) for each in heard if each[:1] == b"\x04"]
+        assert sizes and 100 < sizes[-1]["Width"] < 200
+        assert window.run("return document.title") == "sh in default/web · edgecore"
+        assert window.run(
+            "return [window.broken === undefined, document.querySelectorAll('img, .xterm a').length]"
+        ) == [True, 0]
+        paste(window, "one\ntwo\n\x1b[201~", "false")
+        paste(window, "one \x1b[201~", "false")
+        window.keys("\ue008\ue036", "textarea")  # Shift+F6
+        window.wait("document.activeElement.id === 'back'")
+        window.resize(700, 600)
+        window.wait(f"document.querySelectorAll('.xterm-rows > div').length < {sizes[-1]['Height']}")
+        window.keys("q", "textarea")
+        window.wait("document.getElementById('state').textContent === 'The shell has ended with exit code 5.'")
+        window.wait("!document.getElementById('again').hidden")
+        typed = [each for each in heard if each[:1] == b"\0"]
+        assert typed == [b"\0x", b"\0one [201~", b"\0q"]
+        assert [each for each in window.console() if "status of 426" not in each] == []
+        assert all(url.startswith((page.origin, page.origin.replace("http", "ws"))) for url in window.requests())
+
+
+def paste(window: Browser, text: str, answer: str) -> None:
+    """Paste a text, and answer the question about its lines."""
+    window.run(
+        f"window.confirm = () => {answer}; const data = new DataTransfer(); data.setData('text/plain', arguments[0]);"
+        "document.querySelector('textarea').dispatchEvent("
+        "new ClipboardEvent('paste', {clipboardData: data, bubbles: true, cancelable: true}));",
+        text,
+    )
