@@ -1,12 +1,14 @@
-"""The class of each message to the cloud. Pure."""
+"""The class of each message to the cloud, and its frame. Pure."""
 
 from collections.abc import Hashable
 from enum import StrEnum
+from typing import NamedTuple
 
 import msgspec
 
-from beehive import Message, ModuleName, Operation, ResourceType
+from beehive import ContentError, Message, ModuleName, Operation, ResourceType, encode
 from beehive.resource import Side, type_of
+from edgehub.counters import Refusal
 
 _STATES = frozenset(
     {
@@ -117,3 +119,35 @@ def classify(message: Message) -> MessageClass:
     if route.operation in _EVENT_OPERATIONS and kind == ResourceType.EVENT:
         return MessageClass.EVENT
     return MessageClass.UPLOAD
+
+
+class EncodingRefused(NamedTuple):
+    """Reason why a message cannot be encoded."""
+
+    why: Refusal
+    detail: str
+
+
+def encode_frame(message: Message, limit: int, now: float) -> Entry | EncodingRefused:
+    """Encode a message in at most `limit` bytes; `now` is in monotonic seconds.
+
+    A message whose content alone exceeds the limit is refused before it is encoded. `sync` has a meaning in this
+    process only: it is cleared, as by KubeEdge's hub.
+    """
+    size = _known_size(message)
+    frame = b""
+    if size <= limit:
+        try:
+            frame = encode(message.with_header(sync=False) if message.header.sync else message)
+        except ContentError as error:
+            return EncodingRefused(Refusal.NOT_JSON, str(error))
+        size = len(frame)
+    if size > limit:
+        return EncodingRefused(Refusal.TOO_LARGE, f"{size} bytes are over the limit of {limit}")
+    return Entry(message.with_content(None), frame, classify(message), now)
+
+
+def _known_size(message: Message) -> int:
+    """Return a lower bound of the message's size in bytes, without encoding it."""
+    content = message.content
+    return len(content) if isinstance(content, (str, bytes, bytearray, msgspec.Raw)) else 0

@@ -27,9 +27,8 @@ from beehive.delivery import Delivery, DeliveryMode, DropReason
 from beehive.rate import TokenBucket
 from edgehub.certificates.manager import CertificateManager
 from edgehub.certificates.renewal import CHECK, Renewer
-from edgehub.classes import Entry, MessageClass, is_rated
+from edgehub.classes import EncodingRefused, Entry, MessageClass, encode_frame, is_rated
 from edgehub.counters import LinkCounters, LinkState, Refusal
-from edgehub.encoding import EncodingRefused, encode_frame
 from edgehub.errors import REPLACED, ClosedHereError, LinkError, PeerClosedError
 from edgehub.inbound import Inbound, LinkHooks
 from edgehub.link import Link, LinkFactory

@@ -30,11 +30,12 @@ Every call raises, or passes to `then`, a `CallError`:
 """
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from beehive import BeehiveError, Hive, Message, Module, ModuleName, ResourceType
-from metamanager import answers, calls
-from metamanager.calls import Call, Json
+import msgspec
+
+from beehive import BeehiveError, Clock, Group, Hive, Message, Module, ModuleName, Operation, Resource, ResourceType
+from metamanager import answers
 from metamanager.errors import (
     AlreadyExistsError,
     CallError,
@@ -52,6 +53,103 @@ T = TypeVar("T")
 DEADLINE = 65.0
 """Seconds to wait for an answer: longer than metamanager waits for the cloud (60 s), so that its error, with the
 reason, arrives before this deadline."""
+
+COMPLETE: Final = {"metadata": {"name": "complete"}}
+"""Content of the note that the store contains all pods of this node."""
+
+Json = bytes | msgspec.Raw | dict[str, Any] | msgspec.Struct
+"""An object: JSON text as bytes or Raw, or a value for msgspec to encode."""
+
+
+class Call(NamedTuple, Generic[T]):
+    """One request and the function that reads its answer."""
+
+    operation: Operation
+    resource: str
+    content: msgspec.Raw | str | None
+    read: Callable[[Message], T]
+    """Returns the value of the answer; raises `CallError`."""
+
+    def message(self, clock: Clock, source: str) -> Message:
+        """Return the request's message (KubeEdge's metaclient: source edged, group meta)."""
+        return Message.new(
+            clock,
+            source=source,
+            group=Group.META,
+            resource=self.resource,
+            operation=self.operation,
+            content=self.content,
+        )
+
+
+def get_call(kind: str, namespace: str, name: str) -> Call[bytes]:
+    """Get one object."""
+    return Call(Operation.QUERY, _resource(kind, namespace, name), None, answers.read_object)
+
+
+def pod_call(namespace: str, name: str, uid: str) -> Call[bytes]:
+    """Get the pod of that uid; from the cloud if the store lacks the name."""
+    resource = _resource(ResourceType.POD, namespace, name)
+    return Call(Operation.QUERY, resource, _json({"metadata": {"uid": uid}}), answers.read_object)
+
+
+def completeness_call() -> Call[bytes]:
+    """Get the note that the store contains all pods of this node; missing if it is new or was lost."""
+    return Call(Operation.QUERY, _COMPLETE, None, answers.read_object)
+
+
+def completeness_note() -> Call[bytes | None]:
+    """Store the note that the store contains all pods of this node."""
+    return Call(Operation.UPDATE, _COMPLETE, _json(COMPLETE), answers.read_object_or_ok)
+
+
+def list_all_call(kind: str, namespace: str = "") -> Call[list[bytes]]:
+    """List the stored objects of a type, of one namespace or of all."""
+
+    def read(answer: Message) -> list[bytes]:
+        return answers.in_namespace(answers.read_objects(answer), namespace)
+
+    return Call(Operation.QUERY, _resource(kind, namespace), None, read)
+
+
+def create_call(kind: str, namespace: str, name: str, value: Json) -> Call[bytes]:
+    """Create an object in the cloud."""
+    return Call(Operation.INSERT, _resource(kind, namespace, name), _json(value), answers.read_object)
+
+
+def update_call(kind: str, namespace: str, name: str, value: Json) -> Call[bytes | None]:
+    """Change an object in the cloud."""
+    return Call(Operation.UPDATE, _resource(kind, namespace, name), _json(value), answers.read_object_or_ok)
+
+
+def patch_call(kind: ResourceType, namespace: str, name: str, text: bytes | str) -> Call[bytes]:
+    """Patch an object's status in the cloud; the patch travels as a JSON string, as KubeEdge's do."""
+    plain = text if isinstance(text, str) else text.decode()
+    return Call(Operation.PATCH, _resource(kind, namespace, name), plain, answers.read_object)
+
+
+def delete_call(kind: str, namespace: str, name: str, options: Json) -> Call[None]:
+    """Delete an object in the cloud."""
+    return Call(Operation.DELETE, _resource(kind, namespace, name), _json(options), answers.read_ok)
+
+
+def token_call(namespace: str, service_account: str, request: Json) -> Call[bytes]:
+    """Request a service account token."""
+    resource = _resource(ResourceType.SERVICE_ACCOUNT_TOKEN, namespace, service_account)
+    return Call(Operation.QUERY, resource, _json(request), answers.read_object)
+
+
+_COMPLETE: Final = str(Resource.of(ResourceType.STORE, "", "complete"))
+
+
+def _resource(kind: str, namespace: str, name: str = "") -> str:
+    return str(Resource.of(kind, namespace, name))
+
+
+def _json(value: Json) -> msgspec.Raw:
+    if isinstance(value, msgspec.Raw):
+        return value
+    return msgspec.Raw(value if isinstance(value, bytes) else msgspec.json.encode(value))
 
 
 class MetaClient:
@@ -73,15 +171,15 @@ class MetaClient:
 
         `ResourceType.PODPATCH` and `NODEPATCH` return the newest patch given to `patch`, sent or not.
         """
-        return self._ask(calls.get(kind, namespace, name))
+        return self._ask(get_call(kind, namespace, name))
 
     def list_all(self, kind: str, namespace: str = "") -> list[bytes]:
         """Return the stored objects of a type, in one namespace or (empty) in all; never asks the cloud."""
-        return self._ask(calls.list_all(kind, namespace))
+        return self._ask(list_all_call(kind, namespace))
 
     def create(self, kind: str, namespace: str, name: str, value: Json) -> bytes:
         """Create a node, lease, mirror pod or certificate signing request; return the cloud's object."""
-        return self._ask(calls.create(kind, namespace, name, value))
+        return self._ask(create_call(kind, namespace, name, value))
 
     def update(self, kind: str, namespace: str, name: str, value: Json) -> bytes | None:
         """Change an object; return the cloud's new object for a lease, None for others.
@@ -89,26 +187,26 @@ class MetaClient:
         A lease needs the cloud's answer. For the others (podstatus, nodestatus, node, volumeattachment) metamanager
         stores the newest, forwards it and answers OK immediately, connected or not.
         """
-        return self._ask(calls.update(kind, namespace, name, value))
+        return self._ask(update_call(kind, namespace, name, value))
 
     def patch(self, kind: ResourceType, namespace: str, name: str, text: bytes | str) -> bytes:
         """Patch the status of a pod (`ResourceType.PODPATCH`) or node (`NODEPATCH`) by a strategic merge patch.
 
         Return the cloud's patched object. The store keeps the patch, even without a connection.
         """
-        return self._ask(calls.patch(kind, namespace, name, text))
+        return self._ask(patch_call(kind, namespace, name, text))
 
     def delete(self, kind: str, namespace: str, name: str, options: Json) -> None:
         """Delete an object in the cloud: a pod that has ended. `options` are metav1.DeleteOptions, for a pod with its
         uid in the preconditions. The stored row goes when the cloud's delete message arrives.
         """
-        self._ask(calls.delete(kind, namespace, name, options))
+        self._ask(delete_call(kind, namespace, name, options))
 
     def token(self, namespace: str, service_account: str, request: Json) -> bytes:
         """Return an authentication.k8s.io TokenRequest with its status; without a connection, a stored one for an equal
         request that is still valid.
         """
-        return self._ask(calls.token(namespace, service_account, request))
+        return self._ask(token_call(namespace, service_account, request))
 
     def _ask(self, call: Call[T]) -> T:
         message = call.message(self._hive.clock, self._source)
@@ -133,14 +231,14 @@ class AsyncMetaClient:
 
     def get(self, kind: str, namespace: str, name: str, *, then: Callable[[bytes | CallError], None]) -> None:
         """As `MetaClient.get`."""
-        self._ask(calls.get(kind, namespace, name), then)
+        self._ask(get_call(kind, namespace, name), then)
 
     def pod(self, namespace: str, name: str, uid: str, *, then: Callable[[bytes | CallError], None]) -> None:
         """Get one pod, from the cloud if it is not stored; the store then keeps it.
 
         `NotFoundError`, `ConflictError`: the cloud has no pod of that name, or one of another uid.
         """
-        self._ask(calls.pod(namespace, name, uid), then)
+        self._ask(pod_call(namespace, name, uid), then)
 
     def store_is_complete(self, *, then: Callable[[bool | CallError], None]) -> None:
         """Get whether the store contains all pods of this node: not if it is new, or was lost and made again."""
@@ -149,27 +247,27 @@ class AsyncMetaClient:
             known = not isinstance(value, NotFoundError)
             then(value if isinstance(value, CallError) and known else known)
 
-        self._ask(calls.store_is_complete(), answered)
+        self._ask(completeness_call(), answered)
 
     def note_complete(self, *, then: Callable[[CallError | None], None]) -> None:
         """Note that the store contains all pods of this node from now on."""
-        self._ask(calls.note_complete(), lambda value: then(value if isinstance(value, CallError) else None))
+        self._ask(completeness_note(), lambda value: then(value if isinstance(value, CallError) else None))
 
     def list_all(self, kind: str, namespace: str = "", *, then: Callable[[list[bytes] | CallError], None]) -> None:
         """As `MetaClient.list_all`."""
-        self._ask(calls.list_all(kind, namespace), then)
+        self._ask(list_all_call(kind, namespace), then)
 
     def create(
         self, kind: str, namespace: str, name: str, value: Json, *, then: Callable[[bytes | CallError], None]
     ) -> None:
         """As `MetaClient.create`."""
-        self._ask(calls.create(kind, namespace, name, value), then)
+        self._ask(create_call(kind, namespace, name, value), then)
 
     def update(
         self, kind: str, namespace: str, name: str, value: Json, *, then: Callable[[bytes | CallError | None], None]
     ) -> None:
         """As `MetaClient.update`."""
-        self._ask(calls.update(kind, namespace, name, value), then)
+        self._ask(update_call(kind, namespace, name, value), then)
 
     def patch(
         self,
@@ -181,19 +279,19 @@ class AsyncMetaClient:
         then: Callable[[bytes | CallError], None],
     ) -> None:
         """As `MetaClient.patch`."""
-        self._ask(calls.patch(kind, namespace, name, text), then)
+        self._ask(patch_call(kind, namespace, name, text), then)
 
     def delete(
         self, kind: str, namespace: str, name: str, options: Json, *, then: Callable[[CallError | None], None]
     ) -> None:
         """As `MetaClient.delete`."""
-        self._ask(calls.delete(kind, namespace, name, options), then)
+        self._ask(delete_call(kind, namespace, name, options), then)
 
     def token(
         self, namespace: str, service_account: str, request: Json, *, then: Callable[[bytes | CallError], None]
     ) -> None:
         """As `MetaClient.token`."""
-        self._ask(calls.token(namespace, service_account, request), then)
+        self._ask(token_call(namespace, service_account, request), then)
 
     def record_event(self, namespace: str, name: str, event: Json, *, is_new: bool) -> None:
         """Store a v1 Event and, if events are reported, send it to the cloud; there is no answer.
@@ -201,7 +299,7 @@ class AsyncMetaClient:
         Later states of an event are updates with the whole event: a cloud that has missed the first accepts them, where
         it would refuse a patch, KubeEdge's form.
         """
-        call = calls.create if is_new else calls.update
+        call = create_call if is_new else update_call
         message = call(ResourceType.EVENT, namespace, name, event).message(self._module.clock, self._module.name)
         self._module.send(ModuleName.METAMANAGER, message)
 

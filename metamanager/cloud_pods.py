@@ -11,10 +11,10 @@ import msgspec
 from beehive import BeehiveError, Group, Message, Module, ModuleName, Resource, ResourceType
 from beehive.decoding import decode_json
 from metamanager import answers
-from metamanager.batch import StoreChanges
 from metamanager.errors import CallError, ConflictError, NotFoundError, StoreError
 from metamanager.pod_list import PodList
-from metamanager.pod_question import question_about
+from metamanager.remote_query import question_about
+from metamanager.replies import StoreChanges
 from metamanager.rows import Metadata, StoredPod, head_of, parse
 from metamanager.store import Store
 

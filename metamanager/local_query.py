@@ -6,11 +6,9 @@ import msgspec
 
 from beehive import Clock, Message, Operation, ResourceType
 from metamanager import replies
-from metamanager.batch import Outcome
 from metamanager.errors import StoreError
-from metamanager.pod_question import is_pod_question
-from metamanager.remote_query import is_refresh, object_in
-from metamanager.replies import Reply
+from metamanager.remote_query import is_pod_question, is_refresh, object_in
+from metamanager.replies import Outcome, Reply
 from metamanager.rows import Row, cause_of, parse, row_of
 from metamanager.rules import Origin, is_kept, origin_of
 from metamanager.store import Store

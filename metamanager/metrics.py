@@ -4,8 +4,8 @@ from pathlib import Path
 
 from beehive.exposition import Collector, MetricFamily, counter, gauge
 from metamanager.damage import all_set_aside
-from metamanager.statistics import StoreStatistics
 from metamanager.store import sqlite_path
+from metamanager.store_health import StoreStatistics
 
 
 class StoreCollector(Collector):

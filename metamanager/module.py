@@ -13,12 +13,11 @@ from beehive import DeliveryMode, Group, Message, Module, ModuleName, Operation,
 from beehive.errors import BeehiveError
 from beehive.names import CLOUD_CONNECTED
 from metamanager import replies
-from metamanager.batch import Batch, Outcome
 from metamanager.cloud_pods import CloudPods
 from metamanager.errors import StoreDamagedError, StoreError, StoreWriteError
 from metamanager.local_query import LocalQuery
 from metamanager.remote_query import RemoteQuery, object_in
-from metamanager.replies import Reply
+from metamanager.replies import Batch, Outcome, Reply
 from metamanager.rows import (
     Row,
     StoredPod,
@@ -31,10 +30,9 @@ from metamanager.rows import (
     row_of_message,
 )
 from metamanager.rules import HANDED_ON, Change, plan
-from metamanager.statistics import StoreStatistics
 from metamanager.steps import Steps
 from metamanager.store import Store, open_store
-from metamanager.store_health import StoreHealth
+from metamanager.store_health import StoreHealth, StoreStatistics
 from metamanager.unreferenced import DEPENDENCIES, Unreferenced
 
 EVENTS_KEPT: Final = 500
@@ -120,9 +118,9 @@ class MetaSettings(msgspec.Struct, frozen=True):
 class MetaManager(Module):
     """Stores the objects that the cloud sends, and answers this node's requests for them.
 
-    It follows `metamanager.rules` for each message, and replies when the change is committed (`metamanager.batch`). The
-    content of an object stays byte for byte as received. A failure of the database does not end the module, for edged
-    continues with the objects it has: the sender gets an error, and the module is not ready. Only the start fails, with
+    It follows `metamanager.rules` for each message, and replies when the change is committed (`Batch`). The content of
+    an object stays byte for byte as received. A failure of the database does not end the module, for edged continues
+    with the objects it has: the sender gets an error, and the module is not ready. Only the start fails, with
     `StoreOpenError`, when the database cannot be opened.
 
     Args:
@@ -163,7 +161,7 @@ class MetaManager(Module):
             self._closing.close()
             self._open()
         self._health = StoreHealth(self, self._statistics)
-        self._batch = Batch(self._store, self._deliver, self._health.report)
+        self._batch = Batch(self._store, self, self._health)
         self._closing.callback(self._batch.flush)
         self._local_query = LocalQuery(self._store, self.clock)
         self._remote_query = RemoteQuery(self, self._settings.remote_query_timeout, self._answered)
@@ -393,7 +391,7 @@ class MetaManager(Module):
         else:
             _log.warning("the store is looked through later: %s", error)
 
-    def _deliver(self, reply: Reply) -> None:
+    def deliver(self, reply: Reply) -> None:
         """Send a reply. The receiver of a forwarded request answers the request's sender itself."""
         if reply.message.header.sync and reply.mode is not DeliveryMode.RESPONSE:
             self.delegate(reply.message, reply.destination)

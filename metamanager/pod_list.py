@@ -26,9 +26,8 @@ from beehive import BeehiveError, Group, Message, Module, ModuleName, Operation,
 from beehive.decoding import decode_json
 from metamanager import answers, replies
 from metamanager.application import Application, Progress, Target, Verb, application, message_of
-from metamanager.batch import Outcome, StoreChanges
 from metamanager.errors import CallError, MalformedAnswerError, NoAnswerError, StoreError
-from metamanager.replies import Reply
+from metamanager.replies import Outcome, Reply, StoreChanges
 from metamanager.rows import Cause, Metadata, head_of, row_of, version_number
 from metamanager.store import Store
 

@@ -1,12 +1,20 @@
-"""Queries to the cloud."""
+"""Queries to the cloud.
+
+KubeEdge's edgecontroller pushes pods and answers no query for them. But it answers a patch of a pod's status with the
+whole pod, so a patch that changes nothing serves as the query for one pod (docs/protocol.md, "Asking for pods"). It
+contains the uid, like a kubelet's patches, so that the API server refuses it if another pod has the name. The possible
+answers are the pod, NotFound and Conflict.
+"""
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
-from beehive import BeehiveError, Message, Module, ModuleName, Operation
+import msgspec
+
+from beehive import BeehiveError, Message, Module, ModuleName, Operation, Resource, ResourceType
 from metamanager import answers
 from metamanager.errors import CallError, NotConnectedError
-from metamanager.pod_question import question_of
+from metamanager.rows import parse
 
 Answered = Callable[[list[Message], Message | str], None]
 """Called with the requests and their answer, or the text of an error."""
@@ -15,6 +23,41 @@ REFRESH_EVERY: Final = 10.0
 """Seconds between two refreshes of one object: a pod that waits for its volume queries again and again."""
 
 _REMEMBERED: Final = 1000
+
+_EMPTY: Final = b"null"
+
+
+def is_pod_question(request: Message) -> bool:
+    """Return whether a request is a query for one pod."""
+    return request.route.operation == Operation.QUERY and parse(request.route.resource).type == ResourceType.POD
+
+
+def question_of(request: Message) -> Message:
+    """Return the message to the cloud for a request: the patch for a query of a pod, else the request itself.
+
+    The content of a query of a pod is the patch as JSON, `{"metadata": {"uid": …}}`, or null.
+    """
+    if not is_pod_question(request):
+        return request
+    pod = parse(request.route.resource)
+    text = request.content_bytes()
+    resource = str(Resource.of(ResourceType.PODPATCH, pod.namespace, pod.name))
+    question = request.with_route(operation=Operation.PATCH, resource=resource)
+    return question.with_content("{}" if text == _EMPTY else text.decode())
+
+
+class Question(NamedTuple):
+    """Route and content of the query for a pod."""
+
+    resource: str
+    operation: Operation
+    content: str
+
+
+def question_about(namespace: str, name: str, uid: str) -> Question:
+    """Return the query for the pod of that uid."""
+    resource = str(Resource.of(ResourceType.PODPATCH, namespace, name))
+    return Question(resource, Operation.PATCH, msgspec.json.encode({"metadata": {"uid": uid}}).decode())
 
 
 class RemoteQuery:

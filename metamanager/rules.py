@@ -11,7 +11,7 @@ differences from KubeEdge:
   (`CLOUD_FIRST`);
 - without a connection, a delete that only the cloud can carry out is refused immediately, not after a time-out;
 - the store keeps a limited number of this node's events, whether or not they go to the cloud (KubeEdge keeps none);
-- metamanager asks the cloud for a named pod that is not stored (`metamanager.pod_question`): this repairs a lost store
+- metamanager asks the cloud for a named pod that is not stored (`metamanager.remote_query`): this repairs a lost store
   without ending a pod;
 - edged receives the Node object like any other (KubeEdge: not its updates);
 - devicetwin receives each Device and DeviceModel, and keeps its devices here.

@@ -21,7 +21,7 @@ import msgspec
 
 from beehive.names import ResourceType
 from metamanager import statements as sql
-from metamanager.calls import COMPLETE
+from metamanager.client import COMPLETE
 from metamanager.errors import StoreDamagedError, StoreOpenError
 from metamanager.rows import Row, row_of
 from metamanager.tokens import bound_uid
@@ -90,7 +90,7 @@ def _make_or_adopt_meta(connection: sqlite3.Connection) -> None:
 
 
 def _note_that_it_is_complete(connection: sqlite3.Connection) -> None:
-    """Version 2: note that a used file contains all pods of its node; a new one lacks the note (`calls.COMPLETE`)."""
+    """Version 2: note that a used file contains all pods of its node; a new one lacks the note (`client.COMPLETE`)."""
     if connection.execute("SELECT 1 FROM meta LIMIT 1").fetchone() is not None:
         connection.execute(_NOTE, {"value": msgspec.json.encode(COMPLETE).decode()})
 

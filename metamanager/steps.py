@@ -8,10 +8,9 @@ from beehive import Group, Message, Module, ModuleName, Operation, ResourceType
 from beehive.errors import BeehiveError
 from metamanager import replies
 from metamanager.answers import CONNECTION_LOST, NOT_CONNECTED
-from metamanager.batch import Outcome, StoreChanges
 from metamanager.local_query import LocalQuery
 from metamanager.remote_query import RemoteQuery
-from metamanager.replies import Reply
+from metamanager.replies import Outcome, Reply, StoreChanges
 from metamanager.rows import parse
 from metamanager.rules import Step
 

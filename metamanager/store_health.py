@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 from beehive import ModuleName, Operation, Timer
 from beehive.names import DISK_RESOURCE
 from metamanager.errors import StoreError
-from metamanager.statistics import StoreStatistics
 
 if TYPE_CHECKING:
     from metamanager.module import MetaManager
@@ -17,6 +16,16 @@ _log = logging.getLogger(__name__)
 
 PROBE_AFTER: Final = 10.0
 """Seconds after which a database that refused a change is tried again."""
+
+
+class StoreStatistics:
+    """Counts of the database since the process started. They outlive the module's restarts."""
+
+    def __init__(self) -> None:
+        self.write_failures = 0
+        """Changes and commits refused by the database."""
+        self.takes_changes = True
+        """Whether the database accepted the last one."""
 
 
 class StoreHealth:

@@ -7,8 +7,8 @@ from typing import Any, Final
 import msgspec
 
 from beehive import Module, ResourceType, Timer
-from metamanager.batch import Outcome, StoreChanges
 from metamanager.errors import StoreError
+from metamanager.replies import Outcome, StoreChanges
 from metamanager.rows import Cause, Metadata, head_of
 from metamanager.store import Store
 
@@ -80,7 +80,7 @@ class Unreferenced:
             self.schedule_check()
 
     def _find(self) -> dict[str, Metadata]:
-        """Return the unreferenced objects; none while the store may lack pods of the node (`calls.COMPLETE`)."""
+        """Return the unreferenced objects; none while the store may lack pods of the node (`client.COMPLETE`)."""
         if self._store.get(_COMPLETE) is None:
             return {}
         kept = {str(kind): self._store.get_all(kind) for kind in DEPENDENCIES}

@@ -12,9 +12,8 @@ from beehive import Actor, FrameError, Timer, decode
 from edgehub.classes import Entry, classify
 from edgehub.counters import LinkCounters
 from edgehub.errors import OutboxError
-from edgehub.ledger import OutboxChanges
 from edgehub.outbox.store import OpenOutbox, OutboxStore, StoredMessage
-from edgehub.outgoing import Outgoing
+from edgehub.outgoing import OutboxChanges, Outgoing
 
 if TYPE_CHECKING:
     from edgehub.module import EdgeHub

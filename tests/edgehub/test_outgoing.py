@@ -8,8 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from beehive import Message
 from edgehub.classes import Entry, MessageClass, classify
-from edgehub.ledger import OutboxChanges
-from edgehub.outgoing import EVENT_WINDOW_BYTES, WINDOW_BYTES, WINDOW_FRAMES, OfferResult, Outgoing
+from edgehub.outgoing import EVENT_WINDOW_BYTES, WINDOW_BYTES, WINDOW_FRAMES, OfferResult, OutboxChanges, Outgoing
 from edgehub.settings import Limit, Limits
 from tests.edgehub.messages import message
 

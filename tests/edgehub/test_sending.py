@@ -227,7 +227,7 @@ def test_a_content_over_the_limit_is_refused_before_a_frame_is_made(
     """What is known to be too large is not copied."""
     bed = started(max_frame_bytes=10_000)
     with bed.bee:
-        monkeypatch.setattr("edgehub.encoding.encode", lambda _message: pytest.fail("a frame was made"))
+        monkeypatch.setattr("edgehub.classes.encode", lambda _message: pytest.fail("a frame was made"))
         bed.hub(message("default/device/huge", "upload", huge))
         assert bed.counters.refused == {Refusal.TOO_LARGE: 1}
         assert "default/device/huge" in caplog.text

@@ -54,7 +54,7 @@ def test_the_responses_equal_a_real_api_servers(tmp_path: Path) -> None:
         control = _module(stub, Control)
         tokens = StaticTokens({name.encode(): user for name, user in USERS.items()})
         access = AccessService(
-            Authenticator(tokens), control.service(), lambda node: control._api(NodeCaller(control, node))
+            Authenticator(tokens), control.service(), lambda node: control._api(NodeCaller(control._caller(), node))
         )
         found = played(Story(access.serve), recorded_exchanges(), lambda: _forget(stub), lambda: _settle(stub))
     differing = {label: differences for label, differences in found.items() if differences}

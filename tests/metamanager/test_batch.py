@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from types import SimpleNamespace
 from unittest.mock import patch as replaced
 
 from hypothesis import HealthCheck, example, given, settings
@@ -9,9 +10,8 @@ from hypothesis import strategies as st
 
 from beehive import Group, Message, ModuleName, Operation
 from beehive.names import DISK_RESOURCE
-from metamanager.batch import Batch, Outcome
 from metamanager.errors import StoreWriteError
-from metamanager.replies import Reply, to_cloud
+from metamanager.replies import Batch, Outcome, Reply, to_cloud
 from metamanager.rows import Row
 from metamanager.sqlite_store import SqliteStore
 from tests.metamanager.support import META, cloud_answers, from_cloud, from_edged, node, thing
@@ -62,7 +62,8 @@ def test_what_is_sent_is_durable_or_an_error_and_in_order(actions: list[str]) ->
     def effect(text: str) -> Sequence[Reply]:
         return [to_cloud(Message(content=text))]
 
-    batch = Batch(ledger, deliver, lambda _error: None)  # type: ignore[arg-type]
+    module, health = SimpleNamespace(deliver=deliver), SimpleNamespace(report=lambda _error: None)
+    batch = Batch(ledger, module, health)  # type: ignore[arg-type]
     for number, action in enumerate([*actions, "flush"]):
         key = f"{action} {number}"
         if action in ("change", "delete"):

@@ -21,9 +21,8 @@ from metamanager.metrics import StoreCollector
 from metamanager.module import MetaManager, MetaSettings
 from metamanager.rows import Row
 from metamanager.sqlite_store import COMMITS_BETWEEN_LOOKS, SqliteStore
-from metamanager.statistics import StoreStatistics
 from metamanager.store import open_store
-from metamanager.store_health import PROBE_AFTER
+from metamanager.store_health import PROBE_AFTER, StoreStatistics
 from tests.metamanager.support import META, from_cloud, from_edged, node, store_of, thing
 
 BIG = "x" * 100_000

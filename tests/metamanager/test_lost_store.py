@@ -9,7 +9,7 @@ import pytest
 
 from beehive import Message, Module, ModuleName, Operation, handles
 from beehive.testing import Harness
-from metamanager import calls
+from metamanager import client
 from metamanager.client import AsyncMetaClient, CallError, NotConnectedError, NotFoundError, RejectedError
 from metamanager.sqlite_store import SqliteStore
 from tests.metamanager.support import META, NOT_FOUND, cloud_answers, disconnect, from_cloud, node, store_of, thing
@@ -21,12 +21,12 @@ CONFLICT = {"ErrStatus": {"status": "Failure", "message": "another uid", "reason
 
 def ask(bee: Harness) -> Message:
     """edged's question for the pod."""
-    return bee.ask(META, calls.pod("default", "a", "uid-1").message(bee.clock, ModuleName.EDGED))
+    return bee.ask(META, client.pod_call("default", "a", "uid-1").message(bee.clock, ModuleName.EDGED))
 
 
 def is_complete(bee: Harness) -> bool:
     """What the store says of itself."""
-    call = calls.store_is_complete()
+    call = client.completeness_call()
     try:
         call.read(bee.ask(META, call.message(bee.clock, ModuleName.EDGED)))
     except NotFoundError:
@@ -44,7 +44,7 @@ def test_a_pod_that_is_not_stored_is_asked_for_with_a_patch_that_changes_nothing
         (question,) = bee.sent_to(ModuleName.EDGEHUB)
         assert (question.route.operation, question.route.resource) == (Operation.PATCH, "default/podpatch/a")
         assert question.content == '{"metadata":{"uid":"uid-1"}}'
-        assert b'"spec":"s"' in calls.pod("default", "a", "uid-1").read(answer)
+        assert b'"spec":"s"' in client.pod_call("default", "a", "uid-1").read(answer)
         disconnect(bee)
         assert '"spec":"s"' in ask(bee).content[0]
         assert store_of(bee).get_all("podpatch") == []
@@ -55,19 +55,19 @@ def test_a_refusal_is_handed_on_and_not_stored(refusal: dict[str, Any]) -> None:
     with node(connected=True) as bee:
         cloud_answers(bee, lambda _: {"Object": None, "Err": refusal})
         with pytest.raises(RejectedError):
-            calls.pod("default", "a", "uid-1").read(ask(bee))
+            client.pod_call("default", "a", "uid-1").read(ask(bee))
         assert store_of(bee).get(POD) is None
 
 
 def test_without_a_connection_it_is_refused_immediately() -> None:
     with node() as bee, pytest.raises(NotConnectedError):
-        calls.pod("default", "a", "uid-1").read(ask(bee))
+        client.pod_call("default", "a", "uid-1").read(ask(bee))
 
 
 def test_an_answer_that_a_deletion_has_overtaken_counts_for_nothing() -> None:
     """A real cloudcore writes answers and objects in two loops: between those there is no order."""
     with node(connected=True) as bee:
-        request = calls.pod("default", "a", "uid-1").message(bee.clock, ModuleName.EDGED)
+        request = client.pod_call("default", "a", "uid-1").message(bee.clock, ModuleName.EDGED)
         future = bee.hive.request(META, request, 100)
         bee.settle()
         (question,) = bee.sent_to(ModuleName.EDGEHUB)
@@ -75,7 +75,7 @@ def test_an_answer_that_a_deletion_has_overtaken_counts_for_nothing() -> None:
         bee.hive.respond(question.reply(bee.clock, {"Object": thing(), "Err": None}, source="edgecontroller"))
         bee.settle()
         with pytest.raises(CallError, match="deleted") as caught:
-            calls.pod("default", "a", "uid-1").read(future.get())
+            client.pod_call("default", "a", "uid-1").read(future.get())
         assert caught.value.retryable
         assert store_of(bee).get(POD) is None
 
@@ -84,7 +84,7 @@ def test_a_new_store_does_not_say_that_it_is_complete_until_edged_does(tmp_path:
     """And remembers it."""
     with node(tmp_path / "x.db") as bee:
         assert not is_complete(bee)
-        bee.ask(META, calls.note_complete().message(bee.clock, ModuleName.EDGED))
+        bee.ask(META, client.completeness_note().message(bee.clock, ModuleName.EDGED))
         assert is_complete(bee)
     with node(tmp_path / "x.db") as bee:
         assert is_complete(bee)
@@ -94,7 +94,7 @@ def test_the_cloud_cannot_say_it(tmp_path: Path) -> None:
     """The note is this node's own affair."""
     with node(tmp_path / "x.db") as bee:
         for operation in (Operation.INSERT, Operation.UPDATE):
-            bee.send(META, from_cloud(bee, "null/store/complete", operation, calls.COMPLETE))
+            bee.send(META, from_cloud(bee, "null/store/complete", operation, client.COMPLETE))
         assert not is_complete(bee)
 
 

@@ -15,7 +15,6 @@ from beehive import Group, Message, ModuleName, Operation
 from beehive.names import DISK_RESOURCE
 from beehive.testing import Harness
 from metamanager.application import Application, Progress, StatusError
-from metamanager.batch import Batch
 from metamanager.errors import StoreWriteError
 from metamanager.pod_list import (
     AFTER_REGISTRATION,
@@ -28,6 +27,7 @@ from metamanager.pod_list import (
     pods_in,
     request_of,
 )
+from metamanager.replies import Batch
 from metamanager.sqlite_store import SqliteStore
 from tests.metamanager.support import (
     META,

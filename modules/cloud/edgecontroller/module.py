@@ -108,9 +108,7 @@ class EdgeController(TurnModule):
         self._kubelet_ports = KubeletPorts(self, self._transactions)
         sender = CloudHubSender(self, self._transactions, mirror.bodies)
         may_send = partial(may_read, graph=self._graph)
-        self._downstream = DownstreamController(
-            mirror, object_syncs, sender.send_down, may_send, self._mirrors, self._is_missing
-        )
+        self._downstream = DownstreamController(mirror, object_syncs, sender.send_down, may_send, self)
         self._connections = NodeConnections(database, mirror, object_syncs, self._downstream, sender.close_connection)
         access_control = AccessControl(self._graph, Refusals(self.clock) if refusals is None else refusals)
         known = KnownCloudcores() if known is None else known
@@ -302,10 +300,12 @@ class EdgeController(TurnModule):
         """Make an API call of this cloudcore itself."""
         self._transact(lambda: self._transactions.attempt(partial(self._api.perform, call, "", answered)))
 
-    def _mirrors(self, kind: str) -> bool:
+    def mirrors(self, kind: str) -> bool:
+        """Return whether all objects of a kind are here (`MirroredObjects`)."""
         return self._api.mirrors(kind)
 
-    def _is_missing(self, key: ObjectKey) -> bool:
+    def is_missing(self, key: ObjectKey) -> bool:
+        """Return whether only a part of an object is here (`MirroredObjects`)."""
         return self._api.is_missing(key)
 
     def _keeps(self, key: ObjectKey, obj: JsonObject, size: int) -> bool:

@@ -23,18 +23,15 @@ from modules.cloud.apiserver.access.flow_control import FlowControl
 from modules.cloud.apiserver.access.loopback_service import LoopbackService
 from modules.cloud.apiserver.access.service import (
     AccessService,
-    AdministratorCaller,
     NodeCaller,
     UserAccess,
-    UserCaller,
 )
-from modules.cloud.apiserver.endpoints.module_caller import ModuleCaller
+from modules.cloud.apiserver.endpoints.module_caller import ApiCaller, ModuleCaller
 from modules.cloud.apiserver.endpoints.pod_streams import NodeServer
-from modules.cloud.apiserver.endpoints.service import ApiCaller, ApiService
+from modules.cloud.apiserver.endpoints.service import ApiService
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
 from modules.cloud.authentication.users import User
 from modules.cloud.authorization.rbac.index import RbacIndex
-from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.device_values import VALUES, VALUES_RESOURCE, ValueList, ValueQuery
 from modules.cloud.identities.known import KnownIdentities
 from modules.cloud.messages import (
@@ -50,7 +47,7 @@ from modules.cloud.messages import (
     NodeConnection,
 )
 from modules.cloud.object_writes import ADMINISTRATOR, JOURNAL, WRITES, WRITES_RESOURCE, WriteList, WriteQuery
-from modules.cloud.storage.watch_history import ObjectChanges, WatchQuery, WatchStart
+from modules.cloud.storage.watch_history import ObjectChanges
 from modules.processes.cloudcore.api_listeners import ApiListener, SecureListener
 from modules.processes.cloudcore.api_tokens import ApiTokens
 from modules.processes.cloudcore.control_service import (
@@ -156,14 +153,14 @@ class Control(Module):
         Args:
             administrator: whom the change journal names for writes.
         """
-        api = self._api(AdministratorCaller(self, administrator), self._node_servers, self._tokens)
+        api = self._api(self._caller(author=administrator), self._node_servers, self._tokens)
         return ControlService(api, IdentityService(self._ask), self)
 
     def _api(self, caller: ApiCaller, nodes: NodeServer | None = None, tokens: ApiTokens | None = None) -> ApiService:
         version, index = KUBELET_VERSION, self._rbac
         authenticate, openid = (None, _no_document) if tokens is None else (tokens.authenticate, tokens.document)
         return ApiService(
-            caller, self._subscriptions, version, self.clock, self._unready, self.call, nodes,
+            caller, self._subscriptions, version, self.clock, self._unready, self._caller(), nodes,
             index=index, authenticate=authenticate, openid=openid,
         )  # fmt: skip
 
@@ -173,7 +170,7 @@ class Control(Module):
             access = AccessService(
                 authenticator,
                 self.service(),
-                lambda node: self._api(NodeCaller(self, node)),
+                lambda node: self._api(NodeCaller(self._caller(), node)),
                 flow=FlowControl(),
                 users=UserAccess(self._rbac, self._of_user, lambda user: self.service(user.name)),
             )
@@ -194,23 +191,10 @@ class Control(Module):
         return found
 
     def _of_user(self, user: User) -> ApiService:
-        return self._api(UserCaller(self, user), self._node_servers, self._tokens)
+        return self._api(self._caller(user=user), self._node_servers, self._tokens)
 
-    def call(self, call: ApiCall) -> ApiResult:
-        """Return the API server's response to a request, on the thread of a connection.
-
-        Raises:
-            ApiStatusError: 504; there is no answer.
-        """
-        return ModuleCaller(self.hive, self.clock, self._api_server).call(call)
-
-    def start_watch(self, query: WatchQuery) -> WatchStart:
-        """Return the beginning of a watch, on the thread of a connection.
-
-        Raises:
-            ApiStatusError: 504; there is no answer.
-        """
-        return ModuleCaller(self.hive, self.clock, self._api_server).start_watch(query)
+    def _caller(self, *, author: str = "", user: User | None = None) -> ModuleCaller:
+        return ModuleCaller(self.hive, self.clock, self._api_server, author=author, user=user)
 
     def _ask(self, module: str, operation: str, content: object) -> Message:
         """Return the answer of the module `identities`, or of `registrar`, which exists with `--tls` only."""

@@ -41,8 +41,8 @@ from edgehub.network.netlink import Netlink
 from edgehub.outbox.sqlite import open_outbox
 from metamanager.metrics import StoreCollector
 from metamanager.module import MetaManager
-from metamanager.statistics import StoreStatistics
 from metamanager.store import Store
+from metamanager.store_health import StoreStatistics
 from modules.edge.devicetwin.feed import DeviceFeed
 from modules.edge.devicetwin.module import DeviceTwin
 from modules.edge.taskmanager.module import TaskManager

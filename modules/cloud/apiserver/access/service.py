@@ -19,10 +19,10 @@ from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.options import check_plain
 from modules.apimachinery.paths import parse_target
 from modules.cloud.apiserver.access.flow_control import FlowControl, NoSeatError, too_many_requests
+from modules.cloud.apiserver.endpoints.module_caller import ApiCaller
 from modules.cloud.apiserver.endpoints.requests import call_of_request, decoded
-from modules.cloud.apiserver.endpoints.service import ApiCaller
 from modules.cloud.apiserver.endpoints.watch_paths import without_watch_path
-from modules.cloud.authentication.users import ANONYMOUS, SERVICE_ACCOUNTS, User, groups_of
+from modules.cloud.authentication.users import ANONYMOUS, SERVICE_ACCOUNTS, User
 from modules.cloud.authorization import access_reviews
 from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.authorization.rbac.rules import AccessRequest
@@ -71,49 +71,6 @@ class NodeCaller:
     def start_watch(self, query: WatchQuery) -> WatchStart:
         """Refuse a watch: a node gets changes over its link, where they are only its own."""
         raise ApiStatusError(403, f"nodes cannot watch {query.kind} here: changes reach them over their link")
-
-
-class UserCaller:
-    """Passes the requests of a user on whom RBAC decides on, so that they grant no rights that they do not have
-    (`ApiCaller`).
-
-    Args:
-        caller: passes the requests on.
-        user: the user.
-    """
-
-    def __init__(self, caller: ApiCaller, user: User) -> None:
-        self._caller = caller
-        self._user = user
-
-    def call(self, call: ApiCall) -> ApiResult:
-        """Return the response. Raise ApiStatusError without one."""
-        return self._caller.call(msgspec.structs.replace(call, user=self._user.name, groups=groups_of(self._user)))
-
-    def start_watch(self, query: WatchQuery) -> WatchStart:
-        """Return the beginning of a watch. Raise ApiStatusError when there is no response."""
-        return self._caller.start_watch(query)
-
-
-class AdministratorCaller:
-    """Passes the requests of an administrator on, with the name that the change journal gets (`ApiCaller`).
-
-    Args:
-        caller: passes the requests on.
-        name: the administrator's name.
-    """
-
-    def __init__(self, caller: ApiCaller, name: str) -> None:
-        self._caller = caller
-        self._name = name
-
-    def call(self, call: ApiCall) -> ApiResult:
-        """Return the response. Raise ApiStatusError without one."""
-        return self._caller.call(msgspec.structs.replace(call, author=self._name))
-
-    def start_watch(self, query: WatchQuery) -> WatchStart:
-        """Return the beginning of a watch. Raise ApiStatusError when there is no response."""
-        return self._caller.start_watch(query)
 
 
 class UserAccess(msgspec.Struct, frozen=True):

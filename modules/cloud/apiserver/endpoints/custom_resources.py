@@ -1,12 +1,11 @@
 """The custom resources, for discovery, OpenAPI and tables."""
 
-from collections.abc import Callable
-
 from modules.apimachinery.errors import CloudRefusalError
 from modules.apimachinery.kinds import uid_of, version_of
 from modules.apimachinery.resources import Resource
 from modules.cloud.apiextensions.kinds import readable_kinds_of
-from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.apiserver.endpoints.module_caller import ApiCaller
+from modules.cloud.client.calls import ApiCall
 
 
 class CustomResourceList:
@@ -14,11 +13,11 @@ class CustomResourceList:
     time.
 
     Args:
-        call: makes a call; on any thread.
+        caller: makes calls; on any thread.
     """
 
-    def __init__(self, call: Callable[[ApiCall], ApiResult]) -> None:
-        self._call = call
+    def __init__(self, caller: ApiCaller) -> None:
+        self._caller = caller
         self._read: dict[tuple[str, str], list[Resource]] = {}
         """By uid and resourceVersion of a definition."""
 
@@ -29,7 +28,7 @@ class CustomResourceList:
             ApiStatusError: the API server does not answer.
         """
         asked = ApiCall(verb="list", api_version="apiextensions.k8s.io/v1", plural="customresourcedefinitions")
-        result = self._call(asked)
+        result = self._caller.call(asked)
         if result.object is None:
             raise CloudRefusalError(result.refusal or {})
         read = {}

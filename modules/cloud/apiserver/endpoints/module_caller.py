@@ -1,7 +1,9 @@
 """API calls of threads, which the module apiserver makes."""
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
+
+from msgspec.structs import replace
 
 from beehive.clock import Clock
 from beehive.errors import BeehiveError
@@ -12,10 +14,21 @@ from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb
 from modules.cloud.apiserver.tokens.claims import BoundObjects
 from modules.cloud.apiserver.tokens.signing_keys import TokenKeys
+from modules.cloud.authentication.users import User, groups_of
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.storage.watch_history import WatchQuery, WatchStart
 
 _REPLY_SECONDS: Final = 30.0
+
+
+class ApiCaller(Protocol):
+    """Passes requests to the API server's actor."""
+
+    def call(self, call: ApiCall) -> ApiResult:
+        """Return the response. Raise ApiStatusError without one."""
+
+    def start_watch(self, query: WatchQuery) -> WatchStart:
+        """Return the beginning of a watch. Raise ApiStatusError when there is no response."""
 
 
 class ModuleCaller:
@@ -25,12 +38,18 @@ class ModuleCaller:
         hive: has the module.
         clock: for the times of messages.
         module: its name.
+        author: the administrator who makes the requests, for the change journal.
+        user: the user who makes the requests, on whom RBAC decides: they grant no rights that the user does not have.
     """
 
-    def __init__(self, hive: Hive, clock: Clock, module: str = api_messages.MODULE) -> None:
+    def __init__(
+        self, hive: Hive, clock: Clock, module: str = api_messages.MODULE, *, author: str = "", user: User | None = None
+    ) -> None:
         self._hive = hive
         self._clock = clock
         self._module = module
+        self._author = author
+        self._user = user
 
     def call(self, call: ApiCall) -> ApiResult:
         """Return the response to a request.
@@ -38,6 +57,10 @@ class ModuleCaller:
         Raises:
             ApiStatusError: 504; there is no answer.
         """
+        if self._author:
+            call = replace(call, author=self._author)
+        if self._user is not None:
+            call = replace(call, user=self._user.name, groups=groups_of(self._user))
         return self._ask(Verb.CALL, call).content_as(ApiResult)
 
     def begin(self, call: ApiCall, then: Callable[[ApiResult], None]) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 
@@ -27,6 +27,7 @@ from modules.apimachinery.served_resources import BUILT_IN, REVIEWS
 from modules.apimachinery.watch_errors import failed_watch
 from modules.cloud.apiserver.endpoints.custom_resources import CustomResourceList
 from modules.cloud.apiserver.endpoints.list_answers import list_answer
+from modules.cloud.apiserver.endpoints.module_caller import ApiCaller
 from modules.cloud.apiserver.endpoints.pod_streams import NodeServer, is_stream, serve_stream
 from modules.cloud.apiserver.endpoints.requests import call_of_request, decoded, number
 from modules.cloud.apiserver.endpoints.resource_metrics import GROUP as METRICS_GROUP
@@ -46,8 +47,7 @@ from modules.cloud.authorization.subject_reviews import (
     token_review,
 )
 from modules.cloud.authorization.user_reviews import PATHS, review
-from modules.cloud.client.calls import ApiCall, ApiResult
-from modules.cloud.storage.watch_history import WatchQuery, WatchStart
+from modules.cloud.storage.watch_history import WatchQuery
 
 _HEALTH: Final = ("healthz", "livez", "readyz")
 _READS: Final = ("GET", "HEAD")
@@ -75,16 +75,6 @@ _OF_CORE: Final = {
     "componentstatuses": "`kubectl get --raw /readyz?verbose` says what is ready",
     "podtemplates": "no controller of Kubernetes reads them; a Deployment has its template in itself",
 }
-
-
-class ApiCaller(Protocol):
-    """Passes requests to the API server's actor."""
-
-    def call(self, call: ApiCall) -> ApiResult:
-        """Return the response. Raise ApiStatusError without one."""
-
-    def start_watch(self, query: WatchQuery) -> WatchStart:
-        """Return the beginning of a watch. Raise ApiStatusError when there is no response."""
 
 
 def not_served(target: Target) -> ApiStatusError:
@@ -119,7 +109,7 @@ class ApiService:
         version: the server's, such as `v1.32.10`.
         clock: for ages and the end of watches.
         unready: returns why the API server cannot serve, "" when it can.
-        definitions: lists CustomResourceDefinitions for discovery, which everybody may read; default `caller.call`.
+        definitions: lists CustomResourceDefinitions for discovery, which everybody may read; default `caller`.
         nodes: connects to node servers for logs, exec and metrics; None disables them.
         index: the roles and bindings, for access reviews, or None.
         authenticate: finds the user of a bearer token, for TokenReviews; None: they are not served.
@@ -133,7 +123,7 @@ class ApiService:
         version: str,
         clock: Clock,
         unready: Callable[[], str] = lambda: "",
-        definitions: Callable[[ApiCall], ApiResult] | None = None,
+        definitions: ApiCaller | None = None,
         nodes: NodeServer | None = None,
         *,
         index: RbacIndex | None = None,
@@ -146,7 +136,7 @@ class ApiService:
         self._caller = caller
         self._nodes = nodes
         self._metrics = ResourceMetrics(caller, nodes, clock) if nodes is not None else None
-        self._custom = CustomResourceList(definitions or caller.call)
+        self._custom = CustomResourceList(definitions or caller)
         self._subscriptions = subscriptions
         self._version = version
         self._clock = clock

@@ -21,7 +21,7 @@ from modules.cloud.client.calls import ApiCall
 from modules.cloud.client.reflector.request_state import is_lower
 from modules.cloud.devices import DEVICE, is_sent_to_nodes
 from modules.cloud.edgecontroller.devices.objects import DeviceObjects
-from modules.cloud.edgecontroller.downstream.edge_mesh import EdgeMeshServices
+from modules.cloud.edgecontroller.downstream.edge_mesh import EdgeMeshServices, MirroredObjects
 from modules.cloud.edgecontroller.downstream.location_cache import LocationCache
 from modules.cloud.edgecontroller.downstream.node_watches import NodeWatch, NodeWatches
 from modules.cloud.edgecontroller.downstream_messages import (
@@ -47,10 +47,6 @@ _DELETION: Final = -1
 
 _MOST: Final = 10_000
 """Objects that are remembered; a watch is behind by few."""
-
-
-def _never(_key: ObjectKey) -> bool:
-    return False
 
 
 class SentVersions:
@@ -140,8 +136,7 @@ class DownstreamController:
         object_syncs: the ObjectSyncs of the connected nodes.
         send: sends a message to a node.
         may_read: whether a node may read an object; otherwise it receives only the deletion.
-        mirrors: whether the lister has all objects of a kind; if not, it will have them soon.
-        is_missing: whether only a part of an object is here, which is sent as soon as it is whole.
+        mirrored: tells which kinds the lister has, and which objects in part only.
     """
 
     def __init__(
@@ -150,20 +145,18 @@ class DownstreamController:
         object_syncs: ObjectSyncs,
         send: Callable[[DownstreamMessage], None],
         may_read: Callable[[str, ObjectKey], bool],
-        mirrors: Callable[[str], bool],
-        is_missing: Callable[[ObjectKey], bool] = _never,
+        mirrored: MirroredObjects,
     ) -> None:
         self._lister = lister
         self._may_read = may_read
         self._object_syncs = object_syncs
         self._send = send
-        self._mirrors = mirrors
-        self._is_missing = is_missing
+        self._mirrored = mirrored
         self._watches = NodeWatches()
         self.locations = LocationCache()
         """The pods and objects of each node."""
         self._devices = DeviceObjects(lister, object_syncs, self.send)
-        self.edge_mesh = EdgeMeshServices(lister, object_syncs, self.locations, send, mirrors)
+        self.edge_mesh = EdgeMeshServices(lister, object_syncs, self.locations, send, mirrored)
         self._sent = SentVersions()
         self.newest = NewestVersions()
         """The versions that watches have reported."""
@@ -192,7 +185,7 @@ class DownstreamController:
         """
         watch = self._watches.add(call, kind)
         if watch is not None:
-            self._mirrors(watch.kind)
+            self._mirrored.mirrors(watch.kind)
             self._send_objects(call.node, self._hold_selected(call.node, watch))
 
     def unwatch(self, node: str) -> None:
@@ -349,7 +342,7 @@ class DownstreamController:
             self._send(self.edge_mesh.in_our_name(down))
 
     def _reconcile_devices(self, node: str) -> None:
-        if self._mirrors(DEVICE.key_name):
+        if self._mirrored.mirrors(DEVICE.key_name):
             self._devices.reconcile(node)
         else:
             self._devices.send_needed(node)
@@ -367,7 +360,7 @@ class DownstreamController:
         }
 
     def _is_unacknowledged(self, node: str, uid: str, sync: ObjectSync) -> bool:
-        if not self._mirrors(sync.key.kind):
+        if not self._mirrored.mirrors(sync.key.kind):
             return False
         live = self._live(sync.key, uid)
         if live is None:
@@ -410,7 +403,7 @@ class DownstreamController:
             live = self._lister.revision_of(key)
             if live is None or not self._object_syncs.is_needed(node, live.uid, number_of(live.version)):
                 continue
-            is_sent = self._may_have(node, key) and not self._is_missing(key)
+            is_sent = self._may_have(node, key) and not self._mirrored.is_missing(key)
             obj = self._lister.find(key) if is_sent else None
             if obj is not None:
                 self.send(self._message_for(node, key, obj))

@@ -1,7 +1,7 @@
 """The Services of nodes with KubeEdge's EdgeMesh of 2019 (docs/protocol.md, "Edges of 2019")."""
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -25,6 +25,16 @@ _LISTS: Final = {
 }
 
 
+class MirroredObjects(Protocol):
+    """What edgecontroller has of the API server's objects (`EdgeController`)."""
+
+    def mirrors(self, kind: str) -> bool:
+        """Return whether all objects of a kind are here; if not, they will be soon."""
+
+    def is_missing(self, key: ObjectKey) -> bool:
+        """Return whether only a part of an object is here, which is sent as soon as it is whole."""
+
+
 class EdgeMeshServices:
     """Sends nodes of 2019 all Services and Endpoints, and the pods behind each Service: their EdgeMesh does not ask.
 
@@ -38,7 +48,7 @@ class EdgeMeshServices:
         object_syncs: the objects that connected nodes were sent.
         locations: told which nodes hold which Services and Endpoints.
         send: sends a message without a record of its object.
-        mirrors: whether the lister has all objects of a kind; if not, it will have them soon.
+        mirrored: tells which kinds the lister has.
     """
 
     def __init__(
@@ -47,13 +57,13 @@ class EdgeMeshServices:
         object_syncs: ObjectSyncs,
         locations: LocationCache,
         send: Callable[[DownstreamMessage], None],
-        mirrors: Callable[[str], bool],
+        mirrored: MirroredObjects,
     ) -> None:
         self._lister = lister
         self._object_syncs = object_syncs
         self._locations = locations
         self._send = send
-        self._mirrors = mirrors
+        self._mirrored = mirrored
         self._ready: dict[str, bool] = {}
         """The connected nodes that are ready, and whether they were sent the lists."""
         self._listed: dict[tuple[str, str], dict[str, int]] = {}
@@ -73,7 +83,7 @@ class EdgeMeshServices:
     def send_lists(self) -> None:
         """Send the lists to the ready nodes that have not got them, as soon as all Services and Endpoints are known."""
         waiting = [node for node, has_lists in self._ready.items() if not has_lists]
-        mirrored = [self._mirrors(kind) for kind in _LISTS if waiting]
+        mirrored = [self._mirrored.mirrors(kind) for kind in _LISTS if waiting]
         for node in waiting if all(mirrored) else ():
             self._ready[node] = True
             self._send_lists(node)

@@ -21,7 +21,7 @@ KEY: Final = "certs/server.key"
 CERTIFICATES: Final = ("certs/rootCA.crt", "certs/server.crt", KEY)
 _MANIFEST: Final = re.compile(r"manifests/([^/.\x00-\x1f\x7f][^/\x00-\x1f\x7f]{0,200})")
 _COMPLETE: Final = "null/store/complete"
-"""Key of metamanager's note, see `metamanager.calls.COMPLETE`."""
+"""Key of metamanager's note, see `metamanager.client.COMPLETE`."""
 _PUBLIC: Final = 0o644
 
 

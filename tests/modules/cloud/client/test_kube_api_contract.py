@@ -116,7 +116,7 @@ class Both:
 
         def service(name: str) -> ApiService:
             by = NodeCaller(caller, name) if name else caller
-            return ApiService(by, self.embedded.subscriptions, "v1.32.10", self.clock, definitions=caller.call)
+            return ApiService(by, self.embedded.subscriptions, "v1.32.10", self.clock, definitions=caller)
 
         class Administrator:
             def user(self, _request: object) -> User:

@@ -174,3 +174,15 @@ class Controller:
         content = [Acknowledged("n1", uid, version, is_delete)]
         told = self.bee.message(ACKNOWLEDGED_RESOURCE, ACKNOWLEDGED, content, source="cloudhub")
         self.bee.hive.send(EdgeController.name, told)
+
+
+class AllMirrored:
+    """All kinds are mirrored, and all objects are whole (`MirroredObjects`)."""
+
+    def mirrors(self, kind: str) -> bool:
+        """Whether all objects of a kind are here."""
+        return bool(kind)
+
+    def is_missing(self, key: ObjectKey) -> bool:
+        """Whether only a part of an object is here."""
+        return not key

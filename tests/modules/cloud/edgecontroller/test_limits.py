@@ -19,7 +19,7 @@ from modules.cloud.dynamiccontroller.module import call_of
 from modules.cloud.edgecontroller.downstream.controller import MAX_HELD_OBJECTS, DownstreamController
 from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs
 from modules.cloud.edgecontroller.upstream.requests import UpstreamRequest
-from tests.modules.cloud.edgecontroller.controller import Controller
+from tests.modules.cloud.edgecontroller.controller import AllMirrored, Controller
 from tests.modules.cloud.objects import configmap, node, pod
 
 NODE = ObjectKey("Node", "", "n1")
@@ -107,8 +107,8 @@ def test_a_metaserver_is_refused_likewise() -> None:
 
 def test_what_a_node_asks_for_in_vain_is_noted_so_often_and_forgotten_with_its_connection() -> None:
     syncs = ObjectSyncs(lambda _node, _uid, _sync: None)
-    cluster, mirrors = Cluster(Simulation().clock), lambda _kind: True
-    downstream = DownstreamController(cluster.storage, syncs, lambda _down: None, lambda _node, _key: True, mirrors)
+    cluster, mirrored = Cluster(Simulation().clock), AllMirrored()
+    downstream = DownstreamController(cluster.storage, syncs, lambda _down: None, lambda _node, _key: True, mirrored)
     query = Message.new(RealClock(), source="edged", resource="default/configmap/c", operation="query")
     for number in range(MAX_HELD_OBJECTS + 100):
         downstream.note_query("n1", "configmap", UpstreamRequest("n1", "default", f"c{number}", query).key)
