@@ -37,6 +37,7 @@ from tests.bench import (
     workloads,
 )
 from tests.bench.rows import Goal, Row, Unit, heads, rates, written
+from tests.end_to_end.processes import Process
 from tests.support.containerd import reason_missing
 
 ROUNDS: Final = 5
@@ -221,4 +222,5 @@ def _say(text: str) -> None:
 
 
 if __name__ == "__main__":
+    Process.is_preloaded = False
     sys.exit(main())

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Final
+from typing import ClassVar, Final
 
 from beehive.clock import RealClock
 from tests.support.preloaded import PreloadedProcess, preloaded
@@ -60,6 +60,9 @@ class Process:
             what the program imports in any case, if the tree is this one.
     """
 
+    is_preloaded: ClassVar = True
+    """Whether a process is by default one that has imported its modules already: benches measure starts and memory."""
+
     def __init__(
         self,
         module: str,
@@ -71,7 +74,7 @@ class Process:
     ) -> None:
         self.log = log
         if preloads is None:
-            preloads = _PRELOADS.get(module, ()) if tree == REPOSITORY else ()
+            preloads = _PRELOADS.get(module, ()) if tree == REPOSITORY and self.is_preloaded else ()
         self._process: subprocess.Popen[bytes] | PreloadedProcess
         with log.open("ab") as output:
             if preloads:
