@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct, field
 
+from edged.api import Pod
 from edged.cgroups.tree import CgroupTree
 from edged.devices.contract import DevicePluginTransport
 from edged.node.machine import MachineInfo
@@ -28,8 +29,8 @@ class Host(Struct, frozen=True, kw_only=True):
     """Tree for the pods' control groups; None: pods get no group."""
     devices: DevicePluginTransport | None = None
     """Connects device plug-ins; None: the node has no devices."""
-    service_links: Callable[[str, bool], Mapping[str, str]] | None = None
-    """Returns the variables of Services for containers of a namespace, with `enableServiceLinks` of the pod; blocks,
-    and raises EdgedError while they are not known. None: no Services."""
+    service_links: Callable[[Pod], Mapping[str, str]] | None = None
+    """Returns the variables of Services for containers of a pod; blocks, and raises EdgedError while they are not
+    known. None: no Services."""
     shutdown: Callable[[], ShutdownSource] | None = None
     """Makes the source of shutdown notices, at each start of edged; None: shutdowns are not noticed."""

@@ -9,6 +9,7 @@ import msgspec
 from beehive.trace.entries import EntrySink
 from beehive.trace.format import Note, Record
 from beehive.trace.redact import Redactor
+from edged.api import Pod
 from edged.cri.contract import ContainerRuntime
 from edged.errors import EdgedError
 from edged.eviction_api.usage import PodUsage
@@ -38,6 +39,8 @@ class ServiceVariables(msgspec.Struct, frozen=True):
     variables: dict[str, str]
     error: tuple[str, str, str, bool] | None = None
     """Arguments of the `EdgedError`."""
+    uid: str = ""
+    """Of the pod; empty in older recordings."""
 
 
 class MachineInfoEntry(msgspec.Struct, frozen=True):
@@ -97,24 +100,34 @@ class RecordingMachineInfo(MachineInfo):
 
 def recorded_links(
     links: Callable[[str, bool], Mapping[str, str]], sink: EntrySink
-) -> Callable[[str, bool], Mapping[str, str]]:
-    """Wrap `Host.service_links`, so that each answer and error is recorded: a replay has no Services."""
+) -> Callable[[Pod], Mapping[str, str]]:
+    """Return `Host.service_links` that records each answer and error: a replay has no Services.
 
-    def tell(namespace: str, enabled: bool, began: float, found: Mapping[str, str], error: EdgedError | None) -> None:
+    Args:
+        links: returns the variables for a namespace and `enableServiceLinks`.
+        sink: takes a `MachineInfoEntry` for each answer.
+    """
+
+    def tell(pod: Pod, began: float, found: Mapping[str, str], error: EdgedError | None) -> None:
         now = sink.monotonic()
         told = (error.attempt, error.on, error.hint, error.retryable) if error is not None else None
         size = 1000 + sum(map(len, found)) + sum(map(len, found.values()))
-        answer = ServiceVariables(namespace, enabled, now - began, dict(found), told)
+        answer = ServiceVariables(*links_wanted(pod), now - began, dict(found), told, pod.metadata.uid)
         sink.add(MachineInfoEntry(now, MACHINE_NOTES.services, answer, size))
 
-    def recorded(namespace: str, enabled: bool) -> Mapping[str, str]:
+    def recorded(pod: Pod) -> Mapping[str, str]:
         began = sink.monotonic()
         try:
-            found = links(namespace, enabled)
+            found = links(*links_wanted(pod))
         except EdgedError as error:
-            tell(namespace, enabled, began, {}, error)
+            tell(pod, began, {}, error)
             raise
-        tell(namespace, enabled, began, found, None)
+        tell(pod, began, found, None)
         return found
 
     return recorded
+
+
+def links_wanted(pod: Pod) -> tuple[str, bool]:
+    """Return a pod's namespace and `enableServiceLinks`, which decide on its variables."""
+    return pod.metadata.namespace, pod.spec.enable_service_links is not False

@@ -89,7 +89,7 @@ class ContainerStarter:
         node: LocalNode,
         events: PodEvents,
         *,
-        service_links: Callable[[str, bool], Mapping[str, str]] | None = None,
+        service_links: Callable[[Pod], Mapping[str, str]] | None = None,
     ) -> None:
         self._settings = settings
         self._clock = clock
@@ -152,7 +152,8 @@ class ContainerStarter:
             self.pod_ips(pod, context.sandbox), self._node.state.addresses, self._node.status().allocatable
         )
         try:
-            own = environment(pod, container, context.sources, view, self._links_of(pod))
+            links = {} if self._service_links is None else self._service_links(pod)
+            own = environment(pod, container, context.sources, view, links)
             for source, keys in impossible_names(container, context.sources).items():
                 self._events.variables_skipped(pod, container.name, source, keys)
             devices = self._resources.devices.run_container_options(pod, container)
@@ -165,12 +166,6 @@ class ContainerStarter:
             raise self._start_error(pod, container, CREATE_CONFIG_ERROR, error) from error
         self._misconfigured.discard(key)
         return _ConfigurationParts({**devices.envs, **own}, mounts, devices, target)
-
-    def _links_of(self, pod: Pod) -> Mapping[str, str]:
-        """Return the variables of Services for a pod. Raises EdgedError."""
-        if self._service_links is None:
-            return {}
-        return self._service_links(pod.metadata.namespace, pod.spec.enable_service_links is not False)
 
     def _config(
         self, pod: Pod, start: ContainerStart, context: StartContext, image: str, user: ImageUser

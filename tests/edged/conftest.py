@@ -102,7 +102,7 @@ class Bench:
         tree: CgroupTree | None = None,
         devices: DevicePluginTransport | None = None,
         machine: ShutdownSource | None = None,
-        service_links: Callable[[str, bool], Mapping[str, str]] | None = None,
+        service_links: Callable[[Pod], Mapping[str, str]] | None = None,
         **settings: Any,
     ) -> None:
         self.bee = Harness(seed)

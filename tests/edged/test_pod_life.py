@@ -7,9 +7,10 @@ from unittest.mock import patch
 import grpc
 import pytest
 
-from edged.api import to_value
+from edged.api import Pod, to_value
 from edged.cri.errors import CriError
 from edged.errors import ConfigError
+from edged.node.recording import links_wanted
 from tests.edged.conftest import Bench, pod
 
 
@@ -195,7 +196,8 @@ def test_containers_have_variables_of_services_and_wait_for_them(tmp_path: Path)
     """The Services' own part knows what a pod has that wants no links."""
     is_known = False
 
-    def links(namespace: str, enabled: bool) -> dict[str, str]:
+    def links(asked: Pod) -> dict[str, str]:
+        namespace, enabled = links_wanted(asked)
         if not is_known:
             raise ConfigError("set the variables of Services", namespace, "they are not read yet", retryable=True)
         return {"LINKS": f"{namespace} {enabled}"}

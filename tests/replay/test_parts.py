@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 from beehive import Message, Module, Operation, RealClock, encode
 from beehive.simulation import Simulation
-from beehive.trace import CriCall, CriEvent, Delivered, Note, NoteKind, RecordedMessage, TraceHeader
+from beehive.trace import CriCall, CriEvent, Delivered, Note, NoteKind, Record, RecordedMessage, TimerFired, TraceHeader
 from beehive.trace.entries import EntrySink
 from beehive.trace.format import FORMAT
 from beehive.trace.redact import Redactor
 from beehive.trace.writer import FileWriter
+from edged.api import ObjectMeta, Pod
 from edged.cri.contract import SERVER_ACTOR as SERVER
 from edged.cri.contract import ContainerRuntime
 from edged.cri.errors import CriError, NotFoundError
@@ -50,6 +51,7 @@ from modules.lab.replay.service_links import recorded_service_links
 from modules.lab.replay.stub_module import DeliveryOrder, stub_module
 from modules.lab.replay.subject import subject
 from modules.lab.replay.termination import TerminationMessages
+from modules.lab.replay.timers import RecordedTimers
 from modules.processes.edgecore.cli import main
 from protos.cri.v1 import api_pb2 as pb
 from protos.status import StatusCode
@@ -254,30 +256,36 @@ def test_an_ended_container_has_the_message_of_the_recorded_statuses(
 
 
 def test_a_worker_gets_the_variables_of_services_that_it_got_then_and_waits_as_long() -> None:
-    """The address of a Service may be a secret's value, too."""
+    """The address of a Service may be a secret's value, too. Two pods may ask at the same moment."""
     kept, redactor = list[Any](), Redactor()
     redactor.secret(b'{"kind":"Secret","stringData":{"host":"10.96.0.10"}}')
 
-    def lives(simulation: Simulation, links: Callable[[str, bool], Mapping[str, str]]) -> Iterator[object]:
+    def lives(simulation: Simulation, links: Callable[[Pod], Mapping[str, str]], *names: str) -> Iterator[object]:
         for _ in range(2):
-            with suppress(ConfigError):
-                yield links("default", True)  # noqa: FBT003
-            yield round(simulation.clock.monotonic(), 3)
+            for name in names:
+                with suppress(ConfigError):
+                    yield links(Pod(metadata=ObjectMeta(name=name, namespace="default", uid=name)))
+                yield name, round(simulation.clock.monotonic(), 3)
             simulation.run_for(2.0)
 
     def asked(_namespace: str, _enabled: bool) -> dict[str, str]:
         first.run_for(0.1)
         if first.clock.monotonic() < 1:
             raise ConfigError("set the variables", "of Services", "they are not read yet", retryable=True)
-        return {"WEB_SERVICE_HOST": "10.96.0.10"}
+        return {"WEB_SERVICE_HOST": "10.96.0.10", "AT": str(round(first.clock.monotonic(), 3))}
 
     first, again = Simulation(), Simulation()
     sink = EntrySink(first.clock, redactor, lambda: 1, kept.append)
-    assert list(lives(first, recorded_links(asked, sink))) == [0.1, {"WEB_SERVICE_HOST": "10.96.0.10"}, 2.2]
+    answer = {"WEB_SERVICE_HOST": "10.96.0.10", "AT": "2.3"}
+    later = {**answer, "AT": "2.4"}
+    asked_for = list(lives(first, recorded_links(asked, sink), "a", "b"))
+    assert asked_for == [("a", 0.1), ("b", 0.2), answer, ("a", 2.3), later, ("b", 2.4)]
     notes = [entry.record(entry.time, redactor) for entry in kept]
     links = recorded_service_links(again, notes)
     assert links is not None
-    assert list(lives(again, links)) == [0.1, {"WEB_SERVICE_HOST": redactor.mark(b"10.96.0.10")}, 2.2]
+    marked = {"WEB_SERVICE_HOST": redactor.mark(b"10.96.0.10")}
+    found = [each for each in lives(again, links, "b", "a") if isinstance(each, dict)]
+    assert found == [{**later, **marked}, {**answer, **marked}], "the other pod asks first"
     assert recorded_service_links(again, []) is None
 
 
@@ -375,3 +383,19 @@ def test_a_run_whose_contents_do_not_fit_into_memory_is_refused(
     assert len(recorded.load(tmp_path / "few").records) == 2
     with pytest.raises(ReplayError, match="more than 0 MiB"):
         recorded.load(tmp_path / "many")
+
+
+def test_edgehub_dials_when_it_did_also_if_the_network_changed_meanwhile() -> None:
+    """A timer that was cancelled, because the network had changed, left only the end of the attempt in the trace."""
+    notes = [Note(time, 0, 0, 0, "link", "websocket", text, 1) for time, text in ((1.5, "down: lost"), (9.0, "up"))]
+    fired = TimerFired(3.2, 0, 0, 0, "websocket", "EdgeHub._dial", 0.7, False, 0.0)  # noqa: FBT003 - its fields in order
+    refused = [Note(time, 0, 0, 0, "link", "websocket", "down: refused", 2) for time in (1.74, 3.201)]
+    records: list[Record] = [notes[0], *refused, fired, notes[1]]
+    records.sort(key=lambda one: one.time)
+    timers = RecordedTimers(tuple(records), "websocket")
+    assert timers.seconds("EdgeHub._dial", 1.5, 30.0) == pytest.approx(0.239), "not that of the next attempt"
+    assert timers.seconds("EdgeHub._dial", 2.5, 30.0) == pytest.approx(0.7)
+    assert timers.seconds("EdgeHub._dial", 3.201, 30.0) == pytest.approx(5.798)
+    assert timers.seconds("EdgeHub._dial", 3.201, 2.0) == pytest.approx(2.0)
+    assert timers.seconds("EdgeHub._dial", 9.5, 30.0) == pytest.approx(30.0)
+    assert timers.seconds("EdgeHub._ping", 1.5, 30.0) == pytest.approx(30.0)

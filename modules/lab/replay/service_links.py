@@ -5,15 +5,14 @@ from collections.abc import Callable, Mapping
 from beehive.decoding import convert
 from beehive.simulation import Simulation
 from beehive.trace import Note
+from edged.api import Pod
 from edged.errors import ConfigError
-from edged.node.recording import MACHINE_NOTES, ServiceVariables
+from edged.node.recording import MACHINE_NOTES, ServiceVariables, links_wanted
 from modules.lab.replay.sequences import RecordedAnswer, Sequences
 
 
-def recorded_service_links(
-    simulation: Simulation, notes: list[Note]
-) -> Callable[[str, bool], Mapping[str, str]] | None:
-    """Return what answers as it was recorded at that time, and takes as long (`Host.service_links`).
+def recorded_service_links(simulation: Simulation, notes: list[Note]) -> Callable[[Pod], Mapping[str, str]] | None:
+    """Return what gives each pod the answer that was recorded at that time, and takes as long (`Host.service_links`).
 
     Args:
         simulation: of the replay.
@@ -24,12 +23,13 @@ def recorded_service_links(
     """
     found = [(n.time, convert(n.data, ServiceVariables)) for n in notes if n.text == MACHINE_NOTES.services]
     answers = Sequences(
-        ((each.namespace, each.enabled), RecordedAnswer(time - each.seconds, time, each)) for time, each in found
+        (each.uid or (each.namespace, each.enabled), RecordedAnswer(time - each.seconds, time, each))
+        for time, each in found
     )
 
-    def links(namespace: str, enabled: bool) -> Mapping[str, str]:
+    def links(pod: Pod) -> Mapping[str, str]:
         now = simulation.clock.monotonic()
-        answer = answers.query((namespace, enabled), now)
+        answer = answers.query(pod.metadata.uid, now) or answers.query(links_wanted(pod), now)
         if answer is None:
             return {}
         if answer.end > now:
