@@ -35,6 +35,8 @@ class RecordedMachine(Machine):
         self, runtime: RuntimeUnderTest, change: Callable[[EdgeCoreConfig], EdgeCoreConfig] = lambda config: config
     ) -> None:
         super().__init__(runtime)
+        self.is_recorded = True
+        """Whether the next process of edgecore is."""
         self._change = change
 
     @property
@@ -46,7 +48,7 @@ class RecordedMachine(Machine):
         """Starts it (again, with a log of its own)."""
         file = self.edge.file
         file.write_text(render(self._change(self.edge._config(self.cloud.address))))
-        arguments = ["run", "--config", str(file), "--record", str(self.trace)]
+        arguments = ["run", "--config", str(file), *(["--record", str(self.trace)] if self.is_recorded else [])]
         log = self.directory / f"edgecore-{len(list(self.directory.glob('edgecore-*.log')))}.log"
         self.edge._process = Process("modules.processes.edgecore", arguments, log)
 

@@ -15,7 +15,7 @@ from modules.processes.edgecore.config.model import ServiceBusOptions
 from tests.end_to_end.machine import NODE
 from tests.end_to_end.pods import container, is_ready, pod, state_of
 from tests.end_to_end.processes import run_program, wait_until
-from tests.end_to_end.runtimes import EmbeddedUnderTest
+from tests.end_to_end.runtimes import EmbeddedUnderTest, RuntimeUnderTest
 from tests.modules.cloud.router.rules import from_topic, from_url, to_service, to_topic
 from tests.modules.edge.eventbus.broker import Application, Broker
 from tests.modules.processes.cloudcore.devices import People, device, model
@@ -33,7 +33,7 @@ def rules_and_streams() -> bytes:
     """Record a node whose rules all carry messages, that has a device, a Service and a pod whose log is read by the
     tunnel, and is stopped and started again: meanwhile a rule and a desired value change. At last all is deleted.
     """
-    life = _Life()
+    life = _Life(EmbeddedUnderTest())
     try:
         life.first_process()
         life.second_process()
@@ -42,42 +42,64 @@ def rules_and_streams() -> bytes:
         life.close()
 
 
-class _Life:
-    """A node, its cloud and broker, an application on the node, and a server beside the cloud."""
+class EquippedMachine:
+    """A recorded node with all its modules, its cloud, and a broker.
 
-    def __init__(self) -> None:
-        self._asks, self._calls, tunnel = free_port(), free_port(), free_port()
-        self.machine = machine = RecordedMachine(EmbeddedUnderTest(), self._configured)
+    Args:
+        runtime: of the node.
+    """
+
+    def __init__(self, runtime: RuntimeUnderTest) -> None:
+        self.asks, self.calls, tunnel = free_port(), free_port(), free_port()
+        self.machine = machine = RecordedMachine(runtime, self._configured)
         machine.edge.tunnel_port, machine.edge.api_port = tunnel, free_port()
         machine.edge.mesh = {
             "enable": True, "data_plane": DataPlaneKind.USERSPACE, "dns": False, "service_cidrs": (),
         }  # fmt: skip
-        calls, tunnels = f"127.0.0.1:{self._calls}", f"127.0.0.1:{tunnel}"
+        calls, tunnels = f"127.0.0.1:{self.calls}", f"127.0.0.1:{tunnel}"
         machine.cloud.options = ["--router-listen", calls, "--tunnel-listen", tunnels]
-        self._broker = Broker(machine.directory)
-        self._authors, self._people = RuleAuthors(machine.cloud.client, "default"), People(machine.cloud.client)
+        self.broker = Broker(machine.directory)
+        self.authors, self.people = RuleAuthors(machine.cloud.client, "default"), People(machine.cloud.client)
 
     def _configured(self, config: EdgeCoreConfig) -> EdgeCoreConfig:
-        bus = EventBusOptions(enable=True, mqtt_server_external=f"tcp://127.0.0.1:{self._broker.port}")
-        service = ServiceBusOptions(enable=True, port=self._asks)
+        bus = EventBusOptions(enable=True, mqtt_server_external=f"tcp://127.0.0.1:{self.broker.port}")
+        service = ServiceBusOptions(enable=True, port=self.asks)
         return replace(config, modules=replace(config.modules, event_bus=bus, service_bus=service))
 
     def close(self) -> None:
         """End everything."""
-        self._broker.stop()
+        self.broker.stop()
         self.machine.close()
+
+    def start(self) -> None:
+        """Start edgecore, and return when it is connected to the broker."""
+        edge = self.machine.edge
+        self.machine.start_edge()
+        wait_until(lambda: self._has_a_broker() or not edge.process.runs, "MQTT is connected")
+        assert edge.process.runs, edge.tail()
+
+    def _has_a_broker(self) -> bool:
+        return "connected to the MQTT broker" in self.machine.edge.process.text()
+
+    def application(self) -> Application:
+        """Return a client of the broker that gets what Rules send it."""
+        return Application(self.broker.port, "capt/#")
+
+
+class _Life(EquippedMachine):
+    """Its applications, and a server beside the cloud."""
 
     def first_process(self) -> None:
         """All kinds of rules, a device, a pod and its log."""
-        machine, authors, people = self.machine, self._authors, self._people
-        self._broker.start()
+        machine, authors, people = self.machine, self.authors, self.people
+        self.broker.start()
         machine.cloud.start()
         people.wait()
         authors.wait()
         people.apply(model())
         people.apply(device(node=NODE))
-        self._start()
-        with HttpApplication() as application, HttpApplication() as server, closing(self._application()) as listener:
+        self.start()
+        with HttpApplication() as application, HttpApplication() as server, closing(self.application()) as listener:
             url = f"http://127.0.0.1:{server.port}"
             authors.apply_endpoints(application.port)
             up = from_topic(f"{url}/in", "up/#", NODE), from_url(f"{url}/orders", _ASKED, NODE)
@@ -95,17 +117,17 @@ class _Life:
 
     def second_process(self) -> None:
         """Meanwhile a rule was deleted, and a desired value changed. All goes on, and is deleted."""
-        machine, people = self.machine, self._people
-        self._authors.delete("r4")
+        machine, people = self.machine, self.people
+        self.authors.delete("r4")
         people.apply(device(node=NODE, desired="31.5"))
-        self._start()
-        with HttpApplication() as application, closing(self._application()) as listener:
-            self._authors.apply_endpoints(application.port)
+        self.start()
+        with HttpApplication() as application, closing(self.application()) as listener:
+            self.authors.apply_endpoints(application.port)
             self._call_the_node(listener)
             self._report(listener, "22")
             self._read_log()
             for rule in ("r1", "r2", "r3"):
-                self._authors.delete(rule)
+                self.authors.delete(rule)
             people.delete("devices", "thermo")
             machine.cloud.delete("pod", "runs", grace=1)
             machine.cloud.pods.wait_gone("runs")
@@ -130,21 +152,9 @@ class _Life:
         machine.cloud.apply(pod(name, says, restartPolicy="Never"))
         machine.cloud.pods.wait(name, lambda obj: state_of(obj, "terminated").get("message") == "words\n")
 
-    def _start(self) -> None:
-        edge = self.machine.edge
-        self.machine.start_edge()
-        wait_until(lambda: self._has_a_broker() or not edge.process.runs, "MQTT is connected")
-        assert edge.process.runs, edge.tail()
-
-    def _has_a_broker(self) -> bool:
-        return "connected to the MQTT broker" in self.machine.edge.process.text()
-
-    def _application(self) -> Application:
-        return Application(self._broker.port, "capt/#")
-
     def _call_the_node(self, listener: Application) -> None:
-        wait_until(lambda: call(self._calls, f"/{NODE}/default/svc/x?q=1").status == 200, "the node is connected")
-        assert call(self._calls, f"/{NODE}/default/a/b", "POST", b"hello").status == 200
+        wait_until(lambda: call(self.calls, f"/{NODE}/default/svc/x?q=1").status == 200, "the node is connected")
+        assert call(self.calls, f"/{NODE}/default/a/b", "POST", b"hello").status == 200
         assert listener.hear() == ("capt/b", b"hello")
 
     def _posted(self, listener: Application, server: HttpApplication) -> bool:
@@ -155,14 +165,14 @@ class _Life:
     def _asked(self) -> str:
         body = json.dumps({"method": "PUT", "targetURL": _ASKED, "payload": "text"}).encode()
         try:
-            return str(json.loads(call(self._asks, "/", "POST", body).body)["body"])
+            return str(json.loads(call(self.asks, "/", "POST", body).body)["body"])
         except ConnectionError:
             return ""
 
     def _report(self, listener: Application, value: str) -> None:
         twin: dict[str, Any] = {"temperature": {"actual": {"value": value}}}
         listener.publish(_TWIN, json.dumps({"event_id": value, "timestamp": int(value), "twin": twin}))
-        reported = lambda: self._people.reported("thermo") == {"temperature": value}  # noqa: E731 - to wait for
+        reported = lambda: self.people.reported("thermo") == {"temperature": value}  # noqa: E731 - to wait for
         wait_until(reported, "the report is in the DeviceStatus")
 
     def _read_log(self) -> None:

@@ -23,8 +23,8 @@ SECONDS: Final = 45.0
 """Tests begin within this time, ruff and the imports included; the last tests may end after it."""
 MOST_FILES: Final = 40
 _NO_UNITS: Final = (
-    "bench", "chaos", "cri_contract", "documentation", "end_to_end", "fuzz", "interop", "packaging", "pictures",
-    "replay", "simulation",
+    "bench", "chaos", "cri_contract", "documentation", "end_to_end", "fuzz", "interop", "lives", "packaging",
+    "pictures", "replay", "simulation",
 )  # fmt: skip
 """Directories of tests that start processes or take long."""
 SLOW: Final[Mapping[str, tuple[str, ...]]] = {

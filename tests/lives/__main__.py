@@ -1,0 +1,107 @@
+"""`make lives`: random lives of real nodes are recorded, and each recording is replayed: the whole node, and module by
+module. Each replay must do what was recorded.
+
+python -m tests.lives [--lives N] [--seed N] [--actions N] [--runtime process|oci] [--out DIR]
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+import traceback
+from contextlib import nullcontext
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from modules.processes.common.exit_codes import ExitCode
+from tests.end_to_end.runtimes import EmbeddedUnderTest, OciUnderTest
+from tests.lives.life import Life
+from tests.modules.edge.eventbus.broker import MOSQUITTO
+from tests.modules.runtimes.oci.node import reason_missing
+
+_MODULES: Final = ("", "metamanager", "edged", "edgehub", "devicetwin")
+_LONGEST: Final = 600.0
+"""Seconds of one replay."""
+_IN_THE_MIDDLE: Final = "has no run from its beginning"
+"""Of a file of the flight recorder that cannot be replayed."""
+
+
+def main() -> int:
+    """Live, replay, print, and return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tests.lives", description="random lives of real nodes, replayed")
+    parser.add_argument("--lives", type=int, default=20, help="how many (default %(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="of the first life (default %(default)s)")
+    parser.add_argument("--actions", type=int, default=50, help="in each life (default %(default)s)")
+    parser.add_argument("--runtime", choices=("process", "oci"), help="by default one after the other")
+    parser.add_argument("--out", type=Path, default=Path("lives"), help="keeps the lives that fail (default lives)")
+    chosen = parser.parse_args()
+    if MOSQUITTO is None:
+        sys.stderr.write("mosquitto is not installed (.ci/install-runtime)\n")
+        return ExitCode.USAGE
+    runtimes = [chosen.runtime] if chosen.runtime else ["process", "oci"]
+    if "oci" in runtimes and (missing := reason_missing()):
+        sys.stderr.write(f"without the OCI runtime: {missing}\n")
+        runtimes.remove("oci")
+    failed = 0
+    for number in range(chosen.lives if runtimes else 0):
+        seed, runtime = chosen.seed + number, runtimes[number % len(runtimes)]
+        kept = chosen.out / f"{runtime}-{seed}"
+        shutil.rmtree(kept, ignore_errors=True)
+        kept.mkdir(parents=True)
+        why = _lived(seed, runtime, chosen.actions, kept) or "\n".join(_replayed(kept))
+        _say(f"life {seed} on {runtime}: {why or 'no difference'}")
+        failed += bool(why)
+        if not why:
+            shutil.rmtree(kept)
+    _say(f"{failed} of {chosen.lives} lives failed{f'; see {chosen.out}' if failed else ''}")
+    return ExitCode.DIFFERENT if failed else ExitCode.OK
+
+
+def _lived(seed: int, runtime: str, actions: int, kept: Path) -> str:
+    """Live one life; return why it failed, or nothing."""
+    draw = Random(f"{seed} life")  # noqa: S311 - reproducible on purpose
+    try:
+        with OciUnderTest() if runtime == "oci" else nullcontext(EmbeddedUnderTest()) as under_test:
+            Life(under_test, draw, is_late=draw.random() < 0.5).live(actions, kept)
+    except (AssertionError, OSError):
+        return traceback.format_exc()
+    return ""
+
+
+def _replayed(kept: Path) -> list[str]:
+    """Replay what was recorded, and what the flight recorder has kept; return what failed."""
+    return [
+        failure
+        for trace in sorted(kept.glob("*.trace"))
+        for module in _MODULES
+        if (failure := _replay(trace, module)) is not None
+    ]
+
+
+def _replay(trace: Path, module: str) -> str | None:
+    command = [sys.executable, "-m", "modules.processes.edgecore", "replay", str(trace), "--check"]
+    name = f"{trace.name}, {module or 'whole node'}"
+    try:
+        done = subprocess.run(
+            [*command, *(["--module", module] if module else [])],
+            capture_output=True, text=True, check=False, timeout=_LONGEST,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return f"{name}: the replay has not ended after {_LONGEST:g} s"
+    if done.returncode == ExitCode.OK or (done.returncode == ExitCode.USAGE and _IN_THE_MIDDLE in done.stderr):
+        return None
+    said = trace.with_suffix(f".{module or 'node'}.txt")
+    said.write_text(done.stdout + done.stderr)
+    return f"{name}: status {done.returncode}, {said}"
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
