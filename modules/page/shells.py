@@ -136,14 +136,13 @@ class Shells:
         except (BeehiveError, KubectlError) as error:
             why = clipped(str(error), _LONGEST_REASON)
             return Takeover(lambda client: _refuse(client, request, why), lambda: None)
-        _log.info("a page has opened a shell in %s", where)
 
         def carry_on(client: socket.socket) -> None:
             client.settimeout(_HEAD_SECONDS)
             client.sendall(_head(request, upstream.protocol))
             talk = _Talk(ClientSocket(client), ClientSocket(upstream.connection), self._clock)
             why = talk.run(request.rest, upstream.first, lambda typed: _end_of(door, where, typed=typed))
-            _log.info("a shell in %s has ended%s", where, f": {why}" if why else "")
+            _log.info("a shell of the page in %s has ended%s", where, f": {why}" if why else "")
 
         def done() -> None:
             upstream.connection.close()

@@ -14,6 +14,7 @@ from modules.processes.common.exit_codes import ExitCode
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import container, is_ready, pod
 from tests.end_to_end.processes import Process, run_program, wait_until
+from tests.modules.page.test_shells import opened
 from tests.support.browser import Browser, browser, why_none
 from tests.support.ports import free_port
 
@@ -49,10 +50,16 @@ def runs(word: str) -> bool:
 
 
 def open_shell(window: Browser) -> None:
-    """Click from the page of a pod to a shell in its container."""
-    window.wait("Boolean(document.querySelector(\"td a[href^='/page/shell/']\"))")
-    window.click("td a[href^='/page/shell/']")
-    window.wait(PROMPT)
+    """Follow the link on the page of a pod to a shell in its container."""
+    link = "document.querySelector(\"td a[href^='/page/shell/']\")"
+    window.wait(f"Boolean({link})")
+    window.run(  # a click leaves the document; `open` does the same, and again if other pods change the network
+        "addEventListener('click', (event) => { window.isTaken = event.defaultPrevented; event.preventDefault(); });"
+        f"{link}.click();"
+    )
+    assert window.run("return window.isTaken") is False
+    window.open(str(window.run(f"return {link}.href")))
+    window.wait(opened(PROMPT))
 
 
 @pytest.mark.parametrize("runtime", ["oci"], indirect=True)
@@ -82,7 +89,7 @@ def test_a_shell_a_click_from_the_pod(stopped_machine: Machine, tmp_path: Path) 
             window.keys(f"exit 5{ENTER}", "textarea")
             window.wait(f"{STATE} === 'The shell has ended with exit code 5.'")
             window.click("#again")
-            window.wait(f"{STATE} === 'connected' && {PROMPT}")
+            window.wait(opened(f"{STATE} === 'connected' && {PROMPT}"))
             window.keys(f"exec sleep {seconds}{ENTER}", "textarea")
             wait_until(lambda: runs(seconds), "the command runs")
             window.click("#back")

@@ -6,6 +6,7 @@ checked again with each request, so a session ends with its token, its certifica
 """
 
 import contextlib
+import logging
 import socket
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -44,6 +45,8 @@ from modules.processes.cloudcore.pod_client import PodClient
 from modules.processes.common.page_shell import shell_url
 from modules.processes.common.version import VERSION
 from modules.tools.kubectl.rest import status_error
+
+_log = logging.getLogger(__name__)
 
 _PROGRAM: Final = "cloudcore"
 _ALLOWS: Final = "cloudcore run --page --page-allow exec"
@@ -89,7 +92,7 @@ class PagePort(HttpService):
                 is_allowed = user.is_administrator or doors.allowed(user, asked) is not None
                 return "" if is_allowed else forbidden(user.name, asked).message
 
-            door = UserDoor(refusal, doors.of_users, credentials) if EXEC in allowed else ClosedDoor(_ALLOWS)
+            door = UserDoor(user.name, refusal, doors.of_users, credentials) if EXEC in allowed else ClosedDoor(_ALLOWS)
             return FleetApi(picture, feeds, stories, devices, source, about, clock.now, refusal=refusal, door=door)
 
         self._feeds = feeds
@@ -160,12 +163,14 @@ class UserDoor(ShellDoor):
     """Leads a user to containers, who needs the rights to `create` and, as for `kubectl exec`, to `get` pods/exec.
 
     Args:
+        user: the user's name, for the log.
         refusal: the user's rights.
         api: the Kubernetes API.
         credentials: of the user.
     """
 
-    def __init__(self, refusal: Refusal, api: HttpService, credentials: Credentials) -> None:
+    def __init__(self, user: str, refusal: Refusal, api: HttpService, credentials: Credentials) -> None:
+        self._user = user
         self._refusal = refusal
         self._api = api
         self._credentials = credentials
@@ -183,6 +188,7 @@ class UserDoor(ShellDoor):
         """See `ShellDoor`."""
         target = shell_url(PodClient(Path("this process")), where)
         request = request_of("GET", target, self._credentials, fields=fields)
+        _log.info("%s opens a shell of the page in %s", self._user, where)
         reply = self._api.serve(request)
         if isinstance(reply, Response):
             raise status_error(reply.status, reply.body)

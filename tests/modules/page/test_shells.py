@@ -1,10 +1,12 @@
 """Shells of the page: who may open one, what ends it, and what a hostile pod or node can do with it."""
 
+import importlib.util
 import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
+from importlib import resources
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -28,6 +30,7 @@ from modules.page.shells import ClosedDoor
 from modules.processes.common.page_shell import USER_AGENT, SocketDoor
 from modules.processes.common.pod_commands.client import NodeClient
 from modules.tools.kubectl.rest import RestClient
+from tests.modules.page.test_browser import ASK, FOUND
 from tests.support.browser import Browser, browser, why_none
 
 V5, V4 = "v5.channel.k8s.io", "v4.channel.k8s.io"
@@ -239,6 +242,14 @@ def test_closing_the_browsers_end_ends_the_nodes(page: Page) -> None:
     assert page.ended.wait(PATIENCE)
 
 
+def test_a_server_that_stops_ends_its_shells(page: Page) -> None:
+    with page.open() as shell:
+        page.server.stop()
+        with pytest.raises(ConnectionClosed):
+            shell.recv(timeout=PATIENCE)
+    assert page.ended.wait(PATIENCE)
+
+
 def test_a_node_that_sends_too_much_in_one_message_loses_its_browser(page: Page) -> None:
     page.behave = lambda connection: connection.send(bytes(frames.MOST_BYTES + 1))
     with page.open(max_size=None) as shell, pytest.raises(ConnectionClosed):
@@ -330,7 +341,8 @@ def test_a_hostile_pod_gets_a_screen_and_nothing_else(page: Page) -> None:
         window.console()
         window.open(f"{page.origin}/page/shell/default/web/app")
         rows = "document.querySelector('.xterm-rows').textContent"
-        window.wait(f"Boolean(document.querySelector('.xterm-rows')) && {rows}.includes('ready')")
+        window.wait(opened(f"Boolean(document.querySelector('.xterm-rows')) && {rows}.includes('ready')"))
+        assert window.run("return document.querySelector('.xterm-rows [style*=color]').textContent") == "colour"
         assert window.run(f"return {rows}.includes('<img src=x') && {rows}.includes('colour')")
         window.keys("x", "textarea")
         window.wait(f"{rows}.includes('seen')")
@@ -354,6 +366,80 @@ def test_a_hostile_pod_gets_a_screen_and_nothing_else(page: Page) -> None:
         assert typed == [b"\0x", b"\0one [201~", b"\0q"]
         assert [each for each in window.console() if "status of 426" not in each] == []
         assert all(url.startswith((page.origin, page.origin.replace("http", "ws"))) for url in window.requests())
+
+        look_for_barriers(window)
+
+
+def look_for_barriers(window: Browser) -> None:
+    """Let axe look at the shell's document, light and dark, narrow and wide."""
+    if importlib.util.find_spec("axe_core_python") is None:
+        return
+    window.run(resources.files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8"))
+    found = list[str]()
+    for width in (390, 1280):
+        window.resize(width, 900)
+        for theme in ("light", "dark"):
+            window.run("document.documentElement.style.colorScheme = arguments[0];" + ASK, theme)
+            window.wait("Boolean(window.found)")
+            found += [f"{theme} {width}: {each}" for each in window.run(FOUND)]
+        assert window.run("return document.documentElement.scrollWidth <= innerWidth"), width
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.skipif(bool(why_none()), reason=why_none() or "-")
+def test_another_sites_page_opens_no_shell_even_with_the_key(page: Page) -> None:
+    url = page.origin.replace("http", "ws") + TARGET
+    with browser() as window:
+        window.open("data:text/html,<title>evil</title>")
+        window.run(
+            "window.ended = ''; const socket = new WebSocket(...arguments);"
+            "socket.onopen = () => { window.ended = 'open'; }; socket.onerror = () => { window.ended = 'refused'; };",
+            url, [V5, shells.KEY_PROTOCOL + page.key],
+        )  # fmt: skip
+        window.wait("Boolean(window.ended)")
+        assert window.run("return window.ended") == "refused"
+        assert page.asked.empty()
+
+
+TEXTS = r"""
+const {ending, pasted, Output} = window.parts, said = [], half = new Uint8Array(600000);
+const output = new Output({write: (data, done) => said.push([data, done])});
+output.take(half); output.take(half); output.take(new Uint8Array(5)); output.take(half);
+const before = said.length;
+while (said.length && said[0][1]) said.shift()[1]();
+const pastes = ["a\tb\r\n\x1b[201~\x7f\x00\x85", "x".repeat(65537)].map(pasted);
+return [arguments[0].map(ending), pastes, before, said.map((each) => each[0])];
+"""
+SHELL_ENDED, NO_SHELL = "The shell has ended with exit code", "There is no shell:"
+ENDINGS = [
+    ('{"status": "Success"}', f"{SHELL_ENDED} 0."),
+    (ENDED, f"{SHELL_ENDED} 5."),
+    ("not JSON", "The shell has ended: its result cannot be read."),
+    ("null", f"{NO_SHELL} the command could not be run."),
+    ('{"status": {"a": 1}, "message": ["<b>"], "details": 5}', f"{NO_SHELL} the command could not be run."),
+    ('{"status": "Failure", "message": "no sh \\u202e"}', f"{NO_SHELL} no sh \\u202e."),
+    (ENDED.replace('"5"', '"<b>5"'), f"{NO_SHELL} the command could not be run."),
+]
+
+
+@pytest.mark.skipif(bool(why_none()), reason=why_none() or "-")
+def test_results_pasted_texts_and_floods_are_bounded_texts(page: Page) -> None:
+    with browser() as window:
+        window.open(f"{page.origin}/page/")
+        window.run("import('/page/files/terminal.js').then((found) => { window.parts = found; });")
+        window.wait("Boolean(window.parts)")
+        endings, pastes, written, last = window.run(TEXTS, [text for text, _ in ENDINGS])
+    assert endings == [words for _, words in ENDINGS]
+    assert pastes == ["a\tb\r\n[201~", None]
+    assert (written, last) == (2, ["\r\n[1200000 bytes that came too fast are left out]\r\n"])
+
+
+def opened(expression: str) -> str:
+    """Return an expression that opens the shell again where a change of this machine's network has broken it off."""
+    return (
+        f"(() => {{ if ({expression}) return true; const again = document.getElementById('again');"
+        "if (again && !again.hidden) again.click(); return false; })()"
+    )
 
 
 def paste(window: Browser, text: str, answer: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import logging
 import socket
 import ssl
 import threading
@@ -245,7 +246,8 @@ def test_a_shell_needs_the_option_and_the_rights(secure: Secure) -> None:
     assert TUNNELS in told(visitor, alice)
 
 
-def test_a_shell_is_a_stream_of_the_api_in_its_users_name() -> None:
+def test_a_shell_is_a_stream_of_the_api_in_its_users_name(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
     asked: list[Request] = []
     done = threading.Event()
 
@@ -255,7 +257,9 @@ def test_a_shell_is_a_stream_of_the_api_in_its_users_name() -> None:
             return Takeover(lambda connection: connection.sendall(b"said"), done.set)
 
     where = ShellTarget("default", "web", "main")
-    with UserDoor(nothing_refused, Api(), Credentials("Bearer x")).open(where, (("upgrade", "websocket"),)) as stream:
+    with UserDoor("vera", nothing_refused, Api(), Credentials("Bearer x")).open(
+        where, (("upgrade", "websocket"),)
+    ) as stream:
         assert stream.recv(100) == b"said"
         assert stream.recv(100) == b""
     assert done.wait(DEADLINE)
@@ -265,6 +269,7 @@ def test_a_shell_is_a_stream_of_the_api_in_its_users_name() -> None:
     )
     assert (request.header("authorization"), request.header("upgrade")) == ("Bearer x", "websocket")
     assert request.header("user-agent").startswith("edgecore-page")
+    assert "vera opens a shell of the page in default/web, container main" in caplog.text
 
 
 def test_a_role_is_looked_up_with_each_request(secure: Secure) -> None:
