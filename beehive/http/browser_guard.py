@@ -8,6 +8,7 @@ from beehive.http.request import Request
 from beehive.http.responses import Reply
 from beehive.http.router import HttpService
 
+OTHER_SITE = "a page of another site may not use the certificate of its reader's browser"
 _LOCAL = "localhost"
 
 

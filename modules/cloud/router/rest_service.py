@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from beehive.clock import Clock
+from beehive.http.browser_guard import OTHER_SITE, is_sent_by_another_site
 from beehive.http.errors import HttpStatusError
 from beehive.http.forwarding import Fields, passed_on
 from beehive.http.http_server import HttpServer
@@ -88,6 +89,8 @@ class RestService:
             raise HttpStatusError(HTTPStatus.SERVICE_UNAVAILABLE if why == NOT_YET else HTTPStatus.UNAUTHORIZED, why)
         if is_cloudcore(request):
             return
+        if is_sent_by_another_site(request) and not request.header(_CREDENTIALS):
+            raise HttpStatusError(HTTPStatus.FORBIDDEN, OTHER_SITE)
         try:
             self._callers.check(request, self._api)
         except ApiStatusError as error:

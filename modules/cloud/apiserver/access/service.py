@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from beehive.http.browser_guard import is_sent_by_another_site
+from beehive.http.browser_guard import OTHER_SITE, is_sent_by_another_site
 from beehive.http.errors import HttpStatusError
 from beehive.http.request import Request
 from beehive.http.responses import Reply, Response
@@ -166,7 +166,7 @@ class AccessService:
 
     def _reply(self, request: Request) -> Reply:
         if is_sent_by_another_site(request) and not request.header("authorization"):
-            raise ApiStatusError(403, "a page of another site may not use the certificate of its reader's browser")
+            raise ApiStatusError(403, OTHER_SITE)
         user = impersonated(request, self._authenticator.user(request), self._users.rbac)
         if request.method in _READS and request.parts in _OPEN:
             return self._administrators.serve(request)

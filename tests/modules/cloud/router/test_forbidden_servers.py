@@ -12,6 +12,7 @@ from modules.cloud.router.forbidden_servers import refusal_of_server
         ("::ffff:169.254.169.254", 80, "link-local"),
         ("fe80::1%eth0", 443, "link-local"),
         ("fd00:ec2::254", 80, "link-local"),
+        ("100.100.100.200", 80, "metadata"),
         ("127.0.0.1", 8080, "cloudcore's own"),
         ("127.9.9.9", 8080, "cloudcore's own"),
         ("::1", 8080, "cloudcore's own"),

@@ -182,6 +182,7 @@ def test_callers_need_credentials(tmp_path: Path) -> None:
         assert secured.status(Authorization="Bearer wrong") == 401
         assert secured.status(Authorization="Basic YWRtaW5zLXRva2VuOg==") == 401
         assert secured.status() == 401
+        assert secured.status(Origin="https://evil.example") == 403, "a browser has its reader's certificate"
         assert secured.head_only() == 401
         with pytest.raises((http.client.HTTPException, ConnectionError)):
             call(stub.core.callers_port, "/n1/cap/none")

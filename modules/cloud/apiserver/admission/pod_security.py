@@ -1,0 +1,253 @@
+"""The admission plug-in PodSecurity: pods of a namespace keep the Pod Security Standard in its label
+`pod-security.kubernetes.io/enforce`.
+
+Without it, who may create pods in one namespace is root on every node. The rules are those of Kubernetes 1.32
+(`k8s.io/pod-security-admission/policy`), whatever version a label names; the labels `warn` and `audit` mean nothing.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple
+
+from modules.apimachinery.api_errors import ForbiddenError
+from modules.apimachinery.kinds import JsonObject, key_for, kind_named
+from modules.apimachinery.lister import Lister
+
+LABEL: Final = "pod-security.kubernetes.io/enforce"
+PRIVILEGED, BASELINE, RESTRICTED = "privileged", "baseline", "restricted"
+_NAMESPACE: Final = kind_named("Namespace")
+_LISTS: Final = ("initContainers", "containers", "ephemeralContainers")
+_APPARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
+
+_CAPABILITIES: Final = frozenset(
+    (
+        "AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP",
+        "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT",
+    )
+)  # fmt: skip
+_SYSCTLS: Final = frozenset(
+    (
+        "kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.ip_unprivileged_port_start",
+        "net.ipv4.tcp_syncookies", "net.ipv4.ping_group_range", "net.ipv4.ip_local_reserved_ports",
+        "net.ipv4.tcp_keepalive_time", "net.ipv4.tcp_fin_timeout", "net.ipv4.tcp_keepalive_intvl",
+        "net.ipv4.tcp_keepalive_probes", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem",
+    )
+)  # fmt: skip
+_SELINUX: Final = ("", "container_t", "container_init_t", "container_kvm_t", "container_engine_t")
+_CONFINED: Final = ("RuntimeDefault", "Localhost")
+_VOLUMES: Final = frozenset(
+    (
+        "configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "image", "persistentVolumeClaim", "projected",
+        "secret",
+    )
+)  # fmt: skip
+
+
+class _Secured(NamedTuple):
+    """A pod or container with its security context."""
+
+    name: str
+    """`pod`, or `container "web"`."""
+    context: JsonObject
+
+
+class _Pod(NamedTuple):
+    annotations: JsonObject
+    spec: JsonObject
+    containers: tuple[_Secured, ...]
+    ports: tuple[tuple[str, int], ...]
+    """Names of containers, and the ports of the node that they have."""
+
+    @property
+    def all(self) -> tuple[_Secured, ...]:
+        """The pod and its containers."""
+        return _Secured("pod", self.spec.get("securityContext") or {}), *self.containers
+
+
+def pod_security(pod: JsonObject, live: JsonObject | None, objects: Lister) -> JsonObject:
+    """Return a pod that its namespace allows.
+
+    Raises:
+        ForbiddenError: it violates the namespace's standard.
+    """
+    spec = pod["spec"]
+    if live is not None and spec.get("ephemeralContainers") == live["spec"].get("ephemeralContainers"):
+        return pod  # nothing else of it changes that the standards are about
+    namespace = objects.find(key_for(_NAMESPACE, "", str(pod["metadata"].get("namespace") or "default")))
+    level = str(((namespace or {}).get("metadata", {}).get("labels") or {}).get(LABEL) or PRIVILEGED)
+    found = violations(pod, level)
+    if found:
+        shown = BASELINE if level == BASELINE else RESTRICTED
+        why = f'violates PodSecurity "{shown}:latest": {", ".join(found)}'
+        raise ForbiddenError("pods", str(pod["metadata"].get("name") or ""), why)
+    return pod
+
+
+def violations(pod: JsonObject, level: str) -> list[str]:
+    """Return what a pod violates of a standard; one of an unknown name counts as `restricted`."""
+    if level == PRIVILEGED:
+        return []
+    spec = pod["spec"]
+    containers = [each for field in _LISTS for each in spec.get(field) or ()]
+    read = _Pod(
+        pod["metadata"].get("annotations") or {},
+        spec,
+        tuple(_Secured(f'container "{each.get("name")}"', each.get("securityContext") or {}) for each in containers),
+        tuple(
+            (f'container "{each.get("name")}"', port["hostPort"])
+            for each in containers
+            for port in each.get("ports") or ()
+            if port.get("hostPort")
+        ),
+    )
+    rules = _BASELINE if level == BASELINE else {**_BASELINE, **_RESTRICTED}
+    found = ((about, rule(read)) for about, rule in rules.items() if rule is not None)
+    return [f"{about} ({'; '.join(dict.fromkeys(faults))})" for about, faults in found if faults]
+
+
+def _host_process(pod: _Pod) -> list[str]:
+    of_windows = [each for each in pod.all if (each.context.get("windowsOptions") or {}).get("hostProcess")]
+    return [f"{each.name} must not set securityContext.windowsOptions.hostProcess=true" for each in of_windows]
+
+
+def _host_namespaces(pod: _Pod) -> list[str]:
+    return [f"{name}=true" for name in ("hostNetwork", "hostPID", "hostIPC") if pod.spec.get(name)]
+
+
+def _privileged(pod: _Pod) -> list[str]:
+    found = (each for each in pod.containers if each.context.get("privileged"))
+    return [f"{each.name} must not set securityContext.privileged=true" for each in found]
+
+
+def _capabilities(allowed: Iterable[str]) -> Callable[[_Pod], list[str]]:
+    known = frozenset(allowed)
+
+    def rule(pod: _Pod) -> list[str]:
+        found = []
+        for each in pod.containers:
+            odd = [name for name in (each.context.get("capabilities") or {}).get("add") or () if name not in known]
+            if odd:
+                found.append(f"{each.name} must not include {_quoted(odd)} in securityContext.capabilities.add")
+        return found
+
+    return rule
+
+
+def _host_paths(pod: _Pod) -> list[str]:
+    return [f'volume "{each.get("name")}"' for each in pod.spec.get("volumes") or () if each.get("hostPath")]
+
+
+def _host_ports(pod: _Pod) -> list[str]:
+    return [f"{name} uses hostPort {port}" for name, port in pod.ports]
+
+
+def _app_armor(pod: _Pod) -> list[str]:
+    found = [
+        f'annotation {name}="{value}"'
+        for name, value in pod.annotations.items()
+        if name.startswith(_APPARMOR) and value not in ("", "runtime/default") and not value.startswith("localhost/")
+    ]
+    for each in pod.all:
+        kind = (each.context.get("appArmorProfile") or {}).get("type")
+        if kind and kind not in _CONFINED:
+            found.append(f'{each.name} must not set AppArmor profile type to "{kind}"')
+    return found
+
+
+def _se_linux(pod: _Pod) -> list[str]:
+    found = []
+    for each in pod.all:
+        options = each.context.get("seLinuxOptions") or {}
+        odd = [name for name in ("user", "role") if options.get(name)]
+        odd += ["type"] if (options.get("type") or "") not in _SELINUX else []
+        if odd:
+            found.append(f"{each.name} set forbidden securityContext.seLinuxOptions: {', '.join(odd)}")
+    return found
+
+
+def _proc_mount(pod: _Pod) -> list[str]:
+    found = (each for each in pod.containers if (each.context.get("procMount") or "Default") != "Default")
+    return [f'{each.name} must not set securityContext.procMount to "{each.context["procMount"]}"' for each in found]
+
+
+def _seccomp(pod: _Pod) -> list[str]:
+    found = ((each, _seccomp_type(each)) for each in pod.all)
+    words = "must not set securityContext.seccompProfile.type to"
+    return [f'{each.name} {words} "{kind}"' for each, kind in found if kind and kind not in _CONFINED]
+
+
+def _sysctls(pod: _Pod) -> list[str]:
+    sysctls = (pod.spec.get("securityContext") or {}).get("sysctls") or ()
+    return [str(each.get("name")) for each in sysctls if str(each.get("name")).replace("/", ".") not in _SYSCTLS]
+
+
+def _volumes(pod: _Pod) -> list[str]:
+    return [
+        f'volume "{volume.get("name")}" uses restricted volume type "{kind}"'
+        for volume in pod.spec.get("volumes") or ()
+        for kind, source in volume.items()
+        if kind != "name" and source is not None and kind not in _VOLUMES
+    ]
+
+
+def _escalation(pod: _Pod) -> list[str]:
+    found = (each for each in pod.containers if each.context.get("allowPrivilegeEscalation") is not False)
+    return [f"{each.name} must set securityContext.allowPrivilegeEscalation=false" for each in found]
+
+
+def _dropped(pod: _Pod) -> list[str]:
+    given = ((each, (each.context.get("capabilities") or {}).get("drop") or ()) for each in pod.containers)
+    lacking = (each for each, dropped in given if "ALL" not in dropped)
+    found = [f'{each.name} must set securityContext.capabilities.drop=["ALL"]' for each in lacking]
+    return [*found, *_capabilities(("NET_BIND_SERVICE",))(pod)]
+
+
+def _non_root(pod: _Pod) -> list[str]:
+    by_pod = pod.all[0].context.get("runAsNonRoot")
+    set_so = (each for each in pod.all if each.context.get("runAsNonRoot") is False)
+    found = [f"{each.name} must not set securityContext.runAsNonRoot=false" for each in set_so]
+    lacking = (each for each in pod.containers if each.context.get("runAsNonRoot") is None and by_pod is not True)
+    return [*found, *(f"pod or {each.name} must set securityContext.runAsNonRoot=true" for each in lacking)]
+
+
+def _root_user(pod: _Pod) -> list[str]:
+    return [f"{each.name} must not set runAsUser=0" for each in pod.all if each.context.get("runAsUser") == 0]
+
+
+def _has_seccomp(pod: _Pod) -> list[str]:
+    lacking = (each for each in pod.containers if not _seccomp_type(each) and not _seccomp_type(pod.all[0]))
+    words = 'must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost"'
+    return [*_seccomp(pod), *(f"pod or {each.name} {words}" for each in lacking)]
+
+
+def _seccomp_type(secured: _Secured) -> str:
+    return str((secured.context.get("seccompProfile") or {}).get("type") or "")
+
+
+def _quoted(words: Sequence[str]) -> str:
+    return ", ".join(f'"{word}"' for word in words)
+
+
+_BASELINE: Final[dict[str, Callable[[_Pod], list[str]]]] = {
+    "hostProcess": _host_process,
+    "host namespaces": _host_namespaces,
+    "privileged": _privileged,
+    "non-default capabilities": _capabilities(_CAPABILITIES),
+    "hostPath volumes": _host_paths,
+    "hostPort": _host_ports,
+    "forbidden AppArmor profiles": _app_armor,
+    "seLinuxOptions": _se_linux,
+    "procMount": _proc_mount,
+    "seccompProfile": _seccomp,
+    "forbidden sysctls": _sysctls,
+}
+_RESTRICTED: Final[dict[str, Callable[[_Pod], list[str]] | None]] = {
+    "non-default capabilities": None,
+    "hostPath volumes": None,
+    "seccompProfile": _has_seccomp,
+    "restricted volume types": _volumes,
+    "allowPrivilegeEscalation != false": _escalation,
+    "unrestricted capabilities": _dropped,
+    "runAsNonRoot != true": _non_root,
+    "runAsUser=0": _root_user,
+}
+"""In place of rules of `baseline`, or beside them."""
