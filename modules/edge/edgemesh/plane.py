@@ -80,6 +80,8 @@ class NftPlane:
         self._delete_flows = delete_flows
         self._watch = watch
         self._tables: Tables | None = None
+        self._stale: dict[Address, frozenset[Address]] = {}
+        """The addresses of UDP Services whose flows to endpoints that are gone could not be ended, with what serves."""
         self._is_searched = False
 
     def prepare(self) -> None:
@@ -97,9 +99,11 @@ class NftPlane:
             self._rules.apply(tuple(tables.values()), pods)
         except NftError as error:
             raise PlaneError(f"the kernel refuses the rules: {error}") from error
-        before, self._tables = self._tables, dict(tables)
-        if before is not None:
+        before = self._tables if self._tables is not None else tables
+        try:
             self._end_flows(before, tables)
+        except (OSError, AddressError) as error:
+            raise PlaneError(f"tracked UDP flows cannot be ended: {error}") from error
 
     def reach(self, table: PortTable) -> Address:
         """See `DataPlane`."""
@@ -137,12 +141,14 @@ class NftPlane:
         """See `DataPlane`. Rules and route stay, so that connections survive a restart."""
 
     def _end_flows(self, before: Tables, after: Tables) -> None:
-        changed = changed_udp(before, after)
-        if not changed:
+        """End the flows to endpoints that are gone. Those that cannot be ended now are ended with the next change, or
+        the repetition of this one. Raises OSError, AddressError.
+        """
+        has_node_ports = any(each.node_port and each.protocol == "udp" for each in (*before.values(), *after.values()))
+        changed = changed_udp(before, after, self._addresses.of_node() if has_node_ports else (), self._stale)
+        self._tables = dict(after)
+        self._stale |= changed
+        if not self._stale:
             return
-        try:
-            if any(each.node_port and each.protocol == "udp" for each in (*before.values(), *after.values())):
-                changed = changed_udp(before, after, self._addresses.of_node())
-            self._delete_flows(changed)
-        except (OSError, AddressError) as error:
-            raise PlaneError(f"tracked UDP flows cannot be ended: {error}") from error
+        self._delete_flows(self._stale)
+        self._stale = {}

@@ -79,7 +79,8 @@ class MeshState:
             changed |= self.delete_slice(*name)
         slices = self._slices.get(key, {})
         packed = _pack(list(islice(backends_of_slices([slice_]), MOST_BACKENDS)))
-        if slices.get(name[1]) == packed or not slice_.service or len(self._slice_of) >= MOST_SLICES:
+        is_known = name[1] in slices
+        if slices.get(name[1]) == packed or not slice_.service or (not is_known and len(self._slice_of) >= MOST_SLICES):
             return changed
         self._slices.setdefault(key, slices)[name[1]] = packed
         self._slice_of[name] = key
@@ -100,7 +101,7 @@ class MeshState:
         """Add or replace Endpoints. They count where there are no slices."""
         key = ServiceKey(endpoints.metadata.namespace, endpoints.metadata.name)
         packed = _pack(list(islice(backends_of_endpoints(endpoints), MOST_BACKENDS)))
-        if self._endpoints.get(key) == packed or len(self._endpoints) > MOST_SLICES:
+        if self._endpoints.get(key) == packed or (key not in self._endpoints and len(self._endpoints) >= MOST_SLICES):
             return set()
         self._endpoints[key] = packed
         return {key}

@@ -5,7 +5,7 @@
 import ipaddress
 import socket
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from beehive.netlink import attribute, attributes, message, messages
@@ -55,7 +55,10 @@ def is_stale(flow: Flow, serving: Mapping[Address, frozenset[Address]]) -> bool:
 
 
 def changed_udp(
-    before: Mapping[str, PortTable], after: Mapping[str, PortTable], own: Iterable[str] = ()
+    before: Mapping[str, PortTable],
+    after: Mapping[str, PortTable],
+    own: Iterable[str] = (),
+    stale: Collection[Address] = (),
 ) -> dict[Address, frozenset[Address]]:
     """Return for each address of a UDP Service whose flows may be stale the endpoints that still serve. Pure.
 
@@ -65,20 +68,23 @@ def changed_udp(
         before: the tables until now.
         after: the tables from now on.
         own: addresses of the node, for its node ports.
+        stale: addresses whose flows may be stale already.
     """
+    gone: dict[Address, frozenset[Address]] = {}
     found: dict[Address, frozenset[Address]] = {}
     nodes = tuple(own)
-    for key, old in before.items():
-        new = after.get(key)
-        if old.protocol != "udp" or new is old:
+    for key in before.keys() | after.keys():
+        old, new = before.get(key), after.get(key)
+        if new is old or "udp" not in {each.protocol for each in (old, new) if each is not None}:
             continue
-        serving = new.serving if new is not None else frozenset()
-        if old.serving - serving or not old.serving:
-            found.update(dict.fromkeys(_addresses(old, nodes), serving))
-    for key, new in after.items():
-        if new.protocol == "udp" and key not in before:
-            found.update(dict.fromkeys(_addresses(new, nodes), new.serving))
-    return found
+        known = frozenset(_addresses(old, nodes)) if old is not None else frozenset[Address]()
+        present = frozenset(_addresses(new, nodes)) if new is not None else frozenset[Address]()
+        gone.update(dict.fromkeys(known - present, frozenset()))
+        if new is not None:
+            has_lost = old is not None and bool(old.serving - new.serving or not old.serving)
+            wanted = present if has_lost else (present - known) | (present & frozenset(stale))
+            found.update(dict.fromkeys(wanted, new.serving))
+    return {**gone, **found}
 
 
 def delete_stale(serving: Mapping[Address, frozenset[Address]]) -> int:
