@@ -25,7 +25,7 @@ from modules.page.frames import BrowserFrameError, FrameBounds
 from modules.page.node_api import NodeApi
 from modules.page.own_devices import OwnDevices
 from modules.page.server import PageServer
-from modules.page.sessions import LONGEST_SECONDS
+from modules.page.sessions import IDLE_SECONDS, LONGEST_SECONDS
 from modules.page.shells import ClosedDoor
 from modules.processes.common.page_shell import USER_AGENT, SocketDoor
 from modules.processes.common.pod_commands.client import NodeClient
@@ -138,13 +138,15 @@ def told(connection: ClientConnection) -> str:
     return str(json.loads(message[1:])["message"])
 
 
-def test_a_shell_is_the_request_of_kubectl_exec_without_the_browsers_credentials(page: Page) -> None:
-    def echo(connection: ServerConnection) -> None:
-        for message in connection:
-            assert isinstance(message, bytes)
-            connection.send(b"\x01" + message[1:])
+def answer(connection: ServerConnection) -> None:
+    """Write what is typed."""
+    for message in connection:
+        assert isinstance(message, bytes)
+        connection.send(b"\x01" + message[1:])
 
-    page.behave = echo
+
+def test_a_shell_is_the_request_of_kubectl_exec_without_the_browsers_credentials(page: Page) -> None:
+    page.behave = answer
     with page.open() as shell:
         asked = page.asked.get(timeout=PATIENCE).request
         assert asked is not None
@@ -234,6 +236,16 @@ def test_a_shell_ends_without_input_and_with_its_session_and_right(page: Page, s
         page.let_go.set()
         assert told(shell) == why
         assert page.ended.wait(PATIENCE)
+
+
+def test_typing_is_a_use_of_the_session(page: Page) -> None:
+    page.behave = answer
+    with page.open() as shell:
+        for _ in range(4):
+            page.clock.ahead += shells.IDLE_SECONDS - 100
+            shell.send(b"\0ls")
+            assert shell.recv(timeout=PATIENCE) == b"\x01ls"
+    assert page.clock.ahead > IDLE_SECONDS
 
 
 def test_closing_the_browsers_end_ends_the_nodes(page: Page) -> None:

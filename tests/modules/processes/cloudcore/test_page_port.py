@@ -13,19 +13,19 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pytest
-from websockets.sync.client import connect
+from websockets.frames import Frame as Message
+from websockets.frames import Opcode
+from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Origin, Subprotocol
+from websockets.utils import accept_key
 
-from beehive.http.request import Request
-from beehive.http.responses import Reply, Takeover
 from modules.page.service import HEADERS
-from modules.page.shells import KEY_PROTOCOL, ShellTarget
-from modules.page.sight import nothing_refused
+from modules.page.shells import KEY_PROTOCOL
 from modules.processes.cloudcore.cli import main
-from modules.processes.cloudcore.config import TlsConfig
+from modules.processes.cloudcore.config import CloudStreamConfig, TlsConfig
 from modules.processes.cloudcore.control_client import Apply
-from modules.processes.cloudcore.in_process_client import Credentials
-from modules.processes.cloudcore.page_port import UserDoor, hosts_of
+from modules.processes.cloudcore.page_port import hosts_of
+from tests.modules.cloud.cloudstream.edges import Edge, edge_at
 from tests.modules.processes.cloudcore.devices import People, device, model
 from tests.modules.processes.cloudcore.stubs import DEADLINE, Stub
 from tests.modules.processes.cloudcore.test_secure_port import Secure
@@ -116,8 +116,9 @@ def secure(tmp_path: Path) -> Iterator[Secure]:
     tokens.chmod(0o600)
     tls = TlsConfig(directory=tmp_path / "tls", https_port=0)
     with Stub(
-        tmp_path, tls=tls, secure_port=0, token_auth_file=tokens, page=True, page_allow=("exec",), controllers="none"
-    ) as stub:
+        tmp_path, tls=tls, secure_port=0, token_auth_file=tokens, page=True, page_allow=("exec",), controllers="none",
+        cloud_stream=CloudStreamConfig(tunnel_port=0),
+    ) as stub:  # fmt: skip
         made: list[dict[str, Any]] = [
             {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}},
             *(
@@ -209,23 +210,38 @@ def test_what_a_user_may_not_see_is_said_to_be_forbidden_and_the_rest_is_shown(
         assert msgspec.json.decode(answers["nodes/n1"].body)["sentence"] == "n1 has never been connected."
 
 
-TUNNELS = "serves no stream tunnel"
-"""Words of the refusal of a cloudcore without tunnels."""
+TUNNELS = "no stream can be opened: node n1"
+"""Words of the refusal of a cloudcore to which the node has no tunnel."""
 
 
-def told(visitor: Visitor, key: str) -> str:
-    """Return why a shell is refused: the page reads it from the shell's result."""
+def shell(visitor: Visitor, key: str) -> ClientConnection:
+    """Open a shell as the page does."""
     _, _, port = visitor.host.partition(":")
-    with connect(
+    return connect(
         f"wss://{visitor.host}/page/v1/shell/default/web/main",
         sock=socket.create_connection(("127.0.0.1", int(port)), DEADLINE),
         ssl=visitor.context(), server_hostname="127.0.0.1",
         origin=Origin(f"https://{visitor.host}"), compression=None, open_timeout=DEADLINE,
         subprotocols=[Subprotocol("v4.channel.k8s.io"), Subprotocol(KEY_PROTOCOL + key.removeprefix("Bearer "))],
-    ) as shell:  # fmt: skip
-        said = shell.recv(timeout=DEADLINE)
+    )  # fmt: skip
+
+
+def told(visitor: Visitor, key: str) -> str:
+    """Return why a shell is refused: the page reads it from the shell's result."""
+    with shell(visitor, key) as opened:
+        said = opened.recv(timeout=DEADLINE)
         assert isinstance(said, bytes)
         return str(msgspec.json.decode(said[1:])["message"])
+
+
+def grant(visitor: Visitor, verbs: list[str]) -> None:
+    """Give vera these rights to pods/exec, and no others to it."""
+    rules = [NODES, PODS, *([{"apiGroups": [""], "resources": ["pods/exec"], "verbs": verbs}] if verbs else [])]
+    answer = visitor.ask(
+        f"/apis/{RBAC}/v1/clusterroles/vera", "PATCH", body=msgspec.json.encode({"rules": rules}),
+        authorization=f"Bearer {ALICE}", content_type="application/merge-patch+json",
+    )  # fmt: skip
+    assert answer.status == 200, answer.body
 
 
 def test_a_shell_needs_the_option_and_the_rights(secure: Secure) -> None:
@@ -234,42 +250,49 @@ def test_a_shell_needs_the_option_and_the_rights(secure: Secure) -> None:
     alice, vera = visitor.key(ALICE), visitor.key(VERA)
     assert '"allowed":["exec"]' in visitor.ask("/page/v1/me", authorization=alice).body
     assert told(visitor, vera).startswith('pods "web" is forbidden: User "vera" cannot create resource "pods/exec"')
-    rules = "/apis/rbac.authorization.k8s.io/v1/clusterroles/vera"
     for verbs, why in ((["create"], 'User "vera" cannot get resource "pods/exec"'), (["create", "get"], TUNNELS)):
-        rule = {"apiGroups": [""], "resources": ["pods/exec"], "verbs": verbs}
-        body = msgspec.json.encode({"rules": [NODES, PODS, rule]})
-        patched = visitor.ask(
-            rules, "PATCH", body=body, authorization=f"Bearer {ALICE}", content_type="application/merge-patch+json"
-        )
-        assert patched.status == 200, patched.body
+        grant(visitor, verbs)
         assert why in told(visitor, vera)
     assert TUNNELS in told(visitor, alice)
 
 
-def test_a_shell_is_a_stream_of_the_api_in_its_users_name(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_shell_goes_through_the_tunnel_and_ends_with_its_users_right(
+    secure: Secure, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In the user's name, without the page's key; its bytes are the node's, and TLS is the page's own."""
     caplog.set_level(logging.INFO)
-    asked: list[Request] = []
-    done = threading.Event()
+    visitor = Visitor(secure)
+    key = visitor.key(VERA)
+    grant(visitor, ["create", "get"])
+    asked: list[str] = []
 
-    class Api:
-        def serve(self, request: Request) -> Reply:
-            asked.append(request)
-            return Takeover(lambda connection: connection.sendall(b"said"), done.set)
+    def serve(edge: Edge) -> None:
+        frame, request = edge.opened()
+        asked.extend((request.target, str(request.headers)))
+        found = next(value for name, value in request.headers if name.lower() == "sec-websocket-key")
+        edge.send(
+            frame.connection,
+            b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+            b"Sec-WebSocket-Protocol: v4.channel.k8s.io\r\nSec-WebSocket-Accept: "
+            + accept_key(found).encode() + b"\r\n\r\n" + Message(Opcode.BINARY, b"\x01hello").serialize(mask=False),
+        )  # fmt: skip
 
-    where = ShellTarget("default", "web", "main")
-    with UserDoor("vera", nothing_refused, Api(), Credentials("Bearer x")).open(
-        where, (("upgrade", "websocket"),)
-    ) as stream:
-        assert stream.recv(100) == b"said"
-        assert stream.recv(100) == b""
-    assert done.wait(DEADLINE)
-    (request,) = asked
-    assert request.target == (
-        "/api/v1/namespaces/default/pods/web/exec?container=main&command=sh&stdin=1&stdout=1&tty=1"
-    )
-    assert (request.header("authorization"), request.header("upgrade")) == ("Bearer x", "websocket")
-    assert request.header("user-agent").startswith("edgecore-page")
-    assert "vera opens a shell of the page in default/web, container main" in caplog.text
+    context = visitor.context()
+    context.load_cert_chain(*secure.node_files("n1"))
+    with edge_at(secure.tunnel_port, "n1", context) as edge:
+        node = threading.Thread(target=serve, args=(edge,))
+        node.start()
+        with shell(visitor, key) as opened:
+            node.join(DEADLINE)
+            assert opened.recv(timeout=DEADLINE) == b"\x01hello"
+            assert asked[0] == "/exec/default/web/main?command=sh&input=1&output=1&tty=1"
+            assert key.removeprefix("Bearer ") not in asked[1]
+            assert VERA not in asked[1]
+            assert "vera opens a shell of the page in default/web, container main" in caplog.text
+            grant(visitor, [])
+            said = opened.recv(timeout=DEADLINE)
+            assert isinstance(said, bytes)
+            assert 'User "vera" cannot create resource "pods/exec"' in msgspec.json.decode(said[1:])["message"]
 
 
 def test_a_role_is_looked_up_with_each_request(secure: Secure) -> None:

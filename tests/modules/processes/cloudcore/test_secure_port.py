@@ -42,6 +42,7 @@ class Secure:
     def __init__(self, stub: Stub, directory: Path) -> None:
         self.directory = directory
         self.port = stub.core.api_port
+        self.tunnel_port = stub.core.tunnel_port
         self.url = f"https://127.0.0.1:{self.port}"
         self.files = AuthorityFiles(directory / "tls")
 
