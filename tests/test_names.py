@@ -15,6 +15,8 @@ PACKAGES: Final = ("beehive", "edged", "edgehub", "metamanager", "modules", "pro
 RUNTIMES: Final = "modules/runtimes"
 """A room of its own: edged and the other modules know it by CRI only, and do not import its names."""
 _CLASS: Final = re.compile(r"^class ([A-Za-z]\w*)", re.MULTILINE)
+_PRIVATE: Final = re.compile(r"(?:^(?=_)|(?<=\n\n)(?:class|def) )(_[a-zA-Z]\w*)(?=[:(]| =)", re.MULTILINE)
+"""A private name at the top of a file; a function with a decorator, such as a fixture, is read by that."""
 _EMPTY_DOCSTRING: Final = re.compile(r"See the module['’]s docstring")
 _FOREIGN_PATH: Final = re.compile(r"\bspec/0\d|\bdesign/[\w-]+\.md")
 
@@ -49,6 +51,16 @@ def test_nothing_cites_files_outside_the_repository() -> None:
     wrong = [f"{where}: {text}" for path in (*_python_files(*PACKAGES, "tests"), *pages)
              for where, text in _matches(path, _FOREIGN_PATH)]  # fmt: skip
     assert not wrong, "citations of files that are not in the repository:\n" + "\n".join(wrong)
+
+
+def test_private_names_are_read_in_their_file() -> None:
+    """No other tool finds a private constant or function that nobody reads any more."""
+    wrong = []
+    for path in _python_files(*PACKAGES, "tests"):
+        text = path.read_text()
+        unread = (name for name in _PRIVATE.findall(text) if text.count(name) == 1)
+        wrong += [f"{path.relative_to(REPOSITORY)}: {name}" for name in unread]
+    assert not wrong, "private names that nobody reads:\n" + "\n".join(wrong)
 
 
 def _python_files(*directories: str) -> Iterator[Path]:

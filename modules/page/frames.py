@@ -7,7 +7,7 @@ from beehive.errors import BeehiveError
 MOST_BYTES: Final = 1 << 20
 """Bytes of a message in all its frames; a container runtime sends pieces of some 32 KiB."""
 _MOST_OF_CONTROL: Final = 125
-_NOT_READ: Final = "the node's answer is no stream for a browser"
+_NO_STREAM: Final = "the node's answer is no stream for a browser"
 _LENGTHS: Final = {126: 2, 127: 8}
 """Further bytes of the head that have the length, by the length in its second byte."""
 
@@ -52,14 +52,10 @@ class FrameBounds:
         is_last, opcode = bool(head[0] & 0x80), head[0] & 0x0F
         length = int.from_bytes(head[2:]) if len(head) > 2 else head[1] & 0x7F
         if head[0] & 0x70 or head[1] & 0x80:
-            raise BrowserFrameError(
-                "the node's answer is no stream for a browser", hint="its frames are masked or compressed"
-            )
+            raise BrowserFrameError(_NO_STREAM, hint="its frames are masked or compressed")
         if opcode >= 8:
             if length > _MOST_OF_CONTROL or not is_last:
-                raise BrowserFrameError(
-                    "the node's answer is no stream for a browser", hint="a control frame is too long"
-                )
+                raise BrowserFrameError(_NO_STREAM, hint="a control frame is too long")
         else:
             self._message = length if opcode else self._message + length
             self._is_whole = is_last

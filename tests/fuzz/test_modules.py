@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 
@@ -42,11 +41,6 @@ def misshapen(seed: int, *, side: str) -> list[Message]:
             continue
         found.append(decode(json.dumps(message).encode()))
     return found[:CASES]
-
-
-def _insert(content: dict[str, Any]) -> dict[str, Any]:
-    route = {"source": "edgecontroller", "group": "resource", "operation": "insert", "resource": "default/pod/web"}
-    return {"route": route, "content": content}
 
 
 def failures(bee: Harness, name: str) -> int:

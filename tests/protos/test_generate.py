@@ -11,8 +11,6 @@ from protos import generate
 if TYPE_CHECKING:
     from pathlib import Path
 
-_STUB = "protos/cri/v1/api_pb2.py"
-
 
 def _tree(root: Path, **files: str) -> Path:
     for name, content in files.items():

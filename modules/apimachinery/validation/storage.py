@@ -74,9 +74,7 @@ persistent_volume = Fields(
                 {
                     "accessModes": needed(access_modes),
                     "persistentVolumeReclaimPolicy": one_of("Delete", "Recycle", "Retain"),
-                    "nodeAffinity": Fields(
-                        {"required": needed(node_selector, "must specify required node constraints")}
-                    ),
+                    "nodeAffinity": _AFFINITY,
                     "storageClassName": subdomain,
                     "volumeMode": pointer(one_of("Block", "Filesystem")),
                 },

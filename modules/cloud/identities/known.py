@@ -1,6 +1,5 @@
 """What the servers of cloudcore ask about a client's certificate."""
 
-import logging
 import threading
 from collections.abc import Callable, Collection, Mapping
 from http import HTTPStatus
@@ -21,8 +20,6 @@ from modules.cloud.identities.records import (
     RevokedUser,
     key_of,
 )
-
-_log = logging.getLogger(__name__)
 
 NOT_YET: Final = "this cloudcore does not know yet which certificates are revoked: try again soon"
 _HELD_SECONDS: Final = 5.0

@@ -1,6 +1,5 @@
 """Reads and writes records at the API server, one after the other for each record."""
 
-import logging
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Final, NamedTuple
@@ -16,7 +15,6 @@ from modules.cloud.client.calls import ApiCall, ApiResult, JsonObject
 from modules.cloud.identities.known import KnownIdentities
 from modules.cloud.identities.records import Key, Record, call, object_name, object_of, record_in
 
-_log = logging.getLogger(__name__)
 _SECONDS: Final = 10.0
 """For an answer of the API server."""
 _ATTEMPTS: Final = 8

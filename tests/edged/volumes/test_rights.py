@@ -121,7 +121,6 @@ _IN_MEMORY = (
     Volume(name="p", projected=ProjectedVolumeSource(sources=(TOKEN,))),
     Volume(name="d", downward_api=DownwardAPIVolumeSource()),
 )
-_FILES = ("greeting", "raw")
 _ON_DISK = Volume(name="c", config_map=ConfigMapVolumeSource(name="cm"))
 
 

@@ -28,7 +28,6 @@ from tests.modules.traces import Step, recordings, steps_of
 
 NODE = "lab-edge"
 _KIND_OF = {"pod": "Pod", "podpatch": "Pod", "node": "Node", "nodepatch": "Node", "lease": "Lease"}
-_ANSWERED_BY_EDGECONTROLLER = ("query", "insert", "update", "patch", "delete")
 
 
 def as_json(message: Message) -> dict[str, Any]:

@@ -535,7 +535,6 @@ _json = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8) | _KEYS, inner, max_size=4),
     max_leaves=12,
 )
-_OPERATIONS = st.sampled_from(["update", "insert", "delete", "updated"])
 _RESOURCES = st.sampled_from(
     ["membership", "membership/detail", "device/ns/thermo/twin/cloud_updated", "ns/device/thermo",
      "ns/devicemodel/model", "device/thermo", "twin"]

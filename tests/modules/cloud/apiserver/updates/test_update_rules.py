@@ -68,7 +68,6 @@ _OTHER_AFFINITY = {
 _CONTAINER = {"name": "main", "image": "busybox:1.35"}
 _TOLERATION = {"key": "a", "operator": "Exists", "effect": "NoExecute"}
 _DRIVER = {"name": "a.b", "nodeID": "n2"}
-_RBAC = "rbac.authorization.k8s.io"
 
 ROWS = (
     # Pods
