@@ -76,7 +76,8 @@ class Placer:
         self._fleet = fleet
         self._nominated = {key_of(pod): pod for pod in nominated}
         self._refused: dict[bytes, Placement] = {}
-        """The placement of pods without rules about others that fit nowhere: later ones find less room, not more."""
+        """The placement of pods without rules about others that fit nowhere: later ones find less room, unless
+        a pod gives up what is kept for it."""
         self._lowest: float | None = None
         """The lowest priority of a pod on a node, once it is asked for."""
         self._hopeless = set[bytes]()
@@ -112,7 +113,7 @@ class Placer:
                 attempt = _Attempt(pod, self._fleet)
                 placement = attempt.placement(chosen)
             if placement.node:
-                self._nominated.pop(key_of(pod), None)
+                self._nominate(pod, "", placement.node)
                 self._fleet.assume(placement.node, pod, attempt.demand)
             elif not chosen and not attempt.demand.affinity and not _spread(pod):
                 self._refused[about] = placement
@@ -133,6 +134,7 @@ class Placer:
             self._lowest = min((room.lowest_priority for room in rooms), default=math.inf)
         about = _about(pod)
         if priority_of(pod) <= self._lowest or about in self._hopeless:
+            self._nominate(pod, "")
             return None
         with self._kept_for_others(pod):
             attempt = _Attempt(pod, self._fleet)
@@ -140,11 +142,25 @@ class Placer:
             self.looks += len(rooms) + _TRIED * len(able)
             found = preemptions(pod, able, attempt.fits, budgets())
             best = next((one for one in found if not one.victims or self._fits_then(pod, one)), None)
-        if best is not None:
-            self._nominated[key_of(pod)] = with_nominated_node(pod, best.node)
-        elif not nominated_node(pod):
+        self._nominate(pod, best.node if best is not None else "")
+        if best is None and not nominated_node(pod):
             self._hopeless.add(about)
         return best
+
+    def _nominate(self, pod: JsonObject, node: str, taken: str = "") -> None:
+        """Keep room for a pod on a node.
+
+        Args:
+            pod: the pod.
+            node: the node; "" to keep none.
+            taken: the node that the pod has got, if it has.
+        """
+        before = self._nominated.pop(key_of(pod), None)
+        if node:
+            self._nominated[key_of(pod)] = with_nominated_node(pod, node)
+        if before is not None and nominated_node(before) not in (node, taken):
+            self._refused.clear()
+            self._hopeless.clear()
 
     def _fits_then(self, pod: JsonObject, chosen: Preemption) -> bool:
         """Return whether a pod fits when others have gone, by the rules about pods of other nodes too."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any, NamedTuple
 
 import msgspec
@@ -14,7 +15,7 @@ from modules.cloud.apiserver.field_manager.managed_fields import APPLY, UPDATE, 
 from modules.cloud.apiserver.field_manager.paths import FieldSet, from_fields_v1, path_text, to_fields_v1
 from modules.cloud.apiserver.field_manager.shapes import SchemaShape
 from modules.cloud.apiserver.field_manager.tracking import ApplyConflictError, Tracking
-from modules.cloud.apiserver.field_manager.values import fields_of
+from modules.cloud.apiserver.field_manager.values import compared, fields_of
 
 _TEXT: JsonObject = {"type": "string"}
 _SET: JsonObject = {"type": "array", "x-kubernetes-list-type": "set", "items": _TEXT}
@@ -225,3 +226,66 @@ def test_entries_of_several_versions_are_capped_by_version() -> None:
     left = capped(entries)
     assert len(left) == 10
     assert len(frozenset().union(*(one.fields for one in left.values()))) == 14
+
+
+def _manifest(random: Random, *, some: bool) -> JsonObject:
+    """A manifest of few names and values; with no empty lists and maps, which are leaves only while they are empty."""
+
+    def chosen(*names: str) -> list[str]:
+        return [name for name in names if not some or random.random() < 0.6]
+
+    found: JsonObject = {
+        "name": random.choice("12"), "map": {name: random.choice("12") for name in chosen("a", "b")},
+        "list": [{"name": name, "value": random.choice("12")} for name in chosen("a", "b")],
+        "set": chosen("a", "b"), "struct": {name: random.choice("12") for name in chosen("value")},
+    }  # fmt: skip
+    return {name: found[name] for name in chosen(*found) if found[name]}
+
+
+def _leaves(fields: FieldSet) -> FieldSet:
+    return frozenset(path for path in fields if len(path) > 1 or path == ("f:name",))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_laws_of_managers(seed: int) -> None:
+    """Who has set a field has it, nobody has one that is not there, and a conflict is a change of another's field."""
+    random = Random(seed)  # noqa: S311 - reproducible
+    live: JsonObject | None = None
+    for second in range(100):
+        now = f"2026-01-01T00:{second // 60:02}:{second % 60:02}Z"
+        tracking = Tracking(SHAPE, now, has_status=False)
+        who = Manager(random.choice(("one", "two")), random.choice((APPLY, UPDATE)), "", "v1")
+        named = {**_manifest(random, some=True), "metadata": {"name": "x"}}
+        if who.operation == UPDATE:
+            if live is not None and random.random() < 0.2:
+                named = {**content(live), "metadata": {"name": "x"}}
+            after = tracking.updated(live, named, who)
+        else:
+            after = tracking.applied(live, named, who, force=True)
+        old, new = content(live or {}), content(after)
+        before, entries = read_entries(live) or {}, read_entries(after) or {}
+        changed = compared(old, new, SHAPE)
+        given = _leaves(changed.modified | changed.added)
+        if who.operation == APPLY:
+            owned = any(
+                one.fields & (changed.modified | changed.added) for name, one in before.items() if name != who.identity
+            )
+            try:
+                assert tracking.applied(live, named, who, force=False) == after
+            except ApplyConflictError:
+                assert owned, "who changes nothing of another's is not refused"
+            else:
+                assert not owned, "a field of another is changed only by force"
+        there = _leaves(fields_of(new, SHAPE))
+        for name, one in entries.items():
+            assert one.fields and _leaves(one.fields) <= there, "nobody has a field that is not there"
+            if name != who.identity:
+                assert one == before[name] or one.fields < before[name].fields
+                assert one.time == before[name].time and not one.fields & given
+            else:
+                is_same = name in before and before[name].fields == one.fields
+                assert one.time == (before[name].time if is_same else now), "the time is that of the last change"
+        assert given <= (entries[who.identity].fields if who.identity in entries else frozenset())
+        if second:
+            assert there <= frozenset().union(*(one.fields for one in entries.values())), "each field has somebody"
+        live = after
