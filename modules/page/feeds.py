@@ -9,8 +9,10 @@ from typing import Any, Final, Protocol
 from beehive.clock import Clock
 from beehive.errors import BeehiveError
 from modules.cloud.messages import LinkSession
+from modules.page.nodes import kept
 from modules.page.picture import Links, Picture
 from modules.tools.fleet.devices import DeviceFacts
+from modules.tools.fleet.rows import pod_row
 from modules.tools.kubectl.errors import StatusError
 from modules.tools.kubectl.rest import decoded
 
@@ -92,8 +94,8 @@ class Feeds:
     def look(self) -> None:
         """Note that a browser looks, and start the feeds that do not run."""
         runs: Mapping[str, Callable[[], None]] = {
-            "nodes": lambda: self._watch("nodes", self._picture.put_nodes, self._picture.change_node),
-            "pods": lambda: self._watch("pods", self._picture.put_pods, self._picture.change_pod),
+            "nodes": lambda: self._watch("nodes", kept, self._picture.put_nodes, self._picture.change_node),
+            "pods": lambda: self._watch("pods", pod_row, self._picture.put_pods, self._picture.change_pod),
             "links": self._poll,
             "devices": self._poll_devices,
         }
@@ -140,12 +142,13 @@ class Feeds:
     def _watch(
         self,
         plural: str,
-        put: Callable[[Iterable[dict[str, Any]]], None],
+        made: Callable[[dict[str, Any]], Any],
+        put: Callable[[Iterable[Any]], None],
         change: Callable[[str, dict[str, Any]], None],
     ) -> None:
         """List objects and follow their changes, until the server ends the watch or nobody looks."""
         path = f"/api/v1/{plural}"
-        items, version = self._list(path)
+        items, version = self._list(path, made)
         put(items)
         self._picture.answered(plural)
         query = (
@@ -163,12 +166,13 @@ class Feeds:
                 if not self._goes_on():
                     return
 
-    def _list(self, path: str) -> tuple[list[dict[str, Any]], str]:
-        items: list[dict[str, Any]] = []
+    def _list(self, path: str, made: Callable[[dict[str, Any]], Any]) -> tuple[list[Any], str]:
+        """Return what is made of each object, so that not all of them are held, and the version of the list."""
+        items: list[Any] = []
         query: list[tuple[str, str]] = [("limit", str(_PART))]
         while True:
             part = self._client.get(path, query)
-            items += [each for each in part.get("items") or () if isinstance(each, dict)]
+            items += [made(each) for each in part.get("items") or () if isinstance(each, dict)]
             metadata = part.get("metadata") or {}
             if not metadata.get("continue"):
                 return items, str(metadata.get("resourceVersion") or "")

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from modules.tools.fleet.rows import LONGEST
-from modules.tools.printing.fields import JsonObject, objects_at, text_at
+from modules.tools.fleet.rows import LONGEST, ZONE
+from modules.tools.printing.fields import JsonObject, map_at, objects_at, text_at
 
 _CONDITION: Final = ("type", "status", "reason", "message", "lastTransitionTime")
 
@@ -11,6 +11,21 @@ _CONDITION: Final = ("type", "status", "reason", "message", "lastTransitionTime"
 def conditions_of(obj: JsonObject) -> list[dict[str, str]]:
     """Return the conditions of an object."""
     return [{key: text_at(each, key)[:LONGEST] for key in _CONDITION} for each in objects_at(obj, "status.conditions")]
+
+
+def kept(node: JsonObject) -> JsonObject:
+    """Return what the pages show of a Node: its images and managed fields are most of it."""
+    metadata, spec, status = (map_at(node, part) for part in ("metadata", "spec", "status"))
+    labels = {ZONE: map_at(metadata, "labels").get(ZONE)}
+    return {
+        "metadata": {
+            "name": metadata.get("name"),
+            "creationTimestamp": metadata.get("creationTimestamp"),
+            "labels": labels,
+        },
+        "spec": {"unschedulable": spec.get("unschedulable")},
+        "status": {name: status.get(name) for name in ("nodeInfo", "conditions", "addresses", "capacity")},
+    }
 
 
 def machine_facts(node: JsonObject) -> dict[str, str]:

@@ -8,12 +8,13 @@ from typing import Final
 import msgspec
 
 from modules.cloud.messages import LinkSession, NodeConnection
+from modules.page.nodes import kept
 from modules.page.sight import Sight
 from modules.tools.fleet.devices import DeviceFacts
 from modules.tools.fleet.facts import facts_of
 from modules.tools.fleet.findings import Fleet, FleetFinding, findings
-from modules.tools.fleet.rows import FleetPodRow, LinkRow, NodeRow, node_row, pod_row
-from modules.tools.fleet.sentences import SentencePart, fleet_sentence, pods_sentence
+from modules.tools.fleet.rows import FleetPodRow, LinkRow, NodeRow, PodCount, node_row, pod_row
+from modules.tools.fleet.sentences import SentencePart, counted_pods, fleet_sentence
 from modules.tools.fleet.states import AWAY, BEHIND, CONNECTED, NEVER, LinkFacts, state_of
 from modules.tools.fleet.today import Happening, today
 from modules.tools.printing.ages import seconds_of
@@ -29,6 +30,14 @@ _NEAR: Final = 3.0
 _LATE: Final = 10.0
 """Seconds without an answer of the server until a page shows it."""
 _ALL: Final = Sight()
+_ALL_PERIOD: Final = 10.0
+"""Seconds after which all rows are made again: some change with time alone."""
+_DELETED: Final = "DELETED"
+_SHARED: Final = ("namespace", "node", "status", "ready", "owner", "image")
+"""Fields of a pod's row that many pods have in common."""
+_MOST_WORDS: Final = 100_000
+_LATE_KEEPALIVE: Final = 30.0
+"""Seconds without a keepalive from which on the state of a connection is looked at again."""
 _MOST_VIEWS: Final = 16
 """Views that are kept; with more the one that was not asked for the longest is made again."""
 
@@ -95,7 +104,8 @@ class _View:
         self.made: list[NodeRow] = []
         self.made_at = float("-inf")
         self.version = 0
-        self._rows: dict[str, tuple[int, bytes]] = {}
+        self._rows: dict[str, tuple[int, NodeRow, bytes]] = {}
+        """By name, the version in which a row has changed last, the row, and its JSON."""
         self._gone: deque[tuple[int, str]] = deque(maxlen=_GONE)
         self._forgotten = 0
         """The last version with forgotten removals of rows."""
@@ -104,15 +114,18 @@ class _View:
     def take(self, made: list[NodeRow], head: FleetHead, now: float) -> None:
         """Take over new rows; the version grows if any differs."""
         self.made, self.made_at = made, now
-        encoded = {row.name: msgspec.json.encode(row) for row in made}
-        changed = [name for name, row in encoded.items() if self._rows.get(name, (0, b""))[1] != row]
-        gone = [name for name in self._rows if name not in encoded]
+        names = {row.name for row in made}
+        gone = [name for name in self._rows if name not in names]
+        changed = [(row, msgspec.json.encode(row)) for row in made if self._row(row.name) is not row]
+        is_any = any(self._json(row.name) != encoded for row, encoded in changed)
         head_bytes = msgspec.json.encode(head)
         is_other = self._head is None or self._head[1] != head_bytes
-        if changed or gone or is_other:
+        if is_any or gone or is_other:
             self.version += 1
-        for name in changed:
-            self._rows[name] = self.version, encoded[name]
+        for row, encoded in changed:
+            known = self._rows.get(row.name)
+            is_same = known is not None and known[2] == encoded
+            self._rows[row.name] = (known[0] if known is not None and is_same else self.version, row, encoded)
         for name in gone:
             del self._rows[name]
             if len(self._gone) == self._gone.maxlen:
@@ -120,6 +133,14 @@ class _View:
             self._gone.append((self.version, name))
         if is_other:
             self._head = self.version, head_bytes, head
+
+    def _row(self, name: str) -> NodeRow | None:
+        found = self._rows.get(name)
+        return found[1] if found is not None else None
+
+    def _json(self, name: str) -> bytes:
+        found = self._rows.get(name)
+        return found[2] if found is not None else b""
 
     def is_full_since(self, since: int) -> bool:
         """Return whether whoever knows a version needs all rows."""
@@ -133,7 +154,7 @@ class _View:
             version=self.version,
             view=self.number,
             is_full=is_full,
-            set=[msgspec.Raw(row) for at, row in self._rows.values() if is_full or at > version],
+            set=[msgspec.Raw(row) for at, _, row in self._rows.values() if is_full or at > version],
             gone=() if is_full else [name for at, name in self._gone if at > version],
             head=head[2] if head is not None and (is_full or head[0] > version) else None,
         )
@@ -152,7 +173,16 @@ class Picture:
         self._program = program
         self._lock = threading.Lock()
         self._nodes: dict[str, JsonObject] = {}
+        self._joined: dict[str, float] = {}
+        """When each Node was made."""
         self._pods: dict[str, FleetPodRow] = {}
+        self._troubled: dict[str, FleetPodRow] = {}
+        """The pods that do not run."""
+        self._bound: Counter[str] = Counter()
+        self._ready: Counter[str] = Counter()
+        """The pods, and those that run, by node."""
+        self._words: dict[str, str] = {}
+        """Each text once that many pods have in common."""
         self._devices: Sequence[DeviceFacts] = ()
         self._links = Links()
         self._links_at = 0.0
@@ -163,8 +193,10 @@ class Picture:
         self._answered: dict[str, float] = {}
         """When each feed has got its last answer."""
         self._troubles: dict[str, str] = {}
-        self._made: list[NodeRow] = []
-        self._made_at = float("-inf")
+        self._made: dict[str, NodeRow] = {}
+        self._made_at = self._all_made_at = float("-inf")
+        self._changed: set[str] = set()
+        """The nodes whose rows have to be made again."""
         self._views: dict[Sight, _View] = {}
         self._views_made = 0
 
@@ -172,37 +204,78 @@ class Picture:
 
     def put_nodes(self, nodes: Iterable[JsonObject]) -> None:
         """Take over all Nodes."""
+        found = {text_at(each, "metadata.name"): kept(each) for each in nodes}
         with self._lock:
-            self._nodes = {text_at(each, "metadata.name"): each for each in nodes}
+            for name in self._nodes.keys() - found.keys():
+                self._take_node(name, None)
+            for name, node in found.items():
+                self._take_node(name, node)
 
-    def put_pods(self, pods: Iterable[JsonObject]) -> None:
+    def put_pods(self, pods: Iterable[FleetPodRow]) -> None:
         """Take over all pods."""
-        rows = [pod_row(each) for each in pods]
+        found = {each.key: each for each in pods}
         with self._lock:
-            self._pods = {each.key: each for each in rows}
+            for key in self._pods.keys() - found.keys():
+                self._take_pod(key, None)
+            for key, row in found.items():
+                self._take_pod(key, row)
 
     def change_node(self, change: str, node: JsonObject) -> None:
         """Take over a change that a watch reports."""
         name = text_at(node, "metadata.name")
         with self._lock:
-            if change == "DELETED":
-                self._nodes.pop(name, None)
-            else:
-                self._nodes[name] = node
+            self._take_node(name, None if change == _DELETED else kept(node))
 
     def change_pod(self, change: str, pod: JsonObject) -> None:
         """Take over a change that a watch reports."""
         row = pod_row(pod)
         with self._lock:
-            if change == "DELETED":
-                self._pods.pop(row.key, None)
-            else:
-                self._pods[row.key] = row
+            self._take_pod(row.key, None if change == _DELETED else row)
+
+    def _take_node(self, name: str, node: JsonObject | None) -> None:
+        if self._nodes.get(name) == node:
+            return
+        self._changed.add(name)
+        if node is None:
+            del self._nodes[name]
+            self._joined.pop(name, None)
+            return
+        self._nodes[name] = node
+        self._joined[name] = seconds_of(text_at(node, "metadata.creationTimestamp")) or 0.0
+
+    def _take_pod(self, key: str, row: FleetPodRow | None) -> None:
+        former = self._pods.get(key)
+        if former == row:
+            return
+        for each, sign in ((former, -1), (row, 1)):
+            if each is not None:
+                self._bound[each.node] += sign
+                self._ready[each.node] += 0 if each.is_troubled else sign
+                self._changed.add(each.node)
+        self._pods.pop(key, None)
+        self._troubled.pop(key, None)
+        if row is not None:
+            shared = {name: self._shared(getattr(row, name)) for name in _SHARED}
+            self._pods[key] = row = msgspec.structs.replace(row, **shared)
+            if row.is_troubled:
+                self._troubled[key] = row
+
+    def _shared(self, word: str) -> str:
+        """Return the first text that is equal: 40,000 pods have a few thousand texts in common."""
+        if len(self._words) > _MOST_WORDS:
+            self._words.clear()
+        return self._words.setdefault(word, word)
 
     def put_links(self, links: Links) -> None:
         """Take over the present connections."""
         with self._lock:
-            self._links, self._links_at = links, self._now()
+            former, self._links, self._links_at = self._links, links, self._now()
+            names = former.connections.keys() | links.connections.keys()
+            self._changed |= {
+                name for name in names if _is_other(former.connections.get(name), links.connections.get(name))
+            }
+            for was, given in ((former.elsewhere, links.elsewhere), (former.refused, links.refused)):
+                self._changed |= {name for name, _ in was.items() ^ given.items()}
 
     def put_sessions(self, sessions: Iterable[LinkSession]) -> None:
         """Take over the link journal of the last 24 hours, and the newest connection of each node."""
@@ -210,6 +283,8 @@ class Picture:
         for each in sessions:
             by_node[each.node].append(each)
         with self._lock:
+            names = self._sessions.keys() | by_node.keys()
+            self._changed |= {name for name in names if self._sessions.get(name) != by_node.get(name)}
             self._sessions = dict(by_node)
 
     def put_devices(self, facts: Sequence[DeviceFacts]) -> None:
@@ -288,49 +363,66 @@ class Picture:
         if now - found.made_at >= _PERIOD or now < found.made_at:
             if now - self._made_at >= _PERIOD or now < self._made_at:
                 self._make(now)
-            pods = self._pods_of(sight)
-            rows = self._rows_of(sight, pods)
-            found.take(rows, self._head_of(sight, rows, pods, now), now)
+            rows = self._rows_of(sight)
+            found.take(rows, self._head_of(sight, rows, now), now)
         return found
 
     def _make(self, now: float) -> None:
-        """Make the rows of whoever may see everything."""
+        """Make the rows again that have changed, or that are no longer so by themselves; all now and then."""
+        is_all = now - self._all_made_at >= _ALL_PERIOD or now < self._all_made_at
         self._made_at = now
-        pods: defaultdict[str, list[FleetPodRow]] = defaultdict(list)
-        for pod in self._pods.values():
-            pods[pod.node].append(pod)
         names = self._nodes.keys() | self._links.connections.keys() | self._links.refused.keys()
-        self._made = [self._row(name, pods.get(name, []), now) for name in names]
-        self._made.sort(key=lambda row: (_RANK[row.state], row.ready - row.pods, row.name))
-        for known in [key for key in self._moments if key[0] not in names]:
-            del self._moments[known]
+        for gone in self._made.keys() - names:
+            del self._made[gone]
+            for what in ("since", "oldest"):
+                self._moments.pop((gone, what), None)
+        for name in names:
+            row = self._made.get(name)
+            if is_all or row is None or row.state != CONNECTED or name in self._changed:
+                made = self._row(name, now)
+                self._made[name] = made if made != row or row is None else row
+        self._changed.clear()
+        if is_all:
+            self._all_made_at = now
 
     def _pods_of(self, sight: Sight) -> list[FleetPodRow]:
         return [each for each in self._pods.values() if sight.has_pods(each.namespace)]
 
-    def _rows_of(self, sight: Sight, pods: Sequence[FleetPodRow]) -> list[NodeRow]:
+    def _rows_of(self, sight: Sight) -> list[NodeRow]:
         """Return the rows of nodes, whose figures count only the pods that are seen."""
-        if sight.is_whole or not sight.has_nodes:
-            return self._made if sight.has_nodes else []
-        number, ready = Counter(each.node for each in pods), Counter(each.node for each in pods if not each.is_troubled)
-        return [msgspec.structs.replace(row, ready=ready[row.name], pods=number[row.name]) for row in self._made]
+        if not sight.has_nodes:
+            return []
+        rows = sorted(self._made.values(), key=lambda row: (_RANK[row.state], row.ready - row.pods, row.name))
+        if sight.is_whole:
+            return rows
+        pods = self._pods_of(sight)
+        bound, ready = Counter(each.node for each in pods), Counter(each.node for each in pods if not each.is_troubled)
+        return [msgspec.structs.replace(row, ready=ready[row.name], pods=bound[row.name]) for row in rows]
 
-    def _head_of(self, sight: Sight, rows: Sequence[NodeRow], pods: Sequence[FleetPodRow], now: float) -> FleetHead:
+    def _head_of(self, sight: Sight, rows: Sequence[NodeRow], now: float) -> FleetHead:
         devices = [each for each in self._devices if sight.has_devices(each.namespace)]
-        found, number = findings(Fleet(rows, pods, now, self._program, devices, has_all_pods=sight.pods_in is None))
-        nodes = self._nodes if sight.has_nodes else {}
-        joined = {name: seconds_of(text_at(each, "metadata.creationTimestamp")) for name, each in nodes.items()}
+        troubled = [each for each in self._troubled.values() if sight.has_pods(each.namespace)]
+        whole = sight.pods_in is None
+        found, number = findings(Fleet(rows, troubled, now, self._program, devices, has_all_pods=whole))
         links = self._sessions if sight.has_nodes else {}
         sessions = {node: [(each.began, each.ended) for each in found] for node, found in links.items()}
         counts = Counter(row.state for row in rows)
-        happened, earlier = today(sessions, {name: at for name, at in joined.items() if at is not None}, now)
+        happened, earlier = today(sessions, self._joined if sight.has_nodes else {}, now)
         return FleetHead(
-            fleet_sentence(rows) if sight.has_nodes else [],
-            pods_sentence(pods, rows) if pods or sight.pods_in is None else "",
+            fleet_sentence(rows) if sight.has_nodes else [], self._pods_sentence(sight, rows, troubled),
             found, number - len(found), happened, dict(counts), earlier,
         )  # fmt: skip
 
-    def _row(self, name: str, pods: Sequence[FleetPodRow], now: float) -> NodeRow:
+    def _pods_sentence(self, sight: Sight, rows: Sequence[NodeRow], troubled: Sequence[FleetPodRow]) -> str:
+        """Return the sentence about the pods, by counting only the ones that do not run."""
+        total = len(self._pods) if sight.pods_in is None else len(self._pods_of(sight))
+        if not total and sight.pods_in is not None:
+            return ""
+        away = {row.name: row.pods for row in rows if row.state in (AWAY, NEVER)}
+        gone = sum(away.values())
+        return counted_pods(total - gone, total - gone - sum(each.node not in away for each in troubled), gone)
+
+    def _row(self, name: str, now: float) -> NodeRow:
         node, sessions = self._nodes.get(name), self._sessions.get(name, [])
         newest = sessions[0] if sessions else None
         connection, holder = self._links.connections.get(name), self._links.elsewhere.get(name, "")
@@ -361,7 +453,7 @@ class Picture:
         if connection is not None:
             since = self._moment(name, "since", connection.connected_seconds)
             state = msgspec.structs.replace(state, since=since)
-        return node_row(name, node, state, pods, row, now)
+        return node_row(name, node, state, PodCount(self._bound[name], self._ready[name]), row, now)
 
     def _moment(self, name: str, what: str, seconds: float) -> float:
         """Return the moment that was so many seconds before the links were read, the one known before if it is near."""
@@ -370,3 +462,19 @@ class Picture:
             return known
         self._moments[name, what] = found
         return found
+
+
+def _is_other(former: NodeConnection | None, link: NodeConnection | None) -> bool:
+    """Return whether a connection differs by more than its age."""
+    if former is None or link is None:
+        return former is not link
+    if link.unacknowledged or link.keepalive_seconds > _LATE_KEEPALIVE:
+        return True
+    return _without_ages(former) != _without_ages(link)
+
+
+def _without_ages(link: NodeConnection) -> tuple[object, ...]:
+    return (
+        link.connection, link.waiting, link.unacknowledged, link.is_behind, link.last_error, link.address,
+        link.certificate_ends,
+    )  # fmt: skip

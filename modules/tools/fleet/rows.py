@@ -1,7 +1,7 @@
 """Rows of nodes and pods in the tables of a fleet."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -74,6 +74,13 @@ class NodeRow(msgspec.Struct, frozen=True, omit_defaults=True):
     """When it had no connection in the last 24 hours: beginning and end, 0 for a connection that lasts."""
     first_seen: float = 0.0
     """The beginning of its oldest connection in the last 24 hours, or of the Node; before that nothing is known."""
+
+
+class PodCount(NamedTuple):
+    """The number of pods that are bound to a node, and of the ones of these that run."""
+
+    bound: int = 0
+    ready: int = 0
 
 
 class LinkRow(msgspec.Struct, frozen=True):
@@ -155,7 +162,7 @@ def gaps_of(
 
 
 def node_row(
-    name: str, node: JsonObject | None, state: NodeLinkState, pods: Sequence[FleetPodRow], link: LinkRow, now: float
+    name: str, node: JsonObject | None, state: NodeLinkState, pods: PodCount, link: LinkRow, now: float
 ) -> NodeRow:
     """Return the row of a node.
 
@@ -174,8 +181,8 @@ def node_row(
         since=round(state.since, 3),
         reason=state.reason[:LONGEST],
         zone=str(map_at(found, "metadata.labels").get(ZONE) or ""),
-        ready=sum(not each.is_troubled for each in pods),
-        pods=len(pods),
+        ready=pods.ready,
+        pods=pods.bound,
         version=text_at(found, "status.nodeInfo.kubeletVersion")[:LONGEST],
         architecture=text_at(found, "status.nodeInfo.architecture")[:LONGEST],
         is_cordoned=value_at(found, "spec.unschedulable") is True,

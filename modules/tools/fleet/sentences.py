@@ -46,15 +46,20 @@ def pods_sentence(pods: Sequence[FleetPodRow], nodes: Sequence[NodeRow]) -> str:
     """Return the sentence about the pods, pods of nodes that are away apart: nothing is known of them now."""
     away = {each.name for each in nodes if each.state in (AWAY, NEVER)}
     here = [each for each in pods if each.node not in away]
-    ready = sum(not each.is_troubled for each in here)
-    text = (
-        f"{ready} of {len(here)} pods run"
-        if len(here) != 1
-        else f"{'The pod runs' if ready else 'The pod does not run'}"
-    )
-    gone = len(pods) - len(here)
-    if not pods:
+    return counted_pods(len(here), sum(not each.is_troubled for each in here), len(pods) - len(here))
+
+
+def counted_pods(here: int, ready: int, gone: int) -> str:
+    """Return the same sentence for numbers.
+
+    Args:
+        here: pods whose nodes are not away.
+        ready: the ones of these that run.
+        gone: pods on nodes that are away.
+    """
+    if not here + gone:
         return "There are no pods."
+    text = f"{ready} of {here} pods run" if here != 1 else f"The pod {'runs' if ready else 'does not run'}"
     if gone:
         verb = "is" if gone == 1 else "are"
         begin = f"{text}; {gone} more" if here else _count(gone, "pod")

@@ -1,11 +1,15 @@
 """The picture of a fleet: rows with versions, made of what the feeds report."""
 
+import random
 from typing import Any
 
 import msgspec
+import pytest
 
 from modules.cloud.messages import LinkSession, NodeConnection
 from modules.page.picture import Changes, Links, Picture
+from modules.page.sight import Sight
+from modules.tools.fleet.rows import pod_row
 
 FEEDS = ("nodes", "pods", "links")
 
@@ -48,7 +52,7 @@ def links(*nodes: str, seconds: float = 100.0) -> Links:
 def test_rows_join_nodes_pods_and_links() -> None:
     world = World()
     world.picture.put_nodes([node("n1"), node("n2", "Unknown")])
-    world.picture.put_pods([pod("a", "n1"), pod("b", "n1", "Pending", ready=False)])
+    world.picture.put_pods([pod_row(pod("a", "n1")), pod_row(pod("b", "n1", "Pending", ready=False))])
     world.picture.put_links(links("n1", "n3"))
     world.picture.put_sessions([LinkSession("n2", "c9", "a", 900_000.0, 990_000.0, "no keepalive", "192.0.2.7", 5.0)])
     found = world.rows()
@@ -131,6 +135,98 @@ def test_the_head_says_what_needs_somebody() -> None:
     assert head.counts == {"connected": 1, "away": 1}
 
 
+class Life:
+    """Random changes of a small fleet, and what a picture was given last.
+
+    Args:
+        seed: of the changes.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)  # noqa: S311 - the same for each run
+        self.world = World()
+        self.nodes: dict[str, Any] = {}
+        self.pods: dict[str, Any] = {}
+        self.began: dict[str, float] = {}
+        self.begins: list[str] = []
+        self.sessions: list[LinkSession] = []
+
+    def step(self) -> None:
+        """Change something, as a feed does."""
+        name, picture = f"n{self.random.randrange(5)}", self.world.picture
+        match self.random.randrange(8):
+            case 0:
+                self.nodes[name] = {**node(name), "spec": {"unschedulable": self.random.random() < 0.5}}
+                picture.change_node("MODIFIED", self.nodes[name])
+            case 1 if name in self.nodes:
+                picture.change_node("DELETED", self.nodes.pop(name))
+            case 2:
+                made = pod(f"p{self.random.randrange(6)}", name, ready=self.random.random() < 0.5)
+                self.pods[made["metadata"]["name"]] = made
+                picture.change_pod("MODIFIED", made)
+            case 3 if self.pods:
+                picture.change_pod("DELETED", self.pods.pop(self.random.choice(list(self.pods))))
+            case 4:
+                self.began[name] = 999_000.0 + 10.0 * len(self.begins)
+                self.begins.append(name)
+            case 5:
+                self.began.pop(name, None)
+            case 6:
+                self.sessions.insert(0, LinkSession(name, "c", "", self.world.at - 900.0, self.world.at - 5.0, "why"))
+                picture.put_sessions(self.sessions)
+            case 7:
+                self.give_all(picture)
+        picture.put_links(self.links())
+
+    def links(self) -> Links:
+        """Return the connections; the node n4 is silent for minutes."""
+        found = {name: self.world.at - began for name, began in self.began.items()}
+        silent = {name: self.world.at % 200 if name == "n4" else 1.0 for name in found}
+        return Links(
+            {
+                name: NodeConnection(name, found[name], silent[name], connection=f"{name}/{self.began[name]}")
+                for name in found
+            }
+        )
+
+    def give_all(self, picture: Picture) -> None:
+        """Give a picture everything, as a list does."""
+        picture.put_nodes(self.nodes.values())
+        picture.put_pods([pod_row(each) for each in self.pods.values()])
+        picture.put_sessions(self.sessions)
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("sight", [Sight(), Sight(pods_in=frozenset({"other"})), Sight(has_nodes=False)])
+def test_a_page_that_follows_the_changes_shows_what_a_new_one_shows(seed: int, sight: Sight) -> None:
+    """Rows that are made again only when they change, and sent only then, are those of all facts."""
+    life, rows, version, view = Life(seed), dict[str, Any](), 0, 0
+    for _ in range(60):
+        life.step()
+        other = Picture(lambda: life.world.at)
+        life.give_all(other)
+        other.put_links(life.links())
+        passed = life.random.choice((0.0, 1.0, 1.0, 1.0, 12.0))
+        life.world.at += passed
+        changes = life.world.picture.changes(version, FEEDS, sight, view)
+        version, view = changes.version, changes.view
+        rows = {} if changes.is_full else {name: row for name, row in rows.items() if name not in changes.gone}
+        rows |= {row["name"]: row for row in map(msgspec.json.decode, changes.set)}
+        if passed:
+            whole = other.changes(0, FEEDS, sight)
+            assert rows == {row["name"]: row for row in map(msgspec.json.decode, whole.set)}
+            assert life.world.picture.changes(0, FEEDS, sight).head == whole.head
+
+
+def test_a_user_whose_rights_have_changed_gets_all_rows() -> None:
+    world = World()
+    world.picture.put_nodes([node("n1"), node("n2")])
+    first = world.changes()
+    world.picture.change_node("DELETED", node("n2"))
+    other = world.picture.changes(first.version, FEEDS, Sight(pods_in=frozenset()), first.view)
+    assert (other.is_full, len(other.set), other.view != first.view) == (True, 2, True)
+
+
 def test_what_a_node_says_at_length_is_cut() -> None:
     world, long = World(), "x" * 1_000_000
     made = node("n1")
@@ -139,7 +235,7 @@ def test_what_a_node_says_at_length_is_cut() -> None:
     waits = pod("a", "n1", "Pending", ready=False)
     waits["status"]["containerStatuses"][0]["state"]["waiting"]["reason"] = long
     world.picture.put_nodes([made])
-    world.picture.put_pods([waits])
+    world.picture.put_pods([pod_row(waits)])
     world.picture.put_links(links("n1"))
     assert len(msgspec.json.encode(world.changes())) < 10_000
     assert len(msgspec.json.encode(world.picture.pods())) < 10_000

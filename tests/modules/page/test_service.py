@@ -25,6 +25,7 @@ from modules.page.pod_story import PodStories
 from modules.page.service import HEADERS, POLICY, OwnerEntrance, PageService
 from modules.page.sessions import Sessions
 from modules.page.shells import ClosedDoor
+from modules.tools.fleet.rows import pod_row
 from modules.tools.kubectl.rest import RestClient
 
 HOST = "127.0.0.1:8080"
@@ -232,7 +233,7 @@ def test_a_node_and_pods_as_the_page_asks_for_them(page: Page) -> None:
     )
     spec = {"nodeName": "n1", "containers": [{"name": "c", "image": "web:1"}]}
     metadata = {"namespace": "shop", "name": "web"}
-    page.picture.put_pods([{"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}])
+    page.picture.put_pods([pod_row({"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}})])
     story = page.get("/page/v1/nodes/n1")
     assert (story["row"]["zone"], story["row"]["state"], story["facts"]["osImage"]) == ("kiel", "never", "Debian")
     assert story["sentence"] == "n1 has never been connected."
