@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 from beehive.clock import Clock
 from beehive.errors import BeehiveError
 from modules.cloud.messages import LinkSession
-from modules.page.nodes import kept
+from modules.page.nodes import short_node
 from modules.page.picture import Links, Picture
 from modules.tools.fleet.devices import DeviceFacts
 from modules.tools.fleet.rows import pod_row
@@ -32,6 +32,8 @@ _LOOK_AGAIN: Final = 0.05
 _LIST_AGAIN: Final = 3.0
 """Seconds, beside `_AGAIN`, until a list is read again that cannot be watched: cloudcore watches no cluster."""
 _DEVICE_POLL: Final = 30.0
+_DEVICE_SHARE: Final = 100.0
+"""Times that a reading of the devices took: it goes on for a hundredth of the time at most."""
 _JOURNAL_POLLS: Final = 15
 """Polls after which the journal is read again, unless a connection has changed."""
 _DAY: Final = 86_400.0
@@ -94,7 +96,7 @@ class Feeds:
     def look(self) -> None:
         """Note that a browser looks, and start the feeds that do not run."""
         runs: Mapping[str, Callable[[], None]] = {
-            "nodes": lambda: self._watch("nodes", kept, self._picture.put_nodes, self._picture.change_node),
+            "nodes": lambda: self._watch("nodes", short_node, self._picture.put_nodes, self._picture.change_node),
             "pods": lambda: self._watch("pods", pod_row, self._picture.put_pods, self._picture.change_pod),
             "links": self._poll,
             "devices": self._poll_devices,
@@ -193,8 +195,9 @@ class Feeds:
             self._ended.wait(_POLL)
 
     def _poll_devices(self) -> None:
-        """Read the devices twice a minute: a device is overdue after minutes."""
+        """Read the devices twice a minute, more rarely where that takes long: a device is overdue after minutes."""
         while self._goes_on():
+            began = self._clock.monotonic()
             self._picture.put_devices(self._devices.facts()[0])
             self._picture.answered("devices")
-            self._ended.wait(_DEVICE_POLL)
+            self._ended.wait(max(_DEVICE_POLL, _DEVICE_SHARE * (self._clock.monotonic() - began)))

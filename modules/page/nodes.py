@@ -1,6 +1,8 @@
 """What a page shows of a Node and of the conditions of an object."""
 
-from typing import Final
+from typing import Final, NamedTuple
+
+import msgspec
 
 from modules.tools.fleet.rows import LONGEST, ZONE
 from modules.tools.printing.fields import JsonObject, map_at, objects_at, text_at
@@ -13,19 +15,30 @@ def conditions_of(obj: JsonObject) -> list[dict[str, str]]:
     return [{key: text_at(each, key)[:LONGEST] for key in _CONDITION} for each in objects_at(obj, "status.conditions")]
 
 
-def kept(node: JsonObject) -> JsonObject:
-    """Return what the pages show of a Node: its images and managed fields are most of it."""
+class ShortNode(NamedTuple):
+    """What the pages show of a Node: its images and managed fields are most of it."""
+
+    name: str
+    created: str
+    text: bytes
+    """JSON of the Node without the rest: it takes a fifth of the memory of an object."""
+
+    def object(self) -> JsonObject:
+        """Return the Node."""
+        found: JsonObject = msgspec.json.decode(self.text)
+        return found
+
+
+def short_node(node: JsonObject) -> ShortNode:
+    """Return what the pages show of a Node."""
     metadata, spec, status = (map_at(node, part) for part in ("metadata", "spec", "status"))
-    labels = {ZONE: map_at(metadata, "labels").get(ZONE)}
-    return {
-        "metadata": {
-            "name": metadata.get("name"),
-            "creationTimestamp": metadata.get("creationTimestamp"),
-            "labels": labels,
-        },
+    kept = {
+        "metadata": {"labels": {ZONE: map_at(metadata, "labels").get(ZONE)}},
         "spec": {"unschedulable": spec.get("unschedulable")},
         "status": {name: status.get(name) for name in ("nodeInfo", "conditions", "addresses", "capacity")},
     }
+    name, created = (text_at(metadata, field) for field in ("name", "creationTimestamp"))
+    return ShortNode(name, created, msgspec.json.encode(kept))
 
 
 def machine_facts(node: JsonObject) -> dict[str, str]:

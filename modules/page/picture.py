@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from modules.cloud.messages import LinkSession, NodeConnection
-from modules.page.nodes import kept
+from modules.page.nodes import ShortNode, short_node
 from modules.page.sight import Sight
 from modules.tools.fleet.devices import DeviceFacts
 from modules.tools.fleet.facts import facts_of
@@ -18,7 +18,7 @@ from modules.tools.fleet.sentences import SentencePart, counted_pods, fleet_sent
 from modules.tools.fleet.states import AWAY, BEHIND, CONNECTED, NEVER, LinkFacts, state_of
 from modules.tools.fleet.today import Happening, today
 from modules.tools.printing.ages import seconds_of
-from modules.tools.printing.fields import JsonObject, text_at
+from modules.tools.printing.fields import JsonObject
 
 _RANK: Final = {AWAY: 0, BEHIND: 1, NEVER: 2, CONNECTED: 3}
 _GONE: Final = 4096
@@ -33,7 +33,7 @@ _ALL: Final = Sight()
 _ALL_PERIOD: Final = 10.0
 """Seconds after which all rows are made again: some change with time alone."""
 _DELETED: Final = "DELETED"
-_SHARED: Final = ("namespace", "node", "status", "ready", "owner", "image")
+_SHARED: Final = ("namespace", "node", "status", "ready", "owner", "image", "created")
 """Fields of a pod's row that many pods have in common."""
 _MOST_WORDS: Final = 100_000
 _LATE_KEEPALIVE: Final = 30.0
@@ -172,7 +172,7 @@ class Picture:
         self._now = now
         self._program = program
         self._lock = threading.Lock()
-        self._nodes: dict[str, JsonObject] = {}
+        self._nodes: dict[str, ShortNode] = {}
         self._joined: dict[str, float] = {}
         """When each Node was made."""
         self._pods: dict[str, FleetPodRow] = {}
@@ -202,9 +202,9 @@ class Picture:
 
     # What feeds report
 
-    def put_nodes(self, nodes: Iterable[JsonObject]) -> None:
+    def put_nodes(self, nodes: Iterable[ShortNode]) -> None:
         """Take over all Nodes."""
-        found = {text_at(each, "metadata.name"): kept(each) for each in nodes}
+        found = {each.name: each for each in nodes}
         with self._lock:
             for name in self._nodes.keys() - found.keys():
                 self._take_node(name, None)
@@ -222,9 +222,9 @@ class Picture:
 
     def change_node(self, change: str, node: JsonObject) -> None:
         """Take over a change that a watch reports."""
-        name = text_at(node, "metadata.name")
+        found = short_node(node)
         with self._lock:
-            self._take_node(name, None if change == _DELETED else kept(node))
+            self._take_node(found.name, None if change == _DELETED else found)
 
     def change_pod(self, change: str, pod: JsonObject) -> None:
         """Take over a change that a watch reports."""
@@ -232,7 +232,7 @@ class Picture:
         with self._lock:
             self._take_pod(row.key, None if change == _DELETED else row)
 
-    def _take_node(self, name: str, node: JsonObject | None) -> None:
+    def _take_node(self, name: str, node: ShortNode | None) -> None:
         if self._nodes.get(name) == node:
             return
         self._changed.add(name)
@@ -241,7 +241,7 @@ class Picture:
             self._joined.pop(name, None)
             return
         self._nodes[name] = node
-        self._joined[name] = seconds_of(text_at(node, "metadata.creationTimestamp")) or 0.0
+        self._joined[name] = seconds_of(node.created) or 0.0
 
     def _take_pod(self, key: str, row: FleetPodRow | None) -> None:
         former = self._pods.get(key)
@@ -347,9 +347,10 @@ class Picture:
             return {each.namespace for each in self._pods.values()}, {each.namespace for each in self._devices}
 
     def node(self, name: str) -> JsonObject | None:
-        """Return a Node."""
+        """Return what is known of a Node."""
         with self._lock:
-            return self._nodes.get(name)
+            found = self._nodes.get(name)
+        return found.object() if found is not None else None
 
     def _view(self, sight: Sight, now: float) -> _View:
         """Return a view that is a second old at most."""
@@ -423,7 +424,8 @@ class Picture:
         return counted_pods(total - gone, total - gone - sum(each.node not in away for each in troubled), gone)
 
     def _row(self, name: str, now: float) -> NodeRow:
-        node, sessions = self._nodes.get(name), self._sessions.get(name, [])
+        known, sessions = self._nodes.get(name), self._sessions.get(name, [])
+        node = known.object() if known is not None else None
         newest = sessions[0] if sessions else None
         connection, holder = self._links.connections.get(name), self._links.elsewhere.get(name, "")
         is_lasting, link = connection is not None or bool(holder), None

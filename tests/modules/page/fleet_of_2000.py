@@ -32,7 +32,7 @@ class LargeFleet:
     def __init__(self, now: float, pods: int = 2, devices: int = 0) -> None:
         self._now = now
         self.names = [f"zone{number % _ZONES:02}-{number // _ZONES:03}" for number in range(NODES)]
-        self._objects = {
+        self.objects = {
             "nodes": [_node(name, number) for number, name in enumerate(self.names)],
             "pods": [_pod(name, number) for name in self.names for number in range(pods)],
             "devices": [_device(number, self.names[number % NODES]) for number in range(devices)],
@@ -55,7 +55,7 @@ class LargeFleet:
 
     def get(self, path: str, query: Any = ()) -> dict[str, Any]:
         """See `ApiClient`; the copies are as new as those of a server."""
-        found, given = self._objects.get(path.rpartition("/")[2]), dict(query)
+        found, given = self.objects.get(path.rpartition("/")[2]), dict(query)
         if found is None:
             raise StatusError(404, "NotFound", "not found")
         begin = int(given.get("continue", 0))

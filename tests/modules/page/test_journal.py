@@ -5,6 +5,7 @@ import pytest
 from modules.cloud.object_writes import CHANGED, NO_JOURNAL, KnownWrite, ObjectWrite, WriteList, WriteQuery
 from modules.page.feeds import NAMES
 from modules.page.journal import JournalReader, command_of, query_of
+from modules.page.nodes import short_node
 from modules.page.picture import Picture
 
 NOW = 1_000_000_000.0
@@ -52,7 +53,7 @@ class Source:
 
 def test_a_page_of_changes() -> None:
     source, picture = Source(), Picture(lambda: NOW)
-    picture.put_nodes([{"metadata": {"name": "n2"}}])
+    picture.put_nodes([short_node({"metadata": {"name": "n2"}})])
     picture.changes(0, NAMES)
     page = JournalReader(source, picture).page("conf")
     assert page.sentence == "6 changes in seven days; of the newest 1: 1 on the way."

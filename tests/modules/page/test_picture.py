@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from modules.cloud.messages import LinkSession, NodeConnection
+from modules.page.nodes import short_node
 from modules.page.picture import Changes, Links, Picture
 from modules.page.sight import Sight
 from modules.tools.fleet.rows import pod_row
@@ -51,7 +52,7 @@ def links(*nodes: str, seconds: float = 100.0) -> Links:
 
 def test_rows_join_nodes_pods_and_links() -> None:
     world = World()
-    world.picture.put_nodes([node("n1"), node("n2", "Unknown")])
+    world.picture.put_nodes([short_node(node("n1")), short_node(node("n2", "Unknown"))])
     world.picture.put_pods([pod_row(pod("a", "n1")), pod_row(pod("b", "n1", "Pending", ready=False))])
     world.picture.put_links(links("n1", "n3"))
     world.picture.put_sessions([LinkSession("n2", "c9", "a", 900_000.0, 990_000.0, "no keepalive", "192.0.2.7", 5.0)])
@@ -65,7 +66,7 @@ def test_rows_join_nodes_pods_and_links() -> None:
 
 def test_only_what_has_changed_is_sent_again() -> None:
     world = World()
-    world.picture.put_nodes([node("n1"), node("n2")])
+    world.picture.put_nodes([short_node(node("n1")), short_node(node("n2"))])
     first = world.changes()
     assert (first.is_full, len(first.set), first.head is not None) == (True, 2, True)
     quiet = world.changes(first.version)
@@ -80,7 +81,7 @@ def test_only_what_has_changed_is_sent_again() -> None:
 
 def test_nothing_changes_while_a_link_only_grows_older() -> None:
     world = World()
-    world.picture.put_nodes([node("n1")])
+    world.picture.put_nodes([short_node(node("n1"))])
     for number in range(5):
         world.picture.put_links(links("n1", seconds=100.0 + 3.1 * number + 0.4 * (number % 2)))
         assert world.changes().version == 1
@@ -89,9 +90,9 @@ def test_nothing_changes_while_a_link_only_grows_older() -> None:
 
 def test_rows_are_made_once_a_second_at_most() -> None:
     world = World()
-    world.picture.put_nodes([node("n1")])
+    world.picture.put_nodes([short_node(node("n1"))])
     first = world.changes()
-    world.picture.put_nodes([node("n1"), node("n2")])
+    world.picture.put_nodes([short_node(node("n1")), short_node(node("n2"))])
     assert world.changes(first.version, after=0.5).version == first.version
     assert world.changes(first.version, after=0.6).version == first.version + 1
 
@@ -100,7 +101,7 @@ def test_a_page_that_has_missed_too_much_gets_all_rows(monkeypatch: Any) -> None
     monkeypatch.setattr("modules.page.picture._GONE", 3)
     world = World()
     for number in range(6):
-        world.picture.put_nodes([node(f"n{number}")])
+        world.picture.put_nodes([short_node(node(f"n{number}"))])
         world.changes()
     assert world.changes(1).is_full
     assert not world.changes(5).is_full
@@ -124,7 +125,7 @@ def test_a_feed_without_an_answer_is_named_with_the_age_of_what_is_shown() -> No
 
 def test_the_head_says_what_needs_somebody() -> None:
     world = World()
-    world.picture.put_nodes([node("n1"), node("n2")])
+    world.picture.put_nodes([short_node(node("n1")), short_node(node("n2"))])
     world.picture.put_links(links("n1"))
     world.picture.put_sessions([LinkSession("n2", "c9", "a", 900_000.0, 990_000.0)])
     head = world.changes().head
@@ -191,7 +192,7 @@ class Life:
 
     def give_all(self, picture: Picture) -> None:
         """Give a picture everything, as a list does."""
-        picture.put_nodes(self.nodes.values())
+        picture.put_nodes([short_node(each) for each in self.nodes.values()])
         picture.put_pods([pod_row(each) for each in self.pods.values()])
         picture.put_sessions(self.sessions)
 
@@ -220,7 +221,7 @@ def test_a_page_that_follows_the_changes_shows_what_a_new_one_shows(seed: int, s
 
 def test_a_user_whose_rights_have_changed_gets_all_rows() -> None:
     world = World()
-    world.picture.put_nodes([node("n1"), node("n2")])
+    world.picture.put_nodes([short_node(node("n1")), short_node(node("n2"))])
     first = world.changes()
     world.picture.change_node("DELETED", node("n2"))
     other = world.picture.changes(first.version, FEEDS, Sight(pods_in=frozenset()), first.view)
@@ -234,7 +235,7 @@ def test_what_a_node_says_at_length_is_cut() -> None:
     made["status"] = {"conditions": conditions, "nodeInfo": {"kubeletVersion": long, "architecture": long}}
     waits = pod("a", "n1", "Pending", ready=False)
     waits["status"]["containerStatuses"][0]["state"]["waiting"]["reason"] = long
-    world.picture.put_nodes([made])
+    world.picture.put_nodes([short_node(made)])
     world.picture.put_pods([pod_row(waits)])
     world.picture.put_links(links("n1"))
     assert len(msgspec.json.encode(world.changes())) < 10_000

@@ -20,6 +20,7 @@ from modules.cloud.object_writes import WriteList, WriteQuery
 from modules.page.api import About, FleetApi
 from modules.page.devices import DeviceReader
 from modules.page.feeds import Feeds
+from modules.page.nodes import short_node
 from modules.page.picture import Links, Picture
 from modules.page.pod_story import PodStories
 from modules.page.service import HEADERS, POLICY, OwnerEntrance, PageService
@@ -189,7 +190,7 @@ def test_a_session_can_be_ended(page: Page) -> None:
     ],
 )  # fmt: skip
 def test_nothing_is_said_without_a_key(page: Page, path: str) -> None:
-    page.picture.put_nodes([{"metadata": {"name": "secret-node"}}])
+    page.picture.put_nodes([short_node({"metadata": {"name": "secret-node"}})])
     for given in ("-", "Bearer ", "Bearer wrong", "Basic eDp5", page.key()):
         answer = page.ask(f"/page/v1/{path}", authorization=given)
         assert answer.status == 401
@@ -229,7 +230,10 @@ def test_files_are_served_with_tags_and_nothing_beside_them(page: Page) -> None:
 def test_a_node_and_pods_as_the_page_asks_for_them(page: Page) -> None:
     labels = {"topology.kubernetes.io/zone": "kiel"}
     page.picture.put_nodes(
-        [{"metadata": {"name": "n1", "labels": labels}, "status": {"nodeInfo": {"osImage": "Debian"}}}]
+        [
+            short_node(each)
+            for each in [{"metadata": {"name": "n1", "labels": labels}, "status": {"nodeInfo": {"osImage": "Debian"}}}]
+        ]
     )
     spec = {"nodeName": "n1", "containers": [{"name": "c", "image": "web:1"}]}
     metadata = {"namespace": "shop", "name": "web"}
