@@ -379,7 +379,7 @@ class Picture:
                 self._moments.pop((gone, what), None)
         for name in names:
             row = self._made.get(name)
-            if is_all or row is None or row.state != CONNECTED or name in self._changed:
+            if is_all or row is None or row.state == BEHIND or name in self._changed:
                 made = self._row(name, now)
                 self._made[name] = made if made != row or row is None else row
         self._changed.clear()

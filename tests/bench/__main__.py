@@ -30,6 +30,7 @@ from tests.bench import (
     node,
     oci,
     offline,
+    page,
     pleg,
     recorder,
     store,
@@ -124,6 +125,7 @@ SECTIONS: Final = (
     Section("mesh", "Services on a node, with nftables", mesh.measure, mesh.missing),
     Section("workloads", "controllers of the embedded cloud, 200 nodes", lambda _rounds: workloads.measure(1)),
     Section("view", "a trace as a page in a browser", view.measure, view.missing),
+    Section("page", "the page of a fleet", page.measure),
 )
 
 ON_REQUEST: Final = ("cloud", "crowd-20", "devices", "full-embedded", "full-oci", "full-containerd")

@@ -24,6 +24,7 @@ import psutil
 
 from beehive.clock import RealClock
 from beehive.http.request import Request
+from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles
 from modules.page.server import PageServer
 from modules.processes.cloudcore.control_client import Apply, ControlClient
 from tests.bench.rows import Goal, Row, Unit, written
@@ -139,7 +140,7 @@ def _real() -> list[Row]:
         apart = psutil.Process(process.pid)
         idle = apart.memory_info().rss / 1e6
         rows.append(Row(f"cloudcore with {NODES:,} nodes and {2 * NODES:,} pods, memory", idle, Unit.MEGABYTES))
-        context = ssl.create_default_context(cafile=str(Path(directory) / "tls" / "rootCA.crt"))
+        context = ssl.create_default_context(cafile=str(AuthorityFiles(Path(directory) / "tls").authority))
         connection = http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=60)
         host = f"https://127.0.0.1:{port}"
         headers = {"Origin": host, "X-Edgecore-Page": "1", "Sec-Fetch-Site": "same-origin"}
@@ -182,11 +183,13 @@ def _cloudcore(directory: Path) -> Iterator[tuple[Process, int]]:
         wait_until(socket.exists, "cloudcore listens")
         control = ControlClient(socket)
         fleet = LargeFleet(0.0, 2)
-        for plural in ("nodes", "pods"):
+        fleet.objects["namespaces"] = [{"metadata": {"name": f"team{number}"}} for number in range(5)]
+        for plural in ("namespaces", "nodes", "pods"):
             kind = {"apiVersion": "v1", "kind": plural.removesuffix("s").capitalize()}
             for begin in range(0, len(fleet.objects[plural]), 500):
                 items = [{**kind, **each} for each in fleet.objects[plural][begin : begin + 500]]
-                assert not [each.error for each in control.run(Apply(items)) if each.error]
+                wrong = [each.error for each in control.run(Apply(items)) if each.error]
+                assert not wrong, wrong[0]
         yield process, port
     finally:
         process.kill()

@@ -81,6 +81,11 @@ class Browser:
         found = self._post("element", {"using": "css selector", "value": selector})
         self._post(f"element/{found[_ELEMENT]}/value", {"text": text})
 
+    def press(self, text: str) -> None:
+        """Press keys where the focus is; special keys by their code points (`\\ue004` is Tab)."""
+        actions = [{"type": way, "value": key} for key in text for way in ("keyDown", "keyUp")]
+        self._post("actions", {"actions": [{"type": "key", "id": "keyboard", "actions": actions}]})
+
     def click(self, selector: str) -> None:
         """Click the middle of an element."""
         found = self._post("element", {"using": "css selector", "value": selector})

@@ -152,8 +152,15 @@ function pressed(event) {
     return;
   }
   if (event.key === "/") { event.preventDefault(); document.getElementById("q")?.focus(); }
+  if (event.key === "j" || event.key === "k") step(event.key === "j" ? 1 : -1);
   if (before === "g" && tabs().some(([, href]) => href === KEYS[event.key])) go(KEYS[event.key]);
   before = event.key;
+}
+
+/** Move the focus to the next or the previous row. */
+function step(by) {
+  const rows = [...content.querySelectorAll(".todo a, a.name")], at = rows.indexOf(document.activeElement);
+  (rows[at < 0 ? 0 : at + by] || rows[at])?.focus();
 }
 
 function isDark() {

@@ -124,7 +124,7 @@ def _node(name: str, number: int) -> dict[str, Any]:
 
 
 def _pod(node: str, number: int) -> dict[str, Any]:
-    owner = {"kind": "DaemonSet", "name": f"app{number}", "controller": True}
+    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": f"app{number}", "uid": "u", "controller": True}
     metadata = {"namespace": f"team{number % 5}", "name": f"app{number}-{node}", "ownerReferences": [owner]}
     metadata["creationTimestamp"] = "2026-11-20T00:00:00Z"
     status = {"name": "c", "ready": True, "restartCount": 0, "state": {"running": {}}}
