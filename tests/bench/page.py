@@ -51,12 +51,14 @@ def measure(rounds: int) -> list[Row]:
 
 
 def _files() -> list[Row]:
-    found = [each for each in resources.files("modules.page").joinpath("files").iterdir() if each.name != "icon.svg"]
-    first = [each for each in found if not each.name.startswith("shell")]
+    root = Path(str(resources.files("modules.page")))
+    own = [each for each in (root / "files").iterdir() if each.suffix in (".js", ".css", ".html")]
+    first = [each for each in own if each.stem not in ("shell", "terminal")]
+    found = [*own, *(each for each in (root / "vendor").rglob("*") if each.suffix in (".mjs", ".css"))]
     sizes = [sum(len(gzip.compress(each.read_bytes())) for each in files) / 1e3 for files in (first, found)]
     return [
         Row("files of the first page, compressed", sizes[0], Unit.KILOBYTES, goals=(Goal(60.0),)),
-        Row("all files but vendored ones, compressed", sizes[1], Unit.KILOBYTES, goals=(Goal(150.0),)),
+        Row("all files, with the shell's, compressed", sizes[1], Unit.KILOBYTES, goals=(Goal(150.0),)),
     ]
 
 
