@@ -7,6 +7,7 @@ from typing import Any, Final, Protocol
 from msgspec.structs import replace
 
 from beehive import Clock, ResourceType
+from beehive.rate import TokenBucket
 from edged.api import Nanoseconds, Node, NodeStatus, encode
 from edged.events.node import NodeEvents
 from edged.eviction_api.signals import Pressure
@@ -23,7 +24,6 @@ from edged.node.status import (
     own_labels,
     registration_labels,
 )
-from edged.node.token_bucket import TokenBucket
 from edged.pods.pod_status.patch import diff_node
 from edged.settings import EdgedSettings
 from metamanager.client import AlreadyExistsError, AsyncMetaClient, CallError, NoAnswerError, NotFoundError
@@ -122,7 +122,7 @@ class NodeReporter:
         """The node's own part of the status that was sent last; None if the cloud has not accepted it."""
         self._sent_at = float("-inf")
         self._missed_at = float("-inf")
-        self._allowance = TokenBucket(clock, CORRECTIONS, CORRECTION_PERIOD)
+        self._allowance = TokenBucket(1 / CORRECTION_PERIOD, CORRECTIONS)
         self._cloud_port = 0
         """The kubelet's port that the cloud has set last for the node's stream tunnel; 0 without one."""
         self._registering = False
@@ -329,6 +329,9 @@ class NodeReporter:
         for then in waited:
             then()
 
+    def _may_correct(self) -> bool:
+        return not self._allowance.take(self._clock.monotonic())
+
     def _patch_status(self) -> None:
         """Send the difference to the Node object in the cloud. Changes by others are corrected within limits only."""
         report, node = self._local.report(), self.registered_node
@@ -338,7 +341,7 @@ class NodeReporter:
         self._events.conditions_changed(wanted.status.conditions)
         overdue = self._clock.monotonic() - self._sent_at >= self._settings.node_report_period
         changed = node_status_has_changed(wanted.status, node.status) or wanted.metadata != node.metadata
-        if not overdue and not (changed and (saying != self._said or self._allowance.try_accept())):
+        if not overdue and not (changed and (saying != self._said or self._may_correct())):
             self._anew = self._anew and changed
             return
         patch = diff_node(node, wanted)

@@ -7,9 +7,9 @@ import msgspec
 
 from beehive import ModuleContext, ResourceType, Timer
 from beehive.decoding import decode_json
+from beehive.rate import TokenBucket
 from edged.api import DeleteOptions, Pod, PodStatus, Preconditions, encode
 from edged.api.versions import version_number
-from edged.node.token_bucket import TokenBucket
 from edged.pods.model import PodRef, PodUid
 from edged.pods.pod_status.patch import diff_pod_status
 from edged.pods.pod_status.phase import Phase
@@ -236,8 +236,8 @@ class StatusManager:
         if entry.wanted is None or entry.busy or entry.ref.uid in self._held or not _patch_of(entry, entry.wanted):
             return
         if entry.corrections is None:
-            entry.corrections = TokenBucket(self._clock, CORRECTIONS, CORRECTION_PERIOD)
-        if entry.corrections.try_accept():
+            entry.corrections = TokenBucket(1 / CORRECTION_PERIOD, CORRECTIONS)
+        if not entry.corrections.take(self._clock.monotonic()):
             self._send(entry)
 
     def send_held(self, uid: PodUid) -> None:

@@ -1,5 +1,6 @@
 """Planted bugs in a node's knowledge of itself: a real cluster has shown each."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from unittest.mock import patch
@@ -7,8 +8,7 @@ from unittest.mock import patch
 from msgspec.structs import replace
 
 from edged.api import Node
-from edged.node.reporter import NodeReporter
-from edged.node.token_bucket import TokenBucket
+from edged.node.reporter import CORRECTIONS, NodeReporter
 
 Plant = Callable[[], AbstractContextManager[None]]
 
@@ -30,19 +30,20 @@ def a_label_of_the_node_is_not_heard() -> Iterator[None]:
 @contextmanager
 def what_others_write_into_the_node_is_not_put_right() -> Iterator[None]:
     """Ready stays Unknown, as the node controller has left it."""
-    with patch.object(TokenBucket, "try_accept", lambda _self: False):
+    with patch.object(NodeReporter, "_may_correct", lambda _self: False):
         yield
 
 
 @contextmanager
 def what_was_put_right_three_times_is_never_again() -> Iterator[None]:
     """The limit of corrections is one for ever."""
+    left = defaultdict[NodeReporter, int](lambda: CORRECTIONS)
 
-    def take(self: TokenBucket) -> bool:
-        self._left -= 1
-        return self._left >= 0
+    def may_correct(self: NodeReporter) -> bool:
+        left[self] -= 1
+        return left[self] >= 0
 
-    with patch.object(TokenBucket, "try_accept", take):
+    with patch.object(NodeReporter, "_may_correct", may_correct):
         yield
 
 
