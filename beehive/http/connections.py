@@ -24,7 +24,7 @@ _FEW: Final = 16
 
 
 class Phase(Enum):
-    """What a connection does."""
+    """The state of a connection."""
 
     UNFINISHED = auto()
     """Its request has not been received to the end."""

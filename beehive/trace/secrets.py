@@ -30,7 +30,7 @@ BYTES: Final = 16 * 1024 * 1024
 """Bytes that the values may have together."""
 
 _LOWER: Final = re.compile("%[0-9A-F]{2}")
-"""What URLs may have in small letters, too."""
+"""Texts that URLs may have in small letters, too."""
 
 _EXPIRED: Final = 3600.0
 """Seconds during which an expired token is remembered: clocks differ, and the last minute is yet to be written."""

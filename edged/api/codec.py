@@ -17,7 +17,7 @@ T = TypeVar("T")
 _INT64: Final = range(-(2**63), 2**63)
 _ZEROES: Final = bytes.maketrans(b"123456789", b"000000000")
 _LONG_NUMBER: Final = b"0" * 19
-"""What a number beyond 64 bits has, once its digits are zeroes; most objects have nothing like it."""
+"""A number beyond 64 bits, once its digits are zeroes; most objects have nothing like it."""
 
 
 class DecodeError(EdgedError):

@@ -8,7 +8,7 @@ from edged.chains.file import ChainFile
 
 
 class WriteChains(NamedTuple):
-    """Write what is not in the file."""
+    """Write the steps that the file lacks."""
 
 
 class ChainWriter(Actor):
@@ -29,7 +29,7 @@ class ChainWriter(Actor):
         self._chains.wake = self._wake
 
     def on_receive(self, message: object) -> None:
-        """Write what is not in the file."""
+        """Write the steps that the file lacks."""
         if isinstance(message, WriteChains):
             self._write()
 

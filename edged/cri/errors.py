@@ -148,7 +148,7 @@ _CLASSES: dict[StatusCode, type[CriError]] = {
 
 
 def _pull_hint(code: StatusCode, details: str) -> str:
-    """Return what to do about a failed pull; "" if the class has it."""
+    """Return the advice about a failed pull; "" if the class has it."""
     return "" if _NO_RUNTIME.search(details) else _PULL_HINTS.get(code, "")
 
 

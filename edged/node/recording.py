@@ -30,7 +30,7 @@ MACHINE_NOTES: Final = _Names("figures", "machine", "usage", "pods", "services")
 
 
 class ServiceVariables(msgspec.Struct, frozen=True):
-    """What a worker got that asked for the variables of Services (`Host.service_links`)."""
+    """The variables of Services that a worker received (`Host.service_links`)."""
 
     namespace: str
     enabled: bool

@@ -143,7 +143,7 @@ downward_api_file = Fields(
     },
     _source_of_file,
 )
-"""What a file of a downwardAPI volume contains; `volumes` checks its path."""
+"""The content of a file of a downwardAPI volume; `volumes` checks its path."""
 
 _KEY_REF: Final = Fields({"name": or_zero(named(faults_of_subdomain), ""), "key": needed(named(faults_of_data_key))})
 _VALUE_FROM: Final = Fields(

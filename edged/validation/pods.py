@@ -87,7 +87,7 @@ def _unmasked(spec: Mapping[str, Any], path: str, found: Causes) -> None:
 
 
 def _contexts(spec: Mapping[str, Any], path: str, found: Causes) -> None:
-    """Check what containers may do in this pod."""
+    """Check the containers' mount propagation and sleep hooks."""
     grace = spec.get("terminationGracePeriodSeconds")
     for _, each, where in _containers_of(spec, path):
         context = each.get("securityContext") or {}

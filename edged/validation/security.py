@@ -109,7 +109,7 @@ pod_security_context = Fields(
 
 
 def namespaces_of_node(spec: Mapping[str, Any], path: str, found: Causes) -> None:
-    """Check what a pod may not do in the node's own namespaces, and in a user namespace."""
+    """Check the settings that are forbidden in the node's namespaces, and in a user namespace."""
     context = spec.get("securityContext") or {}
     for index, sysctl in enumerate(context.get("sysctls") or ()):
         name, where = str(sysctl.get("name") or ""), f"{path}.securityContext.sysctls[{index}].name"

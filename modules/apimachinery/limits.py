@@ -27,7 +27,7 @@ images has 850, with 1,000 images 5,600; a pod's with 20 containers 1,800, with 
 twin of a device with 1,000 properties 18,000.
 """
 NODE_LIMIT: Final = f"a node's message has at most {REQUEST_BYTES} bytes and {NODE_VALUES} values: send it in parts"
-"""What the node of a larger message is answered."""
+"""The answer to a node whose message is larger."""
 
 
 def is_too_large(data: bytes | msgspec.Raw, values: int = VALUES) -> bool:

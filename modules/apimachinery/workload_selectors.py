@@ -9,7 +9,7 @@ Labels = Mapping[str, str]
 
 
 def matcher_of(selector: Any) -> Callable[[Labels], bool]:
-    """Return the function that says whether labels match a selector. An empty one, or one with an operator that
+    """Return the function that decides whether labels match a selector. An empty one, or one with an operator that
     Kubernetes does not have, matches nothing: a workload would take all pods of its namespace.
     """
     if not isinstance(selector, dict):

@@ -91,7 +91,7 @@ class ObjectWrite(msgspec.Struct, frozen=True):
     user: str
     manager: str
     verb: str
-    """What has happened: created, changed, deleting or deleted."""
+    """The change: created, changed, deleting or deleted."""
     kind: str
     """As in keys of objects."""
     namespace: str
@@ -210,7 +210,7 @@ def _differences(old: Any, new: Any, path: str, depth: int) -> Iterator[tuple[st
 
 
 def _entries(old: Any, new: Any) -> tuple[_Object, _Object, bool] | None:
-    """Return what to compare entry by entry, and whether it is a list; None for values."""
+    """Return the entries to compare, and whether they are a list; None for values."""
     if isinstance(old, dict) and isinstance(new, dict):
         return old, new, False
     if isinstance(old, list) and isinstance(new, list):

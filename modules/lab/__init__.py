@@ -1,4 +1,4 @@
-"""What developers and operators try edgecore with: simulation, replay of recordings, stand-ins, the documentation site.
+"""The tools to try edgecore with: simulation, replay of recordings, stand-ins, the documentation site.
 
 - `simulate`: nodes and their cloud in virtual time, with faults drawn from a seed.
 - `replay`: recordings of a node, played again through its modules.

@@ -1,4 +1,4 @@
-"""What the page asks its server: GET below `/page/v1`, answered in JSON."""
+"""The requests of the page to its server: GET below `/page/v1`, answered in JSON."""
 
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
@@ -57,7 +57,7 @@ class About(msgspec.Struct, frozen=True):
     user: str = ""
     """Who has signed in; "" for the owner of the command."""
     allowed: Sequence[str] = ()
-    """What the page may do beside reading: `exec`."""
+    """Actions that the page offers beside reading: `exec`."""
 
 
 class NodeStory(msgspec.Struct, frozen=True):
@@ -83,7 +83,7 @@ class Journals(WriteSource, Protocol):
 
 
 class PageSource(LinkSource, Journals, Protocol):
-    """What cloudcore knows of links, and its journals."""
+    """cloudcore's knowledge of links, and its journals."""
 
 
 class FleetApi:

@@ -50,7 +50,7 @@ class ApiClient(Protocol):
 
 
 class LinkSource(Protocol):
-    """What cloudcore knows of links, beside the Kubernetes API."""
+    """cloudcore's knowledge of links, beside the Kubernetes API."""
 
     def links(self) -> Links:
         """Return the present connections."""

@@ -1,4 +1,4 @@
-"""What the page shows of the past of a device's property."""
+"""The past of a device's property, as the page shows it."""
 
 from collections.abc import Sequence
 

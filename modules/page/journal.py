@@ -1,4 +1,4 @@
-"""What the page shows of the change journal."""
+"""The change journal, as the page shows it."""
 
 import shlex
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _ALL: Final = Sight()
 
 
 class WriteSource(Protocol):
-    """What cloudcore has in its change journal."""
+    """The entries of cloudcore's change journal."""
 
     def writes(self, query: WriteQuery) -> WriteList:
         """Return the writes that a query selects."""
@@ -38,7 +38,7 @@ class ChangesPage(msgspec.Struct, frozen=True):
     is_all: bool = False
     """Whether what cloudcore and nodes did by themselves is shown, too."""
     wrong: str = ""
-    """What is wrong with the query."""
+    """The fault of the query."""
     command: str = ""
     """The command that says the same."""
 

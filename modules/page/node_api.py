@@ -1,4 +1,4 @@
-"""What the page of a single node asks its server: GET below `/page/v1`.
+"""The requests of the page of a single node to its server: GET below `/page/v1`.
 
 The node's own socket and database answer it, also without a link to the cloud.
 """
@@ -124,7 +124,7 @@ class NodeApi:
 
 
 def own_node(state: JsonObject, pods: Sequence[FleetPodRow], now: float) -> OwnNode:
-    """Return what the page of a node shows.
+    """Return the content of the page of a node.
 
     Args:
         state: of the agent (`/edgecore/state`).
@@ -156,7 +156,7 @@ def _link(state: JsonObject) -> str:
 
 
 def _linked(state: JsonObject, link: str, now: float) -> str:
-    """Return what the sentence says of the link."""
+    """Return the sentence about the link."""
     if link == NEVER:
         return "has no cloud"
     if link == CONNECTED:
@@ -184,7 +184,7 @@ def _begun(sentence: str) -> str:
 
 
 def _facts(state: JsonObject, now: float) -> Iterator[tuple[str, str]]:
-    """Yield what the agent says of itself and of its link."""
+    """Yield the agent's facts about itself and its link."""
     yield "cloud", text_at(state, "link.server")
     yield "why the last link ended", text_at(state, "link.why")
     failures = value_at(state, "link.failures")

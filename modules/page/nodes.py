@@ -1,4 +1,4 @@
-"""What a page shows of a Node and of the conditions of an object."""
+"""A Node, and the conditions of an object, as a page shows them."""
 
 from typing import Final, NamedTuple
 
@@ -42,7 +42,7 @@ def short_node(node: JsonObject) -> ShortNode:
 
 
 def machine_facts(node: JsonObject) -> dict[str, str]:
-    """Return what a Node says of its machine."""
+    """Return the facts of a Node about its machine."""
     info = ("kubeletVersion", "osImage", "kernelVersion", "architecture", "containerRuntimeVersion")
     addresses = [f"{text_at(each, 'type')} {text_at(each, 'address')}" for each in objects_at(node, "status.addresses")]
     facts = {name: text_at(node, f"status.nodeInfo.{name}") for name in info}

@@ -22,7 +22,7 @@ class OwnDevice(msgspec.Struct, frozen=True):
     model: JsonObject
     status: JsonObject
     mapper: str
-    """What is known of its mapper: a part of a sentence."""
+    """The state of its mapper, as a part of a sentence."""
     past: Mapping[str, Sequence[tuple[float, str]]]
     """The last reported values of each property, with their times, oldest first."""
 

@@ -43,7 +43,7 @@ _MOST_VIEWS: Final = 16
 
 
 class Links(msgspec.Struct, frozen=True):
-    """What cloudcore knows of nodes' links."""
+    """cloudcore's knowledge of nodes' links."""
 
     connections: Mapping[str, NodeConnection] = {}
     """To the cloudcore that was asked, by node."""
@@ -54,7 +54,7 @@ class Links(msgspec.Struct, frozen=True):
 
 
 class FleetHead(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a page about the fleet has above its table."""
+    """The head of a page about the fleet, above its table."""
 
     sentence: Sequence[SentencePart]
     """Empty for a user who may not see nodes."""

@@ -55,7 +55,7 @@ class PodStory(msgspec.Struct, frozen=True):
 
 
 class PodStories:
-    """Says why pods do not run, as the command `why` does, and reads their logs.
+    """Explains why pods do not run, as the command `why` does, and reads their logs.
 
     Args:
         program: the command that remedies name.

@@ -89,21 +89,21 @@ class PageApi(Protocol):
         """The way to containers."""
 
     def close(self) -> None:
-        """Release what it holds."""
+        """Release its resources."""
 
 
 class Entrance(Protocol):
-    """Says who may look: `OwnerEntrance`, or the users of a secure port."""
+    """Decides who may look: `OwnerEntrance`, or the users of a secure port."""
 
     @property
     def hint(self) -> str:
-        """What to do without a session."""
+        """The answer to a request without a session."""
 
     def enter(self, request: Request, token: str) -> str:
         """Return the key of a new session, "" for a token that opens none. Raise HttpStatusError for a refusal."""
 
     def api(self, key: str, *, is_use: bool = True) -> PageApi | None:
-        """Return what answers the questions of a session, None if it has ended; the session may be used by that."""
+        """Return the API for a session, None if it has ended; `is_use` prolongs the session."""
 
     def leave(self, key: str) -> None:
         """End a session."""
@@ -189,7 +189,7 @@ class PageService:
     files say nothing of the fleet, so they need none.
 
     Args:
-        entrance: says who may look.
+        entrance: decides who may look.
         hosts: the server's own names with its port.
         clock: for shells.
         scheme: `http` or `https`.

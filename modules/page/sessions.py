@@ -28,7 +28,7 @@ class _Key(msgspec.Struct):
     began: float
     used: float
     credentials: object
-    """What the user has signed in with; None for the owner of the command."""
+    """The credentials of the user; None for the owner of the command."""
     user: str = ""
 
 
@@ -88,7 +88,7 @@ class Sessions:
         return self._found(key, is_use=is_use) is not None
 
     def credentials(self, key: str, *, is_use: bool = True) -> object:
-        """Return what the user of a session has signed in with, None without a session; see `is_valid`."""
+        """Return the credentials of a session's user, None without a session; see `is_valid`."""
         session = self._found(key, is_use=is_use)
         return session.credentials if session is not None else None
 

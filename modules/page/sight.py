@@ -1,4 +1,4 @@
-"""What a user may see of a fleet: a part that is missing is replaced by the right that is missing."""
+"""The part of a fleet that a user may see; in place of a hidden part stands the right that is missing."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
@@ -22,7 +22,7 @@ Refusal = Callable[[AccessRequest], str]
 
 
 class Sight(NamedTuple):
-    """What a user may see."""
+    """The kinds and namespaces that a user may see."""
 
     has_nodes: bool = True
     """Whether the Nodes, and cloudcore's own facts about their links."""
@@ -46,7 +46,7 @@ class Sight(NamedTuple):
 
 
 class UserSight(NamedTuple):
-    """What a user sees, and why not more."""
+    """The part of a picture that a user sees, and why not more."""
 
     sight: Sight
     forbidden: Mapping[str, str]
@@ -59,7 +59,7 @@ def nothing_refused(asked: AccessRequest) -> str:  # noqa: ARG001 - a `Refusal`
 
 
 def seen_by(refusal: Refusal, pods: Iterable[str], devices: Iterable[str]) -> UserSight:
-    """Return what a user sees.
+    """Return the part of the fleet that a user sees.
 
     Args:
         refusal: the user's rights.

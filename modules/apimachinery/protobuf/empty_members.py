@@ -45,7 +45,7 @@ def _by_name(message: str) -> Mapping[str, MessageField]:
 
 
 def _kept(message: str, value: dict[str, Any]) -> dict[str, Any]:
-    """Return what is stored of a value; the value itself, and each part, if nothing is left out of it."""
+    """Return the stored form of a value; the value itself, and each part, if nothing is left out of it."""
     fields, kept, is_same = _by_name(message), dict[str, Any](), True
     for name, member in value.items():
         field = fields.get(name)

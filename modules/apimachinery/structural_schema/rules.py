@@ -27,7 +27,7 @@ _NOT_SUPPORTED: Final = {
         "required or oneOf where that is possible; the controller of the kind checks the others"
     )
 }
-"""What to do about a keyword of Kubernetes that is refused: ignoring a rule would accept what a cluster refuses."""
+"""The advice about a refused keyword of Kubernetes: without the rule, objects would pass that a cluster refuses."""
 _KNOWN: Final = frozenset((*_FLAGS, *_COUNTS, *_NUMBERS, *_TEXTS, *_ANY))
 
 

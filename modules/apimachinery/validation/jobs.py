@@ -222,7 +222,7 @@ POLICY_FIELDS: Final[dict[str, Rule | Row]] = {
 
 
 def job_policies(spec: Mapping[str, Any], path: str, found: Causes) -> None:
-    """Check what fields of a Job's spec demand of each other."""
+    """Check the fields of a Job's spec that depend on each other."""
     _limits(spec, path, found)
     _failure_policy(spec, path, found)
     _success_policy(spec, path, found)

@@ -24,7 +24,7 @@ class KindRules(NamedTuple):
     """Of an object as a whole, at the path ""."""
     update: Update | None = None
     create: Creation | None = None
-    """What a new object may not have."""
+    """Rules of new objects beyond the rules of all."""
     name: Rule = subdomain
 
 

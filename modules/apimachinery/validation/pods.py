@@ -17,7 +17,7 @@ _UPDATABLE: Final = (
 _OF_CONTAINERS: Final = ("containers", "initContainers")
 _LARGEST_INT32: Final = 2**31 - 1
 _GATED: Final = ("nodeSelector", "affinity")
-"""What may change while a pod is gated; additions only, in Kubernetes."""
+"""The fields that may change while a pod is gated; additions only, in Kubernetes."""
 
 
 def _mirror(obj: Mapping[str, Any], path: str, found: Causes) -> None:
@@ -31,7 +31,7 @@ pod = Fields({"spec": pod_spec}, _mirror)
 
 
 def pod_creation(obj: JsonObject, found: Causes) -> None:
-    """Check what a new pod may not have yet."""
+    """Check that a new pod has no ephemeral containers, and no node while it is gated."""
     spec = obj["spec"]
     if spec.get("ephemeralContainers"):
         found.append(forbidden("spec.ephemeralContainers", "cannot be set on create"))

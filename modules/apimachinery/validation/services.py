@@ -91,7 +91,7 @@ def _ports(value: Any, path: str, found: Causes) -> None:
 
 
 def _type(spec: Mapping[str, Any], path: str, found: Causes) -> None:
-    """Check what belongs to a Service's type."""
+    """Check the fields that belong to a Service's type."""
     kind, addresses = spec.get("type") or "ClusterIP", spec.get("clusterIPs") or ()
     is_headless = list(addresses) == [_NONE]
     if not spec.get("ports") and not is_headless and kind != "ExternalName":

@@ -58,7 +58,7 @@ def _capacity(value: Mapping[str, Any], path: str, found: Causes) -> None:
 
 
 def _of_source(value: Mapping[str, Any], path: str, found: Causes) -> None:
-    """Check what belongs to a volume's source."""
+    """Check the fields that belong to a volume's source."""
     if value.get("local") is not None and value.get("nodeAffinity") is None:
         found.append(required(f"{path}.nodeAffinity", "Local volume requires node affinity"))
     on_node = (value.get("hostPath") or {}).get("path") or ""

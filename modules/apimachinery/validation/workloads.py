@@ -288,7 +288,7 @@ _OF_JOB: Final = (
     "selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy",
 )  # fmt: skip
 _PLACING: Final = ("nodeSelector", "tolerations", "schedulingGates")
-"""What of the pods of a Job may change, beside their labels, annotations and node affinity, before it begins."""
+"""The fields of a Job's pods that may change before it begins, beside their labels, annotations and node affinity."""
 
 
 def job_update(new: JsonObject, live: JsonObject, found: Causes) -> None:

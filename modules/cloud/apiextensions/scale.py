@@ -54,7 +54,7 @@ def scale_paths(version: JsonObject) -> ScalePaths | None:
 
 
 def value_at(obj: JsonObject, path: tuple[str, ...]) -> Any:
-    """Return what an object has at a path, or None."""
+    """Return the value of an object at a path, or None."""
     found: Any = obj
     for name in path:
         found = found.get(name) if isinstance(found, dict) else None

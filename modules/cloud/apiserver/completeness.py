@@ -5,7 +5,7 @@ from modules.cloud.storage.database.database import Database
 
 
 class Completeness:
-    """Says whether a missing object was deleted. An API server with a new database may have lost it with an old one,
+    """Knows whether a missing object was deleted. An API server with a new database may have lost it with an old one,
     and nodes must not delete their pods for that.
 
     Args:

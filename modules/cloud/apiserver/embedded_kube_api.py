@@ -150,7 +150,7 @@ class _Watch:
         self.end()
 
     def take(self) -> Sequence[Observation]:
-        """Return what one change or bookmark tells."""
+        """Return the observations of one change or bookmark."""
         try:
             found = self._waiting.popleft()
         except IndexError:

@@ -1,4 +1,4 @@
-"""What the API server does while its disk is full: reads, and the writes that keep nodes alive or free room."""
+"""The requests that are served while the disk is full: reads, and writes that keep nodes alive or free room."""
 
 from typing import Final
 

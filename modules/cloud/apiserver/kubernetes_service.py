@@ -57,7 +57,7 @@ def may_lack_service(event: ObjectEvent) -> bool:
 
 
 def keep_kubernetes_service(cluster: Cluster, service: KubernetesService | None, *, repairs: bool) -> None:
-    """Make what is missing.
+    """Make the missing objects.
 
     Args:
         cluster: the objects.

@@ -347,7 +347,7 @@ class ApiServer(Module):
 
     def _commit(self) -> None:
         """Commit the transaction, with service accounts of namespaces, places for waiting pods, and the next part of
-        what follows from deletions. Watches are told.
+        what follows from deletions. Watches get the changes.
         """
         if self._database.in_transaction:
             self._transactions.note_changes()

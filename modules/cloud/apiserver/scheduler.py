@@ -50,9 +50,9 @@ _NO_NODE: Final = "no nodes available to schedule pods"
 _MISPLACED: Final = "node(s) didn't match Pod's node affinity/selector"
 _BY_NAME: Final = "metadata.name"
 _KNOWN: Final = 5
-"""What a pod whose placement is known costs, in looks at nodes."""
+"""The cost of a pod whose placement is known, in looks at nodes."""
 _TRIED: Final = 4
-"""What a node costs, in looks, on which others may make room."""
+"""The cost of a node where others may make room, in looks at nodes."""
 
 
 class Placement(NamedTuple):
@@ -342,7 +342,7 @@ def makes_room(event: ObjectEvent) -> bool:
 
 
 def _place_of(pod: JsonObject) -> tuple[object, object]:
-    """Return what other pods' rules are about: the node and the labels."""
+    """Return the subject of other pods' rules: the node and the labels."""
     return (pod.get("spec") or {}).get("nodeName"), pod["metadata"].get("labels")
 
 

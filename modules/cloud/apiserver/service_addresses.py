@@ -29,7 +29,7 @@ _Network = IPv4Network | IPv6Network
 
 
 class ServiceRanges(NamedTuple):
-    """What Services get their addresses and node ports from."""
+    """The ranges of addresses and node ports for Services."""
 
     networks: Mapping[str, _Network]
     """By family, `IPv4` or `IPv6`; Services that name no family get the first one."""

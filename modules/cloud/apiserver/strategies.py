@@ -1,4 +1,4 @@
-"""What a request cannot set: the parts of an object that a create drops, and that an update keeps as they are stored.
+"""The fields that a request cannot set: a create drops them, and an update keeps them as they are stored.
 
 From the strategies of kube-apiserver 1.32 (`pkg/registry/*/strategy.go`: PrepareForCreate and PrepareForUpdate). Custom
 kinds have rules of their own; see `modules.cloud.apiextensions.objects`.

@@ -1,4 +1,4 @@
-"""What the API server notes for the change journal."""
+"""The API server's notes for the change journal."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -10,7 +10,7 @@ AUTHENTICATED: Final = "system:authenticated"
 UNAUTHENTICATED: Final = "system:unauthenticated"
 SERVICE_ACCOUNTS: Final = "system:serviceaccounts"
 RESERVED: Final = ("system:", "kubeedge:")
-"""What the names of Kubernetes' and KubeEdge's own users and groups begin with."""
+"""Prefixes of the names of Kubernetes' and KubeEdge's users and groups."""
 _NODES: Final = "system:nodes"
 _NODE: Final = "system:node:"
 
@@ -22,7 +22,7 @@ class User(msgspec.Struct, frozen=True):
     uid: str = ""
     groups: tuple[str, ...] = ()
     extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """What else the authenticator knows, by name."""
+    """Further facts from the authenticator, by name."""
 
     @property
     def is_administrator(self) -> bool:

@@ -32,7 +32,7 @@ class NodeGraph:
     def __init__(self, store: Lister, clock: Clock) -> None:
         self._store = store
         self.accounts = NodeAccounts(clock)
-        """What each node has written."""
+        """The bytes that each node has written."""
         self._references = ReferenceIndex()
         """References of all pods."""
         self._secrets: dict[str, tuple[ObjectKey, ...]] = {}

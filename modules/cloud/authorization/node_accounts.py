@@ -42,7 +42,7 @@ _NOTHING: Final = _Charge("", 0, is_mirror=False, is_bound=False)
 
 
 class NodeAccounts:
-    """What each node has written into the API server: mirror pods, the status of its pods, and its Node.
+    """The bytes that each node has written into the API server: mirror pods, the status of its pods, and its Node.
 
     A hostile node could otherwise fill the memory of the cloud and its database. The limit grows only with pods that
     others bind to the node.

@@ -10,7 +10,7 @@ _SPREAD: Final = 0.5
 
 
 class Draining:
-    """Says which connections are to be ended now. One over which requests wait for their answers is ended when they are
+    """Chooses the connections to end now. One over which requests wait for their answers is ended when they are
     answered, or when the time is over.
 
     Args:

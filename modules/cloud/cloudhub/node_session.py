@@ -253,7 +253,7 @@ _OBJECT: Final = json_decoder(_Object)
 
 
 def _uid_in(message: Message) -> str:
-    """Return the uid of the object in a message, or "". It decodes nothing else of JSON content."""
+    """Return the uid of the object in a message, or "". It decodes no other part of JSON content."""
     if isinstance(message.content, msgspec.Raw):
         try:
             return _OBJECT.decode(message.content).metadata.uid

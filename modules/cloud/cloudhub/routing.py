@@ -172,7 +172,7 @@ def node_of(message: Message) -> str:
 
 
 def is_deletion_of_node(message: Message) -> bool:
-    """Return whether a message says that a Node was deleted."""
+    """Return whether a message reports that a Node was deleted."""
     if message.route.group == Group.USER:
         return False
     resource = Resource.parse(message.route.resource, Side.CLOUD)

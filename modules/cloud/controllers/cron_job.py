@@ -29,7 +29,7 @@ _BACKGROUND: Final = {"propagationPolicy": "Background"}
 
 
 def reconcile(view: View, key: ObjectKey, now: float) -> ReconcilePlan:
-    """Return what a CronJob needs."""
+    """Return the plan for a CronJob."""
     cron_job = view.find(key)
     if cron_job is None or is_being_deleted(cron_job):
         return NOTHING

@@ -45,7 +45,7 @@ class _OnNode(NamedTuple):
 
 
 def reconcile(view: View, key: ObjectKey, now: float) -> ReconcilePlan:
-    """Return what a DaemonSet needs."""
+    """Return the plan for a DaemonSet."""
     daemon_set = view.find(key)
     if daemon_set is None:
         return NOTHING

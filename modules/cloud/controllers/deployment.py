@@ -53,7 +53,7 @@ _SCALED: Final = "ScalingReplicaSet"
 
 
 def reconcile(view: View, key: ObjectKey, now: float) -> ReconcilePlan:
-    """Return what a Deployment needs."""
+    """Return the plan for a Deployment."""
     deployment = view.find(key)
     if deployment is None:
         return NOTHING

@@ -17,14 +17,14 @@ MOST: Final = 100
 """Endpoints in a slice (`--max-endpoints-per-slice`)."""
 
 Group = tuple[str, Ports]
-"""What the endpoints of a slice have in common: the family of addresses and the ports."""
+"""The common part of the endpoints of a slice: the family of addresses and the ports."""
 
 _Content = tuple[JsonObject | None, Group, list[JsonObject]]
 """A slice, or None until it is found or made; and what it is to hold."""
 
 
 class SliceOwner(NamedTuple):
-    """What the slices of an object have in common."""
+    """The common part of the slices of an object."""
 
     obj: JsonObject
     """The Service, or the Endpoints that are mirrored."""
@@ -78,7 +78,7 @@ def _writes(owner: SliceOwner, contents: Sequence[_Content], spare: list[JsonObj
 def _packed(
     slices: Sequence[JsonObject], endpoints: Iterable[JsonObject]
 ) -> list[tuple[JsonObject | None, list[JsonObject]]]:
-    """Return what each slice of a group holds from now on; slices without endpoints may go, None is a new one."""
+    """Return the new content of each slice of a group; slices without endpoints may go, None is a new one."""
     missing = {_identity(endpoint): endpoint for endpoint in endpoints}
     held, changed, unchanged = dict[int, list[JsonObject]](), list[int](), list[int]()
     for index, each in enumerate(slices):

@@ -19,7 +19,7 @@ from modules.cloud.storage.watch_history import ObjectChanged
 _log = logging.getLogger(__name__)
 
 Reconcile = Callable[[View, ObjectKey, float], ReconcilePlan]
-"""Returns what an object needs at a time (seconds since the epoch). It is pure: without clock, chance and effects."""
+"""Returns the plan for an object at a time (seconds since the epoch). It is pure: without clock, chance and effects."""
 Perform = Callable[[ApiCall, Callable[[ApiResult], None]], None]
 """Makes an API call; the function is called once with the result, later."""
 
@@ -170,7 +170,7 @@ class Engine:
         self.queue.failed(key, now)
 
     def _plan(self, key: ObjectKey, now: float) -> ReconcilePlan | None:
-        """Return what an object needs; None if its controller has failed, which must not stop other controllers."""
+        """Return the plan for an object; None if its controller has failed, which must not stop other controllers."""
         try:
             return self._controllers[key.kind](self.view, key, now)
         except Exception:  # noqa: BLE001 - whatever is in an object that somebody has written

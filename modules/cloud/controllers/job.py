@@ -65,7 +65,7 @@ _ALWAYS: Final = ("ready", "terminating")
 
 
 def reconcile(view: View, key: ObjectKey, now: float) -> ReconcilePlan:
-    """Return what a Job needs, or what the pods of a deleted one need."""
+    """Return the plan for a Job, or for the pods of a deleted one."""
     job = view.find(key)
     if job is not None and is_of_another(job):
         return NOTHING

@@ -1,4 +1,4 @@
-"""What a Job's podFailurePolicy, successPolicy and backoffLimitPerIndex decide (KCM 1.32, `pod_failure_policy.go`,
+"""The decisions of a Job's podFailurePolicy, successPolicy and backoffLimitPerIndex (KCM 1.32, `pod_failure_policy.go`,
 `success_policy.go`, `backoff_utils.go`).
 """
 
@@ -18,7 +18,7 @@ _IGNORE, _COUNT, _FAIL_JOB, _FAIL_INDEX = "Ignore", "Count", "FailJob", "FailInd
 
 
 class FailureVerdict(NamedTuple):
-    """What the failure of a pod means."""
+    """The consequence of a pod's failure."""
 
     action: str = _COUNT
     why: str = ""
@@ -46,7 +46,7 @@ def is_of_another(job: JsonObject) -> bool:
 
 
 def verdict_of(job: JsonObject, pod: JsonObject) -> FailureVerdict:
-    """Return what the failure of a pod means: the first rule that matches decides."""
+    """Return the consequence of a pod's failure: the first rule that matches decides."""
     rules = (job["spec"].get("podFailurePolicy") or {}).get("rules") or ()
     for number, rule in enumerate(rules):
         action = str(rule.get("action"))

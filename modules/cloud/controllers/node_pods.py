@@ -50,7 +50,7 @@ _QUARANTINE: Final = 40.0
 
 
 def reconcile(view: View, key: ObjectKey, now: float) -> ReconcilePlan:
-    """Return what the pods of a Node need that is gone or does not answer."""
+    """Return the plan for the pods of a Node that is deleted or does not answer."""
     node = view.find(key)
     if node is None:
         return _of_gone(view, key, now)

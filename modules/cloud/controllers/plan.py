@@ -1,4 +1,4 @@
-"""What a controller decides: writes, Events, and when to look again."""
+"""The decision of a controller: writes, Events, and the time of the next look."""
 
 from typing import Any, Final, NamedTuple
 

@@ -46,7 +46,7 @@ _NANOSECONDS: Final = 1e9
 
 
 def reconcile(view: View, key: ObjectKey, now: float) -> ReconcilePlan:
-    """Return what a ReplicaSet needs."""
+    """Return the plan for a ReplicaSet."""
     replica_set = view.find(key)
     if replica_set is None:
         return NOTHING

@@ -28,7 +28,7 @@ class Revisions(NamedTuple):
     old: list[JsonObject]
     """The others, the oldest first."""
     writes: tuple[PlannedWrite, ...]
-    """What is due first: the making of the present one, or its move to the end."""
+    """The first write: the creation of the present one, or its move to the end."""
     collisions: int
     """The workload's `collisionCount`, with this time if the name of the revision to make is taken."""
 

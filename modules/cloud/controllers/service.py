@@ -32,7 +32,7 @@ _RESERVED: Final = (SERVICE_NAME, MANAGED_BY, HEADLESS)
 
 
 def reconcile(view: View, key: ObjectKey, _now: float) -> ReconcilePlan:
-    """Return what the EndpointSlices and Endpoints of a Service need."""
+    """Return the plan for the EndpointSlices and Endpoints of a Service."""
     service = view.find(key)
     endpoints = view.find(ObjectKey("Endpoints", key.namespace, key.name))
     if service is None:

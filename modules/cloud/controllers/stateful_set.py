@@ -34,7 +34,7 @@ from modules.cloud.controllers.view import View, node_of
 
 
 def reconcile(view: View, key: ObjectKey, now: float) -> ReconcilePlan:
-    """Return what a StatefulSet needs."""
+    """Return the plan for a StatefulSet."""
     workload = view.find(key)
     if workload is None:
         return NOTHING
@@ -79,7 +79,7 @@ class _Pass:
         return ReconcilePlan(writes, write, again_at=min(moments, default=None))
 
     def _next(self) -> list[PlannedWrite]:
-        """Return what is due: making and replacing upwards, then deleting downwards, then the rollout."""
+        """Return the writes that are due: creations upwards, then deletions downwards, then the rollout."""
         found: list[PlannedWrite] = []
         for ordinal in self._wanted:
             pod = self._pods.get(ordinal)

@@ -34,7 +34,7 @@ class DeviceRecord(msgspec.Struct, frozen=True):
     is_old: bool = False
     """Whether it was applied in the form of v1alpha2."""
     unused: tuple[str, ...] = ()
-    """What of that has no place in v1beta1."""
+    """Fields that have no place in v1beta1."""
 
     @property
     def names(self) -> set[str]:
@@ -50,7 +50,7 @@ class ModelRecord(msgspec.Struct, frozen=True):
     is_old: bool = False
     """Whether it was applied in the form of v1alpha2."""
     unused: tuple[str, ...] = ()
-    """What of that has no place in v1beta1."""
+    """Fields that have no place in v1beta1."""
 
 
 def device_record(given: JsonObject) -> DeviceRecord:

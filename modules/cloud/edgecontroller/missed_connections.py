@@ -16,7 +16,7 @@ _PAUSE: Final = 1.0
 
 
 class _Told(Protocol):
-    """What takes connections and their ends."""
+    """Takes connections and their ends."""
 
     def on_connected(self, message: Message) -> None:
         """Take a connection."""

@@ -20,7 +20,7 @@ _NODE, _POD = kind_named("Node").key_name, kind_named("Pod").key_name
 
 
 class _Seen:
-    """What the machine reads of a node; read once, when it is needed (`node_machine.Seen`)."""
+    """The facts of a node that the machine reads; each is read once, when it is needed (`node_machine.Seen`)."""
 
     def __init__(self, node: str, database: Database, storage: ObjectStore, epochs: Epochs) -> None:
         self._node = node

@@ -15,7 +15,7 @@ from modules.cloud.storage.object_sync import Holder, NodeState
 
 
 class NodeRecord(msgspec.Struct, frozen=True, gc=False):
-    """What edgecontroller knows of one node between two events."""
+    """The state of one node between two events."""
 
     connection: str = ""
     """The claimed connection; "" without one."""

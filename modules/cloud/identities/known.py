@@ -1,4 +1,4 @@
-"""What the servers of cloudcore ask about a client's certificate."""
+"""The checks of a client's certificate, for the servers of cloudcore."""
 
 import threading
 from collections.abc import Callable, Collection, Mapping

@@ -54,7 +54,7 @@ class Revocation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class TokenSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a new token allows, and for how long."""
+    """The permissions of a new token, and its lifetime."""
 
     seconds: Annotated[float, msgspec.Meta(ge=0, le=MOST_SECONDS)] = 24 * 3600.0
     """The token's validity. KubeEdge: twice the twelve hours after which it makes a new one."""

@@ -1,4 +1,4 @@
-"""What the cloud stores about identities, each record as a ConfigMap of its own: so it is where the objects are, in the
+"""The cloud's records of identities, each a ConfigMap: so they are where the objects are, in the
 embedded database, in a shared one, or in the cluster, and all replicas learn of a change.
 """
 
@@ -68,7 +68,7 @@ class RevokedUser(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 
 
 class JoinToken(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="token"):
-    """What a token allows. The token itself, which is a secret, is not stored."""
+    """The permissions of a token. The token itself, which is a secret, is not stored."""
 
     name: Text
     """The token's id, the claim `jti`."""

@@ -26,7 +26,7 @@ class RecordChange(NamedTuple):
     """The change of a record that was read, and the answer to whoever has asked for it."""
 
     record: Record | None = None
-    """What is written; None to write nothing."""
+    """The record to write; None to write nothing."""
     answer: object = ""
     deletes: bool = False
     """Whether the record is deleted."""

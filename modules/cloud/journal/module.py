@@ -91,7 +91,7 @@ class Journal(Module):
         self.every(MARK_PERIOD, self._mark)
 
     def on_stop(self) -> None:
-        """Write what waits; cloudhub, which stops before, has ended all connections."""
+        """Write the waiting entries; cloudhub, which stops before, has ended all connections."""
         self._write()
         self._close()
 

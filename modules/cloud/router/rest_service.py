@@ -67,7 +67,7 @@ class RestService:
         callers: decides who may call.
         ask: returns the router's answer; may block.
         api: makes API calls; blocks.
-        identities: says which client certificates are refused; None: none is.
+        identities: knows the refused client certificates; None: none is.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class RestListener:
         port: 0 takes a free one.
         callers: decides who may call.
         context: its TLS; None serves plain HTTP.
-        identities: says which client certificates are refused; None: none is.
+        identities: knows the refused client certificates; None: none is.
     """
 
     def __init__(

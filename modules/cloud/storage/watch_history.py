@@ -76,7 +76,7 @@ class WatchHistory:
         self._storage = storage
         self._began = {"": storage.version} if stored is None else stored.began
         self._unknown_before = storage.unknown_until
-        """What was unknown then is in `_began`."""
+        """Kinds that were unknown then are in `_began`."""
         self._changes: defaultdict[str, deque[tuple[ObjectChanged, int]]] = defaultdict(deque)
         self._bytes: defaultdict[str, int] = defaultdict(int)
         self._forgotten: dict[str, int] = {}

@@ -4,7 +4,7 @@ from collections import Counter
 
 
 class ConnectionCounters:
-    """Counts what a server of connections refuses. Any thread may read it."""
+    """Counts the refusals of a server of connections. Any thread may read it."""
 
     def __init__(self) -> None:
         self.rejected_frames: Counter[str] = Counter()

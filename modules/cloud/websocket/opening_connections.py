@@ -51,7 +51,7 @@ class OpeningConnections:
         self._silent.setdefault(network, {})[connection] = None
 
     def update(self, connection: WebsocketConnection) -> None:
-        """Note what a connection has done: it may have sent its first bytes, or be open."""
+        """Update a connection: it may have sent its first bytes, or be open."""
         network = self._network.get(connection)
         if network is None:
             return

@@ -96,7 +96,7 @@ class WebsocketServer:
         ssl_context: server-side TLS that requires client certificates; None for plain TCP.
         is_full: whether the inboxes behind `deliver` are full, so that only keepalives and ends are passed on.
         counters: counts refused connections and frames.
-        identities: says which nodes are refused; None: none is.
+        identities: knows the refused nodes; None: none is.
 
     Raises:
         ListenError: the server cannot listen on the address.

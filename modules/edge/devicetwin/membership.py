@@ -180,7 +180,7 @@ class Members:
         return change.notes
 
     def _ends(self, device_id: str, added: DeviceRequest | None) -> Done:
-        """Return what follows a commit: a refused one is repeated, unless the cloud has said something newer."""
+        """Return the steps after a commit: a refused one is repeated, unless the cloud has sent something newer."""
 
         def ended(stored: bool) -> None:
             if stored:

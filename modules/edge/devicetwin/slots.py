@@ -52,7 +52,7 @@ class _Slot:
 
 
 class SlotsOwner(Protocol):
-    """Takes what the slots have committed; devicetwin."""
+    """Takes the values that the slots have committed; devicetwin."""
 
     def publish(self, said: Publication) -> None:
         """Send a message to applications."""

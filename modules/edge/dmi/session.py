@@ -59,7 +59,7 @@ class Outcome(NamedTuple):
 
 
 class SocketLook(NamedTuple):
-    """What a look at a mapper's socket has found."""
+    """The result of a look at a mapper's socket."""
 
     is_new: bool
     """Whether the mapper has made a new socket since the last call or first look."""

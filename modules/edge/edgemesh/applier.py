@@ -60,7 +60,7 @@ class Applier:
 
     @property
     def kind(self) -> str:
-        """What carries connections; empty while nothing does."""
+        """The carrier of connections; empty without one."""
         return self._plane.kind if self._plane is not None else ""
 
     def reach(self, table: PortTable) -> Address | None:

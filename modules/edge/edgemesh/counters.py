@@ -18,7 +18,7 @@ class MeshCounters:
         self.unread = 0
         """Objects of the cloud that could not be read."""
         self.plane = ""
-        """What carries connections; empty while nothing does."""
+        """The carrier of connections; empty without one."""
         self.services: Callable[[], int] = lambda: 0
         """Returns the number of Services."""
         self.answers: dict[str, int] = {}

@@ -54,7 +54,7 @@ FOLLOWED_COLLECTIONS: Final = (
     Target("discovery.k8s.io", "v1", "endpointslices"),
     Target("", "v1", "endpoints"),
 )
-"""What the cloud sends from the module's first start on."""
+"""The collections that the cloud sends from the module's first start on."""
 
 
 class MeshSettings(Struct, frozen=True):

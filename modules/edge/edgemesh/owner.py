@@ -1,4 +1,4 @@
-"""What the node's owner asks edgemesh (`edgecore services`, `edgecore resolve`), and the answers. Pure."""
+"""The questions of the node's owner to edgemesh (`edgecore services`, `edgecore resolve`), and the answers. Pure."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final

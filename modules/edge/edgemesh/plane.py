@@ -1,4 +1,4 @@
-"""What carries connections to endpoints: the kernel's NAT, or a proxy of this process."""
+"""The carrier of connections to endpoints: the kernel's NAT, or a proxy of this process."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Protocol

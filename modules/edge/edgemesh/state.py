@@ -1,4 +1,4 @@
-"""What the node knows of Services: the cloud's objects and its own pods. Pure; it finds the Services that change."""
+"""The node's knowledge of Services: the cloud's objects and its own pods. Pure; it finds the Services that change."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -221,7 +221,7 @@ def _without_strangers(backends: list[MeshBackend], node: str) -> list[MeshBacke
 
 
 def _look(pod: Pod) -> object:
-    """Return what Services see of a pod."""
+    """Return the facts of a pod that Services use."""
     status, metadata = pod.status, pod.metadata
     ready = [each.status for each in status.conditions if each.type == "Ready"]
     is_deleted = metadata.deletion_timestamp is not None

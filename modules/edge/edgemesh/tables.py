@@ -65,7 +65,7 @@ class PortTable(NamedTuple):
 
     @property
     def key(self) -> str:
-        """What identifies it among all of the node."""
+        """Its identity among all of the node."""
         return f"{self.namespace}/{self.service}/{self.port}/{self.protocol}/{6 if self.is_ipv6 else 4}"
 
 

@@ -1,4 +1,4 @@
-"""What a message is about: its resource, and for a request of the Kubernetes API (an Application) its verb and key.
+"""The subject of a message: its resource, and for a request of the Kubernetes API (an Application) its verb and key.
 
 All Applications have the resource `null`. Those of metamanager, the metaserver and edgemesh are under way together, and
 come in another order in another run.

@@ -21,7 +21,7 @@ _LATENCY = 0.003
 _SLOW = 1.0
 """Seconds above which an answer is slow, and noted as such."""
 _FAILURES = (500, 502, 503, 504)
-"""What an API server, or a proxy before it, answers when etcd does not answer it in time."""
+"""The answer of an API server, or of a proxy before it, when etcd does not answer in time."""
 _NOT_CARRIED_OUT = 0.5
 """Share of the failed writes that have no effect."""
 _FOREVER = 1e9

@@ -286,7 +286,7 @@ class SimulatedCloud:
         return {key for key, document in self.wanted.items() if document is not None and key not in self._unsettled}
 
     def disagreements(self) -> Iterator[str]:
-        """Yield what cloudcores do not agree about among themselves; one is never at odds with itself."""
+        """Yield the differences between cloudcores; a single one has none."""
         yield from ()
 
     def unacknowledged(self, node: str) -> int:

@@ -59,7 +59,7 @@ def grown(before: Counter[str], fresh: Counter[str]) -> Iterator[str]:
 
 
 def _parts(thing: Any, path: str) -> Iterator[tuple[Any, str]]:
-    """Yield what a thing refers to, with its path."""
+    """Yield the references of an object, with their paths."""
     if isinstance(thing, dict):
         yield from ((each, path) for each in thing.values())
     elif isinstance(thing, (*_CONTAINERS, tuple)):

@@ -91,7 +91,7 @@ class ApiTokens:
 
 
 def _provider(config: CloudCoreConfig, settings: OidcSettings, hive: Hive, clock: Clock) -> TokenAuthenticator:
-    """Return what finds the users of the identity provider's tokens, and add the module that fetches its keys.
+    """Return the finder of the users of the identity provider's tokens, and add the module that fetches its keys.
 
     Raises:
         FetchError: the authorities cannot be used.

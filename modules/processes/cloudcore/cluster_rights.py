@@ -31,7 +31,7 @@ class OptionalRole(NamedTuple):
     group: str
     """The only API group that needs it, or ""."""
     lack: str
-    """What does not work without it."""
+    """The function that fails without it."""
 
 
 _MIRRORED: Final = ("get", "list", "watch")

@@ -64,7 +64,7 @@ class LinksResponseBody(msgspec.Struct, frozen=True):
 
 
 class ControlAnswers(Protocol):
-    """What cloudcore answers at its own paths, beside join tokens and revocations."""
+    """The answers of cloudcore at its own paths, beside join tokens and revocations."""
 
     def metrics(self) -> str:
         """Return the metrics in Prometheus' text format."""

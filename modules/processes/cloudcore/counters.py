@@ -1,4 +1,4 @@
-"""What the modules of cloudcore count, for metrics."""
+"""The counters of cloudcore's modules, for metrics."""
 
 from beehive.clock import Clock
 from modules.cloud.client.counters import ApiCounters

@@ -35,7 +35,7 @@ class RevocationOutcome(msgspec.Struct, frozen=True):
     """The response to a revocation, its end, and a withdrawal."""
 
     remark: str = ""
-    """What was not to be done; "" if it was done."""
+    """The refusal; "" if it was done."""
 
 
 class IdentityService:

@@ -32,7 +32,7 @@ _HERE: Final = Path("this process")
 
 
 class Credentials(NamedTuple):
-    """What a request has of its user; nothing for the service of an administrator."""
+    """The credentials of a request; none for the service of an administrator."""
 
     authorization: str = ""
     """The header."""

@@ -154,7 +154,7 @@ def _row(
 
 
 def _absence(node: JsonObject | None, holder: str, newest: LinkSession | None, now: float) -> str:
-    """Return what the column CONNECTED has for a node without a connection to this cloudcore."""
+    """Return the text in the column CONNECTED for a node without a connection to this cloudcore."""
     if holder:
         return f"at {holder}"
     state = state_of(facts_of(node, newest=newest), now)

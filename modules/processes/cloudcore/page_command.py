@@ -48,7 +48,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 class ControlLinks:
-    """What cloudcore's control socket says of the links of nodes (`PageSource`)."""
+    """The links of nodes, from cloudcore's control socket (`PageSource`)."""
 
     def __init__(self, control: ControlClient) -> None:
         self._control = control

@@ -53,7 +53,7 @@ _ALLOWS: Final = "cloudcore run --page --page-allow exec"
 
 
 class Doors(NamedTuple):
-    """What the page on the secure port goes through."""
+    """The checks and services behind the page on the secure port."""
 
     authenticator: Authenticates
     allowed: Callable[[User, AccessRequest], object | None]
@@ -210,6 +210,6 @@ def _carry_on(reply: Takeover, connection: socket.socket) -> None:
 
 
 def hosts_of(names: Iterable[str], port: int) -> list[str]:
-    """Return what `Host` may be for some names of a server; browsers leave the port of HTTPS out."""
+    """Return the valid headers `Host` for some names of a server; browsers leave the port of HTTPS out."""
     known = [f"[{name}]" if ":" in name else name for name in (*names, "localhost", "127.0.0.1")]
     return [f"{name}:{port}" for name in known] + (known if port == 443 else [])

@@ -1,1 +1,1 @@
-"""What edgecore and cloudcore share as processes: exit codes, version, service manager, backups, state directories."""
+"""The common parts of both processes: exit codes, version, service manager, backups, state directories."""

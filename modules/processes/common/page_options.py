@@ -1,4 +1,4 @@
-"""What the commands `cloudcore page` and `edgecore page` share: their options, and the addresses that they print."""
+"""The common parts of `cloudcore page` and `edgecore page`: their options, and the addresses that they print."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _LETTERS: Final = 8
 
 @dataclass(frozen=True)
 class SourceCommit:
-    """What git says of the commit that is checked out.
+    """git's description of the commit that is checked out.
 
     Args:
         hash: of the commit, 40 hexadecimal digits or more.

@@ -54,7 +54,7 @@ class LeftKind(msgspec.Struct, frozen=True):
         return f"{_ENDPOINTS[self.kind]} is not configured and has {pods} in {self.directory}"
 
     def remedy(self, options: str = "") -> str:
-        """Return what they do and the command that ends them; `options` lead it to the node."""
+        """Return their state and the command that ends them; `options` lead it to the node."""
         command = f"edgecore reset --runtime --kind {self.kind} {options}".rstrip()
         return f"they run on beside the pods of the configured runtime; stop edgecore, then `{command}` ends them"
 
@@ -102,7 +102,7 @@ def other_kinds(config: EdgeCoreConfig) -> tuple[LeftKind, ...]:
 
 
 def _left(kind: RuntimeKind, directory: Path) -> LeftKind | None:
-    """Return what a kind has left; None if it is nothing, or this user may not look."""
+    """Return the remains of a kind; None if there are none, or this user may not look."""
     with suppress(OSError):
         if not directory.is_symlink() and _has_form(directory):
             sandboxes = _entries(directory / _SANDBOXES)

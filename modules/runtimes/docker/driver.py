@@ -307,7 +307,7 @@ class DockerDriver(Driver[DockerContainer]):
         return {"isolation": "containers", "docker": json.dumps(docker), "pulls": self._images.pulls.described()}
 
     def sandbox_details(self, sandbox: Sandbox) -> dict[str, Any]:
-        """Return what `docker inspect` shows of the container that holds a sandbox."""
+        """Return the output of `docker inspect` for the container that holds a sandbox."""
         docker = self._asked(f"/containers/{sandbox.id}/json")
         pid = pid_of(docker)
         own = pid and sandbox.config.linux.security_context.namespace_options.network != cri.NODE
@@ -315,7 +315,7 @@ class DockerDriver(Driver[DockerContainer]):
         return {"pid": pid, "docker": docker, **verbose_network_status(sandbox.directory, {"network": network})}
 
     def container_details(self, container: DockerContainer) -> dict[str, Any]:
-        """Return what `docker inspect` shows of a container."""
+        """Return the output of `docker inspect` for a container."""
         return {"runtimeType": self.runtime_name, "docker": self._asked(f"/containers/{container.id}/json")}
 
     def images(self) -> dict[str, WatchingMethod]:

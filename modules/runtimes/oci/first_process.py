@@ -82,7 +82,7 @@ class FirstProcess:
             return True  # it has ended
 
     def _program(self) -> tuple[int, int] | None:
-        """Return what identifies the program that the process executes; None if it has ended."""
+        """Return the identity of the program that the process executes; None if it has ended."""
         try:
             program = Path(f"/proc/{self._pid}/exe").stat()
         except OSError:

@@ -145,7 +145,7 @@ class ProcessDriver(Driver[ProcessContainer]):
                 return "127.0.0.1"
 
     def create(self, request: cri.CreateContainerRequest, sandbox: Sandbox) -> ProcessContainer:  # noqa: ARG002
-        """Check what the container asks of the machine."""
+        """Check the container's demands on the machine."""
         plans.check_request(request)
         self._check_machine(request.config)
         self._images.remember(request.config.image.user_specified_image or request.config.image.image)

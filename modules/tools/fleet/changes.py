@@ -49,7 +49,7 @@ class JournalledWrite(Protocol):
 
     @property
     def verb(self) -> str:
-        """What has happened: created, changed, deleting or deleted."""
+        """The change: created, changed, deleting or deleted."""
 
     @property
     def kind(self) -> str:

@@ -107,7 +107,7 @@ class DeviceFacts(msgspec.Struct, frozen=True):
     is_heard: bool
     """Whether its node has ever reported a state or a value."""
     mapper: str
-    """What is known of its mapper: a part of a sentence."""
+    """The state of its mapper, as a part of a sentence."""
 
 
 class DeviceRow(msgspec.Struct, frozen=True, omit_defaults=True):

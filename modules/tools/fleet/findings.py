@@ -1,4 +1,4 @@
-"""What needs somebody in a fleet, by rules: each finds one kind of trouble, and says what it means in a sentence.
+"""Rules that find trouble in a fleet, each one kind, and explain it in a sentence.
 
 Nodes and pods that share a cause are one finding, so that nine nodes behind one line are not nine alarms.
 """
@@ -49,7 +49,7 @@ class FleetFinding(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Fleet(msgspec.Struct, frozen=True):
-    """What the rules read."""
+    """The input of the rules."""
 
     nodes: Sequence[NodeRow]
     pods: Sequence[FleetPodRow]

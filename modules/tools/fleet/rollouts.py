@@ -29,9 +29,9 @@ class FailingPods(msgspec.Struct, frozen=True):
     """Pods of a workload that fail for the same reason."""
 
     status: str
-    """What kubectl prints of them."""
+    """Their status as kubectl prints it."""
     shared: str
-    """What all their nodes share, and not all nodes of the fleet; empty for nothing, and for one node."""
+    """A property that all their nodes share, and not all nodes of the fleet; empty without one, and for one node."""
     pods: Sequence[FleetPodRow]
     more: int
     """Pods beyond these."""

@@ -25,7 +25,7 @@ class FleetPodRow(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
     node: str
     status: str
-    """What kubectl prints: `Running`, `CrashLoopBackOff`, …"""
+    """The status as kubectl prints it: `Running`, `CrashLoopBackOff`, …"""
     ready: str
     """Ready and all containers: `1/2`."""
     restarts: int = 0
@@ -128,7 +128,7 @@ def owner_of(pod: JsonObject) -> str:
 
 
 def marks_of(node: JsonObject) -> tuple[str, ...]:
-    """Return what stands beside a node's state: its pressures."""
+    """Return the text beside a node's state: its pressures."""
     pressed = [
         str(each["type"])[:LONGEST]
         for each in objects_at(node, "status.conditions")

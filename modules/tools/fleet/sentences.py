@@ -95,7 +95,7 @@ def node_sentence(row: NodeRow, now: float, *, has_all_pods: bool = True) -> str
 
 
 def certificate_words(ends: float, now: float, days: int = CERTIFICATE_DAYS) -> str:
-    """Return what is said of a certificate that has ended, or ends within some days; else ""."""
+    """Return the sentence about a certificate that has ended, or ends within some days; else ""."""
     left = ends - now
     if not ends or left > days * _DAY:
         return ""

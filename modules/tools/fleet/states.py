@@ -30,7 +30,7 @@ class LinkFacts(msgspec.Struct, frozen=True):
 
 
 class NodeLinkFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a node's link. Times are seconds since 1970."""
+    """The known facts of a node's link. Times are seconds since 1970."""
 
     link: LinkFacts | None = None
     """The connection to the cloudcore that was asked."""

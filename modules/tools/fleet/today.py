@@ -28,7 +28,7 @@ class Happening(msgspec.Struct, frozen=True, omit_defaults=True):
 def today(
     sessions: Mapping[str, Sequence[tuple[float, float]]], joined: Mapping[str, float], now: float
 ) -> tuple[list[Happening], int]:
-    """Return what has happened, the newest first, and how many lines are left out: those about a single node first.
+    """Return the day's events, the newest first, and the number of omitted lines; lines about a single node go first.
 
     What happened to several nodes within a minute is one line, and so is a node that went away and is back.
 

@@ -36,7 +36,7 @@ ADVICE: Final = {word: advice for words, advice in _ADVICE.items() for word in w
 
 
 def advice_on(word: str) -> str:
-    """Return what to do instead of a kind or a resource, which may be named with its version and group
+    """Return the substitute of a kind or a resource, which may be named with its version and group
     (`deployments.v1.apps`); "" if Kubernetes or the table lacks it.
     """
     return ADVICE.get(word.lower().partition(".")[0], "")

@@ -136,7 +136,7 @@ class RestMapper:
         return KubectlError(f'the server doesn\'t have a resource type "{word}"{self._instead_of(word)}')
 
     def _instead_of(self, word: str) -> str:
-        """Return what to do instead of what the server does not have, or names like it."""
+        """Return the advice about a resource that the server lacks, or similar names."""
         if advice := advice_on(word):
             return f": {advice}"
         names = {name: each.plural for each in self.all for name in (each.plural, each.singular, *each.short_names)}

@@ -69,7 +69,7 @@ def run(session: Session, chosen: Any) -> int:
 
 
 class DrainOptions(NamedTuple):
-    """What a person allows."""
+    """The evictions that the user allows."""
 
     ignore_daemonsets: bool = False
     delete_emptydir_data: bool = False
@@ -93,7 +93,7 @@ class _Verdict(NamedTuple):
 
 
 def drain_plan(pods: Iterable[JsonObject], options: DrainOptions) -> DrainPlan:
-    """Return what is done with the pods of a node."""
+    """Return the plan for the pods of a node."""
     evicted: list[JsonObject] = []
     warnings: dict[str, list[str]] = {}
     errors: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""`why`: says why a pod does not run, or how it came to run, and what to do."""
+"""`why`: explains why a pod does not run, or how it came to run, and what to do."""
 
 from __future__ import annotations
 

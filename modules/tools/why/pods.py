@@ -100,7 +100,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     left_out: int
     """Steps before these."""
     notes: list[str]
-    """What limits the answer: a node that is away, objects that could not be read."""
+    """Limits of the answer: an absent node, objects that could not be read."""
     remedy: list[str]
     """Advice, as sentences or commands; empty when nothing has to be done."""
 

@@ -20,7 +20,7 @@ class Reference(NamedTuple):
     kind: str
     name: str
     user: str
-    """What needs it: `container app`, `volume data`, `the pod`."""
+    """The part of the pod that needs it: `container app`, `volume data`, `the pod`."""
     keys: tuple[str, ...] = ()
     """Keys that its data must have."""
 
@@ -33,7 +33,7 @@ class Missing(NamedTuple):
     """The key that the object lacks; empty when the object itself does not exist."""
 
     def text(self, *, on_node: bool) -> str:
-        """Return what is missing, as a clause: `container app needs the ConfigMap settings, which does not exist`.
+        """Return the missing object as a clause: `container app needs the ConfigMap settings, which does not exist`.
 
         Args:
             on_node: whether a node was asked, which knows only the objects that it was sent.
@@ -51,7 +51,7 @@ def references_of(pod: JsonObject) -> list[Reference]:
 
 
 def missing_of(reference: Reference, obj: JsonObject | None) -> Missing | None:
-    """Return what is missing of a reference whose object is `obj`, None if it does not exist; None if nothing is."""
+    """Return the missing part of a reference to `obj` (None: it does not exist); None if nothing is missing."""
     if obj is None:
         return Missing(reference)
     data = {**map_at(obj, "data"), **map_at(obj, "binaryData")}

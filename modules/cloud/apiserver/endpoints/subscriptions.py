@@ -103,7 +103,7 @@ class Subscriber(Protocol):
         """Take that no more changes come."""
 
     def close(self) -> None:
-        """Release what it holds; may be called twice."""
+        """Release its resources; may be called twice."""
 
 
 class Subscriptions:

@@ -1,4 +1,4 @@
-"""What managers become when an object is updated or applied (structured-merge-diff's `Updater`)."""
+"""The managers of an object after an update or an apply (structured-merge-diff's `Updater`)."""
 
 import json
 from collections.abc import Iterable

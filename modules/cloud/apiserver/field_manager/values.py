@@ -73,7 +73,7 @@ def fields_of(value: Any, shape: FieldShape) -> FieldSet:
 
 
 def compared(old: Any, new: Any, shape: FieldShape) -> Comparison:
-    """Return in what a new value differs from an old one."""
+    """Return the difference of a new value from an old one."""
     parts: _Parts = ([], [], [])
     _compare(old, new, shape, (), parts)
     added, modified, removed = map(frozenset, parts)

@@ -47,7 +47,7 @@ def check_types(kind: Kind, obj: JsonObject) -> None:
 
 
 def _faults(types: dict[str, dict[str, str]], of: str, value: Any, path: str, owner: str, field: str) -> Iterator[str]:
-    """Yield what is wrong with a value.
+    """Yield the faults of a value.
 
     Args:
         types: the fields of all types.

@@ -1,1 +1,1 @@
-"""What the scheduler decides by: the nodes with their pods, filters and scores. All of it is pure."""
+"""The scheduler's nodes with their pods, filters and scores. All are pure."""

@@ -32,7 +32,7 @@ class Term(NamedTuple):
 
 
 def selector_of(selector: object, keys: Mapping[str, Sequence[object]], owner: Mapping[str, str]) -> Matcher:
-    """Return the function that says whether a selector matches a pod's labels: none matches nothing, an empty one all.
+    """Return the function that tells whether a selector matches a pod's labels: none matches nothing, an empty one all.
 
     Args:
         selector: the LabelSelector.
@@ -114,7 +114,7 @@ class PodRules:
         return ""
 
     def points(self) -> Counter[Place]:
-        """Return what each topology is worth by the preferences of the pod and of other pods."""
+        """Return the weight of each topology by the preferences of the pod and of other pods."""
         found: Counter[Place] = Counter()
         own = [(term, 1) for term in self._terms(self._pod, _AFFINITY, _PREFERRED)]
         own += [(term, -1) for term in self._terms(self._pod, _ANTI_AFFINITY, _PREFERRED)]

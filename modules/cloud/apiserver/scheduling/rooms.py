@@ -21,7 +21,7 @@ CPU: Final = "cpu"
 MEMORY: Final = "memory"
 _ENDED: Final = ("Succeeded", "Failed")
 _LEAST: Final = {CPU: Fraction(1, 10), MEMORY: Fraction(200 * 1024 * 1024)}
-"""What a pod counts for in scores that asks for nothing (kube-scheduler's non-zero requests)."""
+"""The requests that a pod without any counts for in scores (kube-scheduler's non-zero requests)."""
 _MOST_LOOKS: Final = 32
 """Looks that a node keeps, for pods with as many different demands."""
 
@@ -44,7 +44,7 @@ def priority_of(pod: JsonObject) -> int:
 
 
 class PodDemand(NamedTuple):
-    """What a pod takes of a node, and what its labels and rules mean for others."""
+    """The resources that a pod takes of a node, and the effect of its labels and rules on others."""
 
     namespace: str
     labels: Mapping[str, str]
@@ -56,7 +56,7 @@ class PodDemand(NamedTuple):
     priority: int
 
     def counted(self, resource: str) -> Fraction:
-        """Return what the pod counts for in scores."""
+        """Return the pod's requests for scores."""
         return self.requests.get(resource) or _LEAST[resource]
 
 
@@ -97,7 +97,7 @@ def _pod_affinity_of(obj: JsonObject) -> JsonObject:
 
 
 class NodeLook(NamedTuple):
-    """What a node says to a pod, whatever is on other nodes."""
+    """A node's verdict on a pod, without the pods of other nodes."""
 
     refusal: str
     """Why it does not fit; "" when it does, and only then the others are known."""
@@ -168,7 +168,7 @@ class NodeRoom:
         self.node, self.images = node, dict(_images(obj))
 
     def look(self, demand: bytes, look_anew: Callable[[NodeRoom], NodeLook]) -> NodeLook:
-        """Return what the node says to pods with a demand; computed again when it or its pods have changed."""
+        """Return the node's verdict on pods with a demand; computed again when it or its pods have changed."""
         found = self._looks.get(demand)
         if found is None:
             if len(self._looks) >= _MOST_LOOKS:
@@ -202,7 +202,7 @@ class NodeRoom:
                 self.add(pod)
 
     def without(self, keys: Iterable[ObjectKey]) -> NodeRoom:
-        """Return what the node would be without some of its pods."""
+        """Return the node without some of its pods."""
         room, gone = NodeRoom(self.obj, self), frozenset(keys)
         for key, (pod, demand) in self._known.items():
             if key not in gone:

@@ -66,7 +66,7 @@ class Scorer:
         self._images = [_with_tag(container.image) for container in pod.spec.containers]
 
     def look(self, room: NodeRoom) -> NodeLook:
-        """Return what a node says to the pod, which fits."""
+        """Return a node's scores for the pod, which fits."""
         taints = room.node.spec.taints if room.node is not None else ()
         tolerations = self._pod.spec.tolerations
         images = tuple(room.images.get(image, 0) for image in self._images)

@@ -24,7 +24,7 @@ _EVERYTHING: Final = (
     PolicyRule(frozenset("*"), frozenset("*"), frozenset("*")),
     PolicyRule(frozenset("*"), paths=frozenset("*")),
 )
-"""What an aggregated role may come to have."""
+"""The rules that an aggregated role may gain."""
 _MOST: Final = 100_000
 """Comparisons of rules for one request."""
 _TOLD: Final = 10

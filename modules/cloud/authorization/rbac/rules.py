@@ -11,7 +11,7 @@ ALL: Final = "*"
 
 
 class AccessRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a user asks for: a verb on a resource, or on a path that is no resource."""
+    """The request of a user: a verb on a resource, or on a path that is no resource."""
 
     verb: str
     group: str = ""
@@ -110,7 +110,7 @@ def rules_in(role: JsonObject) -> tuple[PolicyRule, ...]:
 
 
 def uncovered(wanted: Iterable[PolicyRule], held: Iterable[PolicyRule], most: int) -> list[PolicyRule]:
-    """Return what no held rule covers of some rules (Kubernetes' `validation.Covers`).
+    """Return the parts of some rules that no held rule covers (Kubernetes' `validation.Covers`).
 
     Args:
         wanted: the rules.

@@ -1,4 +1,4 @@
-"""What an API server sends to a reflector, decoded: pages of lists, events of watches, refusals."""
+"""The decoded messages of an API server to a reflector: pages of lists, events of watches, refusals."""
 
 import msgspec
 

@@ -54,7 +54,7 @@ class Registrar(Module):
         files: the authority's files, for TLS.
         bound: holds the address of the listening socket, so that a restarted module listens on the same port.
         counters: counts the responses.
-        known: says which certificates are refused.
+        known: the refused certificates.
     """
 
     name: ClassVar[str] = NAME

@@ -50,7 +50,7 @@ _MOST: Final = 10_000
 
 
 class SentVersions:
-    """What the present process of each connected node was sent, whether it has acknowledged that or not: a process that
+    """The versions sent to the present process of each connected node, acknowledged or not: a process that
     restarts has another connection.
     """
 

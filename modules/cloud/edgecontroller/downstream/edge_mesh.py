@@ -26,7 +26,7 @@ _LISTS: Final = {
 
 
 class MirroredObjects(Protocol):
-    """What edgecontroller has of the API server's objects (`EdgeController`)."""
+    """The objects of the API server that edgecontroller has (`EdgeController`)."""
 
     def mirrors(self, kind: str) -> bool:
         """Return whether all objects of a kind are here; if not, they will be soon."""

@@ -64,8 +64,8 @@ class MissingBodies:
         return True
 
     def read_for(self, node: str, then: Callable[[], None]) -> None:
-        """Read what a node that connects needs, and call `then`: immediately if all is here. When this is called again
-        for the node meanwhile, the new function takes the place of the earlier one.
+        """Read the objects that a connecting node needs, and call `then`: immediately if all are here. When this is
+        called for the node again meanwhile, the new function replaces the earlier one.
         """
         is_under_way = node in self._nodes
         self._nodes[node] = then

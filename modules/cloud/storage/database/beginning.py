@@ -33,7 +33,7 @@ class Beginning:
         self._claims, self._has_places = str(compiled), compiled.positiontup is not None
         self._begins_itself = dialect.name == "sqlite"
         self.errors: tuple[type[Exception], ...] = (SQLAlchemyError, dialect.loaded_dbapi.Error)
-        """What `begin` raises."""
+        """The error that `begin` raises."""
 
     def begin(self, connection: Connection) -> tuple[int, int]:
         """Begin a transaction, and return the revision and the last one of compacted deletions."""

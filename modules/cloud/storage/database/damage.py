@@ -18,7 +18,7 @@ from modules.cloud.storage.database.errors import DatabaseError
 from modules.cloud.storage.database.tables import prepare
 
 ADVICE: Final = "put a backup in its place, or, in front of a cluster, delete it"
-"""What to do with a damaged file."""
+"""The advice for a damaged file."""
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ that no node has takes its place.
 
 
 def is_damaged(error: Exception) -> bool:
-    """Return whether an error of SQLite says that its file is damaged, or is no database."""
+    """Return whether an error of SQLite means that its file is damaged, or is no database."""
     code = getattr(getattr(error, "orig", None) or error, "sqlite_errorcode", None) or 0
     return code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 

@@ -1,4 +1,4 @@
-"""What the SQL of a database's driver looks like."""
+"""The SQL of a database's driver."""
 
 from sqlalchemy import URL, Dialect, create_engine
 

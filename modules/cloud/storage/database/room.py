@@ -58,7 +58,7 @@ class Room:
             return has_ended
 
     def is_full(self, error: Exception) -> bool:
-        """Return whether an error of the database's driver says that there is no room."""
+        """Return whether an error of the database's driver means that there is no room."""
         reason = getattr(error, "orig", None) or error
         if getattr(reason, "sqlstate", None) == _DISK_FULL:
             return True

@@ -1,4 +1,4 @@
-"""What a pod gets when it asks for a name, and from where (`edgecore resolve`)."""
+"""The answer that a pod gets when it asks for a name, and its source (`edgecore resolve`)."""
 
 import ipaddress
 import struct

@@ -1,4 +1,4 @@
-"""What is answered to a query: the cluster's names from the zone, the host's own server list for all others."""
+"""The answers to queries: the cluster's names from the zone, all others from the host's list of servers."""
 
 import threading
 from collections.abc import Callable, Sequence

@@ -261,7 +261,7 @@ class _Asking:
 
 
 def trusted(question: Question, parsed: Parsed) -> DnsAnswer:
-    """Return what of an answer is believed: the chain from the question's name, and the SOA record. Pure."""
+    """Return the trusted part of an answer: the chain from the question's name, and the SOA record. Pure."""
     names = {question.name}
     chain: list[Record] = []
     for _ in range(_LONGEST_CHAIN):

@@ -80,7 +80,7 @@ class Question(NamedTuple):
 
     @property
     def opcode(self) -> int:
-        """What is asked for; 0 is a query."""
+        """The operation; 0 is a query."""
         return (self.flags & _OPCODE) >> 11
 
 

@@ -42,7 +42,7 @@ class KernelRules:
         self._sees_bridges = sees_bridges or bridges_are_seen
         self._families: tuple[Family, ...] = FAMILIES
         self._known: dict[Family, Ruleset] = {}
-        """What the kernel has; nothing before the first transaction, and after one that failed."""
+        """The kernel's rules; none before the first transaction, and after a failed one."""
         self._gone: dict[Family, set[str]] = {}
         """Chains and sets that are used no more and are still there."""
 

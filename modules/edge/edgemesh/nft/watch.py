@@ -18,7 +18,7 @@ _BUFFER: Final = 4 * 1024 * 1024
 
 
 class Loss(Enum):
-    """What is known of a deletion."""
+    """A deletion, as far as it is known."""
 
     CERTAIN = auto()
     POSSIBLE = auto()

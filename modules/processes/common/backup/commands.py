@@ -1,4 +1,4 @@
-"""What the commands `backup` and `restore` of edgecore and of cloudcore share."""
+"""The common parts of `backup` and `restore`, edgecore's and cloudcore's."""
 
 import tempfile
 from collections.abc import Iterator

@@ -175,7 +175,7 @@ class DockerNeeds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MeshNeeds(msgspec.Struct, frozen=True):
-    """What edgemesh needs of the machine."""
+    """The facts that edgemesh depends on."""
 
     missing: tuple[str, ...] = ()
     """Packages of programs that are not installed."""

@@ -1,4 +1,4 @@
-"""What edgemesh needs of this machine. Nothing is changed."""
+"""Checks whether edgemesh can work on this machine. Nothing is changed."""
 
 import os
 import shutil

@@ -52,7 +52,7 @@ def services(chosen: argparse.Namespace) -> int:
 
 
 def resolve(chosen: argparse.Namespace) -> int:
-    """Print what a name stands for; the exit status says whether it stands for anything."""
+    """Print the records of a name; the exit status tells whether it has any."""
     with report_errors():
         query = [("name", chosen.name), ("type", chosen.type), ("namespace", chosen.namespace)]
         path = url(*_parts(RESOLVE_PATH), query=[each for each in query if each[1]])

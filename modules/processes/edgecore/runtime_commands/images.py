@@ -203,7 +203,7 @@ def check_removal(
 
 
 def removed(before: cri.Image, after: cri.Image | None) -> list[str]:
-    """Return what a removal did, line by line."""
+    """Return the effects of a removal, line by line."""
     left = [] if after is None else [*after.repo_tags, *after.repo_digests]
     lines = [f"untagged: {name}" for name in (*before.repo_tags, *before.repo_digests) if name not in left]
     if after is None:

@@ -42,7 +42,7 @@ def containers_of(pod: JsonObject) -> list[str]:
 
 
 def description_of(pod: JsonObject, events: list[JsonObject] | None, now: float) -> str:
-    """Return what `kubectl describe` prints of a pod, with its events unless they are None."""
+    """Return the output of `kubectl describe` for a pod, with its events unless they are None."""
     return describe_pod(pod, Related(events=events), now)
 
 

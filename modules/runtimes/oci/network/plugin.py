@@ -38,7 +38,7 @@ _MOST_COMPLAINT: Final = 16 * 1024
 """Bytes of a plug-in's standard error that are kept."""
 _LONGEST_MESSAGE: Final = 1024
 _PIPE_BYTES: Final = 64 * 1024
-"""What a pipe holds."""
+"""The capacity of a pipe."""
 _PIECE: Final = 8 * 1024
 """Bytes per read: a result has a few kilobytes, and a larger buffer would be mapped and unmapped for each read."""
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

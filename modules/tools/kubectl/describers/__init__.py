@@ -1,4 +1,4 @@
 """Descriptions of objects in the words, fields and layout of kubectl's `describe`, one module for each group of kinds.
 
-All of it is pure: the input is an object with its related objects, the output is text.
+Pure: the input is an object with its related objects, the output is text.
 """

@@ -21,7 +21,7 @@ from modules.runtimes.oci.network.pause.elf import content_address, executable
 
 
 class _Machine(NamedTuple):
-    """What differs between processors, as the kernel's headers have it."""
+    """The differences between processors, from the kernel's headers."""
 
     elf: int
     """e_machine."""
