@@ -1,7 +1,7 @@
 """The module apiserver."""
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar, Final
 
@@ -130,9 +130,7 @@ class ApiServer(Module):
         self._graph = NodeGraph(cluster.storage, self.clock)
         self._access_control = AccessControl(self._graph, refusals)
         self._loaded = LoadedObjects(self.announce_progress, self.clock)
-        self._transactions = Transactions(
-            cluster.storage, database, self._changed, _ignore, self._rolled_back, self._undo, self._loaded
-        )
+        self._transactions = Transactions(cluster.storage, database, self, self._undo, self._loaded)
         self._full_until = -FULL_SECONDS
         """Monotonic seconds until which writes are refused because a commit has found no room."""
         self._history: WatchHistory | None = None
@@ -383,7 +381,7 @@ class ApiServer(Module):
         is done later.
         """
         self._cluster.storage.undo(changes, version)
-        self._rolled_back(changes, ())
+        self.changes_rolled_back(changes, set())
         self._full_until = self.clock.monotonic() + FULL_SECONDS
         self._may_place = self._may_lack_accounts = self._may_lack_certificates = self._may_lack_service = True
         if self._manifests is not None:
@@ -491,8 +489,8 @@ class ApiServer(Module):
             self._may_aggregate = False
             self._transactions.attempt(partial(aggregate_roles, self._cluster))
 
-    def _changed(self, event: ObjectEvent) -> None:
-        """Take note of a change, by this API server or another cloudcore's."""
+    def object_changed(self, event: ObjectEvent) -> None:
+        """Take note of a change, by this API server or another cloudcore's (`HandlesChanges`)."""
         history = self._history
         if history is None:  # it is loaded; the graph gets all objects after that
             self.announce_progress()
@@ -519,7 +517,11 @@ class ApiServer(Module):
 
         self._transactions.after_commit(note, note if self._transactions.is_adopting else None)
 
-    def _rolled_back(self, events: list[ObjectEvent], _nodes: Iterable[str]) -> None:
+    def nodes_claimed(self, claims: object) -> None:
+        """Do nothing: claims of nodes are no objects (`HandlesChanges`)."""
+
+    def changes_rolled_back(self, events: list[ObjectEvent], _nodes: set[str]) -> None:
+        """Take changes back (`HandlesChanges`)."""
         for event in events:
             self._graph.roll_back(event)
             if self._collector is not None:
@@ -532,10 +534,6 @@ def _creation(call: ApiCall) -> AccessRequest | None:
         return None
     group = call.api_version.rpartition("/")[0]
     return AccessRequest(verb="create", group=group, resource=call.plural, namespace=call.namespace, name=call.name)
-
-
-def _ignore(_claims: object) -> None:
-    """Take claims of nodes, which are no objects."""
 
 
 def _nothing() -> None:

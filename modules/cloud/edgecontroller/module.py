@@ -104,7 +104,7 @@ class EdgeController(TurnModule):
         mirror = Mirror(self._keeps)
         self._graph = NodeGraph(mirror, self.clock)
         object_syncs = self._object_syncs = ObjectSyncs(database.put_object_sync)
-        self._transactions = Transactions(mirror, database, self._changed, self._claimed, self._rolled_back)
+        self._transactions = Transactions(mirror, database, self)
         self._kubelet_ports = KubeletPorts(self, self._transactions)
         sender = CloudHubSender(self, self._transactions, mirror.bodies)
         may_send = partial(may_read, graph=self._graph)
@@ -385,8 +385,8 @@ class EdgeController(TurnModule):
         if self._waiting and self._api.is_ready:
             self.call_soon(self._do_waiting)
 
-    def _changed(self, event: ObjectEvent) -> None:
-        """Send a change to the nodes that need it, and tells the modules of the cloud that need it."""
+    def object_changed(self, event: ObjectEvent) -> None:
+        """Send a change to the nodes and the modules of the cloud that need it (`HandlesChanges`)."""
         self._api.changed(event)
         self._kubelet_ports.note(event)
         self._graph.handle_event(event)
@@ -395,11 +395,13 @@ class EdgeController(TurnModule):
         if event.key.kind == _NODE and event.type is not EventType.MODIFIED:
             self._connections.node_changed(event)
 
-    def _claimed(self, claims: Sequence[tuple[str, Holder]]) -> None:
+    def nodes_claimed(self, claims: Sequence[tuple[str, Holder]]) -> None:
+        """Leave nodes to the cloudcores that they have connected to (`HandlesChanges`)."""
         self._kept.claimed((node, holder.cloudcore) for node, holder in claims)
         self._connections.claimed_elsewhere(claims)
 
-    def _rolled_back(self, events: list[ObjectEvent], nodes: set[str]) -> None:
+    def changes_rolled_back(self, events: list[ObjectEvent], nodes: set[str]) -> None:
+        """Take changes back (`HandlesChanges`)."""
         for event in events:
             self._graph.roll_back(event)
             self._downstream.roll_back(event)

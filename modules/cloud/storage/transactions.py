@@ -1,6 +1,7 @@
 """The transactions of the API server: group commit of the storage and its database."""
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from beehive.trace_context import Cause, current_cause, own_context, resumed
 from modules.cloud.storage.database.database import Database, ObjectReader, RemoteChanges
@@ -13,6 +14,19 @@ _MANY = 1_000
 """ObjectSyncs to write and calls to make at the end of a transaction: 0.03 s of processor time."""
 
 
+class HandlesChanges(Protocol):
+    """Handles the changes of transactions: `ApiServer`, `EdgeController`."""
+
+    def object_changed(self, event: ObjectEvent) -> None:
+        """Handle a change of an object, by this cloudcore or another, in order; this is the watch."""
+
+    def nodes_claimed(self, claims: Sequence[tuple[str, Holder]], /) -> None:
+        """Handle that nodes have connected to other cloudcores."""
+
+    def changes_rolled_back(self, events: list[ObjectEvent], nodes: set[str], /) -> None:
+        """Handle that changes were rolled back, newest first, and the ObjectSyncs of nodes."""
+
+
 class Transactions:
     """Handles messages in transactions: reads the changes of other cloudcores, does the work of the messages, commits,
     and only then sends responses and messages to nodes.
@@ -23,9 +37,7 @@ class Transactions:
     Args:
         storage: the objects in memory.
         database: their durable copy.
-        changed: called with each change of an object, by this cloudcore or another, in order; this is the watch.
-        claimed: called with nodes that have connected to other cloudcores, and these cloudcores.
-        rolled_back: called with changes that were rolled back, newest first, and nodes whose ObjectSyncs were.
+        handler: handles the changes.
         undo: takes the changes of a transaction, newest first, out of memory and goes back to a version, when there
             was no room for them in the database; None: that error is raised like any other.
         reader: takes the objects that are read; None: all are taken as they are stored.
@@ -35,9 +47,7 @@ class Transactions:
         self,
         storage: ObjectStore,
         database: Database,
-        changed: Callable[[ObjectEvent], None],
-        claimed: Callable[[Sequence[tuple[str, Holder]]], None],
-        rolled_back: Callable[[list[ObjectEvent], set[str]], None],
+        handler: HandlesChanges,
         undo: Callable[[list[ObjectEvent], int], None] | None = None,
         reader: ObjectReader | None = None,
     ) -> None:
@@ -49,11 +59,9 @@ class Transactions:
         """The version before them."""
         self._storage = storage
         self._database = database
-        self._changed = changed
-        self._claimed = claimed
-        self._rolled_back = rolled_back
+        self._handler = handler
         self.is_adopting = False
-        """Whether `changed` is called for a change of another cloudcore."""
+        """Whether `object_changed` is called for a change of another cloudcore."""
         self._later: list[tuple[Cause, Callable[[], None], Callable[[], None] | None]] = []
         self._is_working = False
         """Whether the work of a message is under way."""
@@ -111,7 +119,7 @@ class Transactions:
             raise
         except Exception:
             del self._later[acts:], self._changes[changes:]
-            self._rolled_back(self._storage.roll_back(), self._database.roll_back())
+            self._handler.changes_rolled_back(self._storage.roll_back(), self._database.roll_back())
             raise
         finally:
             self._is_working = was_working
@@ -124,7 +132,7 @@ class Transactions:
         self._changes += events
         for event in events:
             self._database.put(event)
-            self._changed(event)
+            self._handler.object_changed(event)
 
     def after_commit(self, act: Callable[[], None], if_full: Callable[[], None] | None = None) -> None:
         """Call a function after the commit, in the present trace context.
@@ -181,9 +189,9 @@ class Transactions:
             self._adopt(pulled)
 
     def _adopt(self, pulled: RemoteChanges) -> None:
-        self._claimed(pulled.sessions)
+        self._handler.nodes_claimed(pulled.sessions)
         self._storage.adopt(pulled.objects, pulled.version, complete=pulled.complete, changes=pulled.changes)
         self.is_adopting = True
         for event in self._storage.take_events():
-            self._changed(event)
+            self._handler.object_changed(event)
         self.is_adopting = False

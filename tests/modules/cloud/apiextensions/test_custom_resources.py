@@ -17,6 +17,7 @@ from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.transactions import Transactions
 from tests.modules.cloud.apiextensions.definition import DEFINITIONS, DEVICES, definition, device
 from tests.modules.cloud.apiserver.endpoints.serving import Serving, Watcher
+from tests.modules.cloud.changes import RecordedChanges
 
 MERGE = "application/merge-patch+json"
 
@@ -212,9 +213,7 @@ class Cloud:
     def __init__(self, path: Path, seed: int) -> None:
         self.database = Database(str(path), "a")
         self.cluster = Cluster(Simulation(seed).clock)
-        self.transactions = Transactions(
-            self.cluster.storage, self.database, lambda _: None, lambda _: None, lambda _events, _nodes: None
-        )
+        self.transactions = Transactions(self.cluster.storage, self.database, RecordedChanges())
         self.transactions.begin()
 
     def call(self, verb: str, version: str, plural: str, **fields: Any) -> Any:

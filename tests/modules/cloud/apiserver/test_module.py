@@ -37,6 +37,7 @@ from modules.cloud.storage.database.errors import DatabaseError
 from modules.cloud.storage.database.turns import Turns
 from modules.cloud.storage.transactions import Transactions
 from modules.cloud.storage.watch_history import ObjectChanges, WatchQuery, WatchStart
+from tests.modules.cloud.changes import RecordedChanges
 from tests.modules.cloud.objects import configmap, in_memory, node, pod
 
 Json = dict[str, Any]
@@ -328,7 +329,7 @@ def test_each_namespace_has_a_service_account(bee: Harness) -> None:
 def test_namespaces_of_an_existing_database_get_their_service_account(bee: Harness, tmp_path: Path) -> None:
     """Of a version that made none; an account that is there stays as it is."""
     before, cluster = Database(str(tmp_path / "cloud.db"), "a"), Cluster(bee.clock)
-    transactions = Transactions(cluster.storage, before, print, print, print)
+    transactions = Transactions(cluster.storage, before, RecordedChanges())
     transactions.begin()
     for name in ("blue", "red"):
         cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
@@ -347,7 +348,7 @@ def test_namespaces_of_an_existing_database_get_their_service_account(bee: Harne
 def test_a_database_that_a_node_has_filled_starts_without_the_surplus(bee: Harness, tmp_path: Path) -> None:
     """An earlier version let a node create any number of mirror pods; their rows go with the first start."""
     before, cluster = Database(str(tmp_path / "cloud.db"), "a"), Cluster(bee.clock)
-    transactions = Transactions(cluster.storage, before, print, print, print)
+    transactions = Transactions(cluster.storage, before, RecordedChanges())
     transactions.begin()
     for number in range(4):
         mirrored = pod(f"mirror-{number}", nodeName="n1")
@@ -471,7 +472,7 @@ def test_dependents_go_in_the_transaction_of_their_owners_deletion(bee: Harness,
 def test_what_follows_from_a_deletion_is_done_after_a_restart(bee: Harness, tmp_path: Path) -> None:
     """The process may have ended before, or the owner may have been deleted by an earlier version."""
     before, cluster = Database(str(tmp_path / "cloud.db"), "a"), Cluster(bee.clock)
-    transactions = Transactions(cluster.storage, before, print, print, print)
+    transactions = Transactions(cluster.storage, before, RecordedChanges())
     transactions.begin()
     owner = cluster.create(configmap("owner"))
     cluster.create(owned(owner))

@@ -23,11 +23,11 @@ from modules.cloud.storage.database.errors import DatabaseError
 from modules.cloud.storage.database.meter import TransactionMeter
 from modules.cloud.storage.database.tables import SCHEMA_VERSION, signing_keys, tables
 from modules.cloud.storage.database.turns import Turns
-from modules.cloud.storage.object_storage import ObjectEvent
 from modules.cloud.storage.object_sync import Epoch, Holder, NodeState, ObjectSync
 from modules.cloud.storage.signing_key import StoredSigningKey
 from modules.cloud.storage.transactions import Transactions
 from modules.cloud.storage.watch_history import WatchHistory, WatchQuery
+from tests.modules.cloud.changes import RecordedChanges
 from tests.modules.cloud.objects import configmap, patch_status, pod, secret
 from tests.support.postgresql import PrivatePostgresql, needs_postgresql
 
@@ -59,11 +59,9 @@ class Cloud:
     def __init__(self, url: str, name: str = "a") -> None:
         self.database = Database(url, name)
         self.cluster = Cluster(Simulation(len(name)).clock)
-        self.seen: list[ObjectEvent] = []
-        self.claims: list[tuple[str, Holder]] = []
-        self.transactions = Transactions(
-            self.cluster.storage, self.database, self.seen.append, self.claims.extend, lambda _events, _nodes: None
-        )
+        changes = RecordedChanges()
+        self.seen, self.claims = changes.events, changes.claims
+        self.transactions = Transactions(self.cluster.storage, self.database, changes)
         self.transact()
 
     def __enter__(self) -> "Cloud":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,8 @@ from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.edgecontroller.mirror.mirror import Mirror
 from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.database.errors import DatabaseError
-from modules.cloud.storage.object_sync import ObjectSync
+from modules.cloud.storage.object_storage import ObjectEvent
+from modules.cloud.storage.object_sync import Holder, ObjectSync
 from modules.cloud.storage.transactions import Transactions
 
 SYNC = ObjectSync(ObjectKey("Pod", "default", "web"), 7)
@@ -27,11 +28,20 @@ class Core:
         self.transactions = Transactions(
             self.mirror,
             self.database,
-            lambda _: None,
-            lambda claims: self.done.extend(f"{node} is {holder.cloudcore}'s" for node, holder in claims),
-            lambda _events, nodes: self.done.append(f"undone: {sorted(nodes)}"),
+            self,
         )
         self.turn(lambda: None)
+
+    def object_changed(self, event: ObjectEvent) -> None:
+        """Ignore a change."""
+
+    def nodes_claimed(self, claims: Sequence[tuple[str, Holder]]) -> None:
+        """Note claims."""
+        self.done.extend(f"{node} is {holder.cloudcore}'s" for node, holder in claims)
+
+    def changes_rolled_back(self, _events: list[ObjectEvent], nodes: set[str]) -> None:
+        """Note the nodes whose ObjectSyncs were rolled back."""
+        self.done.append(f"undone: {sorted(nodes)}")
 
     def turn(self, work: Callable[[], None], *, begins: bool = True) -> None:
         """One message, and the end of the turn."""
