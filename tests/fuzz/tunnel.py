@@ -1,4 +1,6 @@
-"""The target of the stream tunnel: frames of a cloud that wants to reach more of a node than it may."""
+"""The targets of the stream tunnel: frames of a cloud that wants to reach more of a node than it may, and frames of a
+node for a browser, which has no bounds.
+"""
 
 import json
 import re
@@ -6,10 +8,19 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final
 
+from websockets.client import ClientProtocol
+from websockets.exceptions import PayloadTooBig
+from websockets.frames import Frame as WebSocketFrame
+from websockets.frames import Opcode
+from websockets.protocol import OPEN
+from websockets.uri import parse_uri
+
 from modules.edge.edgestream.routes import check, request_head
+from modules.page.frames import MOST_BYTES, BrowserFrameError, FrameBounds
 from modules.streams import connect
 from modules.streams.connect import ConnectError, StreamRequest
 from modules.streams.frames import CONNECTS, Frame, FrameError, FrameType, decode
+from tests.fuzz.mutate import pieces
 from tests.fuzz.target import Target, must
 
 _HEAD: Final = re.compile(
@@ -59,4 +70,44 @@ def _check_request(request: StreamRequest) -> None:
     must(again == request, "a request is written as it was read")
 
 
-TARGETS: Final = (Target("tunnel", _seeds, _check),)
+def _browser_frames() -> Sequence[bytes]:
+    """Frames of a node for a browser: output, a message in parts with a ping between them, a long one, the result."""
+    parts = [
+        WebSocketFrame(Opcode.BINARY, b"\x01out", fin=False),
+        WebSocketFrame(Opcode.PING, b"ping"),
+        WebSocketFrame(Opcode.CONT, b"put"),
+    ]
+    long = [WebSocketFrame(Opcode.BINARY, b"\x01" + bytes(size)) for size in (0, 125, 300, 70_000)]
+    result = [WebSocketFrame(Opcode.BINARY, b'\x03{"status":"Success"}')]
+    close = [WebSocketFrame(Opcode.CLOSE, b"\x03\xe8")]
+    found = (parts, long, [*parts, *result], [*result, *close])
+    return [b"".join(each.serialize(mask=False) for each in frames) for frames in found]
+
+
+def _check_browser_frames(data: bytes, random: Random) -> None:
+    outcomes = []
+    for each in ([data], [*pieces(random, data)]):
+        bounds, is_refused = FrameBounds(), False
+        try:
+            for piece in each:
+                bounds.check(piece)
+        except BrowserFrameError:
+            is_refused = True
+        outcomes.append((is_refused, bounds.is_between))
+    must(outcomes[0] == outcomes[1], "the fragmentation of the stream makes no difference")
+    peer = ClientProtocol(parse_uri("ws://node/"), state=OPEN, max_size=MOST_BYTES)
+    peer.receive_data(data)
+    if isinstance(peer.parser_exc, PayloadTooBig):
+        must(outcomes[0][0], "no message is too long")
+    sizes = [random.choice((0, 1, 125, 126, 127, 65_535, 65_536)) for _ in range(3)]
+    said = [WebSocketFrame(Opcode.BINARY, bytes(size)).serialize(mask=False) for size in sizes]
+    good = FrameBounds()
+    for piece in pieces(random, b"".join(said)):
+        good.check(piece)
+    must(good.is_between, "whole messages pass")
+
+
+TARGETS: Final = (
+    Target("tunnel", _seeds, _check),
+    Target("frames for a browser", _browser_frames, _check_browser_frames, 0.2),
+)
