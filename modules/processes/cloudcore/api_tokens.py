@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,7 @@ class ApiTokens:
     def __init__(
         self, config: CloudCoreConfig, hive: Hive, clock: Clock, identities: KnownIdentities, port: Callable[[], int]
     ) -> None:
+        self._clock = clock
         self._identities = identities
         self._config = config
         self._port = port
@@ -57,7 +59,7 @@ class ApiTokens:
         )
         if self._accounts is not None:
             others.append(self._accounts)
-        self.authenticator = Authenticator(static, self._check_revocations, others, config.tokens)
+        self.authenticator = Authenticator(static, self._check, others, config.tokens)
         self.authenticate: Authenticate = self.authenticator.authenticate
         self._caller = caller
 
@@ -83,8 +85,13 @@ class ApiTokens:
         root = issuer if issuer != ISSUER or tls is None else f"https://{tls.names[0]}:{self._port()}"
         return f"{root.rstrip('/')}/openid/v1/jwks"
 
-    def _check_revocations(self, certificate: Mapping[str, Any] | None) -> None:
-        """Check that a client certificate is accepted. Raises ApiStatusError if it is not."""
+    def _check(self, certificate: Mapping[str, Any] | None) -> None:
+        """Check that a client certificate is accepted, with each request: connections, and sessions of the page, may be
+        older than its end. Raises ApiStatusError if it is not.
+        """
+        ends = (certificate or {}).get("notAfter")
+        if ends and self._clock.now() > ssl.cert_time_to_seconds(str(ends)):
+            raise ApiStatusError(401, "Unauthorized: the certificate has expired")
         why = self._identities.refusal(certificate)
         if why:
             raise ApiStatusError(503 if why == NOT_YET else 401, why if why == NOT_YET else f"Unauthorized: {why}")

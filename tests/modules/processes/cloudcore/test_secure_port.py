@@ -15,6 +15,9 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from beehive.http.request import Request
+from modules.apimachinery.errors import ApiStatusError
+from modules.cloud.authentication.users import User
 from modules.cloud.cloudhub.certificates.authority import pem_of_key
 from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles, load_authority
 from modules.processes.cloudcore.api_listeners import ApiListener
@@ -41,6 +44,7 @@ class Secure:
 
     def __init__(self, stub: Stub, directory: Path) -> None:
         self.directory = directory
+        self.stub = stub
         self.port = stub.core.api_port
         self.tunnel_port = stub.core.tunnel_port
         self.url = f"https://127.0.0.1:{self.port}"
@@ -136,6 +140,21 @@ def test_a_page_of_another_site_does_not_use_the_certificate_of_a_browser(
     assert secure.get("/apis", "plain-token", **headers)[0] == 200
     own = {"Origin": f"https://127.0.0.1:{secure.port}", "Sec-Fetch-Site": "same-origin"}
     assert secure.get("/apis", node="n1", **own)[0] == 200
+
+
+def test_a_certificate_counts_until_its_end_also_on_an_old_connection(secure: Secure) -> None:
+    """A session of the page went on for hours after it."""
+    subject, begins = ((("commonName", "carol"),),), "Jan  1 00:00:10 1970 GMT"
+    authenticator = secure.stub.core._tokens.authenticator
+    made = {"subject": subject, "serialNumber": "0A", "notBefore": begins}
+    for year, is_valid in ((2001, False), (2999, True)):
+        certificate = {**made, "notAfter": f"Jan  1 00:00:10 {year} GMT"}
+        request = Request(method="GET", target="/api", parts=("api",), certificate=certificate)
+        if is_valid:
+            assert authenticator.user(request) == User("carol")
+        else:
+            with pytest.raises(ApiStatusError, match="has expired"):
+                authenticator.user(request)
 
 
 def test_run_demands_tls_for_the_secure_port(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
