@@ -4,6 +4,7 @@ import base64
 import hashlib
 import socket
 from collections.abc import Callable, Sequence
+from threading import Semaphore
 from typing import Final, NamedTuple
 
 from beehive import Clock
@@ -39,6 +40,7 @@ class StreamingConnection:
         waiting: the requests whose addresses were given out.
         backend: runs commands and connects to ports.
         clock: for deadlines.
+        places: for forwarded connections.
         began: called when an address that was given out has been asked for.
     """
 
@@ -48,8 +50,10 @@ class StreamingConnection:
         waiting: WaitingRequests,
         backend: StreamingBackend,
         clock: Clock,
+        places: Semaphore,
         began: Callable[[], object] = lambda: None,
     ) -> None:
+        self._places = places
         self._began = began
         self._connection = connection
         self._waiting = waiting
@@ -71,7 +75,7 @@ class StreamingConnection:
         if streams.command is not None:
             CommandSession(streams.command, request, self._backend, self._clock).run()
         if streams.ports is not None:
-            PortForwardSession(streams.ports, request.target, self._backend, self._clock).run()
+            PortForwardSession(streams.ports, request.target, self._backend, self._clock, self._places).run()
 
     def _head(self) -> RequestHead:
         deadline = self._clock.monotonic() + HEAD_SECONDS

@@ -1,9 +1,11 @@
 """One client's forwarded connections, served on one thread."""
 
+import errno
 import logging
 import select
 import socket
 from contextlib import suppress
+from threading import Semaphore
 from typing import Final
 
 from beehive import Clock
@@ -18,6 +20,9 @@ _log = logging.getLogger(__name__)
 
 MOST_HELD: Final = 1 << 20
 """Bytes that are held for all connections of a client before it is read no more."""
+
+MOST_OF_A_CLIENT: Final = 128
+"""Connections of a client at a time; each takes a descriptor of this process."""
 
 _MOST_UNSENT: Final = 256 * 1024
 _READ_BYTES: Final = 64 * 1024
@@ -48,9 +53,13 @@ class PortForwardSession:
         sandbox_id: of the sandbox.
         backend: makes the connections.
         clock: for deadlines.
+        places: for the connections of all clients.
     """
 
-    def __init__(self, streams: PortStreams, sandbox_id: str, backend: StreamingBackend, clock: Clock) -> None:
+    def __init__(
+        self, streams: PortStreams, sandbox_id: str, backend: StreamingBackend, clock: Clock, places: Semaphore
+    ) -> None:
+        self._places = places
         self._streams = streams
         self._link = streams.link
         self._sandbox_id = sandbox_id
@@ -80,6 +89,7 @@ class PortForwardSession:
         finally:
             for each in self._open.values():
                 each.connection.close()
+                self._places.release()
         linger(self._link, self._clock)
 
     def _poll(self) -> "select.poll":
@@ -109,9 +119,14 @@ class PortForwardSession:
                     self._write(each)
 
     def _connect(self, number: int, port: int) -> None:
+        is_full = len(self._open) >= MOST_OF_A_CLIENT or not self._places.acquire(blocking=False)
         try:
+            if is_full:
+                raise OSError(errno.EMFILE, "too many connections are forwarded already: close some")
             connection = self._backend.port_forward(self._sandbox_id, port)
         except (RequestRefusedError, OSError) as error:
+            if not is_full:
+                self._places.release()
             problem = f"cannot forward to port {port} of sandbox {self._sandbox_id}: {error}"
             _log.info("%s", clipped(problem))
             self._streams.close(number, problem)
@@ -164,4 +179,5 @@ class PortForwardSession:
     def _close(self, each: _Forwarded, problem: str = "") -> None:
         del self._open[each.number]
         each.connection.close()
+        self._places.release()
         self._streams.close(each.number, problem)

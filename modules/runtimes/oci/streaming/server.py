@@ -7,6 +7,7 @@ server in its name, connects to it.
 import logging
 import socket
 from functools import partial
+from threading import Semaphore
 from typing import Final
 
 from beehive import Clock
@@ -29,6 +30,8 @@ MOST_CONNECTIONS: Final = 64
 """At one time, beside streams. The oldest that has not asked for an address makes room for a new one."""
 _MOST_STREAMS: Final = 128
 """At one time, and requests whose streams have not begun."""
+_MOST_FORWARDED: Final = 384
+"""Connections to ports of pods, of all clients at a time; each takes a descriptor of this process."""
 
 _BACKLOG: Final = 1024
 
@@ -45,6 +48,7 @@ class StreamingServer(ConnectionServer):
         self._backend = backend
         self._clock = clock
         self._waiting = WaitingRequests(clock)
+        self._places = Semaphore(_MOST_FORWARDED)
         connections = OpenConnections(
             "the runtime's streaming server", clock, MOST_CONNECTIONS, MOST_CONNECTIONS, _MOST_STREAMS
         )
@@ -72,6 +76,8 @@ class StreamingServer(ConnectionServer):
 
         began = partial(self._open.enter, connection, Phase.STREAM)
         try:
-            StreamingConnection(connection.socket, self._waiting, self._backend, self._clock, began).serve()
+            StreamingConnection(
+                connection.socket, self._waiting, self._backend, self._clock, self._places, began
+            ).serve()
         except (OSError, ValueError) as error:
             _log.info("a stream broke off: %s", clipped(str(error)))

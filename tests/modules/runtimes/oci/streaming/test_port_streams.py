@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from beehive.http.spdy import StreamData, StreamEnd
 from modules.runtimes.oci.network.kernel import in_network_namespace
 from modules.runtimes.oci.network.namespaces import PodNamespaces
-from modules.runtimes.oci.streaming import StreamingServer, connect_in_namespace
+from modules.runtimes.oci.streaming import StreamingServer, connect_in_namespace, port_session
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.network.machine import needs_root
 from tests.modules.runtimes.oci.streaming.clients import (
@@ -135,3 +136,32 @@ def test_a_broken_port_forward_is_reported(server: StreamingServer) -> None:
             for wrong in ({"port": "0"}, {"port": "x"}, {}):
                 (stream,) = client.open("data", **wrong)
                 assert StreamEnd(stream, reset=True) in client.events()
+
+
+@pytest.mark.parametrize("bound", ["MOST_OF_A_CLIENT", "_places"])
+def test_forwarded_connections_take_so_many_descriptors(
+    server: StreamingServer, monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
+    """A client with one port forwarding could take all of edgecore's, and its databases, probes and pods with them."""
+    if bound == "_places":
+        monkeypatch.setattr(server, bound, threading.Semaphore(2))
+    else:
+        monkeypatch.setattr(port_session, bound, 2)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(60)
+        port = str(listening.getsockname()[1])
+        url = server.port_forward_url(cri.PortForwardRequest(pod_sandbox_id="s"))
+        with connected(url) as connection:
+            client = SpdyClient(connection, url, "portforward.k8s.io")
+            for number in range(2):
+                client.open("error", "data", port=port, requestID=str(number))
+            pods = [listening.accept()[0] for _ in range(2)]
+            error, _ = client.open("error", "data", port=port, requestID="2")
+            said = next(event for event in client.events() if isinstance(event, StreamData))
+            assert (said.stream, b"too many connections" in said.data) == (error, True)
+            pods[0].setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            pods.pop(0).close()
+            assert b"reset" in next(event for event in client.events() if isinstance(event, StreamData)).data
+            client.open("error", "data", port=port, requestID="3")
+            for each in (*pods, listening.accept()[0]):
+                each.close()
