@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from beehive.http.request import Request
 from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.authentication.authenticator import Authenticator
+from modules.cloud.authentication.settings import ServiceAccountSettings
 from modules.cloud.authentication.token_file import TokenFileError, read_tokens
 from modules.cloud.authentication.users import User, user_of_certificate
 
@@ -73,3 +75,44 @@ def test_wrong_credentials_are_401(tmp_path: Path, header: str) -> None:
     with pytest.raises(ApiStatusError) as refused:
         authenticator.user(Request(method="GET", target="/", parts=(), headers=(("authorization", header),)))
     assert refused.value.code == 401
+
+
+_NODE = _certificate(("organizationName", "system:nodes"), ("commonName", "system:node:n1"))
+
+
+@pytest.mark.parametrize(
+    ("certificate", "header", "wanted"),
+    [
+        (_NODE, "Bearer secret", "system:node:n1"),
+        (_certificate(("organizationName", "o")), "Bearer secret", "alice"),
+        (_certificate(("organizationName", "o")), "", "401"),
+        ({**_NODE, "serialNumber": "1F"}, "", "403"),
+        ({**_NODE, "serialNumber": "1F"}, "Bearer secret", "403"),
+        (None, "bearer  secret ", "alice"),
+        (None, "", "None"),
+    ],
+)
+def test_a_certificate_counts_before_a_token_and_a_revoked_one_for_nothing(
+    tmp_path: Path, certificate: dict[str, Any] | None, header: str, wanted: str
+) -> None:
+    def check(shown: Mapping[str, Any] | None) -> None:
+        if (shown or {}).get("serialNumber") == "1F":
+            raise ApiStatusError(403, "revoked")
+
+    authenticator = Authenticator(read_tokens(_file(tmp_path, "secret,alice,1\n")), check)
+    headers = (("authorization", header),) if header else ()
+    request = Request(method="GET", target="/", parts=(), headers=headers, certificate=certificate)
+    try:
+        user = authenticator.user(request)
+        found = str(user and user.name)
+    except ApiStatusError as error:
+        found = str(error.code)
+    assert found == wanted
+
+
+def test_a_static_token_is_for_the_api_server(tmp_path: Path) -> None:
+    """The answer names the audiences that were wanted and that it has; without one of them it is not valid."""
+    settings = ServiceAccountSettings(audiences=("one", "two"))
+    authenticator = Authenticator(read_tokens(_file(tmp_path, "secret,alice,1\n")), settings=settings)
+    found = [authenticator.authenticate("secret", each) for each in ((), ("two", "x"), ("x",))]
+    assert [each and each.audiences for each in found] == [("one", "two"), ("two",), None]

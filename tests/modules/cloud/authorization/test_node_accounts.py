@@ -1,6 +1,7 @@
 """What a node may write is limited, in number and memory."""
 
 import sys
+from random import Random
 from typing import Any
 
 import msgspec
@@ -8,7 +9,7 @@ import pytest
 
 from beehive.simulation import Simulation
 from modules.apimachinery.kinds import JsonObject, key_of
-from modules.cloud.authorization.node_accounts import MIRROR, NodeAccounts, _cost, most_mirror_pods
+from modules.cloud.authorization.node_accounts import MIRROR, NodeAccounts, _charge_of, _cost, most_mirror_pods
 
 KIB = 1024
 
@@ -50,7 +51,8 @@ def test_mirror_pods_have_a_number(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    ("capacity", "most"), [(None, 110), ("20", 20), ("100000", 250), ("-1", 110), ("9" * 5000, 110), ([], 110)]
+    ("capacity", "most"),
+    [(None, 110), ("20", 20), ("100000", 250), ("-1", 110), ("0", 0), ("9" * 5000, 110), ([], 110)],
 )
 def test_the_number_is_the_nodes_capacity_within_bounds(capacity: Any, most: int) -> None:
     assert most_mirror_pods({"status": {"capacity": {"pods": capacity}}}) == most
@@ -133,3 +135,58 @@ def test_a_node_of_one_name_does_not_pay_for_another(site: Site) -> None:
     other = pod("a", 1400 * KIB, node="n2")
     site.accounts.put(key_of(other), other)
     assert site.create(pod("b", 1400 * KIB)) == ""
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_an_account_is_the_sum_of_what_is_there(site: Site, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over any creations, reports, updates and deletions; and only what would be too much is refused."""
+    monkeypatch.setattr("modules.cloud.authorization.node_accounts._COST", 4000)
+    monkeypatch.setattr("modules.cloud.authorization.node_accounts._COST_OF_POD", 300)
+    random = Random(seed)  # noqa: S311 - reproducible
+    site.own = {"status": {"capacity": {"pods": "3"}}}
+    stored: dict[str, JsonObject] = {}
+    reserved: dict[str, tuple[JsonObject, float]] = {}
+    now = 0.0
+    for _ in range(200):
+        name = random.choice("abcdef")
+        old, is_mirror = stored.get(name), random.random() < 0.7
+        new = pod(name, random.randint(0, 1200), mirror=is_mirror if old is None else bool(annotations_of(old)))
+        everything = [*stored.values(), *(obj for obj, _ in reserved.values())]
+        match random.randrange(5):
+            case 0 | 1:
+                for key in [key for key, (_, since) in reserved.items() if now - since >= 60.0]:
+                    del reserved[key]
+                everything = [*stored.values(), *(obj for obj, _ in reserved.values())]
+                cost = sum(_charge_of(obj).cost for obj in everything)
+                before = _charge_of(old).cost if old is not None else 0
+                limit = 4000 + 300 * sum(_charge_of(obj).is_bound for obj in everything)
+                own = _charge_of(new)
+                mirrors = sum(_charge_of(obj).is_mirror for obj in everything)
+                is_refused = own.cost > before and cost - before + own.cost > limit
+                is_refused = is_refused or (old is None and own.is_mirror and mirrors >= 3)
+                assert bool(site.accounts.refusal("n1", old, new, site.own)) is is_refused
+                if not is_refused and old is None and name not in reserved:
+                    reserved[name] = new, now
+                elif not is_refused and old is not None:
+                    stored[name] = new
+                    site.accounts.put(key_of(new), new)
+            case 2:
+                made, _ = reserved.pop(name, (new, 0.0))
+                stored[name] = made
+                site.accounts.put(key_of(made), made)
+            case 3:
+                stored.pop(name, None)
+                reserved.pop(name, None)
+                site.accounts.put(key_of(new), None)
+            case _:
+                seconds = random.choice((1.0, 30.0, 61.0))
+                site.simulation.run_for(seconds)
+                now += seconds
+        everything = [*stored.values(), *(obj for obj, _ in reserved.values())]
+        assert site.accounts._cost["n1"] == sum(_charge_of(obj).cost for obj in everything)
+        assert site.accounts._mirrors["n1"] == sum(_charge_of(obj).is_mirror for obj in everything)
+
+
+def annotations_of(obj: JsonObject) -> JsonObject:
+    found: JsonObject = obj["metadata"]["annotations"]
+    return found

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from random import Random
 from typing import Any
 
+import pykka
 import pytest
 
 from beehive.clock import RealClock
+from beehive.message import Message
 from beehive.testing import Harness
 from modules.cloud.authentication.oidc.fetching import MOST_BYTES, FetchError, fetch_keys, trusted
 from modules.cloud.authentication.oidc.key_sets import ProviderKey
@@ -147,3 +151,49 @@ def test_a_provider_with_another_certificate_is_not_believed(tmp_path: Path) -> 
 
 def _fetched(provider: Provider) -> tuple[ProviderKey, ...]:
     return fetch_keys(provider.issuer, trusted(provider.ca), RealClock())
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_laws_of_fetches(seed: int) -> None:
+    """Each request is answered, by keys that were fetched after it or less than ten seconds before; fetches are ten
+    seconds apart, one at a time; keys are never forgotten.
+    """
+    random = Random(seed)  # noqa: S311 - reproducible
+    began: list[float] = []
+    ended: list[float] = []
+    asked: list[tuple[pykka.Future[Message], float, int]] = []
+    with Harness() as bee:
+
+        def fetch() -> tuple[ProviderKey, ...]:
+            assert len(began) == len(ended), "one at a time"
+            assert not ended or bee.clock.monotonic() >= ended[-1] + PAUSE
+            began.append(bee.clock.monotonic())
+            with suppress(pykka.Timeout):
+                bee.simulation.future().get(timeout=random.choice((0.1, 1.0, 12.0)))
+            ended.append(bee.clock.monotonic())
+            if random.random() < 0.3:
+                raise FetchError("https://login.example", "nobody listens there")
+            return keys_of(rsa_key(), f"k{len(began)}")
+
+        known = KnownKeys()
+        bee.add(IdentityProvider, known, fetch)
+        bee.start()
+        had = False
+        for _ in range(60):
+            now, running = bee.clock.monotonic(), len(began) if len(began) > len(ended) else 0
+            number = random.randint(0, 3)
+            asked += [(bee.future(NAME, bee.message(RESOURCE, REFRESH)), now, running) for _ in range(number)]
+            bee.run_for(random.choice((0.0, 0.5, 3.0, 11.0)))
+            for each in [*asked]:
+                future, since, running = each
+                with suppress(pykka.Timeout):
+                    future.get(timeout=0.0)
+                    assert ended and ended[-1] >= since - PAUSE, "the keys are new enough"
+                    assert len(ended) >= running, "it waits for the fetch that is under way"
+                    asked.remove(each)
+            assert all(bee.clock.monotonic() - since <= 24.0 for _, since, _ in asked), "each is answered"
+            assert known.keys or not had
+            had = bool(known.keys)
+        before = len(began)
+        bee.run_for(PERIOD + 60.0)
+        assert len(began) > before, "each hour"

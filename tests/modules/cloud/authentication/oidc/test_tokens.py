@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hmac
 import logging
+from contextlib import nullcontext
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from beehive.simulation import Simulation
 from modules.apimachinery.errors import ApiStatusError
-from modules.cloud.authentication.jws import ALGORITHMS, LONGEST, to_base64url
+from modules.cloud.authentication.jws import ALGORITHMS, LONGEST, JwsError, read_jws, to_base64url
 from modules.cloud.authentication.oidc.key_sets import MOST_KEYS, KeySetError, ProviderKey, read_key_set
 from modules.cloud.authentication.oidc.tokens import MOST_WAITING, KnownKeys, OidcTokens
 from modules.cloud.authentication.settings import OidcSettings
@@ -117,6 +119,21 @@ def test_without_keys_it_is_not_known_who_it_is() -> None:
     for other in (signed(tokens.claims(iss=ISSUER + "/")), signed([]), "wrong", "a.b.c", "x" * (LONGEST + 1)):
         assert tokens.user(other) is None
     assert tokens.asked == 1
+
+
+@pytest.mark.parametrize(("header", "is_read"), [({"crit": ["exp"]}, False), ({"kid": "k" * 254}, False), ({}, True)])
+def test_a_header_that_is_not_understood_is_refused(header: dict[str, Any], *, is_read: bool) -> None:
+    with nullcontext() if is_read else pytest.raises(JwsError):
+        read_jws(unsigned({}, **{"alg": "RS256", **header}) + ".AAAA")
+
+
+def test_a_fetch_that_fails_gives_its_place_back() -> None:
+    tokens = Tokens(*keys_of(rsa_key()))
+    token = signed(tokens.claims(), kid="k2")
+    tokens.tokens._refresh = Mock(side_effect=OSError)
+    for _ in range(MOST_WAITING + 1):
+        with pytest.raises(OSError):
+            tokens.user(token)
 
 
 def test_few_requests_wait_for_keys_at_a_time() -> None:
