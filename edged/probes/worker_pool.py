@@ -2,7 +2,7 @@
 
 from collections import Counter, deque
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pykka
 
@@ -19,6 +19,9 @@ MAX_WORKERS_PER_POD = 16
 
 _SPARE = 2
 """Idle actors to keep."""
+
+PROBER: Final = "edged/prober"
+"""Name of the actors."""
 
 
 class CompletedProbe(NamedTuple):
@@ -130,7 +133,7 @@ class ProbeWorkerPool:
                 self._give(uid, next_up)
 
     def _start_worker(self) -> pykka.ActorRef[Any]:
-        return self._context.start_actor(ProbeWorker, self._runner, self._context, self, name="edged/prober")
+        return self._context.start_actor(ProbeWorker, self._runner, self._context, self, name=PROBER)
 
     def _next_pod(self) -> PodUid | None:
         """Return the first pod that may have one more worker now."""

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from beehive.testing import Harness
-from beehive.trace import Change, Delivered, RecordedMessage, StoreCommit
+from beehive.trace import Change, CriCall, Delivered, RecordedMessage, StoreCommit
 from metamanager.module import MetaSettings
 from modules.lab.replay.acted import acted_at
 from modules.lab.replay.batches import grouped
@@ -37,6 +37,14 @@ def test_an_answer_was_handled_when_edged_acted_on_it(
     answer = delivered(1, 0, 1.0, "websocket/LinkRunner", module, "response")
     known = [answer, delivered(3, 1, sent, sender, "metamanager", "request"), delivered(2, 0, 1.1, sender, "x", "send")]
     assert acted_at(known) == acted
+
+
+@pytest.mark.parametrize(("began", "acted"), [(1.05, 1.05), (0.9, 1.0), (1.3, 1.2)])
+def test_an_answer_was_handled_when_a_worker_began_because_of_it(began: float, acted: float) -> None:
+    """A node that starts gets its pods in an answer: the first message because of it is the status of a pod."""
+    answer, message = delivered(1, 0, 1.0, "m", "edged", "response"), delivered(3, 1, 1.2, "edged", "m", "request")
+    call = CriCall(began + 0.5, 2, 1, 1, WORKER, "run_pod_sandbox", b"{}", b"null", "", "", 0.5)
+    assert acted_at([answer, message], [call]) == {1: acted}
 
 
 def put(name: str) -> Change:

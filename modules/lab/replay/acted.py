@@ -2,14 +2,15 @@
 
 The trace has the time when an answer was put into the inbox of edged, not the time when it was handled. On a busy
 machine other things were handled in between, such as the result of a worker, which had been put there before. The first
-message that edged sent because of the answer tells; metamanager sends nothing before its commit.
+message that edged sent because of the answer tells, unless a worker called the runtime because of it before that;
+metamanager sends nothing before its commit.
 """
 
 from collections.abc import Iterable
 from typing import Final
 
 from beehive.names import ModuleName
-from beehive.trace import Delivered
+from beehive.trace import CriCall, Delivered
 from modules.lab.replay.outputs import sent_at
 
 _LATE: Final = 0.25
@@ -19,8 +20,8 @@ _STEP: Final = 1e-9
 """Seconds between two answers that are put off together."""
 
 
-def acted_at(deliveries: Iterable[Delivered]) -> dict[int, float]:
-    """Return when edged sent the first message because of an answer, by the span of the answer."""
+def acted_at(deliveries: Iterable[Delivered], calls: Iterable[CriCall] = ()) -> dict[int, float]:
+    """Return when edged acted first because of an answer, by the span of the answer, if it sent a message then."""
     known = list(deliveries)
     answers = {one.span: one for one in known if one.way == "response" and one.module == ModuleName.EDGED}
     found: dict[int, float] = {}
@@ -28,6 +29,9 @@ def acted_at(deliveries: Iterable[Delivered]) -> dict[int, float]:
         answer = answers.get(one.cause)
         if answer is not None and one.sender == ModuleName.EDGED and answer.time < sent_at(one) <= answer.time + _LATE:
             found[answer.span] = min(sent_at(one), found.get(answer.span, float("inf")))
+    for call in calls:
+        if call.cause in found:
+            found[call.cause] = min(max(answers[call.cause].time, call.time - call.seconds), found[call.cause])
     _keep_order(answers.values(), found)
     return found
 

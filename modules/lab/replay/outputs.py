@@ -14,6 +14,7 @@ from beehive.names import SHUTDOWN_RESOURCE, ModuleName, Operation, ResourceType
 from beehive.resource import Side, type_of
 from beehive.trace import CriCall, Delivered, Direction, LinkFrame, Record, RecordedMessage, StoreCommit
 from edged.cri.contract import SERVER_ACTOR
+from edged.probes.worker_pool import PROBER
 from modules.lab.replay.event_outputs import event_lines, is_event
 from modules.lab.replay.normalize import Ids, lines
 from modules.lab.replay.subject import subject
@@ -142,12 +143,13 @@ class RunOutputs:
         title = f"{call.method} {subject_of(request)}"
         if call.method == "pull_image":
             del request["sandbox_config"]
-        return [Output(_began(call), ("runtime", *about), title, (title, *lines(request)))]
+        is_probe = call.sender == PROBER
+        return [Output(_began(call), ("runtime", *about), title, (title, *lines(request)), ordered=not is_probe)]
 
     def _about(self, call: CriCall, request: dict[str, Any]) -> tuple[str, ...]:
         """Return the object of a call, usually its pod. Containers are stopped concurrently, so each stop is an object
-        of its own. Pods that need an image at the same moment share one pull (`edged.images.puller`), and for which of
-        them it is made is a race.
+        of its own, and so is each command of a hook or probe, which other threads run. Pods that need an image at the
+        same moment share one pull (`edged.images.puller`), and for which of them it is made is a race.
         """
         config = request.get("sandbox_config") or request.get("config") or {}
         uid = config.get("metadata", {}).get("uid", "")
@@ -158,6 +160,8 @@ class RunOutputs:
             return "stop", subject
         if call.method == "pull_image":
             return "pull", subject
+        if call.method == "exec_sync":
+            return "exec", subject, *request["command"]
         return (uid or self.pods.get(subject, subject),)
 
     def _learn(self, call: CriCall) -> None:

@@ -144,7 +144,8 @@ class Replay:
         self._clock.jump_wall(recorded.header.began - EPOCH)
         self._directories = Directories(recorded.header, root)
         self._deliveries = recorded.delivered()
-        acted = acted_at(self._deliveries)
+        calls, events = recorded.calls(), recorded.events()
+        acted = acted_at(self._deliveries, calls)
         self._hive = Hive(self._simulation) if module else PacedHive(self._simulation, self._deliveries)
         self._recorder = Recorder(self._hive)
         self._fed = 0
@@ -152,7 +153,6 @@ class Replay:
         """Each time that metamanager opened its store, the last one last."""
         self._answers = Responder(self._hive, self._deliveries, acted, self._is_played)
         messages = TerminationMessages(self._deliveries)
-        calls, events = recorded.calls(), recorded.events()
         self._runtime = RecordedRuntime(self._simulation, calls, self._directories.ours, events, messages)
         self._cloud = RecordedCloud(self._simulation, recorded, {} if module else acted, alone=bool(module))
         self._cut_off = {role(call.method, call.request) for call in recorded.cut_off()}
