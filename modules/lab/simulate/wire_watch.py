@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 
 from beehive import decode
-from beehive.names import Operation
+from beehive.names import Operation, ResourceType
 from beehive.whole_numbers import whole_number
+from metamanager.cloud_pods import is_gone
 from metamanager.unreferenced import UNUSED
 from modules.lab.simulate.disk import DATABASE
 from modules.lab.simulate.ended_watch import EndedWatch
@@ -78,6 +79,12 @@ class WireWatch:
         """The latest acknowledged change of each key."""
         self._later: dict[str, list[ReceivedChange]] = {}
         """Changes received after it, by key."""
+        self._uids: dict[str, str] = {}
+        """The uid that came last, by key."""
+        self._not_found: set[str] = set()
+        """Uids of pods that the cloud did not have when the node reported their statuses: they are gone, also if a
+        cloudcore that is behind sends one again.
+        """
         self._deleted: set[str] = set()
         """Uids of objects whose deletions were acknowledged: a cloudcore that is behind may send one of them again, and
         the node acknowledges it without storing it.
@@ -90,6 +97,8 @@ class WireWatch:
         self._world.note(self._node, f"<- {route.operation} {route.resource} {message.id[:8]}")
         if self.lists_are_newer and route.operation == _LISTED:
             self._note_list()
+        if f"/{ResourceType.PODPATCH}/" in route.resource and is_gone(message):
+            self._not_found.add(self._uids.get(route.resource.replace(ResourceType.PODPATCH, ResourceType.POD), ""))
         if route.operation not in _CHANGES or not any(kind in route.resource for kind in _OBJECTS):
             return
         metadata = message.content_as(_Head).metadata
@@ -97,6 +106,7 @@ class WireWatch:
         self._numbers += 1
         came = ReceivedChange(self._numbers, route.resource, metadata.uid, version, route.operation == Operation.DELETE)
         self._open[message.id] = came
+        self._uids[came.key] = came.uid
         self._later.setdefault(came.key, []).append(came)
         if len(self._open) > _REMEMBERED:
             self._open.popitem(last=False)
@@ -130,7 +140,7 @@ class WireWatch:
         """Compare the acknowledged changes with a copy of the store after a crash."""
         rows, dropped = rows_in(directory), dropped_in(directory)
         for key, acknowledged in self._acknowledged.items():
-            if key in dropped and key not in rows:
+            if key not in rows and (key in dropped or acknowledged.uid in self._not_found):
                 continue
             problem = self._problem(acknowledged, rows.get(key), self._later.get(key, []))
             if problem:
