@@ -143,7 +143,7 @@ def main() -> int:
 
 
 def _process() -> MeshFigures:
-    ended = subprocess.run([sys.executable, "-m", "tests.bench.mesh"], capture_output=True, check=True)
+    ended = subprocess.run([sys.executable, "-m", "tests.bench.mesh"], stdout=subprocess.PIPE, check=True)
     return decode_json(ended.stdout, MeshFigures)
 
 
