@@ -4,21 +4,38 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from edged.api import ObjectMeta
 from edged.api.base import KubeStruct
 
-PROXY_NAME_LABELS: Final = (
-    "service.kubernetes.io/service-proxy-name",
-    "service.edgemesh.kubeedge.io/service-proxy-name",
-)
-"""Labels of Services that another proxy serves (Kubernetes' and KubeEdge's EdgeMesh's)."""
-SERVICE_NAME_LABEL: Final = "kubernetes.io/service-name"
-"""Label of an EndpointSlice with the name of its Service."""
-TOPOLOGY_ANNOTATION: Final = "apps.kubeedge.io/service-topology"
 NODE_GROUP_LABEL: Final = "apps.kubeedge.io/belonging-to"
 ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 NODE_GROUP_TOPOLOGY: Final = "range-nodegroup"
-"""Value of `TOPOLOGY_ANNOTATION`: only endpoints of the same node group."""
+"""Value of the annotation of the topology: only endpoints of the same node group."""
+
+
+class MeshLabels(Struct, frozen=True, omit_defaults=True, gc=False):
+    """The labels that the node reads; the others take no memory."""
+
+    service: str = field(default="", name="kubernetes.io/service-name")
+    """Of an EndpointSlice: the name of its Service."""
+    proxy: str | None = field(default=None, name="service.kubernetes.io/service-proxy-name")
+    """Of a Service: it is another proxy's, as with Kubernetes' own."""
+    edgemesh_proxy: str | None = field(default=None, name="service.edgemesh.kubeedge.io/service-proxy-name")
+    """The same for KubeEdge's EdgeMesh."""
+
+
+class MeshAnnotations(Struct, frozen=True, omit_defaults=True, gc=False):
+    """The annotations that the node reads; the others, such as the last applied manifest, take no memory."""
+
+    topology: str = field(default="", name="apps.kubeedge.io/service-topology")
+
+
+class MeshMeta(KubeStruct, frozen=True):
+    """The metadata that the node reads."""
+
+    name: str = ""
+    namespace: str = ""
+    labels: MeshLabels = MeshLabels()
+    annotations: MeshAnnotations = MeshAnnotations()
 
 
 class ServicePort(KubeStruct, frozen=True):
@@ -82,9 +99,15 @@ class ServiceStatus(KubeStruct, frozen=True):
 class Service(KubeStruct, frozen=True):
     """A Service."""
 
-    metadata: ObjectMeta = ObjectMeta()
+    metadata: MeshMeta = MeshMeta()
     spec: ServiceSpec = ServiceSpec()
     status: ServiceStatus = ServiceStatus()
+
+    @property
+    def is_of_another_proxy(self) -> bool:
+        """Whether a label leaves it to another proxy."""
+        labels = self.metadata.labels
+        return labels.proxy is not None or labels.edgemesh_proxy is not None
 
 
 class EndpointPort(KubeStruct, frozen=True):
@@ -139,7 +162,7 @@ class SliceEndpoint(KubeStruct, frozen=True):
 class EndpointSlice(KubeStruct, frozen=True):
     """A part of the endpoints of a Service."""
 
-    metadata: ObjectMeta = ObjectMeta()
+    metadata: MeshMeta = MeshMeta()
     address_type: str = ""
     endpoints: tuple[SliceEndpoint, ...] = ()
     ports: tuple[EndpointPort, ...] = ()
@@ -147,7 +170,7 @@ class EndpointSlice(KubeStruct, frozen=True):
     @property
     def service(self) -> str:
         """Name of its Service; empty for a slice without one."""
-        return self.metadata.labels.get(SERVICE_NAME_LABEL, "")
+        return self.metadata.labels.service
 
 
 class EndpointAddress(KubeStruct, frozen=True):
@@ -170,7 +193,7 @@ class EndpointSubset(KubeStruct, frozen=True):
 class Endpoints(KubeStruct, frozen=True):
     """The endpoints of the Service of the same name, as clouds sent them before there were slices."""
 
-    metadata: ObjectMeta = ObjectMeta()
+    metadata: MeshMeta = MeshMeta()
     subsets: tuple[EndpointSubset, ...] = ()
 
 

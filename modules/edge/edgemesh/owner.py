@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import Struct
 
 from modules.edge.edgemesh.backends import MeshBackend
-from modules.edge.edgemesh.objects import PROXY_NAME_LABELS, Service, ServiceKey
+from modules.edge.edgemesh.objects import Service, ServiceKey
 from modules.edge.edgemesh.selection import EndpointSelector, Reason
 from modules.edge.edgemesh.tables import Address, PortTable, cluster_ips, is_headless, is_moved, is_served
 
@@ -154,7 +154,7 @@ def _remark(service: Service, plane: str) -> str:
         return f"it is another name of {service.spec.external_name[:300]}"
     if is_headless(service):
         return "it is headless: its name stands for its endpoints' addresses"
-    if any(label in service.metadata.labels for label in PROXY_NAME_LABELS):
+    if service.is_of_another_proxy:
         return "a label leaves it to another proxy"
     if not is_served(service):
         return "it has no address"

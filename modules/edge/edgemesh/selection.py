@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import Struct
 
 from modules.edge.edgemesh.backends import MeshBackend
-from modules.edge.edgemesh.objects import NODE_GROUP_TOPOLOGY, TOPOLOGY_ANNOTATION, Service
+from modules.edge.edgemesh.objects import NODE_GROUP_TOPOLOGY, Service
 
 LOCAL: Final = "Local"
 """The traffic policy that uses only endpoints of the client's node."""
@@ -102,7 +102,7 @@ class EndpointSelector:
         """Return why an endpoint is never used; None if it may be."""
         if not self.is_reachable(backend):
             return Reason.UNREACHABLE
-        if service.metadata.annotations.get(TOPOLOGY_ANNOTATION) == NODE_GROUP_TOPOLOGY and not self._in_group(backend):
+        if service.metadata.annotations.topology == NODE_GROUP_TOPOLOGY and not self._in_group(backend):
             return Reason.OTHER_GROUP
         return None
 

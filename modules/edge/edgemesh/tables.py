@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from modules.apimachinery.endpoint_addresses import endpoint_address
 from modules.edge.edgemesh.backends import MeshBackend
-from modules.edge.edgemesh.objects import PROXY_NAME_LABELS, Service, ServicePort
+from modules.edge.edgemesh.objects import Service, ServicePort
 from modules.edge.edgemesh.selection import LOCAL, EndpointSelection, EndpointSelector
 
 NO_ADDRESS: Final = "None"
@@ -89,11 +89,10 @@ def port_tables(service: Service, backends: Sequence[MeshBackend], selector: End
 
 def is_served(service: Service) -> bool:
     """Return whether a Service has an address and is this proxy's."""
-    labels = service.metadata.labels
     return (
         service.spec.type != "ExternalName"
         and service.spec.cluster_ip not in ("", NO_ADDRESS)
-        and not any(label in labels for label in PROXY_NAME_LABELS)
+        and not service.is_of_another_proxy
     )
 
 
@@ -182,8 +181,9 @@ def _table(
 
 
 def _target(selection: EndpointSelection, port: ServicePort) -> MeshTarget:
-    endpoints = sorted({(each.address, each.port_for(port)) for each in selection.backends})
-    return MeshTarget(tuple(endpoints), selection.drops)
+    numbers: dict[int, int] = {}  # endpoints have one number, and not a copy for each
+    endpoints = {(each.address, numbers.setdefault(found := each.port_for(port), found)) for each in selection.backends}
+    return MeshTarget(tuple(sorted(endpoints)), selection.drops)
 
 
 def _affinity(service: Service) -> int:
