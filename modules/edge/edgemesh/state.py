@@ -1,5 +1,6 @@
 """The node's knowledge of Services: the cloud's objects and its own pods. Pure; it finds the Services that change."""
 
+import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import islice
@@ -26,9 +27,8 @@ MOST_SERVICES: Final = 10_000
 """Services that are served; more are left out."""
 MOST_SLICES: Final = 20_000
 
-_pack = msgspec.msgpack.Encoder().encode
-_unpack = msgpack_decoder(list[MeshBackend]).decode
-"""Endpoints are kept packed, an eighth of their size as objects, and unpacked when their Service changes."""
+_encoded = msgspec.msgpack.Encoder().encode
+_decoded = msgpack_decoder(list[MeshBackend]).decode
 
 
 class MeshState:
@@ -226,3 +226,14 @@ def _look(pod: Pod) -> object:
     ready = [each.status for each in status.conditions if each.type == "Ready"]
     is_deleted = metadata.deletion_timestamp is not None
     return metadata.labels, status.phase, ready, is_deleted, tuple(addresses_of_pod(pod)), pod.spec
+
+
+def _pack(backends: list[MeshBackend]) -> bytes:
+    """Return endpoints in a small part of the memory that they take as objects; they are unpacked when their Service
+    changes.
+    """
+    return zlib.compress(_encoded(backends), 1)
+
+
+def _unpack(packed: bytes) -> list[MeshBackend]:
+    return _decoded(zlib.decompress(packed))
