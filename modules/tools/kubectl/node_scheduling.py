@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from modules.tools.kubectl import arguments
 from modules.tools.kubectl.errors import KubectlError, StatusError, UsageError
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from modules.tools.kubectl.parser import VerbParser
+
+_NODES: Final = ("node", "nodes", "no")
 
 
 def add(parser: VerbParser) -> None:
@@ -36,14 +38,21 @@ def wanted_nodes(session: Session, chosen: Any) -> list[ObjectRef | Listing]:
     """Return the nodes that the words of a command, or its selector, mean.
 
     Raises:
-        UsageError: it has neither, or both.
+        UsageError: it has neither, or both, or names another kind.
     """
     nodes = session.discovery.one("nodes")
     if bool(chosen.words) == bool(chosen.selector):
         raise UsageError("names of nodes are wanted, or -l")
     if chosen.selector:
         return [Listing(nodes, "", (("labelSelector", chosen.selector),))]
-    return [ref(session, nodes, name.removeprefix("node/")) for name in chosen.words]
+    names = []
+    for word in chosen.words:
+        kind, slash, name = word.rpartition("/")
+        if slash and kind.lower() not in _NODES:
+            where = f"`{session.program} get pods -o wide` shows the node of each pod"
+            raise UsageError(f"`{chosen.verb}` takes nodes, which {word} is not; {where}")
+        names.append(name)
+    return [ref(session, nodes, name) for name in names]
 
 
 def mark(

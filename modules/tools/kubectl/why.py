@@ -59,7 +59,8 @@ def _named(session: Session, words: list[str]) -> tuple[str, str]:
     parts = "/".join(words).split("/")
     if parts[0] not in _PODS or len(parts) not in (2, 3) or not all(parts):
         command = f"{session.program} why pod"
-        raise UsageError(f"name one pod: `{command} NAME` or `{command} NAMESPACE/NAME`")
+        listed = f"`{session.program} get pods` lists them, and with `-l` the pods of a workload"
+        raise UsageError(f"name one pod: `{command} NAME` or `{command} NAMESPACE/NAME`; {listed}")
     return (session.namespace, parts[1]) if len(parts) == 2 else (parts[1], parts[2])
 
 

@@ -122,6 +122,15 @@ def budget(allowed: int) -> dict[str, Any]:
             "status": status}  # fmt: skip
 
 
+@pytest.mark.parametrize("verb", ["drain", "cordon", "uncordon"])
+def test_only_nodes_are_marked_and_drained(cloud: Cloud, verb: str) -> None:
+    assert cloud.run(verb, "deployment/web").err == (
+        f"error: `{verb}` takes nodes, which deployment/web is not; "
+        "`cloudcore get pods -o wide` shows the node of each pod\n"
+    )
+    assert cloud.run(verb, "nodes/none").err == 'Error from server (NotFound): nodes "none" not found\n'
+
+
 def test_an_eviction_that_a_budget_does_not_allow_is_tried_again(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(cloud, monkeypatch)
     cloud.make(node(), pod("a", labels={"app": "web"}, status=READY), budget(0))

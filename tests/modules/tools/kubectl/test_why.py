@@ -28,6 +28,7 @@ def test_why_names_what_is_missing_until_it_is_there(cloud: Cloud) -> None:
     assert later["sentence"] == "default/waits is bound to n1, which has said nothing about it yet"
     assert cloud.run("why", "po", "none").err == 'Error from server (NotFound): pods "none" not found\n'
     assert "name one pod: `cloudcore why pod NAME`" in cloud.run("why", "node", "n1").err
+    assert "`cloudcore get pods` lists them" in cloud.run("why", "deployment/web").err
 
 
 class _Refusing:
