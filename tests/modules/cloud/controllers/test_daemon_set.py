@@ -91,7 +91,8 @@ def test_labels_and_taints_decide() -> None:
     assert places(site) == ["n2"]
     set_node(site, "n2", {"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}})
     assert places(site) == ["n2"]  # kept, and not made
-    assert daemon_set(site)["status"]["desiredNumberScheduled"] == 0
+    status = daemon_set(site)["status"]
+    assert (status["desiredNumberScheduled"], status["numberMisscheduled"]) == (0, 1)
     set_node(site, "n2", {"spec": {"taints": [{"key": "a", "effect": "NoExecute"}]}})
     assert places(site) == []
     set_node(site, "n2", {"spec": {"taints": [{"key": "node.kubernetes.io/disk-pressure", "effect": "NoSchedule"}]}})
@@ -159,6 +160,38 @@ def test_with_a_surge_the_old_pod_goes_when_the_new_one_is_available() -> None:
         ready = {node_of(pod) for pod in site.pods() if is_ready(pod)}
         assert ready == {"n1", "n2", "n3"}
         assert sum(not is_ready(pod) for pod in site.pods()) <= 1
+
+    site.checks.append(check)
+    site.patch(daemon_set(site), new_image("app:2"))
+    site.run_for(60)
+    assert images(site) == dict.fromkeys(("n1", "n2", "n3"), "app:2")
+
+
+def test_with_a_surge_old_pods_stay_until_new_ones_are_available_and_silent_nodes_get_none() -> None:
+    site = site_with(minReadySeconds=30, updateStrategy={"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}})
+    site.run_for(60)
+    site.fall_silent("n3")
+
+    def check(site: Site) -> None:
+        now = site.clock.now()
+        available = [pod for pod in site.pods() if available_from(pod, 30, now) <= now]
+        assert {node_of(pod) for pod in available} >= {"n1", "n2"}
+        assert sum(image_of(pod) == "app:2" and pod not in available for pod in site.pods()) <= 1
+
+    site.checks.append(check)
+    site.patch(daemon_set(site), new_image("app:2"))
+    site.run_for(300)
+    assert images(site) == {"n1": "app:2", "n2": "app:2", "n3": "app:1"}
+    assert len(site.pods()) == 3
+
+
+def test_a_broken_pod_uses_up_the_budget_while_it_is_replaced() -> None:
+    site = site_with()
+    broken = next(pod for pod in site.pods() if node_of(pod) == "n2")
+    site.report(broken, "Running", ready=False)
+
+    def check(site: Site) -> None:
+        assert {node_of(pod) for pod in site.pods() if is_ready(pod)} >= {"n1", "n3"} or images(site)["n2"] == "app:2"
 
     site.checks.append(check)
     site.patch(daemon_set(site), new_image("app:2"))

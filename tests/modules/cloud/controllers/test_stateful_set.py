@@ -64,6 +64,49 @@ def test_pods_are_made_and_deleted_in_order() -> None:
     assert len(site.writes) == before
 
 
+def test_a_pod_is_made_when_the_one_before_is_available_and_the_highest_goes_first() -> None:
+    site = site_with(minReadySeconds=30, ordinals={"start": 4})
+    site.run_for(20)
+    assert names(site) == ["db-4"]  # ready, and not available yet
+    site.run_for(100)
+    seen: list[list[str]] = []
+    site.checks.append(lambda site: seen.append(sorted(names(site))))
+    site.patch(db(site), {"spec": {"replicas": 0}})
+    site.run_for(100)
+    assert [each for place, each in enumerate(seen) if each not in seen[:place]] == [
+        ["db-4", "db-5", "db-6"], ["db-4", "db-5"], ["db-4"], [],
+    ]  # fmt: skip
+
+
+def test_a_partition_counts_from_the_first_ordinal_and_the_rollout_ends_with_the_last_ready_pod() -> None:
+    site = site_with(ordinals={"start": 4}, updateStrategy={"rollingUpdate": {"partition": 1}})
+    site.run_for(20)
+    before = db(site)["status"]["currentRevision"]
+    site.ready_after = lambda pod: None if image_of(pod) == "app:2" else 1.0
+    site.patch(db(site), new_image("app:2"))
+    site.run_for(60)
+    assert images(site) == {"db-4": "app:1", "db-5": "app:1", "db-6": "app:2"}
+    site.ready_after = lambda _: 1.0
+    site.report(site.get("Pod", "db-6"), "Running", ready=True)
+    site.run_for(60)
+    assert images(site) == {"db-4": "app:1", "db-5": "app:2", "db-6": "app:2"}
+    assert db(site)["status"]["currentRevision"] == before
+
+
+def test_the_revision_is_current_when_all_updated_pods_are_ready() -> None:
+    site = site_with()
+    site.run_for(20)
+    before = db(site)["status"]["currentRevision"]
+    site.ready_after = lambda pod: None if pod["metadata"]["name"] == "db-0" else 1.0
+    site.patch(db(site), new_image("app:2"))
+    site.run_for(60)
+    assert set(images(site).values()) == {"app:2"}
+    assert db(site)["status"]["currentRevision"] == before
+    site.report(site.get("Pod", "db-0"), "Running", ready=True)
+    site.run_for(10)
+    assert db(site)["status"]["currentRevision"] == db(site)["status"]["updateRevision"] != before
+
+
 def test_in_parallel_all_are_made_together() -> None:
     site = site_with(podManagementPolicy="Parallel")
     assert names(site) == ["db-0", "db-1", "db-2"]
