@@ -105,18 +105,18 @@ class ServedKinds:
 
     def __init__(self, definitions: Mapping[ObjectKey, JsonObject]) -> None:
         self._definitions = definitions
-        self._seen: list[JsonObject] = []
-        self._custom: dict[tuple[str, str], CustomKind] = {}
+        self._custom: tuple[list[JsonObject], dict[tuple[str, str], CustomKind]] = ([], {})
+        """The definitions, and their kinds; in one, because several threads read them."""
 
     def custom(self) -> Mapping[tuple[str, str], CustomKind]:
         """Return the custom kinds by apiVersion and plural."""
-        present = list(self._definitions.values())
-        if len(present) != len(self._seen) or any(map(_is_other, present, self._seen)):
-            self._custom = {
+        present, (seen, custom) = list(self._definitions.values()), self._custom
+        if len(present) != len(seen) or any(map(_is_other, present, seen)):
+            custom = {
                 (one.kind.api_version, one.kind.plural): one for each in present for one in readable_kinds_of(each)
             }
-            self._seen = present
-        return self._custom
+            self._custom = (present, custom)
+        return custom
 
     def at(self, api_version: str, plural: str) -> Kind:
         """Return a kind by its path.

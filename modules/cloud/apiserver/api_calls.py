@@ -13,8 +13,10 @@ from modules.apimachinery.api_errors import (
     ConflictError,
     InvalidError,
     MethodNotAllowedError,
+    UnknownKindError,
     UnsupportedMediaTypeError,
 )
+from modules.apimachinery.computed import computed
 from modules.apimachinery.conversion import as_stored
 from modules.apimachinery.errors import ApiStatusError, no_such_path
 from modules.apimachinery.event_versions import (
@@ -207,9 +209,11 @@ def _field_warnings(kinds: ServedKinds, request: ApiCall) -> tuple[str, ...]:
     is_checked = request.verb in _WITH_OBJECT and request.patch_type != JSON_PATCH and not is_other
     kind = kind_of(kinds, request)
     custom = kinds.custom().get((kind.api_version, kind.plural))
-    unknown = unknown_fields(request.body, custom.schema) if custom is not None and is_checked else ()
+    unknown = computed(unknown_fields, request.body, custom.schema) if custom is not None and is_checked else ()
     is_whole = request.verb in ("create", "update")
-    return check_fields(kind, request.body, mode, request.duplicates, unknown, is_whole=is_whole) if is_checked else ()
+    if not is_checked:
+        return ()
+    return computed(check_fields, kind, request.body, mode, request.duplicates, unknown, is_whole=is_whole)
 
 
 def _carry_out(cluster: Cluster, request: ApiCall) -> ApiResult:
@@ -314,12 +318,12 @@ def _patch(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject:
     live = cluster.to_change(key)
     match request.patch_type:
         case "application/strategic-merge-patch+json" if cluster.storage.kinds.custom_of(live) is None:
-            merged = merge_strategic(live, _patch_object(request, ""), schema_of(key.kind))
+            merged = computed(merge_strategic, live, _patch_object(request, ""), schema_of(key.kind))
         case "application/merge-patch+json":
-            merged = merge_json(live, _patch_object(request, "error decoding patch: "))
+            merged = computed(merge_json, live, _patch_object(request, "error decoding patch: "))
         case "application/json-patch+json":
             managed = listed(live["metadata"].get("managedFields"))
-            merged = apply_json_patch(with_entries(live, managed), request.body)
+            merged = computed(apply_json_patch, with_entries(live, managed), request.body)
         case _:
             strategic = () if cluster.storage.kinds.custom_of(live) else (STRATEGIC,)
             known = ", ".join((JSON_PATCH, MERGE, *strategic, APPLY))
@@ -331,7 +335,7 @@ def _patch(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject:
         raise BadRequestError("the name and the namespace of an object cannot be patched")
     _check_uid(live, merged)
     if request.subresource == "status":
-        return cluster.update_status(key, without_empty_members(merged))
+        return cluster.update_status(key, computed(without_empty_members, merged))
     if request.subresource == _EPHEMERAL:
         return _with_ephemeral_containers(cluster, key, merged)
     if request.subresource == _APPROVAL:
@@ -411,6 +415,14 @@ def _delete_collection(cluster: Cluster, kind: Kind, request: ApiCall) -> JsonOb
     version = str(cluster.storage.version)
     metadata = {"resourceVersion": version}
     return {"kind": f"{kind.name}List", "apiVersion": kind.api_version, "metadata": metadata, "items": gone}
+
+
+def find_kind(kinds: ServedKinds, request: ApiCall) -> Kind | None:
+    """Return the kind of a request's resource; None if the API server stores no such objects."""
+    try:
+        return kind_of(kinds, request)
+    except UnknownKindError:
+        return None
 
 
 def kind_of(kinds: ServedKinds, request: ApiCall) -> Kind:
@@ -504,7 +516,7 @@ def _generated_name(cluster: Cluster, kind: Kind, namespace: str, prefix: str) -
     """
     made = ""
     for _ in range(_ATTEMPTS):
-        made = prefix[:_LONGEST_BASE] + suffix_of(cluster.clock.new_id())
+        made = prefix[:_LONGEST_BASE] + suffix_of(computed(cluster.clock.new_id))
         if cluster.storage.find(key_for(kind, namespace, made)) is None:
             break
     return made
@@ -523,7 +535,7 @@ def _named(obj: JsonObject, kind: Kind, request: ApiCall) -> JsonObject:
             raise _misnamed(request, field, str(metadata[field])[:_LONGEST_PREFIX], value)
     _check_type(obj, kind)
     named = {**obj, "kind": kind.name, "apiVersion": kind.api_version, "metadata": {**metadata, **wanted}}
-    return named if kind.is_custom else as_stored(named)
+    return named if kind.is_custom else {**computed(as_stored, named)}
 
 
 def _check_type(obj: JsonObject, kind: Kind) -> None:

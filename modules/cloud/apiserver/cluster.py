@@ -4,9 +4,10 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from modules.apimachinery.api_errors import ApiError, BadRequestError, ConflictError
+from modules.apimachinery.computed import computed
 from modules.apimachinery.conversion import validate_schema
 from modules.apimachinery.graceful_deletion import (
     check_finalizers,
@@ -60,6 +61,7 @@ from modules.cloud.apiserver.tokens.issuer import TokenIssuer
 from modules.cloud.apiserver.volume_binder import bind_volumes
 from modules.cloud.apiserver.workload_defaults import with_job_selector
 from modules.cloud.storage.object_storage import Storage
+from modules.cloud.storage.preview import StoragePreview
 
 if TYPE_CHECKING:
     from beehive.clock import Clock
@@ -123,9 +125,11 @@ class Cluster:
         self.clock = clock
         self.tokens = tokens or TokenIssuer()
         self._service_ranges = service_ranges or default_ranges()
+        self._admissions = admissions or {}
+        self._plugins = plugins
         self.storage = Storage(clock, first_version) if storage is None else storage
         self._chain = AdmissionChain(self.storage, plugins)
-        self._custom = CustomResources(self.storage, clock, admissions or {})
+        self._custom = CustomResources(self.storage, clock, self._admissions)
         self._events = EventRegistry(self.storage)
         self.scheduler = PodScheduler(
             self.storage, self._events, clock, default_node, self.delete, is_enabled=schedules
@@ -135,6 +139,13 @@ class Cluster:
         self._admission: Admission | None = None
         self._track: _Track = _with_stored_managers
         """Notes the field managers of an object, before it is stored."""
+
+    def preview(self) -> "Cluster":
+        """Return a cluster with the present objects for another thread, whose first write ends with a PreviewError."""
+        return Cluster(
+            self.clock, storage=StoragePreview(self.storage), admissions=self._admissions, schedules=False,
+            plugins=self._plugins, service_ranges=self._service_ranges, tokens=self.tokens,
+        )  # fmt: skip
 
     @contextmanager
     def with_admission(self, admission: Admission) -> Iterator[None]:
@@ -150,18 +161,17 @@ class Cluster:
         """Note a manager's fields in the objects that are changed in the context; other changes leave them as they
         are.
         """
-        self._track = lambda live, new: self._tracking(new).updated(live, new, manager)
+        self._track = lambda live, new: computed(_updated, self._tracked(new), live, new, manager)
         try:
             yield
         finally:
             self._track = _with_stored_managers
 
-    def _tracking(self, obj: JsonObject) -> Tracking:
-        custom = self.storage.kinds.custom_of(obj)
-        shape = SchemaShape(custom.schema, is_root=True) if custom is not None else shape_of(obj["kind"])
-        kind = self.storage.kinds.of_object(obj)
+    def _tracked(self, obj: JsonObject) -> "_Tracked":
+        custom, kind = self.storage.kinds.custom_of(obj), self.storage.kinds.of_object(obj)
         has_status = "status" in subresources_of(self.storage.kinds, kind)
-        return Tracking(shape, format_rfc3339(self.clock.now()), has_status=has_status)
+        now = format_rfc3339(computed(self.clock.now))
+        return _Tracked(kind.name, None if custom is None else custom.schema, now, has_status)
 
     def apply_as(self, manager: Manager, config: JsonObject, *, force: bool) -> tuple[JsonObject, ApplyOutcome]:
         """Carries out a server-side apply of an object, or of its status, and returns the object with the outcome.
@@ -174,7 +184,7 @@ class Cluster:
         live = self.storage.find(key) if manager.subresource == "" else self.storage.get(key)
         if live is not None:
             self._admit(live, live)
-        new = self._tracking(config).applied(live, config, manager, force=force)
+        new = computed(_applied, self._tracked(config), live, config, manager, force=force)
         self._track = _as_given
         try:
             if live is None:
@@ -190,13 +200,13 @@ class Cluster:
         Raises:
             ApiError: the manifest is refused; nothing has changed.
         """
-        manifest = self._custom.from_manifest(document) or from_manifest(document)
+        manifest = self._custom.from_manifest(document) or computed(from_manifest, document)
         live = self.storage.find(key_of(manifest))
-        wanted = applied(manifest, live)
+        wanted = computed(applied, manifest, live)
         if live is None:
             wanted = self._chain.admitted(wanted)
             if self.storage.kinds.custom_of(wanted) is None:
-                validate_object(wanted)
+                computed(validate_object, wanted)
             made = self._create(self._custom.prepared(wanted, None))
             return self._bound(made), ApplyOutcome.CREATED
         if is_being_deleted(live):
@@ -205,7 +215,7 @@ class Cluster:
         wanted = _with_kept(wanted, live)
         wanted = self._chain.admitted(wanted, live)
         if self.storage.kinds.custom_of(wanted) is None:
-            validate_update(wanted, live)
+            computed(validate_update, wanted, live)
         wanted = self._addressed(self._custom.prepared(wanted, live), live)
         new = self.storage.replace(self.scheduler.placed(wanted))
         self._custom.changed(new)
@@ -235,9 +245,9 @@ class Cluster:
         """
         obj = self._shaped(obj, None)
         self._admit(None, obj)
-        new = self._chain.admitted(with_defaults(obj))
+        new = self._chain.admitted(computed(with_defaults, obj))
         if self.storage.kinds.custom_of(new) is None:
-            validate_object(new, creation)
+            computed(validate_object, new, creation)
         return self._bound(self._create(self._track(None, new)))
 
     def update(self, obj: JsonObject, changes: Update | None = None) -> JsonObject:
@@ -256,13 +266,13 @@ class Cluster:
         live = self.storage.get(key_of(obj))
         obj = self._shaped(obj, live)
         is_namespace = obj["kind"] == _NAMESPACE.name
-        new = with_stored_state(obj, live) if is_namespace else _with_kept(with_defaults(obj), live)
+        new = with_stored_state(obj, live) if is_namespace else _with_kept(computed(with_defaults, obj), live)
         new = _with_deletion_of(live, new)
         new = with_kept_fields(new, live)
         self._admit(live, new)
         new = self._chain.admitted(new, live)
         if self.storage.kinds.custom_of(new) is None:
-            validate_update(new, live, changes)
+            computed(validate_update, new, live, changes)
         check_finalizers(live, new)
         stored = self.storage.replace(self._track(live, self._addressed(new, live)))
         self._custom.changed(stored)
@@ -287,7 +297,7 @@ class Cluster:
     def _shaped(self, obj: JsonObject, live: JsonObject | None) -> JsonObject:
         """Return a requested object that has its kind's schema; one of a custom kind as its schema has it."""
         if self.storage.kinds.custom_of(obj) is None:
-            shaped(obj)
+            computed(shaped, obj)
         return self._custom.prepared(obj, live)
 
     def replace(self, obj: JsonObject, *, is_checked: bool = False) -> JsonObject:
@@ -322,12 +332,12 @@ class Cluster:
         live, merged = self.storage.get(key), dict(new)
         if (custom := self.storage.kinds.custom_of(live)) is not None:
             managers = metadata_of(new).get("managedFields")
-            return self.replace(with_entries(with_new_status(custom, live, new), managers))
+            return self.replace(with_entries(computed(with_new_status, custom, live, new), managers))
         validate_schema(merged, live)
         if "metadata" not in merged:
             raise BadRequestError("the patch takes the object's metadata away")
         changed = with_changed_status(merged, live)
-        validate_status(changed, live)
+        computed(validate_status, changed, live)
         stored = self.replace(changed, is_checked=True)
         self._custom.changed(stored)
         return stored
@@ -432,7 +442,7 @@ class Cluster:
             self._admission(old, new)
 
     def _create(self, obj: JsonObject) -> JsonObject:
-        key, uid = key_of(obj), self.clock.new_id()
+        key, uid = key_of(obj), computed(self.clock.new_id)
         if key.namespace:
             namespace = self.storage.find(key_for(_NAMESPACE, "", key.namespace))
             check_creation(self.storage.kinds.of_object(obj), key.name, namespace)
@@ -445,6 +455,32 @@ class Cluster:
         elif new["kind"] == _EVENT.name:
             self._events.remove_surplus()
         return new
+
+
+class _Tracked(NamedTuple):
+    """What `Tracking` has to know about an object."""
+
+    kind: str
+    schema: JsonObject | None
+    """Of a custom kind."""
+    now: str
+    has_status: bool
+
+    @property
+    def tracking(self) -> Tracking:
+        """Its managers."""
+        shape = shape_of(self.kind) if self.schema is None else SchemaShape(self.schema, is_root=True)
+        return Tracking(shape, self.now, has_status=self.has_status)
+
+
+def _updated(tracked: _Tracked, live: JsonObject | None, new: JsonObject, manager: Manager) -> JsonObject:
+    return tracked.tracking.updated(live, new, manager)
+
+
+def _applied(
+    tracked: _Tracked, live: JsonObject | None, config: JsonObject, manager: Manager, *, force: bool
+) -> JsonObject:
+    return tracked.tracking.applied(live, config, manager, force=force)
 
 
 def _with_kept(new: JsonObject, live: JsonObject) -> JsonObject:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from modules.apimachinery.computed import computed
 from modules.apimachinery.kinds import JsonObject, key_of, kind_named
 from modules.apimachinery.structural_schema.causes import MOST, InvalidFieldsError
 from modules.apimachinery.times import format_rfc3339
@@ -57,11 +58,11 @@ class CustomResources:
             ApiError: it breaks a rule of its kind.
         """
         if obj["kind"] == _DEFINITION.name:
-            return prepared_definition(obj, live, self._definitions(), self._now())
+            return computed(prepared_definition, obj, live, self._definitions(), self._now())
         custom = self._storage.kinds.custom_of(obj)
         if custom is None:
             return obj
-        made = prepared_object(custom, obj, live)
+        made = computed(prepared_object, custom, obj, live)
         admission = self._admissions.get(key_of(made).kind)
         causes = admission(made, live, self._storage.find) if admission is not None else []
         if causes:
@@ -89,4 +90,4 @@ class CustomResources:
         return self._storage.list(_DEFINITION)
 
     def _now(self) -> str:
-        return format_rfc3339(self._clock.now())
+        return format_rfc3339(computed(self._clock.now))

@@ -3,12 +3,14 @@
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
+from http import HTTPStatus
 from typing import Any, ClassVar, Final
 
 from beehive.handlers import handles
 from beehive.message import Message
 from beehive.module import Module
 from modules.apimachinery.api_errors import ApiError
+from modules.apimachinery.computed import Results
 from modules.apimachinery.failures import Failures
 from modules.apimachinery.kinds import JsonObject, kind_named
 from modules.cloud import api_messages
@@ -33,6 +35,7 @@ from modules.cloud.apiserver.kubernetes_service import KubernetesService, keep_k
 from modules.cloud.apiserver.loading import LoadedObjects
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.node_lifecycle import MONITOR_PERIOD
+from modules.cloud.apiserver.previews import Previews
 from modules.cloud.apiserver.scheduler import makes_room
 from modules.cloud.apiserver.system_objects import make_system_objects
 from modules.cloud.apiserver.tokens.claims import BoundObjects, has_lost_object
@@ -46,6 +49,7 @@ from modules.cloud.authorization.graph import NodeGraph
 from modules.cloud.authorization.rbac.escalation import admission
 from modules.cloud.authorization.rbac.index import KINDS, RbacIndex
 from modules.cloud.authorization.rbac.rules import AccessRequest
+from modules.cloud.client.call_requests import failure
 from modules.cloud.client.calls import APPLY, ApiCall, ApiResult
 from modules.cloud.object_writes import ADMINISTRATOR, JOURNAL, WRITES_RESOURCE, WRITTEN, ObjectWriter, writer_of
 from modules.cloud.refusals import Refusals
@@ -147,6 +151,7 @@ class ApiServer(Module):
         self._may_lack_accounts = True
         """Whether a namespace may lack its service account."""
         self._failures = Failures()
+        self._previews = Previews(self, cluster, self._call_with)
 
     def on_start(self) -> None:
         """Load the objects, and applies definitions and manifests. That takes as long as there are many."""
@@ -165,6 +170,8 @@ class ApiServer(Module):
         """Leaves the database as it was after the last transaction; watches end, and their clients begin others."""
         self._transactions.abandon()
         self._subscriptions.end_all()
+        for message in self._previews.end():
+            self.reply(message, failure(HTTPStatus.SERVICE_UNAVAILABLE, "the API server has stopped"))
 
     def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> None:
         """Leaves the database as it was after the last transaction; the restarted module loads it."""
@@ -177,8 +184,18 @@ class ApiServer(Module):
 
     @handles(None, Verb.CALL, source=api_messages.SOURCE)
     def on_call(self, message: Message) -> None:
-        """Make an API call: of an administrator without authorization, of a node with it."""
+        """Make an API call: of an administrator without authorization, of a node with it. A large one is made later."""
+        if not self._previews.take(message):
+            self._call(message)
 
+    def _call_with(self, message: Message, results: Results) -> None:
+        """Make a large call, whose results are computed, and commit it. Messages of the batch are committed with it."""
+        self._transactions.begin()
+        with results.used():
+            self._call(message)
+        self._commit()
+
+    def _call(self, message: Message) -> None:
         def answer(result: ApiResult) -> None:
             self._transactions.after_commit(
                 lambda: self.reply(message, result), lambda: self.reply(message, self._without_room(message))

@@ -16,6 +16,7 @@ from modules.apimachinery.api_errors import (
     NotFoundError,
     TooLargeError,
 )
+from modules.apimachinery.computed import computed
 from modules.apimachinery.conversion import validate_schema, without_null_members
 from modules.apimachinery.kinds import (
     LAST_APPLIED,
@@ -505,8 +506,18 @@ def _body_of(obj: JsonObject) -> bytes:
     if len(body) > OBJECT_BYTES and len(body) - _length_of_last_applied(obj) > OBJECT_BYTES:
         raise TooLargeError(f"an object has at most {OBJECT_BYTES} bytes")
     if body.count(b"{") + body.count(b"[") > _SHALLOW:
-        without_null_members(obj)  # a RecursionError for an object so deep that others could not go through it
+        check_depth(obj)
     return body
+
+
+def check_depth(obj: JsonObject) -> None:
+    """Check that an object is not so deep that others could not go through it.
+
+    Raises:
+        RecursionError: it is.
+    """
+    without_null_members(obj["metadata"])
+    computed(without_null_members, {name: value for name, value in obj.items() if name != "metadata"})
 
 
 def _length_of_last_applied(obj: JsonObject) -> int:

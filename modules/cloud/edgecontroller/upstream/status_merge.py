@@ -5,8 +5,8 @@ Edges of 2019 report this way (podstatus, nodestatus); later ones send patches, 
 """
 
 import json
-from copy import deepcopy
 
+from modules.apimachinery.conversion import copied
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.times import format_rfc3339, parse_rfc3339
 
@@ -24,7 +24,7 @@ def merged_pod_status(pod: JsonObject, reported: JsonObject, now: float) -> Json
         now: seconds since the epoch.
     """
     old = pod.get("status") or {}
-    status = _cut_times(deepcopy(reported))
+    status = _cut_times(copied(reported))
     before = {condition.get("type"): condition for condition in old.get("conditions") or []}
     for condition in status.get("conditions") or []:
         if condition.get("type") in _TRANSITIONS_KEPT:
@@ -52,8 +52,8 @@ def merged_node(node: JsonObject, request: JsonObject, now: float, update_freque
         now: seconds since the epoch.
         update_frequency: seconds; an older heartbeat is set to now.
     """
-    merged = deepcopy(node)
-    status = deepcopy(request.get("Status") or {})
+    merged: JsonObject = copied(node)
+    status: JsonObject = copied(request.get("Status") or {})
     for condition in status.get("conditions") or []:
         heartbeat = parse_rfc3339(str(condition.get("lastHeartbeatTime") or ""))
         if heartbeat is None or now - heartbeat > update_frequency:
@@ -87,7 +87,8 @@ def _cut_times(status: JsonObject) -> JsonObject:
     """Cut times to whole seconds, as in metav1.Time; other edges may write fractions."""
     for condition in status.get("conditions") or []:
         for name in ("lastTransitionTime", "lastProbeTime"):
-            seconds = parse_rfc3339(str(condition.get(name) or ""))
+            text = str(condition.get(name) or "")
+            seconds = parse_rfc3339(text) if text else None
             if seconds is not None:
                 condition[name] = format_rfc3339(seconds)
     return status

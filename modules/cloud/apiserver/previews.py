@@ -1,0 +1,121 @@
+"""Requests about large objects, whose results are computed on another thread before they are carried out."""
+
+import sys
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from beehive.message import Message
+from beehive.module import Module
+from modules.apimachinery.computed import Results
+from modules.apimachinery.kinds import JsonObject, key_for
+from modules.cloud.apiserver import api_calls
+from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.client.calls import ApiCall
+
+LARGE: Final = 32 * 1024
+"""Bytes of JSON from which an object is large: it takes up to 40 ms."""
+_ATTEMPTS: Final = 3
+"""Attempts while others write the same object; after them it is carried out without a preview."""
+_TURN: Final = 0.001
+"""Seconds after which the thread lets another one go on, in place of Python's 5 ms: a node's request goes through seven
+threads, and waits for each.
+"""
+_VERBS: Final = ("create", "update", "updatestatus", "patch")
+_SUBRESOURCES: Final = ("", "status")
+
+
+class _Waiting(msgspec.Struct):
+    message: Message
+    call: ApiCall
+    attempts: int = 0
+
+
+class Previews:
+    """Makes requests about large objects twice: on a thread beside the API server's, where nothing is written, and then
+    on its own, where the functions that took the time are not called again (`computed`). Others are served meanwhile.
+    One request is under way at a time, and each sender has its turn.
+
+    Args:
+        module: the API server; makes the threads.
+        cluster: its objects.
+        carry_out: carries out a request, with what its preview has computed.
+    """
+
+    def __init__(self, module: Module, cluster: Cluster, carry_out: Callable[[Message, Results], None]) -> None:
+        self._module = module
+        self._cluster = cluster
+        self._carry_out = carry_out
+        self._waiting: dict[str, deque[_Waiting]] = {}
+        """By sender, in the order of their turns."""
+        self._under_way: _Waiting | None = None
+
+    def take(self, message: Message) -> bool:
+        """Take a request that is to be carried out later; return whether it is one."""
+        call = message.content
+        if not isinstance(call, ApiCall) or not self._is_large(call):
+            return False
+        self._enqueue(_Waiting(message, call))
+        self._start()
+        return True
+
+    def end(self) -> list[Message]:
+        """Return the requests that are not carried out yet, and forget them."""
+        left = [each.message for queue in self._waiting.values() for each in queue]
+        self._waiting.clear()
+        return left if self._under_way is None else [self._under_way.message, *left]
+
+    def _is_large(self, call: ApiCall) -> bool:
+        if call.verb not in _VERBS or call.subresource not in _SUBRESOURCES:
+            return False
+        try:
+            return len(msgspec.json.encode(call.body)) >= LARGE or len(msgspec.json.encode(self._live(call))) >= LARGE
+        except (TypeError, ValueError, OverflowError, RecursionError):
+            return False  # it has no JSON form, and is refused
+
+    def _live(self, call: ApiCall) -> JsonObject | None:
+        """Return the stored object that a request names; None if there is none."""
+        found = api_calls.find_kind(self._cluster.storage.kinds, call) if call.name else None
+        return None if found is None else self._cluster.storage.find(key_for(found, call.namespace, call.name))
+
+    def _enqueue(self, waiting: _Waiting) -> None:
+        call = waiting.call
+        self._waiting.setdefault(call.node or call.user or call.author, deque()).append(waiting)
+
+    def _start(self) -> None:
+        """Begin with the next request, unless one is under way."""
+        if self._under_way is not None or not self._waiting:
+            return
+        sender, queue = next(iter(self._waiting.items()))
+        waiting = self._under_way = queue.popleft()
+        del self._waiting[sender]
+        if queue:
+            self._waiting[sender] = queue
+        live, preview, results = self._live(waiting.call), self._cluster.preview(), Results()
+
+        def compute() -> None:
+            interval = sys.getswitchinterval()
+            sys.setswitchinterval(_TURN)
+            try:
+                with results.recorded(), suppress(Exception):  # it writes nothing, and ends before
+                    api_calls.serve(preview, waiting.call)
+            finally:
+                sys.setswitchinterval(interval)
+                self._module.call_soon(partial(self._computed, waiting, live, results))
+
+        self._module.runtime.call(compute, name=f"{self._module.name}/preview")
+
+    def _computed(self, waiting: _Waiting, live: JsonObject | None, results: Results) -> None:
+        """Carry out a request, unless its object has changed meanwhile; then it gets another preview."""
+        waiting.attempts += 1
+        is_same = self._live(waiting.call) is live
+        if waiting.attempts < _ATTEMPTS and not is_same:
+            self._enqueue(waiting)
+        else:
+            self._carry_out(waiting.message, results if is_same else Results())
+        self._under_way = None
+        self._start()

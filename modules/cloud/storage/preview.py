@@ -1,0 +1,37 @@
+"""The objects as another thread reads them, to compute what a write will need."""
+
+from modules.apimachinery.kinds import JsonObject, ObjectKey
+from modules.cloud.storage.object_storage import Storage, check_depth
+
+
+class PreviewError(Exception):
+    """The end of a request on a preview: it would write now."""
+
+
+class StoragePreview(Storage):
+    """The present objects of a storage, for another thread than its own. It follows no change, or only half of it: what
+    is read is compared again when the write is made.
+
+    Args:
+        storage: the objects.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        vars(self).update(vars(storage), _sorted={})
+
+    def create(self, obj: JsonObject, uid: str = "") -> JsonObject:  # noqa: ARG002 - as the storage
+        """Go through the object as the storage does.
+
+        Raises:
+            PreviewError: always.
+        """
+        return self.replace(obj)
+
+    def replace(self, obj: JsonObject, *, is_checked: bool = False) -> JsonObject:  # noqa: ARG002
+        """As `create`."""
+        check_depth(obj)
+        raise PreviewError
+
+    def remove(self, key: ObjectKey) -> JsonObject:
+        """As `create`."""
+        raise PreviewError(key)

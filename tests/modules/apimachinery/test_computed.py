@@ -1,0 +1,67 @@
+"""Results of functions that another thread has computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from beehive.runtime import Threads
+from modules.apimachinery.computed import Results, computed
+
+
+class Counted:
+    """A function that counts its calls."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def doubled(self, value: int) -> int:
+        self.calls += 1
+        if value < 0:
+            raise ValueError(value)
+        return 2 * value
+
+
+def recorded(*calls: Callable[[], Any]) -> Results:
+    """The results of calls on another thread; errors end none of the others."""
+    results = Results()
+
+    def compute() -> None:
+        for call in calls:
+            try:
+                with results.recorded():
+                    call()
+            except ValueError:
+                continue
+
+    Threads().call(compute, name="preview").get(timeout=90.0)
+    return results
+
+
+def test_a_result_is_computed_once_for_equal_arguments() -> None:
+    counted = Counted()
+    results = recorded(lambda: computed(counted.doubled, 1), lambda: computed(counted.doubled, 2))
+    with results.used():
+        assert [computed(counted.doubled, value) for value in (1, 2)] == [2, 4]
+    assert counted.calls == 2
+
+
+def test_other_arguments_are_computed_and_the_results_after_them_are_used() -> None:
+    counted = Counted()
+    results = recorded(lambda: computed(counted.doubled, 1), lambda: computed(counted.doubled, 2))
+    with results.used():
+        assert [computed(counted.doubled, value) for value in (3, 2)] == [6, 4]
+    assert counted.calls == 3
+
+
+def test_a_failure_is_raised_again_and_nothing_is_kept_outside_of_the_context() -> None:
+    counted = Counted()
+    results = recorded(lambda: computed(counted.doubled, -1))
+    with results.used(), pytest.raises(ValueError, match="-1"):
+        computed(counted.doubled, -1)
+    assert counted.calls == 1
+    with pytest.raises(ValueError, match="-1"):
+        computed(counted.doubled, -1)
+    assert counted.calls == 2

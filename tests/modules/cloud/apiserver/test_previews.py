@@ -1,0 +1,229 @@
+"""Large requests, whose results are computed on another thread before they are carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from beehive.message import Message
+from beehive.module import Module
+from beehive.testing import Harness
+from modules.apimachinery.computed import Results
+from modules.apimachinery.kinds import ObjectKey
+from modules.apimachinery.strategic_merge import merge_json
+from modules.cloud.api_messages import MODULE
+from modules.cloud.apiserver import api_calls, previews
+from modules.cloud.apiserver.previews import LARGE, Previews
+from modules.cloud.client.calls import APPLY, JSON_PATCH, MERGE, STRATEGIC, ApiCall
+from modules.cloud.storage.database.errors import DatabaseError
+from tests.modules.cloud.apiserver.test_module import Server
+from tests.modules.cloud.objects import configmap, node, pod
+
+Json = dict[str, Any]
+_EVERYTHING = 0
+_NOTHING = 1 << 60
+_GROUP = "example.org"
+
+
+@pytest.fixture
+def bee() -> Iterator[Harness]:
+    with Harness() as bee:
+        yield bee
+
+
+def large(name: str = "large", value: str = "v") -> Json:
+    """A ConfigMap that is large."""
+    return configmap(name, **{f"key-{number}": value * 8 for number in range(LARGE // 16)})
+
+
+def _definition() -> Json:
+    schema = {
+        "type": "object",
+        "properties": {
+            "spec": {"type": "object", "properties": {"size": {"type": "integer", "default": 3}}},
+            "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+        },
+    }
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    version["subresources"] = {"status": {}}
+    names = {"plural": "things", "kind": "Thing", "singular": "thing", "listKind": "ThingList"}
+    spec = {"group": _GROUP, "scope": "Namespaced", "names": names, "versions": [version]}
+    metadata = {"name": f"things.{_GROUP}"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": metadata, "spec": spec
+    }  # fmt: skip
+
+
+def _applied(obj: Json, manager: str, *, force: bool = False, **of: Any) -> Json:
+    name = obj["metadata"]["name"]
+    options = {"fieldManager": manager, "force": force}
+    return {"verb": "patch", "name": name, "patch_type": APPLY, "body": obj, "options": options, **of}
+
+
+def _calls() -> list[Json]:
+    """Requests of every kind that may have a preview, with refusals among them."""
+    maps: Json = {"plural": "configmaps"}
+    things: Json = {"plural": "things", "api_version": f"{_GROUP}/v1"}
+    thing = {"apiVersion": f"{_GROUP}/v1", "kind": "Thing", "metadata": {"name": "t"}, "spec": {"more": 1}}
+    web = pod("web")
+    service = {"metadata": {"name": "s"}, "spec": {"selector": {"a": "b"}, "ports": [{"port": 80}]}}
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"a": "b"}}
+    conditions = {"status": {"conditions": [{"type": "Ready", "status": "True"}], "phase": "Running"}}
+    return [
+        {"verb": "create", "plural": "nodes", "body": node("n1"), "namespace": ""},
+        {"verb": "create", "body": large("a"), **maps},
+        {"verb": "create", "body": large("a"), **maps},
+        {"verb": "create", "body": {"metadata": {"generateName": "g-"}, "data": {"a": "b"}}, **maps},
+        {"verb": "create", "body": {"metadata": {"name": "A_"}, "data": {"/": "b"}}, **maps},
+        {"verb": "create", "body": {"metadata": {"name": "x"}, "data": 3}, **maps},
+        _applied(configmap("b", k="1"), "one", **maps),
+        _applied(configmap("b", k="2"), "two", **maps),
+        _applied(configmap("b", k="2"), "two", force=True, **maps),
+        _applied(secret, "one", plural="secrets"),
+        {"verb": "patch", "name": "b", "patch_type": MERGE, "body": {"data": {"m": "1"}}, **maps},
+        {"verb": "patch", "name": "b", "patch_type": STRATEGIC, "body": {"data": {"k": None}}, **maps},
+        {"verb": "patch", "name": "b", "patch_type": JSON_PATCH,
+         "body": [{"op": "add", "path": "/data/j", "value": "1"}], "options": {"fieldManager": "three"}, **maps},
+        {"verb": "update", "name": "b", "body": configmap("b", u="1"), "options": {"fieldManager": "three"}, **maps},
+        {"verb": "update", "name": "none", "body": configmap("none"), **maps},
+        {"verb": "create", "body": configmap("dry"), "options": {"dryRun": ["All"]}, **maps},
+        {"verb": "create", "plural": "pods", "body": web},
+        {"verb": "patch", "plural": "pods", "name": "web", "subresource": "status", "patch_type": STRATEGIC,
+         "body": conditions},
+        {"verb": "create", "plural": "services", "body": service},
+        {"verb": "create", "plural": "customresourcedefinitions", "api_version": "apiextensions.k8s.io/v1",
+         "namespace": "", "body": _definition()},
+        {"verb": "create", "body": thing, **things},
+        _applied(thing, "one", **things),
+        {"verb": "patch", "name": "t", "subresource": "status", "patch_type": MERGE,
+         "body": {"status": {"is": "fine"}}, **things},
+        {"verb": "update", "name": "t", "body": {**thing, "spec": {"size": "3"}}, **things},
+    ]  # fmt: skip
+
+
+def _plain(value: Any) -> Any:
+    """A value without what chance gives it."""
+    if isinstance(value, dict):
+        return {
+            name: _plain(member) for name, member in value.items() if name not in ("uid", "clusterIP", "clusterIPs")
+        }
+    return [_plain(each) for each in value] if isinstance(value, list) else value
+
+
+def _answers(limit: int, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    monkeypatch.setattr(previews, "LARGE", limit)
+    found = []
+    with Harness() as bee:
+        server = Server(bee)
+        for fields in _calls():
+            result = server.call(fields["verb"], **{name: of for name, of in fields.items() if name != "verb"})
+            made = _plain(result.object)
+            if made and (made.get("metadata") or {}).get("generateName"):
+                made["metadata"]["name"] = "made"
+            found.append((made, _plain(result.refusal), result.created, result.warnings))
+    return found
+
+
+def test_a_request_has_the_same_answer_with_a_preview(monkeypatch: pytest.MonkeyPatch) -> None:
+    without = _answers(_NOTHING, monkeypatch)
+    assert _answers(_EVERYTHING, monkeypatch) == without
+    assert len({(refusal or {}).get("code") for _, refusal, _, _ in without}) > 3
+
+
+def test_a_preview_spares_the_computation(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is made once, on another thread, although the request is carried out twice."""
+    made: list[Any] = []
+
+    def merge(live: Json, patch: Json) -> Json:
+        made.append(patch)
+        merged: Json = merge_json(live, patch)
+        return merged
+
+    monkeypatch.setattr(api_calls, "merge_json", merge)
+    server = Server(bee)
+    server.apply(large(), "configmaps")
+    server.call("patch", "configmaps", "large", patch_type=MERGE, body={"data": {"a": "b"}})
+    assert len(made) == 1
+    assert server.call("get", "configmaps", "large").object["data"]["a"] == "b"  # type: ignore[index]
+
+
+def test_a_large_request_that_is_lost_with_the_module_is_refused(bee: Harness) -> None:
+    """Its sender does not wait for nothing, and the module restarts."""
+    server = Server(bee)
+
+    def fail(version: int) -> None:
+        del server.database.commit
+        raise DatabaseError("commit", f"version {version}", "the disk is full")
+
+    server.database.commit = fail  # type: ignore[method-assign]
+    refusal = server.call("create", "configmaps", body=large()).refusal
+    assert refusal is not None
+    assert refusal["code"] == 503
+    bee.run_for(60.0)
+    assert bee.hive.restarts()[MODULE] == 1
+    assert server.call("create", "configmaps", body=large()).refusal is None
+
+
+class Stage:
+    """Previews without a module: the test runs what would run on its threads."""
+
+    def __init__(self, server: Server) -> None:
+        self.computing: list[Callable[[], None]] = []
+        self.continuing: list[Callable[[], None]] = []
+        self.carried_out: list[tuple[str, Results]] = []
+        runtime = SimpleNamespace(call=lambda function, name: self.computing.append(function))  # noqa: ARG005
+        module = SimpleNamespace(runtime=runtime, call_soon=self.continuing.append, name=MODULE)
+        self.previews = Previews(cast(Module, module), server.cluster, self._carry_out)
+
+    def _carry_out(self, message: Message, results: Results) -> None:
+        self.carried_out.append((message.content.name, results))
+
+    def send(self, user: str, name: str) -> bool:
+        call = ApiCall(
+            verb="update", api_version="v1", plural="configmaps", namespace="default", name=name, body=large(name),
+            user=user,
+        )  # fmt: skip
+        return self.previews.take(Message(content=call))
+
+    def go_on(self) -> None:
+        self.computing.pop(0)()
+        self.continuing.pop(0)()
+
+
+def test_a_large_request_waits_for_its_preview_and_each_sender_has_its_turn(bee: Harness) -> None:
+    stage = Stage(Server(bee))
+    for user, name in (("ann", "a1"), ("ann", "a2"), ("ann", "a3"), ("bob", "b1")):
+        assert stage.send(user, name)
+    assert not stage.carried_out
+    for _ in range(4):
+        stage.go_on()
+    assert [name for name, _ in stage.carried_out] == ["a1", "a2", "b1", "a3"]
+
+
+def test_an_object_that_changes_meanwhile_gets_another_preview_three_times_at_most(bee: Harness) -> None:
+    server = Server(bee)
+    server.apply(large(), "configmaps")
+    stage = Stage(server)
+    stage.send("ann", "large")
+    for number in range(3):
+        assert not stage.carried_out
+        live = server.cluster.storage.get(ObjectKey("ConfigMap", "default", "large"))
+        server.cluster.storage.replace({**live, "data": {"other": str(number)}})
+        stage.go_on()
+    assert [name for name, _ in stage.carried_out] == ["large"]
+    assert not stage.computing
+
+
+def test_requests_without_large_objects_and_reads_have_no_preview(bee: Harness) -> None:
+    stage = Stage(Server(bee))
+    for call in (
+        ApiCall(verb="create", api_version="v1", plural="configmaps", namespace="default", body=configmap("a")),
+        ApiCall(verb="get", api_version="v1", plural="configmaps", namespace="default", name="a", body=large()),
+        ApiCall(verb="create", api_version="v1", plural="pods", name="a", subresource="binding", body=large()),
+        ApiCall(verb="update", api_version="none/v1", plural="nothings", name="a", body={"a": 1}),
+        ApiCall(verb="update", api_version="v1", plural="configmaps", name="a", body={"a": {1, 2}}),
+    ):
+        assert not stage.previews.take(Message(content=call)), call
