@@ -276,8 +276,9 @@ class _Talk:
         self._node = node
         self._clock = clock
         self._bounds = FrameBounds()
+        self._input = FrameBounds(masked=True)
         self._typed = clock.monotonic()
-        """When the browser has sent something last."""
+        """When the browser has sent data last; a node could have a pong for each ping."""
 
     def run(self, typed: bytes, said: bytes, end_of: Callable[[bool], str]) -> str:
         """Pass bytes on until one of the sides ends; return why the shell was ended here, "" if it was not.
@@ -290,8 +291,8 @@ class _Talk:
         Raises:
             OSError: a side has gone.
         """
-        self._node.write(typed)
         try:
+            self._to_node(typed)
             self._to_browser(said)
             return self._until_the_end(end_of)
         except BrowserFrameError as error:
@@ -323,8 +324,7 @@ class _Talk:
             if data == b"":
                 return None
             if data:
-                self._typed = self._clock.monotonic()
-                self._node.write(data)
+                self._to_node(data)
             moved = bool(data)
         if self._browser.writes:
             return self._browser.write() or moved
@@ -335,6 +335,13 @@ class _Talk:
         if said:
             self._to_browser(said)
         return bool(said) or moved
+
+    def _to_node(self, typed: bytes) -> None:
+        before = self._input.frames
+        self._input.check(typed)
+        if self._input.frames > before:
+            self._typed = self._clock.monotonic()
+        self._node.write(typed)
 
     def _to_browser(self, said: bytes) -> None:
         self._bounds.check(said)

@@ -238,6 +238,21 @@ def test_a_shell_ends_without_input_and_with_its_session_and_right(page: Page, s
         assert page.ended.wait(PATIENCE)
 
 
+def test_what_a_browser_sends_by_itself_is_no_input(page: Page) -> None:
+    def ping(connection: ServerConnection) -> None:
+        connection.recv(timeout=PATIENCE)
+        page.clock.ahead = shells.IDLE_SECONDS - 100
+        assert connection.ping().wait(PATIENCE)
+        page.clock.ahead = shells.IDLE_SECONDS + 100
+        connection.send(b"\x01late")
+        page.hold(connection)
+
+    page.behave = ping
+    with page.open() as shell:
+        shell.send(b"\0")
+        assert told(shell) == "nothing was typed for 30 minutes"
+
+
 def test_typing_is_a_use_of_the_session(page: Page) -> None:
     page.behave = answer
     with page.open() as shell:
