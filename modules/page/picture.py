@@ -298,6 +298,10 @@ class Picture:
             if trouble:
                 self._troubles[feed] = trouble
             else:
+                if feed not in self._answered:  # what was made before this is not what has been read
+                    for each in self._views.values():
+                        each.made_at = float("-inf")
+                    self._made_at = float("-inf")
                 self._answered[feed] = self._now()
                 self._troubles.pop(feed, None)
 

@@ -97,6 +97,16 @@ def test_rows_are_made_once_a_second_at_most() -> None:
     assert world.changes(first.version, after=0.6).version == first.version + 1
 
 
+def test_what_was_asked_before_a_list_was_read_does_not_hide_it_for_a_second() -> None:
+    world = World()
+    world.changes()
+    world.picture.put_nodes([short_node(node("n1"))])
+    for name in FEEDS:
+        world.picture.answered(name)
+    first = world.changes(after=0.1)
+    assert (first.is_read, len(first.set), len(world.picture.rows())) == (True, 1, 1)
+
+
 def test_a_page_that_has_missed_too_much_gets_all_rows(monkeypatch: Any) -> None:
     monkeypatch.setattr("modules.page.picture._GONE", 3)
     world = World()
