@@ -171,19 +171,23 @@ class FleetApi:
             return json_of(self._picture.changes(since, NAMES, sees, view), refused)
         self._feeds.look_when_read()
         sees, refused = self._seen(are_devices_asked=parts == ("devices",))
-        rows, shown = self._picture.rows(sees), {part: why for part, why in refused.items() if part != DEVICES}
+        now, rows, shown = (
+            self._now(),
+            self._picture.rows(sees),
+            {part: why for part, why in refused.items() if part != DEVICES},
+        )
         match parts:
             case ("nodes", name):
                 _refuse(refused.get(NODES, ""))
                 return json_of(self._node(name, rows, sees), shown)
             case ("pods",):
                 _refuse(refused[PODS] if sees.pods_in == frozenset() else "")
-                return json_of(pods_answer(self._picture.pods(sees), rows, request.first("q")), shown)
+                return json_of(pods_answer(self._picture.pods(sees), rows, request.first("q")), shown, now)
             case ("rollouts",):
                 _refuse(refused[PODS] if sees.pods_in == frozenset() else "")
-                return json_of(rollouts(self._picture.pods(sees), rows), shown)
+                return json_of(rollouts(self._picture.pods(sees), rows), shown, now)
             case ("journal",):
-                return json_of(self._changes.page(request.first("q"), sees), shown)
+                return json_of(self._changes.page(request.first("q"), sees), shown, now)
             case ("devices",):
                 _refuse(refused[DEVICES] if sees.devices_in == frozenset() else "")
                 shown = {part: why for part, why in refused.items() if part != PODS}
@@ -239,10 +243,17 @@ def fleet_api(
     )
 
 
-def json_of(content: object, forbidden: Mapping[str, str] | None = None) -> Response:
-    """Return an answer in JSON, an object that is not empty, with the parts that its user may not see."""
+def json_of(content: object, forbidden: Mapping[str, str] | None = None, now: float = 0.0) -> Response:
+    """Return an answer in JSON.
+
+    Args:
+        content: an object that is not empty.
+        forbidden: the parts that its user may not see.
+        now: seconds since 1970 by this server's clock, for an answer that does not have it; ages count from it.
+    """
     body = msgspec.json.encode(content)
-    return json(b'{"forbidden":' + msgspec.json.encode(forbidden) + b"," + body[1:] if forbidden else body)
+    more = {name: value for name, value in (("forbidden", forbidden), ("now", now)) if value}
+    return json(msgspec.json.encode(more)[:-1] + b"," + body[1:] if more else body)
 
 
 def _refuse(why: str) -> None:

@@ -105,7 +105,7 @@ class NodeApi:
             case ("nodes", self._about.node):
                 return json_of(own_node(self._client.get(STATE_PATH), self._pods(), self._clock.now()))
             case ("pods",):
-                return json_of(pods_answer(self._pods(), [self._row], request.first("q")))
+                return json_of(pods_answer(self._pods(), [self._row], request.first("q")), now=self._clock.now())
             case ("explain", namespace, name):
                 return json_of(self._stories.story(namespace, name, self._clock.now()))
             case ("log", namespace, name, container):

@@ -94,7 +94,7 @@ async function poll() {
   } catch (error) {
     if (at !== turn) return;
     if (error instanceof Refused && error.status === 401) return ended(error.message);
-    if (error instanceof Refused && error.status < 500) state.wrong = error.message;
+    if (error instanceof Refused && error.status < 500 && error.status !== 429) state.wrong = error.message;
     else state.failed = state.failed || now();
   }
   paint();

@@ -279,6 +279,31 @@ def test_the_narrow_and_the_dark_page_need_no_sideways_scrolling(looked: Looked)
     assert [each for each in window.console() if "Content Security Policy" in each or "Uncaught" in each] == []
 
 
+def test_a_broken_server_and_a_wrong_clock_leave_what_is_known(looked: Looked) -> None:
+    """Rows stay, grey, with how long there was no answer; ages count from the server's clock."""
+    window, answers = looked.window, ("'slow down', {status: 429}", "'broken', {status: 500}", "'{\"now\": 1', {}")
+    live = "document.getElementById('live').textContent"
+    window.run("window.asked ||= window.fetch; window.count = 0;")
+    for answer in answers:
+        window.run(
+            f"window.fetch = async () => {{ window.count += 1; return new Response({answer}); }}; window.count = 0;"
+        )
+        window.wait(f"window.count > 0 && {live}.startsWith('no answer for')")
+        assert window.run("return [document.querySelectorAll('.rows .row').length, document.body.className]") == [
+            2, "stale",
+        ]  # fmt: skip
+    window.run("window.fetch = window.asked;")
+    window.wait(f"{live} === 'live' && document.body.className === ''")
+    looked.follow("Pods")
+    looked.sentence("pods run")
+    window.run("const now = Date.now; Date.now = () => now() + 86400000; window.count = 0;")
+    window.run("window.fetch = (...all) => { window.count += 1; return window.asked(...all); };")
+    window.wait("window.count > 1")  # the first one has been painted
+    ages = window.run("return [...document.querySelectorAll('[data-label=age]')].map((each) => each.textContent)")
+    assert ages
+    assert not [age for age in ages if age.endswith(("h", "d"))], ages
+
+
 PAUSE = "window.asked ||= window.fetch; window.fetch = () => new Promise(() => {});"
 """Nothing is painted while axe looks."""
 ASK = """
