@@ -18,6 +18,10 @@ _COST: Final = 1536 * 1024
 """Cost that each node may have, beside its pods: some sixty static pods with statuses, and a Node with its images."""
 _COST_OF_POD: Final = 16 * 1024
 """Cost for each pod that others have bound to the node, for its status; with one container it has half of that."""
+_COST_OF_ANNOTATIONS: Final = 4 * 1024
+"""Cost that a node may give the annotations of such a pod. Those that its author has given cost the node nothing: they
+could use up its account.
+"""
 _VALUE_BYTES: Final = 64
 _OBJECT_BYTES: Final = 160
 """Bytes of memory for each JSON value and for each JSON object in addition to its text."""
@@ -93,6 +97,8 @@ class NodeAccounts:
         charge = _charge_of(new)
         if charge.node != node:
             return ""
+        if old is not None and new.get("kind") == "Pod" and (why := _refusal_of_annotations(old, new)):
+            return why
         self._expire()
         key = key_of(new)
         known = self._charges.get(key)
@@ -142,15 +148,23 @@ def most_mirror_pods(own: JsonObject | None) -> int:
     return _DEFAULT_PODS if number is None else min(number, _MOST_PODS)
 
 
+def _refusal_of_annotations(old: JsonObject, new: JsonObject) -> str:
+    """Return why a node may not change the annotations of a pod so, or ""."""
+    before, after = (_part(_part(each, "metadata"), "annotations") for each in (old, new))
+    if (MIRROR in before) != (MIRROR in after):
+        return "a mirror pod stays one, and no other pod becomes one"
+    if MIRROR not in after and _cost(after) > max(_COST_OF_ANNOTATIONS, _cost(before)):
+        return f"exceeded quota: a node gives a pod annotations of at most {_COST_OF_ANNOTATIONS} bytes of memory"
+    return ""
+
+
 def _charge_of(obj: JsonObject) -> _Charge:
     """Return the cost of an object, and the node that bears it."""
     kind = obj.get("kind")
     if kind == "Pod":
         node = str(_part(obj, "spec").get("nodeName") or "")
         is_mirror = MIRROR in _part(_part(obj, "metadata"), "annotations")
-        written = (
-            obj if is_mirror else {"metadata": _part(obj, "metadata").get("annotations"), "status": obj.get("status")}
-        )
+        written = obj if is_mirror else {"status": obj.get("status")}
         return _Charge(node, _cost(written) if node else 0, is_mirror=is_mirror, is_bound=not is_mirror)
     name = str(metadata_of(obj).get("name") or "")
     if kind == "Node":

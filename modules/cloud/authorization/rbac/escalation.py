@@ -13,12 +13,14 @@ from typing import Final
 
 from modules.apimachinery.api_errors import ForbiddenError, NotFoundError
 from modules.apimachinery.kinds import JsonObject, Kind, key_of, kind_named
+from modules.apimachinery.validation.pods import MIRROR
 from modules.apimachinery.validation.statuses import APPROVED, DENIED
 from modules.cloud.authentication.users import User, groups_of
 from modules.cloud.authorization.rbac.index import BINDINGS, ROLES, RbacIndex, role_of
 from modules.cloud.authorization.rbac.rules import AccessRequest, PolicyRule, rules_in, uncovered
 
 _REQUEST: Final = kind_named("CertificateSigningRequest")
+_POD: Final = "Pod"
 _SERVICE: Final = kind_named("Service")
 _EVERYTHING: Final = (
     PolicyRule(frozenset("*"), frozenset("*"), frozenset("*")),
@@ -54,6 +56,8 @@ def admission(
             _check_role(user, index, old, new)
         elif kind in BINDINGS:
             _check_binding(user, index, old, new)
+        elif kind == _POD and _is_mirror(new) and not _is_mirror(old or {}):
+            raise ForbiddenError("pods", key_of(new).name, "a mirror pod is made by its node, which pays for it")
         elif kind == _SERVICE.name and new["apiVersion"] == _SERVICE.api_version:
             _check_addresses(user, index, old, new)
         elif kind == _REQUEST.name and old is not None:
@@ -94,6 +98,10 @@ def _check_addresses(user: User, index: RbacIndex, old: JsonObject | None, new: 
     if _external(new) - _external(old or {}) and index.allowed(user, asked) is None:
         why = "external addresses take traffic of all nodes: whoever sets them must be allowed to update all Services"
         raise ForbiddenError(_SERVICE.plural, key_of(new).name, why)
+
+
+def _is_mirror(pod: JsonObject) -> bool:
+    return MIRROR in ((pod.get("metadata") or {}).get("annotations") or {})
 
 
 def _external(service: JsonObject) -> set[str]:

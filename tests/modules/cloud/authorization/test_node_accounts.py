@@ -190,3 +190,38 @@ def test_an_account_is_the_sum_of_what_is_there(site: Site, seed: int, monkeypat
 def annotations_of(obj: JsonObject) -> JsonObject:
     found: JsonObject = obj["metadata"]["annotations"]
     return found
+
+
+def test_a_node_does_not_pay_for_what_the_authors_of_its_pods_have_written(site: Site) -> None:
+    """Ten pods with long annotations stopped all statuses of the node."""
+    long = {"long": "x" * 200 * KIB}
+    for number in range(10):
+        made = pod(f"other-{number}", mirror=False)
+        site.accounts.put(key_of(made), {**made, "metadata": {**made["metadata"], "annotations": long}})
+    victim = pod("victim", mirror=False)
+    site.accounts.put(key_of(victim), victim)
+    assert site.accounts.refusal("n1", victim, {**victim, "status": {"message": "x" * KIB}}, site.own) == ""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ({}, {"a": "x" * KIB}, ""),
+        ({}, {"a": "x" * 5 * KIB}, "exceeded quota"),
+        ({"a": "x" * 5 * KIB}, {"a": "x" * 5 * KIB, "b": "x"}, "exceeded quota"),
+        ({"a": "x" * 5 * KIB}, {"a": "y" * 5 * KIB}, ""),
+        ({"a": "x" * 5 * KIB}, {}, ""),
+        ({MIRROR: "x"}, {}, "a mirror pod stays one"),
+        ({}, {MIRROR: "x"}, "no other pod becomes one"),
+    ],
+)
+def test_the_annotations_that_a_node_gives_a_pod(
+    site: Site, before: dict[str, str], after: dict[str, str], words: str
+) -> None:
+    """A mirror pod without its mark would be one that others have bound to the node, which pays for no spec of it."""
+    old, new = ({**pod("a"), "metadata": {"namespace": "default", "name": "a", "annotations": each}}
+                for each in (before, after))  # fmt: skip
+    site.accounts.put(key_of(old), old)
+    why = site.accounts.refusal("n1", old, new, site.own)
+    assert words in why
+    assert bool(words) == bool(why)

@@ -255,6 +255,22 @@ def test_a_request_is_decided_by_who_may_approve_for_its_signer(
             world.cluster.update_approval(key_of(stored), _unversioned(approved))
 
 
+def test_a_mirror_pod_is_its_node_s_only(world: World) -> None:
+    """Whoever could make pods of a namespace could use up a node's account with them."""
+    metadata = {"name": "a", "namespace": "default", "annotations": {"kubernetes.io/config.mirror": "x"}}
+    spec = {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}]}
+    made = {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": spec}
+    with pytest.raises(ForbiddenError, match="made by its node"):
+        world.make(made, by=CAROL)
+    world.make({**made, "metadata": {**metadata, "annotations": {}}}, by=CAROL)
+    (stored,) = world.cluster.storage.list(kind_named("Pod"))
+    with (
+        world.cluster.with_admission(admission(CAROL, world.index)),
+        pytest.raises(ForbiddenError, match="made by its node"),
+    ):
+        world.cluster.update({**stored, "metadata": {**stored["metadata"], **metadata}})
+
+
 @pytest.mark.parametrize("namespace", ["", "default"])
 def test_external_addresses_want_the_right_to_all_services(world: World, namespace: str) -> None:
     """With the cloud's address, the Services of a namespace would cut all nodes off, for good."""
