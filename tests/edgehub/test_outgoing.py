@@ -366,6 +366,25 @@ def test_no_more_than_a_window_is_on_its_way() -> None:
     assert outgoing.peek() is not None
 
 
+def test_a_message_that_fills_the_window_to_the_last_byte_leaves() -> None:
+    outgoing = bounded(10, 2 * WINDOW_BYTES)
+    outgoing.offer(entry(upload("a"), 100))
+    outgoing.offer(entry(upload("b"), WINDOW_BYTES - 100))
+    outgoing.take()
+    assert outgoing.peek() is not None
+
+
+def test_a_newer_state_in_a_full_class_leaves_what_has_arrived_alone() -> None:
+    """It takes the room of the older one, so nothing else has to give way."""
+    outgoing = bounded(2, 10_000, settle=15.0)
+    outgoing.offer(entry(message("default/podpatch/p", "patch")))
+    outgoing.take()
+    outgoing.confirmed(1, 100.0)
+    results = [outgoing.offer(entry(message("default/podpatch/q", "patch"))).result for _ in range(2)]
+    assert results == [OfferResult.QUEUED, OfferResult.SUPERSEDED_OLDER]
+    assert outgoing.settled(101.0) == 115.0
+
+
 def test_a_message_larger_than_the_window_leaves_alone() -> None:
     """It waits until nothing else is on its way."""
     outgoing = bounded(10, 100_000_000)
