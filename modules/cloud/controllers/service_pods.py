@@ -1,6 +1,7 @@
 """The pods behind a Service: their addresses, ports and conditions, in the forms of EndpointSlices and Endpoints."""
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from modules.apimachinery.endpoint_addresses import endpoint_address
@@ -9,6 +10,8 @@ from modules.cloud.controllers.pods import has_ended, is_ready
 from modules.cloud.controllers.view import View, node_of
 
 _ZONE: Final = "topology.kubernetes.io/zone"
+_address: Final = lru_cache(1024)(endpoint_address)
+"""A pod may be behind many Services, and is looked at for each of them with each of its changes."""
 _PREFER_ZONE: Final = ("PreferClose", "PreferSameZone")
 
 Ports = tuple[tuple[str, int, str, str], ...]
@@ -90,7 +93,7 @@ def _backend(view: View, service: JsonObject, pod: JsonObject) -> Backend | None
 def _addresses(pod: JsonObject) -> Iterator[str]:
     status = pod.get("status") or {}
     given = status.get("podIPs") or ([{"ip": status["podIP"]}] if status.get("podIP") else ())
-    yield from (address for each in given if (address := endpoint_address(each.get("ip"))))
+    yield from (address for each in given if (address := _address(str(each.get("ip")))))
 
 
 def _ports(service: JsonObject, pod: JsonObject) -> Ports:
