@@ -71,6 +71,7 @@ class LargeFleet:
                 yield msgspec.json.encode(event)
             else:
                 self._events.put(event)
+        self._events.put(None)  # for the other watch
 
     def links(self) -> Links:
         """See `LinkSource`: each twentieth node is away."""
