@@ -25,6 +25,7 @@ from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.config import CloudStreamConfig, TlsConfig
 from modules.processes.cloudcore.control_client import Apply
 from modules.processes.cloudcore.page_port import hosts_of
+from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.cloudstream.edges import Edge, edge_at
 from tests.modules.processes.cloudcore.devices import People, device, model
 from tests.modules.processes.cloudcore.stubs import DEADLINE, Stub
@@ -192,8 +193,11 @@ def test_what_a_user_may_not_see_is_said_to_be_forbidden_and_the_rest_is_shown(
     """No row, count or sentence is made of what a user may not list; in its place stands the right that is missing."""
     visitor = Visitor(secure)
     key, alice = visitor.key(f"{user}-token"), visitor.key(ALICE)
-    visitor.ask("/page/v1/pods", authorization=alice)  # all has been read
+    visitor.ask("/page/v1/pods", authorization=alice)  # nodes, pods and links have been read
     visitor.ask("/page/v1/devices", authorization=alice)
+    wait_until(
+        lambda: visitor.ask("/page/v1/changes", authorization=key).status == 200, "the devices are in the picture"
+    )
     answers = {path: visitor.ask(f"/page/v1/{path}", authorization=key) for path in QUESTIONS}
     assert {path for path, answer in answers.items() if answer.status == 200} == {"me", *may}
     for path in may:
