@@ -129,8 +129,8 @@ class RunOutputs:
         about: Hashable = ("answer", parent) if answer else (to, on)
         if (
             way == "frame" and self._module == NODE
-        ):  # no order between metamanager's acknowledgement and edged's message
-            about = (to, on, "answers" if parent else message.source)
+        ):  # no order between acknowledgements of metamanager, nor of one and edged's message
+            about = (to, on, parent or message.source)
         title = f"{way} {what} to {to}"
         return [Output(time, about, title, (title, *lines({**envelope, "content": content})), not unordered)]
 
