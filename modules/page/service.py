@@ -256,7 +256,7 @@ class PageService:
             api = self._entrance.api(key, is_use=is_use)
             return None if api is None else api.door
 
-        return self._shells.reply(request, key, where, door)
+        return self._shells.reply(request, where, door)
 
     def _serve_api(self, request: Request, parts: tuple[str, ...]) -> Response:
         if parts == ("session",):

@@ -9,6 +9,7 @@ import logging
 import select
 import socket
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Final, NamedTuple, Protocol
@@ -40,7 +41,7 @@ KEY_PROTOCOL: Final = "key.page.edgecore."
 """Beginning of the WebSocket protocol that has the session's key: a browser's WebSocket can send no header."""
 MOST: Final = 16
 """Shells at a time."""
-MOST_OF_SESSION: Final = 4
+MOST_OF_USER: Final = 8
 IDLE_SECONDS: Final = 1800.0
 """A shell ends without input for so long."""
 CHECK_SECONDS: Final = 5.0
@@ -69,6 +70,9 @@ class ShellTarget(NamedTuple):
 
 class ShellDoor(Protocol):
     """Leads to the containers of a server, with the rights of whoever asks."""
+
+    user: str = ""
+    """Who that is; "" for the owner of the command."""
 
     def check(self, where: ShellTarget) -> None:
         """Raise HttpStatusError if no shell may be opened there."""
@@ -108,6 +112,53 @@ class ClosedDoor(ShellDoor):
         raise AssertionError
 
 
+class Place:
+    """The place of a shell, until it is left, or given to another user.
+
+    Args:
+        user: whose shell it is.
+    """
+
+    def __init__(self, user: str) -> None:
+        self.user = user
+        self.is_given_away = False
+
+
+class Places:
+    """The places of shells, which are shared by user: no user keeps others out. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._taken: list[Place] = []
+
+    def take(self, user: str) -> Place:
+        """Return a place. If all are taken, it is the oldest one of the user with the most, unless that user would then
+        have fewer than this one.
+
+        Raises:
+            HttpStatusError: there is none.
+        """
+        with self._lock:
+            shells = Counter(each.user for each in self._taken)
+            if shells[user] >= MOST_OF_USER:
+                raise HttpStatusError(429, f"{shells[user]} shells are open already; close one")
+            if len(self._taken) >= MOST:
+                most, count = shells.most_common(1)[0]
+                if count <= shells[user] + 1:
+                    raise HttpStatusError(429, f"{MOST} shells are open already, which other users share")
+                oldest = next(each for each in self._taken if each.user == most)
+                oldest.is_given_away = True
+                self._taken.remove(oldest)
+            self._taken.append(place := Place(user))
+            return place
+
+    def leave(self, place: Place) -> None:
+        """End the use of a place."""
+        with self._lock:
+            if not place.is_given_away:
+                self._taken.remove(place)
+
+
 class Shells:
     """Opens shells, and bounds them.
 
@@ -117,22 +168,19 @@ class Shells:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._lock = threading.Lock()
-        self._open: list[str] = []
-        """The keys of the sessions, for each shell one."""
+        self._places = Places()
 
-    def reply(self, request: Request, key: str, where: ShellTarget, door: DoorOf) -> Takeover:
+    def reply(self, request: Request, where: ShellTarget, door: DoorOf) -> Takeover:
         """Return the shell in a container, or a WebSocket that says why there is none: a script of a page cannot read
         the refusal of a handshake.
 
         Args:
             request: the handshake, which has been checked.
-            key: of the session.
             where: the container.
             door: finds the way of the session to containers; input counts as the session's use.
         """
         try:
-            upstream = self._opened(request, key, where, door)
+            upstream = self._opened(request, where, door)
         except (BeehiveError, KubectlError) as error:
             why = clipped(str(error), _LONGEST_REASON)
             return Takeover(lambda client: _refuse(client, request, why), lambda: None)
@@ -141,44 +189,36 @@ class Shells:
             client.settimeout(_HEAD_SECONDS)
             client.sendall(_head(request, upstream.protocol))
             talk = _Talk(ClientSocket(client), ClientSocket(upstream.connection), self._clock)
-            why = talk.run(request.rest, upstream.first, lambda typed: _end_of(door, where, typed=typed))
+            why = talk.run(
+                request.rest, upstream.first, lambda typed: _end_of(door, where, upstream.place, typed=typed)
+            )
             _log.info("a shell of the page in %s has ended%s", where, f": {why}" if why else "")
 
         def done() -> None:
             upstream.connection.close()
-            self._release(key)
+            self._places.leave(upstream.place)
 
         return Takeover(carry_on, done)
 
-    def _opened(self, request: Request, key: str, where: ShellTarget, door: DoorOf) -> "_Upstream":
+    def _opened(self, request: Request, where: ShellTarget, door: DoorOf) -> "_Upstream":
         way = door(is_use=True)
         if way is None:
             raise HttpStatusError(401, "the session has ended")
         way.check(where)
-        self._acquire(key)
+        place = self._places.take(way.user)
         try:
             fields = [each for each in request.headers if each[0] in ("sec-websocket-key", "sec-websocket-version")]
             offered = ", ".join(each for each in protocols_of(request) if each in PROTOCOLS)
             upgrade = [("connection", "Upgrade"), ("upgrade", "websocket"), ("sec-websocket-protocol", offered)]
             connection = way.open(where, (*upgrade, *fields))
             try:
-                return _answered(connection)
+                return _answered(connection, place)
             except BaseException:
                 connection.close()
                 raise
         except BaseException:
-            self._release(key)
+            self._places.leave(place)
             raise
-
-    def _acquire(self, key: str) -> None:
-        with self._lock:
-            if len(self._open) >= MOST or self._open.count(key) >= MOST_OF_SESSION:
-                raise HttpStatusError(429, f"{len(self._open)} shells are open already; close one")
-            self._open.append(key)
-
-    def _release(self, key: str) -> None:
-        with self._lock:
-            self._open.remove(key)
 
 
 def protocols_of(request: Request) -> Sequence[str]:
@@ -204,9 +244,10 @@ class _Upstream(NamedTuple):
     protocol: str
     first: bytes
     """The first bytes of the new protocol."""
+    place: Place
 
 
-def _answered(connection: socket.socket) -> _Upstream:
+def _answered(connection: socket.socket, place: Place) -> _Upstream:
     """Return the stream that a server grants. Raise HttpStatusError."""
     exchange = ClientExchange(_HEAD_BYTES)
     connection.settimeout(_ANSWER_SECONDS)
@@ -222,7 +263,7 @@ def _answered(connection: socket.socket) -> _Upstream:
             protocol = head.headers.get("sec-websocket-protocol", "")
             if protocol not in PROTOCOLS or head.headers.get("sec-websocket-extensions"):
                 raise HttpStatusError(502, "the node's answer is no stream for a browser")
-            return _Upstream(connection, protocol, exchange.rest)
+            return _Upstream(connection, protocol, exchange.rest, place)
         body = exchange.read_body(receive, _REFUSAL_BYTES)[:_REFUSAL_BYTES]
     except (OSError, HttpError) as error:
         raise HttpStatusError(502, "there is no answer", hint=str(error)) from error
@@ -231,8 +272,10 @@ def _answered(connection: socket.socket) -> _Upstream:
     raise HttpStatusError(502, status_error(head.status, body).message)
 
 
-def _end_of(door: DoorOf, where: ShellTarget, *, typed: bool) -> str:
+def _end_of(door: DoorOf, where: ShellTarget, place: Place, *, typed: bool) -> str:
     """Return why a shell must end, "" if it need not."""
+    if place.is_given_away:
+        return "another user opens a shell, and this was the oldest one of the user with the most"
     way = door(is_use=typed)
     if way is None:
         return "the session has ended"

@@ -170,7 +170,7 @@ class UserDoor(ShellDoor):
     """
 
     def __init__(self, user: str, refusal: Refusal, api: HttpService, credentials: Credentials) -> None:
-        self._user = user
+        self.user = user
         self._refusal = refusal
         self._api = api
         self._credentials = credentials
@@ -188,7 +188,7 @@ class UserDoor(ShellDoor):
         """See `ShellDoor`."""
         target = shell_url(PodClient(Path("this process")), where)
         request = request_of("GET", target, self._credentials, fields=fields)
-        _log.info("%s opens a shell of the page in %s", self._user, where)
+        _log.info("%s opens a shell of the page in %s", self.user, where)
         reply = self._api.serve(request)
         if isinstance(reply, Response):
             raise status_error(reply.status, reply.body)

@@ -19,6 +19,7 @@ from websockets.sync.server import ServerConnection, unix_serve
 from websockets.typing import Subprotocol
 
 from beehive.clock import RealClock
+from beehive.http.errors import HttpStatusError
 from modules.page import frames, shells
 from modules.page.api import About
 from modules.page.frames import BrowserFrameError, FrameBounds
@@ -194,15 +195,63 @@ def test_another_site_and_whoever_has_no_session_opens_nothing(page: Page, wrong
 
 def test_shells_are_bounded_by_number(page: Page) -> None:
     with ExitStack() as opened:
-        for _ in range(shells.MOST_OF_SESSION):
-            opened.enter_context(page.open())
+        another = page.new_key(page.server.address().partition("/page/#")[2])
+        for number in range(shells.MOST_OF_USER):  # of two sessions
+            opened.enter_context(page.open(key=another if number % 2 else None))
         with page.open() as more:
-            assert told(more) == f"{shells.MOST_OF_SESSION} shells are open already; close one"
+            assert told(more) == f"{shells.MOST_OF_USER} shells are open already; close one"
     page.behave = lambda connection: connection.send(b"\x01in")
     is_open = False
     while not is_open:  # the server notes the end of a shell a moment later
         with page.open() as again:
             is_open = again.recv(timeout=PATIENCE) == b"\x01in"
+
+
+@pytest.mark.parametrize(
+    ("taken", "user", "loser"),
+    [
+        ("a" * 7, "a", ""),
+        ("a" * 8, "a", "8 shells are open already; close one"),
+        ("a" * 8 + "b" * 8, "c", "a"),
+        ("b" * 7 + "a" * 8 + "c", "c", "a"),
+        ("abcdefgh" * 2, "x", "a"),
+        ("abcdefgh" * 2, "a", "16 shells are open already, which other users share"),
+        ("abcdefghijklmnop", "x", "16 shells are open already, which other users share"),
+    ],
+)
+def test_the_places_of_shells_are_shared_by_user(taken: str, user: str, loser: str) -> None:
+    places = shells.Places()
+    given = [places.take(each) for each in taken]
+    try:
+        given.append(places.take(user))
+    except HttpStatusError as refusal:
+        assert str(refusal) == loser
+        loser = ""
+    assert [each.user for each in given if each.is_given_away] == list(loser)
+    for each in given:
+        places.leave(each)
+    assert not [each for each in map(places.take, "a" * 8 + "b" * 8) if each.is_given_away]
+
+
+def test_a_shell_whose_place_another_user_gets_ends(page: Page) -> None:
+    def says(connection: ServerConnection) -> None:
+        page.let_go.wait(PATIENCE)
+        connection.send(b"\x01late")
+        page.hold(connection)
+
+    page.behave = says
+    with ExitStack() as opened:
+        page.api.door.user = "ada"
+        first = opened.enter_context(page.open())
+        for user in "ada", "bob":
+            page.api.door.user = user
+            for _ in range(shells.MOST_OF_USER - (user == "ada")):
+                opened.enter_context(page.open())
+        page.api.door.user = "eve"
+        opened.enter_context(page.open())
+        page.clock.ahead = shells.CHECK_SECONDS
+        page.let_go.set()
+        assert told(first) == "another user opens a shell, and this was the oldest one of the user with the most"
 
 
 READ_ONLY = "this page is read only (`edgecore page --allow exec` allows shells)"
