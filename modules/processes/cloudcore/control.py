@@ -153,15 +153,21 @@ class Control(Module):
         Args:
             administrator: whom the change journal names for writes.
         """
-        api = self._api(self._caller(author=administrator), self._node_servers, self._tokens)
+        api = self._api(self._caller(author=administrator), administrator, self._node_servers, self._tokens)
         return ControlService(api, IdentityService(self._ask), self)
 
-    def _api(self, caller: ApiCaller, nodes: NodeServer | None = None, tokens: ApiTokens | None = None) -> ApiService:
+    def _api(
+        self,
+        caller: ApiCaller,
+        user: str = "",
+        nodes: NodeServer | None = None,
+        tokens: ApiTokens | None = None,
+    ) -> ApiService:
         version, index = KUBELET_VERSION, self._rbac
         authenticate, openid = (None, _no_document) if tokens is None else (tokens.authenticate, tokens.document)
         return ApiService(
             caller, self._subscriptions, version, self.clock, self._unready, self._caller(), nodes,
-            index=index, authenticate=authenticate, openid=openid,
+            index=index, authenticate=authenticate, openid=openid, user=user,
         )  # fmt: skip
 
     def _access(self, listener: ApiListener) -> HttpService:
@@ -191,7 +197,7 @@ class Control(Module):
         return found
 
     def _of_user(self, user: User) -> ApiService:
-        return self._api(self._caller(user=user), self._node_servers, self._tokens)
+        return self._api(self._caller(user=user), user.name, self._node_servers, self._tokens)
 
     def _caller(self, *, author: str = "", user: User | None = None) -> ModuleCaller:
         return ModuleCaller(self.hive, self.clock, self._api_server, author=author, user=user)

@@ -6,7 +6,6 @@ checked again with each request, so a session ends with its token, its certifica
 """
 
 import contextlib
-import logging
 import socket
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -45,8 +44,6 @@ from modules.processes.cloudcore.pod_client import PodClient
 from modules.processes.common.page_shell import shell_url
 from modules.processes.common.version import VERSION
 from modules.tools.kubectl.rest import status_error
-
-_log = logging.getLogger(__name__)
 
 _PROGRAM: Final = "cloudcore"
 _ALLOWS: Final = "cloudcore run --page --page-allow exec"
@@ -163,7 +160,7 @@ class UserDoor(ShellDoor):
     """Leads a user to containers, who needs the rights to `create` and, as for `kubectl exec`, to `get` pods/exec.
 
     Args:
-        user: the user's name, for the log.
+        user: the user's name.
         refusal: the user's rights.
         api: the Kubernetes API.
         credentials: of the user.
@@ -188,7 +185,6 @@ class UserDoor(ShellDoor):
         """See `ShellDoor`."""
         target = shell_url(PodClient(Path("this process")), where)
         request = request_of("GET", target, self._credentials, fields=fields)
-        _log.info("%s opens a shell of the page in %s", self.user, where)
         reply = self._api.serve(request)
         if isinstance(reply, Response):
             raise status_error(reply.status, reply.body)

@@ -4,18 +4,22 @@ node.
 Requests are refused as by kube-apiserver. The others are passed on to the node with the path and query of a kubelet.
 """
 
+import logging
 from collections.abc import Callable, Iterable
 from typing import Any, Final, Protocol
 from urllib.parse import quote, urlencode
 
 from beehive.http.request import Request
 from beehive.http.responses import Reply, text
+from beehive.printable import clipped
 from edged.api import Nanoseconds
 from edged.logs.options import LogOptionError, log_options
 from metamanager.application import Target
 from modules.apimachinery.errors import ApiStatusError, CloudRefusalError
 from modules.apimachinery.kinds import JsonObject
 from modules.cloud.client.calls import ApiCall, ApiResult
+
+_log = logging.getLogger(__name__)
 
 LOG: Final = "log"
 STREAMS: Final = (LOG, "exec", "attach", "portforward")
@@ -34,6 +38,7 @@ _FLAGS: Final = ("follow", "previous", "timestamps")
 _VALUES: Final = ("sinceSeconds", "sinceTime", "tailLines", "limitBytes", "stream")
 _CONNECTED: Final = {"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty"}
 """Names of an API's query, and a kubelet's."""
+_LONGEST_NAME: Final = 100
 _LISTS: Final = ("containers", "initContainers", "ephemeralContainers")
 
 
@@ -75,8 +80,8 @@ def is_stream(target: Target) -> bool:
     return target.plural == "pods" and subresource in STREAMS and not rest
 
 
-def serve_stream(request: Request, target: Target, caller: Calls, nodes: NodeReplies) -> Reply:
-    """Return the reply to a request for such a subresource.
+def serve_stream(request: Request, target: Target, caller: Calls, nodes: NodeReplies, user: str) -> Reply:
+    """Return the reply to a request for such a subresource. The log says which user asks for another one than `log`.
 
     Raises:
         ApiStatusError: it is refused, or cannot be passed on.
@@ -101,6 +106,9 @@ def serve_stream(request: Request, target: Target, caller: Calls, nodes: NodeRep
         return text(200, "")
     if not node:
         raise ApiStatusError(400, f"pod {target.name} does not have a host assigned")
+    if target.subresource != LOG:
+        who, agent = (clipped(each, _LONGEST_NAME) for each in (user, request.header("user-agent")))
+        _log.info("%s (%s) asks node %s for %s", who, agent, node, " ".join((target.subresource, *path[2:])))
     query = _query(request, target.subresource)
     return nodes.reply(node, "/".join(quote(part, "") for part in path) + (f"?{query}" if query else ""), request)
 

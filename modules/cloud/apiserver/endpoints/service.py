@@ -47,6 +47,7 @@ from modules.cloud.authorization.subject_reviews import (
     token_review,
 )
 from modules.cloud.authorization.user_reviews import PATHS, review
+from modules.cloud.object_writes import ADMINISTRATOR
 from modules.cloud.storage.watch_history import WatchQuery
 
 _HEALTH: Final = ("healthz", "livez", "readyz")
@@ -114,6 +115,7 @@ class ApiService:
         index: the roles and bindings, for access reviews, or None.
         authenticate: finds the user of a bearer token, for TokenReviews; None: they are not served.
         openid: returns the documents about tokens; None for another path.
+        user: who makes the requests, for the log.
     """
 
     def __init__(
@@ -129,7 +131,9 @@ class ApiService:
         index: RbacIndex | None = None,
         authenticate: Authenticate | None = None,
         openid: Callable[[tuple[str, ...]], Response | None] = lambda _: None,
+        user: str = ADMINISTRATOR,
     ) -> None:
+        self._user = user
         self._authenticate = authenticate
         self._openid = openid
         self._index = index or RbacIndex()
@@ -168,7 +172,7 @@ class ApiService:
         resource = self._resource(target)
         check_subresource(target, resource)
         if self._nodes is not None and is_stream(target):
-            return serve_stream(request, target, self._caller, self._nodes)
+            return serve_stream(request, target, self._caller, self._nodes, self._user)
         if request.method in _READS:
             return self._read(request, target, resource)
         return self._write(request, target, resource)

@@ -292,7 +292,7 @@ def test_a_shell_goes_through_the_tunnel_and_ends_with_its_users_right(
             assert asked[0] == "/exec/default/web/main?command=sh&input=1&output=1&tty=1"
             assert key.removeprefix("Bearer ") not in asked[1]
             assert VERA not in asked[1]
-            assert "vera opens a shell of the page in default/web, container main" in caplog.text
+            assert "vera (edgecore-page) asks node n1 for exec default web main" in caplog.text
             grant(visitor, [])
             said = opened.recv(timeout=DEADLINE)
             assert isinstance(said, bytes)

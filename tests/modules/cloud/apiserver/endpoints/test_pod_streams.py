@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
@@ -36,10 +37,10 @@ class Site:
         return text(200, "of the node")
 
     def serve(self, target: str, method: str = "GET") -> Reply:
-        request = request_from(RequestHead(method, target, (), "1.1"), b"")
+        request = request_from(RequestHead(method, target, (("user-agent", "kubectl/v1.32"),), "1.1"), b"")
         wanted = parse_target(request.parts)
         assert is_stream(wanted)
-        return serve_stream(request, wanted, self, self)
+        return serve_stream(request, wanted, self, self, "vera\x1b[2J")
 
 
 @pytest.mark.parametrize(
@@ -66,10 +67,14 @@ class Site:
     ],
     ids=["log", "log-options", "log-since", "exec", "exec-tty", "attach", "ports", "port-forward"],
 )
-def test_a_node_is_asked_in_a_kubelets_words(target: str, asked: str) -> None:
+def test_a_node_is_asked_in_a_kubelets_words(target: str, asked: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
     site = Site("main")
     site.serve(f"{POD}/{target}")
     assert site.asked == [("n1", asked)]
+    what = " ".join([target.partition("?")[0], *asked.partition("?")[0].split("/")[2:]])
+    said = "" if target.startswith("log") else f"vera\\x1b[2J (kubectl/v1.32) asks node n1 for {what}"
+    assert "".join(caplog.messages) == said
 
 
 @pytest.mark.parametrize(
