@@ -112,7 +112,7 @@ class ClosedDoor(ShellDoor):
         raise AssertionError
 
 
-class Place:
+class ShellPlace:
     """The place of a shell, until it is left, or given to another user.
 
     Args:
@@ -124,14 +124,14 @@ class Place:
         self.is_given_away = False
 
 
-class Places:
+class ShellPlaces:
     """The places of shells, which are shared by user: no user keeps others out. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._taken: list[Place] = []
+        self._taken: list[ShellPlace] = []
 
-    def take(self, user: str) -> Place:
+    def take(self, user: str) -> ShellPlace:
         """Return a place. If all are taken, it is the oldest one of the user with the most, unless that user would then
         have fewer than this one.
 
@@ -149,10 +149,10 @@ class Places:
                 oldest = next(each for each in self._taken if each.user == most)
                 oldest.is_given_away = True
                 self._taken.remove(oldest)
-            self._taken.append(place := Place(user))
+            self._taken.append(place := ShellPlace(user))
             return place
 
-    def leave(self, place: Place) -> None:
+    def leave(self, place: ShellPlace) -> None:
         """End the use of a place."""
         with self._lock:
             if not place.is_given_away:
@@ -168,7 +168,7 @@ class Shells:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._places = Places()
+        self._places = ShellPlaces()
 
     def reply(self, request: Request, where: ShellTarget, door: DoorOf) -> Takeover:
         """Return the shell in a container, or a WebSocket that says why there is none: a script of a page cannot read
@@ -244,10 +244,10 @@ class _Upstream(NamedTuple):
     protocol: str
     first: bytes
     """The first bytes of the new protocol."""
-    place: Place
+    place: ShellPlace
 
 
-def _answered(connection: socket.socket, place: Place) -> _Upstream:
+def _answered(connection: socket.socket, place: ShellPlace) -> _Upstream:
     """Return the stream that a server grants. Raise HttpStatusError."""
     exchange = ClientExchange(_HEAD_BYTES)
     connection.settimeout(_ANSWER_SECONDS)
@@ -272,7 +272,7 @@ def _answered(connection: socket.socket, place: Place) -> _Upstream:
     raise HttpStatusError(502, status_error(head.status, body).message)
 
 
-def _end_of(door: DoorOf, where: ShellTarget, place: Place, *, typed: bool) -> str:
+def _end_of(door: DoorOf, where: ShellTarget, place: ShellPlace, *, typed: bool) -> str:
     """Return why a shell must end, "" if it need not."""
     if place.is_given_away:
         return "another user opens a shell, and this was the oldest one of the user with the most"

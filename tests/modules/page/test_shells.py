@@ -220,7 +220,7 @@ def test_shells_are_bounded_by_number(page: Page) -> None:
     ],
 )
 def test_the_places_of_shells_are_shared_by_user(taken: str, user: str, loser: str) -> None:
-    places = shells.Places()
+    places = shells.ShellPlaces()
     given = [places.take(each) for each in taken]
     try:
         given.append(places.take(user))
