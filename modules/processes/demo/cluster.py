@@ -298,7 +298,7 @@ class DemoCluster:
 
     def with_own_ports(self, examples: Iterable[Example]) -> list[Example]:
         """Return the examples with a free port of this machine for the one that they name."""
-        port = _shared_port()
+        port = _free_port(self.port)
         return [with_own_port(each, self.directory, port) for each in examples]
 
     def ask(self, names: Iterable[ObjectName]) -> None:
@@ -415,15 +415,11 @@ def _scratch_directory() -> Path:
     return Path(tempfile.mkdtemp(prefix="edgecore-", dir=parent))
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def _shared_port() -> int:
-    """Return a port that is free at all addresses of this machine, and stays so for a while."""
-    ports = list(range(_FIRST_PORT, _LAST_PORT))
+def _free_port(other: int = 0) -> int:
+    """Return a port, not the other one, that is free at all addresses of this machine, and stays so until it is used:
+    the kernel gives none of this range to others.
+    """
+    ports = [each for each in range(_FIRST_PORT, _LAST_PORT) if each != other]
     random.shuffle(ports)
     for port in ports:
         with socket.socket() as probe, suppress(OSError):
