@@ -346,7 +346,7 @@ class _Pass:
         if self._is_per_index:
             self._make_indexes(missing)
             return
-        until = job_pods.pause_ends(self._pods, self._job, self._now)
+        until = job_pods.pause_ends(self._pods, self._job)
         if self._now < until:
             self._again.append(until)
             return
@@ -362,7 +362,7 @@ class _Pass:
         if self._spec.get("podReplacementPolicy") == "Failed":
             taken |= {index for pod in self._terminating if (index := index_of(pod)) is not None}
         for index, pod in self._kept.items():
-            until = job_pods.index_pause_ends(pod, failures_of(pod), self._now)
+            until = job_pods.index_pause_ends(pod, failures_of(pod))
             if self._now < until:
                 self._again.append(until)
                 taken.add(index)

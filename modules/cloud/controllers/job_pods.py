@@ -8,7 +8,7 @@ from beehive.whole_numbers import whole_number
 from modules.apimachinery.kinds import JsonObject, is_being_deleted, metadata_of, uid_of
 from modules.apimachinery.times import parse_rfc3339
 from modules.cloud.controllers.plan import PlannedWrite, patch
-from modules.cloud.controllers.pods import condition_of, has_ended, phase_of, pod_of
+from modules.cloud.controllers.pods import condition_of, created_at, has_ended, phase_of, pod_of
 
 TRACKING: Final = "batch.kubernetes.io/job-tracking"
 """The finalizer that keeps a pod until it was counted."""
@@ -97,40 +97,50 @@ def restarts_of(pods: Sequence[JsonObject]) -> int:
     return sum(int(status.get("restartCount") or 0) for status in statuses)
 
 
-def pause_ends(pods: Sequence[JsonObject], job: JsonObject, now: float) -> float:
+def pause_ends(pods: Sequence[JsonObject], job: JsonObject) -> float:
     """Return the time before which no pod is made: 10 s after the last failure, twice as long for each failure since
     the last success, at most 10 min.
     """
-    failures = sorted(_ended_at(pod, now) for pod in pods if has_failed(pod, job))
-    success = max((_ended_at(pod, now) for pod in pods if has_succeeded(pod)), default=0.0)
+    failures = sorted(_ended_at(pod) for pod in pods if has_failed(pod, job))
+    success = max((_ended_at(pod) for pod in pods if has_succeeded(pod)), default=0.0)
     since = [moment for moment in failures if moment > success]
     if not since:
         return 0.0
     return since[-1] + _pause(len(since))
 
 
-def index_pause_ends(pod: JsonObject, failures: int, now: float) -> float:
+def index_pause_ends(pod: JsonObject, failures: int) -> float:
     """Return the time before which no pod is made for an index.
 
     Args:
         pod: its pod that has failed last.
         failures: of the index, before that pod.
-        now: the present time.
     """
-    return _ended_at(pod, now) + _pause(failures + 1)
+    return _ended_at(pod) + _pause(failures + 1)
 
 
 def _pause(failures: int) -> float:
     return min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(failures - 1, 10))
 
 
-def _ended_at(pod: JsonObject, now: float) -> float:
-    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
-    texts = [((one.get("state") or {}).get("terminated") or {}).get("finishedAt") for one in statuses]
-    texts = [text for text in texts if text]
-    if not texts:
-        texts = [metadata_of(pod).get("deletionTimestamp") or condition_of(pod, "Ready").get("lastTransitionTime")]
-    return max((parse_rfc3339(str(text or "")) or now for text in texts), default=now)
+def _ended_at(pod: JsonObject) -> float:
+    """Return the time at which a pod ended, if it has (getFinishedTime): as its containers say, its condition, or its
+    deletion. A pod that its node has refused says nothing of these, and ended when it was made.
+    """
+    status, metadata = pod.get("status") or {}, metadata_of(pod)
+    states = [one.get("state") or {} for one in status.get("containerStatuses") or ()]
+    ends = [parse_rfc3339(str((state.get("terminated") or {}).get("finishedAt") or "")) for state in states]
+    known = [end for end in ends if end is not None]
+    if ends and len(known) == len(ends):
+        return max(known)
+    ready = condition_of(pod, "Ready")
+    since = parse_rfc3339(str(ready.get("lastTransitionTime") or "")) if ready.get("status") == "False" else None
+    if since is not None:
+        return since
+    deletion = parse_rfc3339(str(metadata.get("deletionTimestamp") or ""))
+    if deletion is not None:
+        return deletion - float(metadata.get("deletionGracePeriodSeconds") or 0)
+    return created_at(pod)
 
 
 def _with_variable(container: JsonObject, variable: JsonObject) -> JsonObject:

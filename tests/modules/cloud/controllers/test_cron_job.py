@@ -9,9 +9,12 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from modules.apimachinery.cron_schedule import parse_schedule
-from modules.apimachinery.kinds import JsonObject, ObjectKey
+from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of
+from modules.apimachinery.times import format_rfc3339
 from modules.cloud.client.calls import MERGE, ApiCall, ApiResult
+from modules.cloud.controllers.cron_job import reconcile
 from modules.cloud.controllers.job_status import is_finished
+from modules.cloud.controllers.view import View
 from tests.modules.cloud.controllers.site import Site, workload
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -113,6 +116,44 @@ def test_what_is_too_late_is_missed() -> None:
     site.run_for(1)
     assert names(site) == []
     assert any(reason == "MissSchedule" for reason, _ in site.events())
+
+
+@pytest.mark.parametrize(
+    ("age", "last", "deadline", "expected"),
+    [
+        (20, None, None, []),
+        (90, None, None, [30]),
+        (400, None, None, [30]),
+        (400, 30, None, []),
+        (400, 90, None, [30]),
+        (400, None, 31, [30]),
+        (400, None, 29, ["MissSchedule"]),
+        (400, 30, 29, []),
+        (6001, None, None, [30]),
+        (6031, None, None, ["TooManyMissedTimes", 30]),
+        (9000, 6030, None, [30]),
+        (9000, 6090, None, ["TooManyMissedTimes", 30]),
+        (9000, None, 6000, [30]),
+        (9000, None, 6031, ["TooManyMissedTimes", 30]),
+        (9000, 90, 6031, [30]),
+    ],
+)
+def test_what_is_missed_and_made_up_for(
+    age: int, last: int | None, deadline: int | None, expected: list[int | str]
+) -> None:
+    """One of each minute, 30 s after one. All are seconds ago: its creation, its last time, how late it may start, and
+    the time of the Job that is made.
+    """
+    now = 60 * 16_000_000 + 30.0
+    owner = cron_job(startingDeadlineSeconds=deadline)
+    created = format_rfc3339(now - age)
+    owner["metadata"] |= {"namespace": "default", "uid": "u", "resourceVersion": "1", "creationTimestamp": created}
+    owner["status"] = {"lastScheduleTime": format_rfc3339(now - last)} if last else {}
+    view = View()
+    view.put(owner)
+    plan = reconcile(view, key_of(owner), now)
+    made = [now - 60 * int(str(write.call.body["metadata"]["name"]).rpartition("-")[2]) for write in plan.writes]
+    assert [*(event.reason for event in plan.events), *made] == expected
 
 
 @pytest.mark.parametrize("spec", [{"timeZone": "Pacific/Kiritimati"}, {"schedule": "@every 1m"}])

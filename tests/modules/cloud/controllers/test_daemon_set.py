@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
-from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted
+from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of
+from modules.apimachinery.times import format_rfc3339
+from modules.cloud.controllers.daemon_pods import target_node
+from modules.cloud.controllers.daemon_set import reconcile
 from modules.cloud.controllers.pods import available_from, is_ready
-from modules.cloud.controllers.view import node_of
+from modules.cloud.controllers.view import View, node_of
 from tests.modules.cloud.controllers.site import Site, image_of, new_image, workload
 
 TEN = tuple(f"n{number}" for number in range(10))
@@ -151,6 +154,53 @@ def test_a_version_that_takes_its_node_down_does_not_spread() -> None:
     site.come_back(*down)
     site.run_for(60)
     assert images(site) == dict.fromkeys(TEN, "app:1")
+
+
+READY_FOR: Final = {"old": 500, "new": 500, "older": 90, "young": 60, "younger": 30, "fresh": 5}
+"""Seconds for which a pod has been ready, of the 100 until it is available; "fresh" and "new" have the new template."""
+
+
+@pytest.mark.parametrize(
+    ("pods", "bounds", "expected"),
+    [
+        (["old", "old", "old"], {"maxUnavailable": 1}, "0"),
+        (["old", "old", "old"], {"maxUnavailable": "34%"}, "0 1"),
+        (["old", "old", "old"], {"maxUnavailable": "1%"}, "0"),
+        (["old", "new", "fresh"], {"maxUnavailable": 1}, ""),
+        (["old", "old", "fresh"], {"maxUnavailable": 2}, "0"),
+        (["old", "broken", "old"], {"maxUnavailable": 1}, "1"),
+        (["old", "broken", "broken"], {"maxUnavailable": 1}, "1 2"),
+        (["old", "older", "younger", "young"], {"maxUnavailable": 1}, "2"),
+        (["young", "younger", "older", "old"], {"maxUnavailable": 2}, "0 1"),
+        (["older", "old", "young"], {"maxUnavailable": "67%"}, "0 1 2"),
+        (["old", "old", "old"], {"maxSurge": "34%", "maxUnavailable": 0}, "+0 +1"),
+        (["old", "broken", "old"], {"maxSurge": 1, "maxUnavailable": 0}, "+0 +1"),
+    ],
+)
+def test_which_pods_a_look_replaces(pods: list[str], bounds: JsonObject, expected: str) -> None:
+    """Percentages are rounded up, both; pods that are not ready go at once, then those that became ready last. The
+    numbers are nodes, with a "+" those that get a second pod.
+    """
+    site = Site(0, tuple(map(str, range(len(pods)))))
+    site.apply(workload("DaemonSet", "agent", minReadySeconds=100, updateStrategy={"rollingUpdate": bounds}))
+    made = {node_of(pod): pod for pod in site.pods()}
+    site.patch(daemon_set(site), new_image("app:2"))
+    new = max(site.all("ControllerRevision"), key=lambda one: int(one["revision"]))
+    view, now = View(), site.clock.now() + 1000
+    for obj in (daemon_set(site), *site.all("ControllerRevision"), *site.all("Node")):
+        view.put(obj)
+    for node, state in enumerate(pods):
+        pod, seconds = made[str(node)], READY_FOR.get(state)
+        since = format_rfc3339(now - (seconds or 500))
+        ready = {"type": "Ready", "status": "True" if seconds else "False", "lastTransitionTime": since}
+        metadata = {**pod["metadata"], "creationTimestamp": since}
+        if state in ("new", "fresh"):
+            metadata["labels"] = {**metadata["labels"], **new["metadata"]["labels"]}
+        view.put({**pod, "metadata": metadata, "status": {"phase": "Running", "conditions": [ready]}})
+    calls = [write.call for write in reconcile(view, key_of(daemon_set(site)), now).writes]
+    gone = [node for node, pod in made.items() if pod["metadata"]["name"] in {one.name for one in calls}]
+    more = [f"+{target_node(call.body)}" for call in calls if call.verb == "create" and call.body]
+    assert sorted(gone + more) == expected.split()
 
 
 def test_with_a_surge_the_old_pod_goes_when_the_new_one_is_available() -> None:

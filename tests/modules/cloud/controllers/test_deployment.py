@@ -158,14 +158,23 @@ def test_scaling_in_the_middle_is_proportional() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sizes", "replicas", "expected"),
-    [((3, 2, 2), 8, [4, 2, 2]), ((2, 3, 2), 8, [2, 4, 2]), ((1, 1, 1), 4, [1, 1, 2]), ((3, 3, 3), 8, [2, 3, 3])],
-    ids=["the largest", "also if it is not the oldest", "the newest grows", "the oldest shrinks"],
-)
+    ("sizes", "replicas", "surge", "expected"),
+    [
+        ((3, 2, 2), 8, 0, [4, 2, 2]),
+        ((2, 3, 2), 8, 0, [2, 4, 2]),
+        ((1, 1, 1), 4, 0, [1, 1, 2]),
+        ((3, 3, 3), 8, 0, [2, 3, 3]),
+        ((2, 3, 3), 1, "25%", [1, 0, 1]),
+        ((1, 1, 1), 7, 0, [2, 2, 3]),
+        ((1, 1, 1), 8, 0, [2, 3, 3]),
+    ],
+    ids=["the largest", "also if it is not the oldest", "the newest grows", "the oldest shrinks", "a half is a whole",
+         "a third is none", "no more than there are"],
+)  # fmt: skip
 def test_the_largest_gets_what_the_proportions_leave_over(
-    sizes: tuple[int, ...], replicas: int, expected: list[int]
+    sizes: tuple[int, ...], replicas: int, surge: int | str, expected: list[int]
 ) -> None:
-    strategy = {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+    strategy = {"rollingUpdate": {"maxSurge": surge, "maxUnavailable": 1}}
     sets = []
     for age, size in enumerate(sizes):
         made = workload("ReplicaSet", f"web-{age}", replicas=size)

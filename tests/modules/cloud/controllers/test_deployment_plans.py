@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from modules.apimachinery.kinds import JsonObject, key_of
 from modules.apimachinery.times import format_rfc3339
 from modules.cloud.controllers.deployment import reconcile
-from modules.cloud.controllers.deployment_sets import DESIRED, HASH, MOST, REVISION, bounds_of, wanted
+from modules.cloud.controllers.deployment_sets import DESIRED, HASH, MOST, REVISION, bounds_of, new_set, wanted
 from modules.cloud.controllers.pods import owner_reference
 from modules.cloud.controllers.view import View
 from tests.modules.cloud.controllers.site import Site, workload
@@ -119,3 +120,15 @@ def test_a_replica_set_that_is_not_its_own_takes_no_name() -> None:
     plan = reconcile(view, key_of(owner), site.clock.now())
     assert plan.status is not None
     assert plan.status.call.body["status"].get("collisionCount") == 1
+
+
+@pytest.mark.parametrize("ages", [(1, 2, 3), (3, 2, 1), (2, 3, 1)])
+def test_of_replica_sets_with_its_template_a_deployment_rolls_out_the_oldest(ages: tuple[int, ...]) -> None:
+    """As Kubernetes' FindNewReplicaSet; each look must find the same one, in whatever order they are stored."""
+    made = workload("Deployment")
+    sets = [_set_of(made | {"metadata": {"name": "web", "uid": "d"}}, "app:1", age, 1, 1, 1) for age in ages]
+    for one, name in zip(sets, "cab", strict=True):
+        one["metadata"]["name"] = name
+    found = new_set(sets, made)
+    assert found is not None
+    assert found["metadata"]["creationTimestamp"] == format_rfc3339(1.0)

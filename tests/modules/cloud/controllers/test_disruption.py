@@ -10,6 +10,9 @@ from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of
 from modules.apimachinery.times import format_rfc3339
 from modules.cloud.apiserver import api_calls
 from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.controllers.disruption import reconcile
+from modules.cloud.controllers.pods import owner_reference
+from modules.cloud.controllers.view import View
 from tests.modules.cloud.controllers.site import Site, workload
 
 BUDGET = ObjectKey("PodDisruptionBudget", "default", "web")
@@ -67,6 +70,43 @@ def test_the_status_says_how_many_pods_may_go(spec: JsonObject, expected: tuple[
     wanted = ("True", "SufficientPods") if expected[3] else ("False", "InsufficientPods")
     assert (condition["status"], condition["reason"]) == wanted
     assert status_of(site)["observedGeneration"] == 1
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({"minAvailable": 2}, (6, 2)),
+        ({"minAvailable": "50%"}, (13, 7)),
+        ({"minAvailable": "1%"}, (13, 1)),
+        ({"maxUnavailable": 2}, (13, 11)),
+        ({"maxUnavailable": "30%"}, (13, 9)),
+    ],
+)
+def test_a_percentage_is_of_the_pods_that_are_wanted(spec: JsonObject, expected: tuple[int, int]) -> None:
+    """And not of those that are there; a number of available ones is as it is given. A Deployment that is rolled out
+    counts once, whatever ReplicaSets it has, and pods without a controller not at all (getExpectedScale).
+    """
+    view = View()
+
+    def put(obj: JsonObject, name: str, owner: JsonObject | None = None, uid: str = "") -> JsonObject:
+        metadata = {**obj["metadata"], "name": name, "namespace": "default", "uid": uid or name, "resourceVersion": "1"}
+        if owner is not None:
+            metadata["ownerReferences"] = [owner_reference(owner)]
+        made = {**obj, "metadata": metadata}
+        view.put(made)
+        return made
+
+    web = put(workload("Deployment", replicas=5), "web")
+    owners: list[JsonObject | None] = [put(workload("ReplicaSet", replicas=4), f"web-{part}", web) for part in "ab"]
+    owners += [put(workload("ReplicaSet", replicas=2), "alone"), put(workload("StatefulSet", replicas=6), "db"), None]
+    pod = {"kind": "Pod", "apiVersion": "v1", "metadata": {"labels": {"app": "web"}}, "spec": {}}
+    for number, owner in enumerate([owners[0], *owners]):
+        put(pod, f"p{number}", owner)
+    made = put(budget(**spec), "web", uid="b")
+    plan = reconcile(view, key_of(made), 1e9)
+    assert plan.status is not None
+    status = (plan.status.call.body or {})["status"]
+    assert (status["expectedPods"], status["desiredHealthy"]) == expected
 
 
 def test_a_drain_gets_429_for_the_second_pod_until_the_first_one_is_replaced() -> None:

@@ -9,7 +9,7 @@ import pytest
 from modules.apimachinery.kinds import JsonObject, key_of
 from modules.apimachinery.times import format_rfc3339
 from modules.cloud.controllers.job import reconcile
-from modules.cloud.controllers.job_pods import TRACKING, pod_for
+from modules.cloud.controllers.job_pods import TRACKING, free_indexes, pause_ends, pod_for
 from modules.cloud.controllers.view import View
 from tests.modules.cloud.controllers.site import workload
 
@@ -81,3 +81,74 @@ def test_a_pod_is_counted_when_its_finalizer_is_gone() -> None:
     writes, status = planned(listed, APod("Succeeded"), completions=5, parallelism=1)
     assert writes[0] == "patch"
     assert (status.get("succeeded", 0), status["uncountedTerminatedPods"]) == (0, {"succeeded": ["p"]})
+
+
+def ended(phase: str, ago: float) -> JsonObject:
+    state = {"terminated": {"exitCode": 1, "finishedAt": format_rfc3339(NOW - ago)}}
+    return {"metadata": {}, "status": {"phase": phase, "containerStatuses": [{"state": state}]}}
+
+
+@pytest.mark.parametrize(
+    ("failures", "successes", "expected"),
+    [
+        ([], [], None),
+        ([], [50], None),
+        ([50], [], -40),
+        ([50, 70], [], -30),
+        ([70, 90, 50], [], -10),
+        ([50, 70], [60], -40),
+        ([50, 70, 90], [80, 100], -30),
+        ([90, 70], [50], None),
+        ([50], [50], None),
+        (range(10, 200, 10), [], 590),
+    ],
+)
+def test_the_pause_doubles_with_each_failure_since_the_last_success(
+    failures: list[float], successes: list[float], expected: float | None
+) -> None:
+    """All are seconds ago; the pause ends so many seconds from now (newBackoffRecord)."""
+    pods = [ended("Failed", ago) for ago in failures] + [ended("Succeeded", ago) for ago in successes]
+    until = pause_ends(pods, workload("Job"))
+    assert (until - NOW if until else None) == expected
+
+
+@pytest.mark.parametrize(
+    ("pod", "ago"),
+    [
+        ({"phase": "Failed", "reason": "OutOfcpu"}, 100),
+        ({"phase": "Failed", "conditions": [("False", 40)]}, 40),
+        ({"phase": "Failed", "conditions": [("False", 40)], "containers": [30, 35]}, 30),
+        ({"phase": "Failed", "conditions": [("False", 40)], "containers": [30, None]}, 40),
+        ({"phase": "Running", "conditions": [("True", 90)], "containers": [None], "deleted": 20}, 20),
+        ({"phase": "Running", "conditions": [("False", 40)], "containers": [None], "deleted": 20}, 40),
+    ],
+)
+def test_when_a_pod_has_failed(pod: JsonObject, ago: float) -> None:
+    """By its containers, if all have ended; or else since it is not ready, its deletion (without the grace period), or
+    its creation, if its node has refused it (getFinishedTime). The pod was made 100 s ago; a pause is 10 s.
+    """
+
+    def at(seconds: float) -> str:
+        return format_rfc3339(NOW - seconds)
+
+    deletion = (
+        {"deletionTimestamp": at(pod["deleted"] - 30), "deletionGracePeriodSeconds": 30} if "deleted" in pod else {}
+    )
+    states: list[JsonObject] = [
+        {"terminated": {"finishedAt": at(end)}} if end else {"running": {}} for end in pod.get("containers", ())
+    ]
+    conditions = [
+        {"type": "Ready", "status": status, "lastTransitionTime": at(since)}
+        for status, since in pod.get("conditions", ())
+    ]
+    given = {
+        "metadata": {"creationTimestamp": at(100), **deletion},
+        "status": {
+            "phase": pod["phase"], "conditions": conditions, "containerStatuses": [{"state": each} for each in states]
+        },
+    }  # fmt: skip
+    assert pause_ends([given], workload("Job")) == NOW - ago + 10
+
+
+def test_the_lowest_indexes_are_made_first() -> None:
+    assert free_indexes(workload("Job", completions=6), {1, 3}, 3) == [0, 2, 4]
