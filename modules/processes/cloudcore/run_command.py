@@ -234,6 +234,8 @@ def _page_mistake(chosen: argparse.Namespace) -> str:
     """Return an error about --page, or ""."""
     if chosen.page_allow and not chosen.page:
         return "--page-allow is what --page may do: add it"
+    if chosen.page and (chosen.kubeconfig or chosen.in_cluster):
+        return "--page is for users of the embedded API server: at a cluster run `cloudcore page` beside cloudcore"
     if not chosen.page or (chosen.secure_port is not None and chosen.tls):
         return ""
     return "--page is served on the secure port: add --tls and --secure-port 6443, or use `cloudcore page`"
@@ -265,7 +267,6 @@ def _mistake(chosen: argparse.Namespace) -> str:
         "--manifests": chosen.manifests,
         "--secure-port": chosen.secure_port,
         "--insecure-port": chosen.insecure_port,
-        "--page": chosen.page or None,
         "--node": chosen.node,
         "--token-auth-file": chosen.token_auth_file,
     }
@@ -315,8 +316,8 @@ def run(chosen: argparse.Namespace) -> int:
     address, port = stream_options.address_and_port(chosen.listen)
     if (
         mistake := _exposure(chosen)
-        or _mistake(chosen)
         or _page_mistake(chosen)
+        or _mistake(chosen)
         or stream_options.mistake(chosen)
         or oidc_options.mistake(chosen)
     ):
