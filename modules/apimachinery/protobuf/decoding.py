@@ -28,7 +28,7 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _SKIPPED: Final = {_FIXED64: 8, _FIXED32: 4}
 _Left = Iterator[int]
 """Yields once for each member that a body may still have."""
-_EXPLICIT: Final = ("storageClassName",)
+_EXPLICIT: Final = ("storageClassName", "failedIndexes")
 """Text fields where an empty text differs from an absent one."""
 
 

@@ -161,6 +161,23 @@ def test_zeros_that_json_leaves_out_are_left_out() -> None:
     assert read_container == {"name": "c", "livenessProbe": {}}
 
 
+@pytest.mark.parametrize(
+    ("kind", "member", "read"),
+    [
+        ("batch/v1/Job", _member(3, _member(10, b"") + _member(7, b"")), {"status": {"failedIndexes": ""}}),
+        ("v1/PersistentVolumeClaim", _member(2, _member(5, b"") + _member(3, b"")), {"spec": {"storageClassName": ""}}),
+    ],
+)
+def test_an_empty_text_stays_where_none_means_something_else(kind: str, member: bytes, read: dict[str, Any]) -> None:
+    """No storage class, instead of the default one. Without the failed indexes, kube-controller-manager writes the
+    status of a Job at each look at it.
+    """
+    version, _, name = kind.rpartition("/")
+    about = _member(1, version.encode()) + _member(2, name.encode())
+    body = b"k8s\x00" + _member(1, about) + _member(2, member)
+    assert decode_protobuf(body) == {"kind": name, "apiVersion": version, **read}
+
+
 @given(st.binary(max_size=60))
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     about = _member(1, b"v1") + _member(2, b"Pod")
