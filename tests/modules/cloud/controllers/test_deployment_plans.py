@@ -132,3 +132,39 @@ def test_of_replica_sets_with_its_template_a_deployment_rolls_out_the_oldest(age
     found = new_set(sets, made)
     assert found is not None
     assert found["metadata"]["creationTimestamp"] == format_rfc3339(1.0)
+
+
+@pytest.mark.parametrize(
+    ("is_paused", "before", "expected", "is_new"),
+    [
+        (True, "ReplicaSetUpdated", "DeploymentPaused", True),
+        (True, "DeploymentPaused", "DeploymentPaused", False),
+        (True, "ProgressDeadlineExceeded", "ProgressDeadlineExceeded", False),
+        (False, "DeploymentPaused", "DeploymentResumed", True),
+        (False, "DeploymentResumed", "DeploymentResumed", False),
+        (False, "ReplicaSetUpdated", "ReplicaSetUpdated", False),
+    ],
+)
+def test_a_pause_and_its_end_are_each_said_once(is_paused: bool, before: str, expected: str, is_new: bool) -> None:
+    """As Kubernetes' checkPausedConditions; the seconds until the deadline are counted from then on. Half of the pods
+    are not available, and nothing else happens.
+    """
+    made = workload("Deployment", replicas=4, paused=is_paused, progressDeadlineSeconds=600)
+    made["metadata"] |= {"namespace": "default", "uid": "d", "generation": 1, "resourceVersion": "1"}
+    view = View()
+    view.put(_set_of(made, "app:1", 1, 4, 2, 4))
+    view.put(made)
+    first = reconcile(view, key_of(made), 1000.0)
+    assert first.status is not None
+    status = (first.status.call.body or {})["status"]
+    progressing = {"type": "Progressing", "status": "Unknown", "reason": before, "message": "m"}
+    progressing |= dict.fromkeys(("lastTransitionTime", "lastUpdateTime"), format_rfc3339(1000.0))
+    others = [one for one in status["conditions"] if one["type"] != "Progressing"]
+    status = {**status, "conditions": [*others, progressing]}
+    made = {**made, "metadata": {**made["metadata"], "resourceVersion": "2"}, "status": status}
+    view.put(made)
+    plan = reconcile(view, key_of(made), 1100.0)
+    after = (plan.status.call.body or {})["status"] if plan.status is not None else made["status"]
+    (found,) = [one for one in after["conditions"] if one["type"] == "Progressing"]
+    assert found["reason"] == expected
+    assert found["lastUpdateTime"] == format_rfc3339(1100.0 if is_new else 1000.0)
