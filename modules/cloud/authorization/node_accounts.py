@@ -71,7 +71,9 @@ class NodeAccounts:
         reserved = self._reserved.pop(key, None)
         if reserved is not None:
             self._add(reserved[0], -1)
-        charge = _NOTHING if obj is None else _charge_of(obj)
+        charge, before = _NOTHING if obj is None else _charge_of(obj), self._charges.get(key, _NOTHING)
+        if charge == before:
+            return
         self._add(self._charges.pop(key, _NOTHING), -1)
         if charge.node:
             self._charges[key] = charge

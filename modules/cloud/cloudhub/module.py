@@ -21,6 +21,7 @@ from modules.cloud.cloudhub.draining import Draining
 from modules.cloud.cloudhub.messages_without_room import MessagesWithoutRoom, Passing
 from modules.cloud.cloudhub.node_connection import Connection
 from modules.cloud.cloudhub.node_session import NodeSession, ObjectVersion, OfferResult, object_version_of
+from modules.cloud.cloudhub.renewals import Renewals
 from modules.cloud.cloudhub.replaced_connections import TWO_MACHINES, ReplacedConnections
 from modules.cloud.cloudhub.routing import (
     CA_RESOURCE,
@@ -143,6 +144,7 @@ class CloudHub(Module):
         self._refusals = Refusals(self.clock) if refusals is None else refusals
         self._upstream: UpstreamWindow[Passing] = UpstreamWindow(settings.messages_under_way, settings.bytes_under_way)
         self._without_room = MessagesWithoutRoom(self)
+        self._renewals = Renewals(self, self._without_room.offer)
         interval = settings.keepalive_interval
         self._checks = ConnectionChecks(self, self._connections, interval)
 
@@ -205,7 +207,7 @@ class CloudHub(Module):
         now = self.clock.monotonic()
         for node, count in message.content_as(dict[str, int]).items():
             for passing in self._upstream.handled(node, count, now):
-                self._without_room.offer(passing)
+                self._renewals.offer(passing)
         self._without_room.go_on()
 
     @handles(None, DRAIN)
@@ -266,6 +268,7 @@ class CloudHub(Module):
         _log.info("node %s disconnected: %s", node, reason)
         close(connection.link)
         del self._sessions[node]
+        self._renewals.pass_all()
         self._report_acknowledged()
         self._send_connect_event(node, connection, Operation.DISCONNECTED, reason)
 
@@ -307,7 +310,7 @@ class CloudHub(Module):
                 return True
             passing = Passing(group, message, self._connections[node].link, size)
             for each in self._upstream.offer(node, passing, size, self.clock.monotonic()):
-                self._without_room.offer(each)
+                self._renewals.offer(each)
             return True
         self._drop(f"nobody here for: {destination.value}", message)
         return False
@@ -398,7 +401,7 @@ class CloudHub(Module):
     def _tick(self) -> None:
         now = self.clock.monotonic()
         for _, passing in self._upstream.expire(now):
-            self._without_room.offer(passing)
+            self._renewals.offer(passing)
         self._checks.begin()
 
     def end_silent(self, node: str) -> None:

@@ -111,7 +111,7 @@ class Subscriptions:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._all: dict[Subscriber, None] = {}
+        self._by_kind: dict[str, tuple[Subscriber, ...]] = {}
 
     def subscribe(self, kind: str) -> Subscription:
         """Return a new subscription to the changes of a kind."""
@@ -121,13 +121,18 @@ class Subscriptions:
 
     def add(self, subscriber: Subscriber) -> None:
         """Publish to a subscriber from now on."""
+        kind = subscriber.kind
         with self._lock:
-            self._all[subscriber] = None
+            if subscriber not in (known := self._by_kind.get(kind, ())):
+                self._by_kind[kind] = (*known, subscriber)
 
     def remove(self, subscriber: Subscriber) -> None:
         """Publish to a subscriber no longer."""
+        kind = subscriber.kind
         with self._lock:
-            self._all.pop(subscriber, None)
+            others = tuple(each for each in self._by_kind.pop(kind, ()) if each is not subscriber)
+            if others:
+                self._by_kind[kind] = others
 
     def unsubscribe(self, subscription: Subscription) -> None:
         """Remove a subscription, and close it."""
@@ -136,22 +141,23 @@ class Subscriptions:
 
     def publish(self, changed: ObjectChanged) -> None:
         """Pass a change to the subscriptions of its kind."""
-        kind = changed.kind
-        with self._lock:
-            concerned = [each for each in self._all if each.kind == kind]
-        for subscription in concerned:
+        for subscription in self._by_kind.get(changed.kind, ()):
             subscription.put(changed)
 
     def close(self) -> None:
         """Close all subscriptions, and wakes the threads that wait for them."""
         with self._lock:
-            subscriptions, self._all = list(self._all), {}
+            subscriptions, self._by_kind = self._all, {}
         for subscription in subscriptions:
             subscription.close()
 
     def end_all(self) -> None:
         """End all subscriptions."""
         with self._lock:
-            subscriptions = list(self._all)
+            subscriptions = self._all
         for subscription in subscriptions:
             subscription.end()
+
+    @property
+    def _all(self) -> list[Subscriber]:
+        return [each for some in self._by_kind.values() for each in some]

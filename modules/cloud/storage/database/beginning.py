@@ -2,11 +2,10 @@
 
 from typing import Any
 
-from sqlalchemy import Connection, Dialect, bindparam, select
+from sqlalchemy import Connection, Dialect, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from modules.cloud.storage.database.tables import sessions, state
-from modules.cloud.storage.object_sync import Holder
+from modules.cloud.storage.database.tables import state
 
 BEGIN = "BEGIN IMMEDIATE"
 """How a transaction of SQLite begins: with the only lock."""
@@ -25,12 +24,6 @@ class Beginning:
     def __init__(self, dialect: Dialect) -> None:
         query = select(state.c.revision, state.c.compacted).with_for_update()
         self._query = str(query.compile(dialect=dialect))
-        columns = sessions.c
-        claims = select(columns.node, columns.cloudcore, columns.connected_at).where(
-            columns.revision > bindparam("seen")
-        )
-        compiled = claims.compile(dialect=dialect)
-        self._claims, self._has_places = str(compiled), compiled.positiontup is not None
         self._begins_itself = dialect.name == "sqlite"
         self.errors: tuple[type[Exception], ...] = (SQLAlchemyError, dialect.loaded_dbapi.Error)
         """The error that `begin` raises."""
@@ -47,9 +40,3 @@ class Beginning:
         if self._begins_itself:
             driver: Any = connection.connection.driver_connection
             driver.execute(BEGIN)
-
-    def claims(self, connection: Connection, seen: int) -> list[tuple[str, Holder]]:
-        """Return the nodes claimed after a revision, each with the cloudcore that claimed it; in a transaction."""
-        driver: Any = connection.connection.driver_connection
-        given = (seen,) if self._has_places else {"seen": seen}
-        return [(node, Holder(cloudcore, at)) for node, cloudcore, at in driver.execute(self._claims, given)]

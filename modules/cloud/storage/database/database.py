@@ -19,9 +19,10 @@ from modules.cloud.storage.database.engine import make_engine, shown, truncate_l
 from modules.cloud.storage.database.errors import DatabaseError, FullError
 from modules.cloud.storage.database.meter import TransactionMeter
 from modules.cloud.storage.database.pending import PendingWrites
+from modules.cloud.storage.database.queries import Queries, Query
 from modules.cloud.storage.database.room import Room
 from modules.cloud.storage.database.rows import RowWriter, forget_deletions
-from modules.cloud.storage.database.tables import epochs, node_states, object_syncs, objects, sessions, signing_keys
+from modules.cloud.storage.database.tables import node_states, object_syncs, objects, sessions, signing_keys
 from modules.cloud.storage.database.turns import Turns
 from modules.cloud.storage.object_storage import ObjectEvent
 from modules.cloud.storage.object_sync import Epoch, Holder, NodeState, ObjectSync
@@ -60,10 +61,10 @@ class RemoteChanges(NamedTuple):
 
 
 @functools.cache
-def _rendered(driver: str) -> tuple[Beginning, RowWriter]:
+def _rendered(driver: str) -> tuple[Beginning, Queries, RowWriter]:
     """Return the SQL for all databases of a driver: to render it takes longer than to open a database in memory."""
     dialect = dialect_of(driver)
-    return Beginning(dialect), RowWriter(dialect)
+    return Beginning(dialect), Queries(dialect), RowWriter(dialect)
 
 
 class DatabaseUser(Protocol):
@@ -133,7 +134,7 @@ class Database:
         parsed = url_of(url)
         self.where = shown(parsed)
         self.engine = make_engine(parsed, durable=durable)
-        self._beginning, self._writer = _rendered(parsed.drivername)
+        self._beginning, self._queries, self._writer = _rendered(parsed.drivername)
         self.outlives_process = bool(parsed.database) and parsed.database != ":memory:"
         self.shared = self.outlives_process if shared is None else shared
         self.connected: dict[str, str] = {}
@@ -255,9 +256,7 @@ class Database:
         Raises:
             DatabaseError: they could not be read.
         """
-        columns = object_syncs.c
-        query = select(columns.uid, columns.kind, columns.namespace, columns.name, columns.version)
-        rows = self._rows(query.where(columns.node == node))
+        rows = self._rows_of(self._queries.object_syncs, node=node)
         written = {
             uid: ObjectSync(ObjectKey(kind, namespace, name), version) for uid, kind, namespace, name, version in rows
         }
@@ -280,8 +279,7 @@ class Database:
         Raises:
             DatabaseError: it could not be read.
         """
-        columns = node_states.c
-        rows = self._rows(select(columns.node_uid, columns.epoch).where(columns.node == node))
+        rows = self._rows_of(self._queries.node_state, node=node)
         written = NodeState(*rows[0]) if rows else NodeState()
         return self._message.node_state_of(node, self._transaction.node_state_of(node, written))
 
@@ -295,7 +293,7 @@ class Database:
         Raises:
             DatabaseError: it could not be read.
         """
-        return Epoch(*self._rows(select(epochs.c.epoch, epochs.c.newest))[0])
+        return Epoch(*self._rows_of(self._queries.epoch)[0])
 
     def put_epoch(self, epoch: Epoch) -> None:
         """Add an epoch to the transaction; it is not written over a later one, or over a newer version."""
@@ -466,6 +464,12 @@ class Database:
         except SQLAlchemyError as error:
             raise self._error("read what nodes have", error) from error
 
+    def _rows_of(self, query: Query, **parameters: str) -> Sequence[Any]:
+        try:
+            return query.rows(self._current(), **parameters)
+        except self._beginning.errors as error:
+            raise self._error("read what nodes have", error) from error
+
     def _end(self) -> None:
         connection, self._connection = self._connection, None
         if self.in_transaction:
@@ -514,8 +518,8 @@ class Database:
             obj = None if body is None else reader.take(key, msgspec.json.decode(body), len(body))
             if obj is not None or not complete:
                 found.append((key, obj))
-        claims = self._beginning.claims(connection, self._seen)
-        claimed = [(node, cloudcore) for node, cloudcore in claims if node not in self.unclaimed]
+        claims = self._queries.claims.rows(connection, seen=self._seen)
+        claimed = [(node, Holder(who, at)) for node, who, at in claims if node not in self.unclaimed]
         return RemoteChanges(found, version, complete and self._stores_objects, claimed, changes)
 
     def _changed_objects(self, connection: Connection, *, complete: bool) -> Iterable[Any]:

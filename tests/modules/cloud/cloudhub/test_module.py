@@ -10,6 +10,7 @@ from beehive.message import Message
 from beehive.testing import Harness
 from modules.cloud.cloudhub.module import CloudHub, CloudHubSettings
 from modules.cloud.cloudhub.node_session import NodeSession
+from modules.cloud.cloudhub.renewals import RENEWAL_DELAY
 from modules.cloud.messages import (
     ACKNOWLEDGED,
     NODES,
@@ -270,6 +271,39 @@ def test_requests_go_to_edgecontroller_with_the_node_in_the_resource(cloud: Clou
     cloud.says(link, cloud.bee.message("default/podpatch/web", "patch", "{}", source="edged", group="meta"))
     (request,) = cloud.bee.sent_to("edgecontroller")
     assert request.route.resource == "node/n1/default/podpatch/web"
+
+
+def test_leases_that_are_renewed_at_the_same_time_go_on_together_and_in_order(cloud: Cloud) -> None:
+    nodes = ["n1", "n2", "n3"]
+    links = {node: cloud.connect(node) for node in nodes}
+    cloud.bee.forget()
+
+    def says(operation: str, resource: str, node: str) -> None:
+        message = cloud.bee.message(resource, operation, {}, source="edged", group="resource")
+        cloud.says(links[node], message, node)
+
+    def renew(*some: str) -> None:
+        for node in some:
+            says("update", f"kube-node-lease/lease/{node}", node)
+
+    def passed() -> list[tuple[str, str]]:
+        routes = [message.route for message in cloud.bee.sent_to("edgecontroller")]
+        cloud.bee.forget()
+        return [(route.operation, route.resource.split("/")[1]) for route in routes]
+
+    renew(*nodes)
+    assert passed() == [("update", "n1")], "the first one does not wait"
+    cloud.bee.run_for(RENEWAL_DELAY)
+    assert passed() == [("update", "n2"), ("update", "n3")]
+    renew("n1", "n2")
+    says("query", "default/configmap/c", "n3")
+    assert passed() == [("update", "n1"), ("update", "n2"), ("query", "n3")], "another message goes after them"
+    renew("n1")
+    cloud.happens(LinkClosed("n1", links["n1"]))
+    assert passed() == [("update", "n1"), ("disconnected", "n1")]
+    cloud.bee.run_for(RENEWAL_DELAY)
+    renew("n2")
+    assert passed() == [("update", "n2")], "as at first, when nobody has waited"
 
 
 def test_the_ca_certificate_is_answered_immediately(cloud: Cloud) -> None:
