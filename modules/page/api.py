@@ -99,6 +99,7 @@ class FleetApi:
         now: returns the seconds since 1970.
         refusal: the user's rights, which are asked for with each question.
         door: leads to containers.
+        unknown: what this server does not know, and why, by part; shown as what the user may not see.
     """
 
     def __init__(
@@ -113,7 +114,9 @@ class FleetApi:
         *,
         refusal: Refusal = nothing_refused,
         door: ShellDoor,
+        unknown: Mapping[str, str] | None = None,
     ) -> None:
+        self._unknown = unknown or {}
         self.door = door
         self._picture = picture
         self._feeds = feeds
@@ -201,7 +204,8 @@ class FleetApi:
         pods, devices = self._picture.namespaces()
         if are_devices_asked:  # the picture has those of half a minute ago
             devices = {each.namespace for each in self._devices.facts()[0]}
-        return seen_by(self._refusal, pods, devices)
+        sight, refused = seen_by(self._refusal, pods, devices)
+        return UserSight(sight, {**refused, **self._unknown})
 
     def _check(self, asked: AccessRequest) -> None:
         """Raise HttpStatusError with 403 if the user may not do something."""
@@ -219,7 +223,13 @@ class FleetApi:
 
 
 def fleet_api(
-    client: RestClient, source: PageSource, clock: Clock, about: About, door: ShellDoor | None = None
+    client: RestClient,
+    source: PageSource,
+    clock: Clock,
+    about: About,
+    door: ShellDoor | None = None,
+    *,
+    unknown: Mapping[str, str] | None = None,
 ) -> FleetApi:
     """Return the answers about the fleet of a cloudcore.
 
@@ -229,6 +239,7 @@ def fleet_api(
         clock: for ages, and for the feeds.
         about: this server.
         door: leads to containers; None: the page is read only.
+        unknown: see `FleetApi`.
     """
     picture, devices = Picture(clock.now, about.program), DeviceReader(client, clock)
     return FleetApi(
@@ -240,6 +251,7 @@ def fleet_api(
         about,
         clock.now,
         door=door or ClosedDoor(f"{about.program} page --allow exec"),
+        unknown=unknown,
     )
 
 

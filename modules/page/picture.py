@@ -51,6 +51,8 @@ class Links(msgspec.Struct, frozen=True):
     """By node, another cloudcore that is alive and has it."""
     refused: Mapping[str, str] = {}
     """By node, why its connection was refused."""
+    are_known: bool = True
+    """Whether a cloudcore was asked; else the conditions of Nodes stand in."""
 
 
 class FleetHead(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -455,6 +457,7 @@ class Picture:
                 last_word=connection.last_error,
             )
         facts = facts_of(node, link=link, holder=holder, newest=newest)
+        facts = msgspec.structs.replace(facts, is_link_known=self._links.are_known)
         state = state_of(facts, now)
         if connection is not None:
             since = self._moment(name, "since", connection.connected_seconds)

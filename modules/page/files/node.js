@@ -9,23 +9,27 @@ import { count, duration, now, plain, since } from "./words.js";
 /** Return the page of a node. */
 export function node(story) {
   const { row } = story, [ends, colour] = certificate(row.certificate_ends);
-  const facts = [
-    ["state", h("span", {}, mark(row.state), " ", stateWords(row), row.reason ? h("span", { class: "quiet" }, ` · ${plain(row.reason)}`) : null)],
+  const isLinkKnown = !story.forbidden?.links;
+  const ofLink = [
     ["waits for it", row.waiting ? `${count(row.waiting, "message")}, the oldest for ${since(row.oldest || now())}` : "nothing"],
     ["certificate", h("span", { class: colour }, ends === "–" ? "none: the link has no TLS" : row.certificate_ends ? ["ends ", ends, " · ", time(row.certificate_ends)] : ends)],
     ["address", plain(row.address || "–")],
     ["cloudcore", plain(row.cloudcore || "–")],
     ["last word of it", plain(row.last_word || "–")],
+  ];
+  const facts = [
+    ["state", h("span", {}, mark(row.state), " ", stateWords(row), row.reason ? h("span", { class: "quiet" }, ` · ${plain(row.reason)}`) : null)],
+    ...isLinkKnown ? ofLink : [],
     ...Object.entries(story.facts).map(([name, value]) => [plain(name), plain(value)]),
   ];
   return [
     h("div", { class: "lead" }, h("h1", { id: "sentence" }, plain(story.sentence)), h("p", { class: "quiet" }, changesOf(`node:${row.name}`, "What changed here"), " · The last 24 hours: "), h("div", { class: "wide" }, strip(row))),
     h("div", { class: "cols even" },
       textPanel("The node", "", h("table", {}, h("tbody", {}, facts.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, value)))))),
-      textPanel("Connections", "seven days", history(story.sessions))),
+      isLinkKnown ? textPanel("Connections", "seven days", history(story.sessions)) : null),
     panel(`Pods on ${plain(row.name)}`, row.state === "away" ? "as it reported last" : "", story.pods.length ? podTable(story.pods, row) : h("p", { class: "empty quiet" }, story.forbidden?.pods ? "No pod that you may see is bound to this node." : "No pod is bound to this node.")),
     textPanel("Conditions", "", conditions(story.conditions)),
-    h("div", { class: "same" }, h("span", { class: "quiet" }, "The same in a terminal: "), command(`cloudcore nodes --history ${row.name}`)),
+    h("div", { class: "same" }, h("span", { class: "quiet" }, "The same in a terminal: "), command(isLinkKnown ? `cloudcore nodes --history ${row.name}` : `kubectl describe node ${row.name}`)),
   ];
 }
 

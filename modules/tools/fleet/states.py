@@ -44,6 +44,8 @@ class NodeLinkFacts(msgspec.Struct, frozen=True, kw_only=True):
     heartbeat: float = 0.0
     """When the Node's status or Lease was renewed last; 0 if never."""
     keepalive_interval: float = 30.0
+    is_link_known: bool = True
+    """Whether a cloudcore was asked; else the condition Ready stands in."""
 
 
 class NodeLinkState(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -65,6 +67,8 @@ def state_of(facts: NodeLinkFacts, now: float) -> NodeLinkState:
     - away: it has had none for `AWAY_AFTER` seconds.
     - never: no cloudcore has had a connection of it.
     """
+    if not facts.is_link_known:
+        return _by_condition(facts)
     if facts.link is not None:
         since = now - facts.link.connected_seconds
         reason = _behind(facts, facts.link) or _not_ready(facts)
@@ -78,6 +82,17 @@ def state_of(facts: NodeLinkFacts, now: float) -> NodeLinkState:
     if now - since < AWAY_AFTER:
         return NodeLinkState(BEHIND, since, f"its connection ended {human_duration(int(max(0.0, now - since)))} ago")
     return NodeLinkState(AWAY, since, "" if facts.ended else "since its last heartbeat; the link journal has no end")
+
+
+def _by_condition(facts: NodeLinkFacts) -> NodeLinkState:
+    """Return the state of a node by its condition Ready."""
+    if facts.ready == "True":
+        return NodeLinkState(CONNECTED, 0.0, "Ready; its link is not known")
+    if facts.ready == "Unknown":
+        return NodeLinkState(AWAY, facts.heartbeat, "Ready is Unknown: since its last heartbeat")
+    if facts.ready:
+        return NodeLinkState(BEHIND, 0.0, _not_ready(facts))
+    return NodeLinkState(BEHIND, 0.0, "it has never said whether it is Ready")
 
 
 def _behind(facts: NodeLinkFacts, link: LinkFacts) -> str:

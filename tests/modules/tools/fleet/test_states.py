@@ -36,6 +36,16 @@ READY = {"type": "Ready", "status": "True", "lastHeartbeatTime": "1970-01-02T03:
             "away", NOW - 900.0, "since its last heartbeat; the link journal has no end",
         ),
         (NodeLinkFacts(ended=NOW + 5.0), "behind", NOW + 5.0, "its connection ended 0s ago"),
+        (NodeLinkFacts(is_link_known=False, ready="True"), "connected", 0.0, "Ready; its link is not known"),
+        (
+            NodeLinkFacts(is_link_known=False, ready="Unknown", heartbeat=NOW - 900.0),
+            "away", NOW - 900.0, "Ready is Unknown: since its last heartbeat",
+        ),
+        (
+            NodeLinkFacts(is_link_known=False, ready="False", ready_reason="KubeletNotReady"),
+            "behind", 0.0, "not Ready: KubeletNotReady",
+        ),
+        (NodeLinkFacts(is_link_known=False), "behind", 0.0, "it has never said whether it is Ready"),
         (NodeLinkFacts(), "never", 0.0, "no cloudcore has had a connection of it"),
     ],
 )  # fmt: skip

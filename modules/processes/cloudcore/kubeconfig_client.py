@@ -1,0 +1,151 @@
+"""Clients of the API server of a kubeconfig, with its user's rights: for `cloudcore page --kubeconfig`."""
+
+from __future__ import annotations
+
+import queue
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlencode
+
+import msgspec
+
+from modules.cloud.client.response_collector import ResponseCollector
+from modules.cloud.client.transport import ApiRequest, ApiResponse, ResponseHead
+from modules.processes.cloudcore.control_client import ControlClient
+from modules.tools.kubectl.errors import KubectlError, UnreachableError
+from modules.tools.kubectl.rest import JSON, RestClient, status_error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from modules.cloud.client.transport import KubeTransport
+    from modules.tools.kubectl.rest import Query
+
+_HERE: Final = Path("kubeconfig")
+_SECONDS: Final = 60.0
+_SILENCE: Final = 240.0
+"""Seconds without a byte after which a watch counts as broken: the page's watches end after half of it."""
+_LONGEST_LINE: Final = 16 * 1024 * 1024
+_MOST_AHEAD: Final = 4096
+"""Pieces of a watch that wait to be read."""
+
+
+class KubeconfigClient(RestClient):
+    """Sends requests to the API server of a kubeconfig.
+
+    Args:
+        transport: to the server, as the kubeconfig's user.
+    """
+
+    def __init__(self, transport: KubeTransport) -> None:
+        super().__init__(_HERE)
+        self._transport = transport
+
+    def raw(
+        self,
+        method: str,
+        path: str,
+        query: Query = (),
+        body: Any = None,
+        content_type: str = JSON,
+        *,
+        most: int = 0,
+    ) -> bytes:
+        """See `RestClient`."""
+        content = b"" if body is None else body if isinstance(body, bytes) else msgspec.json.encode(body)
+        answer = answered(self._transport, method, _target(path, query), content, content_type)
+        if answer.head.status >= HTTPStatus.MULTIPLE_CHOICES:
+            raise status_error(answer.head.status, answer.body)
+        if most and len(answer.body) > most:
+            raise KubectlError(f"the answer is longer than {most >> 10} KiB")
+        return answer.body
+
+    def lines(self, path: str, query: Query = (), *, ends: float | None = None) -> Iterator[bytes]:  # noqa: ARG002 - of `RestClient`
+        """See `RestClient`; the server ends them, and not a time."""
+        pieces = _Pieces()
+        request = ApiRequest(method="GET", path=_target(path, query), timeout=_SECONDS, stream=True, silence=_SILENCE)
+        exchange, rest, refusal = self._transport.start(request, pieces), b"", 0
+        try:
+            while (piece := pieces.next()) is not None:
+                if isinstance(piece, ResponseHead):
+                    refusal = piece.status if piece.status >= HTTPStatus.MULTIPLE_CHOICES else 0
+                    continue
+                *whole, rest = (rest + piece).split(b"\n") if not refusal else (rest + piece,)
+                if len(rest) > _LONGEST_LINE:
+                    raise KubectlError(f"a line of the answer is longer than {_LONGEST_LINE >> 20} MiB")
+                yield from (line for line in whole if line.strip())
+        finally:
+            exchange.cancel()
+        if refusal:
+            raise status_error(refusal, rest)
+
+
+class KubeconfigControl(ControlClient):
+    """Asks the API server of a kubeconfig for cloudcore's own facts, which an embedded one has for administrators.
+
+    Args:
+        transport: to the server, as the kubeconfig's user.
+    """
+
+    def __init__(self, transport: KubeTransport) -> None:
+        super().__init__(_HERE)
+        self._transport = transport
+
+    def serves_facts(self) -> bool:
+        """Return whether the server has these facts, and the user may see them."""
+        return self.request("GET", "/cloudcore/cloudcores")[0] == HTTPStatus.OK
+
+    def request(self, method: str, target: str, body: bytes = b"", media: str = JSON) -> tuple[int, bytes]:
+        """See `ControlClient`."""
+        answer = answered(self._transport, method, target, body, media)
+        return answer.head.status, answer.body
+
+
+class _Pieces:
+    """Keeps the pieces of a stream until they are read (`ResponseListener`)."""
+
+    def __init__(self) -> None:
+        self._pieces: queue.SimpleQueue[ResponseHead | bytes | Exception | None] = queue.SimpleQueue()
+
+    def next(self) -> ResponseHead | bytes | None:
+        """Wait for the next piece and return it, None at the end. Raises UnreachableError."""
+        piece = self._pieces.get()
+        if isinstance(piece, Exception):
+            raise UnreachableError(str(piece)) from piece
+        return piece
+
+    def on_head(self, head: ResponseHead) -> None:
+        """See `ResponseListener`."""
+        self._pieces.put(head)
+
+    def on_data(self, data: bytes) -> None:
+        """See `ResponseListener`."""
+        if self._pieces.qsize() < _MOST_AHEAD:
+            self._pieces.put(data)
+        elif self._pieces.qsize() == _MOST_AHEAD:
+            self._pieces.put(KubectlError("the watch is slower than its changes"))
+
+    def on_end(self) -> None:
+        """See `ResponseListener`."""
+        self._pieces.put(None)
+
+    def on_error(self, error: Exception) -> None:
+        """See `ResponseListener`."""
+        self._pieces.put(error)
+
+
+def answered(transport: KubeTransport, method: str, target: str, body: bytes, media: str) -> ApiResponse:
+    """Return the response to a request. Raises UnreachableError."""
+    ends: queue.SimpleQueue[ApiResponse | Exception] = queue.SimpleQueue()
+    headers = (("Content-Type", media),) if body else ()
+    request = ApiRequest(method=method, path=target, headers=headers, body=body, timeout=_SECONDS)
+    transport.start(request, ResponseCollector(ends.put))
+    end = ends.get()
+    if isinstance(end, Exception):
+        raise UnreachableError(str(end)) from end
+    return end
+
+
+def _target(path: str, query: Query) -> str:
+    return f"{path}?{urlencode(query)}" if query else path
