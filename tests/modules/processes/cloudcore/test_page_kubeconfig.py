@@ -15,6 +15,7 @@ from beehive.http.errors import HttpStatusError
 from beehive.http.request import request_from
 from beehive.http.server import RequestHead
 from modules.page.api import FleetApi
+from modules.page.server import PageServer
 from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.control_client import Apply
 from modules.processes.cloudcore.page_command import cluster_api, cluster_of
@@ -23,6 +24,7 @@ from tests.end_to_end.processes import wait_until
 from tests.modules.processes.cloudcore.test_page_port import ALICE, BOB, DEVICES, NODES, PODS, granted
 from tests.modules.processes.cloudcore.test_page_port import secure as secure  # noqa: PLC0414 - a fixture
 from tests.modules.processes.cloudcore.test_secure_port import Secure
+from tests.support.browser import browser, why_none
 from tests.support.kubeconfigs import TOKEN, write_kubeconfig
 
 
@@ -75,6 +77,25 @@ def test_of_links_that_are_not_known_nothing_is_said(secure: Secure, kubeconfig:
         assert "hall" in str(asked(api, "devices"))
         secure.stub.client.run(Apply([{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n2"}}]))
         wait_until(lambda: "n2" in str(asked(api, "changes")["set"]), "the page has the new node")
+
+
+@pytest.mark.skipif(bool(why_none()), reason=why_none() or "-")
+def test_the_page_of_a_node_shows_no_facts_of_a_link_that_is_not_known(secure: Secure, kubeconfig: Path) -> None:
+    secure.stub.client.run(Apply(granted("bob", "ClusterRole", [NODES, PODS, DEVICES])))
+    clock = RealClock()
+    with page_of(kubeconfig, BOB) as api, browser() as window:
+        server = PageServer(api, clock, "cloudcore")
+        try:
+            window.open(server.address())
+            window.wait("document.querySelector('.row a.name')")
+            window.click(".row a.name")
+            window.wait("document.querySelector('.cmd code')?.textContent === 'kubectl describe node n1'")
+            shown = window.run("return document.querySelector('main').textContent")
+            assert "Not shown: connections, waiting messages and certificates" in shown
+            assert [each for each in ("waits for it", "no TLS", "link journal") if each in shown] == []
+        finally:
+            server.stop()
+            clock.close()
 
 
 def test_who_may_not_list_nodes_gets_no_page(kubeconfig: Path) -> None:
