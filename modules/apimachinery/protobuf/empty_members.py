@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import cache
+from types import MappingProxyType
 from typing import Any, Final
 
 from modules.apimachinery.protobuf.decoding import MessageField, fields_of, message_of
@@ -20,13 +21,22 @@ _SHOWN: Final = frozenset((
 """Messages and their lists that JSON has even when they are empty."""
 
 
-def without_empty_members(obj: dict[str, Any]) -> dict[str, Any]:
+def without_empty_members(obj: dict[str, Any], stored: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
     """Return an object as kube-apiserver stores it: without empty members that its types leave out. Of a kind that has
     no message here, only the metadata are looked at. Parts of which nothing is left out are the given ones.
+
+    Args:
+        obj: the object.
+        stored: its present state; what the object shares with it, such as the spec beside a new status, is taken as it
+            is.
     """
     message = message_of(str(obj.get("apiVersion")), str(obj.get("kind")))
     if message is not None:
-        return _kept(message, obj)
+        new = {name: member for name, member in obj.items() if member is not stored.get(name)}
+        kept = _kept(message, new)
+        if kept is new:
+            return obj
+        return {name: kept.get(name, member) for name, member in obj.items() if name in kept or name not in new}
     metadata = obj.get("metadata")
     return {**obj, "metadata": _kept(_METADATA, metadata)} if isinstance(metadata, dict) else obj
 

@@ -335,7 +335,7 @@ def _patch(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject:
         raise BadRequestError("the name and the namespace of an object cannot be patched")
     _check_uid(live, merged)
     if request.subresource == "status":
-        return cluster.update_status(key, computed(without_empty_members, merged))
+        return cluster.update_status(key, computed(without_empty_members, merged, live))
     if request.subresource == _EPHEMERAL:
         return _with_ephemeral_containers(cluster, key, merged)
     if request.subresource == _APPROVAL:

@@ -49,3 +49,8 @@ def test_what_is_whole_is_not_copied() -> None:
     assert (stored["metadata"], stored["spec"]) == (pod["metadata"], pod["spec"])
     assert stored["spec"] is pod["spec"]
     assert without_empty_members(stored) is stored
+    changed = {**stored, "status": pod["status"], "kind": "Pod"}
+    assert without_empty_members(changed, stored) == stored, "only what is new is looked at, and its empty members go"
+    assert list(without_empty_members(changed, stored)) == list(stored)
+    older = {**stored, "spec": {**pod["spec"], "nodeSelector": {}}}
+    assert without_empty_members({**older, "status": pod["status"]}, older) == older, "an older cloudcore has stored it"
