@@ -167,7 +167,7 @@ class GarbageCollector:
             self._note(event.key, event.old, event.new)
 
     def undo(self, event: ObjectEvent) -> None:
-        """Undo a change that was rolled back; the newest comes first."""
+        """Undo a change that was rolled back, and plan the object again; the newest comes first."""
         if event.type is EventType.DELETED:
             self._gone.discard(uid_of(event.new))
             self._owners.change(event.key, None, event.old)
@@ -175,6 +175,7 @@ class GarbageCollector:
             self._owners.change(event.key, event.new, event.old)
         if event.key.kind == _NAMESPACE.name:
             self._note_namespace(event.key, event.old)
+        self._waiting[event.key] = None
 
     def collect(self) -> None:
         """Carry out the plans of some objects, at most a few hundred; `has_work` says whether more are left."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from modules.apimachinery.graceful_deletion import finalizers_for_deletion
 from modules.apimachinery.kinds import JsonObject
@@ -234,27 +232,6 @@ def test_a_thousand_dependents_cost_a_bounded_part_each_time(world: World, polic
     delete(world, "owner", policy)
     assert 4 <= world.rounds <= 20
     assert len(world.names()) == (1000 if policy == "Orphan" else 0)
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 9), st.lists(st.integers(0, 9), max_size=3), st.booleans()), max_size=12),
-       st.lists(st.tuples(st.integers(0, 9), st.sampled_from(["Background", "Foreground"])), max_size=6))  # fmt: skip
-def test_what_is_left_has_an_owner_that_is_left(
-    made: list[tuple[int, list[int], bool]], deleted: list[tuple[int, str]]
-) -> None:
-    """For any graph: no object without its former owners stays, and none waits for ever."""
-    world = World()
-    for made_number, owners, blocks in made:
-        if not world.get(f"o{made_number}"):
-            found = [one for number in dict.fromkeys(owners) if (one := world.get(f"o{number}"))]
-            world.make(f"o{made_number}", *found, blocks=blocks)
-    for number, policy in deleted:
-        delete(world, f"o{number}", policy)
-    for name in world.names():
-        obj = world.get(name)
-        assert "deletionTimestamp" not in obj["metadata"]
-        for owner in owners_of(obj):
-            assert world.get(owner), f"{name} names {owner}, which is gone"
 
 
 @pytest.mark.parametrize("is_known", [True, False])
