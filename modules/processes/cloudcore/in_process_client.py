@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import urlencode
 
 import msgspec
 
@@ -20,7 +19,7 @@ from beehive.http.router import HttpService
 from beehive.http.server import RequestHead
 from modules.processes.cloudcore.control_client import ControlClient
 from modules.tools.kubectl.errors import KubectlError
-from modules.tools.kubectl.rest import JSON, RestClient, status_error
+from modules.tools.kubectl.rest import JSON, RestClient, body_of, status_error, target_of
 
 if TYPE_CHECKING:
     from modules.tools.kubectl.rest import Query
@@ -87,9 +86,8 @@ class InProcessClient(RestClient):
         most: int = 0,
     ) -> bytes:
         """See `RestClient`."""
-        content = b"" if body is None else body if isinstance(body, bytes) else msgspec.json.encode(body)
-        target, data = f"{path}?{urlencode(query)}" if query else path, bytearray()
-        with self._pieces(method, target, content, content_type) as pieces:
+        data = bytearray()
+        with self._pieces(method, target_of(path, query), body_of(body), content_type) as pieces:
             for piece in pieces:
                 data += piece
                 if len(data) > (most or _MOST_BYTES):
@@ -98,7 +96,7 @@ class InProcessClient(RestClient):
 
     def lines(self, path: str, query: Query = (), *, ends: float | None = None) -> Iterator[bytes]:  # noqa: ARG002 - of `RestClient`
         """See `RestClient`; the peer ends them, and not a time."""
-        with self._pieces("GET", f"{path}?{urlencode(query)}", b"", JSON) as pieces:
+        with self._pieces("GET", target_of(path, query), b"", JSON) as pieces:
             for piece in pieces:
                 yield from piece.splitlines()
 

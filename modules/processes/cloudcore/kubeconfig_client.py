@@ -6,15 +6,12 @@ import queue
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlencode
-
-import msgspec
 
 from modules.cloud.client.response_collector import ResponseCollector
 from modules.cloud.client.transport import ApiRequest, ApiResponse, ResponseHead
 from modules.processes.cloudcore.control_client import ControlClient
 from modules.tools.kubectl.errors import KubectlError, UnreachableError
-from modules.tools.kubectl.rest import JSON, RestClient, status_error
+from modules.tools.kubectl.rest import JSON, RestClient, body_of, status_error, target_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,8 +50,7 @@ class KubeconfigClient(RestClient):
         most: int = 0,
     ) -> bytes:
         """See `RestClient`."""
-        content = b"" if body is None else body if isinstance(body, bytes) else msgspec.json.encode(body)
-        answer = answered(self._transport, method, _target(path, query), content, content_type)
+        answer = answered(self._transport, method, target_of(path, query), body_of(body), content_type)
         if answer.head.status >= HTTPStatus.MULTIPLE_CHOICES:
             raise status_error(answer.head.status, answer.body)
         if most and len(answer.body) > most:
@@ -64,7 +60,7 @@ class KubeconfigClient(RestClient):
     def lines(self, path: str, query: Query = (), *, ends: float | None = None) -> Iterator[bytes]:  # noqa: ARG002 - of `RestClient`
         """See `RestClient`; the server ends them, and not a time."""
         pieces = _Pieces()
-        request = ApiRequest(method="GET", path=_target(path, query), timeout=_SECONDS, stream=True, silence=_SILENCE)
+        request = ApiRequest(method="GET", path=target_of(path, query), timeout=_SECONDS, stream=True, silence=_SILENCE)
         exchange, rest, refusal = self._transport.start(request, pieces), b"", 0
         try:
             while (piece := pieces.next()) is not None:
@@ -145,7 +141,3 @@ def answered(transport: KubeTransport, method: str, target: str, body: bytes, me
     if isinstance(end, Exception):
         raise UnreachableError(str(end)) from end
     return end
-
-
-def _target(path: str, query: Query) -> str:
-    return f"{path}?{urlencode(query)}" if query else path

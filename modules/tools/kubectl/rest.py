@@ -127,10 +127,10 @@ class RestClient:
             headers = {"Accept": JSON}
             if content is not None:
                 headers["Content-Type"] = content_type
-                content = content if isinstance(content, bytes) else msgspec.json.encode(content)
+                content = body_of(content)
             stream = connection.sock
             with suppress(BrokenPipeError, ConnectionResetError):  # it may answer before it has read the whole body
-                connection.request(method, f"{path}?{urlencode(query)}" if query else path, content, headers)
+                connection.request(method, target_of(path, query), content, headers)
             with connection.getresponse() as answer:
                 stream.settimeout(seconds)
                 self._print_warnings(answer)
@@ -183,6 +183,18 @@ def _line(answer: HTTPResponse, connection: socket.socket, ends: float | None) -
 def path_of(*parts: str) -> str:
     """Return an encoded path; empty parts are left out."""
     return "".join(f"/{quote(part, safe='')}" for part in parts if part)
+
+
+def target_of(path: str, query: Query) -> str:
+    """Return the target of a request: an encoded path, and names and values that are not encoded."""
+    return f"{path}?{urlencode(query)}" if query else path
+
+
+def body_of(content: Any) -> bytes:
+    """Return the body of a request: bytes as they are, all else as JSON, None as no body."""
+    if content is None:
+        return b""
+    return content if isinstance(content, bytes) else msgspec.json.encode(content)
 
 
 def decoded(data: bytes) -> dict[str, Any]:
