@@ -1,6 +1,7 @@
 """Binding of claims to volumes, after Kubernetes' persistent volume controller, without provisioning.
 
-A claim is bound to the volume that it names, to a volume whose `claimRef` names it, or to the smallest that fits.
+A claim is bound to the volume that it names, to a volume whose `claimRef` names it, or to the smallest that fits. The
+volume that it names must fit, too, or name the claim: it may be kept for claims of another class.
 """
 
 from collections.abc import Iterable
@@ -37,8 +38,10 @@ def _fits(claim: JsonObject, volume: JsonObject, named: str | None) -> bool:
     owner, meta = _owner(volume), claim["metadata"]
     if owner and (owner.get("namespace"), owner.get("name")) != (meta.get("namespace", "default"), meta["name"]):
         return False
-    if named:
-        return bool(volume["metadata"]["name"] == named)
+    if named and volume["metadata"]["name"] != named:
+        return False
+    if named and owner:
+        return True  # each names the other
     wanted, offered = _spec(claim), _spec(volume)
     requests = (wanted.get("resources") or {}).get("requests") or {}
     return (

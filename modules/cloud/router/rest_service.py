@@ -31,6 +31,10 @@ _IDLE_SECONDS: Final = 60.0
 _SECONDS: Final = re.compile(r"[0-9]{1,6}(\.[0-9]{1,3})?", re.ASCII)
 _BODILESS: Final = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
 _CREDENTIALS: Final = "authorization"
+_CONTENT_TYPE: Final = "content-type"
+_AS_A_DOCUMENT: Final = (("Content-Security-Policy", "sandbox"), ("X-Content-Type-Options", "nosniff"))
+"""Headers of each answer: a browser that shows it runs no code of the node with this server's origin."""
+_NOT_PASSED_ON: Final = frozenset({_CONTENT_TYPE, "set-cookie", *(name.lower() for name, _ in _AS_A_DOCUMENT)})
 SECONDS_HEADER: Final = "x-cloudcore-seconds"
 """In a request of another cloudcore: seconds until its caller gets an answer."""
 
@@ -117,10 +121,12 @@ def _seconds(text: str) -> float:
 
 
 def response_of(answer: RestAnswer) -> Response:
-    """Return an answer as the server sends it. A node's headers are not trusted to be valid."""
+    """Return an answer as the server sends it. A node's headers are not trusted to be valid, and set no cookie: it
+    would count for all nodes, whose answers come from the same host.
+    """
     headers = passed_on(answer.headers)
-    content_type = next((value for name, value in headers if name.lower() == "content-type"), "")
-    others = tuple((name, value) for name, value in headers if name.lower() != "content-type")
+    content_type = next((value for name, value in headers if name.lower() == _CONTENT_TYPE), "")
+    others = (*(each for each in headers if each[0].lower() not in _NOT_PASSED_ON), *_AS_A_DOCUMENT)
     body = b"" if answer.status in _BODILESS else answer.body
     return Response(answer.status, content_type or "application/octet-stream", body, headers=others)
 

@@ -8,6 +8,7 @@ from modules.apimachinery.kinds import JsonObject, is_custom, key_for, kind_name
 from modules.apimachinery.lister import Lister
 from modules.apimachinery.validation.pods import MIRROR
 from modules.cloud.apiserver.admission.api_access import with_api_access
+from modules.cloud.apiserver.admission.certificate_subject import certificate_subject
 from modules.cloud.apiserver.admission.pod_security import pod_security
 from modules.cloud.apiserver.silent_nodes import TOLERATION_SECONDS, UNREACHABLE
 
@@ -215,6 +216,7 @@ PLUGINS: Final = (
     Plugin("DefaultTolerationSeconds", _default_toleration_seconds, _PODS),
     Plugin("RuntimeClass", _runtime_class, _PODS),
     Plugin("PodSecurity", pod_security, _PODS),
+    Plugin("CertificateSubjectRestriction", certificate_subject, frozenset({"CertificateSigningRequest"})),
 )
 PLUGINS_WITH_TOKENS: Final = tuple(
     each._replace(admit=_service_account_with_token) if each.admit is _service_account else each for each in PLUGINS

@@ -69,9 +69,8 @@ def pod_security(pod: JsonObject, live: JsonObject | None, objects: Lister) -> J
     Raises:
         ForbiddenError: it violates the namespace's standard.
     """
-    spec = pod["spec"]
-    if live is not None and spec.get("ephemeralContainers") == live["spec"].get("ephemeralContainers"):
-        return pod  # nothing else of it changes that the standards are about
+    if live is not None and _changeable(pod) == _changeable(live):
+        return pod
     namespace = objects.find(key_for(_NAMESPACE, "", str(pod["metadata"].get("namespace") or "default")))
     level = str(((namespace or {}).get("metadata", {}).get("labels") or {}).get(LABEL) or PRIVILEGED)
     found = violations(pod, level)
@@ -80,6 +79,13 @@ def pod_security(pod: JsonObject, live: JsonObject | None, objects: Lister) -> J
         why = f'violates PodSecurity "{shown}:latest": {", ".join(found)}'
         raise ForbiddenError("pods", str(pod["metadata"].get("name") or ""), why)
     return pod
+
+
+def _changeable(pod: JsonObject) -> tuple[object, JsonObject]:
+    """Return what an update may change of that which the standards are about."""
+    annotations = pod["metadata"].get("annotations") or {}
+    profiles = {name: value for name, value in annotations.items() if name.startswith(_APPARMOR)}
+    return pod["spec"].get("ephemeralContainers"), profiles
 
 
 def violations(pod: JsonObject, level: str) -> list[str]:

@@ -1,7 +1,8 @@
 """Nobody grants rights that they do not have (kube-apiserver's registry of roles and bindings).
 
-One who writes a role must hold all of its rules, or have the verb `escalate` on it; one who writes a binding must hold
-all rules of its role, or have the verb `bind` on the role. One who approves a certificate request must have the verb
+One who writes a role must hold all of its rules, or have the verb `escalate` on it; so must one who changes its labels,
+which may give its rules to an aggregated role. One who writes a binding must hold all rules of its role, or have the
+verb `bind` on the role. One who approves a certificate request must have the verb
 `approve` on its signer, and one who stores its certificate the verb `sign` (the admission plug-ins CertificateApproval
 and CertificateSigning). One who gives a Service external addresses must be allowed to update Services of all
 namespaces: every node sends what is for these addresses, and be they the cloud's, to the Service's endpoints
@@ -112,7 +113,7 @@ def _external(service: JsonObject) -> set[str]:
 
 
 def _check_role(user: User, index: RbacIndex, old: JsonObject | None, new: JsonObject) -> None:
-    if old is not None and all(new.get(name) == old.get(name) for name in ("rules", "aggregationRule")):
+    if old is not None and _granted(old) == _granted(new):
         return
     kind, key = kind_named(new["kind"]), key_of(new)
     request = AccessRequest(
@@ -120,8 +121,13 @@ def _check_role(user: User, index: RbacIndex, old: JsonObject | None, new: JsonO
     )
     if index.allowed(user, request) is not None:
         return
-    wanted = _EVERYTHING if new.get("aggregationRule") else rules_in(new)
-    _check_held(user, index, kind, new, wanted)
+    is_aggregated = any((each or {}).get("aggregationRule") for each in (old, new))
+    _check_held(user, index, kind, new, _EVERYTHING if is_aggregated else rules_in(new))
+
+
+def _granted(role: JsonObject) -> tuple[object, ...]:
+    """Return the parts of a role that give rights, its own or an aggregated role's, which selects it by labels."""
+    return role.get("rules"), role.get("aggregationRule"), role["metadata"].get("labels") or {}
 
 
 def _check_binding(user: User, index: RbacIndex, old: JsonObject | None, new: JsonObject) -> None:

@@ -118,7 +118,9 @@ def test_what_every_standard_allows(allowed: Json) -> None:
 
 
 def test_a_namespace_keeps_its_standard() -> None:
-    """When a pod is created, and when it gets an ephemeral container; the token of its account is allowed."""
+    """When a pod is created, and when it gets an ephemeral container or another AppArmor profile; the token of its
+    account is allowed.
+    """
     cluster = Cluster(RealClock(), plugins=PLUGINS_WITH_TOKENS)
     make_system_objects(cluster)
     metadata = {"name": "shop", "labels": {LABEL: "restricted"}}
@@ -142,6 +144,9 @@ def test_a_namespace_keeps_its_standard() -> None:
     refusal = serve(cluster, call).refusal
     assert refusal is not None
     assert (refusal["code"], 'container "d"' in refusal["message"]) == (403, True)
+    unconfined = {"container.apparmor.security.beta.kubernetes.io/c": "unconfined"}
+    with pytest.raises(ForbiddenError, match="forbidden AppArmor profiles"):
+        cluster.update({**made, "metadata": {**made["metadata"], "annotations": unconfined}})
     cluster.update({**made, "metadata": {**made["metadata"], "labels": {"a": "b"}}})
     stored = cluster.storage.get(key_for(kind_named("Namespace"), "", "shop"))
     assert stored["metadata"]["uid"] == space["metadata"]["uid"]

@@ -331,9 +331,30 @@ def _unversioned(obj: dict[str, Any]) -> dict[str, Any]:
 def test_an_update_that_changes_no_right_is_free(world: World) -> None:
     world.make(of("Role", "nodes", "shop", rules=[{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}]))
     live = world.cluster.storage.list(kind_named("Role"))[0]
-    labelled = {**live, "metadata": {**live["metadata"], "labels": {"a": "b"}}}
+    kept = {**live, "metadata": {**live["metadata"], "finalizers": ["shop.example/mine"]}}
     with world.cluster.with_admission(admission(CAROL, world.index)):
-        assert world.cluster.update(labelled)["metadata"]["labels"] == {"a": "b"}
+        assert world.cluster.update(kept)["metadata"]["finalizers"] == ["shop.example/mine"]
+
+
+def test_a_label_that_gives_a_role_s_rules_to_others_wants_the_rules(world: World) -> None:
+    """Else whoever may update roles made all who may read, administrators."""
+    world.make(bound("editor", "view", user("carol"), namespace="shop"))
+    roles = world.cluster.storage.list(kind_named("ClusterRole"))
+    powerful = next(each for each in roles if each["metadata"]["name"] == "cluster-admin")
+    for label in ("rbac.authorization.k8s.io/aggregate-to-view", "any"):
+        labelled = {**powerful, "metadata": {**powerful["metadata"], "labels": {label: "true"}}}
+        with world.cluster.with_admission(admission(CAROL, world.index)), pytest.raises(ForbiddenError):
+            world.cluster.update(labelled)
+
+
+def test_an_aggregated_role_is_changed_by_who_may_do_everything(world: World) -> None:
+    """Also when the change takes its rule of aggregation away: it lets its rules be chosen freely."""
+    roles = world.cluster.storage.list(kind_named("ClusterRole"))
+    view = next(each for each in roles if each["metadata"]["name"] == "view")
+    world.make(bound("carol", "view", user("carol")))
+    plain = {name: value for name, value in view.items() if name != "aggregationRule"}
+    with world.cluster.with_admission(admission(CAROL, world.index)), pytest.raises(ForbiddenError):
+        world.cluster.update(plain)
 
 
 def test_rules_are_covered_by_several_or_reported() -> None:
