@@ -97,13 +97,3 @@ def without_null_members(value: Any) -> Any:
     if isinstance(value, list):
         return [without_null_members(element) for element in value]
     return value
-
-
-def as_stored(obj: JsonObject) -> JsonObject:
-    """Return an object without null members, as an API server stores it. The data of a ControllerRevision stays as it
-    is: kube-controller-manager compares it byte by byte.
-    """
-    stored: JsonObject = without_null_members(obj)
-    if obj.get("kind") == REVISION and "data" in stored:
-        stored["data"] = obj["data"]
-    return stored

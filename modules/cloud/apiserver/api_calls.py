@@ -17,7 +17,6 @@ from modules.apimachinery.api_errors import (
     UnsupportedMediaTypeError,
 )
 from modules.apimachinery.computed import computed
-from modules.apimachinery.conversion import as_stored
 from modules.apimachinery.errors import ApiStatusError, no_such_path
 from modules.apimachinery.event_versions import (
     EVENTS_VERSION,
@@ -59,7 +58,8 @@ from modules.cloud.apiserver.documents import document
 from modules.cloud.apiserver.field_manager.managed_fields import APPLY as APPLIED
 from modules.cloud.apiserver.field_manager.managed_fields import UPDATE as UPDATED
 from modules.cloud.apiserver.field_manager.managed_fields import Manager, listed, with_entries
-from modules.cloud.apiserver.fields.validation import IGNORE, WARN, check_fields
+from modules.cloud.apiserver.fields.types import decoded
+from modules.cloud.apiserver.fields.validation import IGNORE, STRICT, WARN, check_fields
 from modules.cloud.apiserver.kind_defaults import encode_string_data
 from modules.cloud.apiserver.pod_scheduled import waits_because
 from modules.cloud.apiserver.scale_subresource import serve_scale
@@ -213,6 +213,8 @@ def _field_warnings(kinds: ServedKinds, request: ApiCall) -> tuple[str, ...]:
     is_whole = request.verb in ("create", "update")
     if not is_checked:
         return ()
+    if is_whole and mode == STRICT and custom is None and isinstance(request.body, dict):
+        computed(decoded, kind, request.body)  # a wrong type is told before an unknown field
     return computed(check_fields, kind, request.body, mode, request.duplicates, unknown, is_whole=is_whole)
 
 
@@ -507,6 +509,8 @@ def _to_create(cluster: Cluster, kind: Kind, request: ApiCall) -> JsonObject:
     if not metadata.get("name") and isinstance(prefix, str) and prefix:
         made = _generated_name(cluster, kind, request.namespace, prefix)
         obj = {**obj, "metadata": {**metadata, "name": made}}
+    elif not metadata.get("name"):
+        obj = {**obj, "metadata": {**metadata, "name": ""}}  # the rules of metadata refuse it, with all other faults
     return with_server_fields_removed(obj)
 
 
@@ -524,18 +528,24 @@ def _generated_name(cluster: Cluster, kind: Kind, namespace: str, prefix: str) -
 
 def _named(obj: JsonObject, kind: Kind, request: ApiCall) -> JsonObject:
     """Return the object with kind, namespace and name of the request's path."""
+    _check_type(obj, kind)
+    if not kind.is_custom:
+        obj = computed(decoded, kind, obj)
     given = obj.get("metadata")
+    if given is None and request.verb != "patch":
+        given = {}
     if not isinstance(given, dict):
         raise BadRequestError("metadata is missing")
     metadata = dict(given)
+    if request.verb == "update" and not metadata.get("name"):
+        unknown = f"the name of the object ({request.name} based on URL) was undeterminable"
+        raise BadRequestError(f"{unknown}: name must be provided")
     wanted = {"namespace": request.namespace} if kind.namespaced and request.namespace else {}
     wanted |= {"name": request.name} if request.name else {}
     for field, value in wanted.items():
         if metadata.get(field, value) != value:
             raise _misnamed(request, field, str(metadata[field])[:_LONGEST_PREFIX], value)
-    _check_type(obj, kind)
-    named = {**obj, "kind": kind.name, "apiVersion": kind.api_version, "metadata": {**metadata, **wanted}}
-    return named if kind.is_custom else {**computed(as_stored, named)}
+    return {**obj, "kind": kind.name, "apiVersion": kind.api_version, "metadata": {**metadata, **wanted}}
 
 
 def _check_type(obj: JsonObject, kind: Kind) -> None:

@@ -7,7 +7,7 @@ labels of a node that registered itself. The last manifest is stored in kubectl'
 import json
 from typing import Any
 
-from modules.apimachinery.conversion import as_stored, copied
+from modules.apimachinery.conversion import copied
 from modules.apimachinery.kinds import LAST_APPLIED, JsonObject, kind_named
 from modules.apimachinery.validation.objects import validate_object
 from modules.cloud.apiserver.admission.api_access import with_kept_api_access
@@ -24,7 +24,7 @@ def from_manifest(document: Any) -> JsonObject:
     Raises:
         ApiError: it is not an object, its kind is unknown, or it breaks a rule of its kind.
     """
-    obj = as_stored(shaped(document))
+    obj: JsonObject = copied(shaped(document))
     kind = kind_named(obj["kind"])
     obj["apiVersion"] = kind.api_version
     if kind.namespaced:

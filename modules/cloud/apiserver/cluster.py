@@ -297,7 +297,7 @@ class Cluster:
     def _shaped(self, obj: JsonObject, live: JsonObject | None) -> JsonObject:
         """Return a requested object that has its kind's schema; one of a custom kind as its schema has it."""
         if self.storage.kinds.custom_of(obj) is None:
-            computed(shaped, obj)
+            obj = computed(shaped, obj)
         return self._custom.prepared(obj, live)
 
     def replace(self, obj: JsonObject, *, is_checked: bool = False) -> JsonObject:

@@ -1,13 +1,13 @@
 """The JSON types of an object's fields, checked with the words of Go's decoder for another type (400)."""
 
-import base64
-import binascii
 import re
-from collections.abc import Iterator
+from functools import cache
 from typing import Any, Final
 
 from edged.api.quantity import QuantityError, parse_quantity
 from modules.apimachinery.api_errors import BadRequestError
+from modules.apimachinery.conversion import without_null_members
+from modules.apimachinery.go_values import base64_error, time_error
 from modules.apimachinery.kinds import JsonObject, Kind
 from modules.cloud.apiserver.fields.validation import known_fields
 
@@ -15,126 +15,228 @@ _QUANTITIES: Final = frozenset((
     "limits", "requests", "capacity", "allocatable", "allocatedResources", "overhead", "sizeLimit", "divisor", "hard",
     "used", "min", "max", "default", "defaultRequest", "maxLimitRequestRatio",
 ))  # fmt: skip
-_BYTES: Final = frozenset(("V1Secret.data", "V1ConfigMap.binaryData"))
+_BYTES: Final = frozenset((
+    "V1Secret.data", "V1ConfigMap.binaryData", "V1CertificateSigningRequestSpec.request",
+    "V1CertificateSigningRequestStatus.certificate", "ApiextensionsV1WebhookClientConfig.caBundle",
+))  # fmt: skip
+_MICRO_TIMES: Final = frozenset((
+    "CoreV1Event.eventTime", "CoreV1EventSeries.lastObservedTime", "V1LeaseSpec.acquireTime", "V1LeaseSpec.renewTime",
+))  # fmt: skip
+_NUMBERS_OR_TEXTS: Final = frozenset(("port", "targetPort", "maxSurge", "maxUnavailable", "minAvailable"))
 _INT64: Final = frozenset((
     "activeDeadlineSeconds", "deletionGracePeriodSeconds", "expirationSeconds", "fsGroup", "generation",
     "observedGeneration", "runAsGroup", "runAsUser", "seconds", "supplementalGroups", "terminationGracePeriodSeconds",
     "tolerationSeconds",
 ))  # fmt: skip
-_GO: Final = {"str": "string", "bool": "bool", "float": "float64", "datetime": "string"}
+_TEXT: Final = "string"
+_QUANTITY: Final = "resource.Quantity"
+_BASE64: Final = "[]uint8"
+_TIME: Final = "v1.Time"
+_MICRO_TIME: Final = "v1.MicroTime"
+_NUMBER_OR_TEXT: Final = "intstr.IntOrString"
+_ANY: Final = ""
+_RAW: Final = "runtime.RawExtension"
+_PLAIN: Final = {"str": _TEXT, "bool": "bool", "float": "float64", "int": "int32", "datetime": _TIME, "object": _ANY}
+_ZERO: Final = {
+    _TEXT: "",
+    _BASE64: "",
+    "bool": False,
+    "float64": 0,
+    "int32": 0,
+    "int64": 0,
+    _QUANTITY: "0",
+    _NUMBER_OR_TEXT: 0,
+}
+"""Values for a null in a list or in a map, by type; other plain types have none."""
 _JSON: Final[dict[type[Any], str]] = {str: "string", list: "array", dict: "object", bool: "bool"}
-_QUANTITY: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+_QUANTITY_ERROR: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _VERSION: Final = re.compile(r"^(?:Core)?V\d+(?:alpha\d+|beta\d+)?")
 _LONGEST: Final = 40
 _MANAGED: Final = "managedFields"
 """Kept in a form of the API server's own."""
+_REVISION_DATA: Final = "V1ControllerRevision.data"
+"""Stays as it is: kube-controller-manager compares it byte by byte."""
 _WIDTHS: Final = {"int32": 31, "int64": 63}
 
 
-def check_types(kind: Kind, obj: JsonObject) -> None:
-    """Check that the fields of an object have their types, and that quantities and bytes can be read.
+def decoded(kind: Kind, obj: JsonObject) -> JsonObject:
+    """Return an object as Go's decoder reads it, after checking the types of its fields. Null members are left out,
+    and a null in a list or a map is the zero value of its type. It is the same object if nothing of it changes.
 
     Raises:
-        BadRequestError: one does not.
+        BadRequestError: a field has another type, or a time, a quantity or base64 cannot be read.
     """
-    known = known_fields()
-    of = known.kinds.get(kind.name)
+    of = known_fields().kinds.get(kind.name)
     if of is None:
-        return
-    for why in _faults(known.types, of, obj, "", _name(of), ""):
-        version = kind.api_version.rpartition("/")[2]
-        raise BadRequestError(f'{kind.name} in version "{version}" cannot be handled as a {kind.name}: {why}')
+        return obj
+    decoder = _Decoder()
+    try:
+        found: JsonObject = decoder.struct(of, obj, "", "")
+    except _UnreadableError as error:
+        decoder.fault = str(error)
+    if not decoder.fault:
+        return found
+    version = kind.api_version.rpartition("/")[2]
+    raise BadRequestError(f'{kind.name} in version "{version}" cannot be handled as a {kind.name}: {decoder.fault}')
 
 
-def _faults(types: dict[str, dict[str, str]], of: str, value: Any, path: str, owner: str, field: str) -> Iterator[str]:
-    """Yield the faults of a value.
+class _UnreadableError(Exception):
+    """A type with a reader of its own (`UnmarshalJSON`) has refused a value, which ends Go's decoding at once."""
 
-    Args:
-        types: the fields of all types.
-        of: the value's type.
-        value: the value.
-        path: the names of the fields that lead to it.
-        owner: the struct that has its field.
-        field: its field.
-    """
-    if value is None:
-        return
-    if field in _QUANTITIES and of == "str":
-        yield from _quantity(value)
-    elif of.startswith("["):
-        if not isinstance(value, list):
-            yield _told(value, owner, path, _go_type(of, field))
-            return
-        for element in value:
-            yield from _faults(types, of[1:], element, path, owner, field)
-    elif of.startswith("{"):
+
+class _Decoder:
+    """Reads an object by its types. Of faults that do not end the decoding, the first one counts."""
+
+    def __init__(self) -> None:
+        self.fault = ""
+        self._types = _go_types()
+
+    def struct(self, of: str, value: Any, path: str, owner: str) -> Any:
+        """Return a struct.
+
+        Args:
+            of: its type.
+            value: the value.
+            path: the names of the fields that lead to it.
+            owner: the struct that has its field.
+        """
+        name = _name(of)
         if not isinstance(value, dict):
-            yield _told(value, owner, path, _go_type(of, field))
-            return
-        for member in value.values():
-            yield from _faults(types, of[1:], member, path, owner, field)
-    elif of in types:
-        yield from _members(types, of, value, path, owner)
-    elif not _fits(of, field, value):
-        yield _told(value, owner, path, _go_type(of, field))
+            return self._refuse(value, owner, path, f"v1.{name}")
+        fields, found, is_same = self._types[of], JsonObject(), True
+        for field, member in value.items():
+            wanted = fields.get(field, _ANY)
+            if type(member) is str and wanted == _TEXT:
+                found[field] = member
+            elif member is None:
+                is_same = False
+            else:
+                found[field] = kept = self._value(wanted, member, f"{path}.{field}" if path else field, name)
+                is_same = is_same and kept is member
+        return value if is_same else found
+
+    def _value(self, of: str, value: Any, path: str, owner: str) -> Any:
+        if of in self._types:
+            return self.struct(of, value, path, owner)
+        mark = of[:1]
+        if mark == "*":
+            return self._list(of[1:], value, path, owner)
+        if mark == "{":
+            return self._map(of[1:], value, path, owner)
+        if of in (_ANY, _RAW):
+            return value if of == _RAW else _without_nulls(value)
+        self._check(of, value, path, owner)
+        return value
+
+    def _list(self, of: str, value: Any, path: str, owner: str) -> Any:
+        if not isinstance(value, list):
+            return self._refuse(value, owner, path, f"[]{_go_name(of)}")
+        read = self.struct if of in self._types else self._value
+        found = [self._zero(of) if each is None else read(of, each, path, owner) for each in value]
+        return value if all(map(_is_same, found, value)) else found
+
+    def _map(self, of: str, value: Any, path: str, owner: str) -> Any:
+        if not isinstance(value, dict):
+            return self._refuse(value, owner, path, f"map[string]{_go_name(of)}")
+        if of == _TEXT and all(type(each) is str for each in value.values()):
+            return value
+        found = {
+            key: self._zero(of) if each is None else self._value(of, each, path, owner) for key, each in value.items()
+        }
+        return value if all(map(_is_same, found.values(), value.values())) else found
+
+    def _zero(self, of: str) -> Any:
+        return {} if of in self._types else _ZERO.get(of)
+
+    def _check(self, of: str, value: Any, path: str, owner: str) -> None:
+        """Check a value of a type without members."""
+        if of == _QUANTITY:
+            _check_quantity(value)
+        elif of in (_TIME, _MICRO_TIME):
+            if not isinstance(value, str):
+                raise _UnreadableError(_told(value, owner, path, _TEXT))
+            if why := time_error(value, is_micro=of == _MICRO_TIME):
+                raise _UnreadableError(why)
+        elif of == _NUMBER_OR_TEXT:
+            if not isinstance(value, str) and not _fits("int32", value):
+                raise _UnreadableError(_told(value, owner, path, "int32"))
+        elif not _fits(of, value):
+            self._refuse(value, owner, path, of)
+        elif of == _BASE64:
+            self.fault = self.fault or base64_error(value)
+
+    def _refuse(self, value: Any, owner: str, path: str, wanted: str) -> Any:
+        self.fault = self.fault or _told(value, owner, path, wanted)
+        return value
 
 
-def _members(types: dict[str, dict[str, str]], of: str, value: Any, path: str, owner: str) -> Iterator[str]:
-    if not isinstance(value, dict):
-        yield _told(value, owner, path, f"v1.{_name(of)}")
-        return
-    fields, name = types[of], _name(of)
-    for field, member in value.items():
-        wanted = fields.get(field)
-        if (
-            wanted is None
-            or field == _MANAGED
-            or (type(member) is str and wanted == "str" and field not in _QUANTITIES)
-        ):
-            continue
-        place = f"{path}.{field}" if path else field
-        yield from _faults(types, wanted, member, place, name, field)
-        if f"{of}.{field}" in _BYTES and isinstance(member, dict):
-            yield from _bytes(member)
+def _is_same(new: Any, old: Any) -> bool:
+    return new is old
 
 
-def _fits(of: str, field: str, value: Any) -> bool:
-    if of == "int":
-        width = _WIDTHS[_go_type(of, field)]
-        return type(value) is int and -(2**width) <= value < 2**width
-    if of in ("str", "datetime"):
+def _without_nulls(value: Any) -> Any:
+    return without_null_members(value) if isinstance(value, dict | list) else value
+
+
+def _fits(of: str, value: Any) -> bool:
+    if of in _WIDTHS:
+        return type(value) is int and -(2 ** _WIDTHS[of]) <= value < 2 ** _WIDTHS[of]
+    if of in (_TEXT, _BASE64):
         return isinstance(value, str)
-    if of == "float":
+    if of == "float64":
         return isinstance(value, int | float) and not isinstance(value, bool)
-    return isinstance(value, bool) if of == "bool" else True
+    return isinstance(value, bool)
 
 
-def _quantity(value: Any) -> Iterator[str]:
+def _check_quantity(value: Any) -> None:
     try:
         parse_quantity(value if isinstance(value, str | int | float) else "")
-    except QuantityError:
-        yield _QUANTITY
+    except QuantityError as error:
+        raise _UnreadableError(_QUANTITY_ERROR) from error
 
 
-def _bytes(data: JsonObject) -> Iterator[str]:
-    for text in data.values():
-        try:
-            base64.b64decode(str(text).replace("\n", "").replace("\r", ""), validate=True)
-        except binascii.Error:
-            good = re.match(r"[A-Za-z0-9+/]*", str(text))
-            yield f"illegal base64 data at input byte {good.end() if good is not None else 0}"
+@cache
+def _go_types() -> dict[str, dict[str, str]]:
+    """Return the fields of all types with Go's types: a struct's name in `fields.json` or a plain type, after `*` for a
+    slice and `{` for a map.
+    """
+    return {
+        name: {field: _go_type(name, field, kind) for field, kind in fields.items()}
+        for name, fields in known_fields().types.items()
+    }
 
 
-def _go_type(of: str, field: str) -> str:
-    if of.startswith("["):
-        return f"[]{_go_type(of[1:], field)}"
+def _go_type(owner: str, field: str, kind: str) -> str:
+    if field == _MANAGED:
+        return _ANY
+    marks = kind[: len(kind) - len(kind.lstrip("[{"))]
+    plain, place = kind[len(marks) :], f"{owner}.{field}"
+    found = _PLAIN.get(plain, plain)
+    if place in _BYTES:
+        found = _BASE64
+    elif place in _MICRO_TIMES:
+        found = _MICRO_TIME
+    elif place == _REVISION_DATA:
+        found = _RAW
+    elif plain == "str" and field in _QUANTITIES:
+        found = _QUANTITY
+    elif plain == "int" and field in _INT64:
+        found = "int64"
+    elif plain == "object" and field in _NUMBERS_OR_TEXTS:
+        found = _NUMBER_OR_TEXT
+    return marks.replace("[", "*") + found
+
+
+def _go_name(of: str) -> str:
+    """Return a type as Go's messages name it."""
+    if of.startswith("*"):
+        return f"[]{_go_name(of[1:])}"
     if of.startswith("{"):
-        return f"map[string]{_go_type(of[1:], field)}"
-    if of == "int":
-        return "int64" if field in _INT64 else "int32"
-    return _GO.get(of) or f"v1.{_name(of)}"
+        return f"map[string]{_go_name(of[1:])}"
+    return f"v1.{_name(of)}" if of in _go_types() else of
 
 
+@cache
 def _name(of: str) -> str:
     return _VERSION.sub("", of)
 

@@ -102,7 +102,7 @@ def nested(levels: int) -> JsonObject:
         ({"verb": "update", "name": "c", "body": {"metadata": {"name": "c"}, "x": nested(495)}}, 400),
         ({"verb": "list", "options": {"fieldSelector": "spec.nodeName=n1"}}, 400),
         ({"verb": "create", "body": []}, 400),
-        ({"verb": "create", "body": {}}, 400),
+        ({"verb": "create", "body": {}}, 422),
         ({"verb": "create", "body": {"metadata": {"name": "c"}}}, 409),
         ({"verb": "create", "body": {"metadata": {"name": "x", "namespace": "other"}}}, 400),
         ({"verb": "update", "name": "c", "body": {"metadata": {"name": "other"}}}, 400),

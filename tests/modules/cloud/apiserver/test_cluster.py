@@ -130,7 +130,7 @@ def test_a_secret_is_stored_encoded_and_its_clear_text_nowhere(cluster: Cluster)
         pytest.param({**configmap(), "data": {"a": 1}}, BadRequestError, id="a data value that is a number"),
         pytest.param({**configmap(), "metadata": {"name": "x", "labels": {"a": 1}}}, BadRequestError, id="a label too"),
         pytest.param({**pod(), "spec": None}, InvalidError, id="no spec"),
-        pytest.param(pod(containers=[None]), BadRequestError, id="a container that is nothing"),
+        pytest.param(pod(containers=[None]), InvalidError, id="a container that is nothing"),
         pytest.param(pod(containers=[{"name": "a", "image": "i", "env": 3}]), BadRequestError, id="an env of no form"),
         pytest.param(pod(volumes=[{"name": "v", "configMap": "settings"}]), BadRequestError, id="a volume of no form"),
     ],
