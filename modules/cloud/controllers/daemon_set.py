@@ -30,7 +30,7 @@ from modules.cloud.controllers.pods import (
     phase_of,
 )
 from modules.cloud.controllers.replica_set import MOST_WRITES, creation, deletion, is_unreachable, makes_its_own
-from modules.cloud.controllers.revisions import Revisions, hash_of, revisions_of, surplus
+from modules.cloud.controllers.revisions import HASH, Revisions, hash_of, revisions_of, surplus
 from modules.cloud.controllers.view import View, node_of
 
 
@@ -78,7 +78,7 @@ class _Pass:
 
     def plan(self) -> ReconcilePlan:
         writes: tuple[PlannedWrite, ...] = ()
-        is_whole = self._revisions.present is not None and makes_its_own(self._daemon_set)
+        is_whole = self._revisions.present is not None and makes_its_own(self._daemon_set, {HASH: self._revisions.hash})
         if is_whole and not is_being_deleted(self._daemon_set):
             for each in self._nodes:
                 self._manage(each)

@@ -161,12 +161,14 @@ class _Pass:
 
     def _prepare_new(self, size: int) -> bool:
         """Bring the new ReplicaSet up to date, or make it; return whether it exists."""
-        new = self._sets.new
+        new, deployment = self._sets.new, self._deployment
         if new is not None:
             self._keep_annotations(new)
             self._note_found(new)
             return True
         made = self._made(size)
+        if not makes_its_own(deployment, made["metadata"]["labels"]):
+            return False
         taken = self._view.find(ObjectKey("ReplicaSet", made["metadata"]["namespace"], made["metadata"]["name"]))
         if taken is not None:
             is_own = is_controlled_by(taken, self._deployment) and new_set([taken], self._deployment) is not None

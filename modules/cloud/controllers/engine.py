@@ -5,10 +5,13 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Final
 
-from modules.apimachinery.kinds import JsonObject, ObjectKey, uid_of, version_of
+import msgspec
+
+from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, uid_of, version_of
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.controllers.concerned import concerned_by
 from modules.cloud.controllers.event_recorder import EventRecorder
+from modules.cloud.controllers.lost_pods import LostPods
 from modules.cloud.controllers.plan import EventNote, PlannedWrite, ReconcilePlan
 from modules.cloud.controllers.view import RefusedWrite, View
 from modules.cloud.controllers.work_meter import WorkMeter
@@ -34,6 +37,9 @@ _NOT_AT_ONCE: Final = 1.0
 """Seconds until the next look at an object whose plan names a time that is over; it would be looked at without end."""
 _GATHERED: Final = ("Service",)
 """Kinds whose objects rest for a second after a write, so that the pods of a rollout are few writes."""
+_POD: Final = "Pod"
+_NODE: Final = "Node"
+"""Whose controller deletes pods against their controllers' will."""
 _OTHERS: Final = (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND)
 """Refusals that say that the view was older than the API server's objects."""
 
@@ -95,6 +101,7 @@ class Engine:
         self._lost = lost
         self._events = EventRecorder(new_id)
         self.view = View()
+        self._lost_pods = LostPods()
         self.queue = WorkQueue()
         self._meter = meter or WorkMeter()
         self._meter.depths = self.queue.depths
@@ -112,11 +119,15 @@ class Engine:
 
     def take(self, changed: ObjectChanged) -> None:
         """Take a change of an object, and note whom it concerns."""
-        if changed.change == EventType.DELETED:
+        before = self.view.find(key_of(changed.object))
+        is_gone = changed.change == EventType.DELETED
+        if is_gone:
             is_news, old = self.view.remove(changed.object), None
         else:
             is_news, old = self.view.put(changed.object)
         if is_news:
+            if changed.kind == _POD:
+                self._lost_pods.changed(before, changed.object, self._now(), is_gone=is_gone)
             for key in concerned_by(self.view, changed.object, old, self._kinds):
                 self.queue.add(key)
 
@@ -152,6 +163,7 @@ class Engine:
             self._meter.ended(key.kind, since)
             self._failed(key, now)
             return
+        plan = self._without_early(plan, now)
         for note in plan.events if about else ():
             self._record(about, note)  # type: ignore[arg-type]
         if plan.again_at is not None:
@@ -164,6 +176,17 @@ class Engine:
             return
         self._running[key] = execution = _Execution(key, about, plan, since)
         self._go_on(execution)
+
+    def _without_early(self, plan: ReconcilePlan, now: float) -> ReconcilePlan:
+        """Return a plan without the pods that are to be made later, because others like them were lost."""
+        kept, times = list[PlannedWrite](), [] if plan.again_at is None else [plan.again_at]
+        for write in plan.writes:
+            until = self._lost_pods.until(write.call.body or {}, now) if _makes_pod(write) else 0.0
+            if until > now:
+                times.append(until)
+            else:
+                kept.append(write)
+        return msgspec.structs.replace(plan, writes=tuple(kept), again_at=min(times, default=None))
 
     def _failed(self, key: ObjectKey, now: float) -> None:
         self._meter.retries[key.kind] += 1
@@ -203,6 +226,8 @@ class Engine:
         execution.open = len(made)
         self._calls += len(made)
         for write in made:
+            if write.deletes is not None and write.deletes.key.kind == _POD and execution.key.kind != _NODE:
+                self._lost_pods.mean(write.deletes.uid)
             self._perform(write.call, lambda result, write=write: self._answered(execution, write, result))  # type: ignore[misc]
 
     def _answered(self, execution: _Execution, write: PlannedWrite, result: ApiResult) -> None:
@@ -210,6 +235,8 @@ class Engine:
         self._calls -= 1
         about = execution.about
         if result.refusal is not None:
+            if write.deletes is not None:
+                self._lost_pods.refused(write.deletes.uid)
             if write.deletes is None or result.refusal.get("code") != HTTPStatus.NOT_FOUND:
                 execution.refused = execution.refused or (write, result.refusal)
             else:
@@ -297,6 +324,10 @@ class Engine:
 
     def _record(self, about: JsonObject, note: EventNote) -> None:
         self._perform(self._events.call(about, note, self._now()), lambda _: None)
+
+
+def _makes_pod(write: PlannedWrite) -> bool:
+    return write.call.verb == "create" and write.call.plural == "pods"
 
 
 def _filled(note: EventNote, place: str, text: str) -> EventNote:

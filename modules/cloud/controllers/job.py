@@ -7,7 +7,8 @@ At an edge, the pods of a node that does not answer stay active: they may be wor
 deletion of the Node ends that.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, uid_of
@@ -55,11 +56,13 @@ from modules.cloud.controllers.plan import (
     delete,
     update_status,
 )
-from modules.cloud.controllers.pods import has_ended, is_ready
+from modules.cloud.controllers.pods import created_at, has_ended, is_ready
 from modules.cloud.controllers.replica_set import MOST_WRITES, creation, deletion, makes_its_own, to_delete
 from modules.cloud.controllers.view import View, controller_of
 
 _MOST_UNCOUNTED: Final = 500
+_KEPT_ENDED: Final = 1_000
+"""Pods of a Job that are kept when they have ended; KCM keeps 12,500 in a cluster (`terminated-pod-gc-threshold`)."""
 _ALWAYS: Final = ("ready", "terminating")
 """Numbers that a status has even when they are zero."""
 
@@ -88,9 +91,18 @@ def _pods_of_name(view: View, key: ObjectKey) -> list[JsonObject]:
     return [pod for pod, owner in owners if (owner.get("kind"), owner.get("name")) == ("Job", key.name)]
 
 
+def _surplus(pods: Sequence[JsonObject]) -> Sequence[JsonObject]:
+    """Return the oldest pods that have ended and are counted, beyond the kept ones."""
+    ended = [pod for pod in pods if has_ended(pod) and not is_tracked(pod) and not is_being_deleted(pod)]
+    return sorted(ended, key=created_at)[:-_KEPT_ENDED]
+
+
 def _after_end(job: JsonObject, pods: Sequence[JsonObject], now: float) -> ReconcilePlan:
-    """Return the writes for a Job that has ended: its pods are released, and it is deleted after its TTL."""
-    writes = tuple(job_pods.untracked(pod) for pod in pods if is_tracked(pod))
+    """Return the writes for a Job that has ended: its pods are released, surplus ones are deleted, and the
+    Job is after its TTL.
+    """
+    tracked = (job_pods.untracked(pod) for pod in pods if is_tracked(pod))
+    writes = (*tracked, *map(deletion, _surplus(pods)[:MOST_WRITES]))
     seconds, ended = job["spec"].get("ttlSecondsAfterFinished"), finish_time(job)
     if writes or not isinstance(seconds, int) or ended is None or is_being_deleted(job):
         return ReconcilePlan(writes)
@@ -140,6 +152,7 @@ class _Pass:
         else:
             self._resume()
             self._manage()
+            self._delete(_surplus(self._pods))
         return self._end()
 
     def _end(self) -> ReconcilePlan:
@@ -352,7 +365,7 @@ class _Pass:
             return
         if self._is_indexed:
             for index in job_pods.free_indexes(self._job, self._indexes | self._running_indexes(), missing):
-                self._writes.append(creation(job_pods.pod_for(self._job, index)))
+                self._make(index)
         else:
             self._writes += [creation(job_pods.pod_for(self._job, None))] * missing
 
@@ -368,7 +381,11 @@ class _Pass:
                 taken.add(index)
         for index in job_pods.free_indexes(self._job, taken, most):
             counts = failure_counts(self._job, self._kept.get(index))
-            self._writes.append(creation(job_pods.pod_for(self._job, index, counts)))
+            self._make(index, counts)
+
+    def _make(self, index: int, annotations: Mapping[str, str] = MappingProxyType({})) -> None:
+        if makes_its_own(self._job, {job_pods.INDEX: str(index)}):
+            self._writes.append(creation(job_pods.pod_for(self._job, index, annotations)))
 
     def _release(self, pods: Sequence[JsonObject]) -> None:
         """Delete pods that are not wanted now; without their finalizers, they count as no failures."""

@@ -12,7 +12,7 @@ from modules.cloud.controllers.pods import condition_of, created_at, has_ended, 
 
 TRACKING: Final = "batch.kubernetes.io/job-tracking"
 """The finalizer that keeps a pod until it was counted."""
-_INDEX: Final = "batch.kubernetes.io/job-completion-index"
+INDEX: Final = "batch.kubernetes.io/job-completion-index"
 _FIRST_PAUSE: Final = 10.0
 _LONGEST_PAUSE: Final = 600.0
 
@@ -52,7 +52,7 @@ def has_failed(pod: JsonObject, job: JsonObject) -> bool:
 
 def index_of(pod: JsonObject) -> int | None:
     """Return the completion index of a pod, or None."""
-    return whole_number((metadata_of(pod).get("annotations") or {}).get(_INDEX))
+    return whole_number((metadata_of(pod).get("annotations") or {}).get(INDEX))
 
 
 def free_indexes(job: JsonObject, taken: set[int], most: int) -> list[int]:
@@ -75,9 +75,9 @@ def pod_for(job: JsonObject, index: int | None, annotations: Mapping[str, str] =
     metadata["finalizers"] = [*(metadata.get("finalizers") or ()), TRACKING]
     if index is None:
         return pod
-    metadata["labels"] = {**(metadata.get("labels") or {}), _INDEX: str(index)}
-    metadata["annotations"] = {**(metadata.get("annotations") or {}), _INDEX: str(index), **annotations}
-    field = {"fieldRef": {"fieldPath": f"metadata.labels['{_INDEX}']"}}
+    metadata["labels"] = {**(metadata.get("labels") or {}), INDEX: str(index)}
+    metadata["annotations"] = {**(metadata.get("annotations") or {}), INDEX: str(index), **annotations}
+    field = {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX}']"}}
     variable = {"name": "JOB_COMPLETION_INDEX", "valueFrom": field}
     spec = dict(pod["spec"])
     for which in ("initContainers", "containers"):

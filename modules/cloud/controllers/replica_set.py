@@ -2,11 +2,13 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, uid_of
 from modules.apimachinery.times import format_rfc3339, parse_rfc3339
+from modules.apimachinery.validation.pods import MIRROR
 from modules.apimachinery.workload_selectors import matcher_of
 from modules.cloud.controllers import conditions
 from modules.cloud.controllers.claims import claimed
@@ -70,12 +72,14 @@ def reconcile(view: View, key: ObjectKey, now: float) -> ReconcilePlan:
     return ReconcilePlan(writes, update_status(replica_set, status), again_at=again_at)
 
 
-def makes_its_own(workload: JsonObject) -> bool:
-    """Return whether the selector of a workload matches its template. The API server refuses any other; its pods would
-    never count, and more and more would be made.
+def makes_its_own(workload: JsonObject, added: Mapping[str, str] = MappingProxyType({})) -> bool:
+    """Return whether a workload may have what is made of its template. What it may not have would never count, and more
+    and more would be made: mirror pods, and those that its selector does not match. The API server compares selector
+    and template, but not the labels that a controller adds.
     """
-    labels = ((workload["spec"].get("template") or {}).get("metadata") or {}).get("labels") or {}
-    return matcher_of(workload["spec"].get("selector"))(labels)
+    given = (workload["spec"].get("template") or {}).get("metadata") or {}
+    is_mirror = MIRROR in (given.get("annotations") or {})
+    return not is_mirror and matcher_of(workload["spec"].get("selector"))({**(given.get("labels") or {}), **added})
 
 
 def creation(pod: JsonObject) -> PlannedWrite:

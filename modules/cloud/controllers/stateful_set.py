@@ -22,7 +22,7 @@ from modules.cloud.controllers.plan import (
 )
 from modules.cloud.controllers.pods import available_later, has_ended, is_available, is_ready
 from modules.cloud.controllers.replica_set import FAILED_CREATE, MOST_WRITES, is_unreachable, makes_its_own
-from modules.cloud.controllers.revisions import Revisions, hash_of, is_of, revisions_of, surplus
+from modules.cloud.controllers.revisions import HASH, Revisions, hash_of, is_of, revisions_of, surplus
 from modules.cloud.controllers.stateful_pods import (
     missing_claims,
     ordinal_of,
@@ -67,7 +67,7 @@ class _Pass:
     def plan(self) -> ReconcilePlan:
         writes: tuple[PlannedWrite, ...] = ()
         present = self._revisions.present
-        if present is not None and not is_being_deleted(self._workload) and makes_its_own(self._workload):
+        if present is not None and not is_being_deleted(self._workload) and self._makes_its_own(present):
             writes = tuple(retention_writes(self._view, self._workload, self._pods.values(), self._wanted))
             writes = writes or tuple(self._next())
             if not writes:
@@ -77,6 +77,9 @@ class _Pass:
         moments = available_later(self._pods.values(), self._workload, self._now)
         write = update_status(self._workload, self._new_status())
         return ReconcilePlan(writes, write, again_at=min(moments, default=None))
+
+    def _makes_its_own(self, present: JsonObject) -> bool:
+        return makes_its_own(self._workload, {HASH: str(present["metadata"]["name"])})
 
     def _next(self) -> list[PlannedWrite]:
         """Return the writes that are due: creations upwards, then deletions downwards, then the rollout."""

@@ -1,0 +1,244 @@
+"""No workload that a user may write is an endless loop of pods: what is lost at once is made later each time, and what
+would not count is not made.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of
+from modules.cloud.controllers.job import reconcile
+from modules.cloud.controllers.lost_pods import LostPods
+from modules.cloud.controllers.view import View
+from tests.modules.cloud.controllers.site import Site, workload
+
+_ENDLESS: Final = 2**31 - 1
+_SPECS: Final[dict[str, dict[str, Any]]] = {
+    "ReplicaSet": {"replicas": 5},
+    "DaemonSet": {},
+    "StatefulSet": {"replicas": 5, "podManagementPolicy": "Parallel"},
+    "Job": {"parallelism": 5, "completions": 100_000, "backoffLimit": _ENDLESS},
+    "Deployment": {"replicas": 5},
+}
+_EACH: Final = tuple(_SPECS)
+
+
+def endless(kind: str, **spec: Any) -> JsonObject:
+    made = workload(kind, **_SPECS[kind])
+    made["spec"]["template"]["spec"].update(spec)
+    return made
+
+
+class Counting(Site):
+    """Ends a run in which too many pods are made, which would not end otherwise."""
+
+    def __init__(self, most: int, *nodes: str, phase: str = "") -> None:
+        super().__init__(nodes=nodes or ("n1", "n2"))
+        self.phase = phase
+        self.most = most
+        self.checks.append(lambda _: self.count())
+
+    def count(self) -> None:
+        assert self.made("pods") <= self.most
+        assert self.made("replicasets") <= 1
+
+    def made(self, plural: str) -> int:
+        return sum(call.verb == "create" and call.plural == plural for call in self.writes)
+
+    def report(self, pod: JsonObject, phase: str, *, ready: bool = False, **status: Any) -> None:
+        super().report(pod, self.phase or phase, ready=ready, **status)
+
+
+def labelled(kind: str, label: str, **spec: Any) -> JsonObject:
+    """Return a workload whose selector wants its template's value of a label that the controller sets, too."""
+    made = workload(kind, **spec)
+    made["spec"].setdefault("selector", {"matchLabels": {"app": "web"}})
+    made["spec"]["selector"]["matchLabels"][label] = "x"
+    made["spec"]["template"]["metadata"]["labels"][label] = "x"
+    return made
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        labelled("DaemonSet", "controller-revision-hash"),
+        labelled("StatefulSet", "controller-revision-hash"),
+        labelled("Deployment", "pod-template-hash"),
+        labelled(
+            "Job",
+            "batch.kubernetes.io/job-completion-index",
+            completionMode="Indexed",
+            completions=3,
+            manualSelector=True,
+        ),
+        labelled(
+            "Job",
+            "batch.kubernetes.io/job-completion-index",
+            completionMode="Indexed",
+            completions=3,
+            backoffLimitPerIndex=1,
+            manualSelector=True,
+        ),
+    ],
+    ids=lambda wanted: str(wanted["kind"]),
+)
+def test_nothing_is_made_that_the_selector_does_not_match(wanted: JsonObject) -> None:
+    site = Counting(0)
+    site.apply(wanted)
+    site.run_for(100)
+    assert site.all("Pod") == []
+    assert len(site.writes) < 10
+
+
+@pytest.mark.parametrize("kind", _EACH)
+def test_no_mirror_pod_is_made(kind: str) -> None:
+    """A mirror pod is never a controller's, so that it would be released, and made again."""
+    site = Counting(0)
+    wanted = endless(kind, nodeName="n1")
+    wanted["spec"]["template"]["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "x"}
+    site.apply(wanted)
+    site.run_for(100)
+    assert len(site.writes) < 10
+
+
+@pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
+@pytest.mark.parametrize("kind", _EACH)
+def test_pods_that_end_at_once_are_made_later_each_time(kind: str, phase: str) -> None:
+    site = Counting(10**9 if (kind, phase) == ("Job", "Succeeded") else 60, phase=phase)
+    wanted = endless(kind)
+    if phase == "Succeeded" and kind == "Job":
+        wanted["spec"]["completions"] = 20
+    site.apply(wanted)
+    site.run_for(600)
+    assert site.made("pods") > 5
+
+
+@pytest.mark.parametrize("kind", _EACH)
+def test_pods_that_are_evicted_at_once_are_made_later_each_time(kind: str) -> None:
+    site = Counting(60, "n0")
+    site.add_node("n1", taints=[{"key": "bad", "effect": "NoExecute"}])
+    wanted = endless(
+        kind, tolerations=[{"key": "bad", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 0}]
+    )
+    if kind != "DaemonSet":
+        wanted["spec"]["template"]["spec"]["nodeName"] = "n1"
+    site.apply(wanted)
+    site.run_for(600)
+    assert site.made("pods") > 5
+
+
+@pytest.mark.parametrize("kind", ["ReplicaSet", "Job"])
+def test_pods_that_cannot_leave_their_node_do_not_heap_up(kind: str) -> None:
+    site = Counting(60)
+    site.fall_silent("n1")
+    tolerations = [{"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 0}]
+    site.apply(endless(kind, nodeName="n1", tolerations=tolerations))
+    site.run_for(600)
+    assert site.made("pods") > 5
+
+
+@pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet", "Job"])
+def test_pods_for_a_node_that_is_not_there_are_made_later_each_time(kind: str) -> None:
+    site = Counting(60)
+    site.apply(endless(kind, nodeName="nowhere"))
+    site.run_for(600)
+    assert site.made("pods") > 5
+
+
+def test_pods_that_somebody_releases_are_made_later_each_time() -> None:
+    site = Counting(20)
+    site.apply(workload("ReplicaSet", replicas=1))
+    for _ in range(60):
+        for pod in site.pods("web"):
+            site.patch(pod, {"metadata": {"labels": {"app": "other"}}})
+        site.run_for(1)
+    assert 5 < len(site.all("Pod")) < 15
+
+
+def test_a_bad_node_delays_only_its_own_pod_of_a_daemon_set() -> None:
+    site = Site(nodes=("n1",))
+    site.apply(workload("DaemonSet"))
+    for _ in range(8):
+        for pod in site.all("Pod"):
+            site.call("delete", pod, options={"gracePeriodSeconds": 0})
+        site.run_for(1.5)
+    assert site.all("Pod") == []
+    site.add_node("n2")
+    site.settle()
+    assert len(site.all("Pod")) == 1
+
+
+def test_pods_that_their_controller_deletes_are_not_lost() -> None:
+    """A rollout of a DaemonSet whose former rollout was a moment ago goes on at once."""
+    site = Site(nodes=("n1", "n2", "n3"))
+    site.apply(workload("DaemonSet"))
+    site.run_for(5)
+    for image in ("app:2", "app:3", "app:4"):
+        site.patch(
+            ObjectKey("DaemonSet", "default", "web"),
+            {"spec": {"template": {"spec": {"containers": [{"name": "main", "image": image}]}}}},
+        )
+        site.run_for(5)
+        assert {pod["spec"]["containers"][0]["image"] for pod in site.pods()} == {image}
+
+
+@pytest.mark.parametrize("conditions", [[], [{"type": "Complete", "status": "True"}]], ids=["running", "ended"])
+def test_a_job_keeps_a_number_of_pods_that_have_ended(conditions: list[JsonObject]) -> None:
+    view = View()
+    job = workload("Job", parallelism=1, completions=10_000)
+    job["metadata"].update(uid="job", namespace="default", resourceVersion="1")
+    job["spec"]["selector"] = {"matchLabels": {"app": "web"}}
+    job["status"] = {"startTime": "1970-01-01T00:00:00Z", "conditions": conditions}
+    view.put(job)
+    for number in range(1_003):
+        ended = pod(f"p{number:04}", made_at="1970-01-01T00:00:00Z", phase="Succeeded")
+        owner = {"kind": "Job", "apiVersion": "batch/v1", "name": "web", "uid": "job", "controller": True}
+        ended["metadata"].update(
+            namespace="default", labels={"app": "web"}, ownerReferences=[owner], resourceVersion="2"
+        )
+        view.put(ended)
+    plan = reconcile(view, key_of(job), 100.0)
+    deleted = [write.deletes.key.name for write in plan.writes if write.deletes is not None]
+    assert deleted == ["p0000", "p0001", "p0002"]
+
+
+def pod(uid: str, *, made_at: str = "1970-01-01T00:00:00Z", phase: str = "Pending") -> JsonObject:
+    owner = {"kind": "ReplicaSet", "uid": "set", "controller": True}
+    metadata = {"uid": uid, "name": uid, "creationTimestamp": made_at, "ownerReferences": [owner]}
+    return {"kind": "Pod", "metadata": metadata, "status": {"phase": phase}}
+
+
+def lose(lost: LostPods, now: float, uid: str = "a") -> float:
+    lost.changed(pod(uid), pod(uid), now, is_gone=True)
+    return lost.until(pod("next"), now)
+
+
+def test_pauses_double_and_start_over() -> None:
+    lost = LostPods()
+    assert [lose(lost, at) for at in (10.0, 10.5, 11.0, 13.0, 17.0)] == [11.0, 11.0, 13.0, 17.0, 25.0]
+    made = "1970-01-01T00:02:00Z"
+    late = pod("b", made_at=made)
+    lost.changed(late, late, 146.0, is_gone=True)
+    assert lost.until(pod("next"), 146.0) == 147.0
+
+
+def test_a_pod_that_has_lived_is_no_reason_for_a_pause() -> None:
+    assert lose(LostPods(), 60.0) == 0.0
+
+
+def test_a_clock_that_is_set_back_does_not_stop_a_workload() -> None:
+    lost = LostPods()
+    assert lose(lost, 50.0) == 51.0
+    assert lost.until(pod("next"), 10.0) == 0.0
+    assert lose(lost, 10.0, "b") == 11.0
+
+
+def test_a_deletion_that_was_refused_is_somebody_elses() -> None:
+    lost = LostPods()
+    lost.mean("a")
+    assert lose(lost, 1.0) == 0.0
+    lost.mean("a")
+    lost.refused("a")
+    assert lose(lost, 1.0) == 2.0
