@@ -10,6 +10,7 @@ from modules.edge.edgemesh.backends import MeshBackend, addresses_of_pod
 from modules.edge.edgemesh.dns.upstream import UpstreamResolver
 from modules.edge.edgemesh.dns.wire import (
     CLASS_IN,
+    LARGEST,
     Code,
     DnsAnswer,
     Question,
@@ -67,8 +68,13 @@ class DnsNames:
             self._zone.set_pods(found)
         self.pod_addresses = frozenset(address for _, address in found)
 
-    def at_once(self, question: Question) -> DnsAnswer | None:
-        """Return the answer if it needs no other server. Does not block for long."""
+    def at_once(self, question: Question, room: int = LARGEST) -> DnsAnswer | None:
+        """Return the answer if it needs no other server. Does not block for long.
+
+        Args:
+            question: what is asked.
+            room: bytes of the message; of more records than fit, one more may be returned.
+        """
         if question.has_edns and question.edns_version:
             return DnsAnswer(Code.BADVERS)
         if question.opcode:
@@ -79,7 +85,7 @@ class DnsNames:
             return DnsAnswer(Code.NOERROR, (Record(question.name, Type.HINFO, TTL, _MINIMAL),))
         with self._lock:
             if self._zone.is_below(question.name):
-                found = self._zone.answer(question.name, question.type)
+                found = self._zone.answer(question.name, question.type, room)
                 return found if self._ends_here(found, question) else None
             if question.type == Type.PTR and (named := self._zone.reverse(question.name)) is not None:
                 return named
@@ -127,7 +133,7 @@ def answer_to(data: bytes, names: DnsNames, count: Callable[[Code], None], *, ud
     if isinstance(question, Code):
         count(question)
         return refusal(data, question)
-    found = names.at_once(question)
+    found = names.at_once(question, question.room(udp=udp))
     if found is None:
         return question
     count(found.code)

@@ -20,7 +20,7 @@ from modules.edge.edgemesh.counters import MeshCounters
 from modules.edge.edgemesh.dns.explaining import Resolution, explain
 from modules.edge.edgemesh.dns.resolving import DnsNames, answer_to
 from modules.edge.edgemesh.dns.turns import PLACES, AskingTurns
-from modules.edge.edgemesh.dns.wire import LARGEST, Code, DnsAnswer, Question, write
+from modules.edge.edgemesh.dns.wire import EDNS_SIZE, LARGEST, Code, DnsAnswer, Question, write
 from modules.edge.edgemesh.objects import Service, ServiceKey
 
 _log = logging.getLogger(__name__)
@@ -37,6 +37,7 @@ AGAIN_SECONDS: Final = 5.0
 
 _LENGTH = struct.Struct("!H")
 _MOST_UNSENT: Final = 256 * 1024
+_LONGEST_QUERY: Final = 4096
 
 OpenSockets = Callable[[], "tuple[socket.socket, socket.socket]"]
 """Returns the UDP socket and the listening TCP socket; raises OSError."""
@@ -53,12 +54,18 @@ class Limiter:
         self._clock = clock
         self._clients: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
+    def charge(self, client: str, size: int) -> None:
+        """Count the size of an answer: what would be several messages over UDP counts as many queries."""
+        if size > EDNS_SIZE and client in self._clients:
+            saved, at = self._clients[client]
+            self._clients[client] = (max(-BURST, saved - size // EDNS_SIZE), at)
+
     def allows(self, client: str) -> bool:
         """Count a query; return whether it is answered."""
         now = self._clock.monotonic()
         saved, at = self._clients.pop(client, (BURST, now))
         saved = min(BURST, saved + (now - at) * RATE)
-        self._clients[client] = (max(0.0, saved - 1.0), now)
+        self._clients[client] = (saved - 1.0 if saved >= 1.0 else saved, now)
         if len(self._clients) > MOST_CLIENTS:
             self._clients.popitem(last=False)
         return saved >= 1.0
@@ -104,7 +111,7 @@ class NameServer:
         self._pool = ThreadPoolExecutor(PLACES, thread_name_prefix="edgemesh/dns-ask")
         self._turns: AskingTurns[_Asked] = AskingTurns()
         self._done: deque[Callable[[], None]] = deque()
-        self._connections: dict[int, _Connection] = {}
+        self._connections: dict[int, DnsConnection] = {}
         self._complaint = "it has not begun to listen"
 
     def start(self) -> None:
@@ -198,7 +205,7 @@ class NameServer:
                 accepted.close()
                 return
             accepted.settimeout(0)
-            self._connections[accepted.fileno()] = _Connection(accepted, source[0], self._clock.monotonic())
+            self._connections[accepted.fileno()] = DnsConnection(accepted, source[0], self._clock)
             poll.register(accepted, select.POLLIN)
 
     def _has_room(self, client: str) -> bool:
@@ -213,17 +220,18 @@ class NameServer:
         oldest.is_open = False
         return True
 
-    def _take_bytes(self, connection: "_Connection", events: int) -> None:
+    def _take_bytes(self, connection: "DnsConnection", events: int) -> None:
         if events & select.POLLOUT:
             connection.send()
         if events & (select.POLLIN | select.POLLHUP | select.POLLERR):
-            for data in connection.read(self._clock.monotonic()):
+            for data in connection.read():
                 if not self._limiter.allows(connection.source):
                     self._counters.dropped += 1
                     connection.is_open = False
                     return
                 found = answer_to(data, self._names, self._count, udp=False)
                 if isinstance(found, bytes):
+                    self._limiter.charge(connection.source, len(found))
                     connection.queue(found)
                 elif found is not None:
                     self._ask(connection.source, _Asked(found, connection.queue, udp=False))
@@ -277,19 +285,21 @@ class NameServer:
         self._counters.answers[code.name] = self._counters.answers.get(code.name, 0) + 1
 
 
-class _Connection:
+class DnsConnection:
     """A TCP connection of a client: messages with their length before them, several in a row."""
 
-    def __init__(self, channel: socket.socket, source: str, at: float) -> None:
+    def __init__(self, channel: socket.socket, source: str, clock: Clock) -> None:
         self._channel = channel
         self.source = source
-        self.at = at
+        self._clock = clock
+        self.at = clock.monotonic()
+        """When the client has sent or taken something, in monotonic seconds."""
         self.is_open = True
-        self.unsent = b""
-        self._read = b""
+        self.unsent = bytearray()
+        self._read = bytearray()
 
-    def read(self, now: float) -> list[bytes]:
-        """Return the whole messages that have come."""
+    def read(self) -> list[bytes]:
+        """Return the whole messages that have come; the connection ends after one that is too long for a query."""
         try:
             data = self._channel.recv(LARGEST)
         except BlockingIOError:
@@ -299,15 +309,19 @@ class _Connection:
         if not data:
             self.is_open = False
             return []
-        self.at = now
+        self.at = self._clock.monotonic()
         self._read += data
-        found = []
-        while len(self._read) >= _LENGTH.size:
-            (size,) = _LENGTH.unpack_from(self._read)
-            if len(self._read) < _LENGTH.size + size:
+        found, at = list[bytes](), 0
+        while len(self._read) - at >= _LENGTH.size:
+            (size,) = _LENGTH.unpack_from(self._read, at)
+            if size > _LONGEST_QUERY:
+                self.is_open = False
+                return []
+            if len(self._read) - at - _LENGTH.size < size:
                 break
-            found.append(self._read[_LENGTH.size : _LENGTH.size + size])
-            self._read = self._read[_LENGTH.size + size :]
+            at += _LENGTH.size + size
+            found.append(bytes(self._read[at - size : at]))
+        del self._read[:at]
         return found
 
     def queue(self, message: bytes) -> None:
@@ -325,7 +339,9 @@ class _Connection:
         except OSError:
             self.is_open = False
             return
-        self.unsent = self.unsent[sent:]
+        if sent:
+            self.at = self._clock.monotonic()
+            del self.unsent[:sent]
 
     def close(self) -> None:
         """Close it."""

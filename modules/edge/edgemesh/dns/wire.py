@@ -83,6 +83,10 @@ class Question(NamedTuple):
         """The operation; 0 is a query."""
         return (self.flags & _OPCODE) >> 11
 
+    def room(self, *, udp: bool) -> int:
+        """Return the size of the largest answer."""
+        return self.size if udp else LARGEST
+
 
 class Record(NamedTuple):
     """A resource record."""
@@ -153,17 +157,23 @@ def read_question(data: bytes) -> Question | Code | None:
 
 
 def write(question: Question, answer: DnsAnswer, *, udp: bool) -> bytes:
-    """Return the message that answers a question; over UDP an empty truncated one if it is too long."""
-    limit = question.size if udp else LARGEST
-    parts = [_section(question, each) for each in (answer.answers, answer.authority, answer.additional)]
-    counts = [len(answer.answers), len(answer.authority), len(answer.additional)]
+    """Return the message that answers a question. One that is too long has the records that fit, and says that it is
+    truncated; additional ones may be missing from any.
+    """
     flags = _QR | (question.flags & (_OPCODE | _RD)) | _RA | (_AA if answer.is_ours else 0) | (answer.code & 0xF)
     edns = _edns(answer.code) if question.has_edns else b""
-    size = HEADER.size + len(question.raw) + len(edns)
-    if size + sum(map(len, parts)) > limit and parts[2]:
-        parts[2], counts[2] = b"", 0
-    if size + sum(map(len, parts)) > limit:
-        parts, counts, flags = [b"", b"", b""], [0, 0, 0], flags | _TC
+    room = question.room(udp=udp) - HEADER.size - len(question.raw) - len(edns)
+    parts, counts = list[bytes](), list[int]()
+    for records in (answer.answers, answer.authority, answer.additional):
+        part, fitting = _section(question, records, room)
+        if fitting < len(records):
+            if records is answer.additional:
+                part, fitting = b"", 0
+            else:
+                flags, room = flags | _TC, len(part)
+        parts.append(part)
+        counts.append(fitting)
+        room -= len(part)
     counts[2] += bool(edns)
     return HEADER.pack(question.id, flags, 1, *counts) + question.raw + b"".join(parts) + edns
 
@@ -280,8 +290,9 @@ def _edns(code: int) -> bytes:
     return b"\0" + _RECORD.pack(OPT, EDNS_SIZE, (code >> 4) << 24, 0)
 
 
-def _section(question: Question, records: tuple[Record, ...]) -> bytes:
-    parts = []
+def _section(question: Question, records: tuple[Record, ...], room: int) -> tuple[bytes, int]:
+    """Return the first records in the wire format, as many as there is room for, and their number."""
+    parts = list[bytes]()
     for each in records:
         if each.name == question.name:
             owner = _QUESTION_POINTER
@@ -289,8 +300,12 @@ def _section(question: Question, records: tuple[Record, ...]) -> bytes:
             owner = name_data(each.name[: -len(question.name) - 1])[:-1] + _QUESTION_POINTER
         else:
             owner = name_data(each.name)
-        parts.append(owner + _RECORD.pack(each.type, CLASS_IN, each.ttl, len(each.data)) + each.data)
-    return b"".join(parts)
+        part = owner + _RECORD.pack(each.type, CLASS_IN, each.ttl, len(each.data)) + each.data
+        room -= len(part)
+        if room < 0:
+            break
+        parts.append(part)
+    return b"".join(parts), len(parts)
 
 
 def _plain_name(data: bytes, at: int) -> tuple[str, int]:

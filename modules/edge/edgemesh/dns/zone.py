@@ -2,11 +2,12 @@
 
 import ipaddress
 import random
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple, TypeVar
 
 from modules.edge.edgemesh.backends import MeshBackend
 from modules.edge.edgemesh.dns.wire import (
+    LARGEST,
     Code,
     DnsAnswer,
     Record,
@@ -28,9 +29,14 @@ VERSION: Final = "1.1.0"
 MOST_ALIASES: Final = 8
 """ExternalNames of the cluster that point to each other."""
 
+_SMALLEST: Final = 16
+"""Bytes of a record with an address."""
+_SMALLEST_SRV: Final = 18
+"""Bytes of a record of a port, without its target's name."""
 _ADDRESS_TYPES: Final = {Type.A: False, Type.AAAA: True}
 
 
+_Item = TypeVar("_Item")
 Found = tuple[list[Record], str, tuple[Record, ...]]
 """Records of a name, its alias (empty without one), and additional records."""
 
@@ -43,6 +49,12 @@ class _Known(NamedTuple):
     """The ready ones, if it is headless."""
     addresses: tuple[str, ...]
     """Where programs of the node reach it."""
+    by_version: Mapping[bool, Sequence[str]]
+    """The addresses that its name has, by whether they are of IPv6."""
+    by_host: Mapping[str, Sequence[str]]
+    """The endpoints' addresses by their labels."""
+    hosts: Mapping[str, str]
+    """The endpoints' labels by their addresses."""
 
     def all_addresses(self) -> list[str]:
         """Return these and the endpoints'."""
@@ -86,7 +98,7 @@ class Zone:
             return
         published = tuple(each for each in backends if each.ready)
         shown = published if is_headless(service) else ()
-        self._services[key] = known = _Known(service, shown, tuple(addresses))
+        self._services[key] = known = _known(service, shown, tuple(addresses))
         self._namespaces[key.namespace] = self._namespaces.get(key.namespace, 0) + 1
         for address in known.all_addresses():
             self._by_address.setdefault(address, key)
@@ -105,18 +117,22 @@ class Zone:
         key = self._by_address.get(address) if address else None
         if key is None:
             return None
-        owner = self._name_of(key)
-        for each in self._services[key].backends:
-            if each.address == address:
-                owner = f"{host_of(each)}.{owner}"
+        host = self._services[key].hosts.get(address)
+        owner = f"{host}.{self._name_of(key)}" if host else self._name_of(key)
         return DnsAnswer(Code.NOERROR, (Record(name, Type.PTR, TTL, name_data(owner)),))
 
-    def answer(self, name: str, type_: int) -> DnsAnswer:
-        """Return the records of a name of the cluster; `type_` is a number of the protocol's."""
+    def answer(self, name: str, type_: int, room: int = LARGEST) -> DnsAnswer:
+        """Return the records of a name of the cluster.
+
+        Args:
+            name: in lower case.
+            type_: a number of the protocol's.
+            room: bytes for the records. Of an endless number, some are chosen by chance, and one more than fit at most.
+        """
         answers: list[Record] = []
         owner, seen = name, 0
         while True:
-            found = self._records(owner, type_)
+            found = self._records(owner, type_, room)
             if found is None:
                 return self._none(Code.NXDOMAIN, answers) if self.is_known else DnsAnswer(Code.SERVFAIL)
             records, alias, additional = found
@@ -134,7 +150,7 @@ class Zone:
         soa = Record(self.domain, Type.SOA, TTL, soa_data(self.domain, self._serial, TTL))
         return DnsAnswer(code, tuple(answers), (soa,))
 
-    def _records(self, name: str, type_: int) -> Found | None:
+    def _records(self, name: str, type_: int, room: int) -> Found | None:
         """Return the records of a name, its alias and additional ones; None for a name that does not exist."""
         if name == self.domain:
             return self._apex(type_), "", ()
@@ -150,7 +166,7 @@ class Zone:
             case [pod, namespace, "pod"]:
                 return self._pod(name, pod, namespace, type_)
             case [*rest, service, namespace, "svc"]:
-                return self._service(name, rest, ServiceKey(namespace, service), type_)
+                return self._service(name, rest, ServiceKey(namespace, service), type_, room)
         return None
 
     def _apex(self, type_: int) -> list[Record]:
@@ -166,28 +182,27 @@ class Zone:
             return None
         return _of_addresses(name, [address], type_), "", ()
 
-    def _service(self, name: str, rest: Sequence[str], key: ServiceKey, type_: int) -> Found | None:
+    def _service(self, name: str, rest: Sequence[str], key: ServiceKey, type_: int, room: int) -> Found | None:
         found = self._services.get(key)
         if found is None:
             return None
-        service, backends = found.service, found.backends
+        service = found.service
         if service.spec.type == "ExternalName":
             return None if rest else self._alias(name, service)
-        addresses = list(found.addresses)
-        if is_headless(service):
-            addresses = list(dict.fromkeys(each.address for each in backends))
-            self._choice.shuffle(addresses)
-        if not addresses:
+        if not any(found.by_version.values()):
             return None
         match rest:
             case []:
                 if type_ == Type.SRV:
-                    return self._srv(name, key, found, "", "")
+                    return self._srv(name, key, found, "", "", room=room)
+                addresses = found.by_version[_ADDRESS_TYPES[Type(type_)]] if type_ in _ADDRESS_TYPES else ()
+                if is_headless(service):
+                    addresses = self._some(addresses, room // _SMALLEST + 1)
                 return _of_addresses(name, addresses, type_), "", ()
             case [port, protocol] if port.startswith("_") and protocol.startswith("_"):
-                return self._srv(name, key, found, port[1:], protocol[1:], wanted=type_)
+                return self._srv(name, key, found, port[1:], protocol[1:], room=room, wanted=type_)
             case [host] if is_headless(service):
-                mine = [each.address for each in backends if host_of(each) == host]
+                mine = found.by_host.get(host, ())
                 return (_of_addresses(name, mine, type_), "", ()) if mine else None
         return None
 
@@ -207,13 +222,17 @@ class Zone:
         port: str,
         protocol: str,
         *,
+        room: int,
         wanted: int = Type.SRV,
     ) -> Found | None:
         """Return SRV records: of one named port, or of all."""
         records: list[Record] = []
         extra: dict[tuple[str, str], Record] = {}
         owner = self._name_of(key)
+        most = room // (_SMALLEST_SRV + len(owner)) + 1
         for each in known.service.spec.ports:
+            if len(records) >= most:
+                break
             if not each.name or (port and (each.name, each.protocol.lower()) != (port, protocol)):
                 continue
             if not is_headless(known.service):
@@ -221,7 +240,7 @@ class Zone:
                 for address in known.addresses:
                     extra[owner, address] = _of_address(owner, address)
                 continue
-            for backend in known.backends:
+            for backend in self._some(known.backends, most):
                 if number := backend.port_for(each):
                     target = f"{host_of(backend)}.{owner}"
                     records.append(Record(name, Type.SRV, TTL, srv_data(number, target)))
@@ -232,8 +251,22 @@ class Zone:
             return [], "", ()
         return records, "", tuple(extra.values())
 
+    def _some(self, items: Sequence[_Item], most: int) -> Sequence[_Item]:
+        """Return items in an order of chance, a number of them at most."""
+        return self._choice.sample(items, min(len(items), most))
+
     def _name_of(self, key: ServiceKey) -> str:
         return f"{key.name}.{key.namespace}.svc{self._suffix}"
+
+
+def _known(service: Service, backends: tuple[MeshBackend, ...], addresses: tuple[str, ...]) -> _Known:
+    hosts = {each.address: host_of(each) for each in backends}
+    by_host: dict[str, list[str]] = {}
+    for each in backends:
+        by_host.setdefault(host_of(each), []).append(each.address)
+    named = tuple(hosts) if is_headless(service) else addresses
+    by_version = {is_6: tuple(each for each in named if (":" in each) is is_6) for is_6 in (False, True)}
+    return _Known(service, backends, addresses, by_version, by_host, hosts)
 
 
 def host_of(backend: MeshBackend) -> str:

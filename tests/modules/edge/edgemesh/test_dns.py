@@ -21,7 +21,7 @@ from modules.edge.edgemesh.backends import backends_of_slices
 from modules.edge.edgemesh.counters import MeshCounters
 from modules.edge.edgemesh.dns.host import Clients, HostServers, open_sockets
 from modules.edge.edgemesh.dns.resolving import DnsNames, answer_to
-from modules.edge.edgemesh.dns.server import BURST, MOST_CONNECTIONS, Limiter, NameServer
+from modules.edge.edgemesh.dns.server import BURST, MOST_CONNECTIONS, DnsConnection, Limiter, NameServer
 from modules.edge.edgemesh.dns.turns import MOST_OF_CLIENT, MOST_WAITING, PLACES, AskingTurns
 from modules.edge.edgemesh.dns.upstream import (
     MOST_MISMATCHES,
@@ -255,6 +255,49 @@ def test_long_answers_are_cut_over_udp_and_whole_over_tcp() -> None:
     assert len(edns) <= 1232
 
 
+LARGE = [endpoint(f"10.{number >> 8}.{number & 255}.1") for number in range(6_000)]
+LARGE_ZONE = zone(
+    service("db", "None", ports=[{"name": "sql", "port": 5432}]),
+    db=slice_of(*LARGE, name="db", ports=[{"name": "sql", "port": 5432}]),
+)
+
+
+@pytest.mark.parametrize("owner", [f"db.default.svc.{Z}", f"_sql._tcp.db.default.svc.{Z}"])
+@pytest.mark.parametrize(("edns", "udp", "limit"), [(0, True, 512), (4096, True, 1232), (0, False, 65535)])
+def test_an_answer_that_is_too_long_has_the_records_that_fit(owner: str, edns: int, udp: bool, limit: int) -> None:
+    type_ = Type.SRV if owner.startswith("_") else Type.A
+    data = reply(question(owner, type_, edns=edns), names_of(LARGE_ZONE), udp=udp)
+    found = read_message(data)
+    assert found.is_cut
+    assert limit - 80 < len(data) <= limit
+    assert {each.type for each in found.answers} == {type_}
+    assert len({each.data for each in found.answers}) == len(found.answers)
+    again = read_message(reply(question(owner, type_, edns=edns), names_of(LARGE_ZONE), udp=udp))
+    assert again.answers != found.answers
+
+
+def test_no_more_records_are_made_than_fit() -> None:
+    """A thousand queries in a second made as many millions of records."""
+    owner = f"db.default.svc.{Z}"
+    found = names_of(LARGE_ZONE).at_once(parsed(question(owner)), 512)
+    ports = names_of(LARGE_ZONE).at_once(parsed(question(owner, Type.SRV)), 512)
+    assert found is not None
+    assert ports is not None
+    assert len(found.answers) <= 512 // 16 + 1
+    assert len(ports.answers) <= 512 // 40
+
+
+def test_authorities_that_do_not_fit_are_left_out() -> None:
+    asked = parsed(question("a.b"))
+    long = tuple(Record(f"{'x' * 60}.c", Type.NS, 1, name_data("y" * 60)) for _ in range(9))
+    answer = DnsAnswer(OK, (a_record("a.b"),), long, (a_record("c.d"),))
+    found = read_message(write(asked, answer, udp=True))
+    assert (len(found.answers), found.is_cut) == (1, True)
+    assert 0 < len(found.authority) < 9
+    whole = read_message(write(asked, answer, udp=False))
+    assert (len(whole.authority), whole.is_cut) == (9, False)
+
+
 HEAD = HEADER.pack(7, 0x0100, 1, 0, 0, 0)
 
 
@@ -454,6 +497,69 @@ def test_a_client_that_asks_too_much_is_not_answered_for_a_while() -> None:
     assert limiter.allows("b")
     time.simulation.run_for(1)
     assert limiter.allows("a")
+
+
+def test_long_answers_count_as_many_queries() -> None:
+    time = FakeContext()
+    limiter = Limiter(time.clock)
+    number = 0
+    while limiter.allows("a"):
+        limiter.charge("a", 65535)
+        number += 1
+    assert number == -(-BURST // (1 + 65535 // 1232))
+    assert limiter.allows("b")
+    limiter.charge("c", 65535)
+    assert limiter.allows("c")
+    time.simulation.run_for(1)
+    assert limiter.allows("a")
+
+
+@pytest.fixture
+def connected() -> Iterator[tuple[DnsConnection, socket.socket, FakeContext]]:
+    """The server's end of a connection, the client's, and the time."""
+    time = FakeContext()
+    own, client = socket.socketpair()
+    own.settimeout(0)
+    with own, client:
+        yield DnsConnection(own, "a", time.clock), client, time
+
+
+def test_a_client_that_drips_is_read_and_stays(connected: tuple[DnsConnection, socket.socket, FakeContext]) -> None:
+    connection, client, time = connected
+    asked = question("a.org")
+    found = []
+    for byte in struct.pack("!H", len(asked)) + asked + b"\0\0":
+        time.simulation.run_for(10)
+        client.send(bytes([byte]))
+        found += connection.read()
+    assert found == [asked, b""]
+    assert connection.at == time.clock.monotonic()
+
+
+def test_a_client_that_takes_a_long_answer_slowly_stays(
+    connected: tuple[DnsConnection, socket.socket, FakeContext],
+) -> None:
+    connection, client, time = connected
+    message = bytes(65_535)
+    for _ in range(10):
+        connection.queue(message)
+    assert 0 < len(connection.unsent) <= 256 * 1024 + len(message) + 2
+    begun = connection.at
+    time.simulation.run_for(10)
+    connection.send()
+    assert connection.at == begun
+    client.recv(1 << 18)
+    connection.send()
+    assert connection.at > begun
+
+
+def test_a_message_that_is_too_long_for_a_query_ends_the_connection(
+    connected: tuple[DnsConnection, socket.socket, FakeContext],
+) -> None:
+    connection, client, _ = connected
+    client.send(struct.pack("!H", 4097))
+    assert connection.read() == []
+    assert not connection.is_open
 
 
 Served = tuple[str, int, MeshCounters]
