@@ -8,7 +8,8 @@ from edged.validation.labels import labels, toleration
 from edged.validation.names import faults_of_label
 from edged.validation.resources import amounts
 from edged.validation.rules import Each, Fields, named, needed, one_of
-from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.api_errors import ForbiddenError
+from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named
 from modules.apimachinery.validation.metadata import immutable
 
 HIGHEST_OF_USERS: Final = 1_000_000_000
@@ -16,6 +17,7 @@ HIGHEST_OF_USERS: Final = 1_000_000_000
 SYSTEM_CLASSES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 """Kubernetes' own PriorityClasses with their priorities."""
 _PREFIX: Final = "system-"
+_PRIORITY_CLASS: Final = kind_named("PriorityClass")
 
 
 def priority_class(obj: Mapping[str, Any], path: str, found: Causes) -> None:
@@ -35,6 +37,17 @@ def priority_class(obj: Mapping[str, Any], path: str, found: Causes) -> None:
 
 
 _POLICY: Final = Fields({"preemptionPolicy": one_of("PreemptLowerPriority", "Never")})
+
+
+def check_class_deletion(key: ObjectKey) -> None:
+    """Check that an object is not one of Kubernetes' own PriorityClasses.
+
+    Raises:
+        ForbiddenError: it is.
+    """
+    if key.kind == _PRIORITY_CLASS.name and key.name in SYSTEM_CLASSES:
+        why = "this is a system priority class and cannot be deleted"
+        raise ForbiddenError(_PRIORITY_CLASS.plural, key.name, why, _PRIORITY_CLASS.api_group)
 
 
 def priority_class_update(new: JsonObject, live: JsonObject, found: Causes) -> None:

@@ -67,7 +67,7 @@ RULES: Final[dict[str, KindRules]] = {
     "ReplicaSet": KindRules(workloads.replica_set, workloads.keeping("selector")),
     "DaemonSet": KindRules(workloads.daemon_set, workloads.keeping("selector")),
     "StatefulSet": KindRules(workloads.stateful_set, workloads.stateful_set_update, name=named(faults_of_label)),
-    "Job": KindRules(workloads.job, workloads.job_update),
+    "Job": KindRules(workloads.job, workloads.job_update, workloads.job_creation),
     "CronJob": KindRules(workloads.cron_job, name=workloads.cron_job_name),
     "ReplicationController": KindRules(workloads.replication_controller),
     "ControllerRevision": KindRules(workloads.controller_revision, workloads.controller_revision_update),

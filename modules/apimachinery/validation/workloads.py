@@ -203,6 +203,7 @@ _JOB_SPEC: Final = Fields(
         **POLICY_FIELDS,
         "completionMode": pointer(one_of("NonIndexed", "Indexed")),
         "podReplacementPolicy": pointer(one_of("Failed", "TerminatingOrFailed")),
+        "selector": label_selector,
         "template": needed(_TEMPLATE),
     },
     job_policies,
@@ -282,6 +283,32 @@ def keeping(*fields: str) -> Callable[[JsonObject, JsonObject, Causes], None]:
             immutable((new.get("spec") or {}).get(field), (live.get("spec") or {}).get(field), f"spec.{field}", found)
 
     return update
+
+
+CONTROLLER_UID: Final = "batch.kubernetes.io/controller-uid"
+
+
+def job_labels(name: str, uid: str) -> dict[str, str]:
+    """Return the labels of a Job's pods, by which it knows them."""
+    return {CONTROLLER_UID: uid, "controller-uid": uid, "batch.kubernetes.io/job-name": name, "job-name": name}
+
+
+def job_creation(obj: JsonObject, found: Causes) -> None:
+    """Check the selector of a new Job: the API server makes it, but for one with `manualSelector`."""
+    spec, name = obj.get("spec") or {}, str(obj["metadata"].get("name") or "")
+    selector, own = spec.get("selector"), dict[str, str]()
+    if not spec.get("manualSelector"):
+        own = job_labels(name, "")
+        if selector is None:
+            return
+        selector = {**selector, "matchLabels": {CONTROLLER_UID: "", **(selector.get("matchLabels") or {})}}
+        if not matcher_of(selector)(own):
+            found.append(invalid("spec.selector", spec["selector"], "`selector` not auto-generated"))
+    elif selector is None:
+        found.append(required("spec.selector"))
+    of_pods = {**(((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}), **own}
+    if not matcher_of(selector)(of_pods):
+        found.append(invalid("spec.template.metadata.labels", of_pods, "`selector` does not match template `labels`"))
 
 
 _OF_JOB: Final = (

@@ -1,8 +1,10 @@
 """The Kubernetes API's verbs: requests of the control socket, and of nodes' metaservers through dynamiccontroller."""
 
+import hashlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final
+from uuid import UUID
 
 import msgspec
 
@@ -230,8 +232,7 @@ def _carry_out(cluster: Cluster, request: ApiCall) -> ApiResult:
         case "list":
             return ApiResult(list_objects(cluster, kind, request.namespace, request.options))
         case "create":
-            rules = check_creation if _is_event(request) else None
-            return ApiResult(cluster.create(_to_create(cluster, kind, request), rules), created=True)
+            return ApiResult(_create(cluster, kind, request), created=True)
         case "deletecollection":
             return ApiResult(_delete_collection(cluster, kind, request))
     if not request.name:
@@ -500,6 +501,23 @@ def _patch_object(request: ApiCall, before: str) -> JsonObject:
     return request.body
 
 
+def _create(cluster: Cluster, kind: Kind, request: ApiCall) -> JsonObject:
+    """Create an object; return the one that the request has created before its transaction seemed to be lost."""
+    uid = _uid_to_create(request)
+    obj = _to_create(cluster, kind, request)
+    made = cluster.storage.find(key_of(obj)) if uid else None
+    if made is not None and uid_of(made) == uid:
+        return made
+    return cluster.create(obj, check_creation if _is_event(request) else None, uid)
+
+
+def _uid_to_create(request: ApiCall) -> str:
+    """Return the uid of the object that a request creates, the same whenever it is taken; "" for any uid."""
+    if not request.message_id:
+        return ""
+    return str(UUID(bytes=hashlib.sha256(request.message_id.encode()).digest()[:16], version=4))
+
+
 def _to_create(cluster: Cluster, kind: Kind, request: ApiCall) -> JsonObject:
     obj = _named(_object(request, kind.name), kind, request)
     metadata = obj["metadata"]
@@ -507,21 +525,22 @@ def _to_create(cluster: Cluster, kind: Kind, request: ApiCall) -> JsonObject:
         raise BadRequestError("resourceVersion should not be set on objects to be created")
     prefix = metadata.get("generateName")
     if not metadata.get("name") and isinstance(prefix, str) and prefix:
-        made = _generated_name(cluster, kind, request.namespace, prefix)
+        made = _generated_name(cluster, kind, request, prefix)
         obj = {**obj, "metadata": {**metadata, "name": made}}
     elif not metadata.get("name"):
         obj = {**obj, "metadata": {**metadata, "name": ""}}  # the rules of metadata refuse it, with all other faults
     return with_server_fields_removed(obj)
 
 
-def _generated_name(cluster: Cluster, kind: Kind, namespace: str, prefix: str) -> str:
-    """Return a name with a prefix that no object has; after some attempts, one that an object has
-    (createWithGenerateNameRetry).
+def _generated_name(cluster: Cluster, kind: Kind, request: ApiCall, prefix: str) -> str:
+    """Return a name with a prefix that no object has, or that the request has made before; after some attempts, one
+    that an object has (createWithGenerateNameRetry).
     """
-    made = ""
-    for _ in range(_ATTEMPTS):
-        made = prefix[:_LONGEST_BASE] + suffix_of(computed(cluster.clock.new_id))
-        if cluster.storage.find(key_for(kind, namespace, made)) is None:
+    made, uid = "", _uid_to_create(request)
+    for attempt in range(_ATTEMPTS):
+        made = prefix[:_LONGEST_BASE] + suffix_of(f"{uid}{attempt}" if uid else computed(cluster.clock.new_id))
+        live = cluster.storage.find(key_for(kind, request.namespace, made))
+        if live is None or uid_of(live) == uid:
             break
     return made
 

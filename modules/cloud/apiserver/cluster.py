@@ -30,6 +30,7 @@ from modules.apimachinery.kinds import (
     version_of,
 )
 from modules.apimachinery.times import format_rfc3339
+from modules.apimachinery.validation.classes import check_class_deletion
 from modules.apimachinery.validation.kinds import Creation, Update
 from modules.apimachinery.validation.objects import validate_metadata, validate_object, validate_status, validate_update
 from modules.apimachinery.validation.statuses import certificate_approval
@@ -204,9 +205,11 @@ class Cluster:
         live = self.storage.find(key_of(manifest))
         wanted = computed(applied, manifest, live)
         if live is None:
+            self._check_namespace(wanted)
             wanted = self._chain.admitted(wanted)
             if self.storage.kinds.custom_of(wanted) is None:
                 computed(validate_object, wanted)
+            self._chain.validate(wanted)
             made = self._create(self._custom.prepared(wanted, None))
             return self._bound(made), ApplyOutcome.CREATED
         if is_being_deleted(live):
@@ -216,6 +219,7 @@ class Cluster:
         wanted = self._chain.admitted(wanted, live)
         if self.storage.kinds.custom_of(wanted) is None:
             computed(validate_update, wanted, live)
+        self._chain.validate(wanted, live)
         wanted = self._addressed(self._custom.prepared(wanted, live), live)
         new = self.storage.replace(self.scheduler.placed(wanted))
         self._custom.changed(new)
@@ -231,12 +235,13 @@ class Cluster:
             self.storage.replace(changed)
         return self.storage.get(key_of(obj))
 
-    def create(self, obj: JsonObject, creation: Creation | None = None) -> JsonObject:
+    def create(self, obj: JsonObject, creation: Creation | None = None, uid: str = "") -> JsonObject:
         """Store a new object with its kind's defaults, and return it.
 
         Args:
             obj: the object.
             creation: the rules of its creation; None: the rules of its kind.
+            uid: its uid; "" is one of the clock's.
 
         Raises:
             AlreadyExistsError: an object of that name exists.
@@ -245,10 +250,12 @@ class Cluster:
         """
         obj = self._shaped(obj, None)
         self._admit(None, obj)
+        self._check_namespace(obj)
         new = self._chain.admitted(computed(with_defaults, obj))
         if self.storage.kinds.custom_of(new) is None:
             computed(validate_object, new, creation)
-        return self._bound(self._create(self._track(None, new)))
+        self._chain.validate(new)
+        return self._bound(self._create(self._track(None, new), uid))
 
     def update(self, obj: JsonObject, changes: Update | None = None) -> JsonObject:
         """Replace an object, and return it. A status that is a subresource stays. A deletion that has begun goes on,
@@ -274,6 +281,7 @@ class Cluster:
         if self.storage.kinds.custom_of(new) is None:
             computed(validate_update, new, live, changes)
         check_finalizers(live, new)
+        self._chain.validate(new, live)
         stored = self.storage.replace(self._track(live, self._addressed(new, live)))
         self._custom.changed(stored)
         return self._without_finalizers(self._bound(stored))
@@ -378,11 +386,12 @@ class Cluster:
             policy: of its dependents (`propagationPolicy`); None: as its finalizers say, or the default of its kind.
 
         Raises:
-            ForbiddenError: it is a namespace that stays for ever.
+            ForbiddenError: it is a namespace or a PriorityClass that stays for ever.
             NotFoundError: no such object.
             ConflictError: the object has another uid.
         """
         check_deletion(key)
+        check_class_deletion(key)
         live = self.storage.get(key, uid)
         self._admit(live, None)
         if key.kind == _POD.name:
@@ -441,11 +450,15 @@ class Cluster:
         if self._admission is not None:
             self._admission(old, new)
 
-    def _create(self, obj: JsonObject) -> JsonObject:
-        key, uid = key_of(obj), computed(self.clock.new_id)
+    def _check_namespace(self, obj: JsonObject) -> None:
+        """Check that a new object is not in a namespace that is being deleted."""
+        key = key_of(obj)
         if key.namespace:
             namespace = self.storage.find(key_for(_NAMESPACE, "", key.namespace))
             check_creation(self.storage.kinds.of_object(obj), key.name, namespace)
+
+    def _create(self, obj: JsonObject, uid: str = "") -> JsonObject:
+        uid = uid or computed(self.clock.new_id)
         obj = with_job_selector(obj, uid) if obj["kind"] == _JOB else self._addressed(obj, None, uid)
         new = self.storage.create(self.scheduler.placed(obj), uid)
         self.scheduler.note_waiting(None, new)

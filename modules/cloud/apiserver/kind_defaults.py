@@ -72,6 +72,15 @@ def _service_port(port: JsonObject) -> JsonObject:
     return made
 
 
+def _node(obj: JsonObject) -> JsonObject:
+    """Return a Node whose `podCIDR` is the first of its `podCIDRs`; a changed one resets them."""
+    spec = obj.get("spec") or {}
+    first, all_of_them = spec.get("podCIDR"), spec.get("podCIDRs") or []
+    if first and all_of_them[:1] != [first]:
+        all_of_them = [first]
+    return {**obj, "spec": {**spec, "podCIDR": all_of_them[0], "podCIDRs": all_of_them}} if all_of_them else obj
+
+
 def _endpoints(obj: JsonObject) -> JsonObject:
     if not obj.get("subsets"):
         return obj
@@ -111,6 +120,7 @@ _DEFAULTS: Final[dict[str, Callable[[JsonObject], JsonObject]]] = {
     **dict.fromkeys(WORKLOADS, with_workload_defaults),
     "Secret": _secret,
     "Namespace": with_namespace_defaults,
+    "Node": _node,
     "Service": _service,
     "Endpoints": _endpoints,
     "EndpointSlice": lambda obj: _with_protocols(obj, name=""),

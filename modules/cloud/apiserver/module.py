@@ -35,7 +35,7 @@ from modules.cloud.apiserver.kubernetes_service import KubernetesService, keep_k
 from modules.cloud.apiserver.loading import LoadedObjects
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.node_lifecycle import MONITOR_PERIOD
-from modules.cloud.apiserver.previews import Previews
+from modules.cloud.apiserver.previews import Previews, call_in
 from modules.cloud.apiserver.scheduler import makes_room
 from modules.cloud.apiserver.system_objects import make_system_objects
 from modules.cloud.apiserver.tokens.claims import BoundObjects, has_lost_object
@@ -202,7 +202,7 @@ class ApiServer(Module):
             )
 
         def serve() -> None:
-            call = message.content_as(ApiCall)
+            call = call_in(message)
             with self._writes.by(writer_of(call)):
                 answer(self._serve(call))
                 self._transactions.note_changes()

@@ -16,7 +16,6 @@ _SPEC = {
     "terminationGracePeriodSeconds": 30,
     "dnsPolicy": "ClusterFirst",
     "schedulerName": "default-scheduler",
-    "enableServiceLinks": True,
 }
 _CONTAINER = {"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"}
 _PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
@@ -40,12 +39,25 @@ def with_pod_defaults(pod: JsonObject) -> JsonObject:
 
 
 def complete_pod_spec(spec: JsonObject) -> None:
-    """Set the defaults in the spec of a pod or of a template; in place."""
+    """Set the defaults in the spec of a pod, those of its containers' requests included (SetDefaults_Pod); in place."""
+    complete_template_spec(spec)
+    spec.setdefault("enableServiceLinks", True)
+    for container in [*spec.get("containers", []), *spec.get("initContainers", [])]:
+        limits = container["resources"].get("limits")
+        if limits:
+            container["resources"]["requests"] = {**limits, **(container["resources"].get("requests") or {})}
+        if spec.get("hostNetwork"):
+            for port in container.get("ports", []):
+                port.setdefault("hostPort", port.get("containerPort"))
+
+
+def complete_template_spec(spec: JsonObject) -> None:
+    """Set the defaults that the spec of a pod and of a template have (SetDefaults_PodSpec); in place."""
     for name, value in _SPEC.items():
         spec.setdefault(name, value)
     spec.setdefault("securityContext", {})
     for container in [*spec.get("containers", []), *spec.get("initContainers", [])]:
-        _complete_container(container, host_network=bool(spec.get("hostNetwork")))
+        _complete_container(container)
     for container in spec.get("ephemeralContainers", []):
         _complete_ephemeral(container)
     for volume in spec.get("volumes", []):
@@ -66,17 +78,11 @@ def _complete_ephemeral(container: JsonObject) -> None:
     container.setdefault("imagePullPolicy", pull_policy(container.get("image", "")))
 
 
-def _complete_container(container: JsonObject, *, host_network: bool) -> None:
+def _complete_container(container: JsonObject) -> None:
     _complete_ephemeral(container)
     container.setdefault("resources", {})
-    limits = container["resources"].get("limits")
-    if limits:
-        requests = container["resources"].get("requests") or {}
-        container["resources"]["requests"] = {**limits, **requests}
     for port in container.get("ports", []):
         port.setdefault("protocol", "TCP")
-        if host_network:
-            port.setdefault("hostPort", port.get("containerPort"))
     for variable in container.get("env", []):
         _complete_field_ref((variable.get("valueFrom") or {}).get("fieldRef"))
     for name in _PROBES:

@@ -35,6 +35,12 @@ class _Waiting(msgspec.Struct):
     attempts: int = 0
 
 
+def call_in(message: Message) -> ApiCall:
+    """Return the request in a message; one that creates an object has the message's id."""
+    call = message.content_as(ApiCall)
+    return msgspec.structs.replace(call, message_id=message.header.msg_id) if call.verb == "create" else call
+
+
 class Previews:
     """Makes requests about large objects twice: on a thread beside the API server's, where nothing is written, and then
     on its own, where the functions that took the time are not called again (`computed`). Others are served meanwhile.
@@ -56,10 +62,9 @@ class Previews:
 
     def take(self, message: Message) -> bool:
         """Take a request that is to be carried out later; return whether it is one."""
-        call = message.content
-        if not isinstance(call, ApiCall) or not self._is_large(call):
+        if not isinstance(message.content, ApiCall) or not self._is_large(message.content):
             return False
-        self._enqueue(_Waiting(message, call))
+        self._enqueue(_Waiting(message, call_in(message)))
         self._start()
         return True
 

@@ -10,11 +10,10 @@ from typing import Final
 
 from modules.apimachinery.conversion import copied
 from modules.apimachinery.kinds import JsonObject
-from modules.cloud.apiserver.pod_defaults import complete_pod_spec
+from modules.apimachinery.validation.workloads import CONTROLLER_UID, job_labels
+from modules.cloud.apiserver.pod_defaults import complete_template_spec
 
 _MOST_FAILURES: Final = 2**31 - 1
-_CONTROLLER_UID: Final = "batch.kubernetes.io/controller-uid"
-_JOB_NAME: Final = "batch.kubernetes.io/job-name"
 
 
 def with_workload_defaults(obj: JsonObject) -> JsonObject:
@@ -36,10 +35,8 @@ def with_job_selector(job: JsonObject, uid: str) -> JsonObject:
         return job
     template = spec.get("template") or {}
     metadata = template.get("metadata") or {}
-    name = job["metadata"]["name"]
-    own = {_CONTROLLER_UID: uid, "controller-uid": uid, _JOB_NAME: name, "job-name": name}
-    labels = {**(metadata.get("labels") or {}), **own}
-    selector = {"matchLabels": {**((spec.get("selector") or {}).get("matchLabels") or {}), _CONTROLLER_UID: uid}}
+    labels = {**(metadata.get("labels") or {}), **job_labels(job["metadata"]["name"], uid)}
+    selector = {"matchLabels": {CONTROLLER_UID: uid, **((spec.get("selector") or {}).get("matchLabels") or {})}}
     return {
         **job,
         "spec": {
@@ -157,4 +154,4 @@ def _template(spec: JsonObject) -> None:
     """Complete the pods' template of a workload's spec."""
     template = spec.get("template")
     if isinstance(template, dict) and isinstance(template.get("spec"), dict):
-        complete_pod_spec(template["spec"])
+        complete_template_spec(template["spec"])

@@ -59,6 +59,10 @@ class ApiCall(msgspec.Struct, frozen=True, kw_only=True):
     """Whom the change journal names for a write, who need not be authorized any more: an administrator, or a node
     whose write edgecontroller has authorized; "" is `user`, `node`, or cloudcore itself.
     """
+    message_id: str = ""
+    """Of the message that creates an object: the embedded API server takes it again after a lost transaction, which may
+    have been committed. "" is a call that is made once.
+    """
 
 
 class ApiResult(msgspec.Struct, frozen=True):

@@ -144,7 +144,9 @@ def with_same_template(candidates: Sequence[tuple[JsonObject, object]], template
 
 
 def _completed(template: object) -> JsonObject | None:
-    """Return a template with the present defaults, or None: the data of a revision may be anything."""
+    """Return a template with all defaults of its pods, or None: the data of a revision may be anything. An earlier
+    cloudcore has stored templates with more of them.
+    """
     if not isinstance(template, dict):
         return None
     try:

@@ -16,8 +16,8 @@ _REQUEST: Final = kind_named("CertificateSigningRequest")
 _SIGNER: Final = "kubernetes.io/kube-apiserver-client"
 
 
-def certificate_subject(request: JsonObject, live: JsonObject | None, _objects: Lister) -> JsonObject:
-    """Return a certificate request as it is. One that cannot be read passes: its signer refuses it.
+def certificate_subject(request: JsonObject, live: JsonObject | None, _objects: Lister) -> None:
+    """Check the subject of a certificate request. One that cannot be read passes: its signer refuses it.
 
     Raises:
         ForbiddenError: a new request to the signer of the API server's clients asks for the group `system:masters`.
@@ -26,7 +26,6 @@ def certificate_subject(request: JsonObject, live: JsonObject | None, _objects: 
     if live is None and spec.get("signerName") == _SIGNER and ADMINISTRATORS in _organizations(spec.get("request")):
         why = f"use of {_SIGNER} signer with {ADMINISTRATORS} group is not allowed"
         raise ForbiddenError(_REQUEST.plural, str(request["metadata"].get("name") or ""), why, _REQUEST.api_group)
-    return request
 
 
 def _organizations(encoded: object) -> list[str]:

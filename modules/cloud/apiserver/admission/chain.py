@@ -9,7 +9,7 @@ from modules.apimachinery.lister import Lister
 from modules.apimachinery.validation.pods import MIRROR
 from modules.cloud.apiserver.admission.api_access import with_api_access
 from modules.cloud.apiserver.admission.certificate_subject import certificate_subject
-from modules.cloud.apiserver.admission.pod_security import pod_security
+from modules.cloud.apiserver.admission.pod_security import pod_security, pod_security_labels
 from modules.cloud.apiserver.silent_nodes import TOLERATION_SECONDS, UNREACHABLE
 
 Admit = Callable[[JsonObject, JsonObject | None, Lister], JsonObject]
@@ -33,14 +33,21 @@ _RUNTIME_CLASS: Final = kind_named("RuntimeClass")
 _REJECTED: Final = "pod rejected: "
 
 
+Validate = Callable[[JsonObject, JsonObject | None, Lister], None]
+"""Takes an object that keeps the rules of its kind, its stored state and all objects. Raises ApiError to refuse it."""
+
+
 class Plugin(NamedTuple):
     """An admission plug-in."""
 
     name: str
     """As in kube-apiserver's `--disable-admission-plugins`."""
-    admit: Admit
     kinds: frozenset[str] | None
     """The kinds that it looks at; None: all."""
+    admit: Admit | None = None
+    """Is asked before the rules of the kind, and may change the object."""
+    validate: Validate | None = None
+    """Is asked after them."""
 
 
 _PODS: Final = frozenset({"Pod"})
@@ -99,20 +106,16 @@ def _account_of(pod: JsonObject, objects: Lister) -> JsonObject | None:
     return account
 
 
-def _priority(obj: JsonObject, live: JsonObject | None, objects: Lister) -> JsonObject:
-    """Return a pod with its priority, or a PriorityClass that may be stored.
+def _priority(pod: JsonObject, live: JsonObject | None, objects: Lister) -> JsonObject:
+    """Return a pod with its priority.
 
     Raises:
-        ForbiddenError: the pod's class does not exist, or has another priority than the pod says; another class is the
-            default already.
+        ForbiddenError: the pod's class does not exist, or has another priority than the pod says.
     """
-    if obj["kind"] == _PRIORITY_CLASS.name:
-        _check_default(obj, objects)
-        return obj
     if live is not None:
         kept = {name: live["spec"][name] for name in ("priority", "preemptionPolicy") if name in live["spec"]}
-        return {**obj, "spec": {**kept, **obj["spec"]}}
-    return _with_priority(obj, objects)
+        return {**pod, "spec": {**kept, **pod["spec"]}}
+    return _with_priority(pod, objects)
 
 
 def _with_priority(pod: JsonObject, objects: Lister) -> JsonObject:
@@ -138,7 +141,12 @@ def _default_class(objects: Lister) -> JsonObject | None:
     return min(found, key=lambda each: int(each.get("value") or 0), default=None)
 
 
-def _check_default(new: JsonObject, objects: Lister) -> None:
+def _only_default(new: JsonObject, _live: JsonObject | None, objects: Lister) -> None:
+    """Check that no other PriorityClass is the default, if this one is to be.
+
+    Raises:
+        ForbiddenError: another class is.
+    """
     if not new.get("globalDefault"):
         return
     for other in objects.list(_PRIORITY_CLASS):
@@ -181,15 +189,28 @@ def _runtime_class(pod: JsonObject, live: JsonObject | None, objects: Lister) ->
     found = objects.find(key_for(_RUNTIME_CLASS, "", str(name))) if name else None
     if name and found is None:
         raise _refused(pod, f'{_REJECTED}RuntimeClass "{name}" not found')
-    overhead = ((found or {}).get("overhead") or {}).get("podFixed") or {}
-    if (spec.get("overhead") or {}) not in ({}, overhead):
-        words = (
-            "Pod's Overhead doesn't match RuntimeClass's defined Overhead"
-            if overhead
-            else "Pod Overhead set without corresponding RuntimeClass defined Overhead"
-        )
-        raise _refused(pod, f"{_REJECTED}{words}")
+    overhead = _overhead_of(found)
+    if overhead and (spec.get("overhead") or overhead) != overhead:
+        raise _refused(pod, f"{_REJECTED}Pod's Overhead doesn't match RuntimeClass's defined Overhead")
     return {**pod, "spec": {**spec, **({"overhead": overhead} if overhead else {}), **_placement(pod, found or {})}}
+
+
+def _overhead_of(runtime_class: JsonObject | None) -> JsonObject:
+    found: JsonObject = ((runtime_class or {}).get("overhead") or {}).get("podFixed") or {}
+    return found
+
+
+def _overhead_of_class(pod: JsonObject, live: JsonObject | None, objects: Lister) -> None:
+    """Check that a new pod with an overhead has it from its RuntimeClass.
+
+    Raises:
+        ForbiddenError: the class has none.
+    """
+    spec = pod["spec"]
+    found = objects.find(key_for(_RUNTIME_CLASS, "", str(spec.get("runtimeClassName") or "")))
+    if live is None and spec.get("overhead") and not _overhead_of(found):
+        words = "Pod Overhead set without corresponding RuntimeClass defined Overhead"
+        raise _refused(pod, f"{_REJECTED}{words}")
 
 
 def _placement(pod: JsonObject, runtime_class: JsonObject) -> JsonObject:
@@ -210,13 +231,15 @@ def _placement(pod: JsonObject, runtime_class: JsonObject) -> JsonObject:
 
 
 PLUGINS: Final = (
-    Plugin("NamespaceLifecycle", _namespace_lifecycle, None),
-    Plugin("ServiceAccount", _service_account, _PODS),
-    Plugin("Priority", _priority, frozenset({"Pod", "PriorityClass"})),
-    Plugin("DefaultTolerationSeconds", _default_toleration_seconds, _PODS),
-    Plugin("RuntimeClass", _runtime_class, _PODS),
-    Plugin("PodSecurity", pod_security, _PODS),
-    Plugin("CertificateSubjectRestriction", certificate_subject, frozenset({"CertificateSigningRequest"})),
+    Plugin("NamespaceLifecycle", None, _namespace_lifecycle),
+    Plugin("ServiceAccount", _PODS, _service_account),
+    Plugin("PodSecurity", _PODS, validate=pod_security),
+    Plugin("PodSecurity", frozenset({_NAMESPACE.name}), validate=pod_security_labels),
+    Plugin("Priority", _PODS, _priority),
+    Plugin("Priority", frozenset({_PRIORITY_CLASS.name}), validate=_only_default),
+    Plugin("DefaultTolerationSeconds", _PODS, _default_toleration_seconds),
+    Plugin("RuntimeClass", _PODS, _runtime_class, _overhead_of_class),
+    Plugin("CertificateSubjectRestriction", frozenset({"CertificateSigningRequest"}), validate=certificate_subject),
 )
 PLUGINS_WITH_TOKENS: Final = tuple(
     each._replace(admit=_service_account_with_token) if each.admit is _service_account else each for each in PLUGINS
@@ -247,6 +270,24 @@ class AdmissionChain:
             ApiError: a plug-in refuses it.
         """
         for plugin in self._plugins:
-            if plugin.kinds is None or (obj["kind"] in plugin.kinds and not is_custom(obj)):
+            if plugin.admit is not None and _looks_at(plugin, obj):
                 obj = plugin.admit(obj, live, self._objects)
         return obj
+
+    def validate(self, obj: JsonObject, live: JsonObject | None = None) -> None:
+        """Ask the plug-ins about an object that keeps the rules of its kind.
+
+        Args:
+            obj: as `admitted` has returned it.
+            live: its stored state; None: it is created.
+
+        Raises:
+            ApiError: a plug-in refuses it.
+        """
+        for plugin in self._plugins:
+            if plugin.validate is not None and _looks_at(plugin, obj):
+                plugin.validate(obj, live, self._objects)
+
+
+def _looks_at(plugin: Plugin, obj: JsonObject) -> bool:
+    return plugin.kinds is None or (obj["kind"] in plugin.kinds and not is_custom(obj))

@@ -5,15 +5,23 @@ Without it, who may create pods in one namespace is root on every node. The rule
 (`k8s.io/pod-security-admission/policy`), whatever version a label names; the labels `warn` and `audit` mean nothing.
 """
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
+from edged.validation.causes import Cause, invalid
 from modules.apimachinery.api_errors import ForbiddenError
 from modules.apimachinery.kinds import JsonObject, key_for, kind_named
 from modules.apimachinery.lister import Lister
+from modules.apimachinery.structural_schema.causes import InvalidFieldsError
 
-LABEL: Final = "pod-security.kubernetes.io/enforce"
+_PREFIX: Final = "pod-security.kubernetes.io/"
+LABEL: Final = f"{_PREFIX}enforce"
 PRIVILEGED, BASELINE, RESTRICTED = "privileged", "baseline", "restricted"
+_LEVEL: Final = re.compile("privileged|baseline|restricted")
+_STANDARD_VERSION: Final = re.compile(r"latest|v1\.(0|[1-9][0-9]{0,17})")
+_NO_LEVEL: Final = "must be one of privileged, baseline, restricted"
+_NO_VERSION: Final = 'must be "latest" or "v1.x"'
 _NAMESPACE: Final = kind_named("Namespace")
 _LISTS: Final = ("initContainers", "containers", "ephemeralContainers")
 _APPARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
@@ -63,14 +71,14 @@ class _Pod(NamedTuple):
         return _Secured("pod", self.spec.get("securityContext") or {}), *self.containers
 
 
-def pod_security(pod: JsonObject, live: JsonObject | None, objects: Lister) -> JsonObject:
-    """Return a pod that its namespace allows.
+def pod_security(pod: JsonObject, live: JsonObject | None, objects: Lister) -> None:
+    """Check that the namespace of a pod allows it.
 
     Raises:
         ForbiddenError: it violates the namespace's standard.
     """
     if live is not None and _changeable(pod) == _changeable(live):
-        return pod
+        return
     namespace = objects.find(key_for(_NAMESPACE, "", str(pod["metadata"].get("namespace") or "default")))
     level = str(((namespace or {}).get("metadata", {}).get("labels") or {}).get(LABEL) or PRIVILEGED)
     found = violations(pod, level)
@@ -78,7 +86,27 @@ def pod_security(pod: JsonObject, live: JsonObject | None, objects: Lister) -> J
         shown = BASELINE if level == BASELINE else RESTRICTED
         why = f'violates PodSecurity "{shown}:latest": {", ".join(found)}'
         raise ForbiddenError("pods", str(pod["metadata"].get("name") or ""), why)
-    return pod
+
+
+def pod_security_labels(namespace: JsonObject, live: JsonObject | None, _objects: Lister) -> None:
+    """Check the labels of a namespace that name a standard or a version of it.
+
+    Raises:
+        InvalidFieldsError: one names none, and that is new.
+    """
+    found = _label_causes(namespace)
+    if found and (live is None or found != _label_causes(live)):
+        raise InvalidFieldsError(_NAMESPACE.name, "", str(namespace["metadata"]["name"]), found)
+
+
+def _label_causes(namespace: JsonObject) -> list[Cause]:
+    labels, found = namespace["metadata"].get("labels") or {}, list[Cause]()
+    for mode in ("enforce", "audit", "warn"):
+        for name, form, why in ((mode, _LEVEL, _NO_LEVEL), (f"{mode}-version", _STANDARD_VERSION, _NO_VERSION)):
+            value = labels.get(_PREFIX + name)
+            if value is not None and form.fullmatch(value) is None:
+                found.append(invalid(f"metadata.labels[{_PREFIX}{name}]", value, why))
+    return found
 
 
 def _changeable(pod: JsonObject) -> tuple[object, JsonObject]:

@@ -175,6 +175,26 @@ def test_a_lost_transaction_is_made_again_and_watches_go_on(bee: Harness) -> Non
     assert shown(told).count(("Added", "after")) == 1
 
 
+@pytest.mark.parametrize("metadata", [{"generateName": "made-"}, {"name": "made"}], ids=["any name", "one name"])
+def test_a_creation_whose_commit_was_not_answered_makes_one_object(bee: Harness, metadata: Json) -> None:
+    """The transaction seems to be lost, and the message is taken again."""
+    server = Server(bee)
+    commit = server.database.commit
+
+    def lose_the_answer(version: int) -> None:
+        commit(version)
+        del server.database.commit
+        raise DatabaseError("commit", f"version {version}", "the connection is lost")
+
+    server.database.commit = lose_the_answer  # type: ignore[method-assign]
+    made = server.call("create", "configmaps", body={"metadata": metadata})
+    assert (made.refusal, bee.hive.restarts()[MODULE]) == (None, 1)
+    found = [key for key in server.cluster.storage if key.name.startswith("made")]
+    assert made.object is not None
+    assert [key.name for key in found] == [made.object["metadata"]["name"]]
+    assert server.call("create", "configmaps", body={"metadata": {"name": found[0].name}}).refusal is not None
+
+
 def test_a_pod_gets_the_node_that_registers_in_the_same_transaction(bee: Harness) -> None:
     server = Server(bee)
     waiting = pod("web")

@@ -6,6 +6,7 @@ import pytest
 
 from beehive.clock import RealClock
 from modules.apimachinery.api_errors import ApiError
+from modules.apimachinery.kinds import key_for, kind_named
 from modules.cloud.apiserver.admission.chain import PLUGINS, AdmissionChain
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.system_objects import make_system_objects
@@ -85,6 +86,45 @@ def refusal(cluster: Cluster, obj: dict[str, Any]) -> tuple[int, str]:
 )
 def test_a_pod_is_refused_in_the_words_of_kubernetes(cluster: Cluster, spec: dict[str, Any], why: str) -> None:
     assert refusal(cluster, pod(**spec)) == (403, _FORBIDDEN + why)
+
+
+@pytest.mark.parametrize(
+    ("obj", "code", "words"),
+    [
+        (pod(serviceAccountName="robot", containers=[]), 403, "error looking up service account"),
+        (pod(priorityClassName="none", containers=[]), 403, "no PriorityClass with name none"),
+        (pod(runtimeClassName="kata", overhead={"memory": "1Mi"}, containers=[]), 403, "doesn't match RuntimeClass"),
+        (pod(overhead={"memory": "1Mi"}, containers=[]), 422, "spec.containers: Required value"),
+        (
+            {**pod(hostNetwork=True, containers=[]), "metadata": {"name": "web", "namespace": "strict"}},
+            422,
+            "spec.containers: Required value",
+        ),
+        (priority_class("usual-2", 2_000_000_000, globalDefault=True), 422, "maximum allowed value"),
+        ({**configmap(), "metadata": {"name": "A", "namespace": "ending"}}, 403, "because it is being terminated"),
+    ],
+    ids=["account", "priority", "overhead of a class", "overhead", "security", "default class", "namespace"],
+)
+def test_plugins_that_change_objects_come_before_the_rules_of_a_kind_and_the_others_after_them(
+    cluster: Cluster, obj: dict[str, Any], code: int, words: str
+) -> None:
+    strict = {"name": "strict", "labels": {"pod-security.kubernetes.io/enforce": "baseline"}}
+    cluster.create({**of("Namespace", "strict"), "metadata": strict})
+    cluster.create(of("Namespace", "ending"))
+    cluster.create({**configmap(), "metadata": {"name": "held", "namespace": "ending"}})
+    cluster.delete(key_for(kind_named("Namespace"), "", "ending"))
+    cluster.create(priority_class("usual", 5, globalDefault=True))
+    told = refusal(cluster, obj)
+    assert (told[0], words in told[1]) == (code, True), told
+
+
+def test_the_priority_classes_of_kubernetes_stay(cluster: Cluster) -> None:
+    with pytest.raises(ApiError) as refused:
+        cluster.delete(key_for(kind_named("PriorityClass"), "", "system-node-critical"))
+    why = "this is a system priority class and cannot be deleted"
+    told = f'priorityclasses.scheduling.k8s.io "system-node-critical" is forbidden: {why}'
+    assert (refused.value.code, refused.value.message) == (403, told)
+    cluster.delete(key_for(kind_named("PriorityClass"), "", "urgent"))
 
 
 def test_an_object_in_a_namespace_that_does_not_exist_is_refused(cluster: Cluster) -> None:

@@ -1,4 +1,4 @@
-"""Fifty-five objects that a kube-apiserver 1.32 refuses, by what is wrong with them: code, field, and its words."""
+"""Objects that a kube-apiserver 1.32 refuses, by what is wrong with them: code, field, and its words."""
 
 from __future__ import annotations
 
@@ -59,6 +59,12 @@ def deployment(**spec: Any) -> Json:
     template = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "a", "image": "b"}]}}
     whole = {"selector": {"matchLabels": {"app": "x"}}, "template": template, **spec}
     return of("Deployment", "apps/v1", spec=whole)
+
+
+def job(**spec: Any) -> Json:
+    """Return a Job."""
+    pods = {"containers": [{"name": "a", "image": "b"}], "restartPolicy": "Never"}
+    return of("Job", "batch/v1", spec={"template": {"metadata": {"labels": {"app": "x"}}, "spec": pods}, **spec})
 
 
 _OWNER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "o"}
@@ -248,6 +254,26 @@ ROWS: list[tuple[str, Json, str, str]] = [
         of("ClusterRoleBinding", "rbac.authorization.k8s.io/v1", roleRef={"kind": "ClusterRole"}),
         "roleRef.name",
         "Required value",
+    ),
+    (
+        "a namespace of an unknown security level",
+        {**of("Namespace"), "metadata": {"name": "x", "labels": {"pod-security.kubernetes.io/warn": "loud"}}},
+        "metadata.labels[pod-security.kubernetes.io/warn]",
+        'Invalid value: "loud": must be one of privileged, baseline, restricted',
+    ),
+    (
+        "a namespace of an unknown security version",
+        {**of("Namespace"), "metadata": {"name": "x", "labels": {"pod-security.kubernetes.io/enforce-version": "1"}}},
+        "metadata.labels[pod-security.kubernetes.io/enforce-version]",
+        'must be "latest" or "v1.x"',
+    ),
+    ("a Job with a selector", job(selector={"matchLabels": {"app": "x"}}), "spec.selector", "not auto-generated"),
+    ("a Job without the selector that it wants to set", job(manualSelector=True), "spec.selector", "Required value"),
+    (
+        "a Job whose own selector misses its template",
+        job(manualSelector=True, selector={"matchLabels": {"app": "y"}}),
+        "spec.template.metadata.labels",
+        "`selector` does not match template `labels`",
     ),
     ("a hostname with a dot", pod(hostname="a.b"), "spec.hostname", "must not contain dots"),
 ]

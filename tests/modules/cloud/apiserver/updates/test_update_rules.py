@@ -119,11 +119,24 @@ ROWS = (
     # Nodes and what is about them
     Row("Node", _spec(unschedulable=True)),
     Row("Node", _spec(taints=[{"key": "a", "effect": "NoSchedule"}])),
-    Row("Node", _spec(podCIDRs=["10.2.0.0/24"]), "spec.podCIDRs", 'may not change podCIDR except from "" to valid'),
+    Row(
+        "Node",
+        _spec(podCIDR=None, podCIDRs=["10.2.0.0/24"]),
+        "spec.podCIDRs",
+        'may not change podCIDR except from "" to valid',
+    ),
+    Row("Node", _spec(podCIDR="10.2.0.0/24"), "spec.podCIDRs", 'may not change podCIDR except from "" to valid'),
+    Row("Node", _spec(podCIDR=None, podCIDRs=None), "spec.podCIDRs", 'may not change podCIDR except from "" to valid'),
     Row("Node", _spec(providerID="c://d"), "spec.providerID", 'may not change providerID except from "" to valid'),
     Row("Lease", _spec(holderIdentity="b")),
     Row("Lease", _spec(leaseDurationSeconds=0), "spec.leaseDurationSeconds", "must be greater than 0"),
     Row("Namespace", {"metadata": {"labels": {"a": "b"}}}),
+    Row(
+        "Namespace",
+        {"metadata": {"labels": {"pod-security.kubernetes.io/audit-version": "v1.032"}}},
+        "metadata.labels[pod-security.kubernetes.io/audit-version]",
+        'must be "latest" or "v1.x"',
+    ),
     Row("ServiceAccount", {"automountServiceAccountToken": False}),
     Row("Event", {"count": 2}),
     # Services
