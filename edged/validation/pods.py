@@ -8,7 +8,7 @@ from edged.validation.causes import Causes, duplicate, forbidden, invalid, not_f
 from edged.validation.containers import container, ephemeral_container, init_container
 from edged.validation.labels import affinity, labels, toleration, topology_spread_constraints
 from edged.validation.names import faults_of_label, faults_of_label_key, faults_of_subdomain
-from edged.validation.resources import amounts, pod_requirements
+from edged.validation.resources import amounts, container_requirements, pod_requirements
 from edged.validation.rules import (
     Each,
     Fields,
@@ -193,6 +193,11 @@ def _amounts_of_pod(value: Mapping[str, Any], path: str, found: Causes) -> None:
             amounts(given, f"{path}.resources.{field}", found)
 
 
+def _overhead(value: Mapping[str, Any], path: str, found: Causes) -> None:
+    """Check the overhead of a pod, which API servers take for the limits of a container."""
+    container_requirements({"limits": value}, path, found)
+
+
 pod_spec = Fields(
     {
         "terminationGracePeriodSeconds": on_nodes(pointer(_int64)),
@@ -221,7 +226,7 @@ pod_spec = Fields(
         "priority": only_on_nodes(pointer(between(-(2**31), _LARGEST_INT32))),
         "runtimeClassName": pointer(_subdomain),
         "preemptionPolicy": pointer(one_of("PreemptLowerPriority", "Never")),
-        "overhead": on_nodes(amounts),
+        "overhead": on_nodes(_overhead, amounts),
         "os": _operating_system,
     },
     on_nodes(_unique_volumes),

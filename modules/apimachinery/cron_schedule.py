@@ -1,7 +1,8 @@
 """The schedules of CronJobs: five fields of cron in a time zone, or an interval.
 
 The grammar is Kubernetes' (robfig/cron's standard parser): names of months and days, ranges, lists, steps, `?`
-for `*`, `@hourly` and its likes, `@every 1h30m`. Where both days are restricted, either may match.
+for `*`, `@hourly` and its likes, `@every 1h30m`. Where both days are restricted, either may match. A day that never
+comes, such as 31 February, is one.
 
 Around the change to or from summer time, a schedule with fixed hours and minutes follows Debian's cron: a time that
 occurs twice is taken once, a skipped time is taken at the change. Other schedules follow real time.
@@ -13,10 +14,14 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
+from modules.apimachinery.go_json import number_error
+
 _MONTHS: Final = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 _DAYS: Final = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
 _RANGES: Final = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
-_NAMES: Final = ("minute", "hour", "day of month", "month", "day of week")
+_STARS: Final = ("*", "?")
+_DIGITS: Final = re.compile(r"\+?\d+", re.ASCII)
+_LARGEST: Final = 2**63 - 1
 _MACROS: Final = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
@@ -127,27 +132,26 @@ def parse_schedule(text: str, time_zone: str = "") -> Schedule:
         time_zone: a name of the tz database; "" is UTC.
 
     Raises:
-        ValueError: the text is no schedule, never comes, or the zone is unknown; the text says which.
+        ValueError: the text is no schedule, or the zone is unknown; the text says which, in robfig/cron's words.
     """
     zone = zone_named(time_zone)
     if len(text) > _LONGEST:
         raise ValueError(f"a schedule has at most {_LONGEST} characters")
     if text.startswith(_EVERY) and (every := seconds_of(text.removeprefix(_EVERY))) is not None:
         return Schedule(every=max(1.0, every), zone=zone)
+    if text.startswith(_EVERY):
+        duration = text.removeprefix(_EVERY)
+        raise ValueError(f'failed to parse duration {text}: time: invalid duration "{duration}"')
     if text.startswith("@") and text not in _MACROS:
         raise ValueError(f"unrecognized descriptor: {text}")
     fields = _MACROS.get(text, text).split()
     if len(fields) != len(_RANGES):
-        raise ValueError(f"expected exactly 5 fields, found {len(fields)}: {text}")
+        raise ValueError(f"expected exactly 5 fields, found {len(fields)}: [{' '.join(fields)}]")
     minutes, hours, days, months, weekdays = (_field(field, number) for number, field in enumerate(fields))
-    stars = [any(part in ("*", "?") for part in field.split(",")) for field in fields]
+    stars = [any(part.removesuffix("/1") in _STARS for part in field.split(",")) for field in fields]
     is_fixed = not any(field.startswith(("*", "?")) for field in fields[:2])
-    schedule = Schedule(
-        minutes, hours, days, months, weekdays, either_day=not stars[2] and not stars[4], is_fixed=is_fixed, zone=zone
-    )
-    if schedule.next_after(0.0) is None:
-        raise ValueError(f"there is no such day: {text}")
-    return schedule
+    either_day = not stars[2] and not stars[4]
+    return Schedule(minutes, hours, days, months, weekdays, either_day=either_day, is_fixed=is_fixed, zone=zone)
 
 
 def zone_named(name: str) -> tzinfo:
@@ -169,18 +173,28 @@ def _field(text: str, number: int) -> frozenset[int]:
 
 
 def _part(text: str, number: int) -> range:
-    low, high = _RANGES[number]
-    span, slash, step_text = text.partition("/")
-    if slash and not (step_text.isdecimal() and step_text.isascii() and 0 < int(step_text) <= high + 1):
-        raise ValueError(f"bad step in the {_NAMES[number]}: {text}")
-    step = int(step_text) if slash else 1
-    if span in ("*", "?"):
-        return range(low, high + 1, step)
-    first_text, dash, last_text = span.partition("-")
-    first = _value(first_text, number)
-    last = _value(last_text, number) if dash else (high if slash else first)
-    if last < first:
-        raise ValueError(f"the range of the {_NAMES[number]} ends before it begins: {text}")
+    (low, high), (span, *steps) = _RANGES[number], text.split("/")
+    ends = span.split("-")
+    if ends[0] in _STARS:
+        first, last = low, high
+    elif len(ends) > 2:
+        raise ValueError(f"too many hyphens: {text}")
+    else:
+        first = last = _value(ends[0], number)
+        last = _value(ends[1], number) if len(ends) == 2 else last
+    if len(steps) > 1:
+        raise ValueError(f"too many slashes: {text}")
+    step = _whole(steps[0]) if steps else 1
+    if steps and len(ends) == 1:
+        last = high
+    if first < low:
+        raise ValueError(f"beginning of range ({first}) below minimum ({low}): {text}")
+    if last > high:
+        raise ValueError(f"end of range ({last}) above maximum ({high}): {text}")
+    if first > last:
+        raise ValueError(f"beginning of range ({first}) beyond end of range ({last}): {text}")
+    if step == 0:
+        raise ValueError(f"step of range should be a positive number: {text}")
     return range(first, last + 1, step)
 
 
@@ -189,7 +203,12 @@ def _value(text: str, number: int) -> int:
     known = names.get(number, ())
     if text.upper() in known:
         return known.index(text.upper()) + _RANGES[number][0]
-    low, high = _RANGES[number]
-    if not (text.isascii() and text.isdecimal() and len(text) < 4 and low <= int(text) <= high):
-        raise ValueError(f"the {_NAMES[number]} is {low} to {high}: {text}")
+    return _whole(text)
+
+
+def _whole(text: str) -> int:
+    if not _DIGITS.fullmatch(text):
+        raise ValueError(f"failed to parse int from {text}: {number_error(text, 'Atoi')}")
+    if int(text) > _LARGEST:
+        raise ValueError(f'failed to parse int from {text}: strconv.Atoi: parsing "{text}": value out of range')
     return int(text)

@@ -6,7 +6,7 @@ from typing import Any, Final
 from edged.validation.causes import Causes, forbidden
 from edged.validation.labels import labels, toleration
 from edged.validation.names import faults_of_label
-from edged.validation.resources import amounts
+from edged.validation.resources import container_requirements
 from edged.validation.rules import Each, Fields, named, needed, one_of
 from modules.apimachinery.api_errors import ForbiddenError
 from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named
@@ -57,10 +57,15 @@ def priority_class_update(new: JsonObject, live: JsonObject, found: Causes) -> N
     immutable(new.get("preemptionPolicy"), live.get("preemptionPolicy"), "preemptionPolicy", found)
 
 
+def _overhead(value: Mapping[str, Any], path: str, found: Causes) -> None:
+    """Check the overhead of a RuntimeClass, which Kubernetes takes for the limits of a container."""
+    container_requirements({"limits": value.get("podFixed") or {}}, path, found)
+
+
 runtime_class = Fields(
     {
         "handler": needed(named(faults_of_label)),
-        "overhead": Fields({"podFixed": amounts}),
+        "overhead": _overhead,
         "scheduling": Fields({"nodeSelector": labels, "tolerations": Each(toleration)}),
     }
 )

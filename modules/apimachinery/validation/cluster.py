@@ -1,4 +1,4 @@
-"""The rules of Nodes, Namespaces, Leases, Events and certificate requests."""
+"""The rules of Nodes, Namespaces, Leases and Events."""
 
 from collections.abc import Mapping
 from ipaddress import ip_network
@@ -7,7 +7,7 @@ from typing import Any, Final
 from edged.validation.causes import Causes, forbidden, invalid, required
 from edged.validation.labels import label_key, taints
 from edged.validation.resources import amounts
-from edged.validation.rules import Fields, Rule, at_least, needed, non_negative, or_zero, pointer
+from edged.validation.rules import Fields, Rule, at_least, needed, non_negative, pointer
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.validation.metadata import finalizers
 
@@ -101,6 +101,3 @@ _EVENT_WITH_TIME: Final = Fields(
     },
     _reporter,
 )
-
-
-certificate_request = Fields({"spec": or_zero(Fields({"request": needed(), "signerName": needed()}), {})})

@@ -7,8 +7,18 @@ from edged.validation.causes import Causes
 from edged.validation.names import faults_of_dns_1035_label, faults_of_label
 from edged.validation.rules import Fields, Rule, named
 from modules.apimachinery.kinds import JsonObject
-from modules.apimachinery.validation import classes, cluster, data, pods, rbac, services, storage, workloads
-from modules.apimachinery.validation.metadata import immutable, namespace_name, subdomain
+from modules.apimachinery.validation import (
+    certificates,
+    classes,
+    cluster,
+    data,
+    pods,
+    rbac,
+    services,
+    storage,
+    workloads,
+)
+from modules.apimachinery.validation.metadata import immutable, namespace_name, path_segment, subdomain
 
 Update = Callable[[JsonObject, JsonObject, Causes], None]
 """A rule of changes: the object after and before, and the causes to append to."""
@@ -48,7 +58,7 @@ RULES: Final[dict[str, KindRules]] = {
     "Secret": KindRules(data.secret, data.data_update),
     "Node": KindRules(cluster.node, cluster.node_update),
     "Namespace": KindRules(cluster.namespace, name=namespace_name),
-    "Event": KindRules(cluster.event),
+    "Event": KindRules(cluster.event, name=path_segment),
     "PersistentVolume": KindRules(storage.persistent_volume, storage.volume_update),
     "PersistentVolumeClaim": KindRules(storage.persistent_volume_claim, storage.claim_update),
     "VolumeAttachment": KindRules(storage.volume_attachment, storage.attachment_update),
@@ -62,21 +72,21 @@ RULES: Final[dict[str, KindRules]] = {
     "Endpoints": KindRules(services.endpoints),
     "EndpointSlice": KindRules(services.endpoint_slice, services.slice_update),
     "Lease": KindRules(cluster.lease),
-    "CertificateSigningRequest": KindRules(cluster.certificate_request),
+    "CertificateSigningRequest": KindRules(certificates.certificate_request, name=path_segment),
     "Deployment": KindRules(workloads.deployment, workloads.keeping("selector")),
     "ReplicaSet": KindRules(workloads.replica_set, workloads.keeping("selector")),
     "DaemonSet": KindRules(workloads.daemon_set, workloads.keeping("selector")),
     "StatefulSet": KindRules(workloads.stateful_set, workloads.stateful_set_update, name=named(faults_of_label)),
     "Job": KindRules(workloads.job, workloads.job_update, workloads.job_creation),
-    "CronJob": KindRules(workloads.cron_job, name=workloads.cron_job_name),
+    "CronJob": KindRules(workloads.cron_job, create=workloads.cron_job_creation),
     "ReplicationController": KindRules(workloads.replication_controller),
     "ControllerRevision": KindRules(workloads.controller_revision, workloads.controller_revision_update),
-    "PodDisruptionBudget": KindRules(workloads.pod_disruption_budget),
+    "PodDisruptionBudget": KindRules(workloads.pod_disruption_budget, name=path_segment),
     "PriorityClass": KindRules(classes.priority_class, classes.priority_class_update),
     "RuntimeClass": KindRules(classes.runtime_class, classes.runtime_class_update),
-    "Role": KindRules(rbac.role, name=rbac.path_segment),
-    "ClusterRole": KindRules(rbac.cluster_role, name=rbac.path_segment),
-    "RoleBinding": KindRules(rbac.role_binding, rbac.binding_update, name=rbac.path_segment),
-    "ClusterRoleBinding": KindRules(rbac.cluster_role_binding, rbac.binding_update, name=rbac.path_segment),
+    "Role": KindRules(rbac.role, name=path_segment),
+    "ClusterRole": KindRules(rbac.cluster_role, name=path_segment),
+    "RoleBinding": KindRules(rbac.role_binding, rbac.binding_update, name=path_segment),
+    "ClusterRoleBinding": KindRules(rbac.cluster_role_binding, rbac.binding_update, name=path_segment),
 }
 """By kind. Kinds that are not here have the rules of metadata only."""

@@ -1,6 +1,6 @@
 """The rules of metadata, which all kinds share (apimachinery's `ValidateObjectMeta`)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from edged.validation.causes import Causes, invalid, required, too_long
@@ -17,6 +17,19 @@ IMMUTABLE: Final = "field is immutable"
 
 subdomain = named(faults_of_subdomain)
 namespace_name = named(faults_of_label)
+
+
+def _faults_of_segment(text: str) -> Iterator[str]:
+    """Yield why a text cannot be a part of a path."""
+    if text in (".", ".."):
+        yield f"may not be '{text}'"
+    for part in "/%":
+        if part in text:
+            yield f"may not contain '{part}'"
+
+
+path_segment = named(_faults_of_segment)
+"""The rule of the names of kinds without a rule of their own, such as roles: `system:node` is one, too."""
 
 
 def bytes_of(text: str) -> int:

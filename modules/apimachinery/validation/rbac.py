@@ -1,30 +1,17 @@
 """The rules of roles and their bindings (Kubernetes' `rbac/validation`)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from edged.validation.causes import Causes, invalid, required, unsupported
 from edged.validation.labels import label_selector
-from edged.validation.rules import Each, Fields, Rule, named
+from edged.validation.rules import Each, Fields, Rule
 from modules.apimachinery.kinds import JsonObject
-from modules.apimachinery.validation.metadata import subdomain
+from modules.apimachinery.validation.metadata import path_segment, subdomain
 
 GROUP: Final = "rbac.authorization.k8s.io"
 _ACCOUNT: Final = "ServiceAccount"
 _SUBJECTS: Final = (_ACCOUNT, "User", "Group")
-
-
-def _faults_of_segment(text: str) -> Iterator[str]:
-    """Yield why a text cannot be a part of a path."""
-    if text in (".", ".."):
-        yield f"may not be '{text}'"
-    for part in "/%":
-        if part in text:
-            yield f"may not contain '{part}'"
-
-
-path_segment = named(_faults_of_segment)
-"""The rule of the names of roles and bindings: `system:node` is one, too."""
 
 
 def _policy_rule(*, is_namespaced: bool) -> Rule:

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from ipaddress import ip_address, ip_network
 from typing import Any, Final
 
-from edged.validation.causes import Causes, duplicate, forbidden, invalid, required
+from edged.validation.causes import Causes, duplicate, forbidden, invalid, required, too_many
 from edged.validation.containers import PROTOCOLS
 from edged.validation.labels import label_key, labels
-from edged.validation.names import faults_of_label, faults_of_port_name, faults_of_subdomain
+from edged.validation.names import faults_of_label, faults_of_label_value, faults_of_port_name, faults_of_subdomain
 from edged.validation.rules import (
     Each,
     Fields,
@@ -30,6 +30,7 @@ _LONGEST_AFFINITY: Final = 86400
 _MOST_ENDPOINTS: Final = 1000
 _MOST_ADDRESSES: Final = 100
 _MOST_PORTS: Final = 20000
+_MOST_ZONES: Final = 8
 _PROTOCOL: Final = or_zero(one_of(*PROTOCOLS), "TCP")
 _label = named(faults_of_label)
 _subdomain = named(faults_of_subdomain)
@@ -113,6 +114,8 @@ def _type(spec: Mapping[str, Any], path: str, found: Causes) -> None:
         if spec.get(field) is not None and kind != "LoadBalancer":
             where = "LoadBalancerSourceRanges" if field == "loadBalancerSourceRanges" else field
             found.append(forbidden(f"{path}.{where}", "may only be used when `type` is 'LoadBalancer'"))
+    if kind == "LoadBalancer" and spec.get("loadBalancerClass") is not None:
+        label_key(spec["loadBalancerClass"], f"{path}.loadBalancerClass", found)
 
 
 def _affinity(spec: Mapping[str, Any], path: str, found: Causes) -> None:
@@ -184,8 +187,13 @@ service = Fields(
 
 
 def service_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
-    """Check that a Service keeps its addresses, unless it becomes or was an ExternalName."""
+    """Check that a Service keeps the class of its load balancer, and its addresses, unless it becomes or was an
+    ExternalName.
+    """
     wanted, before = new.get("spec") or {}, live.get("spec") or {}
+    classes = before.get("loadBalancerClass"), wanted.get("loadBalancerClass")
+    if wanted.get("type") == before.get("type") == "LoadBalancer" and classes[0] != classes[1]:
+        found.append(invalid("spec.loadBalancerClass", classes[1], "may not change once set"))
     if "ExternalName" in (wanted.get("type"), before.get("type")):
         return
     kept, given = before.get("clusterIPs") or [], wanted.get("clusterIPs") or []
@@ -262,6 +270,19 @@ def _slice_addresses(obj: Mapping[str, Any], path: str, found: Causes) -> None:
                     found.append(invalid(at, text, f"must be an {kind} address"))
 
 
+def _zones(value: Any, path: str, found: Causes) -> None:
+    if len(value) > _MOST_ZONES:
+        found.append(too_many(path, len(value), _MOST_ZONES))
+        return
+    seen = set[str]()
+    for index, each in enumerate(value):
+        name = str(each.get("name") or "")
+        if name in seen:
+            found.append(duplicate(f"{path}[{index}].name", name))
+        seen.add(name)
+        named(faults_of_label_value)(name, f"{path}[{index}].name", found)
+
+
 _SLICE_PORT: Final = Fields(
     {
         "name": named(faults_of_port_name),
@@ -279,6 +300,7 @@ endpoint_slice = Fields(
                     "addresses": Each(anything, most=_MOST_ADDRESSES),
                     "hostname": pointer(_label),
                     "nodeName": pointer(_subdomain),
+                    "hints": Fields({"forZones": _zones}),
                 }
             ),
             most=_MOST_ENDPOINTS,

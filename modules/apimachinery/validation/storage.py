@@ -178,11 +178,37 @@ def _provisioner(value: str, path: str, found: Causes) -> None:
     label_key(value.lower(), path, found)
 
 
+def _topologies(value: Any, path: str, found: Causes) -> None:
+    """Check the places of new volumes: each term is another one."""
+    seen: list[dict[str, set[str]]] = []
+    for index, term in enumerate(value):
+        where, keys = f"{path}[{index}].matchLabelExpressions", dict[str, set[str]]()
+        for number, expression in enumerate(term.get("matchLabelExpressions") or ()):
+            _TOPOLOGY(expression, f"{where}[{number}]", found)
+            key = str(expression.get("key") or "")
+            if key in keys:
+                found.append(duplicate(f"{where}[{number}].key", key))
+            keys[key] = set(expression.get("values") or ())
+        if keys in seen:
+            found.append(duplicate(where, ""))
+        seen.append(keys)
+
+
+def _values(value: Any, path: str, found: Causes) -> None:
+    seen = set[str]()
+    for index, text in enumerate(value):
+        if text in seen:
+            found.append(duplicate(f"{path}[{index}]", text))
+        seen.add(text)
+
+
+_TOPOLOGY: Final = Fields({"values": needed(_values), "key": or_zero(label_key, "")})
 storage_class = Fields(
     {
         "provisioner": needed(_provisioner),
         "reclaimPolicy": pointer(one_of("Delete", "Retain")),
         "volumeBindingMode": pointer(one_of("Immediate", "WaitForFirstConsumer")),
+        "allowedTopologies": _topologies,
     }
 )
 

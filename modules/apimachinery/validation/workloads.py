@@ -6,9 +6,8 @@ from typing import Any, Final
 from beehive.whole_numbers import whole_number
 from edged.validation.causes import Causes, forbidden, invalid, required, unsupported
 from edged.validation.labels import label_selector, labels
-from edged.validation.names import faults_of_label
 from edged.validation.pods import pod_spec
-from edged.validation.rules import Each, Fields, Row, Rule, named, needed, non_negative, one_of, or_zero, pointer
+from edged.validation.rules import Each, Fields, Row, Rule, needed, non_negative, one_of, or_zero, pointer
 from edged.validation.volumes import claim_spec
 from modules.apimachinery.cron_schedule import parse_schedule, zone_named
 from modules.apimachinery.kinds import JsonObject
@@ -169,23 +168,45 @@ daemon_set = Fields(
         )
     }
 )
+
+
+def _of_stateful_set(value: Mapping[str, Any], path: str, found: Causes) -> None:
+    strategy, pods = value.get("updateStrategy") or {}, (value.get("template") or {}).get("spec") or {}
+    rolling, kind = strategy.get("rollingUpdate"), strategy.get("type")
+    if kind not in ("RollingUpdate", "OnDelete"):
+        found.append(invalid(f"{path}.updateStrategy", strategy, "must be 'RollingUpdate' or 'OnDelete'"))
+    if kind == "OnDelete" and rolling is not None:
+        why = "only allowed for updateStrategy 'RollingUpdate'"
+        found.append(invalid(f"{path}.updateStrategy.rollingUpdate", rolling, why))
+    if pods.get("activeDeadlineSeconds") is not None:
+        why = "activeDeadlineSeconds in StatefulSet is not Supported"
+        found.append(forbidden(f"{path}.template.spec.activeDeadlineSeconds", why))
+
+
+def _management(value: Any, path: str, found: Causes) -> None:
+    if not value:
+        found.append(required(path))
+    elif value not in ("OrderedReady", "Parallel"):
+        found.append(invalid(path, value, "must be 'OrderedReady' or 'Parallel'"))
+
+
+_RETENTION: Final = one_of("Retain", "Delete")
 stateful_set = Fields(
     {
         "spec": needed(
             Fields(
                 {
                     **_COMMON,
-                    "podManagementPolicy": or_zero(one_of("OrderedReady", "Parallel"), ""),
-                    "updateStrategy": Fields(
-                        {
-                            "type": or_zero(one_of("RollingUpdate", "OnDelete"), ""),
-                            "rollingUpdate": Fields({"partition": pointer(non_negative)}),
-                        }
-                    ),
+                    "podManagementPolicy": or_zero(_management, ""),
+                    "updateStrategy": Fields({"rollingUpdate": Fields({"partition": pointer(non_negative)})}),
                     "ordinals": Fields({"start": non_negative}),
                     "volumeClaimTemplates": Each(Fields({"spec": needed(claim_spec)})),
+                    "persistentVolumeClaimRetentionPolicy": Fields(
+                        {"whenDeleted": or_zero(_RETENTION, ""), "whenScaled": or_zero(_RETENTION, "")}
+                    ),
                 },
                 _selector_of("statefulset"),
+                _of_stateful_set,
                 _ALWAYS,
             )
         )
@@ -223,17 +244,23 @@ def _schedule(value: Any, path: str, found: Causes) -> None:
 
 
 def _zone(value: Any, path: str, found: Causes) -> None:
+    if not value:
+        found.append(invalid(path, value, "timeZone must be nil or non-empty string"))
+        return
+    if value.lower() == "local":
+        why = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
+        found.append(invalid(path, value, why))
     try:
-        zone_named(value or "?")
+        zone_named(value)
     except ValueError as error:
         found.append(invalid(path, value, str(error)))
 
 
-def cron_job_name(value: Any, path: str, found: Causes) -> None:
-    """Check the name of a CronJob: its Jobs append eleven characters."""
-    named(faults_of_label)(value, path, found)
-    if len(value) > _LONGEST_CRON_JOB:
-        found.append(invalid(path, value, f"must be no more than {_LONGEST_CRON_JOB} characters"))
+def cron_job_creation(obj: JsonObject, found: Causes) -> None:
+    """Check the length of a new CronJob's name: its Jobs append eleven characters."""
+    name = str(obj["metadata"].get("name") or "")
+    if len(name) > _LONGEST_CRON_JOB:
+        found.append(invalid("metadata.name", name, f"must be no more than {_LONGEST_CRON_JOB} characters"))
 
 
 cron_job = Fields(

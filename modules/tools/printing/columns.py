@@ -370,7 +370,10 @@ _COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
         Column("PreemptionPolicy", _at("preemptionPolicy")),
     ),
     "RuntimeClass": (_NAME, Column("Handler", _at("handler")), _AGE),
-    **dict.fromkeys(("Role", "ClusterRole"), (_NAME, Column("Created At", _at("metadata.creationTimestamp")))),
+    **dict.fromkeys(
+        ("Role", "ClusterRole", "CustomResourceDefinition"),
+        (_NAME, Column("Created At", _at("metadata.creationTimestamp"))),
+    ),
     **dict.fromkeys(
         ("RoleBinding", "ClusterRoleBinding"),
         (

@@ -9,6 +9,9 @@ from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.storage.database import IN_MEMORY
 from modules.cloud.storage.database.database import Database
 
+SIGNING_REQUEST = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUE9PQotLS0tLUVORCBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0K"
+"""What a certificate request asks for, as an API server wants it: base64 of PEM."""
+
 
 def pod(name: str = "web", /, **spec: Any) -> dict[str, Any]:
     """A pod as a person writes it."""

@@ -12,6 +12,7 @@ from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.structural_schema.causes import InvalidFieldsError
 from modules.apimachinery.validation.objects import validate_object
 from modules.cloud.apiserver.kind_defaults import with_defaults
+from tests.modules.cloud.objects import SIGNING_REQUEST
 
 _LONG = "x" * 64
 _PORT = "must be between 1 and 65535, inclusive"
@@ -148,7 +149,7 @@ _PODS = [
     (pod({"terminationGracePeriodSeconds": 2**63}), "spec.terminationGracePeriodSeconds", "Invalid value: "),
     (pod({"os": {"name": ""}}), "spec.os.name", "Required value: cannot be empty"),
     (pod({"os": {"name": "beos"}}), "spec.os", 'Unsupported value: "beos": supported values: "linux", "windows"'),
-    (pod({"overhead": {"cpu": "-1"}}), "spec.overhead[cpu]", f'Invalid value: "-1": {_NEGATIVE}'),
+    (pod({"overhead": {"cpu": "-1"}}), "spec.overhead.limits[cpu]", f'Invalid value: "-1": {_NEGATIVE}'),
     (pod({"hostAliases": [{"ip": "x"}]}), "spec.hostAliases[0].ip", 'Invalid value: "x": must be a valid IP address'),
     (pod({"hostAliases": [{"ip": "1.1.1.1", "hostnames": ["A"]}]}), "spec.hostAliases[0].hostnames[0]", 'Invalid value: "A": '),
     (pod({"readinessGates": [{"conditionType": "a b"}]}), "spec.readinessGates[0].conditionType", 'Invalid value: "a b": '),
@@ -446,7 +447,7 @@ _OTHERS = [
     (with_kind("VolumeAttachment", spec={"nodeName": "n", "source": {"persistentVolumeName": "v"}}), "spec.attacher", "Required value"),
     (with_kind("VolumeAttachment", spec={"attacher": "d", "nodeName": "n"}), "spec.source", "Required value: must specify exactly one"),
     (with_kind("CSIDriver", spec={"fsGroupPolicy": "X"}), "spec.fsGroupPolicy", 'Unsupported value: "X"'),
-    (with_kind("CertificateSigningRequest", spec={"request": "eA=="}), "spec.signerName", "Required value"),
+    (with_kind("CertificateSigningRequest", spec={"request": SIGNING_REQUEST, "usages": ["any"]}), "spec.signerName", "Required value"),
 ]  # fmt: skip
 ROWS = [*_METADATA, *_PODS, *_CONTAINERS, *_SECURITY, *_VOLUMES, *_OTHERS]
 

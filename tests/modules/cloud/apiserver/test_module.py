@@ -38,7 +38,7 @@ from modules.cloud.storage.database.turns import Turns
 from modules.cloud.storage.transactions import Transactions
 from modules.cloud.storage.watch_history import ObjectChanges, WatchQuery, WatchStart
 from tests.modules.cloud.changes import RecordedChanges
-from tests.modules.cloud.objects import configmap, in_memory, node, pod
+from tests.modules.cloud.objects import SIGNING_REQUEST, configmap, in_memory, node, pod
 
 Json = dict[str, Any]
 
@@ -553,7 +553,7 @@ def test_a_certificate_request_names_who_has_made_it(
     server.call("create", "clusterroles", api_version=f"{rbac}/v1", body=role)
     server.call("create", "clusterrolebindings", api_version=f"{rbac}/v1", body=binding)
     forged = {"username": "system:node:n2", "uid": "1", "groups": ["system:masters"], "extra": {"a": ["b"]}}
-    spec = {"request": "cmVxdWVzdA==", "signerName": "example.com/one", "usages": ["client auth"]}
+    spec = {"request": SIGNING_REQUEST, "signerName": "example.com/one", "usages": ["client auth"]}
     wanted = {"metadata": {"name": "a"}, "spec": {**spec, **forged}}
     options: dict[str, Any] = {"patch_type": APPLY, "options": {"fieldManager": "k"}} if verb == "patch" else {}
     of_one = "a" if verb == "patch" else ""

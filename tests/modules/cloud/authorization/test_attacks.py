@@ -7,7 +7,7 @@ import pytest
 
 from modules.apimachinery.kinds import JsonObject, kind_named
 from tests.modules.cloud.authorization.test_table import mirror
-from tests.modules.cloud.authorization.world import ME, NEIGHBOUR, World, code_of
+from tests.modules.cloud.authorization.world import ME, NEIGHBOUR, SERVING, World, code_of
 
 
 def code_in(answer: Any) -> int:
@@ -300,7 +300,7 @@ def test_a_successor_elsewhere_is_left_alone_and_the_own_pod_ends(world: World) 
 
 def test_a_request_for_a_certificate_is_in_the_name_of_who_makes_it(world: World) -> None:
     """And so another node cannot read it."""
-    spec = {"request": "eA==", "signerName": "kubernetes.io/kubelet-serving", "username": "system:node:n2"}
+    spec = {**SERVING, "username": "system:node:n2"}
     assert code_in(world.says("null/certificatesigningrequest/c", "insert", {"spec": spec})) == 200
     made = world.find("CertificateSigningRequest", "c", "") or {}
     assert made["spec"]["username"] == "system:node:n1"
@@ -312,9 +312,8 @@ def test_a_node_fills_no_memory_with_what_is_not_there(world: World, monkeypatch
     monkeypatch.setattr("modules.cloud.edgecontroller.downstream.controller.MAX_HELD_OBJECTS", 100)
     for number in range(150):
         world.controller.asks(f"default/volumeattachment/none-{number}", "query")
-    wanted = {"request": "eA==", "signerName": "kubernetes.io/kubelet-serving"}
     answers = [
-        code_in(world.says(f"null/certificatesigningrequest/c{number}", "insert", {"spec": wanted}))
+        code_in(world.says(f"null/certificatesigningrequest/c{number}", "insert", {"spec": SERVING}))
         for number in range(101)
     ]
     assert answers == [200] * 99 + [403] * 2

@@ -8,7 +8,7 @@ import pytest
 
 from modules.apimachinery.kinds import KINDS, JsonObject
 from modules.cloud.authorization.rules import RULES, Scope
-from tests.modules.cloud.authorization.world import ME, NEIGHBOUR, World, code_of
+from tests.modules.cloud.authorization.world import ME, NEIGHBOUR, SERVING, World, code_of
 
 _DOCS = Path(__file__).parents[4] / "docs" / "authorization.md"
 _KINDS = {(kind.api_group, kind.plural): kind for kind in KINDS}
@@ -67,7 +67,7 @@ def _body(world: World, kind: str, name: str, namespace: str, verb: str, node: s
     if kind in ("Node", "Lease"):
         made["metadata"]["name"] = node
     if kind == "CertificateSigningRequest":
-        made["spec"] = {"username": f"system:node:{node}"}
+        made["spec"] = {**SERVING, "username": f"system:node:{node}"}
     if kind == "Event":
         made["involvedObject"] = {"kind": "Node", "name": node}
     return made

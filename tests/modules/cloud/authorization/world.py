@@ -10,6 +10,7 @@ from modules.cloud.api_messages import RESOURCE, Verb
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.edgecontroller.module import EdgeController
 from tests.modules.cloud.edgecontroller.controller import Controller
+from tests.modules.cloud.objects import SIGNING_REQUEST
 
 ME, NEIGHBOUR = "n1", "n2"
 LABELS = {"node-role.kubernetes.io/edge": "", "kubernetes.io/hostname": ME, "mine": "yes"}
@@ -30,6 +31,10 @@ def _pod(whose: str, node: str) -> JsonObject:
         "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": f"{whose}-claim"}}],
     }
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"{whose}-pod", "labels": {"a": "1"}}, "spec": spec}
+
+
+SERVING = {"request": SIGNING_REQUEST, "signerName": "kubernetes.io/kubelet-serving", "usages": ["server auth"]}
+"""The spec of a node's request for the certificate of its server."""
 
 
 def _plain(kind: str, name: str, version: str = "v1", /, **members: Any) -> JsonObject:
@@ -54,7 +59,7 @@ def objects_of(whose: str, node: str) -> list[JsonObject]:
     lease = _plain("Lease", node, "coordination.k8s.io/v1", spec={"holderIdentity": node})
     lease["metadata"]["namespace"] = "kube-node-lease"
     about = {"kind": "Pod", "namespace": "default", "name": f"{whose}-pod"}
-    request = {"username": f"system:node:{node}", "request": "eA==", "signerName": "kubernetes.io/kubelet-serving"}
+    request = {**SERVING, "username": f"system:node:{node}"}
     return [
         _plain("Node", node, spec={"taints": [{"key": "k", "effect": "NoSchedule"}]}),
         _plain("Secret", f"{whose}-secret", stringData={"a": f"{whose}-gold"}),

@@ -220,12 +220,16 @@ def test_schedules(schedule: str, expected: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "schedule",
-    ["", "* * * *", "0 0 31 2 *", "60 * * * *", "* * * * 7", "@never", "*/0 * * * *", "0 0 L * *", "1-0 * * * *",
+    ["", "* * * *", "60 * * * *", "* * * * 7", "@never", "*/0 * * * *", "0 0 L * *", "1-0 * * * *",
      "* * * * * *", "TZ=UTC 0 0 * * *", "@every 1x", "@every "],
 )  # fmt: skip
 def test_what_is_no_schedule(schedule: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse_schedule(schedule)
+
+
+def test_a_day_that_never_comes() -> None:
+    assert parse_schedule("0 0 31 2 *").next_after(0.0) is None
 
 
 def test_an_unknown_zone() -> None:

@@ -10,6 +10,7 @@ import pytest
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of
 from modules.apimachinery.times import format_rfc3339
 from modules.cloud.apiserver import api_calls, pod_defaults
+from modules.cloud.apiserver.kind_defaults import with_defaults
 from modules.cloud.apiserver.silent_nodes import UNREACHABLE
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.controllers import node_pods
@@ -543,6 +544,21 @@ def test_a_template_that_was_stored_with_empty_members_is_the_same() -> None:
     kept = {"kind": "ReplicaSet"}
     assert with_same_template([(kept, before)], now) is kept
     assert with_same_template([(kept, {**before, "spec": {**before["spec"], "hostNetwork": True}})], now) is None
+
+
+def test_a_template_that_was_stored_with_the_defaults_of_pods_is_the_same() -> None:
+    """Those are no longer stored; the next change of a Deployment rolls nothing out by that."""
+    limits, ports = {"cpu": "1"}, [{"containerPort": 80}]
+    container = {"name": "main", "image": "app:1", "resources": {"limits": limits}, "ports": ports}
+    spec = {"replicas": 1, "selector": {}, "template": {"spec": {"containers": [container], "hostNetwork": True}}}
+    now = with_defaults({"kind": "Deployment", "metadata": {"name": "web"}, "spec": spec})["spec"]["template"]
+    (stored,) = now["spec"]["containers"]
+    assert "enableServiceLinks" not in now["spec"]
+    assert (stored["resources"], stored["ports"]) == ({"limits": limits}, [{"containerPort": 80, "protocol": "TCP"}])
+    kept, before = {"kind": "ReplicaSet"}, {"spec": {**now["spec"], "enableServiceLinks": True}}
+    before["spec"]["containers"] = [{**stored, "resources": {"limits": limits, "requests": limits}}]
+    before["spec"]["containers"][0]["ports"] = [{**stored["ports"][0], "hostPort": 80}]
+    assert with_same_template([(kept, before)], now) is kept
 
 
 NO_EXECUTE = {"key": "rest", "value": "yes", "effect": "NoExecute"}

@@ -7,7 +7,7 @@ import msgspec
 
 from metamanager.application import PatchInfo, Target, Verb, application, message_of
 from modules.cloud.client.calls import MERGE
-from tests.modules.cloud.objects import node, pod
+from tests.modules.cloud.objects import SIGNING_REQUEST, node, pod
 from tests.modules.processes.cloudcore.stubs import CLOCK, Edge
 
 LEASE: Final = {"metadata": {"name": "n1", "namespace": "kube-node-lease"}, "spec": {"holderIdentity": "n1"}}
@@ -82,7 +82,7 @@ def _event(name: str) -> dict[str, Any]:
 
 def _signing_request(name: str) -> dict[str, Any]:
     """A request for a certificate."""
-    spec = {"request": "LS0tLS1CRUdJTg==", "signerName": "kubernetes.io/kubelet-serving", "usages": ["server auth"]}
+    spec = {"request": SIGNING_REQUEST, "signerName": "kubernetes.io/kubelet-serving", "usages": ["server auth"]}
     return {"metadata": {"name": name}, "spec": {**spec, "username": "system:node:n1"}}
 
 

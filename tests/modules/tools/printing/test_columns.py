@@ -29,6 +29,7 @@ RESTARTED: dict[str, Any] = {
     ("kind", "fields", "wanted"),
     [
         ("Thing", {}, ["x", "50s"]),
+        ("CustomResourceDefinition", {}, ["x", CREATED]),
         ("Pod", {"spec": {"containers": [{}], "nodeName": "n", "readinessGates": [{"conditionType": "g"}]},
                  "status": {"phase": "Running", "podIP": "192.0.2.1", "containerStatuses": [RESTARTED]}},
          ["x", "1/1", "Running", "2 (5m ago)", "50s", "192.0.2.1", "n", "<none>", "0/1"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from modules.apimachinery.api_errors import ApiError
 from modules.cloud.apiserver.admission.chain import PLUGINS
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.system_objects import make_system_objects
-from tests.modules.cloud.objects import configmap, pod, service
+from tests.modules.cloud.objects import SIGNING_REQUEST, configmap, pod, service
 
 Json = dict[str, Any]
 
@@ -65,6 +66,39 @@ def job(**spec: Any) -> Json:
     """Return a Job."""
     pods = {"containers": [{"name": "a", "image": "b"}], "restartPolicy": "Never"}
     return of("Job", "batch/v1", spec={"template": {"metadata": {"labels": {"app": "x"}}, "spec": pods}, **spec})
+
+
+def signing(**spec: Any) -> Json:
+    """Return a certificate request."""
+    whole = {"request": SIGNING_REQUEST, "signerName": "example.com/own", "usages": ["client auth"], **spec}
+    return of("CertificateSigningRequest", "certificates.k8s.io/v1", spec=whole)
+
+
+_PODS: Json = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "a", "image": "b"}]}}
+_PLACES = "allowedTopologies[0].matchLabelExpressions"
+
+
+def stateful(**spec: Any) -> Json:
+    """Return a StatefulSet."""
+    return of("StatefulSet", "apps/v1", spec={"selector": {"matchLabels": {"app": "x"}}, "template": _PODS, **spec})
+
+
+def topology(*expressions: Json) -> Json:
+    """Return a StorageClass with allowed topologies."""
+    terms = [{"matchLabelExpressions": list(expressions)}]
+    return of("StorageClass", "storage.k8s.io/v1", provisioner="a.b/c", allowedTopologies=terms)
+
+
+def zoned(*names: str) -> Json:
+    """Return an EndpointSlice with hints."""
+    endpoint = {"addresses": ["192.0.2.1"], "hints": {"forZones": [{"name": name} for name in names]}}
+    return of("EndpointSlice", "discovery.k8s.io/v1", addressType="IPv4", endpoints=[endpoint])
+
+
+def cron(schedule: str, **spec: Any) -> Json:
+    """Return a CronJob."""
+    template = {"spec": {"template": {"spec": {**_PODS["spec"], "restartPolicy": "Never"}}}}
+    return of("CronJob", "batch/v1", spec={"schedule": schedule, "jobTemplate": template, **spec})
 
 
 _OWNER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "o"}
@@ -275,6 +309,133 @@ ROWS: list[tuple[str, Json, str, str]] = [
         "spec.template.metadata.labels",
         "`selector` does not match template `labels`",
     ),
+    ("a signing request that is not in PEM", signing(request="cmVxdWVzdA=="), "spec.request", "PEM block type must be"),
+    (
+        "a signing request with a certificate",
+        signing(request=b64encode(b"-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n").decode()),
+        "spec.request",
+        "PEM block type must be CERTIFICATE REQUEST",
+    ),
+    ("a signing request for nothing", signing(usages=[]), "spec.usages", "Required value: usages must be provided"),
+    (
+        "an unknown usage",
+        signing(usages=["fun"]),
+        "spec.usages[0]",
+        '"fun": supported values: "any", "cert sign", ',
+    ),
+    ("a usage twice", signing(usages=["any", "any"]), "spec.usages[1]", "Duplicate value"),
+    ("a signer of the old days", signing(signerName="kubernetes.io/legacy-unknown"), "spec.signerName", "not allowed"),
+    ("a signer without a path", signing(signerName="example.com"), "spec.signerName", "must be a fully qualified"),
+    ("a signer without a domain", signing(signerName="a/b"), "spec.signerName", "should be a domain with at least two"),
+    ("a signer with a capital", signing(signerName="A.b/c"), "spec.signerName", 'validating label "A": a lowercase'),
+    ("a signer with a bad path", signing(signerName="a.b/C"), "spec.signerName", 'validating label "C": a lowercase'),
+    (
+        "a certificate for a moment",
+        signing(expirationSeconds=599),
+        "spec.expirationSeconds",
+        "may not specify a duration less than 600 seconds (10 minutes)",
+    ),
+    (
+        "a StatefulSet that may lose its claims",
+        stateful(persistentVolumeClaimRetentionPolicy={"whenDeleted": "Lose"}),
+        "spec.persistentVolumeClaimRetentionPolicy.whenDeleted",
+        'Unsupported value: "Lose": supported values: "Retain", "Delete"',
+    ),
+    (
+        "a StatefulSet with a deadline",
+        stateful(template={**_PODS, "spec": {**_PODS["spec"], "activeDeadlineSeconds": 5}}),
+        "spec.template.spec.activeDeadlineSeconds",
+        "activeDeadlineSeconds in StatefulSet is not Supported",
+    ),
+    (
+        "a StatefulSet whose pods end",
+        stateful(template={**_PODS, "spec": {**_PODS["spec"], "restartPolicy": "Never"}}),
+        "spec.template.spec.restartPolicy",
+        'Unsupported value: "Never": supported values: "Always"',
+    ),
+    (
+        "a StatefulSet of an unknown order",
+        stateful(podManagementPolicy="Wild"),
+        "spec.podManagementPolicy",
+        "must be 'OrderedReady' or 'Parallel'",
+    ),
+    (
+        "a StatefulSet of an unknown strategy",
+        stateful(updateStrategy={"type": "Blue"}),
+        "spec.updateStrategy",
+        "must be 'RollingUpdate' or 'OnDelete'",
+    ),
+    (
+        "a StatefulSet that rolls by hand",
+        stateful(updateStrategy={"type": "OnDelete", "rollingUpdate": {"partition": 1}}),
+        "spec.updateStrategy.rollingUpdate",
+        "only allowed for updateStrategy 'RollingUpdate'",
+    ),
+    (
+        "a StatefulSet's claim without storage",
+        stateful(volumeClaimTemplates=[{"metadata": {"name": "c"}, "spec": {"accessModes": ["ReadWriteOnce"]}}]),
+        "spec.volumeClaimTemplates[0].spec.resources[storage]",
+        "Required value",
+    ),
+    ("a topology without values", topology({"key": "a"}), f"{_PLACES}[0].values", "Required value"),
+    ("a topology twice", topology({"key": "a", "values": ["b", "b"]}), f"{_PLACES}[0].values[1]", "Duplicate value"),
+    ("a topology with a bad key", topology({"key": "a b", "values": ["b"]}), f"{_PLACES}[0].key", "name part must"),
+    (
+        "a topology with a key twice",
+        topology({"key": "a", "values": ["b"]}, {"key": "a", "values": ["c"]}),
+        f"{_PLACES}[1].key",
+        "Duplicate value",
+    ),
+    (
+        "two topologies alike",
+        {**topology(), "allowedTopologies": [{"matchLabelExpressions": [{"key": "a", "values": ["b"]}]}] * 2},
+        "allowedTopologies[1].matchLabelExpressions",
+        "Duplicate value",
+    ),
+    (
+        "a load balancer of a bad class",
+        serving(type="LoadBalancer", loadBalancerClass="a b"),
+        "spec.loadBalancerClass",
+        "name part must consist of",
+    ),
+    ("a zone twice", zoned("a", "a"), "endpoints[0].hints.forZones[1].name", 'Duplicate value: "a"'),
+    ("a zone with a space", zoned("a b"), "endpoints[0].hints.forZones[0].name", "a valid label must be"),
+    ("nine zones", zoned(*"abcdefghi"), "endpoints[0].hints.forZones", "Too many: 9: must have at most 8 items"),
+    (
+        "a RuntimeClass with an overhead of no name",
+        of("RuntimeClass", "node.k8s.io/v1", handler="a", overhead={"podFixed": {"spoons": "1"}}),
+        "overhead.limits[spoons]",
+        "must be a standard resource for containers",
+    ),
+    ("a pod with an overhead of no name", pod(overhead={"spoons": "1"}), "spec.overhead.limits[spoons]", "standard"),
+    (
+        "a CronJob's long name",
+        {**cron("@hourly"), "metadata": {"name": "x" * 53}},
+        "metadata.name",
+        "must be no more than 52 characters",
+    ),
+    ("too few fields of a schedule", cron("1 2 3"), "spec.schedule", "expected exactly 5 fields, found 3: [1 2 3]"),
+    ("a minute too late", cron("60 * * * *"), "spec.schedule", "end of range (60) above maximum (59): 60"),
+    ("a day too early", cron("0 0 0 * *"), "spec.schedule", "beginning of range (0) below minimum (1): 0"),
+    ("a range backwards", cron("0 5-3 * * *"), "spec.schedule", "beginning of range (5) beyond end of range (3): 5-3"),
+    ("no step", cron("*/0 * * * *"), "spec.schedule", "step of range should be a positive number: */0"),
+    ("two hyphens", cron("1-2-3 * * * *"), "spec.schedule", "too many hyphens: 1-2-3"),
+    ("two slashes", cron("1/2/3 * * * *"), "spec.schedule", "too many slashes: 1/2/3"),
+    (
+        "a word in a schedule",
+        cron("soon * * * *"),
+        "spec.schedule",
+        'failed to parse int from soon: strconv.Atoi: parsing "soon": invalid syntax',
+    ),
+    ("an unknown descriptor", cron("@never"), "spec.schedule", "unrecognized descriptor: @never"),
+    ("a time zone of the server", cron("@daily", timeZone="Local"), "spec.timeZone", "must be an explicit time zone"),
+    ("an empty time zone", cron("@daily", timeZone=""), "spec.timeZone", "must be nil or non-empty string"),
+    (
+        "a budget's name with a slash",
+        {**of("PodDisruptionBudget", "policy/v1"), "metadata": {"name": "a/b"}},
+        "metadata.name",
+        "may not contain '/'",
+    ),
     ("a hostname with a dot", pod(hostname="a.b"), "spec.hostname", "must not contain dots"),
 ]
 """What is wrong, the object, the field, and a part of the message."""
@@ -285,6 +446,21 @@ def cluster() -> Cluster:
     made = Cluster(RealClock(), plugins=PLUGINS)
     make_system_objects(made)
     return made
+
+
+@pytest.mark.parametrize(
+    "obj",
+    [
+        {**signing(), "metadata": {"name": "Carol's_1"}},
+        {**of("PodDisruptionBudget", "policy/v1", spec={"minAvailable": 1}), "metadata": {"name": "Web_1"}},
+        {**of("Event"), "metadata": {"name": "Web_1"}},
+        {**cron("0 0 31 2 *"), "metadata": {"name": "a.b"}},
+        cron("*/1,+5 * ? jan MON-FRI"),
+    ],
+    ids=["name of a signing request", "name of a budget", "name of an event", "no such day", "a schedule"],
+)
+def test_it_is_taken(cluster: Cluster, obj: Json) -> None:
+    assert cluster.create(obj)["metadata"]["name"] == obj["metadata"]["name"]
 
 
 @pytest.mark.parametrize(("obj", "field", "words"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])

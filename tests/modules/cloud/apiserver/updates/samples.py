@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.modules.cloud.objects import SIGNING_REQUEST
+
 Json = dict[str, Any]
 
 _CONTAINERS = [{"name": "main", "image": "busybox:1.35"}]
@@ -15,7 +17,7 @@ _STORAGE = {"resources": {"requests": {"storage": "1Gi"}}, "accessModes": ["Read
 _RBAC = "rbac.authorization.k8s.io"
 _RULES = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]
 _SCHEMA = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-_REQUEST = {"request": "cmVxdWVzdA==", "signerName": "example.com/any", "usages": ["client auth"]}
+_REQUEST = {"request": SIGNING_REQUEST, "signerName": "example.com/any", "usages": ["client auth"]}
 
 _SAMPLES: dict[str, tuple[str, Json]] = {
     "Pod": ("v1", {"spec": {"nodeName": "n1", "containers": _CONTAINERS}}),

@@ -57,6 +57,7 @@ _OF_CLAIMS = "spec is immutable after creation except resources.requests and vol
 _OF_DATA = "field is immutable when `immutable` is set"
 _BOUND = {"phase": "Bound", "capacity": {"storage": "1Gi"}}
 _SUSPENDED = {"spec": {"suspend": True}}
+_BALANCED = {"spec": {"type": "LoadBalancer", "loadBalancerClass": "a.b/c"}}
 _INDEXED = {"spec": {"completionMode": "Indexed", "completions": 2, "parallelism": 2}}
 _TWO = {"spec": {"ipFamilyPolicy": "PreferDualStack"}}
 _AFFINITY = {
@@ -149,6 +150,8 @@ ROWS = (
     ),
     Row("Service", _spec(ipFamilies=["IPv6"]), "spec.ipFamilies[0]", "may not change once set"),
     Row("Service", _spec(type="NodePort")),
+    Row("Service", _spec(type="ClusterIP", loadBalancerClass=None), before=_BALANCED),
+    Row("Service", _spec(loadBalancerClass="a.b/d"), "spec.loadBalancerClass", "may not change once set", _BALANCED),
     Row(
         "Service",
         _spec(ports=[{"port": 80, "protocol": "TCP", "nodePort": 30001}]),

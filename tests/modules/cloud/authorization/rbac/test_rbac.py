@@ -17,6 +17,7 @@ from modules.cloud.authorization.rbac.escalation import admission
 from modules.cloud.authorization.rbac.index import KINDS, RbacIndex
 from modules.cloud.authorization.rbac.reviews import decision, rules_status
 from modules.cloud.authorization.rbac.rules import AccessRequest, PolicyRule, uncovered
+from tests.modules.cloud.objects import SIGNING_REQUEST
 
 GROUP = "rbac.authorization.k8s.io"
 CAROL = User("carol", groups=("shop",))
@@ -242,7 +243,7 @@ def test_a_request_is_decided_by_who_may_approve_for_its_signer(
         rule = {"apiGroups": ["certificates.k8s.io"], "resources": ["signers"], "resourceNames": [signer]}
         role = of("ClusterRole", "approver", rules=[{**rule, "verbs": ["approve"]}])
         world.make(role, bound("approver", "approver", user("carol")))
-    spec = {"request": "cmVxdWVzdA==", "signerName": "example.com/one", "usages": ["client auth"]}
+    spec = {"request": SIGNING_REQUEST, "signerName": "example.com/one", "usages": ["client auth"]}
     made = {"kind": "CertificateSigningRequest", "apiVersion": "certificates.k8s.io/v1", "metadata": {"name": "a"}}
     stored = world.cluster.create({**made, "spec": spec})
     approved = {**stored, "status": {"conditions": [{"type": decision, "status": "True"}]}}
@@ -307,7 +308,7 @@ def test_external_addresses_want_the_right_to_all_services(world: World, namespa
 def test_a_certificate_is_stored_by_who_may_sign_for_its_signer(world: World, change: dict[str, Any]) -> None:
     """The admission plug-in CertificateSigning: the right to write statuses is not enough."""
     made = {"kind": "CertificateSigningRequest", "apiVersion": "certificates.k8s.io/v1", "metadata": {"name": "a"}}
-    spec = {"request": "cmVxdWVzdA==", "signerName": "example.com/one", "usages": ["client auth"]}
+    spec = {"request": SIGNING_REQUEST, "signerName": "example.com/one", "usages": ["client auth"]}
     stored = world.cluster.create({**made, "spec": spec})
     signed = _unversioned({**stored, "status": change})
     rule = {"apiGroups": ["certificates.k8s.io"], "resources": ["signers"], "resourceNames": ["example.com/*"]}
