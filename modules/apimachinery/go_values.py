@@ -1,8 +1,8 @@
-"""The refusals of Go's readers of times and base64, which an API server passes on to its clients."""
+"""Values in Go's words, and the refusals of Go's readers of times and base64, which API servers tell their clients."""
 
 import re
 from calendar import monthrange
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 _SHOWN: Final = 64
 """Characters of a text in a refusal."""
@@ -102,6 +102,17 @@ def _quoted(text: str) -> str:
 
 def _escaped(character: str) -> str:
     return "".join(f"\\x{byte:02x}" for byte in character.encode(errors="surrogatepass"))
+
+
+def go_text(value: Any) -> str:
+    """Return a JSON value as Go's `%v` prints it: `map[a:1 b:[x y]]`."""
+    if isinstance(value, dict):
+        return f"map[{' '.join(f'{key}:{go_text(value[key])}' for key in sorted(value))}]"
+    if isinstance(value, list):
+        return f"[{' '.join(map(go_text, value))}]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "<nil>" if value is None else str(value)
 
 
 def base64_error(text: str) -> str:

@@ -83,7 +83,7 @@ def _signer(value: Mapping[str, Any], path: str, found: Causes) -> None:
         found.append(required(f"{path}.signerName"))
 
 
-_SPEC: Final = Fields({"request": or_zero(_pem, ""), "usages": needed(_usages, "usages must be provided")}, _signer)
+_SPEC: Final = Fields({"request": or_zero(_pem, ""), "usages": needed(_usages)}, _signer)
 _LONG_ENOUGH: Final = at_least(_LEAST_SECONDS, "may not specify a duration less than 600 seconds (10 minutes)")
 certificate_request = Fields(
     {"spec": or_zero(Fields({}, _SPEC, Fields({"expirationSeconds": pointer(_LONG_ENOUGH)})), {})}

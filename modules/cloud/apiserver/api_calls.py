@@ -8,6 +8,7 @@ from uuid import UUID
 
 import msgspec
 
+from edged.validation.causes import shown
 from modules.apimachinery.api_errors import (
     TOO_DEEP,
     ApiError,
@@ -32,6 +33,7 @@ from modules.apimachinery.event_versions import (
 )
 from modules.apimachinery.generated_names import suffix_of
 from modules.apimachinery.go_json import type_error
+from modules.apimachinery.go_values import go_text
 from modules.apimachinery.json_patch import apply_json_patch
 from modules.apimachinery.kinds import (
     JsonObject,
@@ -60,7 +62,7 @@ from modules.cloud.apiserver.documents import document
 from modules.cloud.apiserver.field_manager.managed_fields import APPLY as APPLIED
 from modules.cloud.apiserver.field_manager.managed_fields import UPDATE as UPDATED
 from modules.cloud.apiserver.field_manager.managed_fields import Manager, listed, with_entries
-from modules.cloud.apiserver.fields.types import decoded
+from modules.cloud.apiserver.fields.types import DecodingError, decoded
 from modules.cloud.apiserver.fields.validation import IGNORE, STRICT, WARN, check_fields
 from modules.cloud.apiserver.kind_defaults import encode_string_data
 from modules.cloud.apiserver.pod_scheduled import waits_because
@@ -344,7 +346,11 @@ def _patch(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject:
     if request.subresource == _APPROVAL:
         return cluster.update_approval(key, merged)
     changes = check_update if _is_event(request) else None
-    return cluster.update({**merged, "kind": live["kind"], "apiVersion": live["apiVersion"]}, changes)
+    try:
+        return cluster.update({**merged, "kind": live["kind"], "apiVersion": live["apiVersion"]}, changes)
+    except DecodingError as error:
+        told = go_text(request.body) if request.patch_type == STRATEGIC else msgspec.json.encode(request.body).decode()
+        raise InvalidError("", "", "patch", f"Invalid value: {shown(told)}: {error.why}") from error
 
 
 def _with_ephemeral_containers(cluster: Cluster, key: ObjectKey, wanted: JsonObject) -> JsonObject:

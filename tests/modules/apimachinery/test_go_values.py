@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.apimachinery.go_values import base64_error, time_error
+from modules.apimachinery.go_values import base64_error, go_text, time_error
 
 LAYOUT = "2006-01-02T15:04:05Z07:00"
 MICRO = "2006-01-02T15:04:05.000000Z07:00"
@@ -76,3 +76,9 @@ def test_base64_with_line_ends_anywhere(plain: bytes, places: list[int]) -> None
     for at in places:
         text = f"{text[:at]}\n{text[at:]}"
     assert base64_error(text) == ""
+
+
+def test_a_value_in_the_words_of_go() -> None:
+    assert go_text({"b": [1, None, {}], "a": {"c": True, "d": "x y", "e": False}}) == (
+        "map[a:map[c:true d:x y e:false] b:[1 <nil> map[]]]"
+    )

@@ -64,7 +64,7 @@ def decoded(kind: Kind, obj: JsonObject) -> JsonObject:
     and a null in a list or a map is the zero value of its type. It is the same object if nothing of it changes.
 
     Raises:
-        BadRequestError: a field has another type, or a time, a quantity or base64 cannot be read.
+        DecodingError: a field has another type, or a time, a quantity or base64 cannot be read.
     """
     of = known_fields().kinds.get(kind.name)
     if of is None:
@@ -76,8 +76,21 @@ def decoded(kind: Kind, obj: JsonObject) -> JsonObject:
         decoder.fault = str(error)
     if not decoder.fault:
         return found
-    version = kind.api_version.rpartition("/")[2]
-    raise BadRequestError(f'{kind.name} in version "{version}" cannot be handled as a {kind.name}: {decoder.fault}')
+    raise DecodingError(kind, decoder.fault)
+
+
+class DecodingError(BadRequestError):
+    """An object cannot be read as one of its kind.
+
+    Args:
+        kind: the kind.
+        why: the words of Go's decoder.
+    """
+
+    def __init__(self, kind: Kind, why: str) -> None:
+        version = kind.api_version.rpartition("/")[2]
+        super().__init__(f'{kind.name} in version "{version}" cannot be handled as a {kind.name}: {why}')
+        self.why = why
 
 
 class _UnreadableError(Exception):

@@ -70,6 +70,22 @@ def test_a_patch(cluster: Cluster, body: Any, patch_type: str, code: int, words:
     assert (refused["code"], refused["message"]) == (code, words)
 
 
+@pytest.mark.parametrize(
+    ("body", "patch_type", "told"),
+    [
+        ({"immutable": "yes"}, STRATEGIC, '"map[immutable:yes]"'),
+        ({"immutable": "yes"}, MERGE, r'"{\"immutable\":\"yes\"}"'),
+        ([{"op": "add", "path": "/immutable", "value": "yes"}], JSON_PATCH, r'"[{\"op\":\"add\",'),
+    ],
+)
+def test_a_patch_to_another_type(cluster: Cluster, body: Any, patch_type: str, told: str) -> None:
+    refused = _refused(cluster, "patch", body, patch_type=patch_type)
+    assert (refused["code"], refused["details"].keys()) == (422, {"causes"})
+    assert refused["message"].startswith(f' "" is invalid: patch: Invalid value: {told}')
+    why = "json: cannot unmarshal string into Go struct field ConfigMap.immutable of type bool"
+    assert refused["message"].endswith(why)
+
+
 def test_why_a_json_patch_does_not_fit_is_in_the_details(cluster: Cluster) -> None:
     """An API server does not say it; kubectl shows the causes."""
     failing = [{"op": "test", "path": "/metadata/name", "value": "d"}]
