@@ -1,7 +1,7 @@
 """The Kubernetes API's verbs: requests of the control socket, and of nodes' metaservers through dynamiccontroller."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 from uuid import UUID
@@ -120,12 +120,15 @@ class DryRunError(Exception):
         self.result = result
 
 
-def serve(cluster: Cluster, request: ApiCall, *, knows_all: bool = True) -> ApiResult:
+def serve(
+    cluster: Cluster, request: ApiCall, *, knows_all: bool = True, part: Sequence[JsonObject] | None = None
+) -> ApiResult:
     """Carry out an API request.
 
     Args:
         cluster: the objects.
         request: the request.
+        part: the objects of its collection that are deleted; None: all.
         knows_all: whether a missing object is not to exist. A cloud that may have lost its database sets
             `remainingItemCount` in its lists for nodes, so that they delete nothing for them.
 
@@ -140,7 +143,7 @@ def serve(cluster: Cluster, request: ApiCall, *, knows_all: bool = True) -> ApiR
         dry_run = is_dry_run(request)
         warnings = _field_warnings(cluster.storage.kinds, request)
         with _managed(cluster, request):
-            result = _carry_out(cluster, request)
+            result = _carry_out(cluster, request, part)
         shown = in_requested_version(cluster.storage.kinds, request.api_version, request.plural, result.object)
         if _is_event(request) and shown is not None:
             shown = to_events(shown)
@@ -222,7 +225,7 @@ def _field_warnings(kinds: ServedKinds, request: ApiCall) -> tuple[str, ...]:
     return computed(check_fields, kind, request.body, mode, request.duplicates, unknown, is_whole=is_whole)
 
 
-def _carry_out(cluster: Cluster, request: ApiCall) -> ApiResult:
+def _carry_out(cluster: Cluster, request: ApiCall, part: Sequence[JsonObject] | None) -> ApiResult:
     kind = kind_of(cluster.storage.kinds, request)
     creates = _CREATED.get((request.plural, request.subresource))
     if creates is not None and request.verb == "create" and request.name and not request.node:
@@ -236,7 +239,8 @@ def _carry_out(cluster: Cluster, request: ApiCall) -> ApiResult:
         case "create":
             return ApiResult(_create(cluster, kind, request), created=True)
         case "deletecollection":
-            return ApiResult(_delete_collection(cluster, kind, request))
+            chosen = collection_to_delete(cluster, request) if part is None else part
+            return ApiResult(_delete_collection(cluster, kind, request, chosen))
     if not request.name:
         raise MethodNotAllowedError(f"a name is wanted: {request.verb[:40]} is not served on a collection")
     return _on_one(cluster, request, key_for(kind, request.namespace, request.name), kind)
@@ -388,6 +392,17 @@ def _versioned(obj: JsonObject) -> JsonObject:
 
 def _delete(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject:
     """Delete an object; return the pod, or the Status of a success for other kinds."""
+    gone = _deleted(cluster, request, key)
+    if key.kind == _POD or is_being_deleted(gone):
+        return gone
+    group = request.api_version.rpartition("/")[0]
+    details = {"name": key.name, "group": group, "kind": request.plural, "uid": uid_of(gone)}
+    kept = {name: value for name, value in details.items() if value}
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": kept}
+
+
+def _deleted(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject:
+    """Delete an object if the preconditions of a request hold; return its last state."""
     preconditions = request.options.get("preconditions") or {}
     if not isinstance(preconditions, dict):
         raise BadRequestError("preconditions: an object is wanted")
@@ -395,13 +410,7 @@ def _delete(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject:
     _check_precondition("UID", uid, cluster.storage.get(key), uid_of, "deleted and then recreated")
     live = cluster.to_change(key)  # kube-apiserver, too, checks the uid before the admission
     _check_precondition("ResourceVersion", version, live, version_of, "modified")
-    gone = cluster.delete(key, _grace(request), uid, propagation_policy(request.options))
-    if key.kind == _POD or is_being_deleted(gone):
-        return gone
-    group = request.api_version.rpartition("/")[0]
-    details = {"name": key.name, "group": group, "kind": request.plural, "uid": uid_of(gone)}
-    kept = {name: value for name, value in details.items() if value}
-    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": kept}
+    return cluster.delete(key, _grace(request), uid, propagation_policy(request.options))
 
 
 def _check_precondition(
@@ -415,12 +424,28 @@ def _check_precondition(
         raise ConflictError(live["kind"], live["metadata"]["name"], why, group)
 
 
-def _delete_collection(cluster: Cluster, kind: Kind, request: ApiCall) -> JsonObject:
+def collection_to_delete(cluster: Cluster, request: ApiCall) -> list[JsonObject]:
+    """Return the objects that the deletion of a collection selects.
+
+    Raises:
+        ApiError: it selects none, or a parameter cannot be read.
+    """
+    request = _with_core_event(request)
+    kind = kind_of(cluster.storage.kinds, request)
     if kind.namespaced and not request.namespace:
         raise MethodNotAllowedError(f"{kind.plural} are deleted in one namespace at a time")
     found = selected_objects(cluster, kind, request.namespace, request.options)
-    policy = propagation_policy(request.options)
-    gone = [cluster.delete(key_of(obj), _grace(request), policy=policy) for obj in found]
+    limit = request.options.get("limit")
+    return found[:limit] if isinstance(limit, int) and limit > 0 else found
+
+
+def _delete_collection(cluster: Cluster, kind: Kind, request: ApiCall, chosen: Sequence[JsonObject]) -> JsonObject:
+    """Delete objects of a collection, but those that are gone by now or another object of their name."""
+    gone = []
+    for obj in chosen:
+        live = cluster.storage.find(key_of(obj))
+        if live is not None and uid_of(live) == uid_of(obj):
+            gone.append(_deleted(cluster, request, key_of(obj)))
     version = str(cluster.storage.version)
     metadata = {"resourceVersion": version}
     return {"kind": f"{kind.name}List", "apiVersion": kind.api_version, "metadata": metadata, "items": gone}

@@ -27,6 +27,7 @@ from modules.cloud.apiserver.built_in_controllers import (
     remove_orphans,
 )
 from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.collection_deletions import CollectionDeletions
 from modules.cloud.apiserver.completeness import Completeness
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
 from modules.cloud.apiserver.fencing import check_fence
@@ -152,6 +153,7 @@ class ApiServer(Module):
         """Whether a namespace may lack its service account."""
         self._failures = Failures()
         self._previews = Previews(self, cluster, self._call_with)
+        self._deletions = CollectionDeletions(self, cluster, self._delete_part)
 
     def on_start(self) -> None:
         """Load the objects, and applies definitions and manifests. That takes as long as there are many."""
@@ -170,7 +172,7 @@ class ApiServer(Module):
         """Leaves the database as it was after the last transaction; watches end, and their clients begin others."""
         self._transactions.abandon()
         self._subscriptions.end_all()
-        for message in self._previews.end():
+        for message in (*self._previews.end(), *self._deletions.end()):
             self.reply(message, failure(HTTPStatus.SERVICE_UNAVAILABLE, "the API server has stopped"))
 
     def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> None:
@@ -185,7 +187,7 @@ class ApiServer(Module):
     @handles(None, Verb.CALL, source=api_messages.SOURCE)
     def on_call(self, message: Message) -> None:
         """Make an API call: of an administrator without authorization, of a node with it. A large one is made later."""
-        if not self._previews.take(message):
+        if not self._previews.take(message) and not self._deletions.take(message):
             self._call(message)
 
     def _call_with(self, message: Message, results: Results) -> None:
@@ -195,16 +197,38 @@ class ApiServer(Module):
             self._call(message)
         self._commit()
 
-    def _call(self, message: Message) -> None:
+    def _delete_part(self, message: Message, part: Sequence[JsonObject], then: Callable[[ApiResult], None]) -> None:
+        """Delete objects of a collection, and commit that. Messages of the batch are committed with it."""
+        self._transactions.begin()
+        self._call(message, part, then)
+        self._commit()
+
+    def _call(
+        self,
+        message: Message,
+        part: Sequence[JsonObject] | None = None,
+        then: Callable[[ApiResult], None] | None = None,
+    ) -> None:
+        """Make a call, and reply after the commit.
+
+        Args:
+            message: the call.
+            part: the objects of its collection that are deleted; None: all.
+            then: called with the result instead of a reply.
+        """
+
+        def reply(result: ApiResult) -> None:
+            self.reply(message, result)
+
+        done = then or reply
+
         def answer(result: ApiResult) -> None:
-            self._transactions.after_commit(
-                lambda: self.reply(message, result), lambda: self.reply(message, self._without_room(message))
-            )
+            self._transactions.after_commit(lambda: done(result), lambda: done(self._without_room(message)))
 
         def serve() -> None:
             call = call_in(message)
             with self._writes.by(writer_of(call)):
-                answer(self._serve(call))
+                answer(self._serve(call, part))
                 self._transactions.note_changes()
 
         try:
@@ -266,8 +290,12 @@ class ApiServer(Module):
 
         self._handle(message, begin, lambda refusal: answer(lambda: WatchStart(refusal=refusal)))
 
-    def _serve(self, call: ApiCall) -> ApiResult:
+    def _serve(self, call: ApiCall, part: Sequence[JsonObject] | None = None) -> ApiResult:
         """Make a call.
+
+        Args:
+            call: the call.
+            part: the objects of its collection that are deleted; None: all.
 
         Raises:
             ForbiddenError: the node may not make it.
@@ -282,9 +310,9 @@ class ApiServer(Module):
         if call.user and not call.node:
             user = User(call.user, groups=call.groups)
             with self._cluster.with_admission(admission(user, self._index, _creation(call))):
-                return api_calls.serve(self._cluster, call)
+                return api_calls.serve(self._cluster, call, part=part)
         if not call.node:
-            return api_calls.serve(self._cluster, call)
+            return api_calls.serve(self._cluster, call, part=part)
         if access_reviews.is_review(call):
             return access_reviews.answer(call, self._graph, self._index, self._authenticate)
         self._access_control.authorize(of_call(call.node, call))

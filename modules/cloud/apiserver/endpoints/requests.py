@@ -191,4 +191,5 @@ def _delete_options(body: bytes, media: str) -> dict[str, Any]:
     options = decoded(body, media)
     if not isinstance(options, dict):
         raise BadRequestError("DeleteOptions: an object is wanted")
-    return {name: options[name] for name in _OF_DELETIONS if options.get(name) is not None}
+    given = {name: options[name] for name in _OF_DELETIONS if options.get(name) is not None}
+    return given if given.get("dryRun") else {name: given[name] for name in given if name != "dryRun"}

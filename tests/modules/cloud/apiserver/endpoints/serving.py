@@ -46,11 +46,14 @@ class Serving:
         self.cluster = Cluster(self.simulation.clock, default_node="n1")
         self.history = WatchHistory(self.cluster.storage)
         self.subscriptions = Subscriptions()
+        self.calls: list[ApiCall] = []
+        """What has been called."""
         version, clock = "v1.32.10-edgecore", self.simulation.clock
         self.service = ApiService(self, self.subscriptions, version, clock, authenticate=authenticate)
 
     def call(self, call: ApiCall) -> ApiResult:
         """Carries out a call, as edgecontroller does; a dry run only answers."""
+        self.calls.append(call)
         try:
             return serve(self.cluster, call)
         except DryRunError as end:

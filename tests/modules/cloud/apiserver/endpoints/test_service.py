@@ -212,6 +212,26 @@ def test_delete_options_in_the_body_or_the_query(api: Serving) -> None:
     assert api.ask("GET", f"{PODS}/web").status == 404
 
 
+@pytest.mark.parametrize("path", [PODS, f"{PODS}/web"])
+@pytest.mark.parametrize(
+    ("query", "body"),
+    [({"dryRun": "All"}, b""), ({"dryRun": "All"}, {"dryRun": []}), ({"dryRun": "All"}, {}), ({}, {"dryRun": ["All"]})],
+)
+def test_a_dry_run_of_the_query_or_the_body_deletes_nothing(
+    api: Serving, path: str, query: dict[str, str], body: Any
+) -> None:
+    api.ask("POST", PODS, pod())
+    assert api.ask("DELETE", path, body, **query).status == 200
+    assert api.calls[-1].options["dryRun"] == ["All"]
+
+
+def test_preconditions_and_the_policy_of_the_body_hold_for_a_collection(api: Serving) -> None:
+    api.ask("POST", PODS, pod())
+    assert api.ask("DELETE", PODS, {"preconditions": {"uid": "other"}}).status == 409
+    assert api.ask("DELETE", PODS, {"propagationPolicy": "Foreground"}).status == 200
+    assert body_of(api.ask("GET", f"{PODS}/web"))["metadata"]["finalizers"] == ["foregroundDeletion"]
+
+
 def test_a_collection_is_selected_by_the_query_only(api: Serving) -> None:
     """RBAC has looked at the query: who may delete the collection of one name could delete all otherwise."""
     for name in ("a", "b"):
