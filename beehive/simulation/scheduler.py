@@ -1,6 +1,7 @@
 """The simulation's scheduler of greenlets, and its virtual clock."""
 
 import logging
+import math
 import random
 from collections.abc import Callable, Iterable
 
@@ -36,7 +37,10 @@ class VirtualClock(Clock):
         return self._elapsed
 
     def after(self, seconds: float, function: Callable[[], None]) -> Timer:
-        return self._alarms.add(self, self._elapsed + max(0.0, seconds), function)
+        due = self._elapsed + max(0.0, seconds)
+        if seconds > 0 and due == self._elapsed:  # who waits again for what is left must get there
+            due = math.nextafter(due, math.inf)
+        return self._alarms.add(self, due, function)
 
     def withdraw(self, alarm: Alarm) -> bool:
         """Cancel an alarm; return False if it has fired or was cancelled before."""

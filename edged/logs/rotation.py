@@ -131,14 +131,14 @@ def running_logs(pods: tuple[Pod, ...], paths: PodPaths) -> Iterator[RunningLog]
 
 
 def free_name(file: Path, now: datetime) -> Path:
-    """Return the name for a file rotated now: kubelet's, one second later for each name that exists (the clock was set
-    back).
+    """Return the name for a file rotated now: kubelet's, or one second after the newest rotated file's where the clock
+    was set back, so that names keep the order of contents and no file is replaced.
     """
-    while True:
-        name = file.with_name(f"{file.name}.{now.strftime(_FORMAT)}")
-        if not name.exists() and not name.with_name(f"{name.name}.gz").exists():
-            return name
-        now += timedelta(seconds=1)
+    for older in rotated(file):
+        with suppress(ValueError, OverflowError):
+            stamp = datetime.strptime(f"{older.name[len(file.name) + 1 :].removesuffix('.gz')} +0000", f"{_FORMAT} %z")
+            now = max(now, stamp + timedelta(seconds=1))
+    return file.with_name(f"{file.name}.{now.strftime(_FORMAT)}")
 
 
 def _without_links(path: str, flags: int) -> int:

@@ -144,6 +144,23 @@ def test_the_virtual_clock_forgets_cancelled_timers_too() -> None:
     assert clock.pending() <= 2 * Alarms.SLACK
 
 
+def test_the_shortest_wait_moves_the_virtual_clock() -> None:
+    clock = VirtualClock(seed=1)
+    clock.fire_next(100_000.0)
+    clock.after(1e-14, nothing)
+    assert clock.fire_next(200_000.0)
+    assert clock.monotonic() > 100_000.0, "a loop that waits for what is left of a deadline would never end"
+
+
+def test_a_wait_of_nothing_takes_no_virtual_time() -> None:
+    clock = VirtualClock(seed=1)
+    clock.fire_next(100_000.0)
+    clock.after(0.0, nothing)
+    clock.after(-1.0, nothing)
+    assert [clock.fire_next(200_000.0), clock.fire_next(200_000.0)] == [True, True]
+    assert clock.monotonic() == 100_000.0
+
+
 def test_after_close_nothing_fires_and_no_thread_is_left(real: RealClock) -> None:
     """Also for timers that are set afterwards."""
     fired = threading.Event()

@@ -195,6 +195,22 @@ def test_a_name_that_is_taken_is_not_taken_twice(tmp_path: Path) -> None:
     assert free_name(log, now).name == "0.log.20261120-054218"
 
 
+def test_the_order_of_names_is_the_order_of_contents_after_the_clock_was_set_back(tmp_path: Path) -> None:
+    rotation = Rotated(tmp_path, files=3)
+    for back in (0.0, 86_400.0, 3_600.0, 0.0):
+        rotation.simulation.clock.jump_wall(-back)
+        rotation.write()
+        rotation.look()
+    assert shown(rotation.file) == [f"line {n}" for n in range(20, 40)], "the newest logs are kept, in their order"
+
+
+@pytest.mark.parametrize("stamp", ["20269940-996199", "99991231-235959"])
+def test_a_name_that_is_no_time_is_not_followed(tmp_path: Path, stamp: str) -> None:
+    now = datetime(2026, 11, 20, 5, 42, 16, tzinfo=UTC)
+    (tmp_path / f"0.log.{stamp}").touch()
+    assert free_name(tmp_path / "0.log", now).name == "0.log.20261120-054216"
+
+
 def test_packing_keeps_the_mode_and_leaves_one_file(tmp_path: Path) -> None:
     file = tmp_path / "0.log.20261120-054216"
     file.write_bytes(b"x" * 1_000_000)
