@@ -35,7 +35,8 @@ _ALL_PERIOD: Final = 10.0
 _DELETED: Final = "DELETED"
 _SHARED: Final = ("namespace", "node", "status", "ready", "owner", "image", "created")
 """Fields of a pod's row that many pods have in common."""
-_MOST_WORDS: Final = 100_000
+_FEW_WORDS: Final = 1000
+"""Texts of pods below which it is not worth looking for the ones that no pod has any more."""
 _LATE_KEEPALIVE: Final = 30.0
 """Seconds without a keepalive from which on the state of a connection is looked at again."""
 _MOST_VIEWS: Final = 16
@@ -185,6 +186,8 @@ class Picture:
         """The pods, and those that run, by node."""
         self._words: dict[str, str] = {}
         """Each text once that many pods have in common."""
+        self._most_words = _FEW_WORDS
+        """With more of them, the ones that no pod has any more are forgotten."""
         self._devices: Sequence[DeviceFacts] = ()
         self._links = Links()
         self._links_at = 0.0
@@ -251,8 +254,8 @@ class Picture:
             return
         for each, sign in ((former, -1), (row, 1)):
             if each is not None:
-                self._bound[each.node] += sign
-                self._ready[each.node] += 0 if each.is_troubled else sign
+                _add(self._bound, each.node, sign)
+                _add(self._ready, each.node, 0 if each.is_troubled else sign)
                 self._changed.add(each.node)
         self._pods.pop(key, None)
         self._troubled.pop(key, None)
@@ -261,11 +264,13 @@ class Picture:
             self._pods[key] = row = msgspec.structs.replace(row, **shared)
             if row.is_troubled:
                 self._troubled[key] = row
+        if len(self._words) > self._most_words:
+            rows = self._pods.values()
+            self._words = {word: word for each in rows for word in (getattr(each, name) for name in _SHARED)}
+            self._most_words = 2 * len(self._words) + _FEW_WORDS
 
     def _shared(self, word: str) -> str:
         """Return the first text that is equal: 40,000 pods have a few thousand texts in common."""
-        if len(self._words) > _MOST_WORDS:
-            self._words.clear()
         return self._words.setdefault(word, word)
 
     def put_links(self, links: Links) -> None:
@@ -471,6 +476,13 @@ class Picture:
             return known
         self._moments[name, what] = found
         return found
+
+
+def _add(counter: Counter[str], name: str, number: int) -> None:
+    """Add to a name's number; of a name with 0 nothing is kept."""
+    counter[name] += number
+    if not counter[name]:
+        del counter[name]
 
 
 def _is_other(former: NodeConnection | None, link: NodeConnection | None) -> bool:

@@ -250,3 +250,42 @@ def test_what_a_node_says_at_length_is_cut() -> None:
     world.picture.put_links(links("n1"))
     assert len(msgspec.json.encode(world.changes())) < 10_000
     assert len(msgspec.json.encode(world.picture.pods())) < 10_000
+
+
+def sizes(picture: Picture) -> dict[str, int]:
+    """Return how many entries each of a picture's containers has."""
+    return {name: len(held) for name, held in vars(picture).items() if hasattr(held, "__len__")}
+
+
+@pytest.mark.parametrize("by", ["watch", "list"])
+def test_nodes_and_pods_that_are_deleted_are_forgotten(by: str) -> None:
+    """A thousand names, again and again others, leave nothing behind but some texts."""
+    world, number = World(), 1000
+    picture = world.picture
+    picture.put_nodes([short_node(node("stays"))])
+    picture.put_pods([pod_row(pod("stays", "stays"))])
+    picture.put_links(links("stays"))
+    world.changes(after=20.0)
+    before = sizes(picture)
+    for turn in range(4):
+        nodes = [node(f"n{turn}-{each}") for each in range(number)]
+        pods = [pod(f"p{turn}-{each}", f"n{turn}-{each}", ready=each % 2 > 0) for each in range(number)]
+        for each in nodes:
+            picture.change_node("ADDED", each)
+        for each in pods:
+            picture.change_pod("ADDED", each)
+        picture.put_links(links("stays", *(each["metadata"]["name"] for each in nodes)))
+        assert len(world.changes(after=20.0).set) == number + 1
+        if by == "list":
+            picture.put_nodes([short_node(node("stays"))])
+            picture.put_pods([pod_row(pod("stays", "stays"))])
+        else:
+            for each in pods:
+                picture.change_pod("DELETED", each)
+            for each in nodes:
+                picture.change_node("DELETED", each)
+        picture.put_links(links("stays"))
+        assert len(world.changes(after=20.0).set) == 1
+    after = sizes(picture)
+    assert after.pop("_words") < 4 * number
+    assert after == {name: size for name, size in before.items() if name != "_words"}
