@@ -114,6 +114,13 @@ def granted(*roles: str) -> set[Right]:
     }
 
 
+def needed_by(requests: Iterable[ApiRequest]) -> set[Right]:
+    """What these requests need, in all namespaces where the roles allow that."""
+    allowed = granted()
+    anywhere = {right: right._replace(namespace="") for right in used_in(requests)}
+    return {anywhere[right] if anywhere[right] in allowed else right for right in anywhere}
+
+
 def send_all(edge: Edge, cluster: Cluster) -> None:
     """Sends a message of each type, and waits for the answers, or for the effect of unanswered ones."""
     ask_for(edge, Uids(), ("node", "query"))
@@ -195,17 +202,12 @@ def test_the_roles_grant_what_is_used_and_nothing_else(both: Cluster, requests: 
         for (group, resource), verbs in RULES.items():
             for verb in (*verbs, *(["watch"] if "list" in verbs else [])):
                 ask_as_metaserver(edge, group, resource, verb, uids)
-        watched = ("/services?", "/endpoints?", "/endpointslices?")
+        watches = {right for right in granted() if right.verb == "watch"}
         wait_until(
-            lambda: (
-                {name for name in watched if any("watch=true" in one.path and name in one.path for one in requests)}
-                == set(watched)
-            ),
-            "the watches of the node's metaserver have begun",
+            lambda: watches <= needed_by(requests), "all watches have begun, those of the node's metaserver, too"
         )
     restart(both, requests)
-    used = used_in(requests)
-    needed = {right._replace(namespace="") if right._replace(namespace="") in granted() else right for right in used}
+    needed = needed_by(requests)
     assert needed - granted() == set(), "used, and not granted"
     assert granted() - needed == set(), "granted, and never used"
 
