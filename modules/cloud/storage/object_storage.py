@@ -350,6 +350,7 @@ class Storage:
         *,
         complete: bool,
         changes: "Iterable[StoredChange]" = (),
+        has_gap: bool = False,
     ) -> None:
         """Apply the changes of other cloudcores, with an event for each.
 
@@ -359,6 +360,7 @@ class Storage:
             complete: whether `found` holds all objects, so that any other is deleted.
             changes: each change in order. `found` has the objects that these do not lead to: Secrets, whose values no
                 change has, and what a cloudcore of an earlier version has changed.
+            has_gap: whether there may have been further changes, even of objects that were made and deleted.
         """
         for change in changes:
             self._adopt_change(change)
@@ -373,7 +375,7 @@ class Storage:
                 old = None
             if obj is not None and obj != old:
                 self._note(EventType.MODIFIED if old else EventType.ADDED, key, obj, old)
-        if len(self._events) > followed:
+        if complete or has_gap or len(self._events) > followed:
             self._past.note_adoption(self._version, version)
             self.unknown_until = version
         self._version = max(self._version, version)

@@ -35,6 +35,7 @@ class ObjectStore(Lister, Protocol):
         *,
         complete: bool,
         changes: Iterable[StoredChange] = (),
+        has_gap: bool = False,
     ) -> None:
         """Apply the changes that other cloudcores have written to the database.
 
@@ -43,4 +44,5 @@ class ObjectStore(Lister, Protocol):
             version: the newest version.
             complete: whether `found` holds all objects, so that any other is deleted.
             changes: each change in order, before the objects of `found`.
+            has_gap: whether there may have been further changes.
         """

@@ -190,7 +190,13 @@ class Transactions:
 
     def _adopt(self, pulled: RemoteChanges) -> None:
         self._handler.nodes_claimed(pulled.sessions)
-        self._storage.adopt(pulled.objects, pulled.version, complete=pulled.complete, changes=pulled.changes)
+        self._storage.adopt(
+            pulled.objects,
+            pulled.version,
+            complete=pulled.complete,
+            changes=pulled.changes,
+            has_gap=pulled.has_gap,
+        )
         self.is_adopting = True
         for event in self._storage.take_events():
             self._handler.object_changed(event)

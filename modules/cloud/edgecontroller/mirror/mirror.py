@@ -129,6 +129,7 @@ class Mirror:
         *,
         complete: bool,
         changes: Iterable[StoredChange] = (),  # noqa: ARG002 - with the changes of objects
+        has_gap: bool = False,  # noqa: ARG002 - as those
     ) -> None:
         """Go on with a version of other cloudcores. The database has no objects of a cluster."""
         if complete or any(True for _ in found):

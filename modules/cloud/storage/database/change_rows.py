@@ -29,6 +29,11 @@ def changes_after(connection: Connection, revision: int) -> list[StoredChange] |
     return read if len(read) == len(found) else None
 
 
+def has_gap_after(connection: Connection, revision: int) -> bool:
+    """Return whether changes after a revision are not kept: the disk was full, or the history has grown too long."""
+    return connection.execute(select(history.c.kind).where(history.c.began > revision).limit(1)).first() is not None
+
+
 def stored_history(connection: Connection, revision: int) -> StoredHistory:
     """Return all kept changes, and the version that they are complete from; no changes if a row of them is damaged.
 

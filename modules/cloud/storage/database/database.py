@@ -12,7 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.cloud.storage.database.beginning import Beginning
-from modules.cloud.storage.database.change_rows import changes_after, stored_history
+from modules.cloud.storage.database.change_rows import changes_after, has_gap_after, stored_history
 from modules.cloud.storage.database.damage import ADVICE, is_damaged, prepare_and_repair
 from modules.cloud.storage.database.dialects import dialect_of
 from modules.cloud.storage.database.engine import make_engine, shown, truncate_log, url_of
@@ -58,6 +58,8 @@ class RemoteChanges(NamedTuple):
     """Nodes, and the cloudcores of their connections."""
     changes: Sequence[StoredChange] = ()
     """Each change of an object, in order; `objects` has only those that the last of these do not lead to."""
+    has_gap: bool = False
+    """Whether there may have been further changes, which `objects` does not tell."""
 
 
 @functools.cache
@@ -508,7 +510,9 @@ class Database:
     def _changes(self, connection: Connection, version: int, reader: ObjectReader, *, complete: bool) -> RemoteChanges:
         rows = self._changed_objects(connection, complete=complete) if self._stores_objects else ()
         is_later = self._stores_objects and not complete
-        changes = (changes_after(connection, self._seen) or []) if is_later else []
+        kept = changes_after(connection, self._seen) if is_later else []
+        has_gap = kept is None or (is_later and has_gap_after(connection, self._seen))
+        changes = kept or []
         known = {change.key: change.version for change in changes if change.body is not None}
         found: list[tuple[ObjectKey, JsonObject | None]] = []
         for kind, namespace, name, revision, body in _reported(rows, reader):
@@ -520,7 +524,7 @@ class Database:
                 found.append((key, obj))
         claims = self._queries.claims.rows(connection, seen=self._seen)
         claimed = [(node, Holder(who, at)) for node, who, at in claims if node not in self.unclaimed]
-        return RemoteChanges(found, version, complete and self._stores_objects, claimed, changes)
+        return RemoteChanges(found, version, complete and self._stores_objects, claimed, changes, has_gap)
 
     def _changed_objects(self, connection: Connection, *, complete: bool) -> Iterable[Any]:
         query = select(objects.c.kind, objects.c.namespace, objects.c.name, objects.c.revision, objects.c.body)

@@ -8,18 +8,23 @@ from typing import Any
 
 import msgspec
 from sqlalchemy import (
+    BigInteger,
     BindParameter,
     Connection,
     Delete,
     Dialect,
     Insert,
+    String,
     Table,
     Update,
     and_,
     bindparam,
+    cast,
     delete,
+    exists,
     insert,
     or_,
+    select,
     update,
 )
 
@@ -112,7 +117,8 @@ class RowWriter:
     def __init__(self, dialect: Dialect) -> None:
         self._objects = RowReplacement(objects, ("kind", "namespace", "name"), dialect)
         self._changes = Statement(insert(changes), dialect)
-        self._history = RowReplacement(history, ("kind",), dialect)
+        self._raise_began = Statement(_later_began(), dialect)
+        self._add_began = Statement(_first_began(), dialect)
         forgotten = and_(changes.c.kind == bindparam("of_kind"), changes.c.revision <= bindparam("until"))
         self._forget = Statement(delete(changes).where(forgotten), dialect)
         self._syncs = RowReplacement(object_syncs, ("node", "uid"), dialect)
@@ -132,9 +138,10 @@ class RowWriter:
             self._forget.execute(
                 connection, [{"of_kind": kind, "until": until} for kind, until in pending.history.items()]
             )
-        began = pending.history | pending.gaps
-        rows = ({"kind": kind, "began": version} for kind, version in began.items())
-        self._history.replace(connection, ((kind,) for kind in began), rows)
+        began = [{"of_kind": kind, "until": until} for kind, until in (pending.history | pending.gaps).items()]
+        if began:
+            self._raise_began.execute(connection, began)
+            self._add_began.execute(connection, began)
         forgotten = [(node,) for node in sorted(pending.forgotten)]
         self._syncs_of_node.replace(connection, forgotten)
         self._node_states.replace(connection, forgotten)
@@ -158,6 +165,19 @@ class RowWriter:
     def _put_epoch(self, connection: Connection, epoch: Epoch) -> None:
         """Write the newest epoch and version, unless another cloudcore has written a later one."""
         self._epoch.execute(connection, [{"new_epoch": epoch.number, "new_newest": epoch.newest}])
+
+
+def _later_began() -> Update:
+    """Return the statement that lets a kind's history begin later: it never begins before a gap again."""
+    until: BindParameter[int] = bindparam("until")
+    return update(history).where(history.c.kind == bindparam("of_kind"), history.c.began < until).values(began=until)
+
+
+def _first_began() -> Insert:
+    kind: BindParameter[str] = bindparam("of_kind")
+    until: BindParameter[int] = bindparam("until")
+    row = select(cast(kind, String(64)), cast(until, BigInteger)).where(~exists().where(history.c.kind == kind))
+    return insert(history).from_select(["kind", "began"], row)
 
 
 def _later_epoch() -> Update:

@@ -226,6 +226,78 @@ def test_the_history_of_a_kind_begins_after_what_is_not_kept(url: str) -> None:
         assert [one.object["metadata"]["name"] for one in found.start(WatchQuery("ConfigMap", last)).changes] == ["c"]
 
 
+def without_room(cloud: Cloud, monkeypatch: pytest.MonkeyPatch, *, short: bool) -> None:
+    """Let a cloudcore's disk be full below its reserve, or have room again."""
+    monkeypatch.setattr(cloud.database.room, "_is_given", short)
+
+
+def test_what_is_forgotten_later_does_not_hide_what_was_not_kept(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory has the changes that a full disk had no room for, and forgets older ones first; watches that went on
+    after a restart missed those changes without a word.
+    """
+    with Cloud(url, "a") as cloud, Cloud(url, "b") as other:
+        cloud.apply(configmap("a"))
+        first = cloud.cluster.storage.version
+        cloud.apply(configmap("b"))
+        begin = cloud.cluster.storage.version
+        without_room(cloud, monkeypatch, short=True)
+        cloud.apply(configmap("b", a="1"))
+        gap = cloud.cluster.storage.version
+        without_room(cloud, monkeypatch, short=False)
+        cloud.apply(configmap("b", a="2"))
+        for each in (cloud, other):
+            each.transactions.begin()
+            each.database.forget_changes("ConfigMap", first)
+            each.transactions.commit()
+    with Cloud(url) as later:
+        found = history(later)
+        refusal = found.start(WatchQuery("ConfigMap", begin)).refusal
+        assert refusal is not None
+        assert refusal["code"] == 410
+        assert [one.object["data"] for one in found.start(WatchQuery("ConfigMap", gap)).changes] == [{"a": "2"}]
+
+
+def test_a_change_that_another_did_not_keep_is_no_gap_in_a_history(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client may have heard of an object from one cloudcore, and ask the other what has become of it: that one has
+    never known it, if it was made and deleted since.
+    """
+    with Cloud(url, "a") as one, Cloud(url, "b") as other:
+        watched = history(other)
+        without_room(one, monkeypatch, short=True)
+        one.apply(configmap())
+        heard = one.cluster.storage.version
+        without_room(one, monkeypatch, short=False)
+        one.delete(SETTINGS)
+        last = one.cluster.storage.version
+        assert other.transact() == []
+        refusal = watched.start(WatchQuery("ConfigMap", heard)).refusal
+        assert refusal is not None
+        assert refusal["code"] == 410
+        assert watched.start(WatchQuery("ConfigMap", last)).refusal is None
+
+
+@pytest.mark.parametrize("compacted", [False, True], ids=["damaged", "compacted"])
+def test_what_another_has_made_and_deleted_unseen_is_no_history(url: str, *, compacted: bool) -> None:
+    """Its change cannot be read, or its deletion is forgotten: nothing present tells of it."""
+    with Cloud(url, "a") as one, Cloud(url, "b") as other:
+        one.apply(pod())
+        other.transact()
+        watched = history(other)
+        one.apply(configmap())
+        heard = one.cluster.storage.version
+        one.delete(SETTINGS)
+        with one.database.engine.begin() as connection:
+            if compacted:
+                connection.execute(update(tables.tables["cluster_state"]).values(compacted=heard + 1))
+                gone = tables.tables["cluster_objects"]
+                connection.execute(delete(gone).where(gone.c.body.is_(None)))
+            else:
+                connection.execute(update(tables.tables["cluster_changes"]).values(type="?"))
+        assert other.transact() == []
+        assert watched.start(WatchQuery("ConfigMap", heard)).refusal is not None
+        assert watched.start(WatchQuery("ConfigMap", one.cluster.storage.version)).refusal is None
+
+
 def test_a_damaged_change_is_no_history(url: str) -> None:
     with Cloud(url) as cloud:
         cloud.apply(configmap("a"))
