@@ -4,7 +4,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from modules.apimachinery.kinds import JsonObject, ObjectKey
+from modules.apimachinery.kinds import LAST_APPLIED, JsonObject, ObjectKey, metadata_of
 from modules.apimachinery.selectors import are_selected_alike
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 
@@ -39,9 +39,15 @@ def stored_change(event: ObjectEvent) -> StoredChange:
 
 
 def _encoded_without_values(kind: str, obj: JsonObject) -> bytes:
-    """Return an object as JSON, a Secret without its values."""
-    left_out = _SECRET_VALUES if kind == _SECRET else ()
-    return msgspec.json.encode({name: value for name, value in obj.items() if name not in left_out})
+    """Return an object as JSON, a Secret without its values, which kubectl's annotation has, too."""
+    if kind != _SECRET:
+        return msgspec.json.encode(obj)
+    shown = {name: value for name, value in obj.items() if name not in _SECRET_VALUES}
+    annotations = metadata_of(obj).get("annotations") or {}
+    if LAST_APPLIED in annotations:
+        kept = {name: value for name, value in annotations.items() if name != LAST_APPLIED}
+        shown["metadata"] = {**obj["metadata"], "annotations": kept}
+    return msgspec.json.encode(shown)
 
 
 class StoredHistory(NamedTuple):

@@ -111,7 +111,9 @@ class WatchHistory:
             self._forgettable[kind] = self._forgettable.get(kind, 0) + 1
 
     def _restore(self, stored: StoredHistory) -> None:
-        """Take over stored changes. A damaged change is not known, nor are earlier changes of its kind."""
+        """Take over stored changes. A damaged change is not known, nor are earlier changes of its kind; so it is with
+        a former state of a Secret, if a selector could tell it from the one before.
+        """
         for change in stored.changes:
             kind = change.key.kind
             try:
@@ -121,6 +123,8 @@ class WatchHistory:
                 continue
             if changed is not None:
                 self._add(kind, changed, size)
+            elif change.type is EventType.ADDED or change.old is not None:
+                self._forgotten[kind] = change.version
 
     def _restored(self, change: StoredChange) -> tuple[ObjectChanged | None, int]:
         """Return a change and its bytes; None for a state of a Secret that is not its present one."""

@@ -14,7 +14,7 @@ from sqlalchemy import delete, inspect, select, update
 
 from beehive.clock import RealClock
 from beehive.simulation import Simulation
-from modules.apimachinery.kinds import ObjectKey, kind_named
+from modules.apimachinery.kinds import LAST_APPLIED, ObjectKey, kind_named
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.storage.database import engine
 from modules.cloud.storage.database.database import Database
@@ -224,6 +224,40 @@ def test_the_history_of_a_kind_begins_after_what_is_not_kept(url: str) -> None:
         assert found.start(WatchQuery("Pod", last)).refusal is not None
         assert found.start(WatchQuery("Pod", third.cluster.storage.version)).changes == []
         assert [one.object["metadata"]["name"] for one in found.start(WatchQuery("ConfigMap", last)).changes] == ["c"]
+
+
+def labelled_secret(app: str, value: str) -> dict[str, object]:
+    """A Secret as `kubectl apply` makes it."""
+    meta = {"name": "key", "labels": {"app": app}, "annotations": {LAST_APPLIED: f'{{"data":{{"a":"{value}"}}}}'}}
+    return {**secret(), "metadata": meta, "data": {"a": value}}
+
+
+def test_a_watch_of_secrets_misses_no_change_of_what_selectors_select(url: str) -> None:
+    """Of a Secret's states only the present one is kept: a selector may have lost it in one that is not."""
+    versions = []
+    with Cloud(url) as cloud:
+        for app, value in (("x", "MTEx"), ("y", "MTEx"), ("y", "MjIy")):
+            cloud.apply(labelled_secret(app, value))
+            versions.append(cloud.cluster.storage.version)
+    with Cloud(url) as later:
+        found = history(later)
+        assert found.start(WatchQuery("Secret", versions[0] - 1)).refusal is not None, "it was made since"
+        assert found.start(WatchQuery("Secret", versions[0])).refusal is not None, "it has left app=x since"
+        (changed,) = found.start(WatchQuery("Secret", versions[1])).changes
+        assert (changed.change, changed.object["data"], changed.old) == ("MODIFIED", {"a": "MjIy"}, changed.object)
+        assert found.start(WatchQuery("ConfigMap", versions[0] - 1)).refusal is None
+
+
+def test_no_change_keeps_the_values_of_a_former_secret(url: str) -> None:
+    """kubectl's annotation has them, too."""
+    with Cloud(url) as cloud:
+        cloud.apply(labelled_secret("x", "MTEx"))
+        cloud.apply(labelled_secret("y", "MjIy"))
+        cloud.delete(ObjectKey("Secret", "default", "key"))
+        with cloud.database.engine.connect() as connection:
+            rows = [tuple(row) for row in connection.execute(select(tables.tables["cluster_changes"]))]
+        assert len(rows) == 3
+        assert [value for value in ("MTEx", "MjIy") if value in str(rows)] == []
 
 
 def without_room(cloud: Cloud, monkeypatch: pytest.MonkeyPatch, *, short: bool) -> None:
