@@ -11,7 +11,7 @@ import pytest
 from beehive.files.damaged import KEPT, all_set_aside
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.process.node import LocalNode, alive, wait_for_death
-from tests.support.spoiling import SPOILT, Spoil
+from tests.support.spoiling import SPOILT
 
 _LOOP = "exec sleep 1000"
 
@@ -27,51 +27,52 @@ def _sandbox_of(node: LocalNode, name: str) -> Path:
 
 
 @pytest.mark.parametrize("file", ["request.pb", "record.json"])
-@pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT)
 def test_a_container_that_cannot_be_read_is_ended_and_the_others_stay(
-    node: LocalNode, file: str, spoil: Spoil, caplog: pytest.LogCaptureFixture
+    node: LocalNode, file: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its processes do not go on unseen, nor do their descendants."""
-    good, bad = node.shell(_LOOP), node.shell(f"setsid sleep 999 & {_LOOP}")
-    good_pid, pid = node.pid(good), node.pid(bad)
-    spoil(node.state / "containers" / bad / file)
+    """However it is damaged, its processes do not go on unseen, nor do their descendants."""
+    good, bad = node.shell(_LOOP), {kind: node.shell(f"setsid sleep 999 & {_LOOP}") for kind in SPOILT}
+    good_pid, pids = node.pid(good), [node.pid(each) for each in bad.values()]
+    for kind, spoil in SPOILT.items():
+        spoil(node.state / "containers" / bad[kind] / file)
     node.restart()
     assert node.states() == {good: cri.CONTAINER_RUNNING}
     assert alive(good_pid)
-    wait_for_death(pid)
-    assert not (node.state / "containers" / bad).exists()
-    assert bad in caplog.text
-    assert [path.name for path in all_set_aside(node.state)] == [f"{bad}.1"]
+    for pid in pids:
+        wait_for_death(pid)
+    assert {kind for kind, each in bad.items() if (node.state / "containers" / each).exists()} == set()
+    assert {kind for kind, each in bad.items() if each not in caplog.text} == set()
+    assert {path.name for path in all_set_aside(node.state)} == {f"{each}.1" for each in bad.values()}
 
 
-@pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT)
-def test_sandboxes_that_cannot_be_read_end_no_start(node: LocalNode, spoil: Spoil) -> None:
+def test_sandboxes_that_cannot_be_read_end_no_start(node: LocalNode) -> None:
     """Two with an empty request had the same name, none, and that ended every start."""
-    for name in ("a", "b", "c"):
-        node.pod(name)
-    inside = node.shell(_LOOP, pod=_sandbox_of(node, "b").name)
-    pid = node.pid(inside)
-    for name in ("a", "b"):
-        spoil(_sandbox_of(node, name) / "request.pb")
+    node.pod("good")
+    pids = []
+    for kind, spoil in SPOILT.items():
+        pods = [node.pod(f"{number} {kind}") for number in range(2)]
+        pids.append(node.pid(node.shell(_LOOP, pod=pods[0])))
+        for number in range(2):
+            spoil(_sandbox_of(node, f"{number} {kind}") / "request.pb")
     node.restart()
-    assert _pods(node) == {"c"}
+    assert _pods(node) == {"good"}
     assert node.states() == {}, "what ran in one of them is not left alone"
-    wait_for_death(pid)
+    for pid in pids:
+        wait_for_death(pid)
     node.restart()
-    assert node.pod("a")
+    assert [kind for kind in SPOILT if not node.pod(f"0 {kind}")] == []
 
 
-@pytest.mark.parametrize("file", ["run.json", "exit.json"])
-@pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT)
-def test_a_container_whose_end_cannot_be_read_has_ended_all_the_same(node: LocalNode, file: str, spoil: Spoil) -> None:
-    container = node.shell("exit 3")
-    node.ended(container)
-    spoil(node.state / "containers" / container / file)
+def test_a_container_whose_end_cannot_be_read_has_ended_all_the_same(node: LocalNode) -> None:
+    """The exit code is then 255; it stays what it was if only the record of the start is damaged."""
+    expected = {"run.json": 3, "exit.json": 255}
+    spoilt = {(kind, file): node.shell("exit 3") for kind in SPOILT for file in expected}
+    for (kind, file), container in spoilt.items():
+        node.ended(container)
+        SPOILT[kind](node.state / "containers" / container / file)
     node.restart()
-    if file == "run.json":
-        assert node.status(container).exit_code == 3
-    else:
-        assert node.ended(container).exit_code == 255
+    found = {case: node.ended(container).exit_code for case, container in spoilt.items()}
+    assert found == {(kind, file): expected[file] for kind, file in spoilt}
 
 
 def test_of_two_with_one_name_the_newer_counts(node: LocalNode) -> None:
@@ -88,14 +89,15 @@ def test_of_two_with_one_name_the_newer_counts(node: LocalNode) -> None:
     assert node.states() == {container: cri.CONTAINER_RUNNING}
 
 
-@pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT)
-def test_names_of_images_that_cannot_be_read_are_forgotten(node: LocalNode, spoil: Spoil) -> None:
+def test_names_of_images_that_cannot_be_read_are_forgotten(node: LocalNode) -> None:
     node.shell("true")
-    spoil(node.state / "images.json")
-    node.restart()
     images = node.state / "images.json"
-    node.shell("true")
-    assert json.loads(images.read_bytes()) == ["busybox:latest"]
+    for kind, spoil in SPOILT.items():
+        images.write_text('["of before"]')
+        spoil(images)
+        node.restart()
+        node.shell("true")
+        assert json.loads(images.read_bytes()) == ["busybox:latest"], kind
 
 
 @pytest.mark.parametrize("name", ["sandboxes", "containers", "probe"])
