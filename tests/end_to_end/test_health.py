@@ -90,11 +90,12 @@ def test_commands_in_the_container_decide(machine: Machine, tmp_path: Path) -> N
         "startupProbe": {"exec": {"command": ["test", "-e", "/host/started"]}, **FAST, "failureThreshold": 600},
         "livenessProbe": {"exec": {"command": ["test", "!", "-e", "/host/sick"]}, **FAST},
     }
-    machine.cloud.apply(hosting(tmp_path, "rm -f /host/sick; " + RUN, **probes))
+    machine.cloud.apply(hosting(tmp_path, "rm -f /host/sick; touch /host/began; " + RUN, **probes))
     made = machine.cloud.pods.wait("p", lambda obj: bool(status_of(obj).get("containerID")))
     assert not is_ready(made)
     (tmp_path / "started").touch()
     machine.cloud.pods.wait("p", is_ready)
+    wait_until((tmp_path / "began").exists, "the container will not remove the next file")
     (tmp_path / "sick").touch()
     machine.cloud.pods.wait("p", lambda obj: restarts_of(obj) >= 1 and is_ready(obj))
 
