@@ -27,7 +27,7 @@ from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.writing import render
 from modules.runtimes.oci.network.kernel import in_network_namespace
 from tests.end_to_end.processes import PATIENCE, Process, comes_true, wait_until
-from tests.modules.cloud.cloudhub.certificates.made import chain
+from tests.modules.cloud.cloudhub.certificates.made import OPENSSL_LAG, chain
 from tests.support.kubeconfigs import write_kubeconfig, write_token_file
 from tests.support.ports import free_port
 
@@ -179,7 +179,9 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     authority = open_authority(files, ("127.0.0.1", "localhost"), now)
     node, api_server = directory / "node.pem", directory / "api-server.pem"
     node.write_bytes(chain(authority, "n1", now, 86400.0))
-    api_server.write_bytes(b"".join(authority.make_administrator_certificate("kube-apiserver-kubelet-client", now)))
+    api_server.write_bytes(
+        b"".join(authority.make_administrator_certificate("kube-apiserver-kubelet-client", now - OPENSSL_LAG))
+    )
     of_node = client_context(files.authority, node)
     contexts = {
         "--listen": of_node,

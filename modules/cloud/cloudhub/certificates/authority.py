@@ -30,6 +30,8 @@ _SERVER = ExtendedKeyUsageOID.SERVER_AUTH
 _CLIENT = ExtendedKeyUsageOID.CLIENT_AUTH
 _SPKI = PublicFormat.SubjectPublicKeyInfo
 _BACKDATED = 3600
+"""How many seconds before it was made a certificate of the cloud begins: the clock of who checks it may be behind.
+Those of nodes and administrators begin when they are made, since what is revoked or replaced is told by that."""
 _SIGNING = "cannot sign the certificate request"
 
 
@@ -50,7 +52,7 @@ class Authority:
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, _NAME)])
         builder = (
-            _builder(name, name, key.public_key(), now, _LONG)
+            _builder(name, name, key.public_key(), now - _BACKDATED, _LONG)
             .serial_number(_SERIAL)
             .add_extension(_key_usage(signs=True), critical=True)
             .add_extension(x509.ExtendedKeyUsage([_SERVER, _CLIENT]), critical=False)
@@ -104,7 +106,7 @@ class Authority:
             [x509.NameAttribute(NameOID.ORGANIZATION_NAME, _NAME), x509.NameAttribute(NameOID.COMMON_NAME, _NAME)]
         )
         alternatives = x509.SubjectAlternativeName([_general_name(name) for name in names])
-        builder = self._issue(subject, key.public_key(), now, _LONG, _SERVER)
+        builder = self._issue(subject, key.public_key(), now - _BACKDATED, _LONG, _SERVER)
         builder = builder.add_extension(alternatives, critical=False)
         return builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM), pem_of_key(key)
 
@@ -126,8 +128,6 @@ class Authority:
 
     def make_cloudcore_certificate(self, identity: str, now: float) -> tuple[bytes, bytes]:
         """Return a new client certificate of a cloudcore, valid for a day, and its key, both PEM.
-
-        It is valid from an hour ago on: the clock of the other cloudcore may be behind.
 
         Args:
             identity: of the process, the common name, at most 64 characters.

@@ -17,7 +17,7 @@ from modules.cloud.cloudstream.opening import NodeStreams
 from modules.cloud.cloudstream.stream_service import StreamService
 from modules.cloud.cloudstream.tunnel_server import TunnelServer
 from modules.cloud.cloudstream.tunnels import Tunnels
-from tests.modules.cloud.cloudhub.certificates.made import chain
+from tests.modules.cloud.cloudhub.certificates.made import OPENSSL_LAG, chain
 from tests.modules.cloud.cloudstream.edges import Edge, edge_at
 from tests.support.clocks import StandingClock
 
@@ -63,7 +63,9 @@ class Site:
 
     def of_user(self, name: str = API_SERVER) -> ssl.SSLContext:
         """The TLS of an API server, or of another client."""
-        return self._client("user.pem", b"".join(self.authority.make_administrator_certificate(name, self.clock.now())))
+        return self._client(
+            "user.pem", b"".join(self.authority.make_administrator_certificate(name, self.clock.now() - OPENSSL_LAG))
+        )
 
     def of_nobody(self) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=str(self.files.authority))

@@ -21,7 +21,7 @@ from modules.processes.cloudcore.config import RouterConfig, TlsConfig
 from modules.processes.cloudcore.router_parts import advertised_address
 from modules.processes.common.exit_codes import ExitCode
 from tests.end_to_end.processes import wait_until
-from tests.modules.cloud.cloudhub.certificates.made import csr, new_key
+from tests.modules.cloud.cloudhub.certificates.made import OPENSSL_LAG, csr, new_key
 from tests.modules.cloud.objects import node
 from tests.modules.cloud.router.rules import to_service
 from tests.modules.processes.cloudcore.routes import Called, RuleAuthors, call
@@ -72,7 +72,7 @@ class Two:
     def of_node(self, name: str) -> ssl.SSLContext:
         """The TLS of a node."""
         key = new_key()
-        der = self.authority.sign_node(csr(name, key), name, CLOCK.now(), 3600.0)
+        der = self.authority.sign_node(csr(name, key), name, CLOCK.now() - OPENSSL_LAG, 3600.0)
         return self.client(ssl.DER_cert_to_PEM_cert(der).encode(), pem_of_key(key), name)
 
     def call(self, stub: Stub, target: str, headers: dict[str, str], context: ssl.SSLContext | None = None) -> Called:

@@ -23,7 +23,7 @@ from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles, 
 from modules.processes.cloudcore.api_listeners import ApiListener
 from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.config import TlsConfig
-from tests.modules.cloud.cloudhub.certificates.made import csr, new_key
+from tests.modules.cloud.cloudhub.certificates.made import OPENSSL_LAG, csr, new_key
 from tests.modules.processes.cloudcore.stubs import CLOCK, DEADLINE, Stub
 
 _CURL = shutil.which("curl")
@@ -54,7 +54,7 @@ class Secure:
         """A node's certificate and key."""
         key = new_key()
         authority = load_authority(self.files, CLOCK.now())
-        der = authority.sign_node(csr(node, key), node, CLOCK.now(), 3600.0)
+        der = authority.sign_node(csr(node, key), node, CLOCK.now() - OPENSSL_LAG, 3600.0)
         certificate, private = self.directory / f"{node}.crt", self.directory / f"{node}.key"
         certificate.write_bytes(x509.load_der_x509_certificate(der).public_bytes(Encoding.PEM))
         private.write_bytes(pem_of_key(key))

@@ -19,6 +19,7 @@ from modules.processes.cloudcore.config import CloudCoreConfig, CloudStreamConfi
 from modules.processes.cloudcore.stream_parts import stream_listener
 from modules.processes.common.exit_codes import ExitCode
 from tests.end_to_end.processes import wait_until
+from tests.modules.cloud.cloudhub.certificates.made import OPENSSL_LAG
 from tests.modules.cloud.cloudstream.edges import DEADLINE, Edge, edge_at
 from tests.modules.processes.cloudcore.clusters import Cluster
 from tests.modules.processes.cloudcore.stubs import CLOCK
@@ -62,7 +63,9 @@ def api_server(both: Cluster, files: AuthorityFiles, tmp_path: Path) -> Iterator
     """A connection of the cluster's API server to what it takes for a kubelet."""
     authority = load_authority(files, CLOCK.now())
     pem = tmp_path / "kubelet-client.pem"
-    pem.write_bytes(b"".join(authority.make_administrator_certificate("kube-apiserver-kubelet-client", CLOCK.now())))
+    pem.write_bytes(
+        b"".join(authority.make_administrator_certificate("kube-apiserver-kubelet-client", CLOCK.now() - OPENSSL_LAG))
+    )
     context = ssl.create_default_context(cafile=str(files.authority))
     context.load_cert_chain(pem)
     connection = HTTPSConnection("127.0.0.1", both.core.core.stream_port, timeout=DEADLINE, context=context)

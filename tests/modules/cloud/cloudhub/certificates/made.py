@@ -15,6 +15,9 @@ from modules.cloud.identities.peer import CertifiedPeer
 NOW = 1795139667.25
 """2026-11-20T01:54:27Z"""
 YEAR = 365 * 24 * 3600.0
+OPENSSL_LAG = 1.0
+"""Seconds to take from the time of a certificate that is used immediately: OpenSSL reads the time of the kernel's last
+tick, up to 10 ms ago, so what was made just after a second began is not valid yet."""
 
 Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
@@ -57,5 +60,5 @@ def csr(
 def chain(authority: Authority, node: str, now: float, seconds: float) -> bytes:
     """A node's certificate and its key, PEM, in one."""
     key = new_key()
-    der = authority.sign_node(csr(node, key), node, now, seconds)
+    der = authority.sign_node(csr(node, key), node, now - OPENSSL_LAG, seconds)
     return x509.load_der_x509_certificate(der).public_bytes(Encoding.PEM) + pem_of_key(key)

@@ -78,6 +78,13 @@ def test_a_certificate_begins_now_and_ends_with_its_life() -> None:
     assert certificate.not_valid_after_utc == certificate.not_valid_before_utc + timedelta(days=365)
 
 
+def test_the_clouds_own_certificates_begin_an_hour_before_now() -> None:
+    """A node with a clock behind accepts them; OpenSSL's own is behind by some milliseconds."""
+    made = Authority.create(1_000_000.5)
+    server = x509.load_pem_x509_certificate(made.make_server_certificate(NAMES, 1_000_000.5)[0])
+    assert {each.not_valid_before_utc.timestamp() for each in (made.certificate, server)} == {996_400}
+
+
 def test_serial_numbers_differ_and_are_positive_64_bit() -> None:
     serials = {node_certificate().serial_number for _ in range(20)}
     assert len(serials) == 20
