@@ -21,13 +21,13 @@ def test_a_directory_has_the_mode_that_was_asked_for() -> None:
 def test_the_directories_of_the_last_runs_are_kept(tmp_path: Path) -> None:
     """Three, and each whose run goes on."""
     going_on, lock = run_directory(tmp_path)
+    os.utime(going_on, (0, 0))
     over = []
-    for _ in range(4):
+    for second in range(1, 5):
         directory, descriptor = run_directory(tmp_path)
         os.close(descriptor)
+        os.utime(directory, (second, second))
         over.append(directory)
-    for age, directory in enumerate([*reversed(over), going_on]):
-        os.utime(directory, (10_000 - age, 10_000 - age))
     newest, descriptor = run_directory(tmp_path)
     assert set(tmp_path.iterdir()) == {newest, *over[1:], going_on}
     os.close(descriptor)
