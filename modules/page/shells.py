@@ -344,40 +344,46 @@ class _Talk:
     def _until_the_end(self, end_of: Callable[[bool], str]) -> str:
         checked = self._clock.monotonic()
         why = ""
-        while not why:
-            moved = self._pass_on()
-            if moved is None:
+        while True:
+            taken = self._take_input()
+            if taken is None:
                 return ""
             now = self._clock.monotonic()
-            if now - checked >= CHECK_SECONDS:
+            if now - checked >= CHECK_SECONDS:  # before the output: what answers an input comes after its use is noted
                 why = end_of(self._typed >= checked)
                 checked = now
             if not why and now - self._typed >= IDLE_SECONDS:
                 why = f"nothing was typed for {IDLE_SECONDS / 60:g} minutes"
-            if not moved and not why:
+            if why:
+                return self._ended(why)
+            given = self._give_output()
+            if given is None:
+                return ""
+            if not taken and not given:
                 self._wait(CHECK_SECONDS)
-        return self._ended(why)
 
-    def _pass_on(self) -> bool | None:
-        """Move bytes in both directions; return whether there were any, None at the end of a side."""
+    def _take_input(self) -> bool | None:
+        """Move bytes to the node; return whether there were any, None at the end of the browser."""
         if self._node.writes:
-            moved = self._node.write()
-        else:
-            data = self._browser.read(_READ_BYTES)
-            if data == b"":
-                return None
-            if data:
-                self._to_node(data)
-            moved = bool(data)
+            return self._node.write()
+        data = self._browser.read(_READ_BYTES)
+        if data == b"":
+            return None
+        if data:
+            self._to_node(data)
+        return bool(data)
+
+    def _give_output(self) -> bool | None:
+        """Move bytes to the browser; return whether there were any, None at the end of the node."""
         if self._browser.writes:
-            return self._browser.write() or moved
+            return self._browser.write()
         said = self._node.read(_READ_BYTES)
         if said == b"":
             self._browser.end()
             return None
         if said:
             self._to_browser(said)
-        return bool(said) or moved
+        return bool(said)
 
     def _to_node(self, typed: bytes) -> None:
         before = self._input.frames

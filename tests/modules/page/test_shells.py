@@ -5,21 +5,24 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from importlib import resources
 from pathlib import Path
 from queue import SimpleQueue
+from random import Random
 from typing import Any
 
 import msgspec
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.frames import Frame, Opcode
 from websockets.sync.client import ClientConnection, connect
 from websockets.sync.server import ServerConnection, unix_serve
 from websockets.typing import Subprotocol
 
 from beehive.clock import RealClock
 from beehive.http.errors import HttpStatusError
+from modules.cloud.cloudstream.relay import ClientSocket
 from modules.page import frames, shells
 from modules.page.api import About
 from modules.page.frames import BrowserFrameError, FrameBounds
@@ -310,6 +313,70 @@ def test_typing_is_a_use_of_the_session(page: Page) -> None:
             shell.send(b"\0ls")
             assert shell.recv(timeout=PATIENCE) == b"\x01ls"
     assert page.clock.ahead > IDLE_SECONDS
+
+
+class Typist(ClientSocket):
+    """A browser whose user types at drawn times, and reads; the node echoes at once.
+
+    Args:
+        connection: is not used.
+        draw: of the pauses.
+        clock: stands for the times.
+    """
+
+    def __init__(self, connection: socket.socket, draw: Random, clock: LateClock) -> None:
+        super().__init__(connection)
+        self.left, self.noted, self.typed, self.echoes = 30, clock.monotonic(), 0.0, 0
+        self._draw, self._clock = draw, clock
+
+    def read(self, most: int) -> bytes | None:
+        """See `ClientSocket`."""
+        self.left -= 1
+        self._clock.ahead += self._draw.choice([0, 1, shells.CHECK_SECONDS, 1000])
+        self.typed = self._clock.monotonic()
+        return Frame(Opcode.BINARY, b"\0l").serialize(mask=True) if self.left else b""
+
+    def write(self, data: bytes = b"") -> bool:
+        """Demand that the use of the session is noted that this answers."""
+        if data:
+            self.echoes += 1
+            assert self.noted > self.typed - shells.CHECK_SECONDS
+        return bool(data)
+
+    def end_of(self, *, typed: bool) -> str:
+        """Note the use of the session."""
+        if typed:
+            self.noted = self._clock.monotonic()
+        return ""
+
+
+class Echo(ClientSocket):
+    """A node that answers what is typed at once."""
+
+    _said = b""
+
+    def read(self, most: int) -> bytes | None:
+        """See `ClientSocket`."""
+        said, self._said = self._said, b""
+        return said or None
+
+    def write(self, data: bytes = b"") -> bool:
+        """See `ClientSocket`."""
+        if data:
+            self._said += Frame(Opcode.BINARY, b"\x01l").serialize(mask=False)
+        return bool(data)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_answers_an_input_comes_after_the_use_is_noted(seed: int) -> None:
+    """The session had ended for a user who had typed, if the machine was slow between the answer and the check."""
+    clock = LateClock()
+    one, other = socket.socketpair()
+    with closing(clock), one, other:
+        typist = Typist(one, Random(seed), clock)  # noqa: S311 - reproducible on purpose
+        talk = shells._Talk(typist, Echo(other), clock)
+        assert talk.run(b"", b"", lambda typed: typist.end_of(typed=typed)) == ""
+    assert typist.echoes
 
 
 def test_closing_the_browsers_end_ends_the_nodes(page: Page) -> None:
