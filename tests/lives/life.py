@@ -344,7 +344,13 @@ class Life(EquippedMachine):
         self.start() if self._draw.random() < 0.7 else self.machine.start_edge()
 
     def _end_edge(self, kill: bool) -> None:
-        self.machine.edge.kill() if kill else self.machine.stop_edge()
+        process = self.machine.edge.process
+        if kill:
+            self.machine.edge.kill()
+            return
+        process.signal(signal.SIGTERM)
+        ended = process.wait()
+        assert ended in (0, -signal.SIGTERM), f"edgecore ended with {ended}"  # the signal ends one that has just begun
 
     def _kill_containers(self) -> None:
         self.runtime.kill_containers(self.machine.edge.root / "edged")
