@@ -63,7 +63,7 @@ class ContainerRuntime(Protocol):
         """Make and start a pod's sandbox; an empty handler is the runtime's default."""
 
     def stop_pod_sandbox(self, sandbox_id: SandboxId) -> None:
-        """Kills all processes of the sandbox and frees its network. Succeeds for a missing sandbox."""
+        """Kill all processes of the sandbox and free its network. Succeeds for a missing sandbox."""
 
     def remove_pod_sandbox(self, sandbox_id: SandboxId) -> None:
         """Remove the sandbox and its containers. Succeeds for a missing sandbox."""

@@ -175,7 +175,7 @@ class Cluster:
         return _Tracked(kind.name, None if custom is None else custom.schema, now, has_status)
 
     def apply_as(self, manager: Manager, config: JsonObject, *, force: bool) -> tuple[JsonObject, ApplyOutcome]:
-        """Carries out a server-side apply of an object, or of its status, and returns the object with the outcome.
+        """Carry out a server-side apply of an object, or of its status, and return the object with the outcome.
 
         Raises:
             ApplyConflictError: other managers have set fields to other values, and it is not forced.
@@ -227,7 +227,7 @@ class Cluster:
         return self._bound(new), ApplyOutcome.UNCHANGED if new is live else ApplyOutcome.CONFIGURED
 
     def _bound(self, obj: JsonObject) -> JsonObject:
-        """Binds volumes after a change of a claim or volume, and returns the object."""
+        """Bind volumes after a change of a claim or volume, and return the object."""
         if obj["kind"] not in _STORAGE:
             return obj
         claims, volumes = (self.storage.list(kind_named(kind)) for kind in _STORAGE)

@@ -99,7 +99,7 @@ class ManifestDirectory:
         return [file.error for file in self._files.values() if file.error] + [*self._refused.values()]
 
     def sync(self) -> None:
-        """Read changed files and applies them; never raises for their contents."""
+        """Read changed files and apply them; never raises for their contents."""
         found = self._signatures()
         if found is None:
             return
@@ -180,7 +180,7 @@ class ManifestDirectory:
 
     @staticmethod
     def _check_fields(name: str, document: Document, content: Any, text: str) -> None:
-        """Refuses fields that the kind does not have, as `kubectl apply` does."""
+        """Refuse fields that the kind does not have, as `kubectl apply` does."""
         kind = next((kind for kind in KINDS if isinstance(content, dict) and content.get("kind") == kind.name), None)
         faults = unknown_fields(kind, content) if kind is not None else ()
         if faults:

@@ -169,14 +169,14 @@ class ApiServer(Module):
         self._writes.is_started = True
 
     def on_stop(self) -> None:
-        """Leaves the database as it was after the last transaction; watches end, and their clients begin others."""
+        """Leave the database as it was after the last transaction; watches end, and their clients begin others."""
         self._transactions.abandon()
         self._subscriptions.end_all()
         for message in (*self._previews.end(), *self._deletions.end()):
             self.reply(message, failure(HTTPStatus.SERVICE_UNAVAILABLE, "the API server has stopped"))
 
     def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> None:
-        """Leaves the database as it was after the last transaction; the restarted module loads it."""
+        """Leave the database as it was after the last transaction; the restarted module loads it."""
         self.on_stop()
         super().on_failure(exception_type, exception_value, traceback)
 

@@ -53,7 +53,7 @@ class NodeGraph:
             self._put(event.key, None if event.type is EventType.DELETED else event.new)
 
     def roll_back(self, event: ObjectEvent) -> None:
-        """Undoes a change."""
+        """Undo a change."""
         self.accounts.put(event.key, event.old)
         self._put(event.key, event.old)
 

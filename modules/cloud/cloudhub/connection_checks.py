@@ -45,7 +45,7 @@ class ConnectionChecks:
         self._unchecked: deque[str] = deque()
 
     def begin(self) -> None:
-        """Begins to check all connections, unless that is still under way."""
+        """Begin to check all connections, unless that is still under way."""
         if not self._unchecked:
             self._unchecked.extend(self._connections)
             self._check()

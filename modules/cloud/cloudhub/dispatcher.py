@@ -35,7 +35,7 @@ class Dispatcher:
         self._inboxes = [hive.slot(name).inbox for name in names]
 
     def __call__(self, event: LinkEvent, /) -> None:
-        """Delivers an event; closes its link when cloudhub has ended or its inbox is full."""
+        """Deliver an event; closes its link when cloudhub has ended or its inbox is full."""
         try:
             self._cloudhub.tell(event)
         except pykka.ActorDeadError:

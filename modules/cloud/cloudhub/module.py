@@ -157,7 +157,7 @@ class CloudHub(Module):
             self._transport.start()
 
     def on_stop(self) -> None:
-        """Close all connections, and reports the last acknowledgements to edgecontroller, which stops later."""
+        """Close all connections, and report the last acknowledgements to edgecontroller, which stops later."""
         self._stop_transport()
         self._report_acknowledged()
 
@@ -195,7 +195,7 @@ class CloudHub(Module):
 
     @handles(None, Operation.DISCONNECTED, source=ModuleName.EDGECONTROLLER)
     def to_elsewhere(self, message: Message) -> None:
-        """Disconnects a node that has connected to another cloudcore since: the newest connection wins."""
+        """Disconnect a node that has connected to another cloudcore since: the newest connection wins."""
         node = message.route.resource.partition("/")[2]
         connection = self._connections.get(node)
         if connection is not None and connection.id == message.content_as(SessionTakenOver).connection:
@@ -336,7 +336,7 @@ class CloudHub(Module):
         self._answer_error(node, message, text)
 
     def _answer_error(self, node: str, message: Message, text: str) -> None:
-        """Answers a message of a node with an error, if the node may wait for an answer."""
+        """Answer a message of a node with an error, if the node may wait for an answer."""
         if wants_answer(message):
             error = message.error(self.clock, text, source=self.name, group=Group.RESOURCE)
             self._write(node, error.with_route(resource=f"node/{node}/{message.route.resource[:_LONGEST_ECHO]}"))

@@ -114,7 +114,7 @@ class NodeSession:
         return min((delivery.first_sent_at for delivery in under_way), default=None)
 
     def offer(self, message: Message) -> OfferResult:
-        """Queues a message, unless the node has this or a newer version, or it is pending (docs/protocol.md, "To a
+        """Queue a message, unless the node has this or a newer version, or it is pending (docs/protocol.md, "To a
         node").
         """
         obj = object_version_of(message)
@@ -208,7 +208,7 @@ class NodeSession:
             self._drop(key)
 
     def _forget_older(self, obj: ObjectVersion) -> None:
-        """Forgets superseded messages of the object, whose acknowledgements are irrelevant now."""
+        """Forget superseded messages of the object, whose acknowledgements are irrelevant now."""
         for message_id in list(self._superseded):
             sent = self._sent.get(message_id)
             if sent is None or (sent.key == obj.key and sent.version <= obj.version):

@@ -52,7 +52,7 @@ class UpstreamWindow(Generic[T]):
         return len(self._nodes)
 
     def offer(self, node: str, item: T, size: int, now: float) -> Iterator[T]:
-        """Queues a message, and yields the messages to pass on now."""
+        """Queue a message, and yield the messages to pass on now."""
         self._nodes.setdefault(node, _Node()).held.append((item, size))
         yield from self._go_on(node, now)
 
@@ -66,7 +66,7 @@ class UpstreamWindow(Generic[T]):
         return node not in self._nodes
 
     def handled(self, node: str, count: int, now: float) -> Iterator[T]:
-        """Count messages of a node as handled, and yields the messages to pass on now."""
+        """Count messages of a node as handled, and yield the messages to pass on now."""
         state = self._nodes.get(node)
         if state is not None:
             for _ in range(min(count, len(state.passed))):

@@ -60,7 +60,7 @@ class CloudStream(Module):
         """With a stream server."""
 
     def on_start(self) -> None:
-        """Begins to listen.
+        """Begin to listen.
 
         Raises:
             ListenError: the address of the tunnels cannot be listened on.

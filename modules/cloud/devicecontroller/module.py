@@ -148,14 +148,14 @@ class DeviceController(Module):
         """The cloudcores that were alive at the last review."""
 
     def on_start(self) -> None:
-        """Begins to watch the kinds of devices."""
+        """Begin to watch the kinds of devices."""
         self._restarts = self.hive.restarts().get(ModuleName.EDGECONTROLLER, 0)
         self._loading.start()
         self.every(_LOOK, self._look_around)
 
     @handles(None, Verb.CHANGED, source=ModuleName.EDGECONTROLLER)
     def on_changes(self, message: Message) -> None:
-        """Follows changes of Devices and DeviceModels."""
+        """Follow changes of Devices and DeviceModels."""
         for changed in message.content_as(ObjectChanges).changes:
             key = key_of(changed.object)
             if key.kind in self._loading.kinds:
@@ -164,7 +164,7 @@ class DeviceController(Module):
 
     @handles(None, Operation.CONNECTED, source=ModuleName.CLOUDHUB)
     def on_connected(self, message: Message) -> None:
-        """Tells a node which devices it has, at each connection: it may have missed a change."""
+        """Tell a node which devices it has, at each connection: it may have missed a change."""
         node, _ = _origin(message)
         self._connected[node] = message.content_as(ConnectEvent).connection
         if self._is_loaded:
@@ -221,7 +221,7 @@ class DeviceController(Module):
         self._answer(message, code, reason)
 
     def _answer(self, message: Message, code: int, reason: str, later: Times | None = None) -> None:
-        """Answers a message of a node; KubeEdge's resource for it is the word `twin`."""
+        """Answer a message of a node; KubeEdge's resource for it is the word `twin`."""
         node, _ = _origin(message)
         reply = message.reply(self.clock, wire.answer(code, reason, later), source=self.name)
         self.send(ModuleName.CLOUDHUB, reply.with_route(group=Group.TWIN, resource=f"node/{node}/twin"))
@@ -277,7 +277,7 @@ class DeviceController(Module):
             self.broadcast(JOURNAL, self.message(VALUES_RESOURCE, REPORTED, values))
 
     def _refresh(self, key: ObjectKey) -> None:
-        """Has the DeviceStatus of a Device written if that is this cloudcore's duty."""
+        """Have the DeviceStatus of a Device written if that is this cloudcore's duty."""
         device = self._known.devices.get(key)
         is_here = device is None or device.node in self._connected
         if self._is_loaded and (is_here or self._cloudcores.owns(str(key))):

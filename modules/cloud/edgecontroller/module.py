@@ -148,12 +148,12 @@ class EdgeController(TurnModule):
         poll_for_changes(self, self._database, self._poll_database)
 
     def on_stop(self) -> None:
-        """Leaves the database as it was after the last transaction."""
+        """Leave the database as it was after the last transaction."""
         self._api.stop()
         self._transactions.abandon()
 
     def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> None:
-        """Leaves the database as it was after the last transaction; the restarted module loads it."""
+        """Leave the database as it was after the last transaction; the restarted module loads it."""
         self.on_stop()
         super().on_failure(exception_type, exception_value, traceback)
 
@@ -191,7 +191,7 @@ class EdgeController(TurnModule):
 
     @handles(None, Operation.CONNECTED, source=ModuleName.CLOUDHUB, overflow=OverflowPolicy.STATE)
     def on_connected(self, message: Message) -> None:
-        """Claims a connected node for this cloudcore, and sends it unacknowledged objects. A failure closes its
+        """Claim a connected node for this cloudcore, and send it unacknowledged objects. A failure closes its
         connection, and the node connects again.
         """
         node, event = message.route.resource.partition("/")[2], message.content_as(ConnectEvent)
@@ -357,7 +357,7 @@ class EdgeController(TurnModule):
             self.announce_not_ready("the objects of the cluster are not listed yet")
 
     def _loaded(self) -> None:
-        """Begins to serve the connected nodes, and handles the messages that have come meanwhile."""
+        """Begin to serve the connected nodes, and handle the messages that have come meanwhile."""
         if self.slot.readiness.state is State.NOT_READY:
             self.announce_ready()
         self._transactions.begin()

@@ -83,7 +83,7 @@ class NodeConnections:
         """Without empty ones."""
 
     def restore(self) -> list[str]:
-        """Claims again the nodes whose claims were rolled back, and returns the connected nodes. Each node must be
+        """Claim again the nodes whose claims were rolled back, and return the connected nodes. Each node must be
         restored before a message about it is handled. For the start of the module.
         """
         for node in sorted(self._database.unclaimed & self._database.connected.keys()):
@@ -125,7 +125,7 @@ class NodeConnections:
         self._take(node, node_machine.Registered(connection))
 
     def deletion_confirmed(self, node: str, asked: node_machine.ConfirmDeletion) -> None:
-        """Tells a node that its Node was deleted, if it has the same connection and no other Node."""
+        """Tell a node that its Node was deleted, if it has the same connection and no other Node."""
         self._take(node, node_machine.DeletionConfirmed(asked.connection, asked.uid))
 
     def acknowledged(self, objects: Iterable[Acknowledged]) -> None:
@@ -166,7 +166,7 @@ class NodeConnections:
             self._take(node, node_machine.RolledBack())
 
     def node_changed(self, event: ObjectEvent) -> None:
-        """Delete the ObjectSyncs of a deleted Node, and notes the uid of a new one."""
+        """Delete the ObjectSyncs of a deleted Node, and note the uid of a new one."""
         uid = uid_of(event.new)
         is_deleted = event.type is EventType.DELETED
         self._take(event.key.name, node_machine.NodeDeleted(uid) if is_deleted else node_machine.NodeAdded(uid))
@@ -176,7 +176,7 @@ class NodeConnections:
         return self._records.get(node) or NodeRecord(connection=self.connection_of(node))
 
     def _take(self, node: str, event: NodeEvent) -> list[ForCluster]:
-        """Take an event, carries its effects out, and return those about the API server."""
+        """Take an event, carry its effects out, and return those about the API server."""
         seen = _Seen(node, self._database, self._storage, self.epochs)
         record, effects = node_machine.step(self._record_of(node), event, seen)
         if record == NodeRecord():

@@ -94,7 +94,7 @@ class IdentitiesModule(Module):
         self._is_synced = False
 
     def on_start(self) -> None:
-        """Begins to watch."""
+        """Begin to watch."""
         self._known.note_use = lambda peer: self.hive.send(NAME, self.message(NAME, USED, peer))
         self._client = KubeClient(self._connect(self.runtime), self, self.clock.random)
         selection = Selection(kind=kind_named("ConfigMap"), namespace=self._namespace, label_selector=LABEL)
@@ -117,7 +117,7 @@ class IdentitiesModule(Module):
 
     @handles(None, REVOKE)
     def revoke(self, message: Message) -> None:
-        """Revokes a node, a certificate or a user; replies when that is stored and in force here."""
+        """Revoke a node, a certificate or a user; replies when that is stored and in force here."""
         self._change_revocation(message, lambda asked, found: RecordChange(_revoked(asked, found, self.clock.now())))
 
     @handles(None, ALLOW)
@@ -148,7 +148,7 @@ class IdentitiesModule(Module):
 
     @handles(None, WITHDRAW_TOKEN)
     def withdraw_token(self, message: Message) -> None:
-        """Forgets a token, so that nobody can join with it; the reply is "" or that it does not exist."""
+        """Forget a token, so that nobody can join with it; the reply is "" or that it does not exist."""
         name = self._content(message, str)
         if name is not None:
             decide = lambda found: RecordChange(deletes=found is not None, answer="" if found else f"no token {name}")  # noqa: E731
@@ -156,7 +156,7 @@ class IdentitiesModule(Module):
 
     @handles(None, ENROL)
     def enrol(self, message: Message) -> None:
-        """Decides whether a key may have a certificate of a node's name, and stores that it has it."""
+        """Decide whether a key may have a certificate of a node's name, and store that it has it."""
         asked = self._content(message, KeyEnrolment)
         if asked is None:
             return

@@ -110,7 +110,7 @@ class CloudRouter(Module):
         self._server: HttpServer | None = None
 
     def on_start(self) -> None:
-        """Begins to listen, and to watch Rules.
+        """Begin to listen, and to watch Rules.
 
         Raises:
             ServerError: the address cannot be listened on.
@@ -132,7 +132,7 @@ class CloudRouter(Module):
 
     @handles(None, Operation.CONNECTED, source=ModuleName.CLOUDHUB)
     def on_connected(self, message: Message) -> None:
-        """Tells a node its subscriptions."""
+        """Tell a node its subscriptions."""
         self._subscriptions.connect(message.route.resource.removeprefix("node/"))
 
     @handles(None, Operation.DISCONNECTED, source=ModuleName.CLOUDHUB)
@@ -200,7 +200,7 @@ class CloudRouter(Module):
         return self._table.rule(key), self._table.fault(key)
 
     def _begin(self) -> None:
-        """Begins to serve the connected nodes, and delivers their earlier messages, once all Rules are known."""
+        """Begin to serve the connected nodes, and deliver their earlier messages, once all Rules are known."""
         self._is_loaded = True
         self._subscriptions.begin()
         early, self._early, self._early_bytes = self._early, [], 0

@@ -131,13 +131,13 @@ class Storage:
         self._saved_version = self._version
 
     def roll_back(self) -> list[ObjectEvent]:
-        """Undoes the changes since the savepoint, and returns them, newest first."""
+        """Undo the changes since the savepoint, and return them, newest first."""
         undone = list(reversed(self._since))
         self.undo(undone, self._saved_version)
         return undone
 
     def undo(self, changes: Iterable[ObjectEvent], version: int) -> None:
-        """Undoes changes, newest first, and goes back to the version before them, which becomes the savepoint."""
+        """Undo changes, newest first, and go back to the version before them, which becomes the savepoint."""
         for event in changes:
             if event.old is None:
                 self._unset(event.key)
@@ -282,7 +282,7 @@ class Storage:
                 yield obj
 
     def forget_past(self) -> None:
-        """Forgets all earlier states, as an API server does whose etcd is compacted."""
+        """Forget all earlier states, as an API server does whose etcd is compacted."""
         self._past = PastStates(self._version)
 
     def create(self, obj: JsonObject, uid: str = "") -> JsonObject:

@@ -75,7 +75,7 @@ class Transactions:
         return self._is_working or self._database.in_transaction
 
     def begin(self) -> None:
-        """Begins a transaction, unless one has begun.
+        """Begin a transaction, unless one has begun.
 
         Raises:
             DatabaseError: the database is unreachable, or was locked for too long.

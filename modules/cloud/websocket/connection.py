@@ -80,7 +80,7 @@ class WebsocketLink:
         return self.is_stuck or bool(self.waiting)
 
     def send(self, frame: bytes) -> None:
-        """Queues one message, sent as a text message as Go peers do.
+        """Queue one message, sent as a text message as Go peers do.
 
         Raises:
             OSError: the connection is closed, or too many messages wait for the node.
@@ -232,7 +232,7 @@ class WebsocketConnection:
         return self.link.has_room  # cloudhub may have handled one just before `is_held` was set
 
     def keep(self, frame: bytes) -> None:
-        """Queues a received message for dispatching."""
+        """Queue a received message for dispatching."""
         self.unread.append(frame)
         self.unread_bytes += len(frame)
 
@@ -265,7 +265,7 @@ class WebsocketConnection:
         return stuck or (self._drop_at is not None and now > self._drop_at)
 
     def read(self, now: float) -> Iterator[bytes]:
-        """Read the socket and yields the complete messages.
+        """Read the socket and yield the complete messages.
 
         Raises:
             OSError: the connection is gone.

@@ -48,7 +48,7 @@ class IncomingFrames:
         return bool(self._waiting)
 
     def keep(self, connection: WebsocketConnection, frame: bytes, now: float) -> None:
-        """Queues a received frame. A keepalive is delivered now, at most one per second and connection."""
+        """Queue a received frame. A keepalive is delivered now, at most one per second and connection."""
         connection.keep(frame)
         self._budget.finish(connection)
         if not _is_keepalive(frame):
@@ -73,7 +73,7 @@ class IncomingFrames:
         return self._budget.overdue(now)
 
     def update(self, connection: WebsocketConnection, now: float) -> bool:
-        """Queues the connection if it has a frame to deliver, and returns whether its socket may be read."""
+        """Queue the connection if it has a frame to deliver, and return whether its socket may be read."""
         if connection.has_to_pass:
             self._waiting.add(connection)
         self.count(connection, now)
@@ -82,7 +82,7 @@ class IncomingFrames:
         return may_be_read
 
     def dispatch(self, delivered: Callable[[WebsocketConnection], None]) -> None:
-        """Delivers a portion of the waiting frames in fair shares; none while the inboxes are full.
+        """Deliver a portion of the waiting frames in fair shares; none while the inboxes are full.
 
         Args:
             delivered: called with each connection of delivered frames.
@@ -103,7 +103,7 @@ class IncomingFrames:
             delivered(connection)
 
     def end(self, connection: WebsocketConnection) -> None:
-        """Delivers the remaining frames of a closed connection: the node may know that they arrived, and not repeat
+        """Deliver the remaining frames of a closed connection: the node may know that they arrived, and not repeat
         them.
         """
         while connection.unread:
@@ -114,7 +114,7 @@ class IncomingFrames:
         self._budget.forget(connection)
 
     def _deliver_next(self, connection: WebsocketConnection) -> int:
-        """Delivers the oldest frame of a connection, and returns its cost."""
+        """Deliver the oldest frame of a connection, and return its cost."""
         frame = connection.pass_next()
         cost = len(frame) + _FRAME_COST
         self._waiting.charge(connection, cost)

@@ -26,7 +26,7 @@ class Link(Protocol):
         """Whether messages of the node wait, here or in a socket that is not read."""
 
     def send(self, frame: bytes) -> None:
-        """Queues one message; never blocks.
+        """Queue one message; never blocks.
 
         Raises:
             OSError: the connection is gone, or too many messages wait.
@@ -58,7 +58,7 @@ def close_now(link: Link) -> None:
 
 
 def end(link: Link) -> None:
-    """End a link, and tells the node that this cloudcore is stopping, if the link can."""
+    """End a link, and tell the node that this cloudcore is stopping, if the link can."""
     if isinstance(link, EndingLink):
         link.end()
     else:

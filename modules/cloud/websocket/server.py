@@ -183,7 +183,7 @@ class WebsocketServer:
         self._thread.join()
 
     def _signal(self, link: WebsocketLink) -> None:
-        """Wakes the server's thread for a link; callable from any thread."""
+        """Wake the server's thread for a link; callable from any thread."""
         self._signalled.append(link)
         self._wake()
 
@@ -212,14 +212,14 @@ class WebsocketServer:
             self._close_all()
 
     def _await_ends(self) -> None:
-        """Lets nodes read their close frames, for a short time."""
+        """Let nodes read their close frames, for a short time."""
         deadline = self._clock.monotonic() + _ENDING_SECONDS
         while self._connections and self._clock.monotonic() < deadline:
             self._poll()
             self._drop_overdue(self._clock.monotonic())
 
     def _poll(self) -> None:
-        """Wait for sockets, serve ready ones, and dispatches received messages."""
+        """Wait for sockets, serve ready ones, and dispatch received messages."""
         if not self._accepts and self._listening.fileno() >= 0:
             self._close_listening()
         is_full = self._is_full()
@@ -432,7 +432,7 @@ class WebsocketServer:
         self._deliver(LinkOpened(connection.node, connection.link, connection.peer, ends))
 
     def _deliver_frame(self, connection: WebsocketConnection, frame: bytes) -> None:
-        """Decode a message and delivers it to cloudhub."""
+        """Decode a message and deliver it to cloudhub."""
         try:
             message, why = _read(frame)
         except FrameError as error:

@@ -90,7 +90,7 @@ class ControlClient:
         self._path = path
 
     def run(self, command: Apply | Get | Delete) -> list[CommandItem]:
-        """Carries out a command, and returns its items.
+        """Carry out a command, and return its items.
 
         Raises:
             ControlError: cloudcore does not run, or does not answer.
@@ -129,12 +129,12 @@ class ControlClient:
         return decode_json(body, TokenResponseBody).token
 
     def withdraw_token(self, name: str) -> str:
-        """Withdraws a token, given by its id, and returns "" or that it is unknown. Raises ControlError."""
+        """Withdraw a token, given by its id, and return "" or that it is unknown. Raises ControlError."""
         body = self._own("DELETE", f"tokens/{quote(name, safe='')}", None, "cannot withdraw the token")
         return decode_json(body, RevocationOutcome).remark
 
     def revoke(self, kind: str, name: str, reason: str = "", serials: Sequence[str] = ()) -> str:
-        """Revokes a node, a certificate by its serial number, or a user, and returns "" once that is in force.
+        """Revoke a node, a certificate by its serial number, or a user, and return "" once that is in force.
 
         Args:
             kind: node, certificate or user.

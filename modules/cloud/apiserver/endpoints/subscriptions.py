@@ -40,7 +40,7 @@ class Subscription:
             return self._descriptor
 
     def wake(self, woken: Callable[[], None] | None) -> None:
-        """Has a function called when there are changes or the subscription has ended, for a watch that waits for no
+        """Have a function called when there are changes or the subscription has ended, for a watch that waits for no
         descriptor; it must not wait. None: no function any more.
         """
         self._woken = woken
@@ -145,7 +145,7 @@ class Subscriptions:
             subscription.put(changed)
 
     def close(self) -> None:
-        """Close all subscriptions, and wakes the threads that wait for them."""
+        """Close all subscriptions, and wake the threads that wait for them."""
         with self._lock:
             subscriptions, self._by_kind = self._all, {}
         for subscription in subscriptions:

@@ -149,7 +149,7 @@ class Authority:
         return fingerprint(_key_in(_checked(request, node)).public_bytes(Encoding.DER, _SPKI))
 
     def sign_node(self, request: bytes, node: str, now: float, seconds: float) -> bytes:
-        """Signs a node's certificate request.
+        """Sign a node's certificate request.
 
         Args:
             request: a PKCS #10 request in DER.

@@ -207,7 +207,7 @@ class DownstreamController:
         self._sent.forget(node)
 
     def node_disconnected(self, node: str) -> None:
-        """Forgets the objects that a disconnected node has queried, except what its pods need."""
+        """Forget the objects that a disconnected node has queried, except what its pods need."""
         self._sent.forget(node)
         self.edge_mesh.forget(node)
         self._unacknowledged.pop(node, None)
@@ -266,7 +266,7 @@ class DownstreamController:
             self.locations.forget(event.key)
 
     def roll_back(self, event: ObjectEvent) -> None:
-        """Undoes the records of a change that was rolled back."""
+        """Undo the records of a change that was rolled back."""
         if is_sent_to_nodes(event.key):
             self._devices.roll_back(event)
         elif event.key.kind == _POD.name:

@@ -80,7 +80,7 @@ class LocationCache:
         return list(self._keys.get(node, ()))
 
     def forget_queries(self, node: str) -> None:
-        """Forgets what a node has queried, except what its pods need."""
+        """Forget what a node has queried, except what its pods need."""
         for key in self.on_node(node):
             self._remove(key, node)
         for key in self.references_on(node):

@@ -43,7 +43,7 @@ class Resending:
         self._nodes: deque[str] = deque()
 
     def begin(self) -> None:
-        """Begins to go through the nodes, unless that is still under way."""
+        """Begin to go through the nodes, unless that is still under way."""
         if not self._nodes:
             self._nodes.extend(self._object_syncs.nodes())
             self._go_on()

@@ -42,7 +42,7 @@ class Epochs:
         return self._elsewhere > self.number or (self._database.shared and self._database.epoch().number > self.number)
 
     def load(self) -> None:
-        """Goes on with the epoch in the database, before the first list is asked for."""
+        """Go on with the epoch in the database, before the first list is asked for."""
         self._present = self._database.epoch()
 
     def note(self, version: int) -> None:
@@ -71,11 +71,11 @@ class Epochs:
         self._elsewhere = max(self._elsewhere, number)
 
     def went_back(self) -> None:
-        """Begins another epoch: a reflector says that versions went back."""
+        """Begin another epoch: a reflector says that versions went back."""
         self._begin(0)
 
     def resume(self, stored: Epoch) -> None:
-        """Goes on with an epoch that is kept elsewhere, after the first list of pods.
+        """Go on with an epoch that is kept elsewhere, after the first list of pods.
 
         Args:
             stored: with the newest version of a pod that a node has acknowledged in it.
@@ -89,7 +89,7 @@ class Epochs:
             self._ended()
 
     def _begin(self, newest: int) -> None:
-        """Begins the next epoch, or joins another cloudcore's."""
+        """Begin the next epoch, or join another cloudcore's."""
         elsewhere = max(self._elsewhere, self._database.epoch().number)
         self._put(Epoch(max(elsewhere, self.number + 1), newest))
         self._ended()

@@ -36,7 +36,7 @@ class ObjectSyncs:
         self._of.pop(node, None)
 
     def forget(self, node: str) -> None:
-        """Forgets the ObjectSyncs of a deleted Node."""
+        """Forget the ObjectSyncs of a deleted Node."""
         if node in self._of:
             self._of[node] = {}
 

@@ -182,7 +182,7 @@ class UpstreamController:
         self._handle = handle
 
     def answer(self, message: Message, handler: UpstreamHandler, then: Callable[[], None]) -> None:
-        """Authorize and handles a message of a node, and send the responses; `then` is called after a success. Either
+        """Authorize and handle a message of a node, and send the responses; `then` is called after a success. Either
         way the message counts as handled.
         """
 

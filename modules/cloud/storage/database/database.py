@@ -330,7 +330,7 @@ class Database:
         self._transaction.add(self._message)
 
     def roll_back(self) -> set[str]:
-        """Discards the changes since the savepoint, and returns the nodes whose ObjectSyncs were among them."""
+        """Discard the changes since the savepoint, and return the nodes whose ObjectSyncs were among them."""
         nodes = self._message.nodes()
         self._message.clear()
         return nodes
@@ -344,7 +344,7 @@ class Database:
         return dict(map(tuple, self._rows(select(sessions.c.node, sessions.c.cloudcore))))
 
     def claim(self, node: str, connection: str, version: int, connected_at: int = 0) -> None:
-        """Claims a node for this cloudcore, which it has connected to.
+        """Claim a node for this cloudcore, which it has connected to.
 
         Args:
             node: the node.

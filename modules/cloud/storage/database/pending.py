@@ -115,7 +115,7 @@ class PendingWrites:
         later.clear()
 
     def clear(self) -> None:
-        """Discards all writes."""
+        """Discard all writes."""
         for part in self._parts():
             part.clear()
         self.epoch = None
