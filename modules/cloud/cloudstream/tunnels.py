@@ -19,8 +19,8 @@ from modules.streams.frames import FrameError, FrameType
 _log = logging.getLogger(__name__)
 
 _NONE: Final = (
-    "the node has no stream tunnel to this cloudcore: enable modules.edgeStream in its edgecore.yaml, with "
-    "modules.edgeStream.server: HOST:{port} of this cloudcore"
+    "the node has no stream tunnel to this cloudcore: if it is connected, enable modules.edgeStream in its "
+    "edgecore.yaml, with modules.edgeStream.server: HOST:{port} of this cloudcore"
 )
 NOT_SERVED: Final = (
     "this cloudcore serves no stream tunnel: start `cloudcore run` with --tunnel-listen ADDRESS:10004, and enable "

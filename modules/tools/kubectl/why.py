@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 
     from modules.tools.kubectl.parser import VerbParser
     from modules.tools.kubectl.session import Session
-    from modules.tools.why.pods import Answer, NodeChain, PodFacts
+    from modules.tools.why.facts import NodeChain, PodFacts
+    from modules.tools.why.pods import Answer
     from modules.tools.why.references import Missing, Reference
 
 _PODS: Final = ("pod", "pods", "po")
 _NODE: Final = "edgecore"
+_LEASES: Final = "kube-node-lease"
 _MIRROR: Final = "kubernetes.io/config.mirror"
 """Annotation of a mirror pod, whose uid is another than the static pod's on the node."""
 _MOST_OF_A_CHAIN: Final = 256 * 1024
@@ -77,7 +79,7 @@ def pod_facts(session: Session, namespace: str, name: str, now: float) -> PodFac
         KubectlError: there is no such pod, or no server answers.
     """
     from modules.tools.kubectl.describers.common import events_about  # noqa: PLC0415 - as in `run`
-    from modules.tools.why.pods import PodFacts  # noqa: PLC0415
+    from modules.tools.why.facts import PodFacts, condition  # noqa: PLC0415
     from modules.tools.why.references import MAX_REFERENCES, SENT_TO_NODES, references_of  # noqa: PLC0415
 
     pod = session.client.get(session.discovery.one("pods").path(namespace, name))
@@ -92,16 +94,19 @@ def pod_facts(session: Session, namespace: str, name: str, now: float) -> PodFac
         unread.append(f"whether {len(references) - MAX_REFERENCES} more objects exist that the pod needs")
     bound = text_at(pod, "spec.nodeName")
     node, is_there = _get(session, "nodes", "", bound, unread) if bound else (None, True)
+    is_away = node is not None and text_at(condition(node, "Ready"), "status") == "Unknown"
+    lease = _get(session, "leases", _LEASES, bound, [])[0] if is_away else None
     return PodFacts(
         pod=pod,
         now=now,
         program=session.program,
         node=node,
         is_node_missing=not is_there,
+        heard=text_at(lease or {}, "spec.renewTime"),
         missing=missing,
         unread=unread,
         events=events_about(_events(session, namespace, name, unread), pod),
-        chain=_chain(session, pod, unread),
+        chain=_chain(session, pod, unread) if is_there and not is_away else None,
     )
 
 
@@ -110,7 +115,7 @@ def _chain(session: Session, pod: JsonObject, unread: list[str]) -> NodeChain | 
     import msgspec  # noqa: PLC0415 - as in `run`
 
     from modules.tools.kubectl.rest import path_of  # noqa: PLC0415
-    from modules.tools.why.pods import NodeChain  # noqa: PLC0415
+    from modules.tools.why.facts import NodeChain  # noqa: PLC0415
 
     bound, uid = text_at(pod, "spec.nodeName"), text_at(pod, "metadata.uid")
     if not bound:

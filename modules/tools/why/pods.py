@@ -4,31 +4,31 @@ The rules read objects, not messages, so the answer is as good after six hours a
 is unknown; it is never guessed.
 """
 
+import re
+import shlex
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
-from typing import Annotated, Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from beehive.whole_numbers import whole_number
 from modules.tools.printing.ages import ago, human_duration, seconds_of
-from modules.tools.printing.fields import JsonObject, list_at, objects_at, text_at, value_at
-from modules.tools.why.references import Missing
+from modules.tools.printing.fields import JsonObject, list_at, map_at, objects_at, text_at, value_at
+from modules.tools.why.facts import PodFacts, condition, message, statuses
+from modules.tools.why.references import PULL, Missing
+from modules.tools.why.steps import PodStep, ToldStep, cause_of, kill_of, steps_of, told_steps, warning_of
 
 MAX_STEPS: Final = 32
 """Steps of an answer; older ones are left out, and counted."""
 SCHEDULER: Final = "default-scheduler"
 _CLOUD: Final = "cloudcore"
-_CONDITIONS: Final = ("PodScheduled", "PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready")
 _UNTOLD: Final = "its status does not say why"
-_LONGEST: Final = 400
-"""Characters of a message."""
-_COMPARED: Final = 300
-"""Characters of a message that identify an Event among the steps of the node, which cuts long messages elsewhere."""
-_AGED: Final = ("lastTimestamp", "series.lastObservedTime", "eventTime", "firstTimestamp", "metadata.creationTimestamp")
 _STARTING: Final = ("", "ContainerCreating", "PodInitializing")
 _IMAGE: Final = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError",
                  "RegistryUnavailable", "SignatureValidationFailed")  # fmt: skip
+_NEVER_BEGAN: Final = ("StartError", "ContainerCannotRun")
+"""Reasons of an end without a log: the program was never run."""
+_OUT_OF_MEMORY: Final = "OOMKilled"
 _EXIT_CODES: Final = {
     126: "the command cannot be executed",
     127: "the command does not exist in the image",
@@ -36,58 +36,11 @@ _EXIT_CODES: Final = {
     139: "it crashed, by SIGSEGV",
     143: "ended by SIGTERM",
 }
-
-
-class NodeStep(msgspec.Struct, frozen=True):
-    """A step that a node has kept (`edged.chains`). Text of a node is cut and escaped before it is shown."""
-
-    at: float
-    reason: str
-    text: str
-    is_warning: bool = False
-    count: int = 1
-    last: float = 0.0
-
-
-class NodeChain(msgspec.Struct, frozen=True):
-    """The steps of a pod that its node has kept; keys that are not here are ignored."""
-
-    uid: str
-    steps: Annotated[list[NodeStep], msgspec.Meta(max_length=256)] = []
-    left_out: int = 0
-
-
-class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """The known facts about a pod."""
-
-    pod: JsonObject
-    now: float
-    """Seconds since the epoch."""
-    program: str
-    """The command that the remedies name: `cloudcore` or `edgecore`."""
-    node: JsonObject | None = None
-    """The Node of the pod; None if it does not exist, or was not looked up."""
-    is_node_missing: bool = False
-    """Whether the pod is bound to a Node that does not exist."""
-    missing: Sequence[Missing] = ()
-    """Objects that the pod needs and that do not exist."""
-    unread: Sequence[str] = ()
-    """Objects that could not be looked up, with the reason: nothing is known of them."""
-    events: Sequence[JsonObject] = ()
-    """The Events about the pod."""
-    chain: NodeChain | None = None
-    """The steps that the pod's node has kept; None if they are not known."""
-
-
-class PodStep(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A step on the way of a pod, in the order of time."""
-
-    at: str
-    """RFC 3339."""
-    who: str
-    """The component or node that reports it."""
-    text: str
-    is_cause: bool = False
+_INSUFFICIENT: Final = re.compile(r"Insufficient ([^\s,]+)")
+_MOST_ASKED: Final = 3
+"""Parts of a pod that an answer names beside the scheduler's words."""
+_LONGEST_COMMAND: Final = 300
+"""Characters of a probe's command that a remedy repeats."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,10 +67,28 @@ class Finding(msgspec.Struct, frozen=True):
     remedy: tuple[str, ...] = ()
 
 
+class Case(NamedTuple):
+    """A pod that is explained."""
+
+    facts: PodFacts
+    told: Sequence[ToldStep]
+    """What Events and its node tell of it."""
+
+    @property
+    def pod(self) -> JsonObject:
+        """The pod."""
+        return self.facts.pod
+
+    def command(self, verb: str) -> str:
+        """Return a command about the pod's namespace."""
+        return f"{self.facts.program} -n {text_at(self.pod, 'metadata.namespace')} {verb}"
+
+
 def explain(facts: PodFacts) -> Answer:
     """Return why a pod does not run, or how it came to run."""
-    finding = next(found for rule in RULES if (found := rule(facts)) is not None)
-    steps = _steps(facts)
+    case = Case(facts, told_steps(facts))
+    finding = next(found for rule in RULES if (found := rule(case)) is not None)
+    steps = steps_of(facts, case.told)
     return Answer(
         sentence=f"{_name(facts.pod)} {finding.text}".rstrip("."),
         state=finding.state,
@@ -128,183 +99,249 @@ def explain(facts: PodFacts) -> Answer:
     )
 
 
-def _ending(facts: PodFacts) -> Finding | None:
-    since = text_at(facts.pod, "metadata.deletionTimestamp")
-    if not since:
+def _ending(case: Case) -> Finding | None:
+    deadline = seconds_of(text_at(case.pod, "metadata.deletionTimestamp"))
+    if deadline is None:
         return None
-    finalizers = ", ".join(str(each) for each in list_at(facts.pod, "metadata.finalizers"))
+    finalizers = ", ".join(str(each) for each in list_at(case.pod, "metadata.finalizers"))
     if finalizers:
         return Finding("ending", f"is being deleted, and waits for who removes its finalizers: {finalizers}")
-    away = _away(facts)
+    away = _away(case.facts)
     if away:
         return Finding("ending", f"is being deleted: {away}, and ends the pod when it is back")
-    grace = text_at(facts.pod, "metadata.deletionGracePeriodSeconds")
-    period = f"; its containers have {grace} s to end" if grace else ""
-    return Finding("ending", f"has been ending for {ago(since, facts.now)}{period}")
+    grace = whole_number(text_at(case.pod, "metadata.deletionGracePeriodSeconds")) or 0
+    spent = human_duration(max(0, int(case.facts.now - deadline + grace)))
+    period = f"; its containers {'have' if case.facts.now < deadline else 'had'} {grace} s to end" if grace else ""
+    problem = warning_of(case.told, "FailedKillPod")
+    return Finding("ending", f"has been ending for {spent}{period}{f': {problem}' if problem else ''}")
 
 
-def _ended(facts: PodFacts) -> Finding | None:
-    phase = text_at(facts.pod, "status.phase")
+def _ended(case: Case) -> Finding | None:
+    phase = text_at(case.pod, "status.phase")
     if phase == "Succeeded":
         return Finding("ended", "has ended: all its containers ended with exit code 0")
     if phase != "Failed":
         return None
-    reason, message = text_at(facts.pod, "status.reason"), _message(facts.pod, "status.message")
-    if reason or message:
-        return Finding("fails", f"has failed: {': '.join(part for part in (reason, message) if part)}")
-    failed = [each for each in _statuses(facts.pod) if text_at(each, "state.terminated.exitCode") not in ("", "0")]
+    reason, why = text_at(case.pod, "status.reason"), message(case.pod, "status.message")
+    if reason or why:
+        return Finding("fails", f"has failed: {': '.join(part for part in (reason, why) if part)}")
+    failed = [each for each in statuses(case.pod) if text_at(each, "state.terminated.exitCode") not in ("", "0")]
     if not failed:
         return Finding("unknown", "has failed, and its status does not say why")
-    how = f"container {text_at(failed[0], 'name')} {_end(failed[0], 'state.terminated')}"
-    return Finding("fails", f"has failed: {how}", _log_remedy(facts, failed[0], previous=False))
+    how = f"{_who(case.pod, failed[0])} {_end(case, failed[0], 'state.terminated')}"
+    return Finding("fails", f"has failed: {how}", _remedy_of_end(case, failed[0], "state.terminated"))
 
 
-def _unbound(facts: PodFacts) -> Finding | None:
-    if text_at(facts.pod, "spec.nodeName"):
+def _unbound(case: Case) -> Finding | None:
+    pod, program = case.pod, case.facts.program
+    if text_at(pod, "spec.nodeName"):
         return None
-    gates = ", ".join(text_at(gate, "name") for gate in objects_at(facts.pod, "spec.schedulingGates"))
+    gates = ", ".join(text_at(gate, "name") for gate in objects_at(pod, "spec.schedulingGates"))
     if gates:
         return Finding("waits", f"has no node: its scheduling gates are closed: {gates}")
-    scheduler = text_at(facts.pod, "spec.schedulerName") or SCHEDULER
-    condition = _condition(facts.pod, "PodScheduled")
-    message = _message(condition, "message")
-    if message:
-        return Finding("waits", f"has no node: {message}", (f"{facts.program} get nodes",))
+    scheduler = text_at(pod, "spec.schedulerName") or SCHEDULER
+    said = message(condition(pod, "PodScheduled"), "message").rstrip(".")
+    if said:
+        asked, verb = _asked(pod, said)
+        return Finding("waits", f"has no node: {said}{f' ({asked})' if asked else ''}", (f"{program} {verb}",))
     if scheduler != SCHEDULER:
         return Finding("waits", f"has no node: it waits for the scheduler {scheduler}, which has said nothing about it")
     return Finding("unknown", "has no node, and no scheduler has said why")
 
 
-def _no_node(facts: PodFacts) -> Finding | None:
-    if not facts.is_node_missing:
+def _asked(pod: JsonObject, said: str) -> tuple[str, str]:
+    """Return what a pod asks for and the scheduler has not found, and the command that shows what there is."""
+    containers = objects_at(pod, "spec.containers")
+    scarce = _INSUFFICIENT.findall(said)[:_MOST_ASKED]
+    if scarce:
+        asked = [
+            f"container {text_at(each, 'name')} requests {amount} of {name}"
+            for name in scarce
+            for each in containers
+            if (amount := map_at(each, "resources.requests").get(name) or map_at(each, "resources.limits").get(name))
+        ]
+        return ", ".join(asked[:_MOST_ASKED]), "describe nodes"
+    if "free ports" in said:
+        ports = [
+            text_at(port, "hostPort")
+            for each in containers
+            for port in objects_at(each, "ports")
+            if port.get("hostPort")
+        ]
+        return f"it asks for port {', '.join(ports[:_MOST_ASKED])} of its node", "get pods -A -o wide"
+    selector = map_at(pod, "spec.nodeSelector")
+    if "selector" in said and selector:
+        labels = [f"{name}={value}" for name, value in selector.items()][:_MOST_ASKED]
+        return f"it asks for a node with the label {' and '.join(labels)}", "get nodes --show-labels"
+    return "", "get nodes"
+
+
+def _no_node(case: Case) -> Finding | None:
+    if not case.facts.is_node_missing:
         return None
-    node = text_at(facts.pod, "spec.nodeName")
-    return Finding("waits", f"is bound to the node {node}, which does not exist", (f"{facts.program} get nodes",))
+    node = text_at(case.pod, "spec.nodeName")
+    return Finding("waits", f"is bound to the node {node}, which does not exist", (f"{case.facts.program} get nodes",))
 
 
-def _lacks(facts: PodFacts) -> Finding | None:
-    if not facts.missing or not _waits_to_start(facts.pod):
+def _lacks(case: Case) -> Finding | None:
+    needed = [each for each in case.facts.missing if each.reference.user != PULL]
+    if not needed or not _waits_to_start(case.pod):
         return None
-    first, *more = facts.missing
-    rest = f" ({len(more)} more are missing)" if more else ""
-    text = f"does not run: {first.text(on_node=facts.program != _CLOUD)}{rest}"
-    return Finding("waits", text, (_remedy_of(facts, first),))
+    first, *more = needed
+    rest = f" ({len(more)} more {'is' if len(more) == 1 else 'are'} missing)" if more else ""
+    text = f"does not run: {first.text(on_node=case.facts.program != _CLOUD)}{rest}"
+    return Finding("waits", text, (_remedy_of_missing(case, first),))
 
 
-def _remedy_of(facts: PodFacts, missing: Missing) -> str:
+def _remedy_of_missing(case: Case, missing: Missing) -> str:
     kind, name = missing.reference.kind, missing.reference.name
     if missing.key:
         return f"add the key {missing.key} to the {kind} {name}"
-    words = {"ConfigMap": "configmap", "Secret": "secret generic"}.get(kind)
-    if facts.program != _CLOUD:
+    if case.facts.program != _CLOUD:
         return f"see that the cloud has the {kind} {name}"
+    if missing.reference.user == PULL:
+        login = "--docker-server=SERVER --docker-username=USER --docker-password=PASSWORD"
+        return case.command(f"create secret docker-registry {name} {login}")
+    words = {"ConfigMap": "configmap", "Secret": "secret generic"}.get(kind)
     if words is None:
         return f"create the {kind} {name}"
-    namespace = text_at(facts.pod, "metadata.namespace")
-    return f"{facts.program} -n {namespace} create {words} {name} --from-literal=KEY=VALUE"
+    return case.command(f"create {words} {name} --from-literal=KEY=VALUE")
 
 
-def _unheard(facts: PodFacts) -> Finding | None:
-    if value_at(facts.pod, "status.startTime") or _statuses(facts.pod):
+def _unheard(case: Case) -> Finding | None:
+    if value_at(case.pod, "status.startTime") or statuses(case.pod):
         return None
-    node = text_at(facts.pod, "spec.nodeName")
-    away = _away(facts)
+    node = text_at(case.pod, "spec.nodeName")
+    away = _away(case.facts)
     if away:
-        return Finding(
-            "waits", f"does not run yet: {away}, and has not taken the pod", (f"{facts.program} describe node {node}",)
-        )
+        text = f"does not run yet: {away}, and has not taken the pod"
+        return Finding("waits", text, (f"{case.facts.program} describe node {node}",))
     return Finding("waits", f"is bound to {node}, which has said nothing about it yet")
 
 
-def _waiting(facts: PodFacts) -> Finding | None:
-    for status in _statuses(facts.pod):
-        reason, message = text_at(status, "state.waiting.reason"), _message(status, "state.waiting.message")
-        who = f"container {text_at(status, 'name')}"
-        if reason == "CrashLoopBackOff":
-            ended = _end(status, "lastState.terminated")
-            again = f"was restarted {text_at(status, 'restartCount')} times, and waits to be started again"
-            return Finding(
-                "fails", f"does not run: {who} {ended}; it {again}", _log_remedy(facts, status, previous=True)
-            )
-        if reason in _IMAGE:
-            why = message or _last_warning(facts, ("Failed", "BackOff", "InspectFailed")) or _UNTOLD
-            text = f"the image {text_at(status, 'image')} of {who} cannot be had ({reason}): {why}"
-            return Finding("fails", f"does not run: {text}")
-        if reason not in _STARTING:
-            return Finding("fails", f"does not run: {who} cannot be made ({reason}): {message or _UNTOLD}")
-    return None
-
-
-def _init(facts: PodFacts) -> Finding | None:
-    for status in objects_at(facts.pod, "status.initContainerStatuses"):
+def _init(case: Case) -> Finding | None:
+    for status in objects_at(case.pod, "status.initContainerStatuses"):
         name = text_at(status, "name")
         if text_at(status, "state.terminated.exitCode") not in ("", "0"):
-            text = f"does not run: init container {name} {_end(status, 'state.terminated')}"
-            return Finding("fails", text, _log_remedy(facts, status, previous=False))
+            text = f"does not run: init container {name} {_end(case, status, 'state.terminated')}"
+            return Finding("fails", text, _remedy_of_end(case, status, "state.terminated"))
         started = text_at(status, "state.running.startedAt")
-        if started and not _is_sidecar(facts.pod, name):
-            return Finding("waits", f"waits for its init container {name}, which has run for {ago(started, facts.now)}",
-                           _log_remedy(facts, status, previous=False))  # fmt: skip
+        if started and not _is_sidecar(case.pod, name):
+            text = f"waits for its init container {name}, which has run for {ago(started, case.facts.now)}"
+            return Finding("waits", text, (_log(case, status),))
     return None
 
 
-def _starting(facts: PodFacts) -> Finding | None:
-    waiting = [each for each in _statuses(facts.pod) if value_at(each, "state.waiting") is not None]
+def _waiting(case: Case) -> Finding | None:
+    for status in statuses(case.pod):
+        reason, why = text_at(status, "state.waiting.reason"), message(status, "state.waiting.message")
+        who = _who(case.pod, status)
+        if reason == "CrashLoopBackOff":
+            ended = _end(case, status, "lastState.terminated")
+            again = f"was restarted {_restarts(status)}, and waits to be started again"
+            return Finding(
+                "fails", f"does not run: {who} {ended}; it {again}",
+                _remedy_of_end(case, status, "lastState.terminated"),
+            )  # fmt: skip
+        if reason in _IMAGE:
+            return _no_image(case, status, reason, why)
+        if reason not in _STARTING:
+            return Finding("fails", f"does not run: {who} cannot be made ({reason}): {why or _UNTOLD}")
+    return None
+
+
+def _no_image(case: Case, status: JsonObject, reason: str, why: str) -> Finding:
+    told = warning_of(case.told, "Failed", "BackOff", "InspectFailed", container=text_at(status, "name"))
+    text = f"the image {text_at(status, 'image')} of {_who(case.pod, status)} cannot be had ({reason})"
+    lacking, remedy = _lacking_login(case)
+    if reason == "InvalidImageName":
+        remedy = ("correct the name of the image in the pod's manifest",)
+    elif reason == "ErrImageNeverPull":
+        remedy = (f"load the image on {text_at(case.pod, 'spec.nodeName')}, or let imagePullPolicy be IfNotPresent",)
+    full = why.partition(": ErrImagePull: ")[2] or why or told or _UNTOLD
+    return Finding("fails", f"does not run: {text}: {full}{lacking}", remedy)
+
+
+def _lacking_login(case: Case) -> tuple[str, tuple[str, ...]]:
+    """Return which pull secret does not exist, as a clause, and what to do about it; empty if none is missing."""
+    secret = next((each for each in case.facts.missing if each.reference.user == PULL), None)
+    if secret is None:
+        return "", ()
+    return f"; {secret.text(on_node=case.facts.program != _CLOUD)}", (_remedy_of_missing(case, secret),)
+
+
+def _starting(case: Case) -> Finding | None:
+    waiting = [each for each in statuses(case.pod) if value_at(each, "state.waiting") is not None]
     if not waiting:
         return None
-    warning = _last_warning(facts, ())
-    since = text_at(facts.pod, "status.startTime")
-    period = f" for {ago(since, facts.now)}" if since else ""
-    if warning:
-        return Finding("fails", f"has been starting{period}: {warning}")
+    cause = cause_of(case.told)
+    since = text_at(case.pod, "status.startTime")
+    period = f" for {ago(since, case.facts.now)}" if since else ""
+    if cause is not None:
+        lacking, remedy = _lacking_login(case) if "image" in cause.message else ("", ())
+        return Finding("fails", f"has been starting{period}: {cause.message}{lacking}", remedy)
     return Finding("waits", f"has been starting{period}, and nothing has failed yet")
 
 
-def _not_ready(facts: PodFacts) -> Finding | None:
-    if text_at(_condition(facts.pod, "Ready"), "status") == "True":
+def _not_ready(case: Case) -> Finding | None:
+    if text_at(condition(case.pod, "Ready"), "status") == "True":
         return None
-    for status in objects_at(facts.pod, "status.containerStatuses"):
-        who = f"container {text_at(status, 'name')}"
-        terminated = value_at(status, "state.terminated")
-        if terminated is not None:
-            again = _log_remedy(facts, status, previous=False)
-            return Finding("fails", f"is not ready: {who} {_end(status, 'state.terminated')}", again)
+    for status in objects_at(case.pod, "status.containerStatuses"):
+        who = _who(case.pod, status)
+        if value_at(status, "state.terminated") is not None:
+            text = f"is not ready: {who} {_end(case, status, 'state.terminated')}"
+            return Finding("fails", text, _remedy_of_end(case, status, "state.terminated"))
         if value_at(status, "ready") is False and value_at(status, "state.running") is not None:
-            probe = "startup" if value_at(status, "started") is False else "readiness"
-            answer = _last_warning(facts, ("Unhealthy",))
-            why = f": {answer}" if answer else ", and no event says how"
-            return Finding("fails", f"runs, but is not ready: the {probe} probe of {who} does not succeed{why}")
-    for gate in objects_at(facts.pod, "spec.readinessGates"):
+            return _unready(case, status, "startup" if value_at(status, "started") is False else "readiness")
+    for gate in objects_at(case.pod, "spec.readinessGates"):
         kind = text_at(gate, "conditionType")
-        if text_at(_condition(facts.pod, kind), "status") != "True":
+        if text_at(condition(case.pod, kind), "status") != "True":
             return Finding("waits", f"runs, but is not ready: its readiness gate {kind} is not True")
     return None
 
 
-def _runs(facts: PodFacts) -> Finding | None:
-    node, statuses = text_at(facts.pod, "spec.nodeName"), objects_at(facts.pod, "status.containerStatuses")
-    if not statuses or any(value_at(each, "state.running") is None for each in statuses):
+def _unready(case: Case, status: JsonObject, probe: str) -> Finding:
+    name = text_at(status, "name")
+    told = warning_of(
+        [each for each in case.told if each.message.startswith(f"{probe.capitalize()} probe ")],
+        "Unhealthy", container=name,
+    )  # fmt: skip
+    how = told.partition(f"{probe.capitalize()} probe failed: ")[2] or told
+    why = f": {how}" if how else ", and no event says how"
+    spec = next((each for each in objects_at(case.pod, "spec.containers") if text_at(each, "name") == name), {})
+    words = [each for each in list_at(spec, f"{probe}Probe.exec.command") if isinstance(each, str)]
+    remedy = _log(case, status)
+    if words and len(command := shlex.join(words)) <= _LONGEST_COMMAND and command.isprintable():
+        remedy = case.command(f"exec {text_at(case.pod, 'metadata.name')} -c {name} -- {command}")
+    text = f"runs, but is not ready: the {probe} probe of container {name} does not succeed{why}"
+    return Finding("fails", text, (remedy,))
+
+
+def _runs(case: Case) -> Finding | None:
+    node, found = text_at(case.pod, "spec.nodeName"), objects_at(case.pod, "status.containerStatuses")
+    if not found or any(value_at(each, "state.running") is None for each in found):
         return None
-    ready = sum(1 for each in statuses if value_at(each, "ready") is True)
-    moments = [seconds_of(text_at(each, "state.running.startedAt")) for each in statuses]
+    ready = sum(1 for each in found if value_at(each, "ready") is True)
+    moments = [seconds_of(text_at(each, "state.running.startedAt")) for each in found]
     first = min((each for each in moments if each is not None), default=None)
-    since = f" for {human_duration(max(0, int(facts.now - first)))}" if first is not None else ""
-    restarted = [each for each in statuses if text_at(each, "restartCount") not in ("", "0")]
+    since = f" for {human_duration(max(0, int(case.facts.now - first)))}" if first is not None else ""
+    restarted = [each for each in found if text_at(each, "restartCount") not in ("", "0")]
     again = ""
     if restarted:
-        name, count = text_at(restarted[0], "name"), text_at(restarted[0], "restartCount")
-        again = f"; container {name} was restarted {count} times: it {_end(restarted[0], 'lastState.terminated')}"
-    away = _away(facts)
+        ended = _end(case, restarted[0], "lastState.terminated")
+        again = f"; {_who(case.pod, restarted[0])} was restarted {_restarts(restarted[0])}: it {ended}"
+    away = _away(case.facts)
     where = f"was running on {node} when it was last heard of" if away else f"runs on {node}{since}"
-    return Finding("unknown" if away else "runs", f"{where}: {ready} of {len(statuses)} containers are ready{again}")
+    containers = "container is" if len(found) == 1 else "containers are"
+    return Finding("unknown" if away else "runs", f"{where}: {ready} of {len(found)} {containers} ready{again}")
 
 
-def _unknown(facts: PodFacts) -> Finding:
-    phase = text_at(facts.pod, "status.phase") or "without a phase"
+def _unknown(case: Case) -> Finding:
+    phase = text_at(case.pod, "status.phase") or "without a phase"
     return Finding("unknown", f"is {phase}, and nothing that is known says why")
 
 
-RULES: Final[tuple[Callable[[PodFacts], Finding | None], ...]] = (
+RULES: Final[tuple[Callable[[Case], Finding | None], ...]] = (
     _ending,
     _ended,
     _unbound,
@@ -329,141 +366,75 @@ def _notes(facts: PodFacts) -> Iterator[str]:
         yield f"not known: {each}"
 
 
-def _steps(facts: PodFacts) -> list[PodStep]:
-    """Return the known steps of the pod in the order of time; the last warning is the cause."""
-    pod = facts.pod
-    found = [PodStep(text_at(pod, "metadata.creationTimestamp"), "API server", "the pod was created")]
-    for each in sorted(objects_at(pod, "status.conditions"), key=_place):
-        at, kind, status = (text_at(each, key) for key in ("lastTransitionTime", "type", "status"))
-        detail = ": ".join(part for part in (text_at(each, "reason"), _message(each, "message")) if part)
-        if at and (status == "True" or kind == "PodScheduled"):
-            found.append(PodStep(at, "status", f"{kind} is {status}" + (f": {detail}" if detail else "")))
-    chain = facts.chain.steps if facts.chain is not None else []
-    kept = {(step.reason, _one_line(step.text)[:_COMPARED]) for step in chain}
-    for each in facts.events:
-        if (text_at(each, "reason"), _message(each, "message")[:_COMPARED]) in kept:
-            continue
-        count = whole_number(text_at(each, "series.count") or text_at(each, "count"))
-        times = _times(1 if count is None else count)
-        who = text_at(each, "source.component") or text_at(each, "reportingComponent") or "event"
-        text = f"{text_at(each, 'reason')}{times}: {_message(each, 'message')}"
-        found.append(PodStep(_seen(each), who, text, text_at(each, "type") == "Warning"))
-    found += [
-        PodStep(
-            _rfc3339(step.last or step.at),
-            "kubelet",
-            f"{_one_line(step.reason)}{_times(step.count)}: {_one_line(step.text)}",
-            step.is_warning,
-        )
-        for step in chain
-    ]
-    found.sort(key=lambda step: seconds_of(step.at) or 0.0)
-    last = max((place for place, step in enumerate(found) if step.is_cause), default=-1)
-    runs = _is_running(pod)
-    return [msgspec.structs.replace(step, is_cause=place == last and not runs) for place, step in enumerate(found)]
-
-
-def _place(condition: JsonObject) -> int:
-    """Return the rank of a condition among conditions that come true in the same second."""
-    kind = condition.get("type")
-    return _CONDITIONS.index(kind) if kind in _CONDITIONS else len(_CONDITIONS)
-
-
 def _away(facts: PodFacts) -> str:
     """Return for how long the pod's node has been away or not ready, as a clause; empty if it is Ready or unknown."""
     if facts.node is None:
         return ""
-    ready = _condition(facts.node, "Ready")
+    ready = condition(facts.node, "Ready")
     if not ready or text_at(ready, "status") == "True":
         return ""
     name, since = text_at(facts.node, "metadata.name"), text_at(ready, "lastTransitionTime")
-    period = f" for {ago(since, facts.now)}" if since else ""
     if text_at(ready, "status") == "False":
-        return f"node {name} has not been ready{period} ({_message(ready, 'message') or text_at(ready, 'reason')})"
-    return f"node {name} has been away{period}"
+        period = f" for {ago(since, facts.now)}" if since else ""
+        return f"node {name} has not been ready{period} ({message(ready, 'message') or text_at(ready, 'reason')})"
+    since = facts.heard or since
+    return f"node {name} has been away{f' for {ago(since, facts.now)}' if since else ''}"
 
 
-def _end(status: JsonObject, path: str) -> str:
-    """Return how a container ended, as a clause: `ended 5m ago with exit code 1 (Error)`."""
+def _end(case: Case, status: JsonObject, path: str) -> str:
+    """Return how a container ended, as a clause: `ended with exit code 1 (Error)`, or why it was ended."""
     code, reason = text_at(status, f"{path}.exitCode"), text_at(status, f"{path}.reason")
     if not code:
         return "has ended, and how is not known"
-    message = _message(status, f"{path}.message")
+    kill = "" if reason == _OUT_OF_MEMORY else kill_of(case.told, status, path)
+    if kill:
+        return f"was ended, because {kill}"
+    said = message(status, f"{path}.message")
     known = _EXIT_CODES.get(whole_number(code) or 0, "") if reason in ("", "Error") else ""
-    why = ", ".join(part for part in (reason if reason != "Error" else "", known, message) if part)
+    why = ", ".join(part for part in (reason if reason != "Error" else "", known, said) if part)
     return f"ended with exit code {code}" + (f" ({why})" if why else "")
 
 
-def _log_remedy(facts: PodFacts, status: JsonObject, *, previous: bool) -> tuple[str, ...]:
-    namespace, name = text_at(facts.pod, "metadata.namespace"), text_at(facts.pod, "metadata.name")
-    option = " --previous" if previous else ""
-    return (f"{facts.program} -n {namespace} logs {name} -c {text_at(status, 'name')}{option}",)
+def _remedy_of_end(case: Case, status: JsonObject, path: str) -> tuple[str, ...]:
+    """Return what to do about a container that has ended; its log says more, unless it never ran."""
+    name, reason = text_at(status, "name"), text_at(status, f"{path}.reason")
+    if reason in _NEVER_BEGAN:
+        return (f"correct the command or the image of container {name}: it never ran, so it has no log",)
+    log = _log(case, status, " --previous" if path.startswith("lastState") else "")
+    if reason != _OUT_OF_MEMORY:
+        return (log,)
+    spec = next((each for each in objects_at(case.pod, "spec.containers") if text_at(each, "name") == name), {})
+    limit = text_at(spec, "resources.limits.memory")
+    now = f", which is {limit}" if limit else ""
+    return (f"raise resources.limits.memory of container {name}{now}, or let it use less", log)
 
 
-def _last_warning(facts: PodFacts, reasons: Sequence[str]) -> str:
-    """Return the newest warning about the pod, with one of the reasons if any are given, or an empty one."""
-    warnings = [
-        each
-        for each in facts.events
-        if text_at(each, "type") == "Warning" and (not reasons or text_at(each, "reason") in reasons)
-    ]
-    newest = max(warnings, key=lambda each: seconds_of(_seen(each)) or 0.0, default=None)
-    if newest is not None:
-        return _message(newest, "message")
-    chain = facts.chain.steps if facts.chain is not None else []
-    kept = [step for step in chain if step.is_warning and (not reasons or step.reason in reasons)]
-    return _one_line(max(kept, key=lambda step: step.last or step.at).text) if kept else ""
+def _log(case: Case, status: JsonObject, option: str = "") -> str:
+    return case.command(f"logs {text_at(case.pod, 'metadata.name')} -c {text_at(status, 'name')}{option}")
 
 
-def _statuses(pod: JsonObject) -> list[JsonObject]:
-    return [*objects_at(pod, "status.initContainerStatuses"), *objects_at(pod, "status.containerStatuses")]
+def _who(pod: JsonObject, status: JsonObject) -> str:
+    name = text_at(status, "name")
+    is_init = any(text_at(each, "name") == name for each in objects_at(pod, "status.initContainerStatuses"))
+    return f"{'init container' if is_init else 'container'} {name}"
 
 
-def _condition(obj: JsonObject, kind: str) -> JsonObject:
-    return next((each for each in objects_at(obj, "status.conditions") if each.get("type") == kind), {})
-
-
-def _is_running(pod: JsonObject) -> bool:
-    return text_at(_condition(pod, "Ready"), "status") == "True"
+def _restarts(status: JsonObject) -> str:
+    count = text_at(status, "restartCount")
+    return "once" if count == "1" else f"{count} times"
 
 
 def _waits_to_start(pod: JsonObject) -> bool:
     """Return whether a container has not been made yet."""
-    statuses = _statuses(pod)
-    waiting = [each for each in statuses if value_at(each, "state.waiting") is not None]
+    found = statuses(pod)
+    waiting = [each for each in found if value_at(each, "state.waiting") is not None]
     reasons = {text_at(each, "state.waiting.reason") for each in waiting}
-    return not statuses or not reasons.isdisjoint((*_STARTING, "CreateContainerConfigError"))
+    return not found or not reasons.isdisjoint((*_STARTING, "CreateContainerConfigError"))
 
 
 def _is_sidecar(pod: JsonObject, name: str) -> bool:
     containers = objects_at(pod, "spec.initContainers")
     return any(text_at(each, "name") == name and each.get("restartPolicy") == "Always" for each in containers)
-
-
-def _seen(event: JsonObject) -> str:
-    return next((text for path in _AGED if (text := text_at(event, path))), "")
-
-
-def _message(obj: JsonObject, path: str) -> str:
-    return _one_line(text_at(obj, path))
-
-
-def _one_line(text: str) -> str:
-    """Return a text on one line, cut where it is very long."""
-    text = " ".join(text.split())
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …"
-
-
-def _times(count: int) -> str:
-    return f" ({count} times)" if count > 1 else ""
-
-
-def _rfc3339(seconds: float) -> str:
-    """Return a time in seconds since 1970 as a time of the API; empty if there is no such time."""
-    try:
-        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    except (ValueError, OverflowError, OSError):
-        return ""
 
 
 def _name(pod: JsonObject) -> str:

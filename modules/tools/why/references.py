@@ -9,6 +9,8 @@ MAX_REFERENCES: Final = 64
 """References of one pod that are looked up; the rest are not, and an answer says so."""
 SENT_TO_NODES: Final = ("ConfigMap", "Secret")
 """The kinds of references that a node is sent; of others it does not know whether they exist."""
+PULL: Final = "the pull of its images"
+"""The user of Secrets without which a pod still starts if its images are there, or need no login."""
 _CONTAINERS: Final = ("initContainers", "containers")
 _FROM: Final = (("configMapRef", "ConfigMap"), ("secretRef", "Secret"))
 _KEYS: Final = (("configMapKeyRef", "ConfigMap"), ("secretKeyRef", "Secret"))
@@ -46,7 +48,7 @@ class Missing(NamedTuple):
 
 
 def references_of(pod: JsonObject) -> list[Reference]:
-    """Return the objects that a pod cannot start without: objects of optional references are left out."""
+    """Return the objects that a pod cannot start without, and its pull secrets; optional references are left out."""
     return list(dict.fromkeys((*_of_containers(pod), *_of_volumes(pod), *_of_pod(pod))))
 
 
@@ -94,6 +96,9 @@ def _of_pod(pod: JsonObject) -> Iterator[Reference]:
         name = text_at(pod, f"spec.{field}")
         if name and not name.startswith("system-"):
             yield Reference(kind, name, "the pod")
+    for secret in objects_at(pod, "spec.imagePullSecrets"):
+        if name := text_at(secret, "name"):
+            yield Reference("Secret", name, PULL)
 
 
 def _named(source: JsonObject, fields: tuple[tuple[str, str], ...], user: str) -> Iterator[Reference]:

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from modules.tools.why.pods import MAX_STEPS, Answer, PodFacts, explain
-from modules.tools.why.references import Missing, Reference, missing_of, references_of
+from modules.tools.why.facts import NodeChain, NodeStep, PodFacts
+from modules.tools.why.pods import MAX_STEPS, Answer, explain
+from modules.tools.why.references import PULL, Missing, Reference, missing_of, references_of
 
 NOW = 1_800_000_000.0
 """2027-01-15T08:00:00Z."""
@@ -61,7 +62,40 @@ def crashed(code: int, reason: str = "Error") -> dict[str, Any]:
     return {"lastState": {"terminated": {"exitCode": code, "reason": reason}}}
 
 
+def unscheduled(message: str, **spec: Any) -> dict[str, Any]:
+    """A pod that the scheduler has found no node for."""
+    return pod(
+        spec={"nodeName": "", **spec}, conditions=[{"type": "PodScheduled", "status": "False", "message": message}]
+    )
+
+
+def about_app(event: dict[str, Any]) -> dict[str, Any]:
+    """An Event about the container."""
+    return {**event, "involvedObject": {"fieldPath": "spec.containers{app}"}}
+
+
+def kept(seconds: float, reason: str, text: str, **more: Any) -> NodeStep:
+    """A step that the node has kept, of so many seconds ago, which has come often before."""
+    return NodeStep(NOW - 5000, reason, text, "app", count=6, last=NOW - seconds, **more)
+
+
 LOG = "cloudcore -n default logs web -c app"
+LIFE = {"exitCode": 143, "reason": "Error", "startedAt": "2027-01-15T07:59:10Z", "finishedAt": "2027-01-15T07:59:12Z"}
+EARLIER = "2027-01-15T06:00:00Z"
+"""Before the node has kept anything."""
+STARTED = kept(50, "Started", "Started container app")
+ENDED = kept(48, "Ended", "container app ended with exit code 143", is_warning=True)
+BACK_OFF = kept(46, "BackOff", "Back-off restarting failed container app", is_warning=True)
+KILLED = NodeChain(
+    "u",
+    [
+        STARTED,
+        kept(49, "Unhealthy", "Liveness probe failed: exit code 1", is_warning=True),
+        kept(49, "Killing", "Container app failed liveness probe, will be restarted"),
+        ENDED,
+        BACK_OFF,
+    ],
+)
 
 
 @pytest.mark.parametrize(
@@ -71,14 +105,14 @@ LOG = "cloudcore -n default logs web -c app"
             pod(conditions=[READY], containerStatuses=[RUNNING]),
             {},
             "runs",
-            "runs on n1 for 100s: 1 of 1 containers are ready",
+            "runs on n1 for 100s: 1 of 1 container is ready",
             "",
         ),
         (
             pod(conditions=[READY], containerStatuses=[{**RUNNING, "restartCount": 2, **crashed(137, "OOMKilled")}]),
             {},
             "runs",
-            "runs on n1 for 100s: 1 of 1 containers are ready; container app was restarted 2 times: "
+            "runs on n1 for 100s: 1 of 1 container is ready; container app was restarted 2 times: "
             "it ended with exit code 137 (OOMKilled)",
             "",
         ),
@@ -86,7 +120,7 @@ LOG = "cloudcore -n default logs web -c app"
             pod(conditions=[{**READY, "status": "False"}], containerStatuses=[RUNNING]),
             {"node": node("Unknown")},
             "unknown",
-            "was running on n1 when it was last heard of: 1 of 1 containers are ready",
+            "was running on n1 when it was last heard of: 1 of 1 container is ready",
             "",
         ),
         (pod(phase="Succeeded"), {}, "ended", "has ended: all its containers ended with exit code 0", ""),
@@ -149,7 +183,7 @@ LOG = "cloudcore -n default logs web -c app"
             {"missing": MISSING * 2, "program": "edgecore"},
             "waits",
             "does not run: container app needs the ConfigMap settings, which this node does not have "
-            "(1 more are missing)",
+            "(1 more is missing)",
             "see that the cloud has the ConfigMap settings",
         ),
         (
@@ -232,17 +266,17 @@ LOG = "cloudcore -n default logs web -c app"
         ),
         (
             pod(startTime=BEFORE, containerStatuses=[container({"running": {"startedAt": BEFORE}}, started=True)]),
-            {"events": [event("Unhealthy", "HTTP status 500")]},
+            {"events": [event("Unhealthy", "Readiness probe failed: HTTP status 500")]},
             "fails",
             "runs, but is not ready: the readiness probe of container app does not succeed: HTTP status 500",
-            "",
+            LOG,
         ),
         (
             pod(startTime=BEFORE, containerStatuses=[container({"running": {"startedAt": BEFORE}}, started=False)]),
             {},
             "fails",
             "runs, but is not ready: the startup probe of container app does not succeed, and no event says how",
-            "",
+            LOG,
         ),
         (
             pod(startTime=BEFORE, spec={"readinessGates": [{"conditionType": "lb"}]}, containerStatuses=[RUNNING]),
@@ -278,8 +312,161 @@ LOG = "cloudcore -n default logs web -c app"
             pod(meta={"deletionTimestamp": BEFORE, "deletionGracePeriodSeconds": 30}),
             {},
             "ending",
-            "has been ending for 100s; its containers have 30 s to end",
+            "has been ending for 2m10s; its containers had 30 s to end",
             "",
+        ),
+        (
+            pod(meta={"deletionTimestamp": "2027-01-15T08:00:20Z", "deletionGracePeriodSeconds": 30}),
+            {"events": [event("FailedKillPod", "the runtime does not answer")]},
+            "ending",
+            "has been ending for 10s; its containers have 30 s to end: the runtime does not answer",
+            "",
+        ),
+        (
+            pod(),
+            {"node": node("Unknown"), "heard": "2027-01-15T07:57:00Z"},
+            "waits",
+            "does not run yet: node n1 has been away for 3m, and has not taken the pod",
+            "cloudcore describe node n1",
+        ),
+        (
+            unscheduled(
+                "1 Insufficient memory.", containers=[{"name": "app", "resources": {"requests": {"memory": "9Gi"}}}]
+            ),
+            {},
+            "waits",
+            "has no node: 1 Insufficient memory (container app requests 9Gi of memory)",
+            "cloudcore describe nodes",
+        ),
+        (
+            unscheduled(
+                "1 node(s) didn't have free ports for the requested pod ports.",
+                containers=[{"name": "app", "ports": [{"containerPort": 80, "hostPort": 8080}]}],
+            ),
+            {},
+            "waits",
+            "has no node: 1 node(s) didn't have free ports for the requested pod ports "
+            "(it asks for port 8080 of its node)",
+            "cloudcore get pods -A -o wide",
+        ),
+        (
+            unscheduled("1 node(s) didn't match Pod's node affinity/selector.", nodeSelector={"disk": "ssd"}),
+            {},
+            "waits",
+            "has no node: 1 node(s) didn't match Pod's node affinity/selector "
+            "(it asks for a node with the label disk=ssd)",
+            "cloudcore get nodes --show-labels",
+        ),
+        (
+            waiting("ImagePullBackOff", 'Back-off pulling image "shop/app:1": ErrImagePull: no login'),
+            {"missing": [Missing(Reference("Secret", "login", PULL))]},
+            "fails",
+            "does not run: the image shop/app:1 of container app cannot be had (ImagePullBackOff): no login; "
+            "the pull of its images needs the Secret login, which does not exist",
+            "cloudcore -n default create secret docker-registry login --docker-server=SERVER --docker-username=USER "
+            "--docker-password=PASSWORD",
+        ),
+        (
+            waiting("ContainerCreating"),
+            {
+                "missing": [Missing(Reference("Secret", "login", PULL))],
+                "events": [event("Failed", "Failed to pull image")],
+            },
+            "fails",
+            "has been starting for 100s: Failed to pull image; the pull of its images needs the Secret login, "
+            "which does not exist",
+            "cloudcore -n default create secret docker-registry login --docker-server=SERVER --docker-username=USER "
+            "--docker-password=PASSWORD",
+        ),
+        (
+            waiting("InvalidImageName", "in lower case"),
+            {},
+            "fails",
+            "does not run: the image shop/app:1 of container app cannot be had (InvalidImageName): in lower case",
+            "correct the name of the image in the pod's manifest",
+        ),
+        (
+            waiting("ErrImageNeverPull", "not present"),
+            {},
+            "fails",
+            "does not run: the image shop/app:1 of container app cannot be had (ErrImageNeverPull): not present",
+            "load the image on n1, or let imagePullPolicy be IfNotPresent",
+        ),
+        (
+            waiting("CrashLoopBackOff", **crashed(128, "StartError")),
+            {},
+            "fails",
+            "does not run: container app ended with exit code 128 (StartError); it was restarted 3 times, and waits "
+            "to be started again",
+            "correct the command or the image of container app: it never ran, so it has no log",
+        ),
+        (
+            {
+                **waiting("CrashLoopBackOff", restartCount=1, **crashed(137, "OOMKilled")),
+                "spec": {
+                    "nodeName": "n1",
+                    "containers": [{"name": "app", "resources": {"limits": {"memory": "20Mi"}}}],
+                },
+            },
+            {},
+            "fails",
+            "does not run: container app ended with exit code 137 (OOMKilled); it was restarted once, and waits to be "
+            "started again",
+            f"raise resources.limits.memory of container app, which is 20Mi, or let it use less {LOG} --previous",
+        ),
+        (
+            waiting("CrashLoopBackOff", lastState={"terminated": LIFE}),
+            {"chain": KILLED},
+            "fails",
+            "does not run: container app was ended, because its liveness probe failed (exit code 1); "
+            "it was restarted 3 times, and waits to be started again",
+            f"{LOG} --previous",
+        ),
+        (
+            waiting(
+                "CrashLoopBackOff", lastState={"terminated": {**LIFE, "startedAt": EARLIER, "finishedAt": EARLIER}}
+            ),
+            {"chain": KILLED},
+            "fails",
+            "does not run: container app ended with exit code 143 (ended by SIGTERM); "
+            "it was restarted 3 times, and waits to be started again",
+            f"{LOG} --previous",
+        ),
+        (
+            waiting("CrashLoopBackOff", lastState={"terminated": LIFE}),
+            {"events": [about_app(event("FailedPostStartHook", "PostStartHook failed", "2027-01-15T07:59:11Z"))]},
+            "fails",
+            "does not run: container app was ended, because its postStart hook failed; "
+            "it was restarted 3 times, and waits to be started again",
+            f"{LOG} --previous",
+        ),
+        (
+            pod(
+                startTime=BEFORE,
+                initContainerStatuses=[
+                    {**container({"waiting": {"reason": "CrashLoopBackOff"}}, **crashed(4)), "name": "prepare"}
+                ],
+            ),
+            {},
+            "fails",
+            "does not run: init container prepare ended with exit code 4; it was restarted 3 times, and waits to be "
+            "started again",
+            "cloudcore -n default logs web -c prepare --previous",
+        ),
+        (
+            pod(
+                startTime=BEFORE,
+                spec={
+                    "containers": [
+                        {"name": "app", "readinessProbe": {"exec": {"command": ["sh", "-c", "test -e /ok"]}}}
+                    ]
+                },
+                containerStatuses=[container({"running": {"startedAt": BEFORE}}, started=True)],
+            ),
+            {"events": [event("Unhealthy", "Readiness probe failed: exit code 1")]},
+            "fails",
+            "runs, but is not ready: the readiness probe of container app does not succeed: exit code 1",
+            "cloudcore -n default exec web -c app -- sh -c 'test -e /ok'",
         ),
         (pod(startTime=BEFORE, phase="Running"), {}, "unknown", "is Running, and nothing that is known says why", ""),
     ],
@@ -318,6 +505,39 @@ def test_the_steps_come_in_the_order_of_time_and_the_last_warning_is_the_cause()
     assert not any(step.is_cause for step in answer(runs, events=[first]).steps)
 
 
+PULLING = 'Failed to pull image "shop/app:1": no such host'
+MOUNT = NodeStep(NOW - 90, "FailedMount", "no such export", is_warning=True)
+UNREADY = kept(4, "Unhealthy", "Readiness probe failed: exit code 1", is_warning=True)
+
+
+@pytest.mark.parametrize(
+    ("steps", "cause"),
+    [
+        ([STARTED, ENDED, BACK_OFF], ENDED),
+        (KILLED.steps, KILLED.steps[1]),
+        ([MOUNT], MOUNT),
+        ([MOUNT, STARTED], None),
+        ([MOUNT, STARTED, ENDED], ENDED),
+        ([MOUNT, STARTED, UNREADY], UNREADY),
+        ([STARTED, NodeStep(NOW - 47, "Failed", "no space", "other", is_warning=True), BACK_OFF], BACK_OFF),
+        (
+            [
+                failed := kept(9, "Failed", PULLING, is_warning=True),
+                kept(8, "Failed", "Error: ErrImagePull", is_warning=True),
+                kept(7, "FailedToRetrieveImagePullSecret", "Unable to retrieve some", is_warning=True),
+                kept(6, "BackOff", "Back-off pulling image", is_warning=True),
+                kept(5, "Failed", "Error: ImagePullBackOff", is_warning=True),
+            ],
+            failed,
+        ),
+    ],
+)
+def test_a_consequence_is_not_the_cause(steps: list[NodeStep], cause: NodeStep | None) -> None:
+    found = answer(waiting("ContainerCreating"), chain=NodeChain("u", steps))
+    marked = [step.text.partition(": ")[2] for step in found.steps if step.is_cause]
+    assert marked == ([cause.text] if cause is not None else [])
+
+
 def test_the_answer_is_bounded() -> None:
     found = answer(waiting("ErrImagePull", "x" * 10_000), events=[event("Failed", "y" * 10_000)] * 100)
     assert (len(found.steps), found.left_out) == (MAX_STEPS, 101 - MAX_STEPS)
@@ -341,6 +561,7 @@ def test_objects_of_any_shape_are_explained(hostile: Any) -> None:
 SPEC: dict[str, Any] = {
     "runtimeClassName": "kata",
     "priorityClassName": "system-node-critical",
+    "imagePullSecrets": [{"name": "login"}],
     "initContainers": [{"name": "first", "envFrom": [{"secretRef": {"name": "s1"}}]}],
     "containers": [
         {
@@ -376,6 +597,7 @@ def test_the_objects_that_a_pod_cannot_start_without() -> None:
         Reference("Secret", "s3", "volume c"),
         Reference("PersistentVolumeClaim", "data", "volume d"),
         Reference("RuntimeClass", "kata", "the pod"),
+        Reference("Secret", "login", PULL),
     ]
 
 
