@@ -18,18 +18,22 @@ from modules.cloud.client.calls import MERGE, ApiCall, ApiResult
 from modules.cloud.controllers.job_pods import TRACKING
 from modules.cloud.controllers.pods import has_ended, is_active, is_ready
 from modules.cloud.controllers.view import controller_of, node_of
-from modules.cloud.storage.object_storage import EventType, ObjectEvent
+from modules.cloud.storage.object_storage import ObjectEvent
+from modules.lab.simulate.workload_watch import WorkloadWatch
 from tests.modules.cloud.controllers.site import FOLLOWED, Site, image_of, new_image, workload
 
 DEPLOYMENT: Final = ObjectKey("Deployment", "default", "web")
 STATEFUL: Final = ObjectKey("StatefulSet", "default", "db")
 DAEMON: Final = ObjectKey("DaemonSet", "default", "each")
 JOB: Final = ObjectKey("Job", "default", "sum")
+CRON_JOB: Final = ObjectKey("CronJob", "default", "tick")
 BUDGET: Final = ObjectKey("PodDisruptionBudget", "default", "web")
 _NODES: Final = ("n1", "n2", "n3", "n4")
 _DAY: Final = 86_400.0
 _PAUSES: Final = (0.0, 0.3, 1.0, 3.0, 20.0, 200.0, 4000.0)
 """Seconds between two steps."""
+_SLACK: Final = 1.0
+"""Seconds within which controllers see what has changed: they pause after a refusal."""
 _LOST: Final = ApiResult(refusal={"code": 504, "message": "the answer is lost"})
 
 
@@ -56,12 +60,8 @@ class Life(Site):
         self._slowness: dict[str, float] = {}
         self._images = 1
         self._version = {"Deployment": "app:1", "StatefulSet": "app:1", "DaemonSet": "app:1"}
-        self._surge = self._size = self._allowed = 0
         self._kills: set[int] = set()
-        self._most: dict[str, int] = {}
-        """The pods that each ReplicaSet wanted since everything had happened, at most, by its uid."""
-        self._known_silent: set[str] = set()
-        """Nodes that were away when everything had happened."""
+        self.watch = WorkloadWatch(self.all, self.clock.monotonic, self._violated, _SLACK)
         self.ready_after = self._ready_after
         self.answer = self._answer
         self._steps: tuple[Callable[[], object], ...] = (
@@ -78,14 +78,15 @@ class Life(Site):
         rolling = {"maxSurge": surge, "maxUnavailable": unavailable}
         is_recreated = self.random.random() < 0.2
         self._strategy = {"type": "Recreate"} if is_recreated else {"type": "RollingUpdate", "rollingUpdate": rolling}
-        self._surge = 0 if is_recreated else surge
         self._apply_all()
         self.run_for(100)
-        self.checks += [self._check_deployment, self._check_daemons, self._check_job, self._check_silent]
-        self._note_size()
+        self.checks += [self._check_job, self._check_silent]
         for _ in range(steps):
             self._disturbed(choice(self._steps))
-            self.run_for(choice(_PAUSES))
+            pause = choice(_PAUSES)
+            self.run_for(pause)
+            if pause == _PAUSES[-1]:
+                self._check_progress()
         self._repair()
         self._check_end()
 
@@ -96,6 +97,7 @@ class Life(Site):
         self.apply(workload("StatefulSet", "db", replicas=2, serviceName="db"))
         self.apply(workload("DaemonSet", "each", updateStrategy={"type": "RollingUpdate"}))
         self.apply(self._job())
+        self.apply(self._cron_job())
         budget = {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 1}
         self.apply({"kind": BUDGET.kind, "apiVersion": "policy/v1", "metadata": {"name": BUDGET.name}, "spec": budget})
 
@@ -109,13 +111,19 @@ class Life(Site):
         counts: JsonObject = {"completions": self._completions, "parallelism": self._parallelism}
         return workload("Job", "sum", backoffLimit=100, completionMode=mode, **counts)
 
+    def _cron_job(self) -> JsonObject:
+        policy = self.random.choice(("Allow", "Forbid", "Forbid", "Replace"))
+        template = {"spec": workload("Job", "tick", backoffLimit=100)["spec"]}
+        spec: JsonObject = {"schedule": "0 */6 * * *", "concurrencyPolicy": policy, "jobTemplate": template}
+        spec["successfulJobsHistoryLimit"] = self.random.choice((0, 3))
+        metadata = {"name": CRON_JOB.name, "namespace": CRON_JOB.namespace}
+        return {"kind": CRON_JOB.kind, "apiVersion": "batch/v1", "metadata": metadata, "spec": spec}
+
     # Steps
 
     def _disturbed(self, step: Callable[[], object]) -> None:
-        self._note_size()
         step()
         self.settle()
-        self._note_size()
 
     def _new_version(self) -> None:
         self._images += 1
@@ -180,7 +188,6 @@ class Life(Site):
         self._kills.add(len(self.writes) + self.random.randint(1, 12))
 
     def _answer(self, call: ApiCall) -> ApiResult | None:
-        self._check_budgets(call)
         if len(self.writes) not in self._kills or call.plural == "events":
             return None
         self._kills.discard(len(self.writes))
@@ -191,7 +198,9 @@ class Life(Site):
     def _delete_pod(self) -> None:
         pods = [pod for pod in self.pods() if (controller_of(pod) or {}).get("kind") != "Job"]
         if pods:
-            self._person("delete", key_of(self.random.choice(pods)))
+            pod = self.random.choice(pods)
+            self.watch.excuse(pod)
+            self._person("delete", key_of(pod))
 
     def _evict(self) -> None:
         """Somebody drains: what the budget allows leaves it satisfied."""
@@ -200,6 +209,7 @@ class Life(Site):
         if not healthy:
             return
         pod = self.random.choice(healthy)
+        self.watch.excuse(pod)
         result = self._person("create", key_of(pod), {"kind": "Eviction"}, subresource="eviction")
         wanted = int(self._found(DEPLOYMENT)["spec"]["replicas"])
         if result.refusal is None:
@@ -215,8 +225,8 @@ class Life(Site):
             self.report(self.random.choice(pods), "Failed", reason="Evicted")
 
     def _job_pods(self) -> list[JsonObject]:
-        pods = [pod for pod in self.pods("sum") if pod["status"].get("phase") == "Running" and self._answers(pod)]
-        return [pod for pod in pods if not is_being_deleted(pod)]
+        pods = [pod for pod in self.pods() if (controller_of(pod) or {}).get("kind") == "Job" and self._answers(pod)]
+        return [pod for pod in pods if pod["status"].get("phase") == "Running"]
 
     def _job_pod_ends(self) -> None:
         pods = self._job_pods()
@@ -232,7 +242,7 @@ class Life(Site):
 
     def _use_again(self) -> None:
         """A workload is deleted and made again immediately with its name."""
-        key = self.random.choice((DEPLOYMENT, STATEFUL, DAEMON, JOB))
+        key = self.random.choice((DEPLOYMENT, STATEFUL, DAEMON, JOB, CRON_JOB))
         policy = self.random.choice(("Background", "Foreground"))
         self._person("delete", key, None, options={"propagationPolicy": policy})
         if self.random.random() < 0.5:
@@ -247,6 +257,7 @@ class Life(Site):
             "StatefulSet": lambda: workload("StatefulSet", "db", replicas=2, serviceName="db"),
             "DaemonSet": lambda: workload("DaemonSet", "each"),
             "Job": self._job,
+            "CronJob": self._cron_job,
         }[key.kind]()
         self.cluster.apply(made)
         self._publish()
@@ -278,7 +289,7 @@ class Life(Site):
         super()._published(event)
         if self._collector is not None:
             self._collector.note(event)
-            self._check_replicas(event)
+            self.watch.changed(event.type, event.new, event.old)
 
     def settle(self) -> None:
         """Let everything happen that happens now, in any order: controllers look at objects before they have seen
@@ -295,9 +306,6 @@ class Life(Site):
             else:
                 at = self.engine.run()
                 if not any(self._queues) and (at is None or at > self.clock.now()):
-                    if self._collector is not None:
-                        self._most = {uid_of(one): int(one["spec"]["replicas"]) for one in self.all("ReplicaSet")}
-                        self._known_silent = set(self.silent)
                     return
 
     # What nodes do
@@ -322,48 +330,8 @@ class Life(Site):
             uids = {uid_of(one) for one in self.all("ReplicaSet") if (controller_of(one) or {}).get("uid") in uids}
         return [pod for pod in self.all("Pod") if (controller_of(pod) or {}).get("uid") in uids and is_active(pod)]
 
-    def _note_size(self) -> None:
-        """Note how many pods people have allowed; a step may change it while the controllers act on what was wanted."""
-        self._size, self._allowed = self._wanted_pods(), self._allowed_pods()
-
-    def _wanted_pods(self) -> int:
-        uid = self._found(DEPLOYMENT)["metadata"].get("uid")
-        sets = [one for one in self.all("ReplicaSet") if uid and (controller_of(one) or {}).get("uid") == uid]
-        return sum(int(one["spec"]["replicas"]) for one in sets)
-
-    def _allowed_pods(self) -> int:
-        return int(self._found(DEPLOYMENT)["spec"]["replicas"]) + self._surge
-
-    def _check_replicas(self, event: ObjectEvent) -> None:
-        """No ReplicaSet makes more pods than it wants: those of silent nodes count."""
-        owner = controller_of(event.new) or {}
-        if event.key.kind == "ReplicaSet":
-            uid, size = uid_of(event.new), int(event.new["spec"]["replicas"])
-            self._most[uid] = max(self._most.get(uid, 0), size)
-        elif event.key.kind == "Pod" and event.type is EventType.ADDED and owner.get("kind") == "ReplicaSet":
-            pods = [pod for pod in self.all("Pod") if (controller_of(pod) or {}).get("uid") == owner["uid"]]
-            assert sum(map(is_active, pods)) <= self._most.get(str(owner["uid"]), 0), "a ReplicaSet has too many pods"
-
-    def _check_budgets(self, call: ApiCall) -> None:
-        """A rollout of the DaemonSet leaves the pods of silent nodes alone, so that they use up no budget."""
-        pod = self.cluster.storage.find(ObjectKey("Pod", call.namespace, call.name)) or {"metadata": {}}
-        if (call.verb, call.plural) != ("delete", "pods") or (controller_of(pod) or {}).get("kind") != "DaemonSet":
-            return
-        is_old = image_of(pod) != self._version["DaemonSet"]
-        assert not (is_old and node_of(pod) in self._known_silent & self.silent), "a silent node's pod is rolled"
-
-    def _check_deployment(self, _site: Site) -> None:
-        """The ReplicaSets want no more pods than maxSurge allows, or no more than before. It is not their pods that are
-        counted: a Deployment does not wait for the deletion of old ones, and its ReplicaSets do not know its bounds.
-        """
-        before, self._size = self._size, self._wanted_pods()
-        assert self._size <= max(before, self._allowed, self._allowed_pods()), "the ReplicaSets want too many pods"
-
-    def _check_daemons(self, _site: Site) -> None:
-        uid = self._found(DAEMON)["metadata"].get("uid")
-        pods = [pod for pod in self.all("Pod") if uid and (controller_of(pod) or {}).get("uid") == uid]
-        on = Counter(_target(pod) for pod in pods if not has_ended(pod))  # those that are being deleted, too
-        assert all(count == 1 for count in on.values()), f"two pods of the DaemonSet on a node: {on}"
+    def _violated(self, invariant: str, text: str) -> None:
+        raise AssertionError(f"seed {self.seed}: {invariant}: {text}")
 
     def _check_job(self, _site: Site) -> None:
         job = self._found(JOB)
@@ -371,6 +339,23 @@ class Life(Site):
             assert len(self._of(JOB)) <= self._parallelism, "more pods than the parallelism"
             counted = int((job.get("status") or {}).get("succeeded") or 0)
             assert counted <= self.succeeded[uid_of(job)] <= self._completions, "completions are not exact"
+
+    def _check_progress(self) -> None:
+        """A DaemonSet's rollout has reached all nodes that answer: others use up no budget, unless it is a new pod that
+        is not ready there.
+        """
+        daemon_set, image = self._found(DAEMON), self._version["DaemonSet"]
+        is_over = not daemon_set["metadata"] or is_being_deleted(daemon_set) or image == "app:broken"
+        if is_over or self.offline - self.silent:  # of these the cloud does not know
+            return
+        on = {node_of(pod): pod for pod in self._of(DAEMON)}
+        spoilt = [
+            pod for node, pod in on.items() if node in self.silent and image_of(pod) == image and not is_ready(pod)
+        ]
+        for node in self.all("Node") if not spoilt else ():
+            name = str(node["metadata"]["name"])
+            is_done = name in on and image_of(on[name]) == image and is_ready(on[name])
+            assert is_done or name in self.offline, f"seed {self.seed}: the rollout has not reached {name}"
 
     def _check_silent(self, _site: Site) -> None:
         """A silent node's pod of a StatefulSet keeps its identity: no pod is removed at once but with its Node."""
@@ -393,7 +378,7 @@ class Life(Site):
         for name in _NODES:
             self._disturbed(lambda name=name: self._return(name))  # type: ignore[misc]
         self.run_for(60)
-        for key in (DEPLOYMENT, STATEFUL, DAEMON, JOB):
+        for key in (DEPLOYMENT, STATEFUL, DAEMON, JOB, CRON_JOB):
             if not self._found(key)["metadata"]:
                 self._disturbed(lambda key=key: self._make(key))  # type: ignore[misc]
         good = f"app:{self._images + 1}"
@@ -403,6 +388,7 @@ class Life(Site):
             changes["spec"] = {**changes["spec"], **more}
             self._disturbed(lambda key=key, changes=changes: self._person("patch", key, changes, patch_type=MERGE))  # type: ignore[misc]
         self.good = good
+        self._disturbed(lambda: self._person("patch", CRON_JOB, {"spec": {"suspend": True}}, patch_type=MERGE))
         for _ in range(self._completions + 20):
             self.run_for(300)
             self._disturbed(self._job_pod_ends)
@@ -448,10 +434,3 @@ class Life(Site):
                 yield f"{pod['metadata']['name']} is still being deleted"
             elif has_ended(pod) and TRACKING in (pod["metadata"].get("finalizers") or ()):
                 yield f"{pod['metadata']['name']} of {job['metadata']['name']} keeps its finalizer"
-
-
-def _target(pod: JsonObject) -> str:
-    """Return the node that a pod of a DaemonSet is for."""
-    affinity = pod["spec"].get("affinity") or {}
-    terms = affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
-    return str(terms[0]["matchFields"][0]["values"][0])
