@@ -1,17 +1,21 @@
 """EventRegistry: the stored Kubernetes Events, whose count is limited."""
 
-from collections import Counter
+from collections import defaultdict, deque
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from modules.apimachinery.kinds import JsonObject, key_of, kind_named, reporter_of
+from modules.apimachinery.kinds import JsonObject, key_of, kind_named, metadata_of, reporter_of
 from modules.cloud.storage.object_storage import Storage
 
 _EVENT: Final = kind_named("Event")
 _KEPT: Final = 1000
+_SURPLUS: Final = 50
+"""Events above that number after which they are removed, all together: to choose them is to go through all."""
 
 
 class EventRegistry:
-    """Stores Events. Above a thousand, the oldest of the node that has reported the most is removed.
+    """Stores Events, some thousand. Of more, the oldest are removed of who has reported the most in the namespace with
+    the most.
 
     Args:
         storage: has the objects.
@@ -33,17 +37,36 @@ class EventRegistry:
         self.remove_surplus()
 
     def remove_surplus(self) -> None:
-        """Remove one Event if there are too many."""
+        """Remove Events if there are too many."""
+        if self._storage.count(_EVENT) <= _KEPT + _SURPLUS:
+            return
         kept = self._storage.list(_EVENT)
-        if len(kept) > _KEPT:
-            self._storage.remove(key_of(_oldest_of_the_most(kept)))
+        for event in _surplus(kept, len(kept) - _KEPT):
+            self._storage.remove(key_of(event))
 
 
-def _oldest_of_the_most(events: list[JsonObject]) -> JsonObject:
-    reported = Counter(reporter_of(event) for event in events)
-    most = max(reported, key=reported.__getitem__)
-    of_most = (event for event in events if reporter_of(event) == most)
-    return min(of_most, key=lambda event: int(event["metadata"]["resourceVersion"]))
+def _surplus(events: Sequence[JsonObject], number: int) -> Iterator[JsonObject]:
+    """Yield as many Events as are to be removed.
+
+    A user can make up reporters, but writes in some namespaces only. A node can leave the reporter out, but writes
+    about itself and its pods only.
+    """
+    oldest_first = sorted(events, key=lambda event: int(event["metadata"]["resourceVersion"]))
+    spaces: defaultdict[str, defaultdict[str, deque[JsonObject]]] = defaultdict(lambda: defaultdict(deque))
+    sizes: defaultdict[str, int] = defaultdict(int)
+    for event in oldest_first:
+        namespace = str(metadata_of(event).get("namespace") or "")
+        spaces[namespace][reporter_of(event) or _subject_of(event)].append(event)
+        sizes[namespace] += 1
+    for _ in range(number):
+        namespace = max(sizes, key=sizes.__getitem__)
+        sizes[namespace] -= 1
+        yield max(spaces[namespace].values(), key=len).popleft()
+
+
+def _subject_of(event: JsonObject) -> str:
+    about = event.get("involvedObject") or {}
+    return f"{about.get('kind')}/{about.get('name')}"
 
 
 def _without_version(obj: JsonObject) -> JsonObject:

@@ -172,5 +172,4 @@ class PodScheduler:
         changes = storage.changes_of_pods
         for name in fleet.outdated(changes):
             fleet.set_pods(name, [storage.get(key) for key in storage.pods_of(name)], changes.get(name, 0))
-        waiting = map(storage.get, storage.pods_of(""))
-        return Placer(fleet, [pod for pod in waiting if nominated_node(pod) and not is_being_deleted(pod)])
+        return Placer(fleet, [pod for pod in storage.nominated_pods() if not is_being_deleted(pod)])

@@ -104,6 +104,7 @@ class Placer:
             BadRequestError, QuantityError: it is not a pod.
         """
         if not self._fleet.rooms:
+            self.looks += _KNOWN
             return Placement("", _NO_NODE)
         about, chosen = _about(pod), nominated_node(pod)
         placement = self._refused.get(about) if not chosen else None

@@ -99,6 +99,8 @@ class Storage:
         """The API server's own kinds and the custom ones."""
         self._pods_of: dict[str, set[ObjectKey]] = {}
         """The pods by their node, "" for those without one; an index of kube-apiserver's, too."""
+        self._nominated = set[ObjectKey]()
+        """The pods without a node for which others make room on one."""
         self._pods_changed: dict[str, int] = {}
         """The number of the latest change of each node's pods; nodes without pods are left out."""
         self._pod_changes = 0
@@ -185,6 +187,10 @@ class Storage:
         """Return the pods without a node, ordered by namespace and name."""
         return [self._objects[key] for key in sorted(self.pods_of(""))]
 
+    def nominated_pods(self) -> list[JsonObject]:
+        """Return the pods that wait until others have made room for them on a node, ordered by namespace and name."""
+        return [self._objects[key] for key in sorted(self._nominated)]
+
     def pods_of(self, node: str) -> Set[ObjectKey]:
         """Return the keys of a node's pods, "" for the pods without one. They must not be changed."""
         return self._pods_of.get(node, frozenset())
@@ -251,6 +257,10 @@ class Storage:
             if key > start and namespace in (None, key.namespace)
         )
         return end - begin + sum(changed)
+
+    def count(self, kind: Kind) -> int:
+        """Return the number of a kind's objects."""
+        return len(self._of_kind[kind.key_name])
 
     def keys_in(self, kind: Kind, namespace: str) -> Sequence[ObjectKey]:
         """Return the keys of a kind's objects in one namespace, in order."""
@@ -436,8 +446,11 @@ class Storage:
             insort(keys, key)
         self._objects[key] = self._of_kind[key.kind][key] = obj
         if key.kind == _POD:
-            self._pods_of.setdefault(_node_of(obj), set()).add(key)
-            self._note_pods(_node_of(obj))
+            node = _node_of(obj)
+            self._pods_of.setdefault(node, set()).add(key)
+            self._note_pods(node)
+            if not node and (obj.get("status") or {}).get("nominatedNodeName"):
+                self._nominated.add(key)
         self._changed_at[key] = self._clock.monotonic()
 
     def _unindex(self, key: ObjectKey) -> None:
@@ -447,6 +460,7 @@ class Storage:
         node = _node_of(self._objects[key])
         pods = self._pods_of[node]
         pods.remove(key)
+        self._nominated.discard(key)
         self._note_pods(node)
         if not pods:
             del self._pods_of[node], self._pods_changed[node]

@@ -349,6 +349,7 @@ def test_nobody_is_no_node(world: World) -> None:
 def test_one_nodes_events_do_not_push_out_anothers(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The number is limited; the node with the most makes room."""
     monkeypatch.setattr("modules.cloud.apiserver.event_registry._KEPT", 50)
+    monkeypatch.setattr("modules.cloud.apiserver.event_registry._SURPLUS", 0)
     about = {"kind": "Node", "name": ME}
     for number in range(70):
         event = {"involvedObject": about, "source": {"host": ME}, "reason": "Noise"}
