@@ -20,8 +20,11 @@ REPOSITORY: Final = Path(__file__).parents[1]
 PAGES: Final = sorted((REPOSITORY / "docs").rglob("*.md"))
 TOP_PAGES: Final = [REPOSITORY / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
 
+PRODUCT: Final = ("beehive", "edged", "edgehub", "metamanager", "modules", "protos")
+
 _QUOTED = re.compile(r"`([^`]+)`")
 _TEST = re.compile(r"^(tests/\S+|(?:\w+/)*test_\w+\.py(?:::\S+)?|::test_\S+)$")
+_CODE = re.compile(rf"(?:{'|'.join(PRODUCT)})/[\w/]+\.py|[A-Z]\w+\.[a-z]\w+(?:\(\))?")
 _DEFINED = re.compile(r"^ *(?:async )?def (test_\w+)|^(?:class )?(Test\w+)", re.MULTILINE)
 _CUT = "…"
 
@@ -114,6 +117,33 @@ def links(text: str) -> Iterator[tuple[int, str]]:
         for target in re.findall(r"\]\(([^)\s]+)\)", line):
             if "://" not in target:
                 yield number, target
+
+
+def code_named(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines and names of product code: `edged/sync/loop.py`, `SyncLoop.handle`."""
+    for number, line in enumerate(text.splitlines(), 1):
+        yield from ((number, name) for name in _QUOTED.findall(line) if _CODE.fullmatch(name))
+
+
+def is_code(name: str) -> bool:
+    """Whether product code of a name exists. Classes of other programs, as of CRI, count as existing."""
+    if "/" in name:
+        return (REPOSITORY / name).exists()
+    class_name, _, member = name.partition(".")
+    member = member.removesuffix("()")
+    files = _files_of_classes().get(class_name, [])
+    return not files or any(re.search(rf"\b{member}\b", text) for text in files)
+
+
+@cache
+def _files_of_classes() -> dict[str, list[str]]:
+    """Return the text of the files that define a class of each name."""
+    texts = (path.read_text() for name in PRODUCT for path in (REPOSITORY / name).rglob("*.py"))
+    found: dict[str, list[str]] = {}
+    for text in texts:
+        for name in re.findall(r"^class (\w+)", text, re.MULTILINE):
+            found.setdefault(name, []).append(text)
+    return found
 
 
 def anchors(text: str) -> set[str]:

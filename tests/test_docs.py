@@ -9,7 +9,20 @@ from typing import Final
 
 import pytest
 
-from tests.docs import PAGES, REPOSITORY, TOP_PAGES, anchors, claims, defined, files_named, links, missing, tables
+from tests.docs import (
+    PAGES,
+    REPOSITORY,
+    TOP_PAGES,
+    anchors,
+    claims,
+    code_named,
+    defined,
+    files_named,
+    is_code,
+    links,
+    missing,
+    tables,
+)
 
 _WITH_DOCSTRINGS: Final = ("beehive", "edged", "edgehub", "examples", "metamanager", "modules", "protos", "tests")
 """Directories with tracked files only: others come and go while tests run."""
@@ -105,6 +118,18 @@ def test_every_file_that_a_table_of_files_names_is_there() -> None:
         for page in PAGES
         for line, path in files_named(page.read_text(), "file")
         if not any((root / path).exists() for root in (REPOSITORY, REPOSITORY / page.stem))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_code_that_a_page_names_exists() -> None:
+    """Not the module that one page lets its reader write."""
+    pages = [page for page in [*TOP_PAGES, *PAGES] if page.name != "add-a-module.md"]
+    wrong = [
+        f"{page.name}:{line}: {name}"
+        for page in pages
+        for line, name in code_named(page.read_text())
+        if not is_code(name)
     ]
     assert not wrong, "\n".join(wrong)
 
