@@ -118,7 +118,7 @@ class TooLargeError(ConfigError):
 
 
 class TargetError(EdgedError):
-    """The probe has no target, which says nothing about the container."""
+    """The probe has no target, so the container's health is unknown."""
 
     def __init__(self, on: str, hint: str) -> None:
         super().__init__("make out what to ask of a container", on, hint)

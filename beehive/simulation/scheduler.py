@@ -38,7 +38,7 @@ class VirtualClock(Clock):
 
     def after(self, seconds: float, function: Callable[[], None]) -> Timer:
         due = self._elapsed + max(0.0, seconds)
-        if seconds > 0 and due == self._elapsed:  # who waits again for what is left must get there
+        if seconds > 0 and due == self._elapsed:  # a thread that waits again for the rest must get there
             due = math.nextafter(due, math.inf)
         return self._alarms.add(self, due, function)
 

@@ -41,7 +41,7 @@ _PULL_HINTS = {
     StatusCode.UNAUTHENTICATED: "check the pull secrets of the pod",
     StatusCode.INVALID_ARGUMENT: "is the image's name right, and its registry one?",
 }
-"""For a failed pull: the runtime reports what the registry did."""
+"""For a failed pull: the runtime reports the registry's answer."""
 _NO_RUNTIME = re.compile(
     r"(?i)failed to connect to all addresses|socket closed|backends failing|stream removed|endpoint closing|GOAWAY"
 )

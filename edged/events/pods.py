@@ -173,7 +173,7 @@ class PodEvents:
         self._record(pod, WARNING, Reason.UNHEALTHY, f"{kind.capitalize()} probe failed: {problem}", container)
 
     def probe_errored(self, pod: Pod, container: str, kind: str, problem: str) -> None:
-        """Make the event: a probe could not be made, which says nothing about the container."""
+        """Make the event: a probe could not be made, so the container's health is unknown."""
         self._record(pod, WARNING, Reason.UNHEALTHY, f"{kind.capitalize()} probe errored: {problem}", container)
 
     def image(self, pod: Pod, container: str, event_type: EventType, reason: Reason, message: str) -> None:

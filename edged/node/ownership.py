@@ -1,7 +1,7 @@
 """The parts of the Node object that the node decides, and the parts of others (kubelet's reconciliation): pure
 functions.
 
-The node decides the conditions that it reports, the resources that it counts and those of its device plug-ins, its
+The node decides the conditions that it reports, the resources of the machine and of its device plug-ins, its
 addresses, nodeInfo, images, volumesInUse, and a kubelet's labels and annotations. Others decide every other condition
 (NetworkUnavailable of a network plug-in), extended resources that were patched in, every other label and annotation,
 and the spec with its taints.

@@ -62,7 +62,7 @@ REGISTRATION_PAUSE: Final = 5.0
 
 
 class NodeListener(Protocol):
-    """Acts on what the cloud has answered about the Node object."""
+    """Acts on the cloud's answers about the Node object."""
 
     def node_acknowledged(self) -> None:
         """Take that the cloud has acknowledged the node."""

@@ -122,7 +122,7 @@ def node_status(report: NodeReport, old: NodeStatus, now: Nanoseconds, *, own_po
         report: facts of the node.
         old: the status in the cloud.
         now: the wall clock, for heartbeats and transitions.
-        own_port: whether the kubelet's port is that of the report. A cloud that serves the node's tunnel puts its
+        own_port: whether the report has the kubelet's port. A cloud that serves the node's tunnel puts its
             own in its place, which then stays.
     """
     machine = report.machine

@@ -178,7 +178,7 @@ def end_of_log(log: bytes) -> bytes:
 
 
 def reads_log(container: ContainerFacts) -> bool:
-    """Return whether the end of the log replaces a missing message: the policy says so, and the container failed."""
+    """Return whether the end of the log replaces a missing message: by its policy, for a container that failed."""
     return container.message_policy == _FALLBACK and (container.exit_code != 0 or container.reason == _OOM_KILLED)
 
 

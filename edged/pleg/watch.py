@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 class RuntimeWatch:
-    """Starts the PLEG and the listener. Records what they see, and logs once that the runtime cannot be reached.
+    """Starts the PLEG and the listener. Records their observations, and logs once that the runtime cannot be reached.
 
     Args:
         module: edged.

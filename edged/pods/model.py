@@ -49,7 +49,7 @@ class PodRef(Struct, frozen=True, gc=False):
 
 
 class SandboxFacts(Struct, frozen=True, gc=False):
-    """One sandbox of a pod. `ips` is None when the runtime says nothing about the network."""
+    """One sandbox of a pod. `ips` is None when the runtime reports no network status."""
 
     id: SandboxId
     attempt: int
@@ -85,7 +85,7 @@ class ContainerFacts(Struct, frozen=True, gc=False):
     log_path: str = ""
     replaced: bool = field(default=False, name="exchanged")
     """Whether this agent has ended it to start another one in its place, because its definition changed. Its exit then
-    says nothing about the pod. Recorded traces call the field `exchanged`.
+    does not count for the pod. Recorded traces call the field `exchanged`.
     """
 
     @property

@@ -8,7 +8,7 @@ from edged.pods.model import ContainerFacts, HookFacts, ProbeFacts
 
 
 class KillReason(Enum):
-    """A reason to kill one container; the value completes "Container x …" as a kubelet's event says it."""
+    """A reason to kill one container; the value completes "Container x …" as in a kubelet's event."""
 
     DEFINITION_CHANGED = "definition changed"
     LIVENESS_PROBE = "failed liveness probe"

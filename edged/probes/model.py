@@ -24,7 +24,7 @@ class ProbeOutcome(Enum):
     SUCCESS = "success"
     FAILURE = "failure"
     UNKNOWN = "unknown"
-    """The probe could not be made, which says nothing about the container."""
+    """The probe could not be made, so the container's health is unknown."""
 
 
 class ProbeResult(NamedTuple):

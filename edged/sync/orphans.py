@@ -39,7 +39,7 @@ class Orphans:
         """Return the orphans that a relist shows. An orphan that has only files is known by its uid alone.
 
         Args:
-            snapshots: what the runtime has.
+            snapshots: of the runtime's pods.
             known: the pods of this node, and the orphans that are being removed.
         """
         if not self._may_look:

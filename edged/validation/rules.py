@@ -184,7 +184,7 @@ def table_for_nodes(table: Fields) -> Fields:
 
 
 def _part_for_nodes(whole: Row) -> Row | None:
-    """Return a row's own part for nodes with the parts of the tables in it, or that of the tables alone."""
+    """Return a row's own part for nodes with the parts of the tables in it, or the part of the tables alone."""
     chosen = whole.for_nodes or whole
     part = _inner_part(chosen.rule)
     if part is not None:

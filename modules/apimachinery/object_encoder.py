@@ -23,7 +23,7 @@ _ESCAPED: Final = ((b"&", rb"\u0026"), (b"<", rb"\u003c"), (b">", rb"\u003e"), (
 
 def encoded(obj: JsonObject) -> bytes:
     """Return an object as JSON. A ControllerRevision is escaped as Go does it: kube-controller-manager compares its
-    data with what it has encoded itself.
+    data with its own encoding.
     """
     text = msgspec.json.encode(obj)
     if obj.get("kind") == REVISION:

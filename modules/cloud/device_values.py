@@ -33,8 +33,8 @@ class HistoryValue(msgspec.Struct, frozen=True, gc=False):
     """A value that a property had."""
 
     at: float
-    """When it was reported, in seconds since 1970: by the clock of its node, or by that of cloudcore if its node says
-    no time, or one that cannot be.
+    """When it was reported, in seconds since 1970: by the clock of its node, or by cloudcore's if its node gives no
+    time, or an impossible one.
     """
     property: str
     value: str

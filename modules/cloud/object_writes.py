@@ -158,7 +158,9 @@ class WriteList(msgspec.Struct, frozen=True):
 
 
 def is_status_only(old: _Object, new: _Object) -> bool:
-    """Return whether only the status differs, and what every write changes. It is asked for each status of a pod."""
+    """Return whether only the status differs, besides the fields that every write changes. It is asked for each status
+    of a pod.
+    """
     for name, value in new.items():
         if name not in (_STATUS, _METADATA) and (before := old.get(name)) is not value and before != value:
             return False

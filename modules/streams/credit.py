@@ -34,7 +34,7 @@ class SendCredit:
         self._left -= size + FRAME_COST
 
     def add(self, size: int) -> None:
-        """Add what the receiver has granted."""
+        """Add a grant of the receiver."""
         self._left += size
 
 

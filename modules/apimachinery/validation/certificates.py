@@ -25,7 +25,7 @@ _LEAST_SECONDS: Final = 600
 
 
 def _pem(value: str, path: str, found: Causes) -> None:
-    """Check that a request is in PEM. What is in it, its signer reads."""
+    """Check that a request is in PEM; its content is for the signer to check."""
     try:
         first = _PEM.search(b64decode(value))
     except (binascii.Error, ValueError):
@@ -64,7 +64,7 @@ def signer_name(value: str, path: str, found: Causes) -> None:
 
 
 def _labels(text: str, labels: Sequence[str], faults: Any, path: str, found: Causes) -> None:
-    """Check the parts of a text; only the first bad one is told."""
+    """Check the parts of a text; only the first bad one is reported."""
     for label in labels:
         whys = list(faults(label))
         for why in whys:

@@ -62,8 +62,8 @@ lease = Fields(
 
 
 def event(obj: Mapping[str, Any], path: str, found: Causes) -> None:
-    """Check that an Event is in the namespace of what it is about; for a cluster-scoped object it is `default`. One
-    of the newer form, with an `eventTime`, has to say more.
+    """Check that an Event is in the namespace of its object, or in `default` for a cluster-scoped one. One of the newer
+    form, with an `eventTime`, needs more fields.
     """
     about = (obj.get("involvedObject") or {}).get("namespace") or ""
     namespace_of_event = obj["metadata"].get("namespace") or "default"

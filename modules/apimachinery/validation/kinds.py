@@ -39,7 +39,7 @@ class KindRules(NamedTuple):
 
 
 def _resource_claim_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
-    """Check that a ResourceClaim keeps what it asks for."""
+    """Check that an update does not change the requests of a ResourceClaim."""
     immutable(new.get("spec"), live.get("spec"), "spec", found)
 
 

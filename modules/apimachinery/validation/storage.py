@@ -262,6 +262,6 @@ csi_storage_capacity = Fields({"nodeTopology": label_selector, "storageClassName
 
 
 def csi_storage_capacity_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
-    """Check that a CSIStorageCapacity keeps what it is about."""
+    """Check that an update does not move a CSIStorageCapacity to another topology or storage class."""
     for field in ("nodeTopology", "storageClassName"):
         immutable(new.get(field), live.get(field), field, found)

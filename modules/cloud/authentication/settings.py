@@ -47,7 +47,9 @@ class OidcSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """The claim that has the user's name."""
 
     username_prefix: str = ""
-    """Before the user's name. `-` is none; "" is none for the claim `email`, and the issuer with `#` for others."""
+    """Before the user's name. `-` means no prefix; "" means no prefix for the claim `email`, and the issuer with `#`
+    for others.
+    """
 
     groups_claim: str = ""
     """The claim that has the user's groups, a string or a list; "" for no groups."""

@@ -56,7 +56,7 @@ class ApiCall(msgspec.Struct, frozen=True, kw_only=True):
     groups: tuple[str, ...] = ()
     """Of the user."""
     author: str = ""
-    """Whom the change journal names for a write, who need not be authorized any more: an administrator, or a node
+    """The user that the change journal names for a write that was authorized before: an administrator, or a node
     whose write edgecontroller has authorized; "" is `user`, `node`, or cloudcore itself.
     """
     message_id: str = ""

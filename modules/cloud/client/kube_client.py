@@ -291,7 +291,7 @@ class _Watch:
                     self._told(effect)
 
     def _take(self, number: int) -> None:
-        """Hand what a request has brought to the reflector."""
+        """Pass the events of a request to the reflector."""
         if self._is_closed or self._reading is None or number != self._number:
             return
         for observation in self._reading.take():

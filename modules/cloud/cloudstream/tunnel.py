@@ -32,7 +32,7 @@ class Tunnel:
 
     Args:
         node: its name, from the certificate.
-        address: its internal address, as it says; "" if it says none.
+        address: its internal address as the node gives it; "" without one.
         link: the websocket.
         clock: of the time that a client may stop reading.
         memory: for the bytes that wait for clients, of all nodes.

@@ -123,8 +123,8 @@ class Membership:
 class LeaseKeeper:
     """Renews the Lease of this cloudcore, and knows which others are alive (`LeaseListener`).
 
-    A duty is done by the cloudcore that rendezvous hashing gives its key to. Who sees no other one alive, because there
-    is none, or the Leases cannot be read, does all of them: duties are such that doing one twice harms nothing.
+    A duty is done by the cloudcore that rendezvous hashing gives its key to. A cloudcore that sees no other one alive,
+    or cannot read the Leases, does all duties: duties are such that doing one twice harms nothing.
 
     Args:
         settings: of the Lease.

@@ -16,8 +16,8 @@ from modules.cloud.devices import DEVICE, DEVICE_MODEL
 
 
 def device_causes(new: JsonObject, live: JsonObject | None, find: Find) -> list[Cause]:
-    """Return the rules that a requested Device breaks. What the stored one breaks already may stay, as in Kubernetes'
-    ratcheting validation: a label can be changed although the model has changed before.
+    """Return the rules that a requested Device breaks. Rules that the stored one breaks too do not count, as in
+    Kubernetes' ratcheting validation: a label can be changed although the model has changed before.
 
     Args:
         new: the Device, as it is to be stored.

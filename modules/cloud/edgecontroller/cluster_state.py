@@ -238,8 +238,8 @@ class ClusterState:
         self._api.send(self._call("update" if name else "create", name=name, body=body), answered)
 
     def _body_of(self, node: str) -> JsonObject | None:
-        """Return the NodeState of a node; None when there is nothing to say, as before the node has registered or after
-        its deletion.
+        """Return the NodeState of a node; None when there is none, as before the node has registered or after its
+        deletion.
         """
         state, syncs = self._states.of(node)
         if state.uid or syncs:

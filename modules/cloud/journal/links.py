@@ -59,7 +59,7 @@ marks: Final = Table(
     Column("cloudcore", String(64), primary_key=True),
     Column("alive_at", Float(53), nullable=False),
 )
-"""When each cloudcore was alive last: the connections of one that was killed ended then."""
+"""When each cloudcore was last alive: the connections of a killed one ended then."""
 
 
 class LinkStore:
@@ -87,7 +87,7 @@ class LinkStore:
         self._database.run("write the link journal", lambda connection: self._write(connection, began, ended, now))
 
     def mark(self, now: float) -> None:
-        """Store that this cloudcore is alive; end the connections of dead ones, and delete what is too old.
+        """Store that this cloudcore is alive; end the connections of dead ones, and delete old rows.
 
         Raises:
             DatabaseError: nothing was stored.

@@ -1,4 +1,4 @@
-"""The objects as another thread reads them, to compute what a write will need."""
+"""A view of the objects for another thread, which prepares a write."""
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.cloud.storage.object_storage import Storage, check_depth
@@ -9,8 +9,8 @@ class PreviewError(Exception):
 
 
 class StoragePreview(Storage):
-    """The present objects of a storage, for another thread than its own. It follows no change, or only half of it: what
-    is read is compared again when the write is made.
+    """The present objects of a storage, for another thread than its own. It may miss a change, or see half of one: the
+    write compares again what was read.
 
     Args:
         storage: the objects.

@@ -66,7 +66,7 @@ def end(link: Link) -> None:
 
 
 def replaced(link: Link) -> None:
-    """End a link because the node has connected again, and says so: it may be another machine with its name."""
+    """End a link because the node has connected again, and tell it so: it may be another machine with its name."""
     if isinstance(link, EndingLink):
         link.end(REPLACED, "another connection with the name of this node has taken its place")
     else:
@@ -74,7 +74,7 @@ def replaced(link: Link) -> None:
 
 
 def overloaded(link: Link) -> None:
-    """End a link because too many messages of the node wait, and says so."""
+    """End a link because too many messages of the node wait, and tell it so."""
     if isinstance(link, EndingLink):
         link.end(OVERLOADED, "too many messages of this node wait for the controllers: connect again later")
     else:

@@ -36,7 +36,7 @@ class Members:
         slots: the devices.
         node: name of the node.
         rules: of changes.
-        module: devicetwin; it calls `repeat` later when the store has refused what the cloud wants of a device.
+        module: devicetwin; it calls `repeat` later when the store has refused a change by the cloud.
     """
 
     def __init__(self, slots: Slots, node: str, rules: Rules, module: DeviceTwin) -> None:
@@ -97,7 +97,9 @@ class Members:
         return notes
 
     def repeat(self, voice: Voice) -> Notes:
-        """Do again what the store has refused: the cloud sends an object that metamanager has stored only once."""
+        """Repeat the changes that the store has refused: the cloud sends an object only once when metamanager has
+        stored it.
+        """
         notes: Notes = ()
         for device_id, added in sorted(self._unstored.items(), key=lambda item: item[0]):
             found = self._objects.get(device_id)

@@ -300,7 +300,7 @@ class DeviceTwin(Module):
         self._slots.flush()
 
     def repeat_later(self) -> None:
-        """Repeat later what the store has refused."""
+        """Repeat later the changes that the store has refused."""
         if self._repeating is None:
             self._repeating = self.after(REPEAT_AFTER, self._repeat)
 

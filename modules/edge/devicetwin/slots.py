@@ -66,7 +66,7 @@ class Slots:
 
     Args:
         store: commits them.
-        owner: takes what was committed.
+        owner: takes the committed changes.
     """
 
     def __init__(

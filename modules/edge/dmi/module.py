@@ -31,7 +31,7 @@ WATCH_SECONDS: Final = 30.0
 
 BIND_AGAIN_AFTER: Final = 30.0
 LOST_SECONDS: Final = 15.0
-"""Seconds without anybody on a mapper's socket after which the mapper has ended: a restart of it takes less."""
+"""Seconds without a listener on a mapper's socket after which the mapper has ended: a restart takes less."""
 
 READ_AGAIN_AFTER: Final = 5.0
 STORE_SECONDS: Final = 30.0

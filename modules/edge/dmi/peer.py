@@ -104,8 +104,8 @@ class Peer:
         return step._replace(generation=self._generation) if step is not None else self._wait(now)
 
     def succeeded(self, step: MapperStep) -> None:
-        """Note that the mapper has accepted a call. A call from before `forget` is ignored, since it says nothing about
-        the present process.
+        """Note that the mapper has accepted a call. A call from before `forget` is ignored, since it does not prove
+        that the present process lives.
         """
         if step.generation != self._generation:
             return

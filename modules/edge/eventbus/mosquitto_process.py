@@ -50,7 +50,7 @@ START_SECONDS: Final = 30.0
 """Seconds for the first message after a start, while mosquitto reads its store."""
 
 _OF_STORED_MESSAGES: Final = ("memory", "persist", "database", ".db")
-"""Words of mosquitto's last line when it ends because of what it has stored."""
+"""Words of mosquitto's last line when it ends because of its stored messages."""
 _ABOUT_THE_UNIX_SOCKET: Final = "Unable to set TCP_NODELAY"
 """The option is for the other listener, and mosquitto has it for both or none."""
 _LONGEST_LINE: Final = 300
@@ -76,7 +76,7 @@ class MosquittoProcess:
         self.is_up = False
         """Whether it has passed on a message."""
         self.may_be_stored = False
-        """Whether it has failed by what it has stored, as far as can be seen."""
+        """Whether it seems to have failed because of its stored messages."""
         self._problem = ""
         """Why it is ended although it runs."""
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -248,7 +248,7 @@ class BrokerSupervisor:
         self._run: _Run | None = None
         self._since = 0.0
         self._failures = 0
-        """Starts in a row without a single message, for a reason that may lie in what it has stored."""
+        """Starts in a row without a single message, which its stored messages may have caused."""
 
     def start(self) -> None:
         """Start it."""

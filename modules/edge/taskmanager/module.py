@@ -42,7 +42,7 @@ def refusal_of(resource: str, operation: str, content: object, node: str, time: 
         operation: of the message; in v1alpha2 the first action, `Check`.
         content: of the message; v1alpha1 has the task's state in it.
         node: name of this node.
-        time: of the answer, as metav1.Time. KubeEdge's cloud ends no job by its time-out whose answer has none.
+        time: of the answer, as metav1.Time. KubeEdge's cloud lets no job time out whose answer has no time.
     """
     job = _JOB.fullmatch(resource)
     if job is not None and job["node"] == node and _ACTION.fullmatch(operation):

@@ -91,8 +91,8 @@ class RunOptions(msgspec.Struct, frozen=True):
 
     config: CloudCoreConfig
     ready_file: Path | None = None
-    """File that is written when cloudcore is ready: a line with the websocket's address and, with TLS, one with that of
-    the HTTPS server.
+    """File that is written when cloudcore is ready: a line with the websocket's address and, with TLS, one with the
+    HTTPS server's address.
     """
 
 

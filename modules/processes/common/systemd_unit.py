@@ -36,7 +36,7 @@ class Unit(NamedTuple):
     user: bool
     """Whether it is for a user's service manager."""
     account: str = ""
-    """The user as whom a unit of the system runs; empty for root."""
+    """The `User=` of a unit of the system; empty for root."""
     service: Sequence[str] = ()
     """Further lines of the section Service."""
 

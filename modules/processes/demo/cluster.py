@@ -297,7 +297,7 @@ class DemoCluster:
             threading.Thread(target=self._follow, args=(kind,), name=f"watch-{kind}", daemon=True).start()
 
     def with_own_ports(self, examples: Iterable[Example]) -> list[Example]:
-        """Return the examples with a free port of this machine for the one that they name."""
+        """Return the examples with a free port of this machine in the place of theirs."""
         port = _free_port(self.port)
         return [with_own_port(each, self.directory, port) for each in examples]
 

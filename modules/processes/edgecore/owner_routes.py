@@ -119,8 +119,8 @@ def chain_route(snapshots: Snapshots) -> HttpRoute:
 
 
 class MeshRoutes:
-    """Answers which Services there are and what a name stands for, by asking edgemesh, whose code only a node has that
-    runs it.
+    """Answers requests for the Services and for the meaning of a name, by asking edgemesh, whose code only a node has
+    that runs it.
 
     Args:
         hive: may have edgemesh.

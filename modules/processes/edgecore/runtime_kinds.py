@@ -1,4 +1,4 @@
-"""The kinds of container runtimes inside edgecore, and what each has left in the root directory.
+"""The kinds of container runtimes inside edgecore, and the remains of each in the root directory.
 
 Each kind keeps its records in a directory of its own. Containers outlive edgecore, so containers of a kind that is no
 longer configured run on, and the configured kind starts their pods a second time.

@@ -32,7 +32,7 @@ _LONGEST_BODY: Final = 64 * 1024 * 1024
 _LONGEST_ERROR: Final = 64 * 1024
 _READ_BYTES: Final = 64 * 1024
 _LONGEST_REASON: Final = 1000
-"""Characters of an error that may quote what came."""
+"""Characters of a response that an error quotes."""
 _FIRST_ERROR: Final = 400
 _VERSION: Final = re.compile(r"(\d{1,3})\.(\d{1,4})")
 

@@ -27,8 +27,8 @@ _log = logging.getLogger(__name__)
 
 
 class DockerSandboxes:
-    """Makes and removes what a sandbox has in Docker and on the network. Its id is the id of the container that holds
-    it.
+    """Makes and removes a sandbox: its container in Docker, and its part of the network. Its id is the id of the
+    container that holds it.
 
     Args:
         registry: of all sandboxes.

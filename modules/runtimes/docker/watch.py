@@ -43,7 +43,7 @@ class DockerWatch:
     Args:
         docker: Docker's API.
         events: the query for them.
-        driver: takes what the events say.
+        driver: receives the events.
     """
 
     def __init__(

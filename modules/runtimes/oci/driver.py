@@ -188,7 +188,7 @@ class OciDriver(Driver[OciContainer]):
         remove_top()
 
     def close(self) -> None:
-        """End streams, and release what the network and launched programs need."""
+        """End streams, and release the resources of the network and of launched programs."""
         self._closing.close()
 
     def check_sandbox(self, request: cri.RunPodSandboxRequest) -> None:

@@ -78,7 +78,7 @@ class ContainerStreams:
 
 
 def _nobody() -> None:
-    """Nobody is to be told."""
+    """The exit is not reported."""
 
 
 class _Opened:
@@ -111,7 +111,7 @@ def _pipes(command: Command, attempt: str, *, stdin: bool, stack: contextlib.Exi
 
 
 def _check_started(command: Command, attempt: str, *errors: int) -> None:
-    """Raise RunFailedError with what the OCI runtime has written, if it has ended without starting the command."""
+    """Raise RunFailedError with the OCI runtime's output, if it has ended without starting the command."""
     if not command.await_start() and command.poll() is not None:
         said = next(filter(None, map(_said, errors)), "")
         raise RunFailedError(attempt, why_not_started(said, command.program) or "it was not started")
@@ -172,7 +172,7 @@ def _passed_terminal(command: Command, attempt: str, stack: contextlib.ExitStack
     with contextlib.ExitStack() as handed_on:
         handed_on.callback(os.close, theirs)
         handed_on.callback(os.close, slave)
-        terminals.setraw(slave)  # what comes before runc is ready must not be echoed
+        terminals.setraw(slave)  # input before runc is ready must not be echoed
         _end_lines(master)
         ended = command.start((slave, slave, theirs), ["--tty"])
     stack.callback(os.close, ended)

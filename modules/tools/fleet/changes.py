@@ -1,4 +1,4 @@
-"""Who changed what, and how far it got: the rows of the change journal with what the cloud knows of nodes and pods.
+"""Who changed what, and how far it got: the rows of the change journal, with the state of nodes and pods.
 
 A node says that it has stored a version of an object; a pod says whether it runs. Without either it is unknown.
 """
@@ -118,7 +118,7 @@ class ChangeRow(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ChangeReach:
-    """Says how far changes got.
+    """Tells how far changes got.
 
     Args:
         pods: of the namespaces with changed objects.

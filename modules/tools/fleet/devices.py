@@ -1,7 +1,7 @@
-"""Devices as the cloud knows them: which are silent, and which do not have what is desired.
+"""Devices as the cloud knows them: silent ones, and ones that do not have their desired values.
 
-A device whose node is away is neither good nor bad. Whether a mapper serves a device is known on its node only: the
-cloud knows what the node has reported, and says of all else that it is not known.
+A device whose node is away is neither good nor bad. Whether a mapper serves a device is known on its node only: of
+everything that the node has not reported, the cloud states that it is not known.
 """
 
 from collections import Counter, defaultdict

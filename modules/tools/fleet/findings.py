@@ -58,7 +58,7 @@ class Fleet(msgspec.Struct, frozen=True):
     program: str = "cloudcore"
     devices: Sequence[DeviceFacts] = ()
     has_all_pods: bool = True
-    """Whether the pods of the nodes are all there; else nobody counts them."""
+    """Whether all pods of the nodes are known; otherwise they are not counted."""
 
 
 def findings(fleet: Fleet) -> tuple[list[FleetFinding], int]:

@@ -77,7 +77,7 @@ class NodeRow(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class PodCount(NamedTuple):
-    """The number of pods that are bound to a node, and of the ones of these that run."""
+    """The number of pods that are bound to a node, and how many of these run."""
 
     bound: int = 0
     ready: int = 0

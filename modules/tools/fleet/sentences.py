@@ -54,7 +54,7 @@ def counted_pods(here: int, ready: int, gone: int) -> str:
 
     Args:
         here: pods whose nodes are not away.
-        ready: the ones of these that run.
+        ready: how many of these run.
         gone: pods on nodes that are away.
     """
     if not here + gone:

@@ -63,7 +63,7 @@ def state_of(facts: NodeLinkFacts, now: float) -> NodeLinkState:
     """Return the state of a node's link.
 
     - connected: it has a connection, its keepalives come, and it acknowledges what it is sent.
-    - behind: it has one, but something is not as it should be; the reason names it.
+    - behind: it has one, but something is wrong; the reason names it.
     - away: it has had none for `AWAY_AFTER` seconds.
     - never: no cloudcore has had a connection of it.
     """

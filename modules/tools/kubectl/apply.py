@@ -61,7 +61,7 @@ def covers(live: Any, wanted: Any) -> bool:
 
 
 def _unchanged(before: JsonObject, after: JsonObject) -> bool:
-    """Return whether an object was not written; of a try, its version says nothing."""
+    """Return whether an object was not written; a dry run has no version to tell by."""
     versions = [text_at(obj, "metadata.resourceVersion") for obj in (before, after)]
     return versions[0] == versions[1] and _content(before) == _content(after)
 

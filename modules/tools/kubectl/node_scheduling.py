@@ -58,7 +58,7 @@ def wanted_nodes(session: Session, chosen: Any) -> list[ObjectRef | Listing]:
 def mark(
     session: Session, chosen: Any, wanted: Sequence[ObjectRef | Listing], *, unschedulable: bool
 ) -> tuple[list[tuple[ObjectRef, JsonObject]], list[KubectlError]]:
-    """Let pods onto nodes, or no more pods, and say so; return the nodes, and what has failed."""
+    """Cordon or uncordon nodes, and print the results; return the nodes, and the failures."""
     found, errors = fetch_refs(session, wanted)
     word = "cordoned" if unschedulable else "uncordoned"
     for node, obj in found:

@@ -67,7 +67,7 @@ class VerbParser(argparse.ArgumentParser):
         self.exit(USAGE, f"error: {printable(message)} (see `{self.prog} --help`)\n")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Name the commands like one that does not exist, where argparse lists all."""
+        """Name only the commands that resemble an unknown one, where argparse lists all."""
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
             from modules.tools.kubectl.unknown_command import unknown_command  # noqa: PLC0415 - see `error`
 

@@ -46,7 +46,7 @@ class RestClient:
     Args:
         address: path of a unix socket, or host and port.
         hint: advice where no server answers, such as "is `cloudcore run` running, with this --root?".
-        seconds: time limit for each part of an answer; watches and `patient` requests have none.
+        seconds: time limit for each part of an answer; watches and `patient` requests have no limit.
     """
 
     def __init__(self, address: Path | tuple[str, int], hint: str = "", *, seconds: float = _SECONDS) -> None:

@@ -48,7 +48,7 @@ def add(parser: VerbParser) -> None:
 
 
 def run(session: Session, chosen: Any) -> int:
-    """Do what is asked for with each workload; return 1 when it could not be done with one."""
+    """Carry out the command for each workload; return 1 if it fails for one."""
     action, chosen.words = (chosen.words[0] if chosen.words else ""), chosen.words[1:]
     if action not in _ACTIONS:
         raise UsageError(f"`rollout` wants one of {', '.join(_ACTIONS)}, such as `rollout status deployment/web`")

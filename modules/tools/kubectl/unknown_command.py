@@ -13,7 +13,7 @@ _OTHER_WORDS: Final = {
     "save": ("export",),
     "validate": ("check",),
 }
-"""Words of docker, podman, crictl and ctr, and what the command may be called here."""
+"""Words of docker, podman, crictl and ctr, and the likely command here."""
 
 
 def unknown_command(word: str, names: Collection[str]) -> str:

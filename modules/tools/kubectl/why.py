@@ -29,7 +29,7 @@ _LEASES: Final = "kube-node-lease"
 _MIRROR: Final = "kubernetes.io/config.mirror"
 """Annotation of a mirror pod, whose uid is another than the static pod's on the node."""
 _MOST_OF_A_CHAIN: Final = 256 * 1024
-"""Bytes of what a node answers."""
+"""Bytes of a node's answer."""
 _NOT_FOUND: Final = 404
 _CAUSE: Final = "◆"
 """Marks the step that is the cause."""

@@ -23,7 +23,7 @@ class State(StrEnum):
 
     UNKNOWN = "not in this trace"
     STARTED_BEFORE = "unknown"
-    """The trace begins after the object has come to the node, and nothing in it says how it is."""
+    """The trace begins after the object has come to the node, and shows nothing of its state."""
     WAITING = "not running"
     RUNNING = "running"
     ENDED = "ended"

@@ -95,7 +95,7 @@ class NetworkStream:
     Args:
         server: where to connect to.
         context: TLS; None for http.
-        name: whom the server's certificate must be for.
+        name: the server's certificate must be valid for it.
     """
 
     def __init__(self, server: ServerUrl, context: ssl.SSLContext | None, name: str) -> None:

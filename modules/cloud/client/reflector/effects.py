@@ -38,7 +38,7 @@ class EpochChanged(msgspec.Struct, frozen=True, gc=False):
     """The server's versions went back, as after a restore of etcd: a version may be given a second time.
 
     The changes that follow lead to the restored state, as always. As an object's version may be a known one and its
-    content another, all objects that were known and still exist are told of as modified.
+    content another, all objects that were known and still exist are reported as modified.
     """
 
     previous: str

@@ -166,7 +166,7 @@ class Reflector:
 
     A watch goes on after the last version that was seen. The objects are listed again when the server does not have
     that version any more, and when no object and no bookmark came for `SILENCE` seconds, over all watches since: a
-    server that was restored to an older state accepts a watch of a version that it has not reached, and says nothing.
+    server that was restored to an older state accepts a watch of a version that it has not reached, without an error.
 
     Args:
         selection: the objects.

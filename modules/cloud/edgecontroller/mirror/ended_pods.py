@@ -1,4 +1,4 @@
-"""The pods that nodes have ended, until the watch of pods says so, too."""
+"""The pods that nodes have ended, until the watch of pods reports it, too."""
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator

@@ -57,7 +57,7 @@ def admitted(
     try:
         if live is not None:
             _check_uid(kind, call, live)
-            admit(live, live)  # whether a patch fits the object would tell others what is in it
+            admit(live, live)  # whether a patch fits the object would reveal its content
         if live is None or not _is_of_status_only(call):
             admit(live, proposed(kind, call, live))
         else:

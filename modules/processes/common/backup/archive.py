@@ -44,7 +44,7 @@ _SPARE: Final = 16 * 1024 * 1024
 _PIECE: Final = 256 * 1024
 _BUSY_SECONDS: Final = 30.0
 _ANY_SIZE: Final = UnpackLimits(size=1 << 62, ratio=1 << 62)
-"""The manifest says the sizes of the parts."""
+"""The manifest has the sizes of the parts."""
 _MOST_PADDING: Final = 1024 * 1024
 """Bytes after the last part."""
 _DAMAGED: Final = (ImageWorkError, UnicodeError, ValueError)

@@ -107,4 +107,4 @@ COMMANDS: Final[dict[str, tuple[str, str, Callable[[VerbParser], None]]]] = {
     "cp": ("copy files and directories from and to a container", "cp:copy", _add_cp),
     "port-forward": ("forward local ports to ports of a pod", "port_forward:port_forward", _add_port_forward),
 }
-"""For each command: what it does, its function in this package, and what adds its arguments."""
+"""For each command: its help text, its function in this package, and the function that adds its arguments."""

@@ -117,7 +117,7 @@ def forget_completeness(database: Path) -> None:
 
 
 def check_certificates(extracted: Path, names: frozenset[str]) -> None:
-    """Check that what a backup has as CA, certificate and key are that.
+    """Check that the CA, the certificate and the key in a backup can be read as such.
 
     Raises:
         BackupError: one is not.

@@ -84,13 +84,13 @@ class EventBusOptions(Section, frozen=True, kw_only=True):
 
     mqtt_mode: Annotated[int, Whole("", 0, 2)] = 2
     """2: the broker of mqttServerExternal. 0: a mosquitto of the node's own on mqttServerInternal, which edgecore
-    starts and watches; it must be installed. 1: both; what is for applications is published at both."""
+    starts and watches; it must be installed. 1: both; messages for applications are published at both."""
 
     mqtt_password: Annotated[SecretText, Secret()] = SecretText()
     """Password for the broker; for the internal one its clients'. A secret: never logged."""
 
     mqtt_qos: Annotated[int, Whole("", 0, 2)] = field(default=1, name="mqttQOS")
-    """Quality of service of what is published at the internal broker; at an external one it is 1, as in KubeEdge.
+    """Quality of service of messages at the internal broker; at an external one it is 1, as in KubeEdge.
     KubeEdge's default is 0, and then a client that is away misses messages."""
 
     mqtt_retain: Annotated[bool, Switch()] = False

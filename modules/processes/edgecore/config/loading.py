@@ -233,7 +233,7 @@ def _broken(config: EdgeCoreConfig, document: ConfigDocument) -> list[Problem]:
 def _dangers(
     config: EdgeCoreConfig, document: ConfigDocument, without_effect: list[Remark]
 ) -> tuple[list[Remark], list[Problem]]:
-    """Return the warnings of dangerous combinations, and of the ones that make the file unusable."""
+    """Return the warnings of dangerous combinations, and of combinations that make the file unusable."""
     told: list[Remark] = []
     fatal: list[Problem] = []
     for each in dangers(config, document.value, [remark.path for remark in without_effect]):

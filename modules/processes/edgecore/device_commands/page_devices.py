@@ -90,7 +90,7 @@ def _desired(device: JsonObject, twin: Device, node: str) -> JsonObject:
 
 
 def _status(device: JsonObject, twin: Device) -> JsonObject:
-    """Return the DeviceStatus that says what the node knows."""
+    """Return a DeviceStatus with the values that the node has."""
     return {
         "metadata": {"ownerReferences": [{"uid": text_at(device, "metadata.uid")}]},
         "status": {

@@ -1,7 +1,7 @@
 """Tests the way to the cloud: name, TCP, TLS with the node's own certificate, an HTTP answer and its date.
 
-The request to the cloud's websocket is a plain GET without an upgrade, because a session would replace that of the
-running node.
+The request to the cloud's websocket is a plain GET without an upgrade, because a session would replace the running
+node's.
 """
 
 import socket

@@ -117,7 +117,7 @@ COMMANDS: Final[dict[str, tuple[str, str, Callable[[VerbParser], None]]]] = {
     "metrics": ("print what is counted, as Prometheus reads it", "metrics:metrics", lambda _: None),
     "top": ("show the CPU and memory that the node and its pods use", "top:top", _add_top),
 }
-"""For each command: what it does, its function in this package, and what adds its arguments."""
+"""For each command: its help text, its function in this package, and the function that adds its arguments."""
 
 
 def add(commands: argparse._SubParsersAction[Any], words: Collection[str] | None = None) -> None:

@@ -306,7 +306,7 @@ class PodsScreen(Screen[None]):
         pod = next((pod for pod in pods if uid and text_at(pod, "metadata.uid") == uid), None)
         return None if pod is None else (text_at(pod, "metadata.namespace"), text_at(pod, "metadata.name"), pod)
 
-    # what is around it
+    # the other rows on the screen
 
     def _show_waits(self, waits: list[Wait]) -> None:
         most = _SHORT_WAITS if self.size.height < TALL else max(_SHORT_WAITS, self.size.height * 3 // 10 - 2)

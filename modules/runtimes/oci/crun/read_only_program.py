@@ -69,7 +69,7 @@ class ReadOnlyProgram:
         try:
             kernel.mount(str(self._program.resolve()), str(target), "none", kernel.MS_BIND)
         except OSError:
-            target.unlink()  # `remove` unmounts what it finds, which this machine would refuse as well
+            target.unlink()  # `remove` unmounts, which this machine would refuse as well
             raise
         flags = kernel.mount_flags(str(target)) | kernel.MS_RDONLY
         kernel.mount("none", str(target), "none", kernel.MS_REMOUNT | kernel.MS_BIND | flags)

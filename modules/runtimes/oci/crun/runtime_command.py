@@ -32,7 +32,7 @@ from modules.runtimes.oci.orphans import await_orphans, commands_with
 _LONGEST_MESSAGE = 2048
 """Characters kept of a program's message."""
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-"""crun colours what it writes to a terminal."""
+"""crun colours its output to a terminal."""
 
 _WAITING: Final = "exec.fifo"
 _BEGUN: Final = "exec.fifo.begun"

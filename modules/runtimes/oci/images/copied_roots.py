@@ -74,7 +74,9 @@ class CopyBudget:
 
 
 def copy_tree(source: int, target: Path, budget: CopyBudget) -> None:
-    """Copy an open directory, which nobody changes, to a missing one. Raises OSError; then a part may be there."""
+    """Copy an open directory, which must not change meanwhile, to a missing one. Raises OSError; then a part may be
+    there.
+    """
     target.mkdir()
     with _open(target, _DIRECTORY) as directory:
         _Layer(source, directory, target, budget).copy()

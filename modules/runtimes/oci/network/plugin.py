@@ -250,7 +250,7 @@ class PluginChain:
         return result
 
     def repeat(self, attachment: Attachment, netns: str, kind: str) -> None:
-        """Run ADD of one plug-in again, with the result of them all, to make what it had made; it must allow that.
+        """Run ADD of one plug-in again, with the result of them all, to restore its rules; it must allow that.
 
         Raises PodNetworkError.
         """

@@ -335,7 +335,7 @@ def _holds(
     architecture: str,
     combine: Callable[[Iterator[bool]], bool],
 ) -> bool:
-    """Return whether all (includes) or any (excludes) of a condition's parts hold; an empty one says nothing."""
+    """Return whether all (includes) or any (excludes) parts of a condition hold."""
     if condition is None:
         return True
     parts: list[bool] = []

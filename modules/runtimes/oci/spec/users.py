@@ -16,7 +16,7 @@ _ATTEMPT: Final = "choose the container's user"
 
 
 def check_user(attempt: str, security: cri.LinuxContainerSecurityContext) -> None:
-    """Refuse users that are wrong whatever the image's files say: CRI forbids a group without a user."""
+    """Refuse users that are wrong for any image: CRI forbids a group without a user."""
     has_user = security.HasField("run_as_user") or bool(security.run_as_username)
     if security.HasField("run_as_group") and not has_user:
         raise BadRequestError(attempt, "runAsGroup without runAsUser", "give both")
