@@ -1,4 +1,4 @@
-"""Reasons of events: a kubelet's (pkg/kubelet/events), because tools look for them."""
+"""Reasons of the events that the agent sends: a kubelet's (pkg/kubelet/events), because tools look for them."""
 
 from enum import StrEnum
 
@@ -13,11 +13,7 @@ class Reason(StrEnum):
     KILLING = "Killing"
     BACK_OFF = "BackOff"
     """A container's start, or the pull of its image, is delayed after failures."""
-    PREEMPTING = "Preempting"
-    EXCEEDED_GRACE_PERIOD = "ExceededGracePeriod"
     FAILED_KILL_POD = "FailedKillPod"
-    FAILED_CREATE_POD_CONTAINER = "FailedCreatePodContainer"
-    NETWORK_NOT_READY = "NetworkNotReady"
 
     PULLING = "Pulling"
     PULLED = "Pulled"
@@ -26,37 +22,26 @@ class Reason(StrEnum):
     ERR_IMAGE_NEVER_PULL = "ErrImageNeverPull"
 
     FAILED_CREATE_POD_SANDBOX = "FailedCreatePodSandBox"
-    FAILED_POD_SANDBOX_STATUS = "FailedPodSandBoxStatus"
     SANDBOX_CHANGED = "SandboxChanged"
 
     UNHEALTHY = "Unhealthy"
-    PROBE_WARNING = "ProbeWarning"
     FAILED_SYNC = "FailedSync"
     FAILED_POST_START_HOOK = "FailedPostStartHook"
     FAILED_PRE_STOP_HOOK = "FailedPreStopHook"
 
     FAILED_MOUNT = "FailedMount"
-    FAILED_UNMOUNT = "FailedUnMount"
-    FAILED_ATTACH_VOLUME = "FailedAttachVolume"
-    FAILED_MAP_VOLUME = "FailedMapVolume"
-    VOLUME_RESIZE_FAILED = "VolumeResizeFailed"
 
     STARTING = "Starting"
     NODE_READY = "NodeReady"
     NODE_NOT_READY = "NodeNotReady"
-    NODE_SCHEDULABLE = "NodeSchedulable"
-    NODE_NOT_SCHEDULABLE = "NodeNotSchedulable"
     REBOOTED = "Rebooted"
     NODE_SHUTDOWN = "Shutdown"
-    NODE_ALLOCATABLE_ENFORCED = "NodeAllocatableEnforced"
-    FAILED_NODE_ALLOCATABLE_ENFORCEMENT = "FailedNodeAllocatableEnforcement"
     NODE_HAS_SUFFICIENT_MEMORY = "NodeHasSufficientMemory"
     NODE_HAS_INSUFFICIENT_MEMORY = "NodeHasInsufficientMemory"
     NODE_HAS_DISK_PRESSURE = "NodeHasDiskPressure"
     NODE_HAS_NO_DISK_PRESSURE = "NodeHasNoDiskPressure"
     NODE_HAS_INSUFFICIENT_PID = "NodeHasInsufficientPID"
     NODE_HAS_SUFFICIENT_PID = "NodeHasSufficientPID"
-    SYSTEM_OOM = "SystemOOM"
     MAPPER_NOT_READY = "MapperNotReady"
     MAPPER_READY = "MapperReady"
     """A mapper of devices has ended, or is back (no event of a kubelet)."""
@@ -69,19 +54,8 @@ class Reason(StrEnum):
     DEADLINE_EXCEEDED = "DeadlineExceeded"
     INVALID_VARIABLE_NAMES = "InvalidEnvironmentVariableNames"
 
-    CONTAINER_GC_FAILED = "ContainerGCFailed"
     IMAGE_GC_FAILED = "ImageGCFailed"
     FREE_DISK_SPACE_FAILED = "FreeDiskSpaceFailed"
     INVALID_DISK_CAPACITY = "InvalidDiskCapacity"
 
-    FAILED_VALIDATION = "FailedValidation"
-    HOST_PORT_CONFLICT = "HostPortConflict"
-    INSUFFICIENT_FREE_CPU = "InsufficientFreeCPU"
-    INSUFFICIENT_FREE_MEMORY = "InsufficientFreeMemory"
-    NODE_AFFINITY = "NodeAffinity"
-    NODE_SELECTOR_MISMATCHING = "NodeSelectorMismatching"
-    OUT_OF_PODS = "OutOfpods"
     UNEXPECTED_ADMISSION_ERROR = "UnexpectedAdmissionError"
-
-    DNS_CONFIG_FORMING = "DNSConfigForming"
-    MISSING_CLUSTER_DNS = "MissingClusterDNS"
