@@ -69,7 +69,8 @@ _ITEMS: Final = Each(Fields({"key": needed(), "path": _PATH, "mode": _MODE}))
 _FILES: Final = Each(Fields({"path": _PATH, **downward_api_file.rows}, *downward_api_file.also), is_indexed=False)
 
 
-def _token_seconds(value: Any, path: str, found: Causes) -> None:
+def token_seconds(value: Any, path: str, found: Causes) -> None:
+    """Check for how long a token is wanted."""
     if value < _LEAST_TOKEN_SECONDS:
         found.append(invalid(path, value, "may not specify a duration less than 10 minutes"))
     elif value > _MOST_TOKEN_SECONDS:
@@ -90,7 +91,7 @@ _PROJECTIONS: Final[dict[str, Rule]] = {
     "configMap": Fields({"name": needed(), "items": _ITEMS}),
     "downwardAPI": Fields({"items": _FILES}),
     "serviceAccountToken": Fields(
-        {"expirationSeconds": on_nodes(pointer(_token_seconds)), "path": only_on_nodes(plain_path)}, _token_path
+        {"expirationSeconds": on_nodes(pointer(token_seconds)), "path": only_on_nodes(plain_path)}, _token_path
     ),
     "clusterTrustBundle": Fields({"path": _PATH}),
 }
@@ -116,7 +117,9 @@ def _paths_of_projections(value: Mapping[str, Any], path: str, found: Causes) ->
 
 
 def driver_name(value: Any, path: str, found: Causes) -> None:
-    """Check the name of a CSI driver."""
+    """Check the name of a CSI driver, which must be there: an empty one is also reported as no name."""
+    if not value:
+        found.append(required(path))
     if len(value) > _LONGEST_DRIVER:
         found.append(too_long(path, _LONGEST_DRIVER))
     for why in faults_of_subdomain(value.lower()):
@@ -235,7 +238,7 @@ _TYPES: Final[dict[str, Row | Rule]] = {
     "projected": Fields(
         {"defaultMode": _MODE, "sources": Each(Fields(_PROJECTIONS, _one_projection))}, _paths_of_projections
     ),
-    "csi": Fields({"driver": needed(driver_name)}),
+    "csi": Fields({"driver": or_zero(driver_name, "")}),
     "ephemeral": Fields({"volumeClaimTemplate": needed(_CLAIM_TEMPLATE)}),
     "image": Fields({"pullPolicy": one_of("Always", "IfNotPresent", "Never")}),
     **NETWORK_TYPES,

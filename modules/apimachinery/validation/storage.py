@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from posixpath import normpath
 from typing import Any, Final
 
-from edged.validation.causes import Causes, duplicate, forbidden, invalid, required, unsupported
+from edged.validation.causes import Causes, duplicate, forbidden, invalid, required, too_long, unsupported
 from edged.validation.labels import label_key, label_selector, node_selector
 from edged.validation.resources import amount_of
 from edged.validation.rules import (
-    Each,
     Fields,
     Rule,
     Union,
@@ -18,6 +17,7 @@ from edged.validation.rules import (
     one_of,
     or_zero,
     pointer,
+    quantity,
 )
 from edged.validation.volumes import (
     NETWORK_TYPES,
@@ -29,15 +29,20 @@ from edged.validation.volumes import (
     host_path,
     positive_amount,
     subdomain,
+    token_seconds,
 )
 from modules.apimachinery.kinds import JsonObject
-from modules.apimachinery.validation.metadata import immutable, namespace_name
+from modules.apimachinery.validation.metadata import bytes_of, immutable, namespace_name
+
+_LONGEST_NODE_ID: Final = 256
+_MOST_PARAMETERS: Final = 512
+_LONGEST_PARAMETERS: Final = 256 * 1024
 
 _SECRET: Final = Fields({"name": needed(subdomain), "namespace": needed(namespace_name)})
 _SECRETS: Final = (
     "controllerPublishSecretRef", "controllerExpandSecretRef", "nodePublishSecretRef", "nodeExpandSecretRef",
 )  # fmt: skip
-_CSI: Final = Fields({"driver": needed(driver_name), "volumeHandle": needed(), **dict.fromkeys(_SECRETS, _SECRET)})
+_CSI: Final = Fields({"driver": or_zero(driver_name, ""), "volumeHandle": needed(), **dict.fromkeys(_SECRETS, _SECRET)})
 _AFFINITY: Final = Fields({"required": needed(node_selector, "must specify required node constraints")})
 _SOURCES: Final = {
     "hostPath": host_path,
@@ -143,11 +148,31 @@ def _size(spec: JsonObject) -> Any:
     return amount_of(((spec.get("resources") or {}).get("requests") or {}).get("storage", "0"))
 
 
+def _token_requests(value: Any, path: str, found: Causes) -> None:
+    """Check the tokens that a driver gets: each is for another audience."""
+    seen = set[str]()
+    for index, each in enumerate(value):
+        audience = str(each.get("audience") or "")
+        if audience in seen:
+            found.append(duplicate(f"{path}[{index}].audience", audience))
+        else:
+            _TOKEN_REQUEST(each, f"{path}[{index}]", found)
+        seen.add(audience)
+
+
+def _lifecycle_modes(value: Any, path: str, found: Causes) -> None:
+    for mode in value:
+        one_of("Persistent", "Ephemeral")(mode, path, found)
+
+
+_TOKEN_REQUEST: Final = Fields({"expirationSeconds": pointer(token_seconds)})
 csi_driver = Fields(
     {
         "spec": Fields(
             {
                 "fsGroupPolicy": pointer(one_of("File", "None", "ReadWriteOnceWithFSType")),
+                "tokenRequests": _token_requests,
+                "volumeLifecycleModes": _lifecycle_modes,
             }
         )
     }
@@ -156,15 +181,26 @@ csi_driver = Fields(
 
 def _attached(value: Mapping[str, Any], path: str, found: Causes) -> None:
     name, inline = value.get("persistentVolumeName"), value.get("inlineVolumeSpec")
-    if not name and inline is None:
-        found.append(required(path, "must specify exactly one of inlineVolumeSpec and persistentVolumeName"))
+    why = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
+    if name is None and inline is None:
+        found.append(required(path, why))
     elif name is not None and inline is not None:
-        why = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
         found.append(forbidden(path, why))
+    elif name == "":
+        found.append(required(f"{path}.persistentVolumeName", "must specify non empty persistentVolumeName"))
+
+
+def _attachment_names(spec: Mapping[str, Any], path: str, found: Causes) -> None:
+    """Check what only v1 asks of an attachment (ValidateVolumeAttachmentV1)."""
+    driver_name(spec.get("attacher") or "", f"{path}.attacher", found)
+    name = (spec.get("source") or {}).get("persistentVolumeName")
+    if name is not None:
+        subdomain(name, f"{path}.source.persistentVolumeName", found)
 
 
 _attachment_spec: Rule = Fields(
-    {"attacher": needed(driver_name), "source": or_zero(Fields({}, _attached), {}), "nodeName": needed(subdomain)}
+    {"attacher": needed(), "source": or_zero(Fields({}, _attached), {}), "nodeName": or_zero(subdomain, "")},
+    _attachment_names,
 )
 volume_attachment = Fields({"spec": or_zero(_attachment_spec, {})})
 
@@ -202,10 +238,21 @@ def _values(value: Any, path: str, found: Causes) -> None:
         seen.add(text)
 
 
+def _parameters(value: Mapping[str, str], path: str, found: Causes) -> None:
+    if len(value) > _MOST_PARAMETERS:
+        found.append(too_long(path, _MOST_PARAMETERS))
+        return
+    if "" in value:
+        found.append(invalid(path, "", "field can not be empty."))
+    if sum(bytes_of(key) + bytes_of(text) for key, text in value.items()) > _LONGEST_PARAMETERS:
+        found.append(too_long(path, _LONGEST_PARAMETERS))
+
+
 _TOPOLOGY: Final = Fields({"values": needed(_values), "key": or_zero(label_key, "")})
 storage_class = Fields(
     {
         "provisioner": needed(_provisioner),
+        "parameters": _parameters,
         "reclaimPolicy": pointer(one_of("Delete", "Retain")),
         "volumeBindingMode": pointer(one_of("Immediate", "WaitForFirstConsumer")),
         "allowedTopologies": _topologies,
@@ -231,19 +278,36 @@ def csi_driver_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
 def _drivers(value: Any, path: str, found: Causes) -> None:
     seen = set[str]()
     for index, driver in enumerate(value):
-        _DRIVER(driver, f"{path}[{index}]", found)
-        name = str(driver.get("name") or "")
+        where, name = f"{path}[{index}]", str(driver.get("name") or "")
+        _DRIVER(driver, where, found)
         if name in seen:
-            found.append(duplicate(f"{path}[{index}].name", name))
+            found.append(duplicate(f"{where}.name", name))
         seen.add(name)
+        _topology_keys(driver, where, found)
+
+
+def _node_id(value: str, path: str, found: Causes) -> None:
+    if bytes_of(value) > _LONGEST_NODE_ID:
+        found.append(invalid(path, value, f"must be {_LONGEST_NODE_ID} characters or less"))
+
+
+def _topology_keys(driver: Mapping[str, Any], path: str, found: Causes) -> None:
+    """Check the labels of a driver's places, which Kubernetes tells at the driver."""
+    seen = set[str]()
+    for key in driver.get("topologyKeys") or ():
+        if not key:
+            found.append(required(path))
+        if key in seen:
+            found.append(duplicate(path, key))
+        seen.add(key)
+        label_key(key, path, found)
 
 
 _DRIVER: Final = Fields(
     {
-        "name": needed(driver_name),
-        "nodeID": needed(),
+        "name": or_zero(driver_name, ""),
+        "nodeID": needed(_node_id),
         "allocatable": Fields({"count": pointer(non_negative)}),
-        "topologyKeys": Each(label_key),
     }
 )
 csi_node = Fields({"spec": Fields({"drivers": _drivers})})
@@ -255,10 +319,12 @@ def csi_node_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
     drivers = (new.get("spec") or {}).get("drivers") or []
     for driver in drivers:
         if before.get(driver.get("name"), driver) != driver:
-            found.append(invalid("CSINode", drivers, "field is immutable"))
+            found.append(invalid("CSINodeDriver", driver, "field is immutable"))
 
 
-csi_storage_capacity = Fields({"nodeTopology": label_selector, "storageClassName": needed(subdomain)})
+csi_storage_capacity = Fields(
+    {"nodeTopology": label_selector, "storageClassName": or_zero(subdomain, ""), "capacity": quantity}
+)
 
 
 def csi_storage_capacity_update(new: JsonObject, live: JsonObject, found: Causes) -> None:

@@ -95,6 +95,21 @@ def owned(**owner: Any) -> JsonObject:
 
 
 _C = "spec.containers[0]"
+
+
+def attachment(**spec: Any) -> JsonObject:
+    """A VolumeAttachment."""
+    return with_kind(
+        "VolumeAttachment",
+        spec={"attacher": "d", "nodeName": "n", "source": {"persistentVolumeName": "v"}, **spec},
+    )
+
+
+def csi_node(**driver: Any) -> JsonObject:
+    """A CSINode with one driver."""
+    return with_kind("CSINode", spec={"drivers": [{"name": "d", "nodeID": "n", **driver}]})
+
+
 _METADATA = [
     (with_kind("ConfigMap", metadata={"name": "A_b"}), "metadata.name", f'Invalid value: "A_b": {_SUBDOMAIN}'),
     (with_kind("ConfigMap", metadata={"name": ""}), "metadata.name", "Required value: name or generateName is required"),
@@ -446,7 +461,22 @@ _OTHERS = [
     (with_kind("Event", involvedObject={"namespace": "a"}), "involvedObject.namespace", 'Invalid value: "a": does not match event.namespace'),
     (with_kind("VolumeAttachment", spec={"nodeName": "n", "source": {"persistentVolumeName": "v"}}), "spec.attacher", "Required value"),
     (with_kind("VolumeAttachment", spec={"attacher": "d", "nodeName": "n"}), "spec.source", "Required value: must specify exactly one"),
+    (attachment(attacher=""), "spec.attacher", 'Invalid value: "": a lowercase RFC 1123 subdomain'),
+    (attachment(nodeName=""), "spec.nodeName", 'Invalid value: "": a lowercase RFC 1123 subdomain'),
+    (attachment(source={"persistentVolumeName": ""}), "spec.source.persistentVolumeName", "Required value: must specify non empty persistentVolumeName"),
     (with_kind("CSIDriver", spec={"fsGroupPolicy": "X"}), "spec.fsGroupPolicy", 'Unsupported value: "X"'),
+    (with_kind("CSIDriver", spec={"volumeLifecycleModes": ["X"]}), "spec.volumeLifecycleModes", 'Unsupported value: "X": supported values: "Persistent", "Ephemeral"'),
+    (with_kind("CSIDriver", spec={"tokenRequests": [{}, {"audience": ""}]}), "spec.tokenRequests[1].audience", 'Duplicate value: ""'),
+    (with_kind("CSIDriver", spec={"tokenRequests": [{"expirationSeconds": 5}]}), "spec.tokenRequests[0].expirationSeconds", "Invalid value: 5: may not specify a duration less than 10 minutes"),
+    (csi_node(name=""), "spec.drivers[0].name", 'Invalid value: "": a lowercase RFC 1123 subdomain'),
+    (csi_node(nodeID="n" * 257), "spec.drivers[0].nodeID", 'Invalid value: "nnn'),
+    (csi_node(topologyKeys=["a", "a"]), "spec.drivers[0]", 'Duplicate value: "a"'),
+    (csi_node(topologyKeys=["a b"]), "spec.drivers[0]", 'Invalid value: "a b": name part must consist of'),
+    (with_kind("CSIStorageCapacity", storageClassName="", capacity="1"), "storageClassName", 'Invalid value: "": a lowercase RFC 1123 subdomain'),
+    (with_kind("CSIStorageCapacity", storageClassName="a", capacity="-1"), "capacity", f'Invalid value: "-1": {_NEGATIVE}'),
+    (with_kind("StorageClass", provisioner="a", parameters={"": "b"}), "parameters", 'Invalid value: "": field can not be empty.'),
+    (with_kind("StorageClass", provisioner="a", parameters={"a": "b" * 2**18}), "parameters", "Too long: may not be more than 262144 bytes"),
+    (with_kind("StorageClass", provisioner="a", parameters=dict.fromkeys(map(str, range(513)), "")), "parameters", "Too long: may not be more than 512 bytes"),
     (with_kind("CertificateSigningRequest", spec={"request": SIGNING_REQUEST, "usages": ["any"]}), "spec.signerName", "Required value"),
 ]  # fmt: skip
 ROWS = [*_METADATA, *_PODS, *_CONTAINERS, *_SECURITY, *_VOLUMES, *_OTHERS]

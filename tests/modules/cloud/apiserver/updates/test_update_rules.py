@@ -204,7 +204,7 @@ ROWS = (
     Row("CSIDriver", _spec(attachRequired=False), "spec.attachedRequired", _IMMUTABLE),
     Row("CSIDriver", _spec(volumeLifecycleModes=["Ephemeral"]), "spec.volumeLifecycleModes", _IMMUTABLE),
     Row("CSINode", _spec(drivers=[])),
-    Row("CSINode", _spec(drivers=[_DRIVER]), "CSINode", _IMMUTABLE),
+    Row("CSINode", _spec(drivers=[_DRIVER]), "CSINodeDriver", _IMMUTABLE),
     Row("CSINode", _spec(drivers=[{**_DRIVER, "name": "c.d"}])),
     Row("CSIStorageCapacity", {"capacity": "2Gi"}),
     Row("CSIStorageCapacity", {"storageClassName": "slow"}, "storageClassName", _IMMUTABLE),
