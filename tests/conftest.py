@@ -20,7 +20,7 @@ from tests.docs import REPOSITORY
 from tests.end_to_end.processes import PATIENCE, comes_true
 from tests.support import bytecode, directories, profiles, remains, reporting
 from tests.support.leftovers import remove_host_port_rules, unmount_under
-from tests.support.scheduling import Scheduling, waits
+from tests.support.scheduling import Scheduling, turn
 from tests.support.spread import spread
 
 profiles.register()
@@ -149,8 +149,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with tests that wait, as they take the longest; apart from that the order stays as it was drawn."""
-    items.sort(key=lambda item: not waits(item.nodeid))
+    """Begin with tests that wait and with long units; apart from that the order stays as it was drawn."""
+    items.sort(key=lambda item: turn(item.nodeid))
 
 
 @pytest.hookimpl(optionalhook=True)

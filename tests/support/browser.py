@@ -1,7 +1,8 @@
 """A browser without a window, driven through chromedriver by the WebDriver protocol (W3C) over plain HTTP.
 
 It can open a page, run a script, press keys, click, take a picture, and read the console and the page's requests.
-Debian's packages are chromium and chromium-driver.
+Debian's packages are chromium and chromium-driver. A process starts one and gives each test a tab of it: a start costs
+two seconds of the processor.
 """
 
 import base64
@@ -18,6 +19,8 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
+
+from tests.support.directories import AT_END
 
 _ELEMENT: Final = "element-6066-11e4-a52e-4f735466cecf"
 """WebDriver's name for a reference to an element."""
@@ -74,7 +77,7 @@ class Browser:
         while time.monotonic() < deadline:
             with contextlib.suppress(TimeoutError):
                 return self._post("execute/async", {"script": done, "args": []})
-        raise AssertionError(f"not so within {seconds} s: {script}")
+        raise AssertionError(f"not so within {seconds} s: {script}; the console says {self.console()}")
 
     def keys(self, text: str, selector: str = "body") -> None:
         """Type into an element; special keys by their code points (`\\ue007` is Enter)."""
@@ -97,10 +100,31 @@ class Browser:
         actions = [move, {"type": "pointerDown", "button": 0}, {"type": "pointerUp", "button": 0}]
         self._post("actions", {"actions": [{"type": "pointer", "id": "mouse", "actions": actions}]})
 
+    def begin(self, width: int, height: int, *, dark: bool) -> None:
+        """Give the window its size, and pages the colours that the user prefers."""
+        self._post("window/rect", {"width": width, "height": height})
+        colours = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self._command("Emulation.setEmulatedMedia", features=[colours])
+
+    def forget(self) -> None:
+        """Close all tabs but a new one, and remove what pages have stored."""
+        old = self._get("window/handles")
+        new = self._post("window/new", {"type": "tab"})["handle"]
+        for handle in old:
+            self._post("window", {"handle": handle})
+            _call("DELETE", f"{self._base}/session/{self._session}/window")
+        self._post("window", {"handle": new})
+        self._command("Storage.clearDataForOrigin", origin="*", storageTypes="all")
+        self._command("Network.clearBrowserCookies")
+        self._command("Network.clearBrowserCache")
+        self.requests()
+        self.console()
+
     def resize(self, width: int, height: int) -> None:
         """Give the page another size, also a smaller one than a window may have."""
-        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-        self._post("goog/cdp/execute", {"cmd": "Emulation.setDeviceMetricsOverride", "params": metrics})
+        self._command(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False
+        )
 
     def picture(self, path: Path) -> None:
         """Save a screenshot of the window as PNG."""
@@ -124,8 +148,11 @@ class Browser:
         return [url for url in urls if url.startswith(("http:", "https:", "ws:", "wss:", "ftp:"))]
 
     def close(self) -> None:
-        """Close the window."""
+        """End the browser."""
         _call("DELETE", f"{self._base}/session/{self._session}")
+
+    def _command(self, name: str, **parameters: Any) -> None:
+        self._post("goog/cdp/execute", {"cmd": name, "params": parameters})
 
     def _get(self, what: str) -> Any:
         return _call("GET", f"{self._base}/session/{self._session}/{what}")
@@ -134,15 +161,31 @@ class Browser:
         return _call("POST", f"{self._base}/session/{self._session}/{what}", value)
 
 
+_IDLE: Final[list[Browser]] = []
+"""Started browsers that nobody uses."""
+
+
 @contextlib.contextmanager
 def browser(width: int = 1440, height: int = 900, *, dark: bool = False) -> Iterator[Browser]:
+    """Lend the browser of this process, with a new tab and without what earlier pages have stored.
+
+    One with which a test has failed is not used again.
+    """
+    window = _IDLE.pop() if _IDLE else AT_END.enter_context(_started())
+    window.begin(width, height, dark=dark)
+    yield window
+    window.forget()
+    _IDLE.append(window)
+
+
+@contextlib.contextmanager
+def _started() -> Iterator[Browser]:
     """Start a browser with a temporary profile."""
     with tempfile.TemporaryDirectory(prefix="browser-") as profile, _driver() as base:
         arguments = ["--headless=new", "--disable-gpu", "--disable-dev-shm-usage", f"--user-data-dir={profile}"]
-        arguments += [f"--window-size={width},{height}", "--hide-scrollbars", "--force-device-scale-factor=1"]
+        arguments += ["--hide-scrollbars", "--force-device-scale-factor=1"]
         arguments += ["--disable-background-networking", "--disable-component-update", "--no-first-run"]
         arguments += ["--no-sandbox"] if os.geteuid() == 0 else []
-        arguments += ["--blink-settings=preferredColorScheme=0"] if dark else []
         options = {"args": arguments, "binary": shutil.which("chromium")}
         wanted = {
             "acceptInsecureCerts": True,
@@ -154,6 +197,7 @@ def browser(width: int = 1440, height: int = 900, *, dark: bool = False) -> Iter
         try:
             yield window
         finally:
+            _IDLE.clear()
             window.close()
 
 

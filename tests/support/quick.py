@@ -28,15 +28,17 @@ _NO_UNITS: Final = (
 )  # fmt: skip
 """Directories of tests that start processes or take long."""
 SLOW: Final[Mapping[str, tuple[str, ...]]] = {
+    "edged/cri": ("tests/edged/cri",),
     "modules/runtimes/engine": ("tests/modules/runtimes/oci/test_survival.py",),
     "modules/runtimes/oci": ("tests/modules/runtimes/oci/test_survival.py",),
     "modules/runtimes/shim": ("tests/modules/runtimes/oci/test_shim.py",),
     "modules/runtimes/docker": ("tests/modules/runtimes/docker/test_survival.py",),
+    "modules/lab/doubles": ("tests/edged/cri/test_contract.py",),
     "modules/lab/replay": ("tests/replay/test_simulated.py",),
     "modules/lab/simulate": ("tests/simulation/test_found.py",),
 }
-"""Files of tests that are slow, by the directory whose changes they are for: a kill at each step of
-a container's life, the plans that find planted bugs, and replays of whole nodes.
+"""Files and directories of tests that are slow, by the directory whose changes they are for: a kill at each step of
+a container's life, the plans that find planted bugs, replays of whole nodes, and edged's client on containerd.
 """
 
 

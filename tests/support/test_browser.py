@@ -1,11 +1,12 @@
-"""A page is loaded again while the machine's network changes."""
+"""A page is loaded again while the machine's network changes; a tab has nothing of an earlier one."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support import browser
-from tests.support.browser import Browser
+from tests.support.browser import Browser, why_none
 
 CHANGED = "http://127.0.0.1:1/main.js - Failed to load resource: net::ERR_NETWORK_CHANGED"
 
@@ -39,3 +40,20 @@ def test_another_error_of_a_document_is_told(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(browser, "_call", call)
     with pytest.raises(AssertionError, match="ERR_CONNECTION_REFUSED"):
         Browser("base", "s").open("http://127.0.0.1:1/")
+
+
+@pytest.mark.skipif(bool(why_none()), reason=why_none() or "-")
+def test_a_tab_has_nothing_of_an_earlier_one(tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    file.write_text('<link rel="icon" href="data:,"><title>a page</title>')
+    seen = "return [localStorage.note ?? '', history.length, matchMedia('(prefers-color-scheme: dark)').matches]"
+    with browser.browser(dark=True) as window:
+        window.open(file.as_uri())
+        window.run("localStorage.note = 'x'; history.pushState({}, '', '?q')")
+        first = window.run(seen)
+        window.run("console.error('said')")
+    with browser.browser() as again:
+        assert again is window
+        assert again.console() == []
+        again.open(file.as_uri())
+        assert (first, again.run(seen)) == (["x", 3, True], ["", 2, False])

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.support.scheduling import MOST_AT_ONCE, Scheduling, at_once
+from tests.support.scheduling import MOST_AT_ONCE, TOGETHER, Scheduling, at_once, turn
 
 TESTS = [f"test.py::test[{number}]" for number in range(40)]
 
@@ -32,6 +32,11 @@ class Process:
 )
 def test_a_process_gets_fewer_the_fewer_are_left(left: int, processes: int, count: int) -> None:
     assert at_once(left, processes) == count
+
+
+def test_what_waits_and_long_units_begin_first() -> None:
+    tests = ["tests/beehive/test_codec.py::a", f"{TOGETHER[0]}x", "tests/end_to_end/test_log.py::b"]
+    assert sorted(tests, key=turn) == tests[::-1]
 
 
 def _scheduling(processes: list[Process], tests: list[str] = TESTS) -> Scheduling:
@@ -69,6 +74,12 @@ def test_half_of_the_processes_run_tests_that_wait_until_nothing_else_is_left() 
             if ran[each] < len(each.given):
                 run(each)
     assert sorted(index for each in processes for index in each.given) == list(range(len(waiting + TESTS)))
+
+
+def test_a_process_gets_one_long_unit_at_a_time() -> None:
+    processes = [Process("a"), Process("b")]
+    _scheduling(processes, [f"{place}{number}" for place in TOGETHER[:6] for number in range(3)] + TESTS)
+    assert [each.given for each in processes] == [[0, 1, 2], [3, 4, 5]]
 
 
 def test_what_a_dead_process_has_left_is_run_by_others_but_not_what_it_died_of() -> None:

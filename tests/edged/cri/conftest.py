@@ -88,7 +88,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "needs(*abilities): skipped on a container runtime without them")
 
 
-@pytest.fixture(scope="session", params=[pytest.param("containerd", marks=pytest.mark.containerd), "embedded"])
+CONTAINERD = pytest.param("containerd", marks=[pytest.mark.containerd, pytest.mark.slow])
+"""What is held to it is edged's client, and the double: `make slow`, and `make quick` when these change."""
+
+
+@pytest.fixture(scope="session", params=[CONTAINERD, "embedded"])
 def cri_runtime(request: pytest.FixtureRequest) -> Iterator[RuntimeUnderTest]:
     """Each runtime in turn, running; one for all tests."""
     yield from RUNTIMES[request.param]()

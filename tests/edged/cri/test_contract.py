@@ -24,7 +24,7 @@ from edged.cri.contract import ContainerRuntime
 from edged.cri.errors import ConnectionClosedError
 from modules.lab.doubles.container_runtime import FakeRuntime
 from protos.cri.v1 import api_pb2 as pb
-from tests.edged.cri.conftest import RUNTIMES
+from tests.edged.cri.conftest import CONTAINERD, RUNTIMES
 from tests.edged.cri.event_listener import EventListener
 from tests.edged.cri.harness import Pods, RuntimeUnderTest
 from tests.support.images import BUSYBOX_IMAGE
@@ -37,7 +37,7 @@ _RUNTIMES = [
     "double",
     "embedded",
     "oci",
-    pytest.param("containerd", marks=pytest.mark.containerd),
+    CONTAINERD,
     pytest.param("docker", marks=pytest.mark.slow),
 ]
 

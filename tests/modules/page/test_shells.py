@@ -34,7 +34,7 @@ from modules.page.shells import ClosedDoor
 from modules.processes.common.page_shell import USER_AGENT, SocketDoor
 from modules.processes.common.pod_commands.client import NodeClient
 from modules.tools.kubectl.rest import RestClient
-from tests.modules.page.test_browser import ASK, FOUND
+from tests.modules.page.test_browser import ASK, FOUND, ONLY_COLOURS
 from tests.support.browser import Browser, browser, why_none
 
 V5, V4 = "v5.channel.k8s.io", "v4.channel.k8s.io"
@@ -521,8 +521,9 @@ def look_for_barriers(window: Browser) -> None:
     found = list[str]()
     for width in (390, 1280):
         window.resize(width, 900)
-        for theme in ("light", "dark"):
-            window.run("document.documentElement.style.colorScheme = arguments[0];" + ASK, theme)
+        for theme, rules in (("light", {}), ("dark", ONLY_COLOURS)):
+            window.run("document.documentElement.style.colorScheme = arguments[0];", theme)
+            window.run(ASK, rules)
             window.wait("Boolean(window.found)")
             found += [f"{theme} {width}: {each}" for each in window.run(FOUND)]
         assert window.run("return document.documentElement.scrollWidth <= innerWidth"), width

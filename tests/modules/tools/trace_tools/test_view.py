@@ -187,22 +187,24 @@ def test_a_hundred_thousand_messages_open(window: Browser, show: Opened) -> None
     window.wait("document.getElementById('whole').textContent.length > 5")
 
 
-@pytest.mark.parametrize("width", [500, 700])
-def test_on_a_narrow_screen_nothing_covers_anything(tmp_path: Path, width: int) -> None:
+@pytest.fixture(params=[500, 700])
+def narrow(window: Browser, request: pytest.FixtureRequest) -> Iterator[int]:
+    """The width of a narrow screen, which the window has for one test."""
+    window.resize(request.param, 900)
+    yield request.param
+    window.resize(1440, 900)
+
+
+def test_on_a_narrow_screen_nothing_covers_anything(window: Browser, show: Opened, narrow: int) -> None:
     """Timeline, list and panel are one below the other, and the page is not wider than the screen."""
-    packed = pack(a_pod(), TraceFacts(title="a.trace", node="lab-edge", program="edgecore", began=BEGAN))
-    file = tmp_path / "page.html"
-    file.write_text("".join(page(packed)), encoding="utf-8")
-    with browser(width, 900) as narrow:
-        narrow.open(file.as_uri())
-        narrow.wait("document.documentElement.dataset.ready")
-        boxes = narrow.run(
-            "return ['.bar', '#filters', '.stage', '.list', '#detail'].map((each) => {"
-            "  const box = document.querySelector(each).getBoundingClientRect();"
-            "  return [box.top, box.bottom, box.left, box.right].map(Math.round) })"
-        )
-        wide, tall = narrow.run("return [innerWidth, innerHeight]")
-        assert narrow.run("return document.documentElement.scrollWidth") == wide
+    show(a_pod())
+    boxes = window.run(
+        "return ['.bar', '#filters', '.stage', '.list', '#detail'].map((each) => {"
+        "  const box = document.querySelector(each).getBoundingClientRect();"
+        "  return [box.top, box.bottom, box.left, box.right].map(Math.round) })"
+    )
+    wide, tall = window.run("return [innerWidth, innerHeight]")
+    assert window.run("return document.documentElement.scrollWidth") == wide == narrow
     assert all(upper[1] <= lower[0] for upper, lower in pairwise(boxes))
     assert all(bottom - top >= 30 and bottom <= tall for top, bottom, _, _ in boxes)
     assert {(left, right) for _, _, left, right in boxes} == {(0, wide)}
