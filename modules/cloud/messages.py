@@ -49,6 +49,8 @@ class NodeConnection(msgspec.Struct, frozen=True):
     """From where the node has connected."""
     certificate_ends: float = 0.0
     """When its certificate ends, in seconds since 1970; 0 without TLS."""
+    clock_ahead_seconds: float = 0.0
+    """How far the node's clock is ahead of cloudcore's, by its last keepalive; negative if it is behind."""
 
 
 CLOUDCORES: Final = "cloudcores"

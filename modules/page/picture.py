@@ -13,7 +13,7 @@ from modules.page.sight import Sight
 from modules.tools.fleet.devices import DeviceFacts
 from modules.tools.fleet.facts import facts_of
 from modules.tools.fleet.findings import Fleet, FleetFinding, findings
-from modules.tools.fleet.rows import FleetPodRow, LinkRow, NodeRow, PodCount, node_row, pod_row
+from modules.tools.fleet.rows import FleetPodRow, LinkRow, NodeRow, PodCount, clock_error, node_row, pod_row
 from modules.tools.fleet.sentences import SentencePart, counted_pods, fleet_sentence
 from modules.tools.fleet.states import AWAY, BEHIND, CONNECTED, NEVER, LinkFacts, state_of
 from modules.tools.fleet.today import Happening, today
@@ -460,6 +460,7 @@ class Picture:
                 certificate_ends=connection.certificate_ends,
                 address=connection.address,
                 last_word=connection.last_error,
+                clock_ahead=clock_error(connection.clock_ahead_seconds),
             )
         facts = facts_of(node, link=link, holder=holder, newest=newest)
         facts = msgspec.structs.replace(facts, is_link_known=self._links.are_known)
@@ -467,6 +468,8 @@ class Picture:
         if connection is not None:
             since = self._moment(name, "since", connection.connected_seconds)
             state = msgspec.structs.replace(state, since=since)
+        elif refusal := self._links.refused.get(name, ""):
+            state = msgspec.structs.replace(state, reason=f"its connection is refused: {refusal}")
         return node_row(name, node, state, PodCount(self._bound[name], self._ready[name]), row, now)
 
     def _moment(self, name: str, what: str, seconds: float) -> float:
@@ -497,5 +500,5 @@ def _is_other(former: NodeConnection | None, link: NodeConnection | None) -> boo
 def _without_ages(link: NodeConnection) -> tuple[object, ...]:
     return (
         link.connection, link.waiting, link.unacknowledged, link.is_behind, link.last_error, link.address,
-        link.certificate_ends,
+        link.certificate_ends, clock_error(link.clock_ahead_seconds),
     )  # fmt: skip

@@ -280,7 +280,8 @@ class CloudHub(Module):
         """Handle a node's message, and return whether a controller handles it later."""
         match destination_of(message):
             case Destination.KEEPALIVE:
-                self._connections[node].alive_at = self.clock.monotonic()
+                sent, clock = message.header.timestamp, self.clock
+                self._connections[node].note_keepalive(sent, clock.monotonic(), clock.now())
             case Destination.WAITER:
                 self._resolve(node, message)
             case Destination.ACKNOWLEDGE:

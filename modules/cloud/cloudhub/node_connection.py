@@ -1,11 +1,16 @@
 """The state of a node's present connection in cloudhub."""
 
+from typing import Final
+
 import msgspec
 
 from beehive.printable import clipped
 from modules.cloud.cloudhub.node_session import NodeSession
 from modules.cloud.messages import NodeConnection
 from modules.cloud.websocket.link import Link
+
+_MOST_MILLISECONDS: Final = 2**53
+"""Largest time of a message that is believed."""
 
 
 class Connection(msgspec.Struct):
@@ -24,6 +29,19 @@ class Connection(msgspec.Struct):
     last_error: str = ""
     error_at: float = 0.0
     """Monotonic seconds of the last error."""
+    clock_ahead: float = 0.0
+    """How far the node's clock is ahead of cloudcore's, in seconds."""
+
+    def note_keepalive(self, sent: int, now: float, here: float) -> None:
+        """Record a keepalive.
+
+        Args:
+            sent: when it was sent by the node's clock, in milliseconds since 1970; 0 if it does not say.
+            now: monotonic seconds.
+            here: seconds since 1970 by cloudcore's clock.
+        """
+        self.alive_at = now
+        self.clock_ahead = sent / 1000 - here if 0 < sent < _MOST_MILLISECONDS else 0.0
 
     def note_error(self, text: str, now: float) -> None:
         """Record an error that the node reports, or why a message of it was refused."""
@@ -45,4 +63,5 @@ class Connection(msgspec.Struct):
             connection=self.id,
             address=self.address,
             certificate_ends=self.certificate_ends,
+            clock_ahead_seconds=self.clock_ahead,
         )

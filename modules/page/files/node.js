@@ -16,6 +16,7 @@ export function node(story) {
     ["address", plain(row.address || "–")],
     ["cloudcore", plain(row.cloudcore || "–")],
     ["last word of it", plain(row.last_word || "–")],
+    ...row.clock_ahead ? [["clock", h("span", { class: "bad" }, `${duration(Math.abs(row.clock_ahead))} ${row.clock_ahead > 0 ? "ahead" : "behind"}`)]] : [],
   ];
   const facts = [
     ["state", h("span", {}, mark(row.state), " ", stateWords(row), row.reason ? h("span", { class: "quiet" }, ` · ${plain(row.reason)}`) : null)],

@@ -18,7 +18,7 @@ function failing(row) {
   return row.failing.map((each) => h("p", {}, mark("bad"), " ", h("b", {}, plain(each.status)), ` on ${count(each.pods.length + each.more, "pod")}`,
     each.shared ? `, all ${plain(each.shared)}` : "", ": ",
     each.pods.map((pod, place) => [place ? ", " : "", h("a", { href: path("pods", pod.namespace, pod.name) }, plain(pod.name)), pod.node ? ` on ${plain(pod.node)}` : ""]),
-    each.more ? `, and ${count(each.more, "more pod")}` : ""));
+    each.more ? `, and ${count(each.more, "more pod")}` : "", each.why ? h("span", { class: "quiet" }, ` · ${plain(each.why)}`) : null));
 }
 
 /** Return the page of the workloads. */

@@ -11,7 +11,7 @@ import msgspec
 
 from modules.tools.fleet.devices import OVERDUE, DeviceFacts, device_row
 from modules.tools.fleet.rows import FleetPodRow, NodeRow
-from modules.tools.fleet.sentences import CERTIFICATE_DAYS, certificate_words
+from modules.tools.fleet.sentences import CERTIFICATE_DAYS, certificate_words, clock_words
 from modules.tools.fleet.states import AWAY, BEHIND, CONNECTED, NEVER
 from modules.tools.printing.ages import human_duration, seconds_of
 
@@ -132,8 +132,9 @@ def _behind(fleet: Fleet) -> Iterator[FleetFinding]:
             by_reason[_kind_of(node.reason)].append(node)
     for rows in by_reason.values():
         yield FleetFinding(
-            "node-behind", "warn", f"{_names(rows)} {_is(rows)} connected, but behind",
-            rows[0].reason, tuple(each.name for each in rows), command=f"{fleet.program} nodes",
+            "node-behind", "warn", f"{_names(rows)} {_is(rows)} behind",
+            " · ".join(each for each in (rows[0].reason, rows[0].last_word) if each),
+            tuple(each.name for each in rows), command=f"{fleet.program} nodes",
         )  # fmt: skip
 
 
@@ -160,7 +161,25 @@ def _pressure(fleet: Fleet) -> Iterator[FleetFinding]:
             by_mark[node.marks].append(node)
     for marks, rows in by_mark.items():
         names = tuple(each.name for each in rows)
-        yield FleetFinding("node-pressure", "warn", f"{_names(rows)} {_has(rows)} {', '.join(marks)}", nodes=names)
+        yield FleetFinding(
+            "node-pressure", "warn", f"{_names(rows)} {_has(rows)} {', '.join(marks)}",
+            "new pods are refused there, and pods may be evicted: `edgecore doctor` there says more", names,
+        )  # fmt: skip
+
+
+def _clocks(fleet: Fleet) -> Iterator[FleetFinding]:
+    """Find clocks that are wrong, as the nodes' keepalives say; many are one finding: it may be cloudcore's own."""
+    wrong = [each for each in fleet.nodes if each.clock_ahead]
+    if len(wrong) > _NAMED:
+        names = tuple(each.name for each in wrong)
+        detail = "or cloudcore's own is: `timedatectl` there and here"
+        yield FleetFinding("clock-wrong", "warn", f"The clocks of {_names(wrong)} are wrong", detail, names)
+        return
+    for node in wrong:
+        yield FleetFinding(
+            "clock-wrong", "warn", f"The clock of {node.name} {clock_words(node.clock_ahead)}",
+            "certificates, CronJobs and ages go by it: `timedatectl` there", (node.name,),
+        )  # fmt: skip
 
 
 def _failing_pods(fleet: Fleet) -> Iterator[FleetFinding]:
@@ -174,11 +193,12 @@ def _failing_pods(fleet: Fleet) -> Iterator[FleetFinding]:
             groups[pod.owner or f"pod {pod.key}", _word(pod)].append(pod)
     for (owner, word), rows in groups.items():
         where = sorted({each.node for each in rows if each.node})
+        found = (f"on {_listed(where)}" if where else "no node", rows[0].why)
         yield FleetFinding(
             "pods-failing", "bad" if word not in _STARTING else "warn",
             f"{owner}: {_count(len(rows), 'pod')} {'do' if len(rows) > 1 else 'does'} not run ({word})"
             if rows[0].owner else f"{owner} does not run ({word})",
-            f"on {_listed(where)}" if where else "no node", pods=tuple(each.key for each in rows),
+            " · ".join(each for each in found if each), pods=tuple(each.key for each in rows),
             command=f"{fleet.program} why pod {rows[0].key}",
         )  # fmt: skip
 
@@ -206,6 +226,7 @@ RULES: Final[tuple[Callable[[Fleet], Iterator[FleetFinding]], ...]] = (
     _behind,
     _certificates,
     _pressure,
+    _clocks,
     _failing_pods,
     _overdue_devices,
 )

@@ -30,6 +30,8 @@ class FailingPods(msgspec.Struct, frozen=True):
 
     status: str
     """Their status as kubectl prints it."""
+    why: str
+    """What the status of the first one says."""
     shared: str
     """A property that all their nodes share, and not all nodes of the fleet; empty without one, and for one node."""
     pods: Sequence[FleetPodRow]
@@ -91,7 +93,9 @@ def _row(namespace: str, owner: str, pods: Sequence[FleetPodRow], nodes: Mapping
         fail=len(parts[FAIL]),
         unheard=len(parts[UNHEARD]),
         failing=[
-            FailingPods(status, _shared(found, nodes), found[:_MOST_PODS], max(0, len(found) - _MOST_PODS))
+            FailingPods(
+                status, found[0].why, _shared(found, nodes), found[:_MOST_PODS], max(0, len(found) - _MOST_PODS)
+            )
             for status, found in most
         ],
     )
@@ -127,6 +131,10 @@ def _sentence(rows: Sequence[RolloutRow]) -> str:
     good = len(rows) - sum(counts.values())
     if good == len(rows):
         return f"All {good} workloads run." if good > 1 else "The workload runs."
+    if len(rows) == 1:
+        part = next(part for part in counts if counts[part])
+        words = {FAIL: "fails on some node", UNDER_WAY: "is under way", UNHEARD: "has pods on nodes that are away"}
+        return f"The workload {words[part]}."
     said = {
         FAIL: f"{counts[FAIL]} {'fails' if counts[FAIL] == 1 else 'fail'} on some node",
         UNDER_WAY: f"{counts[UNDER_WAY]} {'is' if counts[UNDER_WAY] == 1 else 'are'} under way",

@@ -14,6 +14,10 @@ _DAY: Final = 86_400.0
 _RUNS: Final = ("Running", "Completed", "Succeeded")
 LONGEST: Final = 500
 """Characters of a text of a node or a pod: a table of all needs no more, and a hostile one sends megabytes."""
+_CLOCK: Final = 60
+"""Seconds by which a clock has to be wrong to be called so: a message takes its time."""
+_LONGEST_WHY: Final = 200
+"""Characters of why a pod does not run, in a table."""
 _MOST_GAPS: Final = 60
 """Gaps of a row's strip; a link that flickers more often is drawn from its longest ones."""
 
@@ -25,7 +29,7 @@ class FleetPodRow(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
     node: str
     status: str
-    """The status as kubectl prints it: `Running`, `CrashLoopBackOff`, …"""
+    """The status as kubectl prints it: `Running`, `CrashLoopBackOff`, …; of a pod that has failed never `Completed`."""
     ready: str
     """Ready and all containers: `1/2`."""
     restarts: int = 0
@@ -36,6 +40,8 @@ class FleetPodRow(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of its first container."""
     is_troubled: bool = False
     """Whether it does not run, or not all of its containers are ready."""
+    why: str = ""
+    """What its status says about that."""
 
     @property
     def key(self) -> str:
@@ -72,6 +78,8 @@ class NodeRow(msgspec.Struct, frozen=True, omit_defaults=True):
     """Pressures, and what else stands beside the state."""
     gaps: tuple[tuple[float, float], ...] = ()
     """When it had no connection in the last 24 hours: beginning and end, 0 for a connection that lasts."""
+    clock_ahead: int = 0
+    """Seconds by which its clock is ahead of cloudcore's, negative if it is behind; 0 if that is less than a minute."""
     first_seen: float = 0.0
     """The beginning of its oldest connection in the last 24 hours, or of the Node; before that nothing is known."""
 
@@ -92,14 +100,17 @@ class LinkRow(msgspec.Struct, frozen=True):
     address: str = ""
     cloudcore: str = ""
     last_word: str = ""
+    clock_ahead: int = 0
     sessions: Sequence[tuple[float, float]] = ()
     """Beginning and end of each connection of the last 24 hours, 0 for a connection that lasts."""
 
 
 def pod_row(pod: JsonObject) -> FleetPodRow:
     """Return the row of a pod."""
-    summary, status = pod_summary(pod), pod_status(pod)
-    ended = text_at(pod, "status.phase") == "Succeeded"
+    summary, status, phase = pod_summary(pod), pod_status(pod), text_at(pod, "status.phase")
+    if phase == "Failed" and status in _RUNS:  # kubectl names the end of a container that was asked to end
+        status = text_at(pod, "status.reason") or phase
+    is_troubled = phase != "Succeeded" and (status not in _RUNS or summary.ready < summary.containers)
     containers = objects_at(pod, "spec.containers")
     return FleetPodRow(
         namespace=text_at(pod, "metadata.namespace"),
@@ -111,8 +122,28 @@ def pod_row(pod: JsonObject) -> FleetPodRow:
         owner=owner_of(pod),
         created=text_at(pod, "metadata.creationTimestamp"),
         image=text_at(containers[0], "image")[:LONGEST] if containers else "",
-        is_troubled=not ended and (status not in _RUNS or summary.ready < summary.containers),
+        is_troubled=is_troubled,
+        why=_why(pod)[:_LONGEST_WHY] if is_troubled else "",
     )
+
+
+def _why(pod: JsonObject) -> str:
+    """Return the message of a pod's status that says why it does not run; empty without one."""
+    found = [text_at(pod, "status.message")]
+    for each in (*objects_at(pod, "status.initContainerStatuses"), *objects_at(pod, "status.containerStatuses")):
+        said = text_at(each, "state.waiting.message")
+        found.append(said.partition(": ErrImagePull: ")[2] or said)
+    found += [text_at(each, "message") for each in objects_at(pod, "status.conditions") if _is_unscheduled(each)]
+    return " ".join(next((each for each in found if each), "").split())
+
+
+def _is_unscheduled(condition: JsonObject) -> bool:
+    return condition.get("type") == "PodScheduled" and condition.get("status") == "False"
+
+
+def clock_error(ahead: float) -> int:
+    """Return by how many seconds a clock is ahead, in whole minutes, negative if it is behind; 0 if it is right."""
+    return int(ahead / _CLOCK) * _CLOCK
 
 
 def owner_of(pod: JsonObject) -> str:
@@ -193,6 +224,7 @@ def node_row(
         address=link.address,
         cloudcore=link.cloudcore,
         last_word=link.last_word[:LONGEST],
+        clock_ahead=link.clock_ahead,
         gaps=gaps_of(link.sessions, now),
         first_seen=min((began for began, _ in link.sessions), default=0.0),
     )

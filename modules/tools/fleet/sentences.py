@@ -31,6 +31,10 @@ def fleet_sentence(nodes: Sequence[NodeRow]) -> list[SentencePart]:
     total, up = len(nodes), counts[CONNECTED] + counts[BEHIND]
     if up == total and not counts[BEHIND]:
         return [SentencePart(f"All {total} nodes are connected." if total > 1 else "The node is connected.")]
+    if total == 1:
+        state, words = next((state, words) for state, words in _STATES if counts[state])
+        has = "has " if state == NEVER else "is "
+        return [SentencePart(f"The node {has}"), SentencePart(words, f"is:{state}"), SentencePart(".")]
     parts = [SentencePart(f"{up} of {total} nodes {'is' if up == 1 else 'are'} connected")]
     for state, words in _STATES:
         if counts[state]:
@@ -68,7 +72,7 @@ def counted_pods(here: int, ready: int, gone: int) -> str:
 
 
 def node_sentence(row: NodeRow, now: float, *, has_all_pods: bool = True) -> str:
-    """Return the sentence about a node: its link, its pods and, where it ends soon, its certificate.
+    """Return the sentence about a node: its link, pods, pressures, and a certificate or clock that needs somebody.
 
     Args:
         row: the node.
@@ -81,17 +85,26 @@ def node_sentence(row: NodeRow, now: float, *, has_all_pods: bool = True) -> str
         run = "ran" if row.state == AWAY else "runs" if row.pods == 1 else "run"
         pods = f"{row.ready} of {_count(row.pods, 'pod')} {run}"
     if row.state == AWAY:
-        text = f"{row.name} has been away{f' for {age}' if age else ''}"
+        text = f"{row.name} has been away{f' for {age}' if age else ''}{f' ({row.reason})' if row.reason else ''}"
         and_pods = f"; when it was last heard of, {pods}" if row.pods else f"; {pods}"
     elif row.state == NEVER:
-        text = f"{row.name} has never been connected"
+        text = f"{row.name} has never been connected{f': {row.reason}' if row.reason else ''}"
     elif row.state == BEHIND:
-        text, and_pods = f"{row.name} is behind: {row.reason or 'its state is not known'}", f"; {pods}"
+        word = f" ({row.last_word})" if row.last_word and row.waiting else ""
+        text, and_pods = f"{row.name} is behind: {row.reason or 'its state is not known'}{word}", f"; {pods}"
     else:
         text, and_pods = f"{row.name} has been connected{f' for {age}' if age else ''}", f", and {pods}"
     text += and_pods if has_all_pods else ""
-    ends = certificate_words(row.certificate_ends, now)
-    return f"{text}; its certificate {ends}." if ends else f"{text}."
+    if row.marks and row.state != AWAY:
+        text += f"; it has {' and '.join(row.marks)}"
+    ends, clock = certificate_words(row.certificate_ends, now), clock_words(row.clock_ahead)
+    text += f"; its certificate {ends}" if ends else ""
+    return f"{text}; its clock {clock}." if clock else f"{text}."
+
+
+def clock_words(ahead: int) -> str:
+    """Return the end of a sentence about a clock that is wrong; else ""."""
+    return f"is {human_duration(abs(ahead))} {'ahead' if ahead > 0 else 'behind'}" if ahead else ""
 
 
 def certificate_words(ends: float, now: float, days: int = CERTIFICATE_DAYS) -> str:

@@ -78,7 +78,7 @@ def state_of(facts: NodeLinkFacts, now: float) -> NodeLinkState:
         return NodeLinkState(BEHIND if reason else CONNECTED, 0.0, reason or f"at {facts.holder}")
     since = facts.ended or facts.heartbeat
     if not since:
-        return NodeLinkState(NEVER, 0.0, "no cloudcore has had a connection of it")
+        return NodeLinkState(NEVER)
     if now - since < AWAY_AFTER:
         return NodeLinkState(BEHIND, since, f"its connection ended {human_duration(int(max(0.0, now - since)))} ago")
     return NodeLinkState(AWAY, since, "" if facts.ended else "since its last heartbeat; the link journal has no end")

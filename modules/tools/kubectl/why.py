@@ -30,6 +30,7 @@ _MIRROR: Final = "kubernetes.io/config.mirror"
 """Annotation of a mirror pod, whose uid is another than the static pod's on the node."""
 _MOST_OF_A_CHAIN: Final = 256 * 1024
 """Bytes of a node's answer."""
+_CHANGES: Final = "/cloudcore/changes"
 _NOT_FOUND: Final = 404
 _CAUSE: Final = "◆"
 """Marks the step that is the cause."""
@@ -103,6 +104,7 @@ def pod_facts(session: Session, namespace: str, name: str, now: float) -> PodFac
         node=node,
         is_node_missing=not is_there,
         heard=text_at(lease or {}, "spec.renewTime"),
+        is_stored=_is_stored(session, pod) if is_there and not is_away else None,
         missing=missing,
         unread=unread,
         events=events_about(_events(session, namespace, name, unread), pod),
@@ -134,6 +136,23 @@ def _chain(session: Session, pod: JsonObject, unread: list[str]) -> NodeChain | 
         unread.append(f"the steps that node {bound} has kept: {error}")
         return None
     return chain if chain.uid == uid or _MIRROR in map_at(pod, "metadata.annotations") else None
+
+
+def _is_stored(session: Session, pod: JsonObject) -> bool | None:
+    """Return whether the node of a pod without a status has confirmed that it has it; None if that is not known."""
+    import msgspec  # noqa: PLC0415 - as in `run`
+
+    from modules.tools.why.facts import StoredCounts  # noqa: PLC0415
+
+    if session.program == _NODE or not text_at(pod, "spec.nodeName") or text_at(pod, "status.startTime"):
+        return None
+    namespace, name = text_at(pod, "metadata.namespace"), text_at(pod, "metadata.name")
+    query = (("kind", "Pod"), ("namespace", namespace), ("name", name), ("limit", "1"))
+    try:
+        found = decode_json(session.client.raw("GET", _CHANGES, query, most=_MOST_OF_A_CHAIN), StoredCounts).writes
+    except (KubectlError, msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None  # a cluster, or a user who may not see it
+    return found[0].acknowledged > 0 if found and found[0].holders > 0 else None
 
 
 def _missing(session: Session, namespace: str, reference: Reference, unread: list[str]) -> Iterator[Missing]:

@@ -33,6 +33,19 @@ class NodeChain(msgspec.Struct, frozen=True):
     left_out: int = 0
 
 
+class StoredCount(msgspec.Struct, frozen=True):
+    """How many nodes are to have an object, and how many have stored it; -1 if that is not known."""
+
+    holders: int = 0
+    acknowledged: int = 0
+
+
+class StoredCounts(msgspec.Struct, frozen=True):
+    """The changes of an object in cloudcore's journal, the newest first."""
+
+    writes: list[StoredCount] = []
+
+
 class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The known facts about a pod."""
 
@@ -47,6 +60,8 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the pod is bound to a Node that does not exist."""
     heard: str = ""
     """When the Lease of a node that is away was renewed last (RFC 3339)."""
+    is_stored: bool | None = None
+    """Whether its node has confirmed that it has the pod; None if that is not known."""
     missing: Sequence[Missing] = ()
     """Objects that the pod needs and that do not exist."""
     unread: Sequence[str] = ()

@@ -216,7 +216,16 @@ def _unheard(case: Case) -> Finding | None:
     if away:
         text = f"does not run yet: {away}, and has not taken the pod"
         return Finding("waits", text, (f"{case.facts.program} describe node {node}",))
-    return Finding("waits", f"is bound to {node}, which has said nothing about it yet")
+    said = "has said nothing about it yet"
+    if case.facts.is_stored is not None:
+        said = f"has it, and {said}" if case.facts.is_stored else "has not confirmed that it has it"
+    pressed = [
+        text_at(each, "type")
+        for each in objects_at(case.facts.node or {}, "status.conditions")
+        if text_at(each, "type").endswith("Pressure") and text_at(each, "status") == "True"
+    ]
+    also = f"; that node has {' and '.join(pressed)}" if pressed else ""
+    return Finding("waits", f"is bound to {node}, which {said}{also}")
 
 
 def _init(case: Case) -> Finding | None:

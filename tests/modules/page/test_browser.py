@@ -189,7 +189,7 @@ def test_each_question_is_answered_a_click_from_the_first_page(looked: Looked) -
     looked.follow("default/lost")
     looked.sentence("default/lost")
     looked.follow("Rollouts")
-    assert looked.sentence("workloads run") == "0 of 1 workloads run; 1 fails on some node."
+    assert looked.sentence("The workload") == "The workload fails on some node."
     window.wait("document.querySelector('main').textContent.includes('CrashLoopBackOff on 1 pod: owned on kiel-01')")
     looked.follow("Devices")
     said = looked.sentence("devices are")

@@ -67,6 +67,9 @@ CAUSES: dict[str, tuple[dict[str, Any], dict[str, Any] | None, str]] = {
     ),
     "done": ({}, {"phase": "Succeeded"}, "has ended: all its containers ended with exit code 0"),
     "unheard": ({"nodeName": "n2"}, None, "is bound to n2, which has said nothing about it yet"),
+    "unstored": (
+        {"nodeName": "n3"}, None, "is bound to n3, which has said nothing about it yet; that node has DiskPressure",
+    ),
     "nowhere": ({"nodeName": "n9"}, None, "is bound to the node n9, which does not exist"),
     "gate": ({"nodeName": "", "schedulingGates": [{"name": "quota"}]}, None, "its scheduling gates are closed: quota"),
 }  # fmt: skip
@@ -74,7 +77,7 @@ CAUSES: dict[str, tuple[dict[str, Any], dict[str, Any] | None, str]] = {
 
 def plant(stub: Stub) -> None:
     """Make the nodes, and a pod for each cause."""
-    documents: list[dict[str, Any]] = [{"kind": "Node", "metadata": {"name": name}} for name in ("n1", "n2")]
+    documents: list[dict[str, Any]] = [{"kind": "Node", "metadata": {"name": name}} for name in ("n1", "n2", "n3")]
     documents.append({"kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"a": "b"}})
     for name, (extra, _, _) in CAUSES.items():
         container = {"name": "main", "image": "web:1"} | ({"env": extra["env"]} if "env" in extra else {})
@@ -83,6 +86,8 @@ def plant(stub: Stub) -> None:
     for item in stub.client.run(Apply([{"apiVersion": "v1", **each} for each in documents])):
         assert not item.error, item.error
     client = RestClient(stub.config.control_socket)
+    full = {"status": {"conditions": [{"type": "DiskPressure", "status": "True"}]}}
+    client.request("PATCH", "/api/v1/nodes/n3/status", body=full, content_type=MERGE_PATCH)
     for name, (_, found, _) in CAUSES.items():
         if found is not None:
             path = f"/api/v1/namespaces/default/pods/{name}/status"
@@ -122,8 +127,8 @@ def test_the_page_and_the_commands_agree_on_each_cause(tmp_path: Path, capsys: p
             assert troubled == sorted(set(CAUSES) - {"runs", "done"})
             states = {each["name"]: each["state"] for each in asked(api, "changes")["set"]}
             shown = {line.split()[0]: line for line in said("nodes").splitlines()[1:]}
-            assert states == {"n1": "connected", "n2": "never"}
-            assert [shown[name].split()[2] == "never" for name in ("n1", "n2")] == [False, True]
+            assert states == {"n1": "connected", "n2": "never", "n3": "never"}
+            assert [shown[name].split()[2] == "never" for name in ("n1", "n2", "n3")] == [False, True, True]
         finally:
             api.close()
     clock.close()

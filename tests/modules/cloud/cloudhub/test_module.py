@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from beehive.codec import decode
 from beehive.message import Message
@@ -387,6 +388,21 @@ def test_the_state_of_a_connection_has_ages_what_waits_and_the_last_error(cloud:
     assert (one.node, one.connected_seconds, one.keepalive_seconds) == ("n1", 3.0, 1.0)
     assert (one.waiting, one.unacknowledged, one.oldest_seconds, one.is_behind) == (0, 1, 1.0, False)
     assert (one.last_error, one.last_error_seconds) == ('default/pod/web: "no room"', 0.0)
+
+
+@pytest.mark.parametrize(
+    ("sent", "ahead"),
+    [(lambda now: now, 0.0), (lambda now: now - 600_000, -600.0), (lambda now: now + 90_000, 90.0)]
+    + [(lambda _, wrong=wrong: wrong, 0.0) for wrong in (0, -5, 2**60)],
+)
+def test_a_keepalive_says_how_far_a_clock_is_off(cloud: Cloud, sent: Callable[[int], int], ahead: float) -> None:
+    cloud.bee.run_for(20_000)
+    link = cloud.connect()
+    keepalive = cloud.bee.message("node", "keepalive", "ping", source="websocket", group="resource")
+    header = replace(keepalive.header, timestamp=sent(cloud.bee.clock.now_ms()))
+    cloud.says(link, replace(keepalive, header=header))
+    (one,) = cloud.bee.ask(CloudHub.name, cloud.bee.message(NODES_RESOURCE, NODES)).content_as(list[NodeConnection])
+    assert one.clock_ahead_seconds == pytest.approx(ahead, abs=0.01)
 
 
 def test_an_acknowledged_message_counts_no_longer(cloud: Cloud) -> None:

@@ -321,7 +321,7 @@ def test_a_user_signs_in_with_a_token_and_out_again(secure: Secure) -> None:
         window.keys(f"{ALICE}\ue007", "#token")
         window.wait(f"{said}.includes('default/web')")
         window.run("[...document.querySelectorAll('nav a')].find((each) => each.textContent === 'Fleet').click()")
-        window.wait(f"{said}.startsWith('0 of 1 nodes are connected; 1 never connected')")
+        window.wait(f"{said}.startsWith('The node has never connected')")
         assert "alice" in window.run("return document.getElementById('who').textContent")
         window.click("#who button")
         window.wait("document.querySelector('main').textContent.includes('You have signed out.')")
@@ -331,7 +331,7 @@ def test_a_user_signs_in_with_a_token_and_out_again(secure: Secure) -> None:
         window.click("#who button")
         window.wait("Boolean(document.getElementById('token'))")
         window.keys("nora-token\ue007", "#token")
-        window.wait(f"{said}.startsWith('0 of 1 nodes are connected; 1 never connected')")
+        window.wait(f"{said}.startsWith('The node has never connected')")
         missing = "[...document.querySelectorAll('.missing')].map((each) => each.textContent)"
         assert ['resource "pods"' in each for each in window.run(f"return {missing}")] == [True, False]
         assert window.run("return document.cookie + location.href").endswith("/page/")

@@ -54,7 +54,7 @@ def test_what_nodes_that_went_together_share() -> None:
 def test_nodes_behind_for_the_same_reason_are_one_finding() -> None:
     reason = "it has not acknowledged a message for {}s"
     rows = [node("n1", "behind", reason=reason.format(61)), node("n2", "behind", reason=reason.format(75))]
-    assert said(rows) == ["n1 and n2 are connected, but behind"]
+    assert said(rows) == ["n1 and n2 are behind"]
 
 
 def test_certificates() -> None:

@@ -34,7 +34,7 @@ def test_all_run() -> None:
 def test_no_news_is_no_failure() -> None:
     [row] = (answer := found(pod("k1"), pod("h2", "CrashLoopBackOff"), pod("h3", "Pending"))).rows
     assert (row.run, row.under_way, row.fail, row.unheard, row.failing) == (1, 0, 0, 2, [])
-    assert answer.sentence == "0 of 1 workloads run; 1 has pods on nodes that are away."
+    assert answer.sentence == "The workload has pods on nodes that are away."
 
 
 def test_starting_pods_are_under_way() -> None:
@@ -42,7 +42,7 @@ def test_starting_pods_are_under_way() -> None:
     not_ready = pod("k2", is_troubled=True)
     [row] = (answer := found(*starting, not_ready)).rows
     assert (row.run, row.under_way, row.fail) == (0, 4, 0)
-    assert answer.sentence == "0 of 1 workloads run; 1 is under way."
+    assert answer.sentence == "The workload is under way."
 
 
 def test_failing_pods_are_grouped_with_what_their_nodes_share() -> None:
@@ -53,7 +53,7 @@ def test_failing_pods_are_grouped_with_what_their_nodes_share() -> None:
         ("Error", "", 1),
     ]
     assert list(row.images) == ["web:1", "web:2"]
-    assert answer.sentence == "0 of 1 workloads run; 1 fails on some node."
+    assert answer.sentence == "The workload fails on some node."
 
 
 def test_what_the_whole_fleet_shares_is_no_reason() -> None:

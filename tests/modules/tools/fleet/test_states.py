@@ -46,7 +46,7 @@ READY = {"type": "Ready", "status": "True", "lastHeartbeatTime": "1970-01-02T03:
             "behind", 0.0, "not Ready: KubeletNotReady",
         ),
         (NodeLinkFacts(is_link_known=False), "behind", 0.0, "it has never said whether it is Ready"),
-        (NodeLinkFacts(), "never", 0.0, "no cloudcore has had a connection of it"),
+        (NodeLinkFacts(), "never", 0.0, ""),
     ],
 )  # fmt: skip
 def test_a_state(facts: NodeLinkFacts, word: str, since: float, reason: str) -> None:

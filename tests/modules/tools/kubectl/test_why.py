@@ -1,6 +1,7 @@
 """`why`: what the server says of a pod, in one sentence."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -31,6 +32,11 @@ def test_why_names_what_is_missing_until_it_is_there(cloud: Cloud) -> None:
     assert "`cloudcore get pods` lists them" in cloud.run("why", "deployment/web").err
 
 
+class _Asked:
+    words = ("pod", "web")
+    output = ""
+
+
 class _Refusing:
     """A server that lets one read a pod and nothing else."""
 
@@ -56,7 +62,7 @@ class _Refusing:
             return {"versions": ["v1"], "groups": [], "groupVersion": "v1", "resources": listed}
         raise StatusError(403, "Forbidden", f"{path} is forbidden")
 
-    def raw(self, _method: str, path: str, **_limits: int) -> bytes:
+    def raw(self, method: str, path: str, query: Any = (), **_limits: int) -> bytes:
         """Refuse."""
         raise StatusError(403, "Forbidden", f"{path} is forbidden")
 
@@ -90,6 +96,61 @@ def test_what_may_not_be_read_is_said_to_be_unknown(capsys: pytest.CaptureFixtur
     assert notes == [" Secret key", " nodes n1", " its events", " the steps that node n1 has kept"]
 
 
+class _Journalling(_Refusing):
+    """A cloudcore that knows how many nodes have stored the pod, and when its node's Lease was renewed."""
+
+    def __init__(self, answer: bytes = b"", ready: str = "True") -> None:
+        super().__init__({})
+        self._answer, self._ready = answer, ready
+
+    def get(self, path: str, query: Any = ()) -> JsonObject:
+        """Return the node, its Lease, or another object."""
+        if path.endswith("/nodes/n1"):
+            ready = {"type": "Ready", "status": self._ready, "lastTransitionTime": "2025-01-15T08:00:00Z"}
+            return {"metadata": {"name": "n1"}, "status": {"conditions": [ready]}}
+        if path.endswith("/kube-node-lease/leases/n1"):
+            return {"spec": {"renewTime": "1970-01-02T00:00:00Z"}}
+        if path == "/apis/coordination.k8s.io/v1":
+            lease = {"name": "leases", "kind": "Lease", "singularName": "lease", "namespaced": True, "verbs": ["get"]}
+            return {"groupVersion": "coordination.k8s.io/v1", "resources": [lease]}
+        found = super().get(path, query)
+        if path == "/apis":
+            version = {"groupVersion": "coordination.k8s.io/v1", "version": "v1"}
+            group = {"name": "coordination.k8s.io", "versions": [version], "preferredVersion": version}
+            return {**found, "groups": [group]}
+        return found
+
+    def raw(self, method: str, path: str, query: Any = (), **_limits: int) -> bytes:
+        """Return the pod's changes."""
+        if path != "/cloudcore/changes":
+            raise StatusError(404, "NotFound", path)
+        assert dict(query) == {"kind": "Pod", "namespace": "default", "name": "web", "limit": "1"}
+        return self._answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (b'{"writes":[{"holders":1,"acknowledged":0}]}', "which has not confirmed that it has it"),
+        (b'{"writes":[{"holders":1,"acknowledged":1}]}', "which has it, and has said nothing about it yet"),
+        (b'{"writes":[{"holders":-1}]}', "which has said nothing about it yet"),
+        (b'{"writes":[]}', "which has said nothing about it yet"),
+        (b"no journal", "which has said nothing about it yet"),
+    ],
+)
+def test_whether_the_node_has_stored_the_pod(capsys: pytest.CaptureFixture[str], answer: bytes, said: str) -> None:
+    assert run(Session("cloudcore", _Journalling(answer)), _Asked()) == 0  # type: ignore[arg-type]
+    assert capsys.readouterr().out.splitlines()[0] == f"default/web is bound to n1, {said}."
+
+
+def test_a_node_that_is_away_counts_from_its_lease_and_is_not_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its condition changes 40 s later. Its steps are no use of a tunnel that is not there."""
+    assert run(Session("cloudcore", _Journalling(ready="Unknown")), _Asked()) == 0  # type: ignore[arg-type]
+    out = capsys.readouterr().out
+    assert re.match(r"default/web does not run yet: node n1 has been away for [5-9]\dy, and has not taken the pod", out)
+    assert "the steps that node n1 has kept" not in out
+
+
 class _Keeping(_Refusing):
     """A node that answers what it is given."""
 
@@ -104,18 +165,15 @@ class _Keeping(_Refusing):
         found.setdefault("metadata", {})["uid"] = self._uid
         return found
 
-    def raw(self, _method: str, path: str, **_limits: int) -> bytes:
-        """Return the answer."""
+    def raw(self, method: str, path: str, query: Any = (), **_limits: int) -> bytes:
+        """Return the answer; it has no journal of changes."""
+        if path == "/cloudcore/changes":
+            return super().raw(method, path, query)
         self.asked.append(path)
         return self._answer
 
 
 FAILED = {"at": 1.8e9, "reason": "Failed", "text": "Error: \x1b[31mno\nspace", "is_warning": True, "count": 7}
-
-
-class _Asked:
-    words = ("pod", "web")
-    output = ""
 
 
 @pytest.mark.parametrize(

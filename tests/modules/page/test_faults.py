@@ -1,0 +1,317 @@
+"""What the page says of each planted fault: the first sentence, what needs somebody, and where its link leads."""
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import pytest
+
+from modules.cloud.messages import LinkSession, NodeConnection
+from modules.page.nodes import short_node
+from modules.page.picture import Links, Picture
+from modules.tools.fleet.rollouts import rollouts
+from modules.tools.fleet.rows import pod_row
+from modules.tools.fleet.sentences import node_sentence
+from modules.tools.why.facts import NodeChain, NodeStep, PodFacts
+from modules.tools.why.pods import explain
+
+NOW: Final = 1_800_000_000.0
+"""2027-01-15T08:00:00Z."""
+_HOUR: Final = 3600.0
+_DAY: Final = 86_400.0
+_LONG_AGO: Final = "2027-01-14T08:00:00Z"
+
+
+class Planted:
+    """A fleet of nine nodes of one zone in which a fault is planted: all are connected, and nothing is wrong."""
+
+    def __init__(self) -> None:
+        self.nodes = {f"n{number}": _node(f"n{number}") for number in range(1, 10)}
+        self.pods: list[dict[str, Any]] = []
+        self.links = {name: NodeConnection(name, _HOUR, 1.0, connection=f"{name}/1") for name in self.nodes}
+        self.refused: dict[str, str] = {}
+        self.sessions = {name: [LinkSession(name, f"{name}/1", "a", NOW - _HOUR)] for name in self.nodes}
+
+    def cut(self, name: str, seconds: float, reason: str = "the connection was closed", ends: float = 0.0) -> None:
+        """End the connection of a node so many seconds ago; its certificate ends in so many seconds."""
+        del self.links[name]
+        begun = NOW - seconds - _HOUR
+        ended = LinkSession(
+            name, f"{name}/1", "a", begun, NOW - seconds, reason, certificate_ends=NOW + ends if ends else 0.0
+        )
+        self.sessions[name] = [ended]
+
+    def link(self, name: str, **facts: Any) -> None:
+        """Change what cloudcore knows of a connection."""
+        self.links[name] = NodeConnection(name, _HOUR, **{"keepalive_seconds": 1.0, "connection": f"{name}/1", **facts})
+
+    def condition(self, name: str, kind: str, status: str, reason: str = "") -> None:
+        """Let a node report a condition."""
+        self.nodes[name]["status"]["conditions"].append({"type": kind, "status": status, "reason": reason})
+
+    def pod(self, name: str, node: str, owner: str = "", **status: Any) -> None:
+        """Make a pod of one container."""
+        owners = [{"kind": "DaemonSet", "name": owner, "controller": True}] if owner else []
+        metadata = {"namespace": "shop", "name": name, "creationTimestamp": _LONG_AGO, "ownerReferences": owners}
+        self.pods.append(
+            {"metadata": metadata, "spec": {"nodeName": node, "containers": [{"name": "c"}]}, "status": status}
+        )
+
+    def picture(self) -> Picture:
+        """Return the picture of it."""
+        picture = Picture(lambda: NOW)
+        picture.put_nodes([short_node(each) for each in self.nodes.values()])
+        picture.put_pods([pod_row(each) for each in self.pods])
+        picture.put_sessions([each for found in self.sessions.values() for each in found])
+        picture.put_links(Links(self.links, refused=self.refused))
+        return picture
+
+
+class Says(NamedTuple):
+    """What the page says."""
+
+    fleet: str = "All 9 nodes are connected."
+    finding: str = ""
+    """The first one; empty if nothing needs somebody."""
+    detail: str = ""
+    link: tuple[str, ...] = ()
+    """The nodes or pods that the finding leads to."""
+    node: str = "n1 has been connected for 60m, and no pod is bound to it."
+    rollouts: str = "There are no workloads: no pod has a controller."
+
+
+def _node(name: str) -> dict[str, Any]:
+    labels = {"topology.kubernetes.io/zone": "hamburg"}
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
+    metadata = {"name": name, "labels": labels, "creationTimestamp": _LONG_AGO}
+    return {"metadata": metadata, "spec": {}, "status": {"conditions": [ready]}}
+
+
+def _waits(reason: str, message: str = "") -> dict[str, Any]:
+    """Return the status of a pod whose container waits."""
+    state = {"waiting": {"reason": reason, "message": message}}
+    return {"phase": "Pending", "containerStatuses": [{"name": "c", "ready": False, "state": state}]}
+
+
+def _cut_all(fleet: Planted) -> None:
+    for number, name in enumerate(fleet.nodes):
+        fleet.cut(name, 600.0 + number)
+
+
+def _wrong_architecture(fleet: Planted) -> None:
+    fleet.pod("scan-1", "n1", "scan", **_waits("ImagePullBackOff", "no image for linux/arm/v7"))
+    fleet.pod("scan-2", "n2", "scan", phase="Running", containerStatuses=[{"name": "c", "ready": True}])
+
+
+def _full_disk(fleet: Planted) -> None:
+    fleet.condition("n1", "DiskPressure", "True")
+    fleet.link("n1", unacknowledged=2, oldest_seconds=90.0, last_error="default/configmap/c: it could not be written")
+
+
+def _revoked(fleet: Planted) -> None:
+    fleet.cut("n1", 600.0)
+    fleet.refused["n1"] = "its certificate is revoked"
+
+
+def _all_clocks(fleet: Planted) -> None:
+    for name in fleet.nodes:
+        fleet.link(name, clock_ahead_seconds=3600.5)
+
+
+def _evicted(fleet: Planted) -> None:
+    ended = {"name": "c", "ready": False, "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}
+    message = "The node was low on resource: memory."
+    fleet.pod("web", "n1", phase="Failed", reason="Evicted", message=message, containerStatuses=[ended])
+
+
+def _pod_of_a_lost_node(fleet: Planted) -> None:
+    fleet.cut("n1", 600.0, "no keepalive for 30 s")
+    fleet.pod("scan-1", "n1", "scan", **_waits("CrashLoopBackOff"))
+
+
+FAULTS: Final[dict[str, tuple[Callable[[Planted], object], Says]]] = {
+    "none": (lambda _: None, Says()),
+    "nine nodes cut at once": (
+        _cut_all,
+        Says(
+            fleet="0 of 9 nodes are connected; 9 are away.",
+            finding="9 nodes of hamburg went away together", detail="10m ago · 0 pods were bound to them",
+            link=tuple(f"n{number}" for number in range(9, 0, -1)),
+            node="n1 has been away for 10m; no pod is bound to it.",
+        ),
+    ),
+    "agent killed, 39 s ago": (
+        lambda fleet: fleet.cut("n1", 39.0),
+        Says(
+            fleet="9 of 9 nodes are connected; 1 is behind.",
+            finding="n1 is behind", detail="its connection ended 39s ago · the connection was closed",
+            link=("n1",),
+            node="n1 is behind: its connection ended 39s ago; no pod is bound to it.",
+        ),
+    ),
+    "agent killed, 41 s ago": (
+        lambda fleet: fleet.cut("n1", 41.0),
+        Says(
+            fleet="8 of 9 nodes are connected; 1 is away.",
+            finding="n1 is away", detail="41s ago · no pod bound to it · the connection was closed", link=("n1",),
+            node="n1 has been away for 41s; no pod is bound to it.",
+        ),
+    ),
+    "no keepalive": (
+        lambda fleet: fleet.link("n1", keepalive_seconds=70.0),
+        Says(
+            fleet="9 of 9 nodes are connected; 1 is behind.",
+            finding="n1 is behind", detail="no keepalive for 70s", link=("n1",),
+            node="n1 is behind: no keepalive for 70s; no pod is bound to it.",
+        ),
+    ),
+    "reads slowly": (
+        lambda fleet: fleet.link("n1", is_behind=True),
+        Says(
+            fleet="9 of 9 nodes are connected; 1 is behind.",
+            finding="n1 is behind", detail="it reads slowly", link=("n1",),
+            node="n1 is behind: it reads slowly; no pod is bound to it.",
+        ),
+    ),
+    "full disk and a new configmap": (
+        _full_disk,
+        Says(
+            fleet="9 of 9 nodes are connected; 1 is behind.",
+            finding="n1 is behind",
+            detail="it has not acknowledged a message for 90s · default/configmap/c: it could not be written",
+            link=("n1",),
+            node="n1 is behind: it has not acknowledged a message for 90s "
+            "(default/configmap/c: it could not be written); no pod is bound to it; it has DiskPressure.",
+        ),
+    ),
+    "memory is short": (
+        lambda fleet: fleet.condition("n1", "MemoryPressure", "True"),
+        Says(
+            finding="n1 has MemoryPressure",
+            detail="new pods are refused there, and pods may be evicted: `edgecore doctor` there says more",
+            link=("n1",),
+            node="n1 has been connected for 60m, and no pod is bound to it; it has MemoryPressure.",
+        ),
+    ),
+    "revoked": (
+        _revoked,
+        Says(
+            fleet="8 of 9 nodes are connected; 1 is away.",
+            finding="n1 is away", detail="10m ago · no pod bound to it · its certificate is revoked", link=("n1",),
+            node="n1 has been away for 10m (its connection is refused: its certificate is revoked); "
+            "no pod is bound to it.",
+        ),
+    ),
+    "a certificate that ends while its node is away": (
+        lambda fleet: fleet.cut("n1", 5 * _HOUR, ends=3 * _DAY),
+        Says(
+            fleet="8 of 9 nodes are connected; 1 is away.",
+            finding="n1 is away", detail="5h ago · no pod bound to it · the connection was closed", link=("n1",),
+            node="n1 has been away for 5h; no pod is bound to it; its certificate ends in 3 days.",
+        ),
+    ),
+    "a certificate that was not renewed": (
+        lambda fleet: fleet.link("n1", certificate_ends=NOW + 2 * _DAY),
+        Says(
+            finding="The certificate of n1 ends in 2 days",
+            detail="it is connected and has not renewed it: `edgecore doctor` there", link=("n1",),
+            node="n1 has been connected for 60m, and no pod is bound to it; its certificate ends in 2 days.",
+        ),
+    ),
+    "a clock that is wrong": (
+        lambda fleet: fleet.link("n1", clock_ahead_seconds=-601.0),
+        Says(
+            finding="The clock of n1 is 10m behind",
+            detail="certificates, CronJobs and ages go by it: `timedatectl` there", link=("n1",),
+            node="n1 has been connected for 60m, and no pod is bound to it; its clock is 10m behind.",
+        ),
+    ),
+    "all clocks are wrong": (
+        _all_clocks,
+        Says(
+            finding="The clocks of n1, n2, n3 and 6 more are wrong",
+            detail="or cloudcore's own is: `timedatectl` there and here",
+            link=tuple(f"n{number}" for number in range(1, 10)),
+            node="n1 has been connected for 60m, and no pod is bound to it; its clock is 60m ahead.",
+        ),
+    ),
+    "an image of a wrong architecture": (
+        _wrong_architecture,
+        Says(
+            finding="DaemonSet scan: 1 pod does not run (ImagePullBackOff)",
+            detail="on n1 · no image for linux/arm/v7", link=("shop/scan-1",),
+            node="n1 has been connected for 60m, and 0 of 1 pod runs.",
+            rollouts="The workload fails on some node.",
+        ),
+    ),
+    "evicted": (
+        _evicted,
+        Says(
+            finding="pod shop/web does not run (Evicted)", detail="on n1 · The node was low on resource: memory.",
+            link=("shop/web",),
+            node="n1 has been connected for 60m, and 0 of 1 pod runs.",
+        ),
+    ),
+    "a pod of a node that is away": (
+        _pod_of_a_lost_node,
+        Says(
+            fleet="8 of 9 nodes are connected; 1 is away.",
+            finding="n1 is away", detail="10m ago · 1 pod bound to it · no keepalive for 30 s", link=("n1",),
+            node="n1 has been away for 10m; when it was last heard of, 0 of 1 pod ran.",
+            rollouts="The workload has pods on nodes that are away.",
+        ),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_page_says_the_right_sentence_of_each_fault(fault: str) -> None:
+    plant, says = FAULTS[fault]
+    fleet = Planted()
+    plant(fleet)
+    picture = fleet.picture()
+    head, rows = picture.changes(0, ()).head, picture.rows()
+    assert head is not None
+    first = head.findings[0] if head.findings else None
+    found = Says(
+        fleet="".join(part.text for part in head.sentence),
+        finding=first.sentence if first is not None else "",
+        detail=first.detail if first is not None else "",
+        link=(first.nodes or first.pods) if first is not None else (),
+        node=node_sentence(next(row for row in rows if row.name == "n1"), NOW),
+        rollouts=rollouts(picture.pods(), rows).sentence,
+    )
+    assert found == says
+
+
+def test_nodes_that_are_cut_together_are_one_finding_and_their_pods_none() -> None:
+    fleet = Planted()
+    _cut_all(fleet)
+    fleet.pod("scan-1", "n1", "scan", **_waits("CrashLoopBackOff"))
+    head = fleet.picture().changes(0, ()).head
+    assert head is not None
+    assert len(head.findings) == 1
+
+
+def test_the_certificate_of_a_node_that_is_away_is_named_beside_it() -> None:
+    fleet = Planted()
+    fleet.cut("n1", 5 * _HOUR, ends=3 * _DAY)
+    head = fleet.picture().changes(0, ()).head
+    assert head is not None
+    assert [each.sentence for each in head.findings] == [
+        "n1 is away", "The certificate of n1 ends in 3 days, and it is away",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("seconds", [1.0, 6 * _HOUR])
+def test_the_chain_of_a_pod_is_as_good_after_six_hours(seconds: float) -> None:
+    """Its Events are gone after one."""
+    failed = NodeStep(NOW - seconds, "FailedMount", "no such export", is_warning=True, count=3, last=NOW - 1)
+    taken = NodeStep(NOW - seconds, "Taken", "the agent has the pod")
+    pod = {
+        "metadata": {"namespace": "shop", "name": "web", "creationTimestamp": _LONG_AGO},
+        "spec": {"nodeName": "n1"},
+        "status": {**_waits("ContainerCreating"), "startTime": _LONG_AGO},
+    }
+    answer = explain(PodFacts(pod=pod, now=NOW, program="cloudcore", chain=NodeChain("u", [taken, failed])))
+    assert answer.sentence == "shop/web has been starting for 24h: no such export"
+    assert [step.text for step in answer.steps if step.is_cause] == ["FailedMount (3 times): no such export"]
