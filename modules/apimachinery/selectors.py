@@ -281,7 +281,7 @@ def are_selected_alike(kind: str, one: dict[str, Any], other: dict[str, Any]) ->
         return False
     for part, fields in _FIELDS_BY_PART.get(kind, ()):
         before, after = one.get(part), other.get(part)
-        if before is after or before == after:
+        if before is after:
             continue
         for name, field in fields:
             if isinstance(before, dict) and isinstance(after, dict) and before.get(name) == after.get(name):

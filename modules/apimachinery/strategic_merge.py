@@ -210,7 +210,11 @@ def _clean(value: Any) -> Any:
 
 
 def _clean_object(obj: JsonObject) -> JsonObject:
-    return {key: _clean(value) for key, value in obj.items() if value is not None and not key.startswith("$")}
+    return {
+        key: _clean(value) if isinstance(value, (dict, list)) else value
+        for key, value in obj.items()
+        if value is not None and not key.startswith("$")
+    }
 
 
 def _without_deleted(elements: list[Any]) -> Iterable[Any]:

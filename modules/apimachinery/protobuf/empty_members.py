@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import cache
+from operator import is_
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -19,9 +20,10 @@ _SHOWN: Final = frozenset((
     ("rbac.v1.Role", "rules"), ("storage.v1.CSINodeDriver", "topologyKeys"), ("storage.v1.CSINodeSpec", "drivers"),
 ))  # fmt: skip
 """Messages and their lists that JSON has even when they are empty."""
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
-def without_empty_members(obj: dict[str, Any], stored: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
+def without_empty_members(obj: dict[str, Any], stored: Mapping[str, Any] = _NOTHING) -> dict[str, Any]:
     """Return an object as kube-apiserver stores it: without empty members that its types leave out. Of a kind that has
     no message here, only the metadata are looked at. Parts of which nothing is left out are the given ones.
 
@@ -32,11 +34,7 @@ def without_empty_members(obj: dict[str, Any], stored: Mapping[str, Any] = Mappi
     """
     message = message_of(str(obj.get("apiVersion")), str(obj.get("kind")))
     if message is not None:
-        new = {name: member for name, member in obj.items() if member is not stored.get(name)}
-        kept = _kept(message, new)
-        if kept is new:
-            return obj
-        return {name: kept.get(name, member) for name, member in obj.items() if name in kept or name not in new}
+        return _kept(message, obj, stored)
     metadata = obj.get("metadata")
     return {**obj, "metadata": _kept(_METADATA, metadata)} if isinstance(metadata, dict) else obj
 
@@ -47,38 +45,48 @@ def template_without_empty_members(template: dict[str, Any]) -> dict[str, Any]:
 
 
 @cache
-def _by_name(message: str) -> Mapping[str, MessageField]:
+def _looked_at(message: str) -> Mapping[str, MessageField]:
+    """Return the fields of a message that may be left out, or have parts, by name."""
     found: dict[str, MessageField] = {}
     for field in fields_of(message).values():
-        found.update({field.name: field} if field.name else _by_name(field.kind))
+        if not field.name:
+            found.update(_looked_at(field.kind))
+        elif field.form or field.is_never_zero or field.is_message:
+            found[field.name] = field
     return found
 
 
-def _kept(message: str, value: dict[str, Any]) -> dict[str, Any]:
+def _kept(message: str, value: dict[str, Any], stored: Mapping[str, Any] = _NOTHING) -> dict[str, Any]:
     """Return the stored form of a value; the value itself, and each part, if nothing is left out of it."""
-    fields, kept, is_same = _by_name(message), dict[str, Any](), True
+    fields, kept = _looked_at(message), value
     for name, member in value.items():
         field = fields.get(name)
-        if field is not None and _is_left_out(message, field, member):
-            is_same = False
+        if field is None:
             continue
-        kept[name] = stored = member if field is None else _member(field, member)
-        is_same = is_same and stored is member
-    return value if is_same else kept
+        if not member and _is_left_out(message, field, member):
+            kept = dict(value) if kept is value else kept
+            del kept[name]
+        elif member and field.is_message and member is not (before := stored.get(name)):
+            part = _part(field, member, before)
+            if part is not member:
+                kept = dict(value) if kept is value else kept
+                kept[name] = part
+    return kept
 
 
-def _is_left_out(message: str, field: MessageField, member: Any) -> bool:
+def _is_left_out(message: str, field: MessageField, empty: Any) -> bool:
     if field.form:
-        return isinstance(member, (list, dict)) and not member and (message, field.name) not in _SHOWN
-    return field.is_never_zero and not member
+        return isinstance(empty, (list, dict)) and (message, field.name) not in _SHOWN
+    return field.is_never_zero
 
 
-def _member(field: MessageField, member: Any) -> Any:
-    if not field.is_message:
-        return member
+def _part(field: MessageField, member: Any, stored: Any) -> Any:
+    """Return the stored form of a member that has messages."""
     if field.form == "[" and isinstance(member, list):
-        stored = [_kept(field.kind, each) if isinstance(each, dict) else each for each in member]
-        return member if all(new is old for new, old in zip(stored, member, strict=True)) else stored
+        parts = [_kept(field.kind, each) if isinstance(each, dict) else each for each in member]
+        return member if all(map(is_, parts, member)) else parts
     if field.form == "{" and isinstance(member, dict):
         return {key: _kept(field.kind, each) if isinstance(each, dict) else each for key, each in member.items()}
-    return _kept(field.kind, member) if isinstance(member, dict) and not field.form else member
+    if field.form or not isinstance(member, dict):
+        return member
+    return _kept(field.kind, member, stored if isinstance(stored, dict) else _NOTHING)

@@ -12,13 +12,12 @@ import msgspec
 from beehive.message import Message
 from beehive.module import Module
 from modules.apimachinery.computed import Results
-from modules.apimachinery.kinds import JsonObject, key_for
+from modules.apimachinery.kinds import JsonObject, ObjectKey, key_for
 from modules.cloud.apiserver import api_calls
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.client.calls import ApiCall
+from modules.cloud.storage.object_storage import LARGE
 
-LARGE: Final = 32 * 1024
-"""Bytes of JSON from which an object is large: it takes up to 40 ms."""
 _ATTEMPTS: Final = 3
 """Attempts while others write the same object; after them it is carried out without a preview."""
 _TURN: Final = 0.001
@@ -78,14 +77,22 @@ class Previews:
         if call.verb not in _VERBS or call.subresource not in _SUBRESOURCES:
             return False
         try:
-            return len(msgspec.json.encode(call.body)) >= LARGE or len(msgspec.json.encode(self._live(call))) >= LARGE
+            if len(msgspec.json.encode(call.body)) >= LARGE:
+                return True
         except (TypeError, ValueError, OverflowError, RecursionError):
             return False  # it has no JSON form, and is refused
+        key = self._key_of(call)
+        return key is not None and self._cluster.storage.is_large(key)
 
     def _live(self, call: ApiCall) -> JsonObject | None:
         """Return the stored object that a request names; None if there is none."""
+        key = self._key_of(call)
+        return None if key is None else self._cluster.storage.find(key)
+
+    def _key_of(self, call: ApiCall) -> ObjectKey | None:
+        """Return the key of the object that a request names, None if it names none."""
         found = api_calls.find_kind(self._cluster.storage.kinds, call) if call.name else None
-        return None if found is None else self._cluster.storage.find(key_for(found, call.namespace, call.name))
+        return None if found is None else key_for(found, call.namespace, call.name)
 
     def _enqueue(self, waiting: _Waiting) -> None:
         call = waiting.call

@@ -59,7 +59,7 @@ class AccessControl:
 
         def admit(old: JsonObject | None, new: JsonObject | None) -> None:
             why, reason = refusal(node, old, new, self._graph), _RESTRICTION
-            if not why:
+            if not why and new is not old:
                 own = self._graph.find(ObjectKey("Node", "", node))
                 why, reason = self._graph.accounts.refusal(node, old, new, own), _QUOTA
             if why:

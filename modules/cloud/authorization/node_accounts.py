@@ -94,8 +94,6 @@ class NodeAccounts:
         if most is not None:
             is_long = len(msgspec.json.encode(new)) > most
             return f"exceeded quota: such an object of a node has at most {most} bytes" if is_long else ""
-        if new is old:  # it does not grow
-            return ""
         charge = _charge_of(new)
         if charge.node != node:
             return ""
@@ -152,7 +150,9 @@ def most_mirror_pods(own: JsonObject | None) -> int:
 
 def _refusal_of_annotations(old: JsonObject, new: JsonObject) -> str:
     """Return why a node may not change the annotations of a pod so, or ""."""
-    before, after = (_part(_part(each, "metadata"), "annotations") for each in (old, new))
+    before, after = _part(_part(old, "metadata"), "annotations"), _part(_part(new, "metadata"), "annotations")
+    if before == after:
+        return ""
     if (MIRROR in before) != (MIRROR in after):
         return "a mirror pod stays one, and no other pod becomes one"
     if MIRROR not in after and _cost(after) > max(_COST_OF_ANNOTATIONS, _cost(before)):

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 _POD = "Pod"
 _MANAGED = "managedFields"
+LARGE: Final = 32 * 1024
+"""Bytes of JSON from which an object is large: a request about it takes up to 40 ms."""
 _SHALLOW = 256
 """Maps and lists of an object that is surely not too deep."""
 
@@ -65,6 +67,8 @@ class ObjectEvent(msgspec.Struct, frozen=True):
     """The new object as JSON; empty after a deletion, and where another cloudcore's change was not read as JSON."""
     size: int = 0
     """Bytes of the new object as JSON, for bounds; 0 outside of the storage."""
+    bare: bytes = b""
+    """The body without `managedFields`, as nodes get it; empty where it was not made."""
 
     @property
     def keeps_spec(self) -> bool:
@@ -106,6 +110,8 @@ class Storage:
         self._pod_changes = 0
         self._sorted: dict[str, list[ObjectKey]] = {}
         """The keys of each kind that has been listed, in order."""
+        self._large: set[ObjectKey] = set()
+        """The large objects."""
         self._changed_at: dict[ObjectKey, float] = {}
         """Monotonic seconds of each object's last change by this cloudcore, or of reading another's change."""
         self._events: deque[ObjectEvent] = deque()
@@ -144,7 +150,7 @@ class Storage:
             if event.old is None:
                 self._unset(event.key)
             else:
-                self._set(event.key, event.old)
+                self._set(event.key, event.old, len(msgspec.json.encode(event.old)))
             self._past.undo(event.key.kind)
         self._version = self._saved_version = version
         self._events.clear()
@@ -157,6 +163,10 @@ class Storage:
     def find(self, key: ObjectKey) -> JsonObject | None:
         """Return the object, or None. It must not be changed."""
         return self._objects.get(key)
+
+    def is_large(self, key: ObjectKey) -> bool:
+        """Return whether there is such an object, and it has `LARGE` bytes or more as JSON."""
+        return key in self._large
 
     def revision_of(self, key: ObjectKey) -> Revision | None:
         """Return the uid and resourceVersion of an object, or None."""
@@ -348,8 +358,8 @@ class Storage:
 
     def restore(self, objects: Iterable[JsonObject]) -> None:
         """Add objects with their uids and versions, without events."""
-        for obj in objects:
-            self._set(key_of(obj), _compacted(obj))
+        for obj in map(_compacted, objects):
+            self._set(key_of(obj), obj, len(msgspec.json.encode(obj)))
             self._version = max(self._version, int(version_of(obj) or 0))
         self.forget_past()
 
@@ -412,52 +422,64 @@ class Storage:
     def _store(self, change: EventType, key: ObjectKey, new: JsonObject, old: JsonObject | None) -> JsonObject:
         """Store a new state, whose metadata are its own, and return it; the caller may change the rest of it."""
         new["metadata"]["resourceVersion"] = str(self._version + 1)
-        body = b""
+        body = bare = b""
         if change is not EventType.DELETED:
-            body, new = _stored(new, old or {})
+            body, bare, new = _stored(new, old or {})
         self._version += 1
-        self._note(change, key, new, old, body)
+        self._note(change, key, new, old, body, bare)
         return new
 
     def _note(
-        self, change: EventType, key: ObjectKey, new: JsonObject, old: JsonObject | None, body: bytes = b""
+        self,
+        change: EventType,
+        key: ObjectKey,
+        new: JsonObject,
+        old: JsonObject | None,
+        body: bytes = b"",
+        bare: bytes = b"",
     ) -> None:
+        size = len(body) or len(msgspec.json.encode(new))
         if change is EventType.DELETED:
             self._unset(key)
         else:
-            self._set(key, new)
-        size = len(body) or len(msgspec.json.encode(new))
+            self._set(key, new, size)
         self._past.note(int(new["metadata"]["resourceVersion"]), key, old, size)
-        event = ObjectEvent(change, key, new, old, body, size)
+        event = ObjectEvent(change, key, new, old, body, size, bare)
         self._events.append(event)
         self._since.append(event)
 
     def _unset(self, key: ObjectKey) -> None:
-        self._unindex(key)
+        if key.kind == _POD:
+            self._unindex(key, _node_of(self._objects[key]))
+        self._large.discard(key)
         del self._objects[key], self._of_kind[key.kind][key]
         if (keys := self._sorted.get(key.kind)) is not None:
             del keys[bisect_left(keys, key)]
         self._changed_at.pop(key, None)
 
-    def _set(self, key: ObjectKey, obj: JsonObject) -> None:
-        if key in self._objects:
-            self._unindex(key)
-        elif (keys := self._sorted.get(key.kind)) is not None:
+    def _set(self, key: ObjectKey, obj: JsonObject, size: int) -> None:
+        before = self._objects.get(key)
+        if before is None and (keys := self._sorted.get(key.kind)) is not None:
             insort(keys, key)
         self._objects[key] = self._of_kind[key.kind][key] = obj
+        if size >= LARGE:
+            self._large.add(key)
+        else:
+            self._large.discard(key)
         if key.kind == _POD:
             node = _node_of(obj)
+            if before is not None and (left := _node_of(before)) != node:
+                self._unindex(key, left)
             self._pods_of.setdefault(node, set()).add(key)
             self._note_pods(node)
             if not node and (obj.get("status") or {}).get("nominatedNodeName"):
                 self._nominated.add(key)
+            else:
+                self._nominated.discard(key)
         self._changed_at[key] = self._clock.monotonic()
 
-    def _unindex(self, key: ObjectKey) -> None:
-        """Take a stored pod out of its node's pods."""
-        if key.kind != _POD:
-            return
-        node = _node_of(self._objects[key])
+    def _unindex(self, key: ObjectKey, node: str) -> None:
+        """Take a pod out of a node's pods."""
         pods = self._pods_of[node]
         pods.remove(key)
         self._nominated.discard(key)
@@ -474,29 +496,29 @@ def _node_of(pod: JsonObject) -> str:
     return str((pod.get("spec") or {}).get("nodeName") or "")
 
 
-def _stored(obj: JsonObject, old: JsonObject) -> tuple[bytes, JsonObject]:
-    """Return an object as JSON, and a copy of it, whose `managedFields` are JSON (`msgspec.Raw`): they are often its
-    larger half, and most changes leave them as they are. Parts that are the old state's own, such as the spec beside a
-    new status, are not copied: both states have them.
+def _stored(obj: JsonObject, old: JsonObject) -> tuple[bytes, bytes, JsonObject]:
+    """Return an object as JSON, the same without `managedFields` (empty where these are an empty list), and a copy of
+    it, whose `managedFields` are JSON (`msgspec.Raw`): they are often its larger half, and most changes leave them as
+    they are. Parts that are the old state's own, such as the spec beside a new status, are not copied: both have them.
     """
     managed = obj["metadata"].get(_MANAGED)
     bare = obj
     if managed:
         bare = {**obj, "metadata": {name: value for name, value in obj["metadata"].items() if name != _MANAGED}}
-    body = _body_of(bare)
+    bare_body = _body_of(bare)
     shared = {name: value for name, value in obj.items() if isinstance(value, dict) and value is old.get(name)}
     if shared:
         own = msgspec.json.encode({name: value for name, value in bare.items() if name not in shared})
         copy: JsonObject = {**bare, **msgspec.json.decode(own)}
     else:
-        copy = msgspec.json.decode(body)  # in a fraction of deepcopy's time
+        copy = msgspec.json.decode(bare_body)  # in a fraction of deepcopy's time
     if not managed:
-        return body, copy
+        return bare_body, b"" if _MANAGED in obj["metadata"] else bare_body, copy
     copy["metadata"][_MANAGED] = managed if isinstance(managed, msgspec.Raw) else _raw(managed)
     body = msgspec.json.encode(copy)
     if len(body) > OBJECT_BYTES and len(body) - _length_of_last_applied(obj) > OBJECT_BYTES:
         raise TooLargeError(f"an object has at most {OBJECT_BYTES} bytes")
-    return body, copy
+    return body, bare_body, copy
 
 
 def _raw(managed: object) -> msgspec.Raw:

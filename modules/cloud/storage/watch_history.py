@@ -28,7 +28,7 @@ class ObjectChanged(msgspec.Struct, frozen=True):
     old: JsonObject | None = None
     """The object before the change."""
     body: bytes = b""
-    """The object as JSON, if it is at hand; only changes that are just committed have it."""
+    """The object as JSON without `managedFields`, if it is at hand; only changes that are just committed have it."""
 
     @property
     def kind(self) -> str:
@@ -89,7 +89,7 @@ class WatchHistory:
     def note(self, event: ObjectEvent) -> ObjectChanged:
         """Add a committed change, and return it for the running watches."""
         self._add(event.key.kind, ObjectChanged(event.type, event.new, event.old), event.size)
-        return ObjectChanged(event.type, event.new, event.old, event.body)
+        return ObjectChanged(event.type, event.new, event.old, event.bare)
 
     def take_forgotten(self) -> dict[str, int]:
         """Return the kinds with many changes in the database that this history has not, and the last version that

@@ -16,8 +16,8 @@ class ObservedObject(msgspec.Struct, frozen=True, gc=False):
     resource_version: str
     """Opaque: versions are compared by equality."""
     body: bytes = b""
-    """Its JSON with all fields, also unknown ones; empty for an object that was found to be gone, and for one of the
-    same process whose JSON is not at hand.
+    """Its JSON with all fields, also unknown ones; of an object of the same process without `managedFields`. Empty for
+    an object that was found to be gone, and for one of the same process whose JSON is not at hand.
     """
     shared: JsonObject | None = None
     """The object itself, if the server is in the same process. It must not be changed."""

@@ -196,11 +196,12 @@ def compact(kind: Kind, observed: ObservedObject) -> tuple[JsonObject, bytes] | 
     """Return an object without its `managedFields`, decoded and as JSON; None if it is not an object."""
     own = observed.shared
     if own is not None:
-        is_of_kind = own.get("kind") == kind.name and own.get("apiVersion") == kind.api_version
-        if is_of_kind and "managedFields" not in own["metadata"]:
+        if "managedFields" in own["metadata"]:
+            metadata = {name: value for name, value in own["metadata"].items() if name != "managedFields"}
+            own = {**own, "metadata": metadata}
+        if own.get("kind") == kind.name and own.get("apiVersion") == kind.api_version:
             return own, observed.body or msgspec.json.encode(own)
-        metadata = {name: value for name, value in own["metadata"].items() if name != "managedFields"}
-        own = {**own, "metadata": metadata, "kind": kind.name, "apiVersion": kind.api_version}
+        own = {**own, "kind": kind.name, "apiVersion": kind.api_version}
         return own, msgspec.json.encode(own)
     body = observed.body
     try:

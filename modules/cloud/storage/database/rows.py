@@ -3,7 +3,8 @@
 Rendering a statement, or finding it in SQLAlchemy's cache, takes several times as long as SQLite needs to carry it out.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -54,8 +55,9 @@ class Statement:
     def __init__(self, statement: Delete | Insert | Update, dialect: Dialect) -> None:
         compiled = statement.compile(dialect=dialect)
         self._text = str(compiled)
-        self._order: Sequence[str] | None = compiled.positiontup
-        """The names of the parameters, if the driver takes them by their places."""
+        order: Sequence[str] | None = compiled.positiontup
+        self._ordered = None if order is None else _values_at(order)
+        """Returns the parameters in their order, if the driver takes them by their places."""
 
     def execute(self, connection: Connection, parameters: list[dict[str, Any]]) -> None:
         """Execute the statement once for each set of parameters, by name, in a transaction that has begun.
@@ -63,14 +65,20 @@ class Statement:
         Raises:
             Exception: the driver's own error.
         """
-        order = self._order
-        given: list[Any] = parameters if order is None else [tuple(each[name] for name in order) for each in parameters]
+        given: list[Any] = parameters if self._ordered is None else list(map(self._ordered, parameters))
         driver: Any = connection.connection.driver_connection
         cursor = driver.cursor()
         try:
             cursor.executemany(self._text, given)
         finally:
             cursor.close()
+
+
+def _values_at(names: Sequence[str]) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
+    """Return a function that returns some members of a dictionary, in C: it is called for each row."""
+    if len(names) > 1:
+        return itemgetter(*names)
+    return lambda row: tuple(row[name] for name in names)
 
 
 class RowReplacement:

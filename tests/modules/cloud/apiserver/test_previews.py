@@ -16,9 +16,11 @@ from modules.apimachinery.kinds import ObjectKey
 from modules.apimachinery.strategic_merge import merge_json
 from modules.cloud.api_messages import MODULE
 from modules.cloud.apiserver import api_calls, previews
-from modules.cloud.apiserver.previews import LARGE, Previews
+from modules.cloud.apiserver.previews import Previews
 from modules.cloud.client.calls import APPLY, JSON_PATCH, MERGE, STRATEGIC, ApiCall
+from modules.cloud.storage import object_storage
 from modules.cloud.storage.database.errors import DatabaseError
+from modules.cloud.storage.object_storage import LARGE
 from tests.modules.cloud.apiserver.test_module import Server
 from tests.modules.cloud.objects import configmap, node, pod
 
@@ -114,7 +116,8 @@ def _plain(value: Any) -> Any:
 
 
 def _answers(limit: int, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    monkeypatch.setattr(previews, "LARGE", limit)
+    for module in (previews, object_storage):
+        monkeypatch.setattr(module, "LARGE", limit)
     found = []
     with Harness() as bee:
         server = Server(bee)

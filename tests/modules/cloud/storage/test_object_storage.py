@@ -1,10 +1,11 @@
 """The objects in memory: what a transaction that is undone leaves, and the index of the pods of nodes."""
 
+import json
 from typing import Any
 
 from beehive.simulation import Simulation
 from modules.apimachinery.kinds import key_of, uid_of
-from modules.cloud.storage.object_storage import Storage
+from modules.cloud.storage.object_storage import LARGE, Storage
 from tests.modules.cloud.objects import pod
 
 
@@ -46,3 +47,31 @@ def test_each_change_of_the_pods_of_a_node_is_seen() -> None:
     seen.append(storage.changes_of_pods["n1"])
     assert seen == sorted(set(seen))
     assert uid_of(again) != uid_of(made)
+
+
+def test_an_event_has_the_json_that_nodes_get_beside_the_stored_one() -> None:
+    """Without `managedFields`, and the same where an object has none."""
+    storage = Storage(Simulation(0).clock)
+    storage.create(on("n1", managedFields=[{"manager": "kubectl"}]))
+    storage.replace({**on("n1"), "status": {"phase": "Running"}})
+    managed, bare = storage.take_events()
+    stored, sent = json.loads(managed.body), json.loads(managed.bare)
+    assert stored["metadata"].pop("managedFields") == [{"manager": "kubectl"}]
+    assert stored == sent
+    assert bare.bare is bare.body
+
+
+def test_it_is_known_which_objects_are_large() -> None:
+    """Through changes, and back when they are undone."""
+    storage = Storage(Simulation(0).clock)
+    key = key_of(storage.create(on("n1")))
+    seen = [storage.is_large(key)]
+    for annotations in ({"a": "x" * LARGE}, {}):
+        storage.set_savepoint()
+        storage.replace(on("n1", annotations=annotations))
+        seen.append(storage.is_large(key))
+    storage.roll_back()
+    seen.append(storage.is_large(key))
+    storage.remove(key)
+    seen.append(storage.is_large(key))
+    assert seen == [False, True, False, True, False]
