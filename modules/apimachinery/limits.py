@@ -26,6 +26,9 @@ NODE_VALUES: Final = 25_000
 images has 850, with 1,000 images 5,600; a pod's with 20 containers 1,800, with 256 containers of ten mounts 22,600; the
 twin of a device with 1,000 properties 18,000.
 """
+_VALUE_BYTES: Final = 64
+_MEMBER_BYTES: Final = 160
+"""Bytes of memory for each JSON value and for each JSON object in addition to its text."""
 NODE_LIMIT: Final = f"a node's message has at most {REQUEST_BYTES} bytes and {NODE_VALUES} values: send it in parts"
 """The answer to a node whose message is larger."""
 
@@ -41,6 +44,11 @@ def is_too_large(data: bytes | msgspec.Raw, values: int = VALUES) -> bool:
     if len(text) > REQUEST_BYTES:
         return True
     return has_more_values(text, values) or any(has_more_values(each, values) for each in _within(text))
+
+
+def memory_of(text: bytes) -> int:
+    """Return about how many bytes of memory the decoded values of a JSON text take."""
+    return len(text) + _VALUE_BYTES * (text.count(b",") + text.count(b"[")) + _MEMBER_BYTES * text.count(b"{")
 
 
 def _within(text: bytes) -> Iterator[bytes]:

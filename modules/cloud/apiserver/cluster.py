@@ -38,6 +38,7 @@ from modules.cloud.apiextensions.admission import CustomAdmission
 from modules.cloud.apiextensions.calls import subresources_of
 from modules.cloud.apiextensions.objects import with_new_status
 from modules.cloud.apiserver.admission.chain import AdmissionChain, Plugin
+from modules.cloud.apiserver.admission.namespace_room import check_room
 from modules.cloud.apiserver.apply import applied, from_manifest
 from modules.cloud.apiserver.custom_resource_controller import CustomResources
 from modules.cloud.apiserver.event_registry import EventRegistry
@@ -108,6 +109,7 @@ class Cluster:
         plugins: the admission plug-ins that are asked about created and updated objects.
         service_ranges: of the addresses and node ports of Services; None: Kubernetes' own.
         tokens: issues the tokens of service accounts; None: with keys in memory.
+        room: bytes of memory that the objects of a namespace may take; None: any number.
     """
 
     def __init__(
@@ -122,8 +124,12 @@ class Cluster:
         plugins: Sequence[Plugin] = (),
         service_ranges: ServiceRanges | None = None,
         tokens: TokenIssuer | None = None,
+        room: int | None = None,
     ) -> None:
         self.clock = clock
+        self._room = room
+        self._has_quotas = False
+        """Whether the objects of the present request count for quotas."""
         self.tokens = tokens or TokenIssuer()
         self._service_ranges = service_ranges or default_ranges()
         self._admissions = admissions or {}
@@ -156,6 +162,27 @@ class Cluster:
             yield
         finally:
             self._admission = None
+
+    @contextmanager
+    def within_quotas(self) -> Iterator[None]:
+        """Refuse what exceeds a quota in the context. What the control plane makes itself is not refused, and nodes
+        have accounts of their own.
+        """
+        self._has_quotas = True
+        try:
+            yield
+        finally:
+            self._has_quotas = False
+
+    def _check_admitted(self, new: JsonObject, live: JsonObject | None = None) -> None:
+        """Ask the plug-ins about an object that keeps the rules of its kind, and then the quotas.
+
+        Raises:
+            ApiError: it is refused.
+        """
+        self._chain.validate(new, live)
+        if self._has_quotas and self._room is not None:
+            check_room(self.storage, self._room, new, live)
 
     @contextmanager
     def managed_by(self, manager: Manager) -> Iterator[None]:
@@ -209,7 +236,7 @@ class Cluster:
             wanted = self._chain.admitted(wanted)
             if self.storage.kinds.custom_of(wanted) is None:
                 computed(validate_object, wanted)
-            self._chain.validate(wanted)
+            self._check_admitted(wanted)
             made = self._create(self._custom.prepared(wanted, None))
             return self._bound(made), ApplyOutcome.CREATED
         if is_being_deleted(live):
@@ -219,7 +246,7 @@ class Cluster:
         wanted = self._chain.admitted(wanted, live)
         if self.storage.kinds.custom_of(wanted) is None:
             computed(validate_update, wanted, live)
-        self._chain.validate(wanted, live)
+        self._check_admitted(wanted, live)
         wanted = self._addressed(self._custom.prepared(wanted, live), live)
         new = self.storage.replace(self.scheduler.placed(wanted))
         self._custom.changed(new)
@@ -254,7 +281,7 @@ class Cluster:
         new = self._chain.admitted(computed(with_defaults, obj))
         if self.storage.kinds.custom_of(new) is None:
             computed(validate_object, new, creation)
-        self._chain.validate(new)
+        self._check_admitted(new)
         return self._bound(self._create(self._track(None, new), uid))
 
     def update(self, obj: JsonObject, changes: Update | None = None) -> JsonObject:
@@ -281,7 +308,7 @@ class Cluster:
         if self.storage.kinds.custom_of(new) is None:
             computed(validate_update, new, live, changes)
         check_finalizers(live, new)
-        self._chain.validate(new, live)
+        self._check_admitted(new, live)
         stored = self.storage.replace(self._track(live, self._addressed(new, live)))
         self._custom.changed(stored)
         return self._without_finalizers(self._bound(stored))

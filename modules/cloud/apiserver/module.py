@@ -309,10 +309,12 @@ class ApiServer(Module):
             check_fence(self._cluster, call.fence)
         if call.user and not call.node:
             user = User(call.user, groups=call.groups)
-            with self._cluster.with_admission(admission(user, self._index, _creation(call))):
+            of_user = self._cluster.with_admission(admission(user, self._index, _creation(call)))
+            with of_user, self._cluster.within_quotas():
                 return api_calls.serve(self._cluster, call, part=part)
         if not call.node:
-            return api_calls.serve(self._cluster, call, part=part)
+            with self._cluster.within_quotas():
+                return api_calls.serve(self._cluster, call, part=part)
         if access_reviews.is_review(call):
             return access_reviews.answer(call, self._graph, self._index, self._authenticate)
         self._access_control.authorize(of_call(call.node, call))

@@ -8,6 +8,7 @@ import msgspec
 from beehive.clock import Clock
 from beehive.whole_numbers import whole_number
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, metadata_of
+from modules.apimachinery.limits import memory_of
 
 MIRROR: Final = "kubernetes.io/config.mirror"
 """The annotation that marks a mirror pod, the API server's copy of a static pod."""
@@ -22,9 +23,6 @@ _COST_OF_ANNOTATIONS: Final = 4 * 1024
 """Cost that a node may give the annotations of such a pod. Those that its author has given cost the node nothing: they
 could use up its account.
 """
-_VALUE_BYTES: Final = 64
-_OBJECT_BYTES: Final = 160
-"""Bytes of memory for each JSON value and for each JSON object in addition to its text."""
 _MOST_BYTES: Final = {"Event": 16 * 1024, "Lease": 16 * 1024, "CertificateSigningRequest": 64 * 1024}
 """Bytes of an object, by kind; the number of them is limited elsewhere."""
 _RESERVED_SECONDS: Final = 60.0
@@ -176,11 +174,9 @@ def _charge_of(obj: JsonObject) -> _Charge:
 
 def _cost(value: Any) -> int:
     try:
-        text = msgspec.json.encode(value)
+        return memory_of(msgspec.json.encode(value))
     except RecursionError:
         return _COST
-    values = len(text) - len(text.translate(None, b",["))
-    return len(text) + _VALUE_BYTES * values + _OBJECT_BYTES * text.count(b"{")
 
 
 def _part(obj: JsonObject, name: str) -> JsonObject:

@@ -31,6 +31,7 @@ from modules.apimachinery.kinds import (
 from modules.apimachinery.limits import OBJECT_BYTES
 from modules.apimachinery.lister import Revision
 from modules.cloud.apiextensions.kinds import ServedKinds
+from modules.cloud.storage.namespace_sizes import NamespaceSizes
 from modules.cloud.storage.object_meta import prepared_for_create, prepared_for_update
 from modules.cloud.storage.past_states import PastStates
 
@@ -103,6 +104,8 @@ class Storage:
         """The API server's own kinds and the custom ones."""
         self._pods_of: dict[str, set[ObjectKey]] = {}
         """The pods by their node, "" for those without one; an index of kube-apiserver's, too."""
+        self.sizes = NamespaceSizes()
+        """The memory that the objects take."""
         self._nominated = set[ObjectKey]()
         """The pods without a node for which others make room on one."""
         self._pods_changed: dict[str, int] = {}
@@ -150,7 +153,7 @@ class Storage:
             if event.old is None:
                 self._unset(event.key)
             else:
-                self._set(event.key, event.old, len(msgspec.json.encode(event.old)))
+                self._set(event.key, event.old, msgspec.json.encode(event.old))
             self._past.undo(event.key.kind)
         self._version = self._saved_version = version
         self._events.clear()
@@ -359,7 +362,7 @@ class Storage:
     def restore(self, objects: Iterable[JsonObject]) -> None:
         """Add objects with their uids and versions, without events."""
         for obj in map(_compacted, objects):
-            self._set(key_of(obj), obj, len(msgspec.json.encode(obj)))
+            self._set(key_of(obj), obj, msgspec.json.encode(obj))
             self._version = max(self._version, int(version_of(obj) or 0))
         self.forget_past()
 
@@ -438,11 +441,12 @@ class Storage:
         body: bytes = b"",
         bare: bytes = b"",
     ) -> None:
-        size = len(body) or len(msgspec.json.encode(new))
+        text = body or msgspec.json.encode(new)
+        size = len(text)
         if change is EventType.DELETED:
             self._unset(key)
         else:
-            self._set(key, new, size)
+            self._set(key, new, text)
         self._past.note(int(new["metadata"]["resourceVersion"]), key, old, size)
         event = ObjectEvent(change, key, new, old, body, size, bare)
         self._events.append(event)
@@ -456,13 +460,14 @@ class Storage:
         if (keys := self._sorted.get(key.kind)) is not None:
             del keys[bisect_left(keys, key)]
         self._changed_at.pop(key, None)
+        self.sizes.remove(key)
 
-    def _set(self, key: ObjectKey, obj: JsonObject, size: int) -> None:
+    def _set(self, key: ObjectKey, obj: JsonObject, text: bytes) -> None:
         before = self._objects.get(key)
         if before is None and (keys := self._sorted.get(key.kind)) is not None:
             insort(keys, key)
         self._objects[key] = self._of_kind[key.kind][key] = obj
-        if size >= LARGE:
+        if len(text) >= LARGE:
             self._large.add(key)
         else:
             self._large.discard(key)
@@ -477,6 +482,7 @@ class Storage:
             else:
                 self._nominated.discard(key)
         self._changed_at[key] = self._clock.monotonic()
+        self.sizes.put(key, text)
 
     def _unindex(self, key: ObjectKey, node: str) -> None:
         """Take a pod out of a node's pods."""

@@ -4,6 +4,7 @@ from beehive.clock import Clock
 from beehive.hive import Hive
 from modules.cloud import api_messages
 from modules.cloud.apiserver.admission.chain import PLUGINS, PLUGINS_WITH_TOKENS
+from modules.cloud.apiserver.admission.namespace_room import room_of_namespaces
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.completeness import Completeness
 from modules.cloud.apiserver.embedded_kube_api import EmbeddedKubeApi
@@ -78,6 +79,7 @@ class EmbeddedApiServer:
             service_ranges=ranges,
             plugins=PLUGINS_WITH_TOKENS if authority else PLUGINS,
             tokens=TokenIssuer(self.database, config.tokens, refuses),
+            room=room_of_namespaces(config.node_limit),
         )
         manifests = ManifestDirectory(config.manifests_dir, cluster) if config.manifests_dir else None
         completeness = Completeness(self.database, manifests)

@@ -30,13 +30,14 @@ class Site:
     Args:
         seed: of the order of answers and changes; a call and its answer may each be a while apart.
         nodes: names of nodes that run pods.
+        room: bytes of memory that a namespace may take; None: any number.
         ready_after: seconds after which a running pod is ready; None: never.
     """
 
-    def __init__(self, seed: int = 0, nodes: tuple[str, ...] = ("n1", "n2", "n3")) -> None:
+    def __init__(self, seed: int = 0, nodes: tuple[str, ...] = ("n1", "n2", "n3"), room: int | None = None) -> None:
         self.random = random.Random(seed)  # noqa: S311 - reproducible on purpose
         self.clock = VirtualClock(seed)
-        self.cluster = Cluster(self.clock)
+        self.cluster = Cluster(self.clock, room=room)
         self.ready_after: Callable[[JsonObject], float | None] = lambda _: 1.0
         self.offline: set[str] = set()
         self.answer: Callable[[ApiCall], ApiResult | None] = lambda _: None
@@ -180,7 +181,8 @@ class Site:
         def make() -> None:
             if call.plural != "events":
                 self.writes.append(call)
-            result = self.answer(call) or api_calls.serve(self.cluster, call)
+            with self.cluster.within_quotas():
+                result = self.answer(call) or api_calls.serve(self.cluster, call)
             self._publish()
             answers.append(lambda: then(result))
 
