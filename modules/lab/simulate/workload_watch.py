@@ -1,5 +1,6 @@
 """Invariants of workloads: what controllers of Kubernetes would never do, whenever they look, and whatever was lost."""
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
@@ -42,6 +43,8 @@ class WorkloadWatch:
         self._slack = slack
         self._blind_since = self._blind_until = -1.0
         self._states = RecentStates()
+        self._silent_since: dict[str, float] = {}
+        """The names of silent nodes, and since when they are known to be."""
         self._taken: set[str] = set()
         """Uids of pods that their controllers have deleted."""
         self._excused: set[str] = set()
@@ -70,7 +73,11 @@ class WorkloadWatch:
             return
         gone = change is EventType.DELETED
         self._states.note(uid_of(new), None if gone else new, old, self._now(), self._since())
-        if kind == "Pod":
+        if kind == "Node" and (gone or _answers(new)):
+            self._silent_since.pop(_name(new), None)
+        elif kind == "Node":
+            self._silent_since.setdefault(_name(new), self._now())
+        elif kind == "Pod":
             self._pod_changed(new, old, gone=gone)
         elif kind == "ReplicaSet" and not gone:
             self._resized(new, old)
@@ -79,10 +86,12 @@ class WorkloadWatch:
         elif kind == "Job" and not gone:
             self._job_changed(new, is_new=old is None)
 
-    def silent(self, node: str) -> bool:
-        """Return whether a node is known to be silent, and has been for a while."""
-        states = [one for obj in self._objects("Node") if _name(obj) == node for one in self._recent(obj)]
-        return bool(states) and not any(_answers(one) for one in states)
+    def silent_for(self, node: str) -> float:
+        """Return for how many seconds a node is known to be silent."""
+        found = next((one for one in self._objects("Node") if _name(one) == node), None)
+        if found is None or _answers(found):
+            return 0.0
+        return self._now() - self._silent_since.get(node, self._now())
 
     def _since(self) -> float:
         now = self._now()
@@ -243,14 +252,16 @@ class WorkloadWatch:
     def _check_daemon_set(self, pod: JsonObject, owner: JsonObject) -> None:
         node, pods = _target(pod), self._owned("Pod", owner)
         states = self._recent(owner)
-        if self.silent(node) and not any(_image(pod) == _image(one["spec"]["template"]) for one in states):
+        if self._now() - self.silent_for(node) < self._since() and not any(
+            _image(pod) == _image(one["spec"]["template"]) for one in states
+        ):
             self._violated("pods of silent nodes are left alone", f"{_name(pod)} of {node} is rolled")
         if not is_ready(pod) or self._surges(owner):
             return
         there = {_target(one) for one in pods if self._was_ready(one)}
         lack = [
             _name(one) for one in self._objects("Node")
-            if self._is_old(one) and _name(one) not in there and any(map(_answers, self._recent(one)))
+            if self._is_old(one) and _name(one) not in there and all(map(_answers, self._recent(one)))
         ]  # fmt: skip
         most = max(int(_rolling(one, "updateStrategy").get("maxUnavailable", 1)) for one in states)
         if len(lack) > most:
@@ -330,16 +341,26 @@ def _is_recreated(deployment: JsonObject) -> bool:
     return (deployment["spec"].get("strategy") or {}).get("type") == "Recreate"
 
 
+def _part(value: object, replicas: int, rounded: Callable[[float], int]) -> int:
+    """Return a number, or a percentage of replicas."""
+    if isinstance(value, str):
+        return rounded(int(value.removesuffix("%")) * replicas / 100)
+    return int(str(value))
+
+
 def _most_pods(deployment: JsonObject) -> int:
-    return _replicas(deployment) + (
-        0 if _is_recreated(deployment) else int(_rolling(deployment, "strategy")["maxSurge"])
+    replicas = _replicas(deployment)
+    return replicas + (
+        0 if _is_recreated(deployment) else _part(_rolling(deployment, "strategy")["maxSurge"], replicas, math.ceil)
     )
 
 
 def _fewest_pods(deployment: JsonObject) -> int:
     if _is_recreated(deployment):
         return 0
-    return _replicas(deployment) - int(_rolling(deployment, "strategy")["maxUnavailable"])
+    replicas = _replicas(deployment)
+    unavailable = _part(_rolling(deployment, "strategy")["maxUnavailable"], replicas, math.floor)
+    return replicas - (unavailable or _most_pods(deployment) == replicas)
 
 
 def _has_settled(replica_set: JsonObject, deployment: JsonObject) -> bool:
