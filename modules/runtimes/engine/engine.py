@@ -24,6 +24,7 @@ from modules.runtimes.engine.errors import (
     NameReservedError,
     RequestRefusedError,
     StateDirectoryError,
+    WrongStateError,
 )
 from modules.runtimes.engine.events import Announcer, EventHub
 from modules.runtimes.engine.model import Sandbox
@@ -46,7 +47,6 @@ from modules.runtimes.engine.state import (
     read_container_request,
     read_record,
     read_request,
-    write_record,
 )
 from protos.cri.v1 import api_pb2 as cri
 
@@ -263,13 +263,11 @@ class Sandboxes(Generic[ContainerT]):
         sandbox = self._registry.find_sandbox(sandbox_id)
         if sandbox is None:
             return
-        first_time = not sandbox.record.stopped
-        if first_time:
-            sandbox.mark_stopped()
+        was_ready = sandbox.mark_stopped()
         for container in self._registry.containers(sandbox.id):
             self._containers.settle_and_kill(container)
         self._driver.stop_sandbox(sandbox)
-        if first_time:
+        if was_ready:
             self._announcer.sandbox(cri.CONTAINER_STOPPED_EVENT, sandbox)
 
     def remove(self, sandbox_id: str) -> None:
@@ -287,9 +285,8 @@ class Sandboxes(Generic[ContainerT]):
     def _set_up(self, sandbox: Sandbox) -> None:
         addresses = self._driver.run_sandbox(sandbox)
         changes = {"ip": addresses.ip, "additional_ips": addresses.additional, "stopped": False}
-        record = msgspec.structs.replace(sandbox.record, **changes)
-        write_record(sandbox.directory / RECORD, record)
-        sandbox.record = record
+        if not sandbox.mark_ready(msgspec.structs.replace(sandbox.record, **changes)):
+            raise WrongStateError(f"run sandbox {sandbox.id}", "it was stopped meanwhile")
 
     def _give_up(self, sandbox: Sandbox) -> None:
         """Remove a sandbox that could not be set up; if that fails too, it stays as a sandbox that is not ready."""

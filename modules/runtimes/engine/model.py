@@ -23,6 +23,8 @@ class Sandbox:
         self.directory = directory
         self.request = request
         self.record = record
+        self._marking = threading.Lock()
+        self._was_stopped = False
 
     @property
     def config(self) -> cri.PodSandboxConfig:
@@ -34,11 +36,27 @@ class Sandbox:
         """Ready until it is stopped."""
         return cri.SANDBOX_NOTREADY if self.record.stopped else cri.SANDBOX_READY
 
-    def mark_stopped(self) -> None:
-        """Record that none of its containers may start from now on."""
-        self.record = msgspec.structs.replace(self.record, stopped=True)
-        with suppress(OSError):  # a full disk; nothing starts in it as long as this edgecore knows that
-            write_record(self.directory / RECORD, self.record)
+    def mark_ready(self, record: SandboxRecord) -> bool:
+        """Record that it is set up; return False if it was stopped meanwhile: then it never becomes ready.
+
+        Raises:
+            OSError: the record cannot be written.
+        """
+        with self._marking:
+            if not self._was_stopped:
+                write_record(self.directory / RECORD, record)
+                self.record = record
+            return not self._was_stopped
+
+    def mark_stopped(self) -> bool:
+        """Record that none of its containers may start from now on; return whether it was ready before."""
+        with self._marking:
+            self._was_stopped, was_ready = True, not self.record.stopped
+            if was_ready:
+                self.record = msgspec.structs.replace(self.record, stopped=True)
+                with suppress(OSError):  # a full disk; nothing starts in it as long as this edgecore knows that
+                    write_record(self.directory / RECORD, self.record)
+            return was_ready
 
     @property
     def reservation(self) -> tuple[str, ...]:

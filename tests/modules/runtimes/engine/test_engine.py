@@ -1,0 +1,269 @@
+"""The engine over random lives, with a driver in memory: nothing of a pod is left, and none runs that was stopped."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from beehive.clock import Clock
+from beehive.simulation import Simulation
+from modules.runtimes.engine.driver import Driver, EngineParts, OnEnd, WatchingMethod
+from modules.runtimes.engine.engine import Engine
+from modules.runtimes.engine.errors import RequestRefusedError, RunFailedError
+from modules.runtimes.engine.model import RuntimeContainer, Sandbox
+from modules.runtimes.engine.records import ContainerId, ContainerRecord, Exit, PodAddresses, Run
+from modules.runtimes.engine.state import StateDirectory
+from protos.cri.v1 import api_pb2 as cri
+
+
+class Machine:
+    """What outlives an edgecore: networks of sandboxes, and processes."""
+
+    def __init__(self, draw: Random) -> None:
+        self.draw = draw
+        self.networks: set[str] = set()
+        self.running: set[str] = set()
+        self.ended: dict[str, int] = {}
+        self.meanwhile: Callable[[str], None] = lambda _sandbox: None
+        """Called while a sandbox is being made."""
+
+    def fails(self, what: str) -> None:
+        """Raise an error now and then."""
+        if self.draw.random() < 0.1:
+            raise RunFailedError(what, "the machine resists")
+
+    def end(self, container_id: str, code: int) -> None:
+        """End a process."""
+        self.running.discard(container_id)
+        self.ended[container_id] = code
+
+
+class MemoryContainer(RuntimeContainer):
+    """A container of nothing."""
+
+    user = None
+
+
+class MemoryDriver(Driver[RuntimeContainer]):
+    """Makes containers of nothing."""
+
+    runtime_name = "memory"
+
+    def __init__(self, parts: EngineParts[RuntimeContainer], machine: Machine) -> None:
+        super().__init__(parts)
+        self._machine = machine
+
+    def container(
+        self, container_id: ContainerId, directory: Path, request: cri.CreateContainerRequest, record: ContainerRecord
+    ) -> RuntimeContainer:
+        return MemoryContainer(container_id, directory, request, record)
+
+    def adopt(self, container: RuntimeContainer, *, rebooted: bool) -> None:
+        assert not rebooted
+        if container.id in self._machine.running | self._machine.ended.keys():
+            container.started(Run(1, self._clock.now_ns()))
+        if container.id in self._machine.ended:
+            container.finished(self._exit(container))
+
+    def end_unknown(self, directory: Path) -> bool:
+        self._machine.end(directory.name, 137)
+        return True
+
+    def collect(self) -> None:
+        self._machine.networks &= {each.id for each in self._registry.sandboxes()}
+
+    def run_sandbox(self, sandbox: Sandbox) -> PodAddresses:
+        self._machine.networks.add(sandbox.id)
+        self._machine.meanwhile(sandbox.id)
+        self._machine.fails("run")
+        self._machine.networks.add(sandbox.id)
+        return PodAddresses("192.0.2.9")
+
+    def stop_sandbox(self, sandbox: Sandbox) -> None:
+        self._machine.fails("stop")
+        self._machine.networks.discard(sandbox.id)
+
+    def create(self, request: cri.CreateContainerRequest, sandbox: Sandbox) -> RuntimeContainer:
+        assert request.pod_sandbox_id == sandbox.id
+        container_id = ContainerId(self._new_id())
+        record = ContainerRecord(self._clock.now_ns())
+        return MemoryContainer(container_id, self._state.containers / container_id, request, record)
+
+    def start(self, container: RuntimeContainer) -> None:
+        self._machine.fails("start")
+        self._machine.running.add(container.id)
+        container.started(Run(1, self._clock.now_ns()))
+        self._announcer.started(container)
+
+    def signal(self, container: RuntimeContainer, number: int) -> None:
+        if number == 9 or self._machine.draw.random() < 0.5:
+            self._machine.end(container.id, 128 + number)
+        self.settle()
+
+    def settle(self) -> None:
+        for container in self._registry.containers():
+            if container.exit is None and container.id in self._machine.ended:
+                container.finished(self._exit(container))
+                self._announcer.stopped(container)
+
+    def _exit(self, container: RuntimeContainer) -> Exit:
+        return Exit(self._machine.ended[container.id], self._clock.now_ns(), "Error", "")
+
+    def update(self, container: RuntimeContainer, wanted: cri.LinuxContainerResources, attempt: str) -> None:
+        raise NotImplementedError
+
+    def reopen_log(self, container: RuntimeContainer, attempt: str) -> None:
+        raise NotImplementedError
+
+    def exec_sync(self, container: RuntimeContainer, request: cri.ExecSyncRequest, on_end: OnEnd) -> Any:
+        raise NotImplementedError
+
+    def stats(self, containers: Sequence[RuntimeContainer]) -> list[cri.ContainerStats]:
+        raise NotImplementedError
+
+    def pod_stats(self, sandboxes: Sequence[Sandbox]) -> list[cri.PodSandboxStats]:
+        raise NotImplementedError
+
+    def status(self) -> cri.StatusResponse:
+        raise NotImplementedError
+
+    def info(self) -> dict[str, str]:
+        raise NotImplementedError
+
+    def images(self) -> dict[str, WatchingMethod]:
+        raise NotImplementedError
+
+
+class MemorySettings:
+    """The settings of that runtime."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+
+    def lock(self, root: Path, clock: Clock) -> StateDirectory:
+        return StateDirectory(root)
+
+    def driver(self, parts: EngineParts[RuntimeContainer]) -> MemoryDriver:
+        return MemoryDriver(parts, self._machine)
+
+
+def sandbox_request(name: str, attempt: int) -> cri.RunPodSandboxRequest:
+    metadata = cri.PodSandboxMetadata(name=name, namespace="default", uid=f"uid-{name}", attempt=attempt)
+    return cri.RunPodSandboxRequest(config=cri.PodSandboxConfig(metadata=metadata))
+
+
+class Life:
+    """Requests of a client, who knows ids of objects that may be gone."""
+
+    def __init__(self, seed: int, root: Path) -> None:
+        self.draw = Random(seed)  # noqa: S311 - reproducible on purpose
+        self.machine = Machine(self.draw)
+        self.machine.meanwhile = self._meanwhile
+        self.clock = Simulation(seed).clock
+        self.root = root
+        self.engine = self._begun()
+        self.stopped: set[str] = set()
+        self.sandboxes: list[str] = []
+        self.containers: list[str] = []
+        self.started: set[str] = set()
+
+    def _begun(self) -> Engine[RuntimeContainer]:
+        engine = Engine(self.root, self.clock, MemorySettings(self.machine))
+        self.events = engine.events.subscribe()
+        return engine
+
+    def _meanwhile(self, sandbox: str) -> None:
+        if self.draw.random() < 0.2:
+            self._end(sandbox)
+
+    def _end(self, sandbox: str) -> None:
+        end = self.draw.choice([self.engine.sandboxes.stop, self.engine.sandboxes.remove])
+        self.stopped.add(sandbox)
+        with suppress(RequestRefusedError):
+            end(sandbox)
+
+    def act(self) -> None:
+        """Do one thing."""
+        draw, engine = self.draw, self.engine
+        sandbox = draw.choice(self.sandboxes) if self.sandboxes else ""
+        container = draw.choice(self.containers) if self.containers else ""
+        with suppress(RequestRefusedError):
+            match draw.choice(
+                ["run", "run", "create", "create", "start", "start", "stop", "remove", "end", "die", "new"]
+            ):
+                case "run":
+                    self.sandboxes.append(engine.sandboxes.run(sandbox_request(draw.choice("ab"), draw.randrange(9))))
+                case "create":
+                    metadata = cri.ContainerMetadata(name=draw.choice("xy"), attempt=draw.randrange(4))
+                    config = cri.ContainerConfig(metadata=metadata)
+                    asked = cri.CreateContainerRequest(pod_sandbox_id=sandbox, config=config)
+                    self.containers.append(engine.containers.create(asked))
+                    assert sandbox not in self.stopped
+                case "start":
+                    engine.containers.start(container)
+                    assert container not in self.started, "once"
+                    self.started.add(container)
+                case "stop":
+                    engine.containers.stop(container, draw.choice([0, 0]))
+                    assert container not in self.machine.running
+                case "remove":
+                    engine.containers.remove(container)
+                    assert engine.registry.find_container(container) is None
+                case "end":
+                    self._end(sandbox)
+                case "die" if self.machine.running:
+                    self.machine.end(draw.choice(sorted(self.machine.running)), 1)
+                    engine.settle()
+                case "new":
+                    engine.close()
+                    self.engine = self._begun()
+
+    def check(self) -> None:
+        """Demand what holds after each request."""
+        registry, machine = self.engine.registry, self.machine
+        ready = {each.id for each in registry.sandboxes() if not each.record.stopped}
+        assert not ready & self.stopped, "what was stopped never becomes ready"
+        assert ready <= machine.networks
+        there = {each.id: each for each in registry.containers()}
+        assert machine.running <= there.keys(), "nothing runs that is not listed"
+        for each in there.values():
+            assert (each.state == cri.CONTAINER_RUNNING) is (each.id in machine.running)
+            assert registry.find_sandbox(each.sandbox_id) is not None
+        while not self.events._queue.empty():
+            self._check_event(self.events._queue.get())
+        assert {each.name for each in (self.root / "containers").iterdir()} == there.keys()
+        assert {each.name for each in (self.root / "sandboxes").iterdir()} == {each.id for each in registry.sandboxes()}
+
+    def _check_event(self, event: cri.ContainerEventResponse | None) -> None:
+        assert event is not None
+        states = {each.id: each.state for each in event.containers_statuses}
+        assert not event.pod_sandbox_status.id or event.pod_sandbox_status.metadata.name in "ab"
+        if event.container_id in self.sandboxes or event.container_id not in self.containers:
+            return
+        expected = {
+            cri.CONTAINER_CREATED_EVENT: cri.CONTAINER_CREATED,
+            cri.CONTAINER_STARTED_EVENT: cri.CONTAINER_RUNNING,
+            cri.CONTAINER_STOPPED_EVENT: cri.CONTAINER_EXITED,
+            cri.CONTAINER_DELETED_EVENT: None,
+        }[event.container_event_type]
+        assert states.get(event.container_id) == expected
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_what_is_listed_is_what_is_there_and_what_was_stopped_stays_so(seed: int, tmp_path: Path) -> None:
+    life = Life(seed, tmp_path / "state")
+    for _ in range(60):
+        life.act()
+        life.check()
+    life.engine.close()
+    life.engine = Engine(life.root, life.clock, MemorySettings(life.machine))
+    for _ in range(100):
+        for sandbox in life.engine.registry.sandboxes():
+            with suppress(RequestRefusedError):
+                life.engine.sandboxes.remove(sandbox.id)
+    life.engine.close()
+    assert (life.machine.running, life.machine.networks) == (set(), set())
+    assert not any(any((life.root / kind).iterdir()) for kind in ("sandboxes", "containers"))
