@@ -1,14 +1,18 @@
 """Tests of modules in virtual time: `Harness` runs one module, `FakeContext` a part of one."""
 
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
+import msgspec
 import pykka
 
 from beehive.actor import Actor
 from beehive.clock import Timer
 from beehive.delivery import DeliveryMode, Tap
+from beehive.errors import ContentError
 from beehive.hive import Hive
 from beehive.message import Message
 from beehive.module import Module
@@ -26,6 +30,41 @@ class SentMessage(NamedTuple):
     """Name of a module or group."""
     message: Message
     mode: DeliveryMode
+
+
+class SentContents:
+    """The contents of messages as they were sent.
+
+    A content is an object that the sender, the receiver and the recorder share, each on its own thread: nobody may
+    change it once it is sent.
+
+    Args:
+        most: of the newest messages that are kept; an older one is looked at for the last time when it is left out.
+    """
+
+    def __init__(self, most: int = 100_000) -> None:
+        self._most = most
+        self._sent: deque[tuple[Message, bytes]] = deque()
+
+    def note(self, message: Message) -> None:
+        """Note the content of a message that is being sent; one without a JSON form is not looked at."""
+        if isinstance(message.content, msgspec.Raw | str | bytes | None):
+            return
+        with suppress(ContentError):
+            self._sent.append((message, bytes(message.content_raw())))
+        if len(self._sent) > self._most:
+            _demand_unchanged(*self._sent.popleft())
+
+    def check(self) -> None:
+        """Demand that all contents are as they were."""
+        while self._sent:
+            _demand_unchanged(*self._sent.popleft())
+
+
+def _demand_unchanged(message: Message, content: bytes) -> None:
+    route, now = message.route, bytes(message.content_raw())
+    if now != content:
+        raise AssertionError(f"{route.operation} {route.resource} of {route.source} was changed after it was sent")
 
 
 class FakeContext:
@@ -62,7 +101,8 @@ class FakeContext:
 
 
 class Harness:
-    """A hive in simulation, for one module, that captures all messages to modules and groups that it does not have.
+    """A hive in simulation, for one module, that captures all messages to modules and groups that it does not have. At
+    the end it demands that nobody has changed their contents.
 
         with Harness() as bee:
             bee.add(MetaManager, store)
@@ -80,6 +120,7 @@ class Harness:
         self.clock = self.simulation.clock
         self.hive = Hive(self.simulation, taps=taps, outside=self._capture)
         self.sent: list[SentMessage] = []
+        self._contents = SentContents()
         self._answerers: dict[str, Answerer] = {}
 
     def __enter__(self) -> "Harness":
@@ -90,6 +131,8 @@ class Harness:
     ) -> None:
         self.hive.stop()
         self.settle()  # requests that waited for the modules end
+        if error is None:
+            self._contents.check()
 
     def add(self, module: type[Module], *args: Any, **kwargs: Any) -> None:
         """Add the module under test (or several)."""
@@ -141,6 +184,7 @@ class Harness:
 
     def _capture(self, destination: str, message: Message, mode: DeliveryMode) -> bool:
         self.sent.append(SentMessage(destination, message, mode))
+        self._contents.note(message)
         answerer = self._answerers.get(destination)
         answer = answerer(message) if answerer is not None else None
         if answer is not None:

@@ -42,6 +42,36 @@ def test_messages_that_leave_the_module_are_captured(log: Log) -> None:
         assert bee.sent_to("hub") == []
 
 
+class Hasty(Module):
+    """Changes what it has sent."""
+
+    name = "hasty"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._pods: dict[str, int] = {}
+
+    @handles(ResourceType.POD)
+    def take(self, message: Message) -> None:
+        self._pods[message.route.resource] = len(self._pods)
+        self.broadcast("hub", self.message("default/pod", Operation.UPDATE, self._pods))
+
+
+def test_a_content_that_changes_after_it_was_sent_fails_the_test() -> None:
+    """The receiver and the recorder read it on other threads, later."""
+
+    def sends(count: int) -> None:
+        with Harness() as bee:
+            bee.add(Hasty)
+            bee.start()
+            for number in range(count):
+                bee.send("hasty", bee.message(f"default/pod/{number}", "insert"))
+
+    sends(1)
+    with pytest.raises(AssertionError, match="update default/pod of hasty was changed after it was sent"):
+        sends(2)
+
+
 def test_an_absent_module_answers_as_the_test_says(log: Log) -> None:
     """The answer comes later on the module's thread, without time passing; silence ends at the deadline."""
     with Harness() as bee:

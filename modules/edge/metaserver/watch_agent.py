@@ -102,7 +102,7 @@ class WatchAgent(Module):
 
     def _repeat(self) -> None:
         if self._watches:
-            repeated = self.message(SYNC, "null", self._watches, group=Group.DYNAMICCONTROLLER)
+            repeated = self.message(SYNC, "null", dict(self._watches), group=Group.DYNAMICCONTROLLER)
             self.request(ModuleName.EDGEHUB, repeated, _SECONDS, self._repeated)
         for app in self._unproven.values():
             if target := target_of(app):

@@ -35,6 +35,7 @@ from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.database.errors import DatabaseError
 from modules.cloud.storage.database.turns import Turns
 from modules.cloud.websocket.link import LinkEvent
+from modules.lab.simulate.checked_hive import CheckedHive
 from modules.lab.simulate.cloud_store import ObservedStore
 from modules.lab.simulate.failing_database import FailingDatabase, SimulatedDatabaseServer
 from modules.lab.simulate.network import CloudEndpoint, CloudListener
@@ -126,7 +127,7 @@ class SimulatedCloud:
         """Start the process."""
         self._starts += 1
         process = self.process = Process(self.world, "cloud", self._wall, self._starts)
-        hive = self.hive = Hive(process)
+        hive = self.hive = CheckedHive(process)
         self._turn = Turns()
         cluster = self._make_cluster(process, hive)
         database = self._open_database(stores_objects=False)

@@ -24,6 +24,7 @@ from metamanager.module import MetaManager, MetaSettings
 from metamanager.store import Store
 from modules.edge.devicetwin.module import DeviceTwin, TwinSettings
 from modules.lab.simulate.broker import BrokerSession, SimulatedBroker
+from modules.lab.simulate.checked_hive import CheckedHive
 from modules.lab.simulate.configured import REPORT_EVENTS
 from modules.lab.simulate.device import SimulatedDevice
 from modules.lab.simulate.device_watch import DeviceWatch
@@ -157,7 +158,7 @@ class SimulatedNode:
         self.world.note(self.name, f"life {self.starts} begins")
         self.line.leaves = False
         self.snapshots = self._make_snapshots()
-        hive = self.hive = Hive(process)
+        hive = self.hive = CheckedHive(process)
         self._add_modules(hive, process)
         process.run(lambda: self._main(hive))
 

@@ -5,7 +5,6 @@ take nodes from each other.
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from beehive.hive import Hive
 from modules.cloud.cloudhub.module import CloudHubSettings
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.coordination.lease_settings import LeaseSettings
@@ -15,6 +14,7 @@ from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
 from modules.cloud.storage.database.database import Database
 from modules.cloud.websocket.link import LinkEvent
 from modules.lab.simulate.api_network import ApiNetwork
+from modules.lab.simulate.checked_hive import CheckedHive
 from modules.lab.simulate.cloud import start_or_end
 from modules.lab.simulate.failing_database import FailingDatabase
 from modules.lab.simulate.network import CloudListener
@@ -62,7 +62,7 @@ class SecondCloudcore:
             self._listener = CloudListener(endpoint, process, deliver)
             return self._listener
 
-        hive = Hive(process)
+        hive = CheckedHive(process)
         hive.add(ObservedCloudHub, CloudHubSettings(), listen, {})
         cluster = RemoteCluster(self._network.connect, self._cloud.keeps_state)
         self.known = KnownCloudcores(database.cloudcore)

@@ -12,7 +12,7 @@ from beehive.hive import Hive
 from beehive.module_timers import ModuleTimers
 
 _PRODUCT: Final = ("beehive.", "edged.", "edgehub.", "metamanager.", "modules.edge.")
-_DOUBLES: Final = ("beehive.simulation.", "modules.lab.doubles.container_runtime.")
+_DOUBLES: Final = ("beehive.simulation.", "beehive.testing", "modules.lab.doubles.container_runtime.")
 _CONTAINERS: Final = (dict, list, set, frozenset, deque)
 _BOUNDED: Final = frozenset(
     {
@@ -70,6 +70,8 @@ def _parts(thing: Any, path: str) -> Iterator[tuple[Any, str]]:
         yield thing.__self__, path
     elif isinstance(thing, partial):
         yield from ((each, path) for each in (thing.func, *thing.args))
+    elif isinstance(thing, Hive):
+        yield from ((value, f"Hive.{name}") for name, value in _attributes(thing))
     elif type(thing).__module__.startswith(_PRODUCT) and not type(thing).__module__.startswith(_DOUBLES):
         yield from ((value, f"{type(thing).__name__}.{name}") for name, value in _attributes(thing))
 

@@ -124,7 +124,8 @@ class NodeCalls:
         for pod in list(missing_pods(call, node, result, (pod for pod in known if pod is not None))):
             self._reflectors.note_end(key_of(pod), uid_of(pod), node)
         if call.verb == "list" and result.object is not None and not self._cluster.knows_all():
-            result.object["metadata"]["remainingItemCount"] = 1  # nodes delete nothing for such a list
+            metadata = {**result.object["metadata"], "remainingItemCount": 1}  # nodes delete nothing for such a list
+            result = msgspec.structs.replace(result, object={**result.object, "metadata": metadata})
         answered(shown(call, node, result))
 
     def _noting_end(self, kind: Kind, call: ApiCall, node: str, answered: Answered) -> Answered:
