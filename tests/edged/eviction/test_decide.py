@@ -1,15 +1,18 @@
 """When there is too little, and what follows: thresholds, conditions, grace periods."""
 
 from fractions import Fraction
+from itertools import takewhile
+from random import Random
 
 import pytest
 from msgspec.structs import replace
 
 from edged.eviction.decide import EvictionDecision, EvictionState, any_met, judge, observe
-from edged.eviction_api.signals import Observation, Pressure, Signal
+from edged.eviction_api.signals import PRESSURES, Observation, Pressure, Signal
 from edged.eviction_api.thresholds import (
     DEFAULT_HARD,
     EvictionSettings,
+    Threshold,
     ThresholdError,
     parse_amount,
     parse_thresholds,
@@ -181,3 +184,43 @@ def test_a_signal_without_an_observation_meets_no_threshold() -> None:
     thresholds = parse_thresholds(DEFAULT_HARD)
     assert not any_met(thresholds, {})
     assert judge(EvictionState(), EvictionSettings(thresholds=thresholds), {}, 0.0).due == ()
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_decisions_are_those_that_the_whole_history_gives(seed: int) -> None:
+    """Each rule is said over all observations, where the product keeps a state."""
+    draw = Random(seed)  # noqa: S311 - reproducible on purpose
+    settings = EvictionSettings(
+        thresholds=parse_thresholds(
+            {"memory.available": "100Mi", "pid.available": "100"},
+            {"memory.available": "300Mi"},
+            {"memory.available": draw.choice([0.0, 20.0, 60.0])},
+            {"memory.available": "60Mi", "pid.available": "10"},
+        ),
+        transition=draw.choice([0.0, 30.0, 300.0]),
+    )
+    state, now = EvictionState(), 0.0
+    history: list[tuple[float, set[Threshold], set[Threshold]]] = []
+    for _ in range(60):
+        memory, pids = draw.choice([99, 100, 159, 160, 299, 300, 359, 360]), draw.choice([99, 100, 109, 110, 500])
+        there = {Signal.MEMORY: Observation(memory * MIB, 1 << 30), Signal.PIDS: Observation(pids, 32768)}
+        if draw.random() < 0.1:
+            there.pop(draw.choice(list(there)))
+        before = history[-1][2] if history else set()
+        met = {
+            one
+            for one in settings.thresholds
+            if one.signal in there and one.met(there[one.signal], with_reclaim=one in before)
+        }
+        decision = judge(state, settings, there, now)
+        state = decision.state
+        begun = {one: [at for at, was_met, _ in takewhile(lambda past: one in past[1], history[::-1])] for one in met}  # noqa: B023
+        due = {one for one in met if now - min(begun[one], default=now) >= (one.grace or 0)}
+        history.append((now, met, due))
+        held = [one for at, was_met, _ in history for one in was_met if at == now or now - at < settings.transition]
+        assert set(decision.due) == due
+        assert decision.pressures == {PRESSURES[one.signal] for one in held}
+        assert [one.signal is Signal.MEMORY for one in decision.due] == sorted(
+            (one.signal is Signal.MEMORY for one in due), reverse=True
+        )
+        now += draw.choice([1.0, 10.0, 10.0, 40.0])

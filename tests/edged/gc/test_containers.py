@@ -129,6 +129,10 @@ def _worlds(draw: st.DrawFn) -> tuple[list[cri.Container], dict[PodUid, bool]]:
     return there, {PodUid(uid): draw(st.booleans()) for uid in draw(st.sets(st.sampled_from("pqr")))}
 
 
+def _unit(container: cri.Container) -> tuple[str, str]:
+    return container.labels[POD_UID], container.metadata.name
+
+
 @given(_worlds(), st.integers(-1, 3), st.integers(-1, 6), st.booleans())
 def test_no_running_or_foreign_container_and_no_last_trace_of_a_pod_is_removed(
     world: tuple[list[cri.Container], dict[PodUid, bool]], per_pod: int, total: int, all_unused: bool
@@ -147,5 +151,16 @@ def test_no_running_or_foreign_container_and_no_last_trace_of_a_pod_is_removed(
         names = {each.metadata.name for each in there if each.labels[POD_UID] == uid}
         if not ended:
             assert names == {each.metadata.name for each in left if each.labels[POD_UID] == uid}
+    kept: dict[tuple[str, str], list[int]] = {}
+    for each in left:
+        uid = PodUid(each.labels[POD_UID])
+        newest = max(other.metadata.attempt for other in there if _unit(other) == _unit(each))
+        is_needed = not pods.get(uid, LIVES) and each.metadata.attempt == newest
+        if uid in pods and each.state == cri.CONTAINER_EXITED:
+            kept.setdefault(_unit(each), []).extend([each.metadata.attempt] * (not is_needed or per_pod != 0))
+    for unit, attempts in kept.items():
+        assert per_pod < 0 or len(attempts) <= per_pod
+        went = [each.metadata.attempt for each in found.containers if _unit(each) == unit]
+        assert max(went, default=-1) < min(attempts, default=10), "the newest are kept"
     again = garbage(left, [], pods, policy, NOW, all_unused=all_unused)
     assert again.containers == [], "once is enough"

@@ -1,6 +1,7 @@
 """Which images go: the pure part, and the collector on a runtime in memory."""
 
 from pathlib import Path
+from random import Random
 
 import grpc
 import pytest
@@ -188,3 +189,51 @@ def test_a_disk_of_no_size_is_reported(tmp_path: Path) -> None:
 
 def test_a_runtime_that_says_nothing_names_no_sandbox_image() -> None:
     assert sandbox_images(FakeRuntime(Simulation(1))) == frozenset()
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_images_go_by_their_age_and_their_last_use_and_no_more_of_them_than_is_needed(
+    seed: int, tmp_path: Path
+) -> None:
+    """Against the rules, said over the history of all listings."""
+    draw = Random(seed)  # noqa: S311 - reproducible on purpose
+    minimum, maximum = draw.choice([0.0, 100.0]), draw.choice([0.0, 1000.0])
+    collected = Collected(tmp_path, minimum_age=minimum, maximum_age=maximum)
+    clock, runtime = collected.simulation.clock, collected.runtime
+    removed: list[str] = []
+    remove = runtime.remove_image
+
+    def note(spec: cri.ImageSpec) -> None:
+        removed.append(spec.image)
+        if draw.random() < 0.2:
+            raise RefusedError("RemoveImage", "", grpc.StatusCode.FAILED_PRECONDITION, "it is in use")
+        remove(spec)
+
+    runtime.remove_image = note  # type: ignore[assignment,method-assign]
+    names = [f"docker.io/library/{each}:latest" for each in "defgh"]
+    began, seen, used = clock.monotonic(), dict[str, float](), dict[str, float]()
+    for _ in range(25):
+        name = draw.choice(names)
+        runtime.image_sizes[name] = 10 * GIB
+        runtime.pull_image(cri.ImageSpec(image=name))
+        collected.pods = tuple(a_pod(a_container(each, image=each)) for each in names if draw.random() < 0.3)
+        now, free = clock.monotonic(), draw.choice([2, 10, 14, 50, 50])
+        there = {each.id: each.repo_tags[0] for each in runtime.list_images()}
+        seen = {each: seen.get(each, now) for each in there}
+        in_use = {each.spec.containers[0].image for each in collected.pods} | {PAUSE}
+        used = {each: used[each] for each in there if each in used}
+        used |= {each: now for each, tag in there.items() if tag in in_use}
+        may_go = [each for each in there if used.get(each) != now and now - seen[each] >= minimum]
+        may_go.sort(key=lambda each: (used.get(each, -1.0), seen[each], each))
+        old = [each for each in may_go if maximum and now - began > maximum < now - used.get(each, -1e9)]
+        removed.clear()
+        collected.collect(free=free, after=draw.choice([10.0, 90.0, 400.0]))
+        left = {each.id for each in runtime.list_images()}
+        assert removed[: len(old)] == old
+        further = removed[len(old) :]
+        rest = [each for each in may_go if each not in old or each in left or each in further]
+        assert further == rest[: len(further)]
+        freed = sum(each not in left for each in further)
+        needed = -(-(20 - free) // 10) if free <= 15 else 0
+        assert freed == needed or (freed < needed and len(further) == len(rest))
+        seen, used = ({each: at for each, at in times.items() if each in left} for times in (seen, used))

@@ -1,11 +1,13 @@
 """The manager of probes alone: which results a container begins with."""
 
+from random import Random
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
 from beehive.simulation import Simulation
+from beehive.testing import FakeContext
 from edged.api import (
     ContainerState,
     ContainerStateRunning,
@@ -20,6 +22,8 @@ from edged.api import (
 from edged.pods.model import PodFacts, ProbeFacts
 from edged.probes.manager import ProbeManager
 from edged.probes.model import ProbeOutcome, ProbeResult
+from edged.probes.runner import ProbeAttempt
+from edged.probes.targets import HttpTarget
 from tests.edged.pods.builders import UID, a_container, a_pod, facts, running
 
 MAIN = a_container(
@@ -87,3 +91,42 @@ def test_the_initial_delay_counts_from_the_containers_start() -> None:
     probes = ProbeManager(context, Mock(), Mock(), Mock(), Mock())
     probes.update_pod(a_pod(live), facts(running(live, 0, started_at=began)), terminating=False)
     assert context.after.call_args.args[0] < 60, "it is due, and spread over a period"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_probes_keep_their_beat_and_their_results(seed: int) -> None:
+    """Answers come at any time, and the pod gets other probes meanwhile: each probe is made a whole number of periods
+    after its first one, unless it is another, and a startup probe that has passed is not made again.
+    """
+    draw, context, workers, pods = Random(seed), FakeContext(), Mock(), Mock()  # noqa: S311 - reproducible on purpose
+    asked: list[tuple[int, Any, Any]] = []
+    periods, first, has_started = {80: 7, 81: 5}, dict[int, float](), False
+
+    def submit(_uid: object, attempt: ProbeAttempt, answer: Any, wanted: Any) -> None:
+        assert isinstance(attempt.target, HttpTarget)
+        port, now = attempt.target.port, context.clock.monotonic()
+        beats = (now - first.setdefault(port, now)) / periods[port]
+        assert beats == pytest.approx(round(beats))
+        assert port == 81 or not has_started
+        asked.append((port, answer, wanted))
+
+    workers.submit.side_effect = submit
+    probes = ProbeManager(context, workers, pods, Mock(), Mock())
+    for _ in range(60):
+        port, period = draw.choice([80, 81]), draw.choice([3, 5, 7])
+        if draw.random() < 0.1 and periods[port] != period:
+            periods[port] = period
+            first.pop(port, None)
+        startup, readiness = (
+            Probe(http_get=HTTPGetAction(port=each), period_seconds=seconds) for each, seconds in periods.items()
+        )
+        main = a_container("main", startup_probe=startup, readiness_probe=readiness)
+        pod = pods.pod.return_value = a_pod(main, status=PodStatus(pod_ip="192.0.2.2"))
+        probes.update_pod(pod, facts(running(main, 0)), terminating=False)
+        context.simulation.run_for(draw.choice([0.5, 1, 4, 20]))
+        while asked and draw.random() < 0.7:
+            port, answer, wanted = asked.pop(draw.randrange(len(asked)))
+            has_started = has_started or (wanted() and port == 80)
+            answer(ProbeResult(ProbeOutcome.SUCCESS))
+            assert list(probes.facts(UID).startup.values()) == [True] * has_started
+    assert has_started

@@ -101,8 +101,10 @@ class Slow:
     def __init__(self, actors: Runtime) -> None:
         self.actors = actors
         self.now = self.most = 0
+        self.begun: list[str] = []
 
     def run(self, attempt: ProbeAttempt) -> ProbeResult:
+        self.begun.append(attempt.container)
         self.now += 1
         self.most = max(self.most, self.now)
         over = self.actors.future()
@@ -196,6 +198,22 @@ def test_pods_take_turns() -> None:
     bench.actors.run_for(2.5)
     assert "two" in bench.answered
     assert bench.runner.most == MAX_WORKERS + 2
+
+
+def test_pods_that_wait_are_served_one_after_the_other_and_nothing_is_left_of_them() -> None:
+    bench = PoolBench()
+    for number in range(MAX_WORKERS):
+        bench.ask(f"early-{number}", pod=f"early-{number % 2}")
+    waiting = [f"{pod}-{number}" for pod in "abc" for number in range(9)]
+    for name in waiting:
+        bench.ask(name, pod=name[0])
+    bench.actors.run_for(5)
+    turns = [name[0] for name in bench.runner.begun if name in waiting]
+    for end in range(len(turns)):
+        served = [turns[:end].count(pod) for pod in "abc"]
+        assert max(served) - min(served) <= 1, turns
+    assert set(waiting) <= set(bench.answered)
+    assert not (bench.workers._waiting or bench.workers._busy or len(bench.workers._busy_with))
 
 
 def test_a_probe_that_is_no_longer_needed_is_dropped() -> None:
