@@ -334,14 +334,20 @@ class Life(EquippedMachine):
         if self._draw.random() < 0.3:
             self._say("  the containers end meanwhile")
             self._kill_containers()
-        if self.machine.cloud.runs:
-            if self._pods and self._draw.random() < 0.4:
-                name = self._one_of(self._pods)
-                self._pods.discard(name)
-                self.machine.cloud.delete("Pod", name)
-            if self._draw.random() < 0.4:
-                self._settings()
-        self.start() if self._draw.random() < 0.7 else self.machine.start_edge()
+        try:
+            self._change_meanwhile()
+        finally:
+            self.start() if self._draw.random() < 0.7 else self.machine.start_edge()
+
+    def _change_meanwhile(self) -> None:
+        if not self.machine.cloud.runs:
+            return
+        if self._draw.random() < 0.4:
+            self._settings()
+        if self._pods and self._draw.random() < 0.4:
+            name = self._one_of(self._pods)
+            self._pods.discard(name)
+            self.machine.cloud.delete("Pod", name)
 
     def _end_edge(self, kill: bool) -> None:
         process = self.machine.edge.process
