@@ -13,9 +13,10 @@ _MOST_PODS: Final = 200
 
 
 class PodGroup(msgspec.Struct, frozen=True):
-    """Pods that do not run for the same reason."""
+    """Pods of a workload, or of none, that do not run for the same reason."""
 
     owner: str
+    """Empty for pods without a workload."""
     status: str
     pods: Sequence[FleetPodRow]
 
@@ -43,7 +44,7 @@ def pods_answer(rows: Iterable[FleetPodRow], nodes: Sequence[NodeRow], query: st
     groups: defaultdict[tuple[str, str], list[FleetPodRow]] = defaultdict(list)
     for pod in pods:
         if pod.is_troubled:
-            groups[pod.owner or f"pod {pod.key}", pod.status].append(pod)
+            groups[pod.owner, pod.status].append(pod)
     most = sorted(groups.items(), key=lambda each: -len(each[1]))[:_MOST_PODS]
     shown = [PodGroup(owner, status, each[:_MOST_PODS]) for (owner, status), each in most]
     more = sum(len(each) for each in groups.values()) - sum(len(each.pods) for each in shown)

@@ -2,7 +2,7 @@
 
 import { path } from "./api.js";
 import { h } from "./dom.js";
-import { command, mark, panel, table, time } from "./parts.js";
+import { mark, panel, same, table, time } from "./parts.js";
 import { count, day, plain } from "./words.js";
 
 /** A link to the changes that a search selects. */
@@ -35,6 +35,6 @@ export function changes(answer, query, go) {
     answer.wrong ? h("p", { class: "bad", role: "status" }, plain(answer.wrong)) : null,
     [...days].map(([title, rows]) => panel(title, "", table("devices changes", ["when", "who", "what", "change", "how far it got"], rows.map(line)))),
     answer.more ? h("p", { class: "empty" }, changesOf(`${query.replace(/\s*before:\d+/, "")} before:${answer.before}`.trim(), `${count(answer.more, "earlier change")}`)) : null,
-    answer.command ? h("div", { class: "same" }, h("span", { class: "quiet" }, "The same in a terminal: "), command(answer.command)) : null,
+    answer.command ? same(answer.command) : null,
   ];
 }

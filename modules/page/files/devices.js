@@ -3,7 +3,7 @@
 import { ask, path } from "./api.js";
 import { h } from "./dom.js";
 import { steps, valuesTable } from "./history.js";
-import { command, conditions, mark, panel, program, table, textPanel } from "./parts.js";
+import { command, conditions, mark, panel, program, same, table, textPanel } from "./parts.js";
 import { count, plain, since } from "./words.js";
 
 const ON_NODE = "edgecore";
@@ -46,7 +46,7 @@ export function devices(answer, query, go) {
     answer.groups.length ? answer.groups.map(group) : h("p", { class: "empty quiet" }, none),
     answer.more ? h("p", { class: "empty quiet" }, `${count(answer.more, "more device")}: search for more words`) : null,
     answer.is_cut ? h("p", { class: "empty quiet" }, "There are more devices, which the page does not read.") : null,
-    h("div", { class: "same" }, h("span", { class: "quiet" }, "The same in a terminal: "), command(program === ON_NODE ? "edgecore devices list" : "cloudcore get devices,devicestatuses -A")),
+    same(program === ON_NODE ? "edgecore devices list" : "cloudcore get devices,devicestatuses -A"),
   ];
 }
 
@@ -97,7 +97,7 @@ export function device(story, histories, paint) {
       : h("p", { class: "empty quiet" }, "The Device has no properties."), story.more ? h("p", { class: "empty quiet" }, `and ${story.more} more`) : null),
     [...histories].map(([name, history]) => historyPanel(row, name, history, units.get(name))),
     story.conditions.length ? textPanel("Conditions", "", conditions(story.conditions)) : null,
-    h("div", { class: "same" }, h("span", { class: "quiet" }, "The same in a terminal: "), command(program === ON_NODE ? `edgecore devices get ${row.namespace}/${row.name}` : `cloudcore describe devicestatus ${row.name} -n ${row.namespace}`)),
-    h("div", { class: "same" }, h("span", { class: "quiet" }, "Where a desired value is, on its node: "), command(`edgecore trace explain device ${row.namespace}/${row.name}`)),
+    same(program === ON_NODE ? `edgecore devices get ${row.namespace}/${row.name}` : `cloudcore describe devicestatus ${row.name} -n ${row.namespace}`),
+    same(`edgecore trace explain device ${row.namespace}/${row.name}`, "Where a desired value is, on its node"),
   ];
 }

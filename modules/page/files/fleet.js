@@ -2,7 +2,7 @@
 
 import { path } from "./api.js";
 import { h } from "./dom.js";
-import { certificate, command, mark, panel, sentence, stateWords, strip, time } from "./parts.js";
+import { certificate, command, mark, panel, same, sentence, stateWords, strip, time } from "./parts.js";
 import { filter } from "./search.js";
 import { count, now, plain, since } from "./words.js";
 
@@ -60,7 +60,7 @@ export function fleet(state, go) {
         (head.today || []).length ? h("ol", { class: "day" }, head.today.map((each) => h("li", {}, time(each.at), h("span", { class: each.is_bad ? "bad" : "" }, each.nodes?.length > LINKED || !each.nodes ? plain(each.text) : h("a", { href: each.nodes.length === 1 ? path("nodes", each.nodes[0]) : names(each.nodes) }, plain(each.text)))))) : h("p", { class: "empty quiet" }, "No node has come or gone."),
         head.today_more ? h("p", { class: "empty quiet" }, `${head.today_more} more of single nodes: `, "cloudcore nodes --history") : null) : null),
     hasNodes ? nodeTable(state, all, shown, wrong, go) : null,
-    h("div", { class: "same" }, h("span", { class: "quiet" }, "The same in a terminal: "), command(state.forbidden.links ? "kubectl get nodes" : hasNodes ? "cloudcore nodes" : "cloudcore get pods -A")),
+    same(state.forbidden.links ? "kubectl get nodes" : hasNodes ? "cloudcore nodes" : "cloudcore get pods -A"),
   ];
 }
 

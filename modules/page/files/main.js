@@ -31,7 +31,9 @@ function isFleet() { return !parts()[0] && !state.about.node; }
 function search(query) {
   state.query = query;
   history.replaceState(null, "", query ? `${location.pathname}?q=${encodeURIComponent(query)}` : location.pathname);
-  if (parts()[0]) poll(); else paint();
+  if (!parts()[0]) return paint();
+  turn += 1; // an answer to the former search comes too late
+  poll();
 }
 
 function view() {

@@ -2,7 +2,7 @@
 
 import { changesOf } from "./changes.js";
 import { h } from "./dom.js";
-import { certificate, command, conditions, mark, panel, stateWords, strip, table, textPanel, time } from "./parts.js";
+import { certificate, conditions, mark, panel, same, stateWords, strip, table, textPanel, time } from "./parts.js";
 import { podTable } from "./pods.js";
 import { count, duration, now, plain, since } from "./words.js";
 
@@ -30,7 +30,7 @@ export function node(story) {
       isLinkKnown ? textPanel("Connections", "seven days", history(story.sessions)) : null),
     panel(`Pods on ${plain(row.name)}`, row.state === "away" ? "as it reported last" : "", story.pods.length ? podTable(story.pods, row) : h("p", { class: "empty quiet" }, story.forbidden?.pods ? "No pod that you may see is bound to this node." : "No pod is bound to this node.")),
     textPanel("Conditions", "", conditions(story.conditions)),
-    h("div", { class: "same" }, h("span", { class: "quiet" }, "The same in a terminal: "), command(isLinkKnown ? `cloudcore nodes --history ${row.name}` : `kubectl describe node ${row.name}`)),
+    same(isLinkKnown ? `cloudcore nodes --history ${row.name}` : `kubectl describe node ${row.name}`),
   ];
 }
 
@@ -46,8 +46,8 @@ export function ownNode(story) {
       textPanel("The node", "", h("table", {}, h("tbody", {}, Object.entries(story.facts).map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, plain(name)), h("td", {}, plain(value))))))),
       textPanel("Modules of edgecore", "", table("", ["module", "state", "messages that wait", "restarts"], rows))),
     textPanel("Conditions", "", conditions(story.conditions)),
-    h("div", { class: "same" }, h("span", { class: "quiet" }, "The same in a terminal: "), command("edgecore top")),
-    h("div", { class: "same" }, h("span", { class: "quiet" }, "What is wrong with this node: "), command("edgecore doctor")),
+    same("edgecore top"),
+    same("edgecore doctor", "What is wrong with this node"),
   ];
 }
 

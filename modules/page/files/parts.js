@@ -66,6 +66,11 @@ export function command(text) {
   return h("div", { class: "cmd" }, h("code", {}, plain(text)), h("button", { type: "button", onclick: copy }, "Copy"));
 }
 
+/** The command that says the same as a page, or what the label says. */
+export function same(text, label = "The same in a terminal") {
+  return h("div", { class: "same" }, h("span", { class: "quiet" }, `${label}: `), command(text));
+}
+
 export function time(at) { return at ? h("time", { datetime: iso(at), title: iso(at) }, moment(at)) : "–"; }
 
 export function panel(title, end, ...kids) {

@@ -3,7 +3,7 @@
 import { askText, path } from "./api.js";
 import { changesOf } from "./changes.js";
 import { h } from "./dom.js";
-import { allowed, command, conditions, mark, panel, program, table, textPanel, time } from "./parts.js";
+import { allowed, command, conditions, mark, panel, program, same, table, textPanel, time } from "./parts.js";
 import { plain, seconds, since } from "./words.js";
 
 const MARKS = { runs: "good", ended: "good", fails: "bad", waits: "warn", ending: "warn", unknown: "never" };
@@ -34,7 +34,7 @@ export function pod(story, logs, paint) {
     textPanel("Events", "", story.events.length ? table("", ["when", "event", "message", "by"], story.events.slice().reverse().map((each) => h("tr", {}, h("td", {}, time(seconds(each.at))),
       h("td", { class: each.type === "Warning" ? "warn" : "" }, plain(each.reason), each.count > 1 ? ` ×${each.count}` : ""), h("td", {}, plain(each.message)), h("td", { class: "quiet" }, plain(each.who))))) : h("p", { class: "empty quiet" }, "No event is kept of this pod: events are kept for an hour.")),
     textPanel("Conditions", "", conditions(story.conditions)),
-    h("div", { class: "same" }, h("span", { class: "quiet" }, "The same in a terminal: "), command(`${program} why pod ${row.namespace}/${row.name}`)),
+    same(`${program} why pod ${row.namespace}/${row.name}`),
   ];
 }
 

@@ -2,7 +2,7 @@
 
 import { path } from "./api.js";
 import { h } from "./dom.js";
-import { command, mark, panel, program, table } from "./parts.js";
+import { mark, panel, program, same, table } from "./parts.js";
 import { count, plain, seconds, since } from "./words.js";
 
 /** Return a table of pods; those of one node do not name it, and those of a node that is away are neither good nor bad. */
@@ -11,7 +11,7 @@ export function podTable(pods, node) {
   return table(old ? "pods quiet" : "pods", ["pod", "status", "ready", "restarts", "age", ...(node ? [] : ["node"])],
     pods.map((each) => h("tr", { key: `${each.namespace}/${each.name}` },
       h("td", {}, h("a", { class: "name", href: path("pods", each.namespace, each.name) }, mark(old ? "never" : each.is_troubled ? "bad" : "good"), `${plain(each.namespace)}/${plain(each.name)}`)),
-      h("td", { class: each.is_troubled && !old ? "bad" : "" }, plain(each.status)), h("td", { class: "num" }, plain(each.ready)),
+      h("td", { class: each.is_troubled && !old ? "bad" : "" }, plain(each.status), each.why ? h("div", { class: "quiet" }, plain(each.why)) : null), h("td", { class: "num" }, plain(each.ready)),
       h("td", { class: "num" }, String(each.restarts || 0)), h("td", { class: "num" }, each.created ? since(seconds(each.created) || 0) : "–"),
       node ? null : h("td", {}, each.node ? h("a", { href: path("nodes", each.node) }, plain(each.node)) : h("span", { class: "quiet" }, "no node")))));
 }
@@ -19,7 +19,7 @@ export function podTable(pods, node) {
 /** Return the page of the pods; `go` changes the query. */
 export function pods(answer, query, go) {
   const field = h("input", { id: "q", type: "search", placeholder: "Search all pods  ( / )", "aria-label": "Search pods: name, namespace, node, status, image", value: query, oninput: (event) => go(event.target.value) });
-  const groups = answer.groups.map((each) => panel(`${plain(each.owner)}: ${plain(each.status)}`, count(each.pods.length, "pod"), podTable(each.pods)));
+  const groups = answer.groups.map((each) => panel(`${each.owner ? plain(each.owner) : "Without a workload"}: ${plain(each.status)}`, count(each.pods.length, "pod"), podTable(each.pods)));
   const found = answer.found.length ? panel("Found", answer.more ? `${answer.more} more: search for more words` : count(answer.found.length, "pod"), podTable(answer.found))
     : h("p", { class: "empty quiet" }, "No pod has all of these words in its name, node, status, owner or image.");
   return [
@@ -27,6 +27,6 @@ export function pods(answer, query, go) {
     h("div", { class: "tools plain" }, field),
     query ? found : groups.length ? groups : h("p", { class: "empty" }, mark("good"), " Every pod runs."),
     answer.more && !query ? h("p", { class: "empty quiet" }, `${count(answer.more, "more pod")} that ${answer.more === 1 ? "does" : "do"} not run`) : null,
-    h("div", { class: "same" }, h("span", { class: "quiet" }, "The same in a terminal: "), command(`${program} get pods -A`)),
+    same(`${program} get pods -A`),
   ];
 }

@@ -2,7 +2,7 @@
 
 import { path } from "./api.js";
 import { h } from "./dom.js";
-import { command, mark, panel } from "./parts.js";
+import { mark, panel, same } from "./parts.js";
 import { count, plain } from "./words.js";
 
 const PARTS = [["run", "run it", "up", "runs it"], ["under_way", "at it", "way"], ["fail", "fail", "bad", "fails"], ["unheard", "have not heard", "gone", "has not heard"]];
@@ -31,6 +31,6 @@ export function rollouts(answer) {
     h("div", { class: "lead" }, h("h1", { id: "sentence" }, plain(answer.sentence)), h("p", { class: "quiet" }, "A pod whose node is away counts as one that has not heard, not as one that fails.")),
     rows.length ? rows : h("p", { class: "empty quiet" }, "A Deployment, DaemonSet, StatefulSet or Job appears here with its first pod."),
     answer.more ? h("p", { class: "empty quiet" }, `${count(answer.more, "more workload")}`) : null,
-    h("div", { class: "same" }, h("span", { class: "quiet" }, "The same in a terminal: "), command("cloudcore get pods -A -o wide")),
+    same("cloudcore get pods -A -o wide"),
   ];
 }

@@ -190,17 +190,24 @@ def _failing_pods(fleet: Fleet) -> Iterator[FleetFinding]:
             continue
         age = fleet.now - (seconds_of(pod.created) or fleet.now)
         if age > (_STARTING_SECONDS if pod.node else _PENDING) or pod.status not in _STARTING:
-            groups[pod.owner or f"pod {pod.key}", _word(pod)].append(pod)
+            groups[pod.owner, _word(pod)].append(pod)
     for (owner, word), rows in groups.items():
-        where = sorted({each.node for each in rows if each.node})
-        found = (f"on {_listed(where)}" if where else "no node", rows[0].why)
+        sentence, detail = _of_pods(owner, word, rows)
         yield FleetFinding(
-            "pods-failing", "bad" if word not in _STARTING else "warn",
-            f"{owner}: {_count(len(rows), 'pod')} {'do' if len(rows) > 1 else 'does'} not run ({word})"
-            if rows[0].owner else f"{owner} does not run ({word})",
-            " · ".join(each for each in found if each), pods=tuple(each.key for each in rows),
-            command=f"{fleet.program} why pod {rows[0].key}",
+            "pods-failing", "bad" if word not in _STARTING else "warn", sentence, detail,
+            pods=tuple(each.key for each in rows), command=f"{fleet.program} why pod {rows[0].key}",
         )  # fmt: skip
+
+
+def _of_pods(owner: str, word: str, rows: Sequence[FleetPodRow]) -> tuple[str, str]:
+    """Return the sentence and the detail of pods that fail alike, of a workload or without one."""
+    do = "do" if len(rows) > 1 else "does"
+    if not owner and len(rows) > 1:
+        return f"{len(rows)} pods without a workload {do} not run ({word})", _listed([each.key for each in rows])
+    nodes = sorted({each.node for each in rows if each.node})
+    where = f"on {_listed(nodes)}" if nodes else "no node"
+    who = f"{owner}: {_count(len(rows), 'pod')}" if owner else f"pod {rows[0].key}"
+    return f"{who} {do} not run ({word})", f"{where} · {rows[0].why}" if rows[0].why else where
 
 
 def _overdue_devices(fleet: Fleet) -> Iterator[FleetFinding]:

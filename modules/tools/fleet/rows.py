@@ -29,7 +29,7 @@ class FleetPodRow(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
     node: str
     status: str
-    """The status as kubectl prints it: `Running`, `CrashLoopBackOff`, …; of a pod that has failed never `Completed`."""
+    """The status as kubectl prints it: `Running`, `CrashLoopBackOff`, …; of a pod that has failed its reason."""
     ready: str
     """Ready and all containers: `1/2`."""
     restarts: int = 0
@@ -108,8 +108,8 @@ class LinkRow(msgspec.Struct, frozen=True):
 def pod_row(pod: JsonObject) -> FleetPodRow:
     """Return the row of a pod."""
     summary, status, phase = pod_summary(pod), pod_status(pod), text_at(pod, "status.phase")
-    if phase == "Failed" and status in _RUNS:  # kubectl names the end of a container that was asked to end
-        status = text_at(pod, "status.reason") or phase
+    if phase == "Failed":  # kubectl names the state of a container that was asked to end, or was never made
+        status = text_at(pod, "status.reason") or (phase if status in _RUNS else status)
     is_troubled = phase != "Succeeded" and (status not in _RUNS or summary.ready < summary.containers)
     containers = objects_at(pod, "spec.containers")
     return FleetPodRow(
@@ -123,18 +123,23 @@ def pod_row(pod: JsonObject) -> FleetPodRow:
         created=text_at(pod, "metadata.creationTimestamp"),
         image=text_at(containers[0], "image")[:LONGEST] if containers else "",
         is_troubled=is_troubled,
-        why=_why(pod)[:_LONGEST_WHY] if is_troubled else "",
+        why=_why(pod) if is_troubled else "",
     )
 
 
 def _why(pod: JsonObject) -> str:
-    """Return the message of a pod's status that says why it does not run; empty without one."""
+    """Return what a pod's status says about why it does not run, on one line; empty if it says nothing."""
     found = [text_at(pod, "status.message")]
     for each in (*objects_at(pod, "status.initContainerStatuses"), *objects_at(pod, "status.containerStatuses")):
         said = text_at(each, "state.waiting.message")
+        code, reason = (text_at(each, f"lastState.terminated.{field}") for field in ("exitCode", "reason"))
+        if text_at(each, "state.waiting.reason") == "CrashLoopBackOff" and code:
+            also = f" ({reason})" if reason not in ("", "Error") else ""
+            said = f"container {text_at(each, 'name')} ended with exit code {code}{also}"
         found.append(said.partition(": ErrImagePull: ")[2] or said)
     found += [text_at(each, "message") for each in objects_at(pod, "status.conditions") if _is_unscheduled(each)]
-    return " ".join(next((each for each in found if each), "").split())
+    text = " ".join(next((each for each in found if each), "").split())
+    return text if len(text) <= _LONGEST_WHY else f"{text[: _LONGEST_WHY - 1]}…"
 
 
 def _is_unscheduled(condition: JsonObject) -> bool:

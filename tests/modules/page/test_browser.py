@@ -304,6 +304,24 @@ def test_a_broken_server_and_a_wrong_clock_leave_what_is_known(looked: Looked) -
     assert not [age for age in ages if age.endswith(("h", "d"))], ages
 
 
+def test_a_late_answer_to_an_earlier_search_is_not_shown(looked: Looked) -> None:
+    window, names = looked.window, "[...document.querySelectorAll('td a.name')].map((each) => each.textContent.trim())"
+    looked.follow("Pods")
+    looked.sentence("pods run")
+    window.run(
+        "window.asked ||= window.fetch; window.late = null;"
+        "const later = (all) => new Promise((answer) => { window.late = () => window.asked(...all).then(answer); });"
+        "window.fetch = (...all) => (String(all[0]).endsWith('q=l') ? later(all) : window.asked(...all));"
+    )
+    window.keys("l", "#q")
+    window.wait("window.late !== null")
+    window.keys("ost", "#q")
+    window.wait(f"{names}.join() === 'default/lost'")
+    window.run("window.fetch = () => new Promise(() => {}); window.late();")
+    assert window.run(f"return new Promise((done) => setTimeout(() => done({names}), 300))") == ["default/lost"]
+    window.run("window.fetch = window.asked;")
+
+
 PAUSE = "window.asked ||= window.fetch; window.fetch = () => new Promise(() => {});"
 """Nothing is painted while axe looks."""
 ASK = """

@@ -123,6 +123,18 @@ def _evicted(fleet: Planted) -> None:
     fleet.pod("web", "n1", phase="Failed", reason="Evicted", message=message, containerStatuses=[ended])
 
 
+def _crashed() -> dict[str, Any]:
+    """Return the status of a pod whose container has crashed, and waits."""
+    status = _waits("CrashLoopBackOff", "back-off 5m0s restarting failed container=c pod=a_shop(u)")
+    status["containerStatuses"][0]["lastState"] = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
+    return status
+
+
+def _crashes(fleet: Planted) -> None:
+    fleet.pod("a", "n1", **_crashed())
+    fleet.pod("b", "n2", **_crashed())
+
+
 def _pod_of_a_lost_node(fleet: Planted) -> None:
     fleet.cut("n1", 600.0, "no keepalive for 30 s")
     fleet.pod("scan-1", "n1", "scan", **_waits("CrashLoopBackOff"))
@@ -249,6 +261,23 @@ FAULTS: Final[dict[str, tuple[Callable[[Planted], object], Says]]] = {
             finding="pod shop/web does not run (Evicted)", detail="on n1 · The node was low on resource: memory.",
             link=("shop/web",),
             node="n1 has been connected for 60m, and 0 of 1 pod runs.",
+        ),
+    ),
+    "pods without a workload that crash": (
+        _crashes,
+        Says(
+            finding="2 pods without a workload do not run (CrashLoopBackOff)", detail="shop/a and shop/b",
+            link=("shop/a", "shop/b"),
+            node="n1 has been connected for 60m, and 0 of 1 pod runs.",
+        ),
+    ),
+    "a pod of a workload that crashes": (
+        lambda fleet: fleet.pod("a", "n1", "scan", **_crashed()),
+        Says(
+            finding="DaemonSet scan: 1 pod does not run (CrashLoopBackOff)",
+            detail="on n1 · container c ended with exit code 137 (OOMKilled)", link=("shop/a",),
+            node="n1 has been connected for 60m, and 0 of 1 pod runs.",
+            rollouts="The workload fails on some node.",
         ),
     ),
     "a pod of a node that is away": (

@@ -243,7 +243,7 @@ def test_a_node_and_pods_as_the_page_asks_for_them(page: Page) -> None:
     assert story["sentence"] == "n1 has never been connected."
     assert [each["name"] for each in story["pods"]] == ["web"]
     pods = page.get("/page/v1/pods")
-    assert [(each["owner"], each["status"]) for each in pods["groups"]] == [("pod shop/web", "Pending")]
+    assert [(each["owner"], each["status"]) for each in pods["groups"]] == [("", "Pending")]
     assert [each["name"] for each in page.get("/page/v1/pods?q=WEB")["found"]] == ["web"]
     assert page.get("/page/v1/pods?q=else")["found"] == []
     answer = page.ask("/page/v1/nodes/n2", authorization=f"Bearer {page.key()}")
