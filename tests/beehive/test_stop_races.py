@@ -16,6 +16,7 @@ import pytest
 from beehive import Actor, DeliveryRecord, DropReason, Hive, Message, Module, Outcome, Runtime, State, Threads, handles
 from beehive.simulation import Simulation
 from tests.beehive.beds import Bed
+from tests.support.slow import one_in
 
 
 class Child(Actor):
@@ -99,7 +100,7 @@ def quick_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("beehive.supervisor.LONGEST_DELAY", 0.05)
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", one_in(3, range(150)))
 def test_a_simulated_hive_stops_at_any_moment(seed: int, caplog: pytest.LogCaptureFixture) -> None:
     """No greenlet is left, nothing waits, every message has come to its end, and every wait is over."""
     caplog.set_level("CRITICAL")

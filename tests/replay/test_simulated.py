@@ -14,7 +14,7 @@ from tests.replay.search import replay_seed
 
 RUNS = (
     pytest.param((2, FaultProfile.NONE), marks=pytest.mark.slow),
-    (6, FaultProfile.NONE),
+    pytest.param((6, FaultProfile.NONE), marks=pytest.mark.slow),
     (1, FaultProfile.RUNTIME),
     pytest.param((2, FaultProfile.LINK), marks=pytest.mark.slow),
     (10, FaultProfile.CLOUD),

@@ -19,7 +19,7 @@ def test_the_command_line_knows_every_profile() -> None:
 
 def test_seeds_that_pass(capsys: pytest.CaptureFixture[str]) -> None:
     """One line says how many and how fast."""
-    status = cli.main(["simulate", "--seed", "3", "--seeds", "2", "--cores", "1", "--hours", "0.005"])
+    status = cli.main(["simulate", "--seed", "3", "--seeds", "2", "--cores", "1", "--hours", "0.002"])
     assert status == ExitCode.OK
     assert "2/2 seeds, 0 failed" in capsys.readouterr().out
 
@@ -45,7 +45,7 @@ def test_a_plan_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 def test_a_recorded_run_is_the_same_run(tmp_path: Path) -> None:
     """To the last line of the log: a run is a function of its plan, and to watch changes nothing."""
-    plan = draw_plan(5, seconds=100)
+    plan = draw_plan(5, seconds=50)
     recorded, plain = run_plan(plan, traces=tmp_path), run_plan(plan)
     assert (recorded.log, recorded.violation) == (plain.log, plain.violation)
 

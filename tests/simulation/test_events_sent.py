@@ -24,7 +24,11 @@ def _settings(data_source: str, *, node: str, **_fields: object) -> MetaSettings
     return MetaSettings(data_source, report_events=True, node=node)
 
 
-@pytest.mark.parametrize("profile", one_in(3, FaultProfile), ids=lambda profile: profile.value)
+@pytest.mark.parametrize(
+    "profile",
+    one_in(len(FaultProfile), reversed(FaultProfile)),
+    ids=lambda profile: profile.value,
+)
 def test_what_must_hold_holds_with_events(profile: FaultProfile) -> None:
     result = run_plan(SeedSettings(profile=profile).plan(1), keep_log=True)
     assert result.violation is None, str(result.violation)

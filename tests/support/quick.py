@@ -36,6 +36,9 @@ SLOW: Final[Mapping[str, tuple[str, ...]]] = {
     "modules/lab/doubles": ("tests/edged/cri/test_contract.py",),
     "modules/lab/replay": ("tests/replay/test_simulated.py",),
     "modules/lab/simulate": ("tests/simulation/test_found.py",),
+    "modules/cloud/controllers": ("tests/modules/cloud/controllers/test_lives.py",),
+    "modules/cloud/journal": ("tests/modules/cloud/journal/test_lives.py",),
+    "tests/support": ("tests/support/test_containerd.py",),
 }
 """Files and directories of tests that are slow, by the directory whose changes they are for: a kill at each step of
 a container's life, the plans that find planted bugs, replays of whole nodes, and edged's client on containerd.

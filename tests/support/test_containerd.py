@@ -16,6 +16,7 @@ from tests.support.leftovers import cgroups_named
 _MISSING = reason_missing()
 pytestmark = [
     pytest.mark.containerd,
+    pytest.mark.slow,
     pytest.mark.skipif(_MISSING is not None, reason=_MISSING or ""),
 ]
 

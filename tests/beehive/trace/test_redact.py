@@ -15,9 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from beehive.trace import secrets
 from beehive.trace.redact import Redactor
 from beehive.trace.secret_marks import MARK
-from beehive.trace.secrets import BYTES, CAPACITY, KnownSecrets
+from beehive.trace.secrets import CAPACITY, KnownSecrets
 
 PASSWORD = "correct horse / battery"  # noqa: S105
 POD = "default/pod/p"
@@ -260,13 +261,22 @@ def test_the_first_value_is_known_after_thousands_of_others(redactor: Redactor) 
     assert redactor.text("without") == "without"
 
 
-def test_when_there_is_no_room_contents_are_left_out(redactor: Redactor, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.fixture
+def room(monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many values there is room for, few in these tests."""
+    monkeypatch.setattr(secrets, "CAPACITY", 50)
+    return 50
+
+
+def test_when_there_is_no_room_contents_are_left_out(
+    redactor: Redactor, room: int, caplog: pytest.LogCaptureFixture
+) -> None:
     """A value that could not be learnt may stand anywhere, so nothing is let through; that is logged once."""
-    for number in range(CAPACITY + 2):
+    for number in range(room + 2):
         redactor.known.learn(b"password: %d" % number)
-    unknown = f"password: {CAPACITY + 1}"
+    unknown = f"password: {room + 1}"
     assert redactor.known.is_full
-    assert len(redactor.known) == CAPACITY
+    assert len(redactor.known) == room
     frame = {"header": {"msg_id": "1"}, "route": {"resource": POD, "operation": "insert"}, "content": {"a": unknown}}
     seen = msgspec.json.decode(redactor.frame(msgspec.json.encode(frame)))
     assert seen["route"] == frame["route"]
@@ -279,33 +289,36 @@ def test_when_there_is_no_room_contents_are_left_out(redactor: Redactor, caplog:
     assert "leave out all contents" in caplog.text
 
 
-def test_many_large_values_are_bounded_too() -> None:
+def test_many_large_values_are_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """By their bytes."""
+    monkeypatch.setattr(secrets, "BYTES", 3 * 60_000)
     known = KnownSecrets()
-    for number in range(BYTES // 60_000 + 1):
+    for number in range(3):
         known.learn(b"%06d" % number * 10_000)
+    assert not known.is_full
+    known.learn(b"another")
     assert known.is_full
 
 
-def test_many_short_values_are_bounded_too() -> None:
+def test_many_short_values_are_bounded_too(room: int) -> None:
     """They are not looked for, but their places are known by them."""
     known = KnownSecrets()
-    for number in range(CAPACITY + 1):
+    for number in range(room + 1):
         known.learn(b"%04x!" % number)
     assert known.is_full
 
 
-def test_tokens_that_have_expired_make_room() -> None:
+def test_tokens_that_have_expired_make_room(room: int) -> None:
     """They are of no use to anybody, and a node gets thousands of them in a week; others are kept."""
     now = [1_000_000.0]
     known = KnownSecrets(lambda: now[0])
     redactor = Redactor(known)
     known.learn(PASSWORD.encode())
-    old = [_token(number, now[0] + 3600) for number in range(CAPACITY - 1)]
+    old = [_token(number, now[0] + 3600) for number in range(room - 1)]
     for token in old:
         known.learn(token)
     now[0] += 3 * 3600
-    new = _token(CAPACITY, now[0] + 3600)
+    new = _token(room, now[0] + 3600)
     known.learn(new)
     assert not known.is_full
     assert len(known) == 2

@@ -50,7 +50,7 @@ def test_every_key_is_commented() -> None:
         assert len(line) <= 100
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much], deadline=None)
+@settings(max_examples=10, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much], deadline=None)
 @given(sections_of(EdgeCoreConfig))
 def test_all_settings_survive_the_file(config: EdgeCoreConfig) -> None:
     """Whatever is allowed is written so that it reads as the same."""
