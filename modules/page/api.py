@@ -28,6 +28,7 @@ from modules.page.sight import (
     DEVICE_GROUP,
     DEVICE_KINDS,
     DEVICES,
+    MOST_NAMESPACES,
     NODES,
     PODS,
     Refusal,
@@ -100,6 +101,7 @@ class FleetApi:
         refusal: the user's rights, which are asked for with each question.
         door: leads to containers.
         unknown: what this server does not know, and why, by part; shown as what the user may not see.
+        most_namespaces: whose rights are looked up for a user who may not list everywhere; 0: as many as is usual.
     """
 
     def __init__(
@@ -115,7 +117,9 @@ class FleetApi:
         refusal: Refusal = nothing_refused,
         door: ShellDoor,
         unknown: Mapping[str, str] | None = None,
+        most_namespaces: int = 0,
     ) -> None:
+        self._most_namespaces = most_namespaces
         self._unknown = unknown or {}
         self.door = door
         self._picture = picture
@@ -204,7 +208,7 @@ class FleetApi:
         pods, devices = self._picture.namespaces()
         if are_devices_asked:  # the picture has those of half a minute ago
             devices = {each.namespace for each in self._devices.facts()[0]}
-        sight, refused = seen_by(self._refusal, pods, devices)
+        sight, refused = seen_by(self._refusal, pods, devices, self._most_namespaces or MOST_NAMESPACES)
         return UserSight(sight, {**refused, **self._unknown})
 
     def _check(self, asked: AccessRequest) -> None:

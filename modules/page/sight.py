@@ -13,7 +13,7 @@ DEVICE_GROUP: Final = "devices.kubeedge.io"
 DEVICE_KINDS: Final = ("devices", "devicemodels", "devicestatuses")
 CHANGES_PATH: Final = "/cloudcore/changes"
 """The path of the change journal."""
-_MOST_NAMESPACES: Final = 200
+MOST_NAMESPACES: Final = 200
 """Namespaces whose rights are looked up."""
 _NAMED: Final = 5
 
@@ -58,37 +58,34 @@ def nothing_refused(asked: AccessRequest) -> str:  # noqa: ARG001 - a `Refusal`
     return ""
 
 
-def seen_by(refusal: Refusal, pods: Iterable[str], devices: Iterable[str]) -> UserSight:
+def seen_by(refusal: Refusal, pods: Iterable[str], devices: Iterable[str], most: int = MOST_NAMESPACES) -> UserSight:
     """Return the part of the fleet that a user sees.
 
     Args:
         refusal: the user's rights.
         pods: the namespaces with pods.
         devices: the namespaces with devices.
+        most: namespaces of each whose rights are looked up.
     """
     nodes = refusal(_listing("", NODES, ""))
-    pods_in, of_pods = _namespaces(refusal, (("", PODS),), pods)
-    devices_in, of_devices = _namespaces(refusal, tuple((DEVICE_GROUP, each) for each in DEVICE_KINDS), devices)
+    pods_in, of_pods = _namespaces(refusal, (("", PODS),), pods, most)
+    devices_in, of_devices = _namespaces(refusal, tuple((DEVICE_GROUP, each) for each in DEVICE_KINDS), devices, most)
     refused = {NODES: nodes, PODS: of_pods, DEVICES: of_devices}
     return UserSight(Sight(not nodes, pods_in, devices_in), {part: why for part, why in refused.items() if why})
 
 
 def _namespaces(
-    refusal: Refusal, kinds: Iterable[tuple[str, str]], namespaces: Iterable[str]
+    refusal: Refusal, kinds: Iterable[tuple[str, str]], namespaces: Iterable[str], most: int
 ) -> tuple[frozenset[str] | None, str]:
     """Return the namespaces in which a user may list all of some kinds, None for all, and why not all."""
     why = next((text for group, kind in kinds if (text := refusal(_listing(group, kind, "")))), "")
     if not why:
         return None, ""
     known = sorted(namespaces)
-    found = [
-        each
-        for each in known[:_MOST_NAMESPACES]
-        if not any(refusal(_listing(group, kind, each)) for group, kind in kinds)
-    ]
+    found = [each for each in known[:most] if not any(refusal(_listing(group, kind, each)) for group, kind in kinds)]
     more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
     shown = f"; shown are those in {', '.join(found[:_NAMED])}{more}" if found else ""
-    unread = f"; {len(known) - _MOST_NAMESPACES} namespaces were not looked at" if len(known) > _MOST_NAMESPACES else ""
+    unread = f"; {len(known) - most} namespaces were not looked at" if len(known) > most else ""
     return frozenset(found), f"{why}{shown}{unread}"
 
 

@@ -12,7 +12,7 @@ class ApiRequest(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     """From the server's root, percent-encoded, with the query: `/api/v1/pods?limit=500`."""
     headers: tuple[tuple[str, str], ...] = ()
-    """Without Host, Content-Length and Authorization, which the transport adds."""
+    """Without Host and Content-Length, which the transport adds, as it does Authorization if it has a user."""
     body: bytes = b""
     timeout: float = 30.0
     """Seconds until the end of the response; for a stream, until its head."""

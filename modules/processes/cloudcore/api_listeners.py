@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from beehive import Clock
     from beehive.http.router import HttpService
     from modules.cloud.authentication.authenticator import Authenticator
+    from modules.cloud.client.kubeconfig.model import Selected
     from modules.cloud.identities.known import ServesCertified
 
     Ends = Callable[[ServesCertified], Callable[[], None]]
@@ -143,6 +144,32 @@ class SecureListener(ApiListener):
         self.authenticator = authenticator
         self.page_names = page_names
         self.page_allows = page_allows
+
+
+class PageListener(ApiListener):
+    """The HTTPS port of the page in front of a cluster, where it is all that is served.
+
+    Args:
+        address: IP address.
+        port: 0 takes a free one.
+        context: its TLS.
+        max_streams: at one time.
+        names: the names by which browsers reach the page.
+        cluster: whose users may sign in.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        port: int,
+        context: ssl.SSLContext,
+        max_streams: int,
+        names: tuple[str, ...],
+        cluster: Selected,
+    ) -> None:
+        super().__init__(address, port, "--secure-port", context, max_streams)
+        self.names = names
+        self.cluster = cluster
 
 
 class InsecureListener(ApiListener):

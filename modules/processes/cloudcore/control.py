@@ -1,7 +1,7 @@
 """The module `control`."""
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -48,7 +48,7 @@ from modules.cloud.messages import (
 )
 from modules.cloud.object_writes import ADMINISTRATOR, JOURNAL, WRITES, WRITES_RESOURCE, WriteList, WriteQuery
 from modules.cloud.storage.watch_history import ObjectChanges
-from modules.processes.cloudcore.api_listeners import ApiListener, SecureListener
+from modules.processes.cloudcore.api_listeners import ApiListener, PageListener, SecureListener
 from modules.processes.cloudcore.api_tokens import ApiTokens
 from modules.processes.cloudcore.control_service import (
     ApiPorts,
@@ -60,7 +60,7 @@ from modules.processes.cloudcore.control_service import (
 from modules.processes.cloudcore.counters import Counters
 from modules.processes.cloudcore.errors import ControlError
 from modules.processes.cloudcore.identity_service import IdentityService
-from modules.processes.cloudcore.lazy_page import ClosingService, LazyPage
+from modules.processes.cloudcore.lazy_page import ClosingService, LazyPage, PageOnly
 from modules.processes.cloudcore.metrics import exposition
 from modules.processes.common.version import KUBELET_VERSION
 
@@ -181,18 +181,39 @@ class Control(Module):
                 users=UserAccess(self._rbac, self._of_user, lambda user: self.service(user.name)),
             )
             return self._with_page(listener, access) if listener.page_names else access
+        if isinstance(listener, PageListener):
+            return self._page_of_cluster(listener)
         return LoopbackService(self.service())
 
     def _with_page(self, listener: SecureListener, access: HttpService) -> HttpService:
         """Return the service of the secure port with the page, whose modules the first request for it loads."""
 
         def made() -> ClosingService:
-            from modules.processes.cloudcore.page_port import Doors, PagePort  # noqa: PLC0415 - see above
+            from modules.page.shells import EXEC  # noqa: PLC0415 - see above
+            from modules.processes.cloudcore.page_doors import Doors  # noqa: PLC0415
+            from modules.processes.cloudcore.page_port import PagePort  # noqa: PLC0415
+            from modules.processes.cloudcore.page_users import EmbeddedUsers  # noqa: PLC0415
 
-            doors = Doors(listener.authenticator, self._rbac.allowed, access, self.service())
-            return PagePort(doors, listener.page_names, lambda: listener.port, self.clock, listener.page_allows)
+            allows = listener.page_allows
+            users = EmbeddedUsers(Doors(listener.authenticator, self._rbac.allowed, access), may_exec=EXEC in allows)
+            return PagePort(users, self.service(), listener.page_names, lambda: listener.port, self.clock, allows)
 
-        found = LazyPage(made, access)
+        return self._lazy(made, access)
+
+    def _page_of_cluster(self, listener: PageListener) -> HttpService:
+        """Return the service of a port that has the page and nothing else."""
+
+        def made() -> ClosingService:
+            from modules.processes.cloudcore.page_port import PagePort  # noqa: PLC0415 - see above
+            from modules.processes.cloudcore.page_users import ClusterUsers  # noqa: PLC0415
+
+            users = ClusterUsers(listener.cluster, self.clock)
+            return PagePort(users, self.service(), listener.names, lambda: listener.port, self.clock)
+
+        return self._lazy(made, PageOnly())
+
+    def _lazy(self, made: Callable[[], ClosingService], others: HttpService) -> HttpService:
+        found = LazyPage(made, others)
         self._pages.append(found)
         return found
 

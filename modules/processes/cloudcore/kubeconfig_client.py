@@ -33,11 +33,13 @@ class KubeconfigClient(RestClient):
 
     Args:
         transport: to the server, as the kubeconfig's user.
+        headers: of each request.
     """
 
-    def __init__(self, transport: KubeTransport) -> None:
+    def __init__(self, transport: KubeTransport, headers: tuple[tuple[str, str], ...] = ()) -> None:
         super().__init__(_HERE)
         self._transport = transport
+        self._headers = headers
 
     def raw(
         self,
@@ -50,7 +52,8 @@ class KubeconfigClient(RestClient):
         most: int = 0,
     ) -> bytes:
         """See `RestClient`."""
-        answer = answered(self._transport, method, target_of(path, query), body_of(body), content_type)
+        target = target_of(path, query)
+        answer = answered(self._transport, method, target, body_of(body), content_type, self._headers)
         if answer.head.status >= HTTPStatus.MULTIPLE_CHOICES:
             raise status_error(answer.head.status, answer.body)
         if most and len(answer.body) > most:
@@ -60,7 +63,10 @@ class KubeconfigClient(RestClient):
     def lines(self, path: str, query: Query = (), *, ends: float | None = None) -> Iterator[bytes]:  # noqa: ARG002 - of `RestClient`
         """See `RestClient`; the server ends them, and not a time."""
         pieces = _Pieces()
-        request = ApiRequest(method="GET", path=target_of(path, query), timeout=_SECONDS, stream=True, silence=_SILENCE)
+        request = ApiRequest(
+            method="GET", path=target_of(path, query), headers=self._headers, timeout=_SECONDS, stream=True,
+            silence=_SILENCE,
+        )  # fmt: skip
         exchange, rest, refusal = self._transport.start(request, pieces), b"", 0
         try:
             while (piece := pieces.next()) is not None:
@@ -131,10 +137,18 @@ class _Pieces:
         self._pieces.put(error)
 
 
-def answered(transport: KubeTransport, method: str, target: str, body: bytes, media: str) -> ApiResponse:
+def answered(
+    transport: KubeTransport,
+    method: str,
+    target: str,
+    body: bytes,
+    media: str,
+    headers: tuple[tuple[str, str], ...] = (),
+) -> ApiResponse:
     """Return the response to a request. Raises UnreachableError."""
     ends: queue.SimpleQueue[ApiResponse | Exception] = queue.SimpleQueue()
-    headers = (("Content-Type", media),) if body else ()
+    if body:
+        headers = (*headers, ("Content-Type", media))
     request = ApiRequest(method=method, path=target, headers=headers, body=body, timeout=_SECONDS)
     transport.start(request, ResponseCollector(ends.put))
     end = ends.get()

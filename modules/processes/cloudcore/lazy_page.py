@@ -2,10 +2,11 @@
 
 import threading
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Final, Protocol
 
 from beehive.http.request import Request
-from beehive.http.responses import Reply
+from beehive.http.responses import Reply, text
 from beehive.http.router import HttpService
 
 _PAGE: Final = "page"
@@ -16,6 +17,14 @@ class ClosingService(HttpService, Protocol):
 
     def close(self) -> None:
         """Release them."""
+
+
+class PageOnly:
+    """Serves nothing beside the page (`HttpService`)."""
+
+    def serve(self, _request: Request) -> Reply:
+        """Return the refusal."""
+        return text(HTTPStatus.NOT_FOUND, "only the page is here, at /page/: the cluster serves its own API\n")
 
 
 class LazyPage:

@@ -46,7 +46,7 @@ from modules.cloud.storage.database.engine import file_of
 from modules.cloud.storage.database.room import Room
 from modules.cloud.storage.database.turns import Turns
 from modules.cloud.websocket.server import WebsocketServer, WebsocketSettings
-from modules.processes.cloudcore.api_listeners import ApiListener, InsecureListener, SecureListener
+from modules.processes.cloudcore.api_listeners import ApiListener, InsecureListener, PageListener, SecureListener
 from modules.processes.cloudcore.api_tokens import ApiTokens
 from modules.processes.cloudcore.config import CloudCoreConfig, TlsConfig
 from modules.processes.cloudcore.control import Control, check_socket
@@ -201,7 +201,7 @@ class CloudCore:
         self._tunnels = Tunnels(clock)
         self._streams: StreamListener | None = None
         nodes = self._add_streams()
-        self._listeners = self._api_listeners()
+        self._listeners = self._api_listeners(selected)
         api_server = api_messages.MODULE if selected is None else ModuleName.EDGECONTROLLER
         self.hive.add(
             Control, config.control_socket, counters, self._listeners, api_server, nodes, self._identities,
@@ -229,7 +229,8 @@ class CloudCore:
         callers = [f"{self._callers.url} (callers of nodes)"] if self._callers is not None else []
         streams = [f"{self._streams.url} (streams)"] if self._streams is not None else []
         tunnels = [f"port {self._tunnels.port} (stream tunnels)"] if self._tunnels.port else []
-        apis = [f"{listener.url} (Kubernetes API)" for listener in self._listeners]
+        word = "Kubernetes API" if self._is_embedded else "the page"
+        apis = [f"{listener.url} ({word})" for listener in self._listeners]
         return [*urls, *apis, *callers, *tunnels, *streams]
 
     @property
@@ -377,16 +378,21 @@ class CloudCore:
         self._servers[:] = [server]
         return server
 
-    def _api_listeners(self) -> list[ApiListener]:
-        """Return the TCP ports of the Kubernetes API; the registrar has made the authority."""
+    def _api_listeners(self, selected: "Selected | None") -> list[ApiListener]:
+        """Return the TCP ports of the Kubernetes API, or of a cluster's page; the registrar has made the authority."""
         config, listeners = self._config, list[ApiListener]()
         if config.secure_port is not None and config.tls is not None:
             from modules.cloud.cloudhub.certificates import authority_files, contexts  # noqa: PLC0415 - cryptography is 17 MB
 
-            context = contexts.https_context(authority_files.AuthorityFiles(config.tls.directory))
+            files, port = authority_files.AuthorityFiles(config.tls.directory), config.secure_port
+            if selected is not None:
+                context = contexts.page_context(files)
+                names = config.tls.names
+                return [PageListener(config.bind_address, port, context, config.max_streams, names, selected)]
+            context = contexts.https_context(files)
             listeners.append(
                 SecureListener(
-                    config.bind_address, config.secure_port, context, self._tokens.authenticator, config.max_streams,
+                    config.bind_address, port, context, self._tokens.authenticator, config.max_streams,
                     self._tokens.end_connections, page_names=config.tls.names if config.page else (),
                     page_allows=config.page_allow,
                 )

@@ -138,7 +138,9 @@ def _add_secure(parser: argparse.ArgumentParser) -> None:
         "--bind-address", metavar="IP", default=_DEFAULTS.bind_address, help="of --secure-port (default %(default)s)"
     )
     group.add_argument(
-        "--page", action="store_true", help="serve the page at /page/ of --secure-port, for its users and their rights"
+        "--page",
+        action="store_true",
+        help="serve the page at /page/ of --secure-port, for its users and their rights; at a cluster nothing else",
     )
     add_allow(group, "--page-allow")
     group.add_argument(
@@ -234,8 +236,8 @@ def _page_mistake(chosen: argparse.Namespace) -> str:
     """Return an error about --page, or ""."""
     if chosen.page_allow and not chosen.page:
         return "--page-allow is what --page may do: add it"
-    if chosen.page and (chosen.kubeconfig or chosen.in_cluster):
-        return "--page is for users of the embedded API server: at a cluster run `cloudcore page` beside cloudcore"
+    if chosen.page_allow and (chosen.kubeconfig or chosen.in_cluster):
+        return "--page-allow is for the embedded API server: at a cluster, `kubectl exec -it` opens shells"
     if not chosen.page or (chosen.secure_port is not None and chosen.tls):
         return ""
     return "--page is served on the secure port: add --tls and --secure-port 6443, or use `cloudcore page`"
@@ -265,7 +267,7 @@ def _mistake(chosen: argparse.Namespace) -> str:
         return "--node is a setting of the embedded scheduler, which --scheduler none leaves out"
     of_embedded = {
         "--manifests": chosen.manifests,
-        "--secure-port": chosen.secure_port,
+        "--secure-port": None if chosen.page else chosen.secure_port,
         "--insecure-port": chosen.insecure_port,
         "--node": chosen.node,
         "--token-auth-file": chosen.token_auth_file,

@@ -1,7 +1,7 @@
-"""The TLS contexts of the two servers (docs/protocol.md, "TLS"): 1.2 or later, with KubeEdge's ECDHE-ECDSA suites for
+"""The TLS contexts of the servers (docs/protocol.md, "TLS"): 1.2 or later, with KubeEdge's ECDHE-ECDSA suites for
 1.2.
 
-Both verify client certificates in the handshake: the websocket requires one, for the HTTPS server it is optional.
+The websocket server requires client certificates, for the HTTPS server they are optional; both verify in the handshake.
 KubeEdge's HTTPS server verifies later and answers 401 to an invalid one; Python's `ssl` cannot request a certificate
 without verifying it, so here the client gets a TLS alert with the reason (certificate expired, unknown CA).
 """
@@ -29,6 +29,15 @@ def https_context(files: AuthorityFiles) -> ssl.SSLContext:
         OSError: a file cannot be read.
     """
     return _context(files, ssl.CERT_OPTIONAL)
+
+
+def page_context(files: AuthorityFiles) -> ssl.SSLContext:
+    """Return the context of a server for browsers, which are not asked for a certificate.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    return _context(files, ssl.CERT_NONE)
 
 
 def _context(files: AuthorityFiles, clients: ssl.VerifyMode) -> ssl.SSLContext:

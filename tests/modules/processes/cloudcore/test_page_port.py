@@ -351,11 +351,3 @@ def test_the_page_is_served_on_the_secure_port_only(
 ) -> None:
     assert main(["run", "--page", *options, "--root", str(tmp_path)]) == 2
     assert "--page is served on the secure port" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("options", [["--in-cluster"], ["--kubeconfig", "file", "--tls", "--secure-port", "0"]])
-def test_at_a_cluster_the_page_is_a_command(
-    options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["run", "--page", *options, "--root", str(tmp_path)]) == 2
-    assert "at a cluster run `cloudcore page` beside cloudcore" in capsys.readouterr().err
