@@ -6,7 +6,6 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from beehive import Operation, ResourceType
-from beehive.cache import cached_for_short_texts
 from beehive.message import Route
 from beehive.resource import Side, type_of
 
@@ -108,17 +107,9 @@ class LinkCounters:
 
     def count(self, direction: str, route: Route, size: int) -> None:
         """Count the bytes of one message."""
-        self.payload[_traffic(direction, route.operation, route.resource)] += size
-
-
-@cached_for_short_texts(1024)
-def _traffic(direction: str, operation: str, resource: str) -> Traffic:
-    kind = type_of(resource, Side.EDGE) or ("node" if resource == "node" else "")
-    return Traffic(
-        direction,
-        operation if operation in _OPERATIONS else "other",
-        kind if kind in _TYPES else "other",
-    )
+        kind = type_of(route.resource, Side.EDGE) or ("node" if route.resource == "node" else "")
+        operation = route.operation if route.operation in _OPERATIONS else "other"
+        self.payload[Traffic(direction, operation, kind if kind in _TYPES else "other")] += size
 
 
 _OPERATIONS = frozenset(Operation)

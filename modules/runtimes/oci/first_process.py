@@ -18,7 +18,7 @@ class FirstProcess:
     """The first process of a running container, held by a descriptor so that a signal cannot reach another process."""
 
     def __init__(self, pid: int, pidfd: int) -> None:
-        self._pid = pid
+        self._program_link, self._status = (Path(f"/proc/{pid}/{name}") for name in ("exe", "status"))
         self._pidfd = pidfd
         self._lock = threading.Lock()
         self._starter: tuple[int, int] | None = None
@@ -77,28 +77,33 @@ class FirstProcess:
                 return False
             self._starter = None
         try:
-            return notices(Path(f"/proc/{self._pid}/status").read_text(), number)
+            return notices(self._status.read_text(), number)
         except OSError:
             return True  # it has ended
 
     def _program(self) -> tuple[int, int] | None:
         """Return the identity of the program that the process executes; None if it has ended."""
         try:
-            program = Path(f"/proc/{self._pid}/exe").stat()
+            program = self._program_link.stat()
         except OSError:
             return None
         return program.st_dev, program.st_ino
 
 
 def notices(status: str, number: int) -> bool:
-    """Return whether a process would notice a signal.
+    """Return whether a process would notice a signal. A program that never does is asked about up to ten times a second
+    until its grace period is over, so only the lines that matter are read.
 
     Args:
         status: its /proc/PID/status.
         number: of the signal.
     """
-    fields = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
-    if fields.get("NSpid", "").split()[-1:] != ["1"]:
+    if _field(status, "NSpid").split()[-1:] != ["1"]:
         return True  # the signal's default action ends it
     bit = 1 << (number - 1)
-    return any(int(fields.get(name, "0"), 16) & bit for name in _NOTICING)
+    return any(int(_field(status, name) or "0", 16) & bit for name in _NOTICING)
+
+
+def _field(status: str, name: str) -> str:
+    """Return the value of a line but the first; "" without it. The first has the program's name, without newlines."""
+    return status.partition(f"\n{name}:")[2].partition("\n")[0]
