@@ -127,7 +127,8 @@ def _merge_list(old: list[Any], patch: JsonObject, name: str, field: MergeField)
     directives = [element.get(_PATCH) for element in elements]
     if "replace" in directives:
         return [_clean_object(e) for e, directive in zip(elements, directives, strict=True) if directive != "replace"]
-    merged = {_key_of(element, key, name): element for element in _objects(old, name)}
+    before = [_key_of(element, key, name) for element in _objects(old, name)]
+    merged = dict(zip(before, old, strict=True))
     for element, directive in zip(elements, directives, strict=True):
         identity = _key_of(element, key, name)
         if directive == "delete":
@@ -137,7 +138,6 @@ def _merge_list(old: list[Any], patch: JsonObject, name: str, field: MergeField)
     if _ORDER + name not in patch:
         return list(merged.values())
     order = [_key_of(e, key, name) for e in _objects(patch[_ORDER + name], _ORDER + name)]
-    before = [_key_of(element, key, name) for element in old]
     return [merged[identity] for identity in _ordered(list(merged), order, before)]
 
 
@@ -147,7 +147,7 @@ def _ordered(values: list[Hashable], order: list[Hashable], before: list[Hashabl
 
     Without an order the original's values keep their order, and new ones follow.
     """
-    if not order:
+    if not order or order == values:
         return values
     present, placed = set(values), set(order)
     listed = deque(value for value in order if value in present)

@@ -83,7 +83,10 @@ def _is_left_out(message: str, field: MessageField, empty: Any) -> bool:
 def _part(field: MessageField, member: Any, stored: Any) -> Any:
     """Return the stored form of a member that has messages."""
     if field.form == "[" and isinstance(member, list):
-        parts = [_kept(field.kind, each) if isinstance(each, dict) else each for each in member]
+        known = set(map(id, stored)) if isinstance(stored, list) else ()
+        parts = [
+            _kept(field.kind, each) if id(each) not in known and isinstance(each, dict) else each for each in member
+        ]
         return member if all(map(is_, parts, member)) else parts
     if field.form == "{" and isinstance(member, dict):
         return {key: _kept(field.kind, each) if isinstance(each, dict) else each for key, each in member.items()}
