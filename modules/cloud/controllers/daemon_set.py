@@ -124,6 +124,8 @@ class _Pass:
         groups = [[pod for pod in running if self._is_new(pod) is new] for new in (True, False)]
         for group in groups if is_surging else [running]:
             self._deleted += group[1:]
+        if is_surging and all(groups) and not is_ready(groups[1][0]) and not on.is_unreachable:
+            self._deleted.append(groups[1][0])  # there is nothing to wait for
 
     def _ended(self, pod: JsonObject, node: str) -> bool:
         """Delete a pod that has ended; if it has failed, later each time. Return whether it has ended."""

@@ -231,7 +231,7 @@ class _Pass:
         """Follow a change of the Deployment's replicas, without going on with a rollout."""
         sets = self._sets
         if len(active) <= 1:
-            only = active[0] if active else sets.new or max(sets.old, key=revision_of, default=None)
+            only = active[0] if active else sets.new or (sets.old[-1] if sets.old else None)
             if only is not None:
                 self._resize(only, self._replicas)
             return

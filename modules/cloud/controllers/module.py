@@ -141,7 +141,7 @@ class Controllers(Module):
         if self._engine is not None:
             self._is_complete = True
             self._engine.look_at_all()
-            self._run()
+            self._take()  # the objects were listed one kind after the other, and owners may have changed meanwhile
 
     def _begin_again(self) -> None:
         """List all objects again: the outcome of a write is unknown, or another cloudcore runs the controllers."""
@@ -193,12 +193,16 @@ class Controllers(Module):
             self.call_soon(self._take)
 
     def _take(self) -> None:
-        """Take the changes that wait, and look at what they concern."""
+        """Take the changes that wait, and look at what they concern.
+
+        Owners come after their dependents: a pod that lost its owner must not be adopted by an owner that has been
+        deleted before.
+        """
         self._is_woken = False
         engine = self._engine
         if engine is None:
             return
-        for subscription in self._open:
+        for subscription in reversed(self._open):
             changes, has_ended = subscription.take()
             if has_ended:  # too many waited, or the API server has started over
                 self._begin_again()

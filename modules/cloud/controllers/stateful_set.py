@@ -20,7 +20,7 @@ from modules.cloud.controllers.plan import (
     delete,
     update_status,
 )
-from modules.cloud.controllers.pods import available_later, has_ended, is_available, is_ready
+from modules.cloud.controllers.pods import available_later, has_ended, is_available, is_ready, phase_of
 from modules.cloud.controllers.replica_set import FAILED_CREATE, MOST_WRITES, is_unreachable, makes_its_own
 from modules.cloud.controllers.revisions import HASH, Revisions, hash_of, is_of, revisions_of, surplus
 from modules.cloud.controllers.stateful_pods import (
@@ -90,6 +90,8 @@ class _Pass:
                 found += [] if waits_for_former(self._view, self._workload, ordinal) else self._made(ordinal)
             elif (has_ended(pod) and not is_being_deleted(pod)) or self._is_broken(pod):
                 found.append(self._deleted(pod))
+            elif phase_of(pod) == "Pending" and not is_being_deleted(pod):
+                found += missing_claims(self._view, self._workload, ordinal)  # somebody may have deleted one
             elif self._is_healthy(pod) or self._is_parallel:
                 continue
             if not self._is_parallel or len(found) >= MOST_WRITES:
@@ -97,8 +99,9 @@ class _Pass:
         surplus_pods = [
             self._pods[ordinal] for ordinal in sorted(self._pods, reverse=True) if ordinal not in self._wanted
         ]
-        for pod in surplus_pods:
-            if not is_being_deleted(pod):
+        for place, pod in enumerate(surplus_pods):
+            is_blocked = not self._is_healthy(pod) and not all(map(self._is_healthy, surplus_pods[place + 1 :]))
+            if not is_being_deleted(pod) and (self._is_parallel or not is_blocked):
                 found.append(self._deleted(pod))
             if not self._is_parallel:
                 return found

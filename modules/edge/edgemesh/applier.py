@@ -42,7 +42,8 @@ class Applier:
         self._planes = list(planes)
         self._counters = counters
         self._report = report
-        self._calls = BoundedCalls(module, 1, 1)
+        self._calls = BoundedCalls(module, 1, 2)
+        """A change and a look at a time; a place is free only some time after the result of a call."""
         self._plane: DataPlane | None = None
         self._tables: dict[str, PortTable] | None = None
         self._pods: frozenset[str] = frozenset()

@@ -82,7 +82,6 @@ class NftPlane:
         self._tables: Tables | None = None
         self._stale: dict[Address, frozenset[Address]] = {}
         """The addresses of UDP Services whose flows to endpoints that are gone could not be ended, with what serves."""
-        self._is_searched = False
 
     def prepare(self) -> None:
         """See `DataPlane`."""
@@ -110,11 +109,8 @@ class NftPlane:
         return table.addresses[0], table.port
 
     def clean(self) -> None:
-        """See `DataPlane`. The first time it also finds what an earlier process has left."""
+        """See `DataPlane`."""
         try:
-            if not self._is_searched:
-                self._rules.look_for_unused()
-                self._is_searched = True
             self._rules.delete_unused()
         except NftError as error:
             raise PlaneError(str(error)) from error

@@ -158,7 +158,10 @@ class NameServer:
             self._complaint = ""
             _log.info("the name server listens at %s", udp.getsockname()[0])
             with udp, tcp:
-                self._serve(udp, tcp)
+                try:
+                    self._serve(udp, tcp)
+                except Exception:  # noqa: BLE001 - whatever somebody has sent: without this thread no name is answered
+                    _log.exception("the name server begins anew")
             for connection in self._connections.values():
                 connection.close()
             self._connections.clear()

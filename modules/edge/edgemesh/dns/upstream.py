@@ -9,6 +9,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final, NamedTuple
 
 from beehive import Clock
@@ -164,7 +165,7 @@ class UpstreamResolver:
         self._servers = servers
         self._clock = clock
         self._counters = counters
-        self._exchange = exchange or ask
+        self._exchange = exchange or partial(ask, clock)
         self._serve_stale = serve_stale
         self._lock = threading.Lock()
         self._cache = Cache()
@@ -279,13 +280,34 @@ def trusted(question: Question, parsed: Parsed) -> DnsAnswer:
     return DnsAnswer(code, tuple(chain), () if chain and code == Code.NOERROR else soa, is_ours=False)
 
 
-def ask(server: str, raw: bytes, seconds: float, mismatch: Callable[[], None]) -> Parsed:
+class _Deadline:
+    """The end of the time for a server, however it spreads what it sends.
+
+    Args:
+        clock: for times.
+        seconds: until then.
+    """
+
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        self._clock = clock
+        self._at = clock.monotonic() + seconds
+
+    def left(self) -> float:
+        """Return the seconds that are left. Raises TimeoutError when none are."""
+        left = self._at - self._clock.monotonic()
+        if left <= 0:
+            raise TimeoutError("there is no answer in time")
+        return left
+
+
+def ask(clock: Clock, server: str, raw: bytes, seconds: float, mismatch: Callable[[], None]) -> Parsed:
     """Ask one server over UDP, and over TCP where the answer is too long or others answer in its place.
 
     Args:
+        clock: for times.
         server: address of the server; its port after `#`, if it is not 53.
         raw: the question.
-        seconds: time for it.
+        seconds: time for it, UDP and TCP each.
         mismatch: called for each message that is no answer to it.
 
     Raises:
@@ -295,12 +317,12 @@ def ask(server: str, raw: bytes, seconds: float, mismatch: Callable[[], None]) -
     address, _, port = server.partition("#")
     at = (address, int(port or PORT))
     number = int.from_bytes(os.urandom(2), "big")
-    found = _ask_udp(at, number, raw, seconds, mismatch)
-    return found if found is not None and not found.is_cut else _ask_tcp(at, number, raw, seconds)
+    found = _ask_udp(at, number, raw, _Deadline(clock, seconds), mismatch)
+    return found if found is not None and not found.is_cut else _ask_tcp(at, number, raw, _Deadline(clock, seconds))
 
 
 def _ask_udp(
-    at: tuple[str, int], number: int, raw: bytes, seconds: float, mismatch: Callable[[], None]
+    at: tuple[str, int], number: int, raw: bytes, deadline: _Deadline, mismatch: Callable[[], None]
 ) -> Parsed | None:
     family = socket.AF_INET6 if ":" in at[0] else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as channel:
@@ -309,7 +331,7 @@ def _ask_udp(
         poll = select.poll()
         poll.register(channel, select.POLLIN)
         for _ in range(MOST_MISMATCHES):
-            if not poll.poll(seconds * 1000):
+            if not poll.poll(deadline.left() * 1000):
                 raise TimeoutError(f"{at[0]} does not answer")
             with suppress(WireError):
                 found = read_message(channel.recv(LARGEST))
@@ -319,20 +341,21 @@ def _ask_udp(
     return None
 
 
-def _ask_tcp(at: tuple[str, int], number: int, raw: bytes, seconds: float) -> Parsed:
-    with socket.create_connection(at, timeout=seconds) as channel:
+def _ask_tcp(at: tuple[str, int], number: int, raw: bytes, deadline: _Deadline) -> Parsed:
+    with socket.create_connection(at, timeout=deadline.left()) as channel:
         message = query(number, raw)
         channel.sendall(struct.pack("!H", len(message)) + message)
-        (size,) = struct.unpack("!H", _exactly(channel, 2))
-        found = read_message(_exactly(channel, size))
+        (size,) = struct.unpack("!H", _exactly(channel, 2, deadline))
+        found = read_message(_exactly(channel, size, deadline))
     if not found.is_response or found.id != number or found.question != raw:
         raise WireError("it is no answer to the question")
     return found
 
 
-def _exactly(channel: socket.socket, size: int) -> bytes:
+def _exactly(channel: socket.socket, size: int, deadline: _Deadline) -> bytes:
     parts = b""
     while len(parts) < size:
+        channel.settimeout(deadline.left())
         part = channel.recv(size - len(parts))
         if not part:
             raise ConnectionResetError("the server has closed the connection")

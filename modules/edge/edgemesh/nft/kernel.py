@@ -45,6 +45,8 @@ class KernelRules:
         """The kernel's rules; none before the first transaction, and after a failed one."""
         self._gone: dict[Family, set[str]] = {}
         """Chains and sets that are used no more and are still there."""
+        self._may_have_more = True
+        """Whether the kernel may have more of these: an earlier process has left them, or a failed transaction."""
 
     def check(self) -> None:
         """Ask the kernel whether it takes such tables. Without IPv6 in the kernel only IPv4 is used.
@@ -71,6 +73,7 @@ class KernelRules:
         for family, rules in wanted.items():
             known = self._known.get(family)
             if known is None:
+                self._may_have_more = True
                 sees_bridges = self._sees_bridges(family.name)
                 lines.append(ruleset.whole(family, rules, sees_bridges=sees_bridges))
                 continue
@@ -91,20 +94,19 @@ class KernelRules:
         """Make the whole tables with the next change: somebody else has changed them."""
         self._known.clear()
 
-    def look_for_unused(self) -> None:
-        """Find the chains and sets that an earlier process has left. Raises NftError."""
-        for family, rules in self._known.items():
-            left = {name for name in self._nft.names(family.name) if ruleset.is_temporary(name)}
-            self._gone[family] = left - ruleset.names(rules)
-
     def delete_unused(self) -> None:
         """Delete the chains and sets that are used no more, at least a second after they were. Raises NftError."""
         lines: list[str] = []
         for family, rules in self._known.items():
+            if self._may_have_more:
+                left = {name for name in self._nft.names(family.name) if ruleset.is_temporary(name)}
+                self._gone[family] = left - ruleset.names(rules)
             lines.extend(ruleset.unused(family, self._gone.get(family, ()), rules))
         self._gone.clear()
+        self._may_have_more = True  # if it fails
         if lines:
             self._nft.apply("\n".join(lines) + "\n")
+        self._may_have_more = not self._known
 
     def is_whole(self) -> bool:
         """Return whether the kernel still has the tables. Raises NftError."""

@@ -311,3 +311,17 @@ def test_undone_by_a_revision() -> None:
     site.patch(daemon_set(site), new_image("app:3"))
     site.run_for(60)
     assert sorted(one["revision"] for one in site.all("ControllerRevision")) == [2, 3, 4]
+
+
+def test_with_a_surge_an_old_pod_that_is_not_ready_goes_at_once_but_on_a_silent_node() -> None:
+    site = site_with(updateStrategy={"rollingUpdate": {"maxSurge": 3, "maxUnavailable": 0}})
+    site.ready_after = lambda _: None
+    site.patch(daemon_set(site), new_image("app:2"))
+    site.run_for(10)
+    assert len(site.pods()) == 6
+    site.fall_silent("n3")
+    for pod in site.pods():
+        if image_of(pod) == "app:1" and node_of(pod) in ("n2", "n3"):
+            site.report(pod, "Running", ready=False)
+    site.run_for(10)
+    assert sorted(node_of(pod) for pod in site.pods() if image_of(pod) == "app:1") == ["n1", "n3"]

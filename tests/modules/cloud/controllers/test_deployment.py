@@ -807,3 +807,21 @@ def test_pods_of_another_namespace_are_no_replicas_whatever_they_say() -> None:
     site.run_for(60)
     assert [key_of(pod) for pod in site.pods() if key_of(pod).namespace == "default"] == list(map(key_of, before))
     assert site.get("ReplicaSet", replica_set["metadata"]["name"])["status"]["replicas"] == 3
+
+
+def test_paused_at_zero_the_newest_replica_set_is_scaled() -> None:
+    """The one that was made last, whatever its revision (FindActiveOrLatest)."""
+    site = Site()
+    site.apply(workload("Deployment", replicas=1))
+    site.run_for(10)
+    site.patch(ObjectKey("Deployment", "default", "web"), new_image("app:2"))
+    site.run_for(10)
+    site.patch(ObjectKey("Deployment", "default", "web"), new_image("app:1"))
+    site.run_for(10)
+    site.patch(ObjectKey("Deployment", "default", "web"), {"spec": {"replicas": 0}})
+    site.run_for(10)
+    paused = {"spec": {**new_image("app:3")["spec"], "paused": True}}
+    site.patch(ObjectKey("Deployment", "default", "web"), paused)
+    site.patch(ObjectKey("Deployment", "default", "web"), {"spec": {"replicas": 2}})
+    site.run_for(10)
+    assert [image_of(pod) for pod in site.pods()] == ["app:2", "app:2"]

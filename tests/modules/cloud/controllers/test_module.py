@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from unittest.mock import patch
 
 import pytest
 
@@ -11,13 +12,14 @@ from beehive.testing import Harness
 from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.cloud.api_messages import MODULE, RESOURCE, SOURCE, Verb
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
+from modules.cloud.apiserver.endpoints.subscriptions import Subscription, Subscriptions
 from modules.cloud.apiserver.fencing import NAME, NAMESPACE
 from modules.cloud.apiserver.module import ApiServer
-from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.client.calls import MERGE, ApiCall, ApiResult
 from modules.cloud.controllers.module import Controllers
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.refusals import Refusals
+from modules.cloud.storage.watch_history import ObjectChanged
 from tests.modules.cloud.controllers.site import workload
 from tests.modules.cloud.objects import in_memory
 
@@ -98,3 +100,39 @@ def test_a_former_owner_that_wakes_up_writes_nothing(bee: Harness) -> None:
     cloud.call("create", "replicasets", body=workload("ReplicaSet", "late", replicas=1))
     bee.run_for(60)
     assert len(cloud.pods()) == 1
+
+
+def test_a_pod_without_an_owner_is_not_adopted_by_one_that_was_deleted_before(bee: Harness) -> None:
+    """A ReplicaSet is deleted, and its pods become orphans, while the controllers take changes of one kind after the
+    other: they know of the deletion before they know of the orphans. An adopted one would be deleted as garbage.
+    """
+    cloud = Cloud(bee)
+    cloud.call("create", "replicasets", body=workload("ReplicaSet", replicas=1))
+    bee.run_for(2)
+    replica_set = cloud.cluster.storage.get(ObjectKey("ReplicaSet", "default", "web"))
+    pod = cloud.cluster.storage.get(ObjectKey("Pod", "default", cloud.pods()[0]["metadata"]["name"]))
+    wrote: list[str] = []
+
+    def later(obj: JsonObject, versions: int, **metadata: object) -> ObjectChanged:
+        version = str(int(obj["metadata"]["resourceVersion"]) + versions)
+        changed = {**obj, "metadata": {**obj["metadata"], "resourceVersion": version, **metadata}}
+        return ObjectChanged("MODIFIED", changed, obj)
+
+    take = Subscription.take
+
+    def interrupted(subscription: Subscription) -> tuple[list[ObjectChanged], bool]:
+        found = take(subscription)
+        if subscription.kind == "ReplicaSet" and not wrote:
+            wrote.append("")
+            cloud.subscriptions.publish(later(replica_set, 100, deletionTimestamp="2027-01-15T08:00:00Z"))
+            cloud.subscriptions.publish(later(pod, 101, ownerReferences=[]))
+        return found
+
+    def note(_self: Controllers, call: ApiCall, _then: object) -> None:
+        wrote.append(f"{call.verb} {call.plural}")
+
+    with patch.object(Subscription, "take", interrupted), patch.object(Controllers, "_call", note):
+        cloud.call("patch", "replicasets", name="web", patch_type=MERGE, body={"metadata": {"labels": {"a": "b"}}})
+        bee.run_for(2)
+    assert wrote[0] == ""
+    assert "patch pods" not in wrote

@@ -346,3 +346,29 @@ def test_pods_in_parallel_are_planned_500_at_a_time(replicas: int) -> None:
     metadata = {**revision.call.body["metadata"], "uid": "u2", "resourceVersion": "2"}
     view.put({**revision.call.body, "metadata": metadata})
     assert len(reconcile(view, key, 0.0).writes) == MOST_WRITES
+
+
+def test_of_unhealthy_surplus_pods_only_the_last_one_goes() -> None:
+    """As in Kubernetes: its successor waits until the one before is healthy."""
+    site = site_with()
+    site.run_for(10)
+    site.ready_after = lambda _: None
+    for name in ("db-1", "db-2"):
+        site.report(site.get("Pod", name), "Running", ready=False)
+    site.patch(db(site), {"spec": {"replicas": 1}})
+    site.run_for(60)
+    assert names(site) == ["db-0", "db-1", "db-2"]
+    site.report(site.get("Pod", "db-1"), "Running", ready=True)
+    site.run_for(60)
+    assert names(site) == ["db-0"]
+
+
+def test_a_claim_that_a_waiting_pod_lacks_is_made_again() -> None:
+    claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+    claim["spec"]["resources"] = {"requests": {"storage": "1Mi"}}  # type: ignore[index]
+    site = Site(nodes=())
+    site.apply(workload("StatefulSet", "db", replicas=1, serviceName="db", volumeClaimTemplates=[claim]))
+    before = site.get("PersistentVolumeClaim", "data-db-0")
+    site.cluster.replace({**before, "metadata": {**before["metadata"], "finalizers": []}})
+    site.call("delete", before)
+    assert site.get("PersistentVolumeClaim", "data-db-0")["metadata"]["uid"] != before["metadata"]["uid"]

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -499,6 +500,38 @@ def test_a_client_that_asks_too_much_is_not_answered_for_a_while() -> None:
     assert limiter.allows("a")
 
 
+def test_a_flood_of_names_costs_the_others_nothing() -> None:
+    """Case 38: 10,000 random names a second from one pod, of servers that do not answer for 5 s; others ask now and
+    then, and their questions are never refused, and asked of the servers at once or with the next place.
+    """
+    time, turns = FakeContext(), AskingTurns[tuple[str, float]]()
+    limiter, under_way = Limiter(time.clock), list[tuple[float, str]]()
+    waited, refused = list[float](), Counter[str]()
+
+    def pump(now: float) -> None:
+        for end, client in [each for each in under_way if each[0] <= now]:
+            under_way.remove((end, client))
+            turns.end(client)
+        for client, (_, asked) in iter(turns.next, None):
+            under_way.append((now + (5.0 if client == "flood" else 0.02), client))
+            if client != "flood":
+                waited.append(now - asked)
+
+    for millisecond in range(20_000):
+        now = time.clock.monotonic()
+        clients = ["flood"] * 10 + (["a"] if millisecond % 10 == 0 else []) + (["b"] if millisecond % 100 == 0 else [])
+        for client in clients:
+            if not limiter.allows(client):
+                refused[client] += 1
+            elif (gives_way := turns.put(client, (client, now))) is not None:
+                refused[gives_way[0]] += 1
+            pump(now)
+        time.simulation.run_for(0.001)
+    assert len(waited) == 2_200
+    assert set(refused) == {"flood"}
+    assert max(waited) < 0.01
+
+
 def test_long_answers_count_as_many_queries() -> None:
     time = FakeContext()
     limiter = Limiter(time.clock)
@@ -648,13 +681,13 @@ def test_forged_answers_are_ignored_and_many_of_them_make_it_ask_over_tcp() -> N
     raw = question("WwW.example.org")[12:]
     server = Upstream(lambda asked: [*forge(asked), answered(asked)])
     try:
-        found = ask(f"127.0.0.1#{server.port}", raw, SECONDS, lambda: mismatches.append(1))
+        found = ask(RealClock(), f"127.0.0.1#{server.port}", raw, SECONDS, lambda: mismatches.append(1))
     finally:
         server.close()
     assert (found.answers[0].data, len(mismatches)) == (address_data("192.0.2.1"), 4)
     server = Upstream(lambda asked: forge(asked) * (MOST_MISMATCHES // 4), answered)
     try:
-        found = ask(f"127.0.0.1#{server.port}", raw, SECONDS, lambda: None)
+        found = ask(RealClock(), f"127.0.0.1#{server.port}", raw, SECONDS, lambda: None)
     finally:
         server.close()
     assert found.answers[0].data == address_data("192.0.2.1")
@@ -663,10 +696,36 @@ def test_forged_answers_are_ignored_and_many_of_them_make_it_ask_over_tcp() -> N
 def test_an_answer_that_is_cut_is_asked_for_over_tcp() -> None:
     server = Upstream(lambda asked: [answered(asked, "192.0.2.66", cut=True)], answered)
     try:
-        found = ask(f"127.0.0.1#{server.port}", question("a.org")[12:], SECONDS, lambda: None)
+        found = ask(RealClock(), f"127.0.0.1#{server.port}", question("a.org")[12:], SECONDS, lambda: None)
     finally:
         server.close()
     assert found.answers[0].data == address_data("192.0.2.1")
+
+
+class Stepping(RealClock):
+    """A clock on which a second passes from one look to the next."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._at = 0.0
+
+    def monotonic(self) -> float:
+        """Return a second more than before."""
+        self._at += 1.0
+        return self._at
+
+
+@pytest.mark.parametrize("is_cut", [False, True], ids=["udp", "tcp"])
+def test_the_time_for_a_server_ends_however_it_spreads_what_it_sends(*, is_cut: bool) -> None:
+    """A forged answer now and then, or a byte, began the time again: a few servers could hold all places for hours."""
+    mismatches: list[int] = []
+    server = Upstream(lambda asked: [answered(asked, cut=True)] if is_cut else [b"junk"] * 9, answered)
+    try:
+        with pytest.raises(TimeoutError, match="no answer in time"):
+            ask(Stepping(), f"127.0.0.1#{server.port}", question("a.org")[12:], 2.5, lambda: mismatches.append(1))
+    finally:
+        server.close()
+    assert len(mismatches) == (0 if is_cut else 2)
 
 
 @contextmanager
@@ -730,6 +789,42 @@ def test_others_are_answered_while_a_client_asks_for_names_whose_servers_do_not_
             go.set()
         answers = [read_message(hostile.recv(9999)) for _ in range(PLACES + MOST_OF_CLIENT)]
     assert sum(each.code == Code.SERVFAIL for each in answers) == PLACES // 2
+
+
+def test_the_server_goes_on_after_a_failure(caplog: pytest.LogCaptureFixture) -> None:
+    """Without its thread the node would have no names until it restarts."""
+    failures = [RuntimeError("nobody has thought of this")]
+    allows = Limiter.allows
+
+    def fails_once(self: Limiter, client: str) -> bool:
+        if failures:
+            raise failures.pop()
+        return allows(self, client)
+
+    began = threading.Semaphore(0)
+
+    def opened() -> tuple[socket.socket, socket.socket]:
+        found = own_sockets()
+        ports.append(found[0].getsockname())
+        began.release()
+        return found
+
+    clock, counters, ports = RealClock(), MeshCounters(), list[tuple[str, int]]()
+    names = DnsNames(FULL, UpstreamResolver(lambda _: [], clock, counters))
+    server = NameServer(names, opened, Clients(["127.0.0.1/32"], names), clock, counters)
+    with patch.object(Limiter, "allows", fails_once):
+        server.start()
+        try:
+            for place in range(2):
+                assert began.acquire(timeout=SECONDS)
+                with asking("127.0.0.1", ports[place]) as client:
+                    client.send(question(f"web.default.svc.{Z}"))
+                    if place:
+                        assert read_message(client.recv(9999)).code == OK
+        finally:
+            server.stop()
+            clock.close()
+    assert [record.levelname for record in caplog.records if record.exc_info] == ["ERROR"]
 
 
 def test_the_oldest_connection_of_the_client_with_most_makes_room() -> None:

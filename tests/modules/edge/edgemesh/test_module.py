@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from beehive import Message, Module, ModuleName, handles
 from beehive.decoding import decode_json
 from beehive.exposition import CollectorRegistry
-from beehive.testing import Harness
+from beehive.testing import FakeContext, Harness
 from edged.api import Pod, encode
 from metamanager.application import FOLLOW_RESOURCE, FOLLOWED, Target
 from modules.edge.edgemesh.applier import Applier
@@ -542,3 +543,42 @@ def test_the_kernel_is_asked_for_the_rules_once_at_a_time(bee: Harness) -> None:
     applying.report("query", 50)
     bee.run_for(30)
     assert len(applying.times) == applying.plane.restored == 1
+
+
+class _Slow:
+    """A module whose calls end some time after their results have come."""
+
+    name = "slow"
+
+    def __init__(self) -> None:
+        self.ends: list[Callable[[], None]] = []
+        self.runtime = self
+        self.clock = FakeContext().clock
+
+    def call(self, work: Callable[[], None], name: str) -> None:
+        """Call at once."""
+        work()
+
+    def call_soon(self, function: Callable[[], None]) -> None:
+        """Handle a result at once, and the end of a call later."""
+        if isinstance(function, partial):
+            function()
+        else:
+            self.ends.append(function)
+
+    def after(self, _seconds: float, function: Callable[[], None]) -> None:
+        """Call at once, but clean nothing."""
+        if function.__name__ != "_clean_now":
+            function()
+
+
+def test_a_change_is_not_forgotten_while_a_look_waits_and_a_call_has_not_quite_ended() -> None:
+    """It had no place in the queue then, and nothing was changed any more until the next restart."""
+    slow, plane = _Slow(), Plane()
+    applier = Applier(slow, [plane], MeshCounters(), lambda _reason: None)  # type: ignore[arg-type]
+    applier.start()
+    applier.lost(Loss.POSSIBLE)
+    applier.apply({}, frozenset())
+    while slow.ends:
+        slow.ends.pop(0)()
+    assert len(plane.times) == 1

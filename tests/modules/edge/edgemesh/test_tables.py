@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from edged.api import Pod
-from modules.edge.edgemesh.nft.ruleset import IPV4, ruleset
+from modules.edge.edgemesh.nft.kernel import KernelRules
+from modules.edge.edgemesh.nft.program import NftError
+from modules.edge.edgemesh.nft.ruleset import IPV4, is_temporary, ruleset
 from modules.edge.edgemesh.objects import EndpointSlice, Service, ServiceKey
 from modules.edge.edgemesh.selection import EndpointSelector, Here, Prefer, Reason
 from modules.edge.edgemesh.state import MeshState
@@ -247,3 +249,60 @@ def test_only_services_of_changed_pods_change() -> None:
     assert state.put_slice(slice_of(endpoint("192.0.2.2"))) == set()
     assert state.delete_slice("default", "web-x") == {KEY}
     assert state.delete_slice("default", "web-x") == set()
+
+
+class _Nft:
+    """The program `nft`, which keeps the names of chains and sets."""
+
+    def __init__(self) -> None:
+        self.chains: dict[str, set[str]] = {"ip": set(), "ip6": set()}
+        self.refuses = 0
+
+    def check(self, transaction: str) -> None:
+        """Take all."""
+
+    def apply(self, transaction: str) -> None:
+        """Take a transaction as a whole, or refuse it: as told, or because it deletes what there is not."""
+        words = [line.split() for line in transaction.splitlines() if line]
+        gone = [(each[2], each[4]) for each in words if each[0] == "delete" and each[1] in ("chain", "set")]
+        self.refuses -= 1
+        if self.refuses >= 0 or any(name not in self.chains[family] for family, name in gone):
+            raise NftError("No such file or directory")
+        for each in words:
+            if each[0] == "add" and each[1] in ("chain", "set"):
+                self.chains[each[2]].add(each[4])
+        for family, name in gone:
+            self.chains[family].discard(name)
+
+    def names(self, family: str) -> list[str]:
+        """Return the names."""
+        return sorted(self.chains[family])
+
+    @property
+    def left(self) -> int:
+        """The number of chains that come and go with Services."""
+        return sum(map(is_temporary, self.chains["ip"]))
+
+
+def test_what_a_refused_change_and_a_flush_leave_is_deleted_later() -> None:
+    """After each of them the rules are made as a whole, without what they were before."""
+    nft = _Nft()
+    rules = KernelRules(nft, lambda _: True)
+    one = [port_table(("192.0.2.1", 80))]
+    two = [*one, port_table(("192.0.2.1", 81))._replace(service="db", addresses=("10.96.0.2",))]
+    rules.apply(two, ())
+    rules.delete_unused()
+    assert nft.left == 2
+    nft.refuses = 1
+    with pytest.raises(NftError):
+        rules.apply(one, ())
+    rules.apply(one, ())
+    rules.delete_unused()
+    assert nft.left == 1
+    rules.apply(two, ())
+    rules.apply(one, ())
+    nft.chains = {"ip": set(), "ip6": set()}  # somebody has flushed the rules
+    rules.forget()
+    rules.apply(one, ())
+    rules.delete_unused()
+    assert nft.left == 1
