@@ -33,4 +33,4 @@ def _check(data: bytes, random: Random) -> None:
         must(field.honest_is_served(), "the other node is served")
 
 
-TARGETS: Final = (Target("hostile-node", _scripts, _check, 0.05),)
+TARGETS: Final = (Target("hostile-node", _scripts, _check, 0.02),)

@@ -336,4 +336,4 @@ def _left(bench: Bench) -> bool:
     return bool(files) or _UID in owners
 
 
-TARGETS: Final = (Target("hostile pod", _pods, _check, 0.05, make=spoil),)
+TARGETS: Final = (Target("hostile pod", _pods, _check, 0.02, make=spoil),)

@@ -23,6 +23,7 @@ from modules.lab.replay.run import replay
 from modules.lab.simulate.plan import DeviceAction, DeviceStep, Fault, FaultKind, Plan, Shape, WorkloadStep
 from modules.lab.simulate.recording import ProcessRecorder
 from modules.lab.simulate.run import run_plan
+from tests.support.slow import one_in
 
 PLAN: Final = Plan(
     seed=29,
@@ -135,7 +136,7 @@ class _FlightRecorded(ProcessRecorder):
         self._header = replace(self._header, why="signal")
 
 
-@pytest.mark.parametrize("module", [NODE, ModuleName.EDGED])
+@pytest.mark.parametrize("module", one_in(2, [NODE, ModuleName.EDGED]))
 def test_what_a_flight_recorder_has_of_a_young_process_happens_again(module: str, tmp_path: Path) -> None:
     """A process so young that all of its life is in there; the second one begins on a store with pods and devices."""
     steps = tuple(step for step in PLAN.steps if step.shape != Shape.STATIC)

@@ -30,15 +30,21 @@ _NO_UNITS: Final = (
 SLOW: Final[Mapping[str, tuple[str, ...]]] = {
     "edged/cri": ("tests/edged/cri",),
     "modules/runtimes/engine": ("tests/modules/runtimes/oci/test_survival.py",),
-    "modules/runtimes/oci": ("tests/modules/runtimes/oci/test_survival.py",),
+    "modules/runtimes/oci": (
+        "tests/modules/runtimes/oci/test_survival.py",
+        "tests/modules/runtimes/oci/test_conmon.py",
+        "tests/modules/runtimes/oci/network/test_firewall_reload.py",
+    ),
     "modules/runtimes/shim": ("tests/modules/runtimes/oci/test_shim.py",),
     "modules/runtimes/docker": ("tests/modules/runtimes/docker/test_survival.py",),
     "modules/lab/doubles": ("tests/edged/cri/test_contract.py",),
-    "modules/lab/replay": ("tests/replay/test_simulated.py",),
+    "modules/lab/replay": ("tests/replay/test_simulated.py", "tests/replay/test_late.py"),
     "modules/lab/simulate": ("tests/simulation/test_found.py",),
     "modules/cloud/controllers": ("tests/modules/cloud/controllers/test_lives.py",),
     "modules/cloud/journal": ("tests/modules/cloud/journal/test_lives.py",),
-    "tests/support": ("tests/support/test_containerd.py",),
+    "modules/tools/kubectl": ("tests/modules/tools/kubectl/test_against_kubectl.py",),
+    "modules/tools/printing": ("tests/modules/tools/kubectl/test_against_kubectl.py",),
+    "tests/support/containerd.py": ("tests/support/test_containerd.py",),
 }
 """Files and directories of tests that are slow, by the directory whose changes they are for: a kill at each step of
 a container's life, the plans that find planted bugs, replays of whole nodes, and edged's client on containerd.

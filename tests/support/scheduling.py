@@ -22,6 +22,7 @@ TOGETHER: Final = (
     "tests/modules/page/test_browser.py",
     "tests/modules/processes/cloudcore/test_shared.py",
     "tests/modules/tools/trace_tools/test_view.py",
+    "tests/modules/processes/edgecore/test_spoilt_files.py",
     "tests/packaging/test_wheel.py",
     "tests/replay/test_deletions.py",
     "tests/replay/test_recorded_process.py",

@@ -48,8 +48,12 @@ def test_the_nearest_first(paths: list[str], expected: list[str]) -> None:
 
 
 def test_slow_tests_of_an_area_run_when_it_has_changed() -> None:
-    survival = "tests/modules/runtimes/oci/test_survival.py"
-    paths = ["modules/runtimes/engine/state.py", "modules/runtimes/oci/processes.py", "modules/runtimes/oci_notes.py"]
+    survival = "tests/modules/runtimes/docker/test_survival.py"
+    paths = [
+        "modules/runtimes/docker/images.py",
+        "modules/runtimes/docker/driver.py",
+        "modules/runtimes/docker_notes.py",
+    ]
     assert slow_of(paths) == [survival]
     assert slow_of(["edged/pods/model.py", "docs/oci.md"]) == []
 

@@ -1,6 +1,7 @@
 """One spoilt file never stops a node: whatever is in the place of what edgecore keeps, it starts."""
 
 import os
+import shutil
 import signal
 import urllib.request
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from beehive.files.removal import remove_tree
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.writing import render
@@ -67,13 +69,26 @@ def _more(root: Path) -> None:
         (root / name).write_text("{}")
 
 
+@pytest.fixture(scope="module")
+def used(tmp_path_factory: pytest.TempPathFactory) -> tuple[EdgeCoreConfig, Path]:
+    """A node that has run, and a copy of its files."""
+    directory = tmp_path_factory.mktemp("used")
+    config = _config(directory / "node", free_port())
+    assert "edgecore_damaged_entries 0.0" in _run(config, directory, 0)
+    _more(directory / "node")
+    return config, shutil.copytree(directory / "node", directory / "kept", symlinks=True)
+
+
 @pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT)
-def test_every_file_is_spoilt_and_the_node_starts(tmp_path: Path, spoil: Spoil) -> None:
+def test_every_file_is_spoilt_and_the_node_starts(
+    used: tuple[EdgeCoreConfig, Path], tmp_path: Path, spoil: Spoil
+) -> None:
     """All files together; the metrics count the files set aside, and the doctor names them."""
-    config = _config(tmp_path / "node", free_port())
-    assert "edgecore_damaged_entries 0.0" in _run(config, tmp_path, 0)
-    _more(tmp_path / "node")
-    for directory, _, names in os.walk(tmp_path / "node"):
+    config, kept = used
+    node = kept.with_name("node")
+    remove_tree(node)
+    shutil.copytree(kept, node, symlinks=True)
+    for directory, _, names in os.walk(node):
         for name in names:
             spoil(Path(directory, name))
     metrics = _run(config, tmp_path, 1)

@@ -16,6 +16,7 @@ from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.node import OciNode, control_groups
 from tests.modules.runtimes.oci.test_streams import streaming_session
 from tests.modules.runtimes.process.node import eventually, wait_for_death
+from tests.support.slow import one_in
 
 _READ_BYTES = 8192
 """conmon's reads have this size."""
@@ -104,7 +105,7 @@ def test_long_lines_come_in_pieces(node: OciNode) -> None:
     assert entries[end_of_line + 1 :] == [("stdout", "F", "whole"), ("stdout", "P", "rest")]
 
 
-@pytest.mark.parametrize("order", _ORDERS, ids="-".join)
+@pytest.mark.parametrize("order", one_in(4, _ORDERS), ids="-".join)
 def test_a_container_with_commands_ends(node: OciNode, order: tuple[str, ...]) -> None:
     """Whatever comes first: a command of a client, one that leaves a process behind, the client's going, the end.
 

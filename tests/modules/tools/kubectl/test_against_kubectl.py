@@ -21,6 +21,7 @@ from tests.modules.tools.kubectl.cloud import Cloud, Done, config_map, event, no
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl on this machine"),
+    pytest.mark.slow,
     pytest.mark.timeout(300),  # a process of kubectl for each command
 ]
 
