@@ -95,10 +95,6 @@ class TraceReader:
         if self._open is not None:
             self._open.close()
 
-    def wall(self, time: float) -> float:
-        """Return the wall clock of a record's time, in seconds since the Unix epoch."""
-        return self.header.began + time
-
     def traceparent(self, record: Record) -> str:
         """Return the W3C `traceparent` of a record's cause; empty if the record began its trace."""
         run, trace, cause = record.trace >> _RUN, _within(record.trace), _within(record.cause)

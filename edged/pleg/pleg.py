@@ -136,7 +136,7 @@ class Pleg(Actor):
         if everything or len(refs) > MAX_INSPECTIONS:
             self.relist()
         else:
-            self._inspect_all(refs)
+            self._inspect(refs)
 
     def _schedule_inspection(self, due: float) -> None:
         if due < self._next_inspection:
@@ -147,30 +147,25 @@ class Pleg(Actor):
         """Inspect one pod, hinted or not."""
         self._take_inspections()
         self._hints.take()
-        self._inspect_all([ref])
+        self._inspect([ref])
 
-    def _inspect_all(self, refs: list[PodRef]) -> None:
-        """Inspect some pods; after a failure leave the rest to a relist that comes soon."""
+    def _inspect(self, refs: list[PodRef]) -> None:
+        """Inspect some pods; if the runtime fails or facts are incomplete, leave the rest to a relist soon."""
         for ref in refs:
-            if not self._inspect(ref):
+            begin = self.clock.monotonic()
+            try:
+                snapshot = self._reader.snapshot(ref)
+                if is_same(self._known.get(ref.uid), snapshot):
+                    continue
+                inspection = self._read(ref, snapshot, begin)
+            except CriError as error:
+                self._events.post(RelistFailed(error))
+                inspection = None
+            if inspection is None:
                 self._pace.relist_soon()
                 self._set_timer()
                 return
-
-    def _inspect(self, ref: PodRef) -> bool:
-        """Inspect one pod. Return False when its facts were incomplete or the runtime failed."""
-        begin = self.clock.monotonic()
-        try:
-            snapshot = self._reader.snapshot(ref)
-            if is_same(self._known.get(ref.uid), snapshot):
-                return True
-            inspection = self._read(ref, snapshot, begin)
-        except CriError as error:
-            self._events.post(RelistFailed(error))
-            return False
-        if inspection is not None:
             self._events.post(inspection)
-        return inspection is not None
 
     def relist(self) -> None:
         """List everything, and inspect the pods that have changed."""

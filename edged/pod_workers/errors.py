@@ -1,4 +1,4 @@
-"""Why a container could not be started, as `kubectl get pods` shows it in its STATUS column.
+"""Errors of a pod; why a container could not be started, as `kubectl get pods` shows it in its STATUS column.
 
 StartError
 ├── ImageUnavailableError       the image is not on the node and could not be pulled
@@ -6,8 +6,14 @@ StartError
 └── ContainerStartError   the runtime could not create or start the container
 """
 
+from typing import Final
+
 from edged.api import ContainerStateWaiting
 from edged.errors import EdgedError
+from metamanager.client import CallError
+
+POD_FAILURES: Final = (EdgedError, CallError, OSError)
+"""Errors of one pod that are no bugs of edged."""
 
 
 class StartError(EdgedError):

@@ -8,10 +8,9 @@ from beehive import Clock
 from edged.api import Container, EphemeralContainer, Pod, seconds
 from edged.cri.contract import ContainerId, ContainerRuntime, SandboxId
 from edged.cri.errors import AlreadyExistsError, CriError
-from edged.errors import EdgedError
 from edged.events.pods import PodEvents
 from edged.node.state import LocalNode
-from edged.pod_workers.errors import ContainerStartError
+from edged.pod_workers.errors import POD_FAILURES, ContainerStartError
 from edged.pod_workers.image_manager import ImageManager, ImageRequest
 from edged.pod_workers.pod_resources import PodResources
 from edged.pod_workers.user_namespaces import UserNamespaces
@@ -29,12 +28,8 @@ from edged.pods.model import PodFacts, PodUid
 from edged.pods.paths import PodPaths
 from edged.pods.pod_status.status import CREATE_CONFIG_ERROR, CREATE_ERROR, RUN_ERROR
 from edged.settings import EdgedSettings
-from metamanager.client import CallError
 from protos.cri.v1 import api_pb2 as cri
 from protos.status import StatusCode
-
-_CONFIG_FAILURES = (EdgedError, CallError, OSError)
-"""Errors in the configuration of a container."""
 
 
 class PodSandbox(NamedTuple):
@@ -106,16 +101,22 @@ class ContainerStarter:
         self._users = UserNamespaces(self._paths, runtime)
 
     def ensure_sandbox(self, pod: Pod, facts: PodFacts, actions: PodActions) -> PodSandbox:
-        """Return the sandbox to start containers in, made if necessary. Raises CriError, ConfigError."""
-        config = sandbox_config(pod, self._sandbox_context(pod, actions.attempt))
-        config.annotations[labels.OWNER] = self._owner
-        if actions.sandbox is not None and not actions.create_sandbox:
-            ips = facts.sandbox.ips if facts.sandbox is not None else None
-            return PodSandbox(SandboxId(actions.sandbox), config, ips or ())
-        self._resources.directories.make_log_directory(pod)
-        handler = runtime_handler(pod)
-        made = self._runtime.run_pod_sandbox(config, handler) if handler else self._runtime.run_pod_sandbox(config)
-        return PodSandbox(made, config, () if pod.spec.host_network else self._ips_of(made))
+        """Return the sandbox to start containers in, made if necessary. Raises CriError, ConfigError, OSError."""
+        try:
+            config = sandbox_config(pod, self._sandbox_context(pod, actions.attempt))
+            config.annotations[labels.OWNER] = self._owner
+            if actions.sandbox is not None and not actions.create_sandbox:
+                ips = facts.sandbox.ips if facts.sandbox is not None else None
+                return PodSandbox(SandboxId(actions.sandbox), config, ips or ())
+            self._resources.directories.make_log_directory(pod)
+            handler = runtime_handler(pod)
+            made = self._runtime.run_pod_sandbox(config, handler) if handler else self._runtime.run_pod_sandbox(config)
+            sandbox = PodSandbox(made, config, () if pod.spec.host_network else self._ips_of(made))
+        except POD_FAILURES as error:
+            self._events.sandbox_failed(pod, error)
+            raise
+        self._events.sandbox_made(pod)
+        return sandbox
 
     def _ips_of(self, sandbox: SandboxId) -> tuple[str, ...]:
         network = self._runtime.pod_sandbox_status(sandbox).status.network
@@ -161,7 +162,7 @@ class ContainerStarter:
                 pod, container, start.attempt, context.volumes, own, view.pod_ips
             )
             target = target_of(container, context.facts) if isinstance(container, EphemeralContainer) else None
-        except _CONFIG_FAILURES as error:
+        except POD_FAILURES as error:
             self._misconfigured.add(key)
             raise self._start_error(pod, container, CREATE_CONFIG_ERROR, error) from error
         self._misconfigured.discard(key)
@@ -187,7 +188,7 @@ class ContainerStarter:
         )
         try:
             return container_config(pod, container, container_context)
-        except _CONFIG_FAILURES as error:
+        except POD_FAILURES as error:
             raise self._start_error(pod, container, CREATE_CONFIG_ERROR, error) from error
 
     def _run(self, pod: Pod, container: Container, sandbox: PodSandbox, config: cri.ContainerConfig) -> ContainerId:

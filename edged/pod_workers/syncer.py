@@ -9,19 +9,19 @@ from beehive import Clock
 from edged.api import ContainerStateWaiting, Nanoseconds, Pod
 from edged.cri.contract import ContainerId
 from edged.cri.errors import CriError, UnavailableError
-from edged.errors import AllocationRefusedError, EdgedError
+from edged.errors import AllocationRefusedError
 from edged.events.pods import PodEvents
 from edged.events.reasons import Reason
 from edged.lifecycle.hooks import HookTarget
 from edged.lifecycle.pod_lifecycle import PodLifecycle
 from edged.pleg.reader import RuntimeReader
 from edged.pod_workers.container_killer import ContainerKiller
-from edged.pod_workers.errors import ContainerStartError, ImagePendingError, StartError
+from edged.pod_workers.errors import POD_FAILURES, ContainerStartError, ImagePendingError, StartError
 from edged.pod_workers.job import Done, Job
 from edged.pod_workers.pod_objects import PodObjects
 from edged.pod_workers.pod_resources import PodResources
 from edged.pod_workers.pruner import PodPruner
-from edged.pod_workers.start_containers import ContainerStarter, PodSandbox, StartContext
+from edged.pod_workers.start_containers import ContainerStarter, StartContext
 from edged.pods.actions import ContainerKill, ContainerStart, PodActions, compute_pod_actions
 from edged.pods.backoff import BackOffs, container_key
 from edged.pods.kill_options import KillOptions
@@ -32,15 +32,11 @@ from edged.pods.pod_status.status import POST_START_ERROR
 from edged.pods.restart import is_terminal
 from edged.pods.state import PodState
 from edged.pods.unhealthy import KillReason
-from metamanager.client import CallError
 
 _log = logging.getLogger(__name__)
 
 WaitingReasons = dict[str, ContainerStateWaiting]
 """Why containers could not be started, by name."""
-
-_FAILURES = (EdgedError, CallError, OSError)
-"""Errors of one pod that are no bugs of edged."""
 
 
 class _Progress(Struct):
@@ -118,7 +114,7 @@ class PodSyncer:
                 self.sync_terminated_pod(job, progress)
         except AllocationRefusedError as refusal:
             kill_options = self._refuse(job, refusal)
-        except _FAILURES as failure:
+        except POD_FAILURES as failure:
             error = failure
         except Exception as failure:  # noqa: BLE001 - see above
             _log.exception("%s of pod %s failed in a way nobody foresaw", job.state.value, job.ref)
@@ -150,7 +146,10 @@ class PodSyncer:
         facts = with_replaced(found, job.replaced)
         self._lifecycle.post_start_hooks.keep_only(job.ref.uid, {c.id for c in facts.containers if c.running})
         pending = False
-        actions = self._actions(job, pod, facts)
+        if job.plan is not None and job.plan[0] == facts:
+            actions = job.plan[1]  # planned with the same facts of the runtime
+        else:
+            actions = compute_pod_actions(pod, facts, self._now(), self._backoffs, job.probes, job.hooks)
         if actions.nothing:
             progress.inspected = at, found
         if actions.kill_pod and actions.create_sandbox:
@@ -170,12 +169,6 @@ class PodSyncer:
         if failures:
             raise failures[0]
         return pending
-
-    def _actions(self, job: Job, pod: Pod, facts: PodFacts) -> PodActions:
-        """Return the actions that the job was planned with, if the runtime's facts are still the same."""
-        if job.plan is not None and job.plan[0] == facts:
-            return job.plan[1]
-        return compute_pod_actions(pod, facts, self._now(), self._backoffs, job.probes, job.hooks)
 
     def sync_terminating_pod(self, job: Job, pod: Pod, progress: _Progress) -> None:
         """Stop everything that runs of a pod within its grace period, and release its resources. Files and dead
@@ -220,8 +213,8 @@ class PodSyncer:
             if starts:
                 self._events.volumes_ready(pod)
             self._resources.cgroups.apply(pod, anew=actions.create_sandbox)
-            sandbox = self._ensure_sandbox(pod, facts, actions) if starts else None
-        except _FAILURES as error:
+            sandbox = self._starter.ensure_sandbox(pod, facts, actions) if starts else None
+        except POD_FAILURES as error:
             reason = INITIALIZING if pod.spec.init_containers else CREATING
             waiting = ContainerStateWaiting(reason=reason, message=str(error))
             progress.waiting_reasons.update({start.container.name: waiting for start in actions.starts})
@@ -272,19 +265,9 @@ class PodSyncer:
         """
         try:
             return self._resources.directories.prepare(pod, sources)
-        except _FAILURES as error:
+        except POD_FAILURES as error:
             self._events.mount_failed(pod, error)
             raise
-
-    def _ensure_sandbox(self, pod: Pod, facts: PodFacts, actions: PodActions) -> PodSandbox:
-        try:
-            sandbox = self._starter.ensure_sandbox(pod, facts, actions)
-        except _FAILURES as error:
-            self._events.sandbox_failed(pod, error)
-            raise
-        if actions.create_sandbox:
-            self._events.sandbox_made(pod)
-        return sandbox
 
     def _note_start(self, facts: PodFacts, start: ContainerStart) -> None:
         if start.after is not None:

@@ -68,9 +68,18 @@ class StatusGenerator:
         self._probes.update_pod(record.pod, facts, terminating=record.termination_requested)
         can_generate = self._can_generate(record)
         if can_generate:
-            status = self._status_of(record, facts)
-            is_early = working and _ends_early(record, status)
             pod = record.pod
+            status = pod_status(
+                pod,
+                facts,
+                self._node,
+                Nanoseconds(self._clock.now_ns()),
+                probes=self._probes.facts(uid),
+                waiting_reasons=record.waiting_reasons,
+                ended=record.terminated,
+                kill=record.kill_options,
+            )
+            is_early = working and _ends_early(record, status)
             if not is_early and (record.set_status(status) or not self._status_manager.has_status(uid)):
                 self._events.status_changed(pod, status)
                 self._status_manager.set_pod_status(uid, status)
@@ -105,18 +114,6 @@ class StatusGenerator:
             return bool(self._node.runtime) or not record.facts.containers
         status = record.pod.status
         return not status.container_statuses and not status.init_container_statuses
-
-    def _status_of(self, record: PodRecord, facts: PodFacts) -> PodStatus:
-        return pod_status(
-            record.pod,
-            facts,
-            self._node,
-            Nanoseconds(self._clock.now_ns()),
-            probes=self._probes.facts(record.ref.uid),
-            waiting_reasons=record.waiting_reasons,
-            ended=record.terminated,
-            kill=record.kill_options,
-        )
 
 
 def _ends_early(record: PodRecord, status: PodStatus) -> bool:

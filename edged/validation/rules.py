@@ -8,7 +8,6 @@ checked that before. Each rule is linear in its value.
 `on_nodes` marks a rule that protects a node as well; `table_for_nodes` returns a table with only those.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from ipaddress import ip_address
 from typing import Any, Final, NamedTuple
@@ -243,17 +242,6 @@ def named(faults: Faults) -> Rule:
 
     def rule(value: Any, path: str, found: Causes) -> None:
         for why in faults(value):
-            found.append(invalid(path, value, why))
-
-    return rule
-
-
-def matching(pattern: str, why: str) -> Rule:
-    """Return the rule of a text that matches a regular expression, whole."""
-    expression = re.compile(pattern)
-
-    def rule(value: Any, path: str, found: Causes) -> None:
-        if expression.fullmatch(value) is None:
             found.append(invalid(path, value, why))
 
     return rule

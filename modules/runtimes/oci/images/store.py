@@ -353,10 +353,6 @@ class Layers:
         self._clock = clock
         self._usage: dict[str, LayerUsage] = {}
 
-    def present(self, chain_id: str) -> bool:
-        """Whether the store has a layer."""
-        return self._layout.layer(chain_id).is_dir()
-
     def usage(self, chain: Iterable[str]) -> int:
         """Return the bytes of some layers."""
         return sum(self._of(chain_id).bytes for chain_id in chain)
