@@ -53,7 +53,7 @@ export function fleet(state, go) {
   return [
     h("div", { class: "lead" }, h("h1", { id: "sentence" }, hasNodes ? sentence(head.sentence, link) : "The nodes are not shown."), h("p", { class: "quiet" }, plain(head.pods))),
     h("div", { class: hasNodes ? "cols" : "" },
-      panel("Needs somebody", total ? `${total}, the worst first` : "",
+      panel("Needs attention", total ? `${total}, the worst first` : "",
         findings.length ? h("ol", { class: "todo" }, findings.map(finding)) : h("p", { class: "empty" }, mark("good"), " Nothing. ", h("span", { class: "quiet" }, Object.keys(state.forbidden).length ? "Only what is shown was looked at." : "`cloudcore doctor` looks at cloudcore itself.")),
         head.more ? h("p", { class: "empty quiet" }, `${head.more} more are not shown`) : null),
       hasNodes ? panel("Last 24 hours", "",

@@ -1,1 +1,1 @@
-"""The fleet in words: the state of each node, and what needs somebody. Pure, for commands and the page alike."""
+"""The fleet in words: the state of each node, and what needs attention. Pure, for commands and the page alike."""

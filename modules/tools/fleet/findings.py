@@ -31,7 +31,7 @@ _STARTING_SECONDS: Final = 120.0
 
 
 class FleetFinding(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Something that needs somebody."""
+    """A fault that needs attention."""
 
     rule: str
     mark: str

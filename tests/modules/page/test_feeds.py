@@ -74,7 +74,7 @@ def wait_until(is_so: Callable[[], bool]) -> None:
 
 
 def rules(picture: Picture) -> list[str]:
-    """Return the rules of what needs somebody."""
+    """Return the rules of what needs attention."""
     head = picture.changes(0, NAMES).head
     return [each.rule for each in head.findings] if head is not None else []
 

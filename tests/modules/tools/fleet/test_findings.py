@@ -1,4 +1,4 @@
-"""What needs somebody: each rule with a planted fault, and fleets without one."""
+"""What needs attention: each rule with a planted fault, and fleets without one."""
 
 from modules.tools.fleet.devices import DeviceFacts, DevicePropertyRow
 from modules.tools.fleet.findings import Fleet, findings
