@@ -68,11 +68,11 @@ class Clock(ABC):
         return _Repeating(self, seconds, function, jitter)
 
     def now_ms(self) -> int:
-        """Milliseconds since the Unix epoch, as message headers carry them."""
+        """Return milliseconds since the Unix epoch, as message headers carry them."""
         return int(self.now() * 1000)
 
     def now_ns(self) -> int:
-        """Nanoseconds since the Unix epoch, as CRI carries them (to the clock's resolution)."""
+        """Return nanoseconds since the Unix epoch, as CRI carries them (to the clock's resolution)."""
         return int(self.now() * 1_000_000_000)
 
     def new_id(self) -> str:

@@ -114,7 +114,7 @@ class FrameReader:
         del self._buffer[:position]
 
     def _is_whole(self, header: _Header, end: int) -> bool:
-        """Whether a frame is a message of its own and there to its end, as nearly all are."""
+        """Return whether a frame is a message of its own and there to its end, as nearly all are."""
         plain = header.final and not header.compressed and self._kind is None
         return plain and end <= len(self._buffer) and header.length <= self._limit
 

@@ -130,7 +130,7 @@ class Ledger:
         self.wrote(changes)
 
     def admits(self, entry: Entry) -> bool:
-        """Whether an entry may leave: it is written, or not kept."""
+        """Return whether an entry may leave: it is written, or not kept."""
         return entry.serial <= self._written
 
 

@@ -155,7 +155,7 @@ class _RecordedEvents:
 
 
 def _may_be_secret(frame: bytes) -> bool:
-    """Whether a frame has one of the texts that mark frames with secrets; it looks for the rarest first."""
+    """Return whether a frame has one of the texts that mark frames with secrets; it looks for the rarest first."""
     if b"/serviceaccounttoken" in frame:
         return True
     return b"ecret" in frame and (b"/secret/" in frame or b'"Secret"' in frame)

@@ -61,8 +61,8 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     cause: Cause = UNNOTED
 
     def supersedes(self, uid: str | None, resource_version: int | None) -> bool:
-        """Whether this row replaces a stored one of that uid and version: not if it is an older state of the same
-        object, or the same state (`equals`).
+        """Return whether this row replaces a stored one of that uid and version: not if it is an older state of the
+        same object, or the same state (`equals`).
 
         Messages overtake each other when the cloud repeats one; Kubernetes' resourceVersion shows which is newer.
         """
@@ -72,7 +72,7 @@ class Row(msgspec.Struct, frozen=True, gc=False):
         return stored == self.resource_version and not (self.resource_version and self.uid)
 
     def equals(self, uid: str | None, resource_version: int | None) -> bool:
-        """Whether a stored row of that uid and version has the same state, so that it need not be written again.
+        """Return whether a stored row of that uid and version has the same state, so that it need not be written again.
 
         Always False without a uid or a version.
         """

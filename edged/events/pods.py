@@ -153,7 +153,7 @@ class PodEvents:
         self._record(pod, NORMAL, Reason.DEADLINE_EXCEEDED, message)
 
     def variables_skipped(self, pod: Pod, container: str, source: str, keys: Sequence[str]) -> None:
-        """Keys of an envFrom source are not valid names of variables."""
+        """Record that keys of an envFrom source are not valid names of variables."""
         message = (
             f"Keys [{', '.join(keys)}] from the EnvFrom {source} were skipped since they are considered invalid"
             " environment variable names."

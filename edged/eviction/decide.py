@@ -46,7 +46,7 @@ def _of(disk: FileSystem, size: Signal, inodes: Signal) -> dict[Signal, Observat
 
 
 def has_limits(pod: Pod) -> bool:
-    """Whether the pod has a limit; without any such pod no files have to be counted."""
+    """Return whether the pod has a limit; without any such pod no files have to be counted."""
     return _STORAGE in pod_limits(pod)
 
 
@@ -110,12 +110,12 @@ def judge(state: EvictionState, settings: EvictionSettings, observations: Observ
 
 
 def any_met(thresholds: tuple[Threshold, ...], observations: Observations) -> bool:
-    """Whether any of the thresholds is met."""
+    """Return whether any of the thresholds is met."""
     return any(_is_met(threshold, observations) for threshold in thresholds)
 
 
 def _is_met(threshold: Threshold, observations: Observations, *, with_reclaim: bool = False) -> bool:
-    """Whether the threshold is met; without an observation it is not."""
+    """Return whether the threshold is met; without an observation it is not."""
     observation = observations.get(threshold.signal)
     return observation is not None and threshold.met(observation, with_reclaim=with_reclaim)
 

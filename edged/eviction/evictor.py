@@ -113,8 +113,8 @@ class Evictor:
             self._relieve(decision.due, observations, pods, image_fs_apart=usage.image_fs is not None)
 
     def _is_evicting(self) -> bool:
-        """Whether an evicted pod is still ending, or its files are still there (kubelet's waitForPodsCleanup). Another
-        eviction before that would end an innocent pod.
+        """Return whether an evicted pod is still ending, or its files are still there (kubelet's waitForPodsCleanup).
+        Another eviction before that would end an innocent pod.
         """
         now = self._clock.monotonic()
         ending: dict[PodUid, float] = {}
@@ -164,7 +164,7 @@ class Evictor:
         self._evict(pod, message, grace, disruption=True)
 
     def _freed_enough(self, due: tuple[Threshold, ...], *, image_fs_apart: bool) -> bool:
-        """Whether no threshold is met any more after removing dead containers and unused images.
+        """Return whether no threshold is met any more after removing dead containers and unused images.
 
         When images have a file system of their own, that frees nothing of the node's (buildSignalToNodeReclaimFuncs).
         """

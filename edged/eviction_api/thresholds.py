@@ -64,7 +64,7 @@ class Threshold(Struct, frozen=True, gc=False):
         return self.grace is None
 
     def met(self, observation: Observation, *, with_reclaim: bool = False) -> bool:
-        """Whether too little is available; with `with_reclaim` the minimum reclaim counts too."""
+        """Return whether too little is available; with `with_reclaim` the minimum reclaim counts too."""
         least = self.least.of(observation.capacity)
         if with_reclaim and self.minimum_reclaim is not None:
             least += self.minimum_reclaim.of(observation.capacity)
@@ -78,8 +78,7 @@ class EvictionSettings(Struct, frozen=True, kw_only=True):
     longest_grace: int = 0
     """Longest grace period of a pod when a soft threshold is met, in seconds (`evictionMaxPodGracePeriod`)."""
     transition: float = 300.0
-    """Seconds that a condition of the node holds after it was last observed (`evictionPressureTransitionPeriod`).
-    """
+    """Seconds that a condition of the node holds after it was last observed (`evictionPressureTransitionPeriod`)."""
     period: float = 10.0
     """Seconds between two checks (kubelet's evictionMonitoringPeriod)."""
 

@@ -93,7 +93,7 @@ def registry_key(address: str) -> str:
 
 
 def matches(key: str, repository: str) -> bool:
-    """Whether an entry is for a repository: equally many labels, each matching; same port; its path a prefix."""
+    """Return whether an entry is for a repository: equally many labels, each matching; same port; its path a prefix."""
     host, _, path = key.partition("/")
     target_host, _, target_path = repository.partition("/")
     name, _, port = host.partition(":")

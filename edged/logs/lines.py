@@ -40,7 +40,7 @@ def parse_line(raw: bytes) -> LogLine | None:
 
 
 def is_whole(head: bytes) -> bool:
-    """Whether an entry ends a line of the container, by its first bytes."""
+    """Return whether an entry ends a line of the container, by its first bytes."""
     fields = head[:LONGEST_HEAD].split(b" ", 3)
     return len(fields) < 3 or fields[2].split(b":")[0] != b"P"
 

@@ -128,7 +128,7 @@ class _View:
         return prefix + line.text + (b"\n" if whole else b"")
 
     def _recent_enough(self, line: LogLine) -> bool:
-        """Whether the entry is recent enough. Times in a log only grow, so after the first such entry nothing is
+        """Return whether the entry is recent enough. Times in a log only grow, so after the first such entry nothing is
         compared.
         """
         if self._since is not None and line.at is not None and line.at >= self._since:

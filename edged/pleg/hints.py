@@ -31,7 +31,7 @@ class Announced(NamedTuple):
     """Whether one event did not name its pod."""
 
     def names(self, uid: PodUid) -> bool:
-        """Whether an event was, or may have been, about this pod."""
+        """Return whether an event was, or may have been, about this pod."""
         return self.anything or uid in self.pods
 
 

@@ -230,5 +230,5 @@ class Pleg(Actor):
 
 
 def _is_whole(facts: PodFacts, snapshot: PodSnapshot) -> bool:
-    """Whether every sandbox and container of the snapshot was still present."""
+    """Return whether every sandbox and container of the snapshot was still present."""
     return len(facts.sandboxes) == len(snapshot.sandboxes) and len(facts.containers) == len(snapshot.containers)

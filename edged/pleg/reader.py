@@ -146,7 +146,7 @@ def _snapshots(sandboxes: Iterable[cri.PodSandbox], containers: Iterable[cri.Con
 
 
 def is_same(old: PodSnapshot | None, new: PodSnapshot | None) -> bool:
-    """Whether two snapshots of one pod are equal."""
+    """Return whether two snapshots of one pod are equal."""
     if old is None or new is None:
         return old is new
     return old.sandboxes == new.sandboxes and old.containers == new.containers

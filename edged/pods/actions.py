@@ -256,7 +256,7 @@ class _Planner:
         return ContainerStart(container, next_attempt(self._facts, container, self._sandbox), last_end)
 
     def _completed(self, container: Container) -> bool:
-        """Whether a container has run and must not run again."""
+        """Return whether a container has run and must not run again."""
         last = self._facts.newest(container.name)
         if last is None or last.state is RunState.CREATED:
             return False
@@ -265,7 +265,7 @@ class _Planner:
         return not can_restart(self._pod, container)
 
     def _has_finished(self) -> bool:
-        """Whether a pod that lost its sandbox has nothing left to run (it is complete, or must not run twice).
+        """Return whether a pod that lost its sandbox has nothing left to run (it is complete, or must not run twice).
 
         A container that was created and never started has not run. (A kubelet counts it, and the pod is Pending for
         ever.)
@@ -331,8 +331,8 @@ def compute_init_container_actions(
 
 
 def _regular_container_started(pod: Pod, facts: PodFacts) -> bool:
-    """Whether a regular container has started: that proves a complete initialization, even if no init container is
-    left.
+    """Return whether a regular container has started: that proves a complete initialization, even if no init container
+    is left.
     """
     present = (facts.newest_here(container.name) for container in pod.spec.containers)
     return any(container is not None and container.state in _STARTED for container in present)

@@ -10,6 +10,6 @@ _SYSTEM_CRITICAL: Final = 2_000_000_000
 
 
 def is_critical(pod: Pod) -> bool:
-    """Whether a pod is static, or has the priority of a system component."""
+    """Return whether a pod is static, or has the priority of a system component."""
     notes = pod.metadata.annotations
     return CONFIG_SOURCE in notes or CONFIG_MIRROR in notes or (pod.spec.priority or 0) >= _SYSTEM_CRITICAL

@@ -75,12 +75,12 @@ def check_pod(pod: Pod) -> None:
 
 
 def belongs_to(pod: Pod, node: str) -> bool:
-    """Whether a pod is for this node. A pod without a node name is: the cloud has sent it here."""
+    """Return whether a pod is for this node. A pod without a node name is: the cloud has sent it here."""
     return pod.spec.node_name in ("", node)
 
 
 def _is_plain(name: str) -> bool:
-    """Whether a file can have this name."""
+    """Return whether a file can have this name."""
     return name not in ("", ".", "..") and not {"/", "\0"} & set(name) and len(name.encode()) <= _LONGEST_NAME
 
 

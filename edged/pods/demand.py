@@ -30,7 +30,7 @@ def pod_limits(pod: Pod) -> Amounts:
 
 
 def all_limited(pod: Pod, resource: str) -> bool:
-    """Whether the whole pod, or every container of it, has a limit of that resource; 0 means no limit."""
+    """Return whether the whole pod, or every container of it, has a limit of that resource; 0 means no limit."""
     if pod.spec.resources is not None and _parse(pod.spec.resources.limits).get(resource):
         return True
     return all(_parse(c.resources.limits).get(resource) for c in (*pod.spec.init_containers, *pod.spec.containers))

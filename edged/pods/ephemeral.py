@@ -37,6 +37,6 @@ def target_of(container: EphemeralContainer, facts: PodFacts) -> ContainerId | N
 
 
 def _is_new(container: EphemeralContainer, facts: PodFacts) -> bool:
-    """Whether the container has not been started; a container in state CREATED has not."""
+    """Return whether the container has not been started; a container in state CREATED has not."""
     known = facts.newest(container.name)
     return known is None or known.state is RunState.CREATED

@@ -66,7 +66,7 @@ def kubelet_hash(container: Container) -> str:
 
 
 def differs(recorded: str, container: Container, image: str = "") -> bool:
-    """Whether a container was made from another definition.
+    """Return whether a container was made from another definition.
 
     This agent's hash decides alone. With a kubelet's hash, the definition differs if both hash and image do: kubelets
     before 1.31 hash all fields in another way, and their containers are adopted as well.
@@ -82,7 +82,7 @@ def differs(recorded: str, container: Container, image: str = "") -> bool:
 
 
 def _are_other_images(present: str, wanted: str) -> bool:
-    """Whether two names mean different images for sure; an image's id or digest says nothing about its name."""
+    """Return whether two names mean different images for sure; an image's id or digest says nothing about its name."""
     if not present or ":" not in present or present.startswith("sha256:") or "@" in present + wanted:
         return False
     return _short(present) != _short(wanted)

@@ -151,5 +151,5 @@ class HookFacts(Struct, frozen=True, gc=False):
     """Containers to kill because their hook failed, with the error."""
 
     def holds(self, container: ContainerId) -> bool:
-        """Whether this container counts as not started because of its hook, although it runs."""
+        """Return whether this container counts as not started because of its hook, although it runs."""
         return container in self.running or container in self.failed

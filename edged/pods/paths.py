@@ -29,7 +29,9 @@ class PodPaths(Struct, frozen=True):
         return self.root / "pods" / _component(uid)
 
     def volume(self, uid: PodUid, plugin: str, name: str) -> Path:
-        """One volume. A `plugin` of `configmap` becomes `kubernetes.io~configmap`, as in a kubelet."""
+        """Return the directory of one volume. A `plugin` of `configmap` becomes `kubernetes.io~configmap`, as in a
+        kubelet.
+        """
         return self.volume_kind(uid, plugin) / _component(name)
 
     def volume_kind(self, uid: PodUid, plugin: str) -> Path:
@@ -57,7 +59,7 @@ class PodPaths(Struct, frozen=True):
         return self.pod(uid) / "volume-subpaths"
 
     def sub_path(self, uid: PodUid, volume: str, container: str, index: int) -> Path:
-        """One bind mount of a subPath; `index` is the mount's in its container."""
+        """Return the target of one bind mount of a subPath; `index` is the mount's in its container."""
         return self.sub_paths(uid) / _component(volume) / _component(container) / str(index)
 
     def etc_hosts(self, uid: PodUid) -> Path:

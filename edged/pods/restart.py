@@ -19,12 +19,12 @@ _TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
 
 
 def is_terminal(pod: Pod) -> bool:
-    """Whether the pod is in a final phase."""
+    """Return whether the pod is in a final phase."""
     return pod.status.phase in _TERMINAL_PHASES
 
 
 def restarts_after(pod: Pod, container: Container, exit_code: int) -> bool:
-    """Whether a container that ended with this exit code is started again."""
+    """Return whether a container that ended with this exit code is started again."""
     if container.restart_policy is not None and any(_matches(r, exit_code) for r in container.restart_policy_rules):
         return True
     policy = _policy(pod, container)
@@ -32,14 +32,14 @@ def restarts_after(pod: Pod, container: Container, exit_code: int) -> bool:
 
 
 def can_restart(pod: Pod, container: Container) -> bool:
-    """Whether the container is started again after some exit code (kubelet's IsContainerRestartable)."""
+    """Return whether the container is started again after some exit code (kubelet's IsContainerRestartable)."""
     if container.restart_policy is not None and any(r.action == _RESTART for r in container.restart_policy_rules):
         return True
     return _policy(pod, container) != NEVER
 
 
 def should_be_started(pod: Pod, container: Container, last: ContainerFacts | None) -> bool:
-    """Whether to start a regular container, given the newest container of its name."""
+    """Return whether to start a regular container, given the newest container of its name."""
     if pod.metadata.deletion_timestamp is not None:
         return False
     if last is None or last.state in (RunState.CREATED, RunState.UNKNOWN):

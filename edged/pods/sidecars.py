@@ -10,5 +10,5 @@ _ALWAYS: Final = "Always"
 
 
 def is_sidecar(container: Container) -> bool:
-    """Whether an init container keeps running beside the others (restartPolicy Always)."""
+    """Return whether an init container keeps running beside the others (restartPolicy Always)."""
     return container.restart_policy == _ALWAYS

@@ -11,10 +11,10 @@ CONFIG_MIRROR: Final = "kubernetes.io/config.mirror"
 
 
 def is_static(pod: Pod) -> bool:
-    """Whether a pod came from a file of this machine."""
+    """Return whether a pod came from a file of this machine."""
     return CONFIG_SOURCE in pod.metadata.annotations and not is_mirror(pod)
 
 
 def is_mirror(pod: Pod) -> bool:
-    """Whether a pod is the mirror of a static pod, which is not run."""
+    """Return whether a pod is the mirror of a static pod, which is not run."""
     return CONFIG_MIRROR in pod.metadata.annotations

@@ -39,7 +39,7 @@ def decide(kind: ProbeKind, timing: ProbeTiming, history: ProbeHistory, outcome:
 
 
 def is_due(kind: ProbeKind, *, started: bool, terminating: bool) -> bool:
-    """Whether a probe of this kind is made now.
+    """Return whether a probe of this kind is made now.
 
     Args:
         kind: its kind.

@@ -47,7 +47,7 @@ def encode_request(service: str) -> bytes:
 
 
 def says_serving(answer: bytes) -> bool:
-    """Whether a HealthCheckResponse has the status SERVING. The status 0 (UNKNOWN) is not encoded at all."""
+    """Return whether a HealthCheckResponse has the status SERVING. The status 0 (UNKNOWN) is not encoded at all."""
     return answer[:2] == bytes([_STATUS, _SERVING])
 
 

@@ -119,7 +119,7 @@ def _host(stated: str, container: Container, pod_ip: str) -> str:
 
 
 def _with_defaults(headers: list[tuple[str, str]], agent: str) -> tuple[tuple[str, str], ...]:
-    """An empty `Accept` takes the header out of the request."""
+    """Return the headers with a kubelet's defaults. An empty `Accept` takes the header out of the request."""
     given = {name.lower(): value for name, value in headers}
     if "accept" not in given:
         headers = [*headers, ("Accept", "*/*")]

@@ -74,7 +74,7 @@ class StaticPodManager:
                 self._module.send(ModuleName.EDGED, self._module.message(resource, operation, pod, source=FILE))
 
     def is_mirror(self, pod: Pod) -> bool:
-        """Whether a pod of the cloud is a mirror pod, which is not run. Notes the mirror."""
+        """Return whether a pod of the cloud is a mirror pod, which is not run. Notes the mirror."""
         if not is_mirror(pod):
             return False
         self._mirrors.mirror_added(pod)
@@ -88,7 +88,7 @@ class StaticPodManager:
             self._mirrors.sync()
 
     def is_mirror_deletion(self, message: Message, namespace: str, name: str, uid: str) -> bool:
-        """Whether the message of a deletion is about a mirror pod, and not about the static pod of its name."""
+        """Return whether the message of a deletion is about a mirror pod, and not about the static pod of its name."""
         return message.route.source != FILE and self._mirrors.mirror_removed(namespace, name, uid)
 
     def cloud_pods_listed(self) -> None:
@@ -254,15 +254,15 @@ def mirror_of(pod: Pod, node: Node) -> Pod:
 
 
 def _stands_for(mirror: Pod, pod: Pod) -> bool:
-    """Whether the mirror is this pod's and stays. A mirror with a deletionTimestamp waits for its node: it is deleted
-    at once and created again (kubelet's syncPod).
+    """Return whether the mirror is this pod's and stays. A mirror with a deletionTimestamp waits for its node: it is
+    deleted at once and created again (kubelet's syncPod).
     """
     same = mirror.metadata.annotations[CONFIG_MIRROR] == pod.metadata.annotations[CONFIG_HASH]
     return same and mirror.metadata.deletion_timestamp is None
 
 
 def _is_older(mirror: Pod, known: Pod) -> bool:
-    """Whether it is an older version of the known mirror."""
+    """Return whether it is an older version of the known mirror."""
     if mirror.metadata.uid != known.metadata.uid:
         return False
     return version_number(mirror.metadata.resource_version) < version_number(known.metadata.resource_version)

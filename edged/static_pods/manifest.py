@@ -95,8 +95,8 @@ def _typed(pod: dict[str, Any], file: str) -> dict[str, Any]:
 
 
 def _is_small(value: Any) -> bool:
-    """Whether the number of values is limited: YAML's aliases turn a few lines into gigabytes, or into a value inside
-    itself.
+    """Return whether the number of values is limited: YAML's aliases turn a few lines into gigabytes, or into a value
+    inside itself.
     """
     left, waiting = MOST_VALUES, [value]
     while waiting and left > 0:

@@ -104,7 +104,7 @@ def _name_of(source: EnvFromSource) -> str:
 
 
 def is_variable_name(name: str) -> bool:
-    """Whether a key can be a variable's name: printable ASCII without `=` (Kubernetes since 1.30)."""
+    """Return whether a key can be a variable's name: printable ASCII without `=` (Kubernetes since 1.30)."""
     return bool(name) and all(" " <= character <= "~" and character != "=" for character in name)
 
 

@@ -66,7 +66,7 @@ def pod_phase(pod: Pod, status: PodStatus, *, ended: bool = False, replaced: fro
 
 
 def has_started(status: ContainerStatus) -> bool:
-    """Whether the container runs or has run, which proves that its pod was initialized."""
+    """Return whether the container runs or has run, which proves that its pod was initialized."""
     return (
         bool(status.started)
         or status.state.running is not None
@@ -82,7 +82,7 @@ def _phase_of_stopped(count: _Count, *, ended: bool) -> Phase:
 
 
 def _init_failed(pod: Pod, inits: dict[str, ContainerStatus]) -> bool:
-    """Whether an init container has failed for good."""
+    """Return whether an init container has failed for good."""
     for container in pod.spec.init_containers:
         status = inits.get(container.name)
         code = _exit_code(status) if status is not None and not is_sidecar(container) else None

@@ -63,7 +63,7 @@ class NodeLifecycle:
         self._clock = clock
 
     def has_silent(self) -> bool:
-        """Whether a node has fallen silent that is not marked yet."""
+        """Return whether a node has fallen silent that is not marked yet."""
         return any(self._falls_silent(node) for node in self._storage.list(_NODE))
 
     def mark_silent(self) -> None:

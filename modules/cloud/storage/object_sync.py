@@ -32,7 +32,7 @@ class Holder(NamedTuple):
     """Seconds since 1970 by that cloudcore's clock; 0 if it is not known."""
 
     def is_newer_than(self, other: "Holder") -> bool:
-        """Whether this is another cloudcore's connection, and newer."""
+        """Return whether this is another cloudcore's connection, and newer."""
         is_known = self.cloudcore and self.connected_at and other.connected_at
         is_other = bool(is_known) and self.cloudcore != other.cloudcore
         return is_other and 0 < self.connected_at - other.connected_at <= MOST_AHEAD

@@ -113,7 +113,7 @@ def topic_of(resource: str) -> str:
 
 
 def is_device_id(text: str) -> bool:
-    """Whether a text is a device's id: `namespace/name`, or a name alone."""
+    """Return whether a text is a device's id: `namespace/name`, or a name alone."""
     words = text.split("/")
     return len(words) <= 2 and all(words) and len(text) <= LONGEST_TOPIC and not set(text) & set("+#\0")
 

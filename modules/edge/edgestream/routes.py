@@ -27,7 +27,7 @@ _HOST: Final = "edgecore"
 
 
 def has_upgrade(kind: FrameType) -> bool:
-    """Whether the streams of this type switch protocols, so that head and body pass as they are."""
+    """Return whether the streams of this type switch protocols, so that head and body pass as they are."""
     return kind in (FrameType.EXEC, FrameType.ATTACH)
 
 

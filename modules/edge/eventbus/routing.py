@@ -27,7 +27,7 @@ MAX_PAYLOAD: Final = 512 * 1024
 
 
 def is_for_devices(topic: str) -> bool:
-    """Whether a message is for devicetwin; all others are for the cloud."""
+    """Return whether a message is for devicetwin; all others are for the cloud."""
     return topic.startswith(_OF_DEVICES)
 
 
@@ -37,13 +37,13 @@ def twin_resource(topic: str) -> str:
 
 
 def is_topic(topic: str) -> bool:
-    """Whether something may be published under a topic."""
+    """Return whether something may be published under a topic."""
     is_plain = "+" not in topic and "#" not in topic and "\0" not in topic
     return is_plain and 0 < len(topic.encode()) <= LONGEST_TOPIC
 
 
 def is_filter(topic: str) -> bool:
-    """Whether a topic, perhaps with wildcards, may be subscribed to (MQTT 3.1.1 §4.7)."""
+    """Return whether a topic, perhaps with wildcards, may be subscribed to (MQTT 3.1.1 §4.7)."""
     if not 0 < len(topic.encode()) <= LONGEST_TOPIC or "\0" in topic:
         return False
     *levels, last = topic.split("/")

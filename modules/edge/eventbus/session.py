@@ -71,13 +71,13 @@ class SessionEvents(Protocol):
     """The events of a session, on its own thread; each method does not block."""
 
     def connected(self) -> None:
-        """The broker has accepted the session and answered its subscriptions: later messages come."""
+        """Note that the broker has accepted the session and answered its subscriptions: later messages come."""
 
     def received(self, messages: list[Received]) -> None:
-        """Messages have come, in this order."""
+        """Take messages, in this order."""
 
     def published(self, numbers: list[int]) -> None:
-        """The broker has acknowledged publications."""
+        """Note that the broker has acknowledged publications."""
 
 
 class MqttSession:

@@ -153,7 +153,9 @@ def _split(messages: list[CapturedMessage]) -> tuple[list[CapturedMessage], dict
 
 
 def _is_for_controller(one: CapturedMessage) -> bool:
-    """Whether a real cloudhub passes the message to one of our controllers: no acknowledgements, nothing of devices."""
+    """Return whether a real cloudhub passes the message to one of our controllers: no acknowledgements, nothing of
+    devices.
+    """
     acknowledges = one.message.operation in (Operation.RESPONSE, Operation.ERROR, Operation.KEEPALIVE)
     return not acknowledges and one.message.group != Group.TWIN
 

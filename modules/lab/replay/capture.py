@@ -124,7 +124,7 @@ def _is_upgrade(line: dict[str, Any]) -> bool:
 
 
 def registers(connection: CapturedConnection, node: str) -> bool:
-    """Whether a started agent registers its node on a connection."""
+    """Return whether a started agent registers its node on a connection."""
     registration = ("insert", f"null/node/{node}")
     return any(
         one.step == registration and one.time < connection.up + _REGISTERS

@@ -16,7 +16,7 @@ _TOLD: Final = ("type", "reason", "involvedObject", "source")
 
 
 def is_event(resource: str) -> bool:
-    """Whether a resource, or a key of the store, is an event."""
+    """Return whether a resource, or a key of the store, is an event."""
     return type_of(resource, Side.EDGE) == ResourceType.EVENT
 
 

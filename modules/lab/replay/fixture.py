@@ -115,12 +115,12 @@ class _Reducer:
                 yield record
 
     def _concerns(self, event: CriEvent) -> bool:
-        """Whether an event of the stream is about the pod, or about the stream itself."""
+        """Return whether an event of the stream is about the pod, or about the stream itself."""
         mine = f"{self._namespace}/{self._name}"
         return not event.subject or self._subjects.get(event.subject, mine) == mine
 
     def _is_of_another(self, resource: str) -> bool:
-        """Whether a resource is another pod, belongs to one, or is an event about one (named after the pod)."""
+        """Return whether a resource is another pod, belongs to one, or is an event about one (named after the pod)."""
         parts = resource.split("/")
         if len(parts) == 3 and is_event(resource):
             return f"{parts[0]}/{parts[2].rpartition('.')[0]}" in self._others

@@ -96,7 +96,7 @@ class RunOutputs:
                 return []
 
     def _leaves(self, record: Delivered) -> bool:
-        """Whether a message left the replayed part: the module, or all that are replayed together."""
+        """Return whether a message left the replayed part: the module, or all that are replayed together."""
         if self._module:
             return belongs(record.sender, self._module)
         if not is_played(record.sender):
@@ -233,7 +233,7 @@ def message_of(frame: bytes) -> RecordedMessage | None:
 
 
 def belongs(actor: str, module: str) -> bool:
-    """Whether an actor is a module or one of the module's own actors."""
+    """Return whether an actor is a module or one of the module's own actors."""
     return actor == module or actor.startswith(f"{module}/")
 
 
@@ -255,12 +255,14 @@ def _with_passing(outputs: list[Output]) -> list[Output]:
 
 
 def is_played(actor: str) -> bool:
-    """Whether an actor belongs to a module that is replayed with the whole node."""
+    """Return whether an actor belongs to a module that is replayed with the whole node."""
     return any(belongs(actor, name) for name in MODULES)
 
 
 def is_shutdown(record: Delivered) -> bool:
-    """Whether edged sent itself a message that the machine shuts down, or no longer does; it gets that from logind."""
+    """Return whether edged sent itself a message that the machine shuts down, or no longer does; it gets that from
+    logind.
+    """
     return record.module == ModuleName.EDGED and record.message.resource == SHUTDOWN_RESOURCE
 
 

@@ -73,7 +73,7 @@ class RecordedInspections:
                 self._taken.setdefault(event.subject, []).append(event.time)
 
     def has_relist(self, now: float) -> bool:
-        """Whether everything was listed at about this time."""
+        """Return whether everything was listed at about this time."""
         return any(abs(time - now) < _NEAR for time in self._relists)
 
     def taken_at(self, uid: str, now: float) -> float:

@@ -49,12 +49,12 @@ FOREIGN: Final = "foreign capture"
 
 
 def _is_closed(record: Record) -> TypeGuard[CriCall]:
-    """Whether a call failed because edged was stopping."""
+    """Return whether a call failed because edged was stopping."""
     return isinstance(record, CriCall) and record.error == ConnectionClosedError.__name__
 
 
 def _of_edged(call: CriCall) -> bool:
-    """Whether edged made a call, and not a client of its local server."""
+    """Return whether edged made a call, and not a client of its local server."""
     return call.sender != SERVER_ACTOR
 
 

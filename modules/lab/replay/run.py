@@ -201,8 +201,8 @@ class Replay:
         )
 
     def _was_under_way(self, call: CriCall, reader: RunOutputs) -> bool:
-        """Whether a call without a record may have been under way when the recording ended: it was cut off then, or no
-        later call is about its pod.
+        """Return whether a call without a record may have been under way when the recording ended: it was cut off then,
+        or no later call is about its pod.
         """
         if role(call.method, call.request) in self._cut_off:
             return True
@@ -297,11 +297,11 @@ class Replay:
                 self._clock.after(sent_at(one) - now, partial(self._feed, one))
 
     def _is_own(self, one: Delivered) -> bool:
-        """Whether the replayed part sent it, and so sends it again; logind's messages come from outside."""
+        """Return whether the replayed part sent it, and so sends it again; logind's messages come from outside."""
         return not is_shutdown(one) and self._is_played(one.sender)
 
     def _is_played(self, actor: str) -> bool:
-        """Whether an actor belongs to a replayed module."""
+        """Return whether an actor belongs to a replayed module."""
         return any(belongs(actor, name) for name in self._played)
 
     def _feed(self, one: Delivered) -> None:
@@ -332,7 +332,7 @@ class Replay:
 
 
 def _had_cgroups(recorded: Recorded) -> bool:
-    """Whether pods had cgroups of their own, which depends on the machine: the recorded CRI requests tell."""
+    """Return whether pods had cgroups of their own, which depends on the machine: the recorded CRI requests tell."""
     return any(call.method == "run_pod_sandbox" and b'"cgroup_parent"' in call.request for call in recorded.calls())
 
 

@@ -110,7 +110,7 @@ class RecordedStore:
         self._inner.commit()
 
     def is_whole(self) -> bool:
-        """Whether the changes since the last commit are all of the recorded commit whose turn it is."""
+        """Return whether the changes since the last commit are all of the recorded commit whose turn it is."""
         found = self._turn()
         return found is not None and not self._left_of(found)
 

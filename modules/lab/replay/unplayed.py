@@ -83,8 +83,8 @@ class _NodePods:
         return ""
 
     def _is_under_way(self, one: CapturedMessage, resource: str) -> bool:
-        """Whether the message continues something from before the capture: the renewal of a lease, the token of an
-        older pod.
+        """Return whether the message continues something from before the capture: the renewal of a lease, the token of
+        an older pod.
         """
         namespace = resource.partition("/")[0]
         if type_of(resource, Side.EDGE) == ResourceType.SERVICE_ACCOUNT_TOKEN:
@@ -92,7 +92,7 @@ class _NodePods:
         return resource.startswith(_LEASES) and one.time < _RENEWED
 
     def _has_all(self, pod: str) -> bool:
-        """Whether the capture has all configmaps and secrets of a pod; otherwise the node had them before."""
+        """Return whether the capture has all configmaps and secrets of a pod; otherwise the node had them before."""
         namespace = pod.partition("/")[0]
         needed = _NEEDS.findall(self._given[pod])
         return all(f"{namespace}/{kind.decode().lower()}/{name.decode()}" in self._sent for kind, name in needed)

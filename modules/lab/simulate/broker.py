@@ -56,7 +56,7 @@ class SimulatedBroker:
         return not self._waiting
 
     def holds(self, payload_part: str) -> bool:
-        """Whether a message that the node has not acknowledged contains a text."""
+        """Return whether a message that the node has not acknowledged contains a text."""
         return any(payload_part in one.payload for one in self._waiting.values())
 
     def publish(self, topic: str, payload: str) -> None:

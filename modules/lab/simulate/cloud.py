@@ -279,7 +279,7 @@ class SimulatedCloud:
             self._ask(key)
 
     def settled(self) -> bool:
-        """Whether the cloud has accepted all commands."""
+        """Return whether the cloud has accepted all commands."""
         return not self._unsettled
 
     def taken(self) -> set[Key]:

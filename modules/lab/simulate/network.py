@@ -107,7 +107,7 @@ class CloudEndpoint:
         return next((one for one in reversed(self._listeners) if one.process.alive), None)
 
     def accepts(self, listener: "CloudListener") -> bool:
-        """Whether a listener is in use."""
+        """Return whether a listener is in use."""
         return listener in self._listeners
 
     def begin(self, listener: "CloudListener") -> None:

@@ -44,7 +44,7 @@ class ProbeWatch:
         return ExecResult(b"", b"", 0 if passes else 1)
 
     def may_end(self, container_id: str) -> bool:
-        """Whether a liveness probe of the container has failed."""
+        """Return whether a liveness probe of the container has failed."""
         return container_id in self._failed
 
     def found(self, pods: Sequence[Pod]) -> None:

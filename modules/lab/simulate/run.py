@@ -280,7 +280,7 @@ class Simulation:
         self.cloud.write(write)
 
     def _wants_running(self, node: SimulatedNode, uid: str) -> bool:
-        """Whether the cloud, or a file, has that pod unchanged and it should be running."""
+        """Return whether the cloud, or a file, has that pod unchanged and it should be running."""
         if uid in node.manifests.wanted.values():
             return uid not in node.machine.watch.reborn
         pod = self.cloud.pods_of(node.name).get(uid)

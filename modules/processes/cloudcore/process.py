@@ -326,7 +326,7 @@ class CloudCore:
         return authority_files.open_authority(files, (*tls.names, *names), self._clock.now())
 
     def _add_registrar(self) -> None:
-        """With TLS, add the registrar, and set the websocket's context."""
+        """Add the registrar, and set the websocket's context, with TLS only."""
         tls, authority = self._config.tls, self._authority
         if tls is None or authority is None:
             return

@@ -4,7 +4,7 @@ from ipaddress import ip_address
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine's loopback interface."""
+    """Return whether a host is this machine's loopback interface."""
     name = host.strip("[]").lower()
     try:
         return name == "localhost" or ip_address(name).is_loopback

@@ -60,7 +60,9 @@ def _not_running(pod: JsonObject) -> str:
 
 
 def _loops(pod: JsonObject) -> bool:
-    """Whether a container waits for its next restart, or has waited before: only the first restart is immediate."""
+    """Return whether a container waits for its next restart, or has waited before: only the first restart is
+    immediate.
+    """
     waits = any(_state(status, "waiting").get("reason") == _CRASH_LOOP for status in _containers(pod))
     return waits or pod_restarts(pod) >= 2
 

@@ -78,7 +78,7 @@ class ContainerStreams:
 
 
 def _nobody() -> None:
-    """The exit is not reported."""
+    """Report no exit."""
 
 
 class _Opened:
@@ -289,7 +289,7 @@ class _AttachedContainer:
         return 0
 
     def kill(self) -> None:
-        """The container goes on."""
+        """Do nothing: the container goes on."""
 
     def close(self) -> None:
         """Close the connection."""

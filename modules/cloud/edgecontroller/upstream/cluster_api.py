@@ -272,7 +272,7 @@ class ClusterApi:
             self._module.end_turn_soon()
 
     def _all_listed(self) -> None:
-        """When all objects are there, read the state in the cluster or KubeEdge's ObjectSyncs, if wanted, and go on."""
+        """Once all objects are there: read the state in the cluster or KubeEdge's ObjectSyncs, if wanted, and go on."""
         if self._is_loaded:
             self._loaded()
         elif not self._is_loading:

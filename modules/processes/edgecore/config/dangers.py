@@ -68,7 +68,7 @@ def dangers(config: EdgeCoreConfig, value: object = None, without_effect: Collec
 
 
 def is_unisolated_root(config: EdgeCoreConfig, user: int) -> bool:
-    """Whether containers would be root's processes, started by any server that answers on the cloud's address.
+    """Return whether containers would be root's processes, started by any server that answers on the cloud's address.
 
     Args:
         config: the settings.

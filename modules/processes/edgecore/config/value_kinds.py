@@ -98,7 +98,7 @@ class Duration(ValueKind[float]):
     """A duration in Go's notation, which becomes seconds."""
 
     def __init__(self, low: float, high: float) -> None:
-        """The bounds are in seconds, both allowed."""
+        """Take the bounds in seconds, both allowed."""
         self.low, self.high = low, high
 
     @property
@@ -129,7 +129,7 @@ class Size(ValueKind[int]):
     """A number of bytes, as an integer or as a quantity such as `16Mi`."""
 
     def __init__(self, low: int, high: int) -> None:
-        """The bounds are in bytes, both allowed."""
+        """Take the bounds in bytes, both allowed."""
         self.low, self.high = low, high
 
     @property
@@ -233,7 +233,7 @@ class Choice(ValueKind[E]):
     """A member of an enumeration."""
 
     def __init__(self, members: type[E], hint: str = "") -> None:
-        """The values of `members` are the words of the file; `hint` is the remedy for any other word."""
+        """Take the values of `members` as the words of the file; `hint` is the remedy for any other word."""
         self.members, self.hint = members, hint
 
     @property

@@ -162,7 +162,7 @@ KNOWN: Final[Known] = _accepted("edgecoreVersion", "featureGates") | {
 
 
 def is_chosen(accepted: Accepted | AcceptedAny, value: object) -> bool:
-    """Whether the user chose this value: it is neither KubeEdge's default nor empty."""
+    """Return whether the user chose this value: it is neither KubeEdge's default nor empty."""
     if isinstance(accepted, AcceptedAny) or value is None:
         return False
     if accepted.default is None:

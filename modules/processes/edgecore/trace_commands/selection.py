@@ -100,7 +100,7 @@ class Filter(msgspec.Struct, frozen=True):
     kinds: frozenset[str] = frozenset()
 
     def matches(self, record: Record) -> bool:
-        """Whether a record is shown; cheap conditions are checked first."""
+        """Return whether a record is shown; cheap conditions are checked first."""
         if not self.begin <= record.time <= self.end or (self.kinds and KIND[type(record)] not in self.kinds):
             return False
         if not (self.module or self.resource or self.operation or self.id):

@@ -237,7 +237,7 @@ def _filter(chosen: argparse.Namespace, began: float) -> Filter:
 
 
 def _colour(wish: str) -> bool:
-    """Whether to use colours; NO_COLOR as in https://no-color.org."""
+    """Return whether to use colours; NO_COLOR as in https://no-color.org."""
     return wish == "always" or (wish == "auto" and sys.stdout.isatty() and not os.environ.get("NO_COLOR"))
 
 

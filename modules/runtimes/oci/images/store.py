@@ -56,7 +56,7 @@ class Holds:
             self._held = dict(holders)
 
     def of(self, image_id: str) -> bool:
-        """Whether any container holds an image."""
+        """Return whether any container holds an image."""
         with self._lock:
             return image_id in self._held.values()
 

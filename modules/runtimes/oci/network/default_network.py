@@ -57,7 +57,7 @@ class DefaultNetwork:
         return network.name == NAME and network.plugins[0].get("bridge") == self._bridge
 
     def prepare(self) -> None:
-        """See to it that pods reach other networks. Raises PodNetworkError."""
+        """Ensure that pods reach other networks. Raises PodNetworkError."""
         with self._lock:
             if not self._is_settled:
                 self._settle()

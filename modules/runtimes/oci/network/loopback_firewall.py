@@ -35,7 +35,7 @@ class LoopbackFirewall:
         self._checked: float | None = None
 
     def prepare(self) -> None:
-        """See to it that the rule is there, unless that was done within the last minute. Raises PodNetworkError."""
+        """Ensure that the rule exists, unless that was done within the last minute. Raises PodNetworkError."""
         with self._lock:
             is_due = self._checked is None or self._clock.monotonic() - self._checked >= CHECK_SECONDS
         if is_due:

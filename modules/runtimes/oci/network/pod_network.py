@@ -223,7 +223,7 @@ class PodNetwork:
                 _log.warning("%s", error)
 
     def look_after(self, sandboxes: Mapping[str, AttachedSandbox]) -> None:
-        """See to it that the firewall keeps the rules of sandboxes that were attached before this start of edgecore.
+        """Watch that the firewall keeps the rules of sandboxes that were attached before this start of edgecore.
 
         `attach` does the same for later ones.
         """

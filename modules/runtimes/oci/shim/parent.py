@@ -298,7 +298,9 @@ def _read_all(descriptor: int) -> bytes:
 
 
 def _ran_out_of_memory(groups: str) -> bool:
-    """Whether the kernel has killed a process of a container for its limit; its control groups are still there."""
+    """Return whether the kernel has killed a process of a container for its limit; its control groups are still
+    there.
+    """
     for line in groups.splitlines():
         _, controllers, path = line.split(":", 2)
         for each in controllers.split(","):

@@ -120,7 +120,7 @@ def _has_user_namespaces(release: str) -> bool:
 
 
 def _has_swap_accounting(layout: CgroupLayout) -> bool:
-    """The root of version 2 has no files of limits: look at the own group, or at any group below the root."""
+    """Look at the own group, or at any group below the root: the root of version 2 has no files of limits."""
     if layout is not CgroupLayout.UNIFIED:
         return (_CGROUPS / "memory/memory.memsw.limit_in_bytes").exists()
     own = Path("/proc/self/cgroup").read_text().rpartition("::/")[2].strip()

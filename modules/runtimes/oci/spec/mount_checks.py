@@ -65,7 +65,7 @@ def _check_options(attempt: str, mount: cri.Mount, machine: Machine) -> None:
 
 
 def _check_mappings(attempt: str, mount: cri.Mount, users: cri.UserNamespace) -> None:
-    """Owners of a volume are mapped as the users of the pod are, or not at all."""
+    """Check that owners of a volume are mapped as the users of the pod are, or not at all."""
     if not (mount.uidMappings or mount.gidMappings):
         return
     if (

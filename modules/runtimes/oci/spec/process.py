@@ -37,7 +37,7 @@ def _check_text(attempt: str, text: str) -> None:
 
 
 def _check_variable(attempt: str, variable: cri.KeyValue) -> None:
-    """Variables are JSON on their way to the container, so they must be UTF-8."""
+    """Refuse variables that are not UTF-8: they are JSON on their way to the container."""
     if not variable.key or "=" in variable.key or "\0" in variable.key or b"\0" in variable.value:
         raise BadRequestError(
             attempt, "an environment variable's name is empty or holds '=', or a NUL character is in it"

@@ -80,7 +80,7 @@ def container_resources(resources: cri.LinuxContainerResources, machine: Machine
 
 
 def _memory(resources: cri.LinuxContainerResources, machine: Machine) -> Json:
-    """A limit of memory is one of swap too, unless another is given: a container without swap, as in Kubernetes."""
+    """Return the limits of memory; without another limit of swap, the container gets no swap, as in Kubernetes."""
     memory: Json = {}
     if resources.memory_limit_in_bytes:
         memory["limit"] = resources.memory_limit_in_bytes

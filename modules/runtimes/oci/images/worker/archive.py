@@ -66,7 +66,7 @@ class Archive:
                 self._links[name] = _plain(os.fsdecode(entry.target))
 
     def has(self, name: str) -> bool:
-        """Whether there is a file of this name."""
+        """Return whether there is a file of this name."""
         return self._find(name) is not None
 
     def read(self, name: str) -> bytes:

@@ -52,7 +52,7 @@ class BlobFile:
         return lost
 
     def is_right(self) -> bool:
-        """Whether the content has the digest."""
+        """Return whether the content has the digest."""
         return bool(self._hash.hexdigest() == self._digest.partition(":")[2])
 
     def remove(self) -> None:

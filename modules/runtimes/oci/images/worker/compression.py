@@ -17,7 +17,7 @@ _ZSTD_WINDOW_LOG: Final = 27
 
 
 def is_compressed(beginning: bytes) -> bool:
-    """Whether data that begins like this is compressed in a way that is known here."""
+    """Return whether data that begins like this is compressed in a way that is known here."""
     return beginning.startswith((_GZIP, _ZSTD))
 
 

@@ -18,7 +18,7 @@ def checked_digest(text: object) -> str:
 
 
 def is_digest(text: str) -> bool:
-    """Whether a text is a digest that the store takes."""
+    """Return whether a text is a digest that the store takes."""
     return _FORM.fullmatch(text) is not None
 
 
@@ -33,7 +33,7 @@ def sha256_of(content: bytes) -> str:
 
 
 def matches(digest: str, content: bytes) -> bool:
-    """Whether content has this digest, by its algorithm."""
+    """Return whether content has this digest, by its algorithm."""
     found = hash_of(digest)
     found.update(content)
     return bool(found.hexdigest() == digest.partition(":")[2])

@@ -80,7 +80,7 @@ def address_of(url: str) -> ServerAddress | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a name is one of this machine itself."""
+    """Return whether a name is one of this machine itself."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

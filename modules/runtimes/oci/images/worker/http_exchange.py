@@ -141,7 +141,7 @@ def unreachable(address: ServerAddress, error: Exception) -> ImageWorkError:
 
 
 def _is_inside(host: str) -> bool:
-    """Whether an address is one of this machine or of its link; a name is not."""
+    """Return whether an address is one of this machine or of its link; a name is not."""
     try:
         peer = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:

@@ -42,7 +42,7 @@ def open_inside(root: int, parts: Iterable[bytes], missing: Missing | None = Non
 
 
 def is_whiteout(status: os.stat_result) -> bool:
-    """Whether a file is overlayfs' mark of a removed one: a character device 0:0."""
+    """Return whether a file is overlayfs' mark of a removed one: a character device 0:0."""
     return stat.S_ISCHR(status.st_mode) and status.st_rdev == 0
 
 

@@ -56,7 +56,7 @@ def components(name: bytes) -> tuple[bytes, ...]:
 
 
 def is_reserved(parts: tuple[bytes, ...]) -> bool:
-    """Whether an entry is one of AUFS' own.
+    """Return whether an entry is one of AUFS' own.
 
     Raises ImageWorkError for a whiteout that is a directory of other entries.
     """
@@ -265,7 +265,7 @@ class _LinkSource:
         os.close(self._descriptor)
 
     def exists(self) -> bool:
-        """Whether there is a file that can be linked."""
+        """Return whether there is a file that can be linked."""
         try:
             status = self._status()
         except FileNotFoundError:
@@ -277,7 +277,7 @@ class _LinkSource:
         return True
 
     def is_same(self, name: bytes) -> bool:
-        """Whether the file `name` in the current directory is the target itself."""
+        """Return whether the file `name` in the current directory is the target itself."""
         try:
             mine, status = self._status(), os.lstat(name)
         except FileNotFoundError:

@@ -75,7 +75,9 @@ def _is_excepted(target: ServerAddress, exceptions: str) -> bool:
 
 
 def _fits(target: ServerAddress, exception: str) -> bool:
-    """Whether an entry of NO_PROXY is a server: `*`, an address, a range of them, or a name with those below it."""
+    """Return whether an entry of NO_PROXY is a server: `*`, an address, a range of them, or a name with those below
+    it.
+    """
     host = target.host.lower()
     if exception == "*":
         return True

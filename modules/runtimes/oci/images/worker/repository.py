@@ -222,7 +222,7 @@ class Repository:
 
 
 def _continues(response: HTTPResponse, at: int) -> bool:
-    """Whether an answer is the rest of a blob from `at` on."""
+    """Return whether an answer is the rest of a blob from `at` on."""
     return response.status == 206 and (response.getheader("Content-Range") or "").startswith(f"bytes {at}-")
 
 

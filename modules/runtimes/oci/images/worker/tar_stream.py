@@ -18,7 +18,7 @@ class TarBlocks(Protocol):
         """Return the next `wanted` bytes."""
 
     def at_end(self) -> bool:
-        """Whether no byte is left."""
+        """Return whether no byte is left."""
 
 
 class TarStream:
@@ -54,7 +54,7 @@ class TarStream:
         return found
 
     def at_end(self) -> bool:
-        """Whether no byte is left."""
+        """Return whether no byte is left."""
         return self._at >= len(self._piece) and not self._fill()
 
     def chunks(self, size: int) -> Iterator[memoryview]:
