@@ -44,10 +44,7 @@ def listen_tcp(address: str, port: int, setting: str = READ_ONLY_PORT) -> socket
 
 
 def listen_unix(path: Path, setting: str = "rootDirectory") -> socket.socket:
-    """Return a listening unix socket that only the owner can open (mode 0600); replaces a killed process's socket.
-
-    It is created under another name and renamed once its mode is set: so others can never open it, and the process's
-    umask, which all threads share, does not change.
+    """Return a listening unix socket as `bind_unix`, for its owner only.
 
     Args:
         path: path of the socket.
@@ -56,20 +53,42 @@ def listen_unix(path: Path, setting: str = "rootDirectory") -> socket.socket:
     Raises:
         ListenError: the socket cannot be created.
     """
+    try:
+        return bind_unix(path)
+    except OSError as error:
+        raise ListenError("cannot serve on the socket", str(path), f"{advice(error)}; see {setting}") from error
+
+
+def bind_unix(path: Path, mode: int = 0o600, group: int | None = None) -> socket.socket:
+    """Return a listening unix socket; replaces a killed process's socket.
+
+    It is created under another name and renamed once its mode and group are set: so others can never open it, and the
+    process's umask, which all threads share, does not change.
+
+    Args:
+        path: path of the socket.
+        mode: its mode.
+        group: number of its group; None for the process's.
+
+    Raises:
+        OSError: the socket cannot be created.
+    """
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     making = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         making.unlink(missing_ok=True)
         with short_name(making) as name:
             listening.bind(name)
-        making.chmod(0o600)
+        if group is not None:
+            os.chown(making, -1, group)
+        making.chmod(mode)
         listening.listen(_BACKLOG)
         making.rename(path)
-    except OSError as error:
+    except BaseException:
         listening.close()
         with suppress(OSError):
             making.unlink(missing_ok=True)
-        raise ListenError("cannot serve on the socket", str(path), f"{advice(error)}; see {setting}") from error
+        raise
     return listening
 
 

@@ -6,15 +6,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from beehive.clock import Clock
+from beehive.http.listening import bind_unix
 from beehive.socket_activation import ActivatedServer
 from edged.devices.contract import DevicePlugin, GrpcService
 from edged.errors import DeviceError
 
 if TYPE_CHECKING:
-    from edged.devices.grpc_server import GrpcServer
+    from beehive.socket_activation.grpc_server import GrpcServer
 
 _LONGEST_PATH: Final = 107
-_DIRECTORY_MODE, _SOCKET_MODE = 0o750, 0o600
+_DIRECTORY_MODE: Final = 0o750
 
 
 class GrpcDevicePluginTransport:
@@ -57,21 +58,11 @@ class GrpcDevicePluginTransport:
 
 
 def _listening(path: Path) -> socket.socket:
-    """Return a listening socket that only this user can open; replaces a killed process's socket."""
-    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        path.parent.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
-        path.unlink(missing_ok=True)
-        listening.bind(str(path))
-        path.chmod(_SOCKET_MODE)
-        listening.listen()
-    except OSError:
-        listening.close()
-        raise
-    return listening
+    path.parent.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
+    return bind_unix(path)
 
 
 def _start(service: GrpcService) -> "GrpcServer":
-    from edged.devices.grpc_server import GrpcServer  # noqa: PLC0415 - 21 MB, with the first client
+    from edged.devices.grpc_server import serve  # noqa: PLC0415 - 21 MB, with the first client
 
-    return GrpcServer(service)
+    return serve(service)

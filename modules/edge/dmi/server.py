@@ -1,28 +1,22 @@
 """The socket `dmi.sock`, which mappers call; its gRPC server starts with the first of them."""
 
 import grp
-import os
 import socket
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from beehive.clock import Clock
 from beehive.files.advice import advice
-from beehive.http.listening import short_name
+from beehive.http.listening import bind_unix, short_name
 from beehive.socket_activation import ActivatedServer
 
 if TYPE_CHECKING:
-    import pykka
-
-    from modules.edge.dmi.grpc_server import GrpcServer
+    from beehive.socket_activation.grpc_server import GrpcServer
+    from modules.edge.dmi.grpc_server import Ask
 
 SOCKET_MODE: Final = 0o660
 """Mode of the socket: its owner and its group may connect."""
-
-Ask = Callable[[Any], "pykka.Future[Any]"]
-"""Lets the module take a request; called on any thread. The future has the answer, or MapperCallRefused."""
 
 
 class DmiSocketError(Exception):
@@ -39,7 +33,7 @@ class DmiServer:
         clock: for the end of a gRPC server without connections.
     """
 
-    def __init__(self, path: Path, group: str, ask: Ask, clock: Clock) -> None:
+    def __init__(self, path: Path, group: str, ask: "Ask", clock: Clock) -> None:
         self._path = path
         self._group = group
         self._ask = ask
@@ -64,31 +58,14 @@ class DmiServer:
             self._server.stop(None)
 
     def _serve(self) -> "GrpcServer":
-        from modules.edge.dmi.grpc_server import GrpcServer  # noqa: PLC0415 - 21 MB, with the first mapper
+        from modules.edge.dmi.grpc_server import serve  # noqa: PLC0415 - 21 MB, with the first mapper
 
-        return GrpcServer(self._ask)
+        return serve(self._ask)
 
     def _bind(self) -> socket.socket:
-        """Return a listening socket. Bind under another name, and rename the socket once its mode and group are set: no
-        other program can open it before, and the umask, which all threads share, does not change.
-        """
-        making = self._path.with_name(f".{self._path.name}.{os.getpid()}")
         self._path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
         _refuse_served(self._path)
-        making.unlink(missing_ok=True)
-        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            with short_name(making) as name:
-                listening.bind(name)
-            if self._group:
-                os.chown(making, -1, _group_id(self._group))
-            making.chmod(SOCKET_MODE)
-            listening.listen()
-            making.rename(self._path)
-        except BaseException:
-            listening.close()
-            making.unlink(missing_ok=True)
-            raise
+        listening = bind_unix(self._path, SOCKET_MODE, _group_id(self._group) if self._group else None)
         self._inode = self._path.lstat().st_ino
         return listening
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from beehive.clock import Clock
+from beehive.http.listening import bind_unix
 from beehive.socket_activation import ActivatedServer
 from modules.runtimes.cri_server.call_threads import CallThreads
 from modules.runtimes.cri_server.local_calls import LocalCall, local_calls
@@ -16,7 +17,7 @@ from modules.runtimes.engine.engine import Engine
 from modules.runtimes.engine.errors import StateDirectoryError
 
 if TYPE_CHECKING:
-    from modules.runtimes.cri_server.server import Server
+    from beehive.socket_activation.grpc_server import GrpcServer
 
 _GRACE_SECONDS = 1.0
 """Seconds for calls under way when the runtime stops; the next start finds their containers again."""
@@ -25,7 +26,6 @@ _LOCAL_SECONDS = 5.0
 
 _log = logging.getLogger(__name__)
 
-_MODE: Final = 0o600
 _ADDRESS_LIMIT: Final = 107
 
 
@@ -38,17 +38,11 @@ def listen_for_cri(address: Path) -> socket.socket:
     if len(bytes(address)) > _ADDRESS_LIMIT:
         reason = f"a unix socket's path holds {_ADDRESS_LIMIT} bytes"
         raise StateDirectoryError(attempt, reason, "configure a shorter path")
-    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         address.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        address.unlink(missing_ok=True)
-        listening.bind(str(address))
-        address.chmod(_MODE)
-        listening.listen()
+        return bind_unix(address)
     except OSError as error:
-        listening.close()
         raise StateDirectoryError(attempt, str(error)) from error
-    return listening
 
 
 class CriServer:
@@ -107,7 +101,7 @@ class CriServer:
         server.join()
 
 
-def _serve(methods: CriMethods) -> "Server":
-    from modules.runtimes.cri_server.server import Server  # noqa: PLC0415 - 21 MB, with the first client
+def _serve(methods: CriMethods) -> "GrpcServer":
+    from modules.runtimes.cri_server.server import serve  # noqa: PLC0415 - 21 MB, with the first client
 
-    return Server(methods)
+    return serve(methods)

@@ -4,7 +4,6 @@ Importing this loads gRPC's library, so the first call on the socket does.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
@@ -13,7 +12,7 @@ import grpc
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
-from beehive.socket_activation import PrivateSocket
+from beehive.socket_activation.grpc_server import GrpcServer
 from modules.runtimes.cri_server.local_calls import REQUEST_LIMIT, failure_of
 from modules.runtimes.cri_server.methods import CriMethods
 from modules.runtimes.engine.driver import Method, OnEnd
@@ -42,40 +41,23 @@ _LISTINGS: Final = {
 """By streamed method, the listing whose request has the same fields, and the field of the answer that it sends."""
 
 
-class Server:
-    """Serves the methods of a runtime on a socket of this process."""
-
-    def __init__(self, methods: CriMethods) -> None:
-        """Begin to answer calls. Raises RuntimeError or OSError when that fails."""
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="cri-server")
-        limit = ("grpc.max_receive_message_length", REQUEST_LIMIT)
-        self._server = grpc.server(self._threads, options=[limit])
-        answers = {name: _answering(method) for name, method in methods.table().items()}
-        answers |= {name: _watching_client(method) for name, method in methods.watching().items()}
-        answers |= _listing("RuntimeService", methods.table())
-        self._add("RuntimeService", answers | {"GetContainerEvents": _streaming(methods.events)}, methods.why_not)
-        images = {name: _watching_client(method) for name, method in methods.images().items()}
-        listed = {name: partial(_never_cancelled, method) for name, method in methods.images().items()}
-        self._add("ImageService", images | _listing("ImageService", listed), methods.why_not)
-        self.socket = PrivateSocket(lambda path: self._server.add_insecure_port(f"unix://{path}"))
-        self._server.start()
-
-    def stop(self, grace_seconds: float | None) -> None:
-        """Refuse new calls, give running ones `grace_seconds`, then cancel them."""
-        self._server.stop(grace_seconds).wait()
-        self._threads.shutdown(wait=False)
-
-    def join(self) -> None:
-        """Wait for the threads of cancelled calls; the engine must be closed first, so that they end."""
-        self._threads.shutdown()
-
-    def _add(self, name: str, behaviours: dict[str, Behaviour], why_not: Mapping[str, str]) -> None:
+def serve(methods: CriMethods) -> GrpcServer:
+    """Serve the methods of a runtime. The engine must be closed before the server's `join`, so that its threads end."""
+    answers = {name: _answering(method) for name, method in methods.table().items()}
+    answers |= {name: _watching_client(method) for name, method in methods.watching().items()}
+    answers |= _listing("RuntimeService", methods.table())
+    answers["GetContainerEvents"] = _streaming(methods.events)
+    images = {name: _watching_client(method) for name, method in methods.images().items()}
+    listed = {name: partial(_never_cancelled, method) for name, method in methods.images().items()}
+    images |= _listing("ImageService", listed)
+    services = {}
+    for name, behaviours in (("RuntimeService", answers), ("ImageService", images)):
         service = cri.DESCRIPTOR.services_by_name[name]
-        handlers = {
-            method.name: _handler(method, behaviours.get(method.name) or _refusing(method.name, why_not))
+        services[service.full_name] = {
+            method.name: _handler(method, behaviours.get(method.name) or _refusing(method.name, methods.why_not))
             for method in service.methods
         }
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service.full_name, handlers),))
+    return GrpcServer(services, "cri-server", threads=_THREADS, most_calls=None, largest_request=REQUEST_LIMIT)
 
 
 def _handler(method: MethodDescriptor, behaviour: Behaviour) -> "grpc.RpcMethodHandler[Any, Any]":
