@@ -16,7 +16,8 @@ from modules.apimachinery.resources import (
 _WITH_STATUS: Final = (
     "Pod", "Service", "Node", "Namespace", "PersistentVolume", "PersistentVolumeClaim", "VolumeAttachment",
     "CertificateSigningRequest", "Deployment", "ReplicaSet", "DaemonSet", "StatefulSet", "Job", "CronJob",
-    "PodDisruptionBudget", "ReplicationController", "ResourceClaim", "CustomResourceDefinition",
+    "PodDisruptionBudget", "ReplicationController", "ResourceClaim", "ResourceQuota",
+    "CustomResourceDefinition",
 )  # fmt: skip
 _WITH_SCALE: Final = ("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet")
 _IN_ALL: Final = (

@@ -55,6 +55,7 @@ from modules.cloud.apiserver.namespaces import (
 )
 from modules.cloud.apiserver.node_lifecycle import NodeLifecycle
 from modules.cloud.apiserver.pod_scheduler import PodScheduler
+from modules.cloud.apiserver.quotas.ledger import QuotaLedger
 from modules.cloud.apiserver.service_addresses import ServiceRanges, with_addresses, with_kept_addresses
 from modules.cloud.apiserver.service_addresses import service_ranges as default_ranges
 from modules.cloud.apiserver.shapes import shaped
@@ -136,6 +137,8 @@ class Cluster:
         self._plugins = plugins
         self.storage = Storage(clock, first_version) if storage is None else storage
         self._chain = AdmissionChain(self.storage, plugins)
+        self.quotas = QuotaLedger(self.storage)
+        """What objects count for in their namespaces' ResourceQuotas; is told of all changes."""
         self._custom = CustomResources(self.storage, clock, self._admissions)
         self._events = EventRegistry(self.storage)
         self.scheduler = PodScheduler(
@@ -183,6 +186,8 @@ class Cluster:
         self._chain.validate(new, live)
         if self._has_quotas and self._room is not None:
             check_room(self.storage, self._room, new, live)
+        if self._has_quotas:
+            self.quotas.check(new, live)
 
     @contextmanager
     def managed_by(self, manager: Manager) -> Iterator[None]:
@@ -320,6 +325,11 @@ class Cluster:
         key = key_of(obj)
         others = (other for other in self.storage.list(_SERVICE) if key_of(other) != key)
         return with_addresses(obj, live, others, self._service_ranges, uid or uid_of(obj))
+
+    def keep_quotas(self) -> None:
+        """Write what is used of the ResourceQuotas whose use has changed."""
+        for quota in self.quotas.take_changed():
+            self.storage.replace(quota)
 
     def address_services(self) -> None:
         """Give addresses to Services that have none: an older cloudcore has stored them."""

@@ -347,6 +347,7 @@ class ApiServer(Module):
         for name in KINDS:
             self._index.add_objects(self._cluster.storage.list(kind_named(name)))
         self._load_owners()
+        self._cluster.quotas.load()
         stored = self._database.watch_history()
         stored.began.update({key.kind: self._cluster.storage.version for key in loaded.left_out})
         self._history = WatchHistory(self._cluster.storage, stored)
@@ -402,6 +403,8 @@ class ApiServer(Module):
                 self._taint_nodes()
                 self._place()
                 self._collect()
+                if self._cluster.quotas.has_changed:
+                    self._transactions.attempt(self._cluster.keep_quotas)
             self._forget_changes()
         self._transactions.commit()
         noted, self._noted = tuple(self._noted), []
@@ -543,6 +546,7 @@ class ApiServer(Module):
             self.announce_progress()
             return
         self._graph.handle_event(event)
+        self._cluster.quotas.handle_event(event)
         if self._collector is not None:
             self._collector.note(event)
         if not self._transactions.is_adopting:
@@ -571,6 +575,7 @@ class ApiServer(Module):
         """Take changes back (`HandlesChanges`)."""
         for event in events:
             self._graph.roll_back(event)
+            self._cluster.quotas.roll_back(event)
             if self._collector is not None:
                 self._collector.undo(event)
 

@@ -275,6 +275,12 @@ class Storage:
         """Return the number of a kind's objects."""
         return len(self._of_kind[kind.key_name])
 
+    def in_namespace(self, namespace: str) -> Iterator[JsonObject]:
+        """Yield the objects of all kinds in a namespace."""
+        for kind, objects in tuple(self._of_kind.items()):
+            keys, begin, end = self._range_of(ObjectKey(kind, "", ""), namespace)
+            yield from (objects[keys[number]] for number in range(begin, end))
+
     def keys_in(self, kind: Kind, namespace: str) -> Sequence[ObjectKey]:
         """Return the keys of a kind's objects in one namespace, in order."""
         keys, begin, end = self._range_of(ObjectKey(kind.key_name, "", ""), namespace)

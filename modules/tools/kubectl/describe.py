@@ -97,6 +97,8 @@ class _RelatedObjects:
             return related._replace(pods=running, lease=self._get("leases", _LEASES, name))
         if kind == "PersistentVolumeClaim":
             return related._replace(pods=self._list("pods", namespace, "") or [])
+        if kind == "Namespace":
+            return related._replace(quotas=self._list("resourcequotas", name, "") or [])
         if kind == "Service":
             return related._replace(endpoints=self._get("endpoints", namespace, name))
         return related

@@ -57,6 +57,12 @@ def _counted(*paths: str) -> Cell:
     return lambda obj, _: sum(len(map_at(obj, path)) for path in paths)
 
 
+def _used_of_hard(quota: JsonObject, *, are_limits: bool) -> str:
+    hard, used = map_at(quota, "status.hard"), map_at(quota, "status.used")
+    names = [name for name in sorted(hard) if name.startswith("limits.") == are_limits]
+    return ", ".join(f"{name}: {used.get(name, 0)}/{hard[name]}" for name in names)
+
+
 def _node_roles(node: JsonObject, _: float) -> str:
     labels = map_at(node, "metadata.labels")
     return ",".join(sorted(label.removeprefix(_ROLE) for label in labels if label.startswith(_ROLE))) or NONE
@@ -361,6 +367,12 @@ _COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
         Column("Max Unavailable", _at("spec.maxUnavailable", "N/A")),
         Column("Allowed Disruptions", _number("status.disruptionsAllowed")),
         _AGE,
+    ),
+    "ResourceQuota": (
+        _NAME,
+        _AGE,
+        Column("Request", lambda quota, _: _used_of_hard(quota, are_limits=False)),
+        Column("Limit", lambda quota, _: _used_of_hard(quota, are_limits=True)),
     ),
     "PriorityClass": (
         _NAME,

@@ -28,6 +28,8 @@ class Related(NamedTuple):
     """The Lease of a node."""
     endpoints: JsonObject | None = None
     """The Endpoints of a service."""
+    quotas: Sequence[JsonObject] = ()
+    """The ResourceQuotas of a namespace."""
 
 
 def name_and_namespace(out: AlignedWriter, obj: JsonObject) -> None:

@@ -2,7 +2,7 @@
 
 import re
 from base64 import b64decode
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from beehive.printable import printable, printable_lines
@@ -60,13 +60,26 @@ def describe_secret(obj: JsonObject, _related: Related, _now: float) -> str:
     return _head(obj) + out.text()
 
 
-def describe_namespace(obj: JsonObject, _related: Related, _now: float) -> str:
+def describe_namespace(obj: JsonObject, related: Related, _now: float) -> str:
     """Return the description of a Namespace."""
     out = AlignedWriter()
     out.field(0, "Name", text_at(obj, "metadata.name"))
     labels_and_annotations(out, obj)
     out.field(0, "Status", text_at(obj, "status.phase"))
-    return f"{out.text()}\nNo resource quota.\n\nNo LimitRange resource.\n"
+    quotas = f"Resource Quotas\n{_quotas(related.quotas)}" if related.quotas else "No resource quota.\n"
+    return f"{out.text()}\n{quotas}\nNo LimitRange resource.\n"
+
+
+def _quotas(quotas: Sequence[JsonObject]) -> str:
+    out = AlignedWriter()
+    for quota in quotas:
+        out.row(1, "Name:", text_at(quota, "metadata.name"))
+        out.row(1, "Resource", "Used", "Hard")
+        out.row(1, "--------", "---", "---")
+        hard, used = map_at(quota, "status.hard"), map_at(quota, "status.used")
+        for name in sorted(hard):
+            out.row(1, name, str(used.get(name, 0)), str(hard[name]))
+    return out.text()
 
 
 def _head(obj: JsonObject) -> str:

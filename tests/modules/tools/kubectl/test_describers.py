@@ -165,3 +165,19 @@ def test_the_qos_class_is_found_where_the_status_has_none() -> None:
     assert qos_class({"spec": {"containers": [{}]}}) == "BestEffort"
     assert qos_class({"spec": {"containers": [_container("1")]}}) == "Guaranteed"
     assert qos_class({"spec": {"containers": [_container("1"), half]}}) == "Burstable"
+
+
+def test_a_namespace_with_quotas() -> None:
+    """As kubectl 1.32 prints it."""
+    status = {"hard": {"pods": "5", "count/configmaps": "9"}, "used": {"pods": "3"}}
+    quota = {"kind": "ResourceQuota", "apiVersion": "v1", "metadata": {"name": "q"}, "status": status}
+    text = describe_object(objects.NAMESPACE, Related(quotas=[quota]), _NOW)
+    assert text.partition("\nResource Quotas\n")[2].splitlines() == [
+        "  Name:             q",
+        "  Resource          Used  Hard",
+        "  --------          ---   ---",
+        "  count/configmaps  0     9",
+        "  pods              3     5",
+        "",
+        "No LimitRange resource.",
+    ]

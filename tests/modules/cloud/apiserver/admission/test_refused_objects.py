@@ -278,6 +278,42 @@ ROWS: list[tuple[str, Json, str, str]] = [
     ),
     ("a negative number of replicas", deployment(replicas=-1), "spec.replicas", "greater than or equal to 0"),
     (
+        "a quota of nothing",
+        of("ResourceQuota", spec={"hard": {"speed": "1"}}),
+        "spec.hard[speed]",
+        "must be a standard resource for quota",
+    ),
+    (
+        "a quota of half a pod",
+        of("ResourceQuota", spec={"hard": {"pods": "500m"}}),
+        "spec.hard[pods]",
+        "must be an integer",
+    ),
+    (
+        "a quota of opposite pods",
+        of("ResourceQuota", spec={"hard": {"pods": "1"}, "scopes": ["Terminating", "NotTerminating"]}),
+        "spec.scopes",
+        "conflicting scopes",
+    ),
+    (
+        "a quota of pods by their amounts, for those that have none",
+        of("ResourceQuota", spec={"hard": {"requests.cpu": "1"}, "scopes": ["BestEffort"]}),
+        "spec.scopes",
+        "unsupported scope applied to resource",
+    ),
+    (
+        "a quota of pods of no class",
+        of(
+            "ResourceQuota",
+            spec={
+                "hard": {"pods": "1"},
+                "scopeSelector": {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In"}]},
+            },
+        ),
+        "spec.scopeSelector.matchExpressions.values",
+        "must be at least one value",
+    ),
+    (
         "a priority class of the system's",
         {**of("PriorityClass", "scheduling.k8s.io/v1", value=1), "metadata": {"name": "system-mine"}},
         "metadata.name",

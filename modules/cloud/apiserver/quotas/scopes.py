@@ -1,0 +1,63 @@
+"""Which pods a ResourceQuota is about."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from modules.apimachinery.kinds import JsonObject
+
+_BEST_EFFORT: Final = "BestEffort"
+_OPPOSITES: Final = {"NotTerminating": "Terminating", "NotBestEffort": _BEST_EFFORT}
+
+
+def is_about(quota: JsonObject, obj: JsonObject) -> bool:
+    """Return whether an object counts for a quota: one with scopes is about some pods only."""
+    requirements = [*_requirements(quota)]
+    return not requirements or (obj["kind"] == "Pod" and all(_fits(obj, one) for one in requirements))
+
+
+def _requirements(quota: JsonObject) -> Iterator[JsonObject]:
+    spec = quota.get("spec") or {}
+    for scope in spec.get("scopes") or ():
+        yield {"scopeName": scope, "operator": "Exists"}
+    yield from (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
+
+
+def _fits(pod: JsonObject, requirement: JsonObject) -> bool:
+    scope = str(requirement.get("scopeName"))
+    if scope == "PriorityClass":
+        return _has_class(pod, str(requirement.get("operator")), requirement.get("values") or ())
+    if scope in _OPPOSITES:
+        return not _is(pod, _OPPOSITES[scope])
+    return _is(pod, scope)
+
+
+def _is(pod: JsonObject, scope: str) -> bool:
+    spec = pod.get("spec") or {}
+    match scope:
+        case "Terminating":
+            return spec.get("activeDeadlineSeconds") is not None
+        case "BestEffort":
+            return (pod.get("status") or {}).get("qosClass") == _BEST_EFFORT
+        case "CrossNamespacePodAffinity":
+            return any(term.get("namespaces") or term.get("namespaceSelector") is not None for term in _terms(spec))
+    return False
+
+
+def _terms(spec: JsonObject) -> Iterator[JsonObject]:
+    for rules in ("podAffinity", "podAntiAffinity"):
+        given = (spec.get("affinity") or {}).get(rules) or {}
+        yield from given.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
+        for weighted in given.get("preferredDuringSchedulingIgnoredDuringExecution") or ():
+            yield weighted.get("podAffinityTerm") or {}
+
+
+def _has_class(pod: JsonObject, operator: str, values: Any) -> bool:
+    name = (pod.get("spec") or {}).get("priorityClassName") or ""
+    match operator:
+        case "In":
+            return name in values
+        case "NotIn":
+            return name not in values
+        case "DoesNotExist":
+            return not name
+    return bool(name)

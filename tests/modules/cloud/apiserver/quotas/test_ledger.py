@@ -1,0 +1,235 @@
+"""What is counted for ResourceQuotas, and what they refuse, in kube-apiserver's words."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from beehive.simulation import Simulation
+from modules.apimachinery.api_errors import ForbiddenError
+from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, kind_named
+from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.quotas.ledger import QuotaLedger
+
+QUOTA = ObjectKey("ResourceQuota", "shop", "q")
+
+
+class World(Cluster):
+    """A cluster whose ledger is told of the changes, as by the API server."""
+
+    def settle(self) -> None:
+        """Tell the ledger, and write the statuses."""
+        self._tell()
+        self.keep_quotas()
+        self._tell()
+        self.storage.set_savepoint()
+
+    def _tell(self) -> None:
+        for event in self.storage.take_events():
+            self.quotas.handle_event(event)
+
+    def undo(self, version: int, *, is_told: bool) -> None:
+        """Undo the changes since a version."""
+        events = self.storage.take_events()
+        for event in events if is_told else ():
+            self.quotas.handle_event(event)
+        self.storage.undo(events[::-1], version)
+        for event in events[::-1]:
+            self.quotas.roll_back(event)
+
+    def ask(self, obj: JsonObject) -> JsonObject:
+        """Create an object as a user."""
+        with self.within_quotas():
+            made = self.create(obj)
+        self.settle()
+        return made
+
+    def refusal(self, obj: JsonObject, *, is_update: bool = False) -> str:
+        """Return why a user may not create or update an object."""
+        with pytest.raises(ForbiddenError) as error, self.within_quotas():
+            (self.update if is_update else self.create)(obj)
+        return error.value.message
+
+    @property
+    def used(self) -> dict[str, str]:
+        """What the status of the quota says."""
+        found: dict[str, str] = self.storage.get(QUOTA)["status"]["used"]
+        return found
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    """A world with the namespace `shop`."""
+    made = World(Simulation(1).clock)
+    made.create({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "shop"}})
+    made.settle()
+    yield made
+
+
+def an_object(kind: str, name: str, version: str = "v1", **fields: Any) -> JsonObject:
+    """An object of the namespace `shop`."""
+    return {"kind": kind, "apiVersion": version, "metadata": {"name": name, "namespace": "shop"}, **fields}
+
+
+def a_quota(name: str = "q", scopes: JsonObject | None = None, **hard: Any) -> JsonObject:
+    """A quota; `__` in a name stands for a dot, and `___` for a slash."""
+    amounts = {each.replace("___", "/").replace("__", "."): amount for each, amount in hard.items()}
+    return an_object("ResourceQuota", name, spec={"hard": amounts, **(scopes or {})})
+
+
+def a_pod(name: str = "p", cpu: str = "", limit: str = "", **spec: Any) -> JsonObject:
+    """A pod of one container."""
+    amounts = {"requests": {"cpu": cpu} if cpu else {}, "limits": {"cpu": limit} if limit else {}}
+    return an_object("Pod", name, spec={"containers": [{"name": "c", "image": "i", "resources": amounts}], **spec})
+
+
+def test_pods_beyond_the_bound_are_refused(world: World) -> None:
+    world.ask(a_quota(pods="1", count___pods="5"))
+    assert world.used == {"count/pods": "0", "pods": "0"}
+    world.ask(a_pod("a"))
+    assert world.used == {"count/pods": "1", "pods": "1"}
+    assert world.refusal(a_pod("b")) == (
+        'pods "b" is forbidden: exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1'
+    )
+    key = ObjectKey("Pod", "shop", "a")
+    world.update_status(key, {**world.storage.get(key), "status": {"phase": "Succeeded"}})
+    world.settle()
+    assert world.used == {"count/pods": "1", "pods": "0"}
+    world.ask(a_pod("b"))
+    world.delete(key, grace=0)
+    world.settle()
+    assert world.used == {"count/pods": "1", "pods": "1"}
+
+
+def test_amounts_of_containers(world: World) -> None:
+    """They must be named, a limit is a request, and the sum is bounded; what does not count is free."""
+    world.ask(a_quota(requests__cpu="1", limits__cpu="2", requests__memory="1Gi"))
+    assert world.refusal(a_pod(cpu="1")) == (
+        'pods "p" is forbidden: failed quota: q: must specify limits.cpu for: c; requests.memory for: c'
+    )
+    world.storage.remove(QUOTA)
+    world.settle()
+    world.ask(a_quota(requests__cpu="1", limits__cpu="2"))
+    world.ask(a_pod("a", cpu="600m", limit="1"))
+    assert world.used == {"limits.cpu": "1", "requests.cpu": "600m"}
+    assert world.refusal(a_pod("b", limit="1500m")).endswith(
+        "exceeded quota: q, requested: limits.cpu=1500m,requests.cpu=1500m, used: limits.cpu=1,requests.cpu=600m, "
+        "limited: limits.cpu=2,requests.cpu=1"
+    )
+
+
+def test_other_kinds(world: World) -> None:
+    """By their number, claims by their storage, Services by their ports."""
+    hard: JsonObject = {
+        "configmaps": "1",
+        "count___deployments__apps": "0",
+        "requests__storage": "5Gi",
+        "services__nodeports": "1",
+    }
+    world.ask(a_quota(**hard))
+    world.ask(an_object("ConfigMap", "a"))
+    assert "exceeded quota: q, requested: configmaps=1" in world.refusal(an_object("ConfigMap", "b"))
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "6Gi"}}}
+    told = world.refusal(an_object("PersistentVolumeClaim", "c", spec=claim))
+    assert told.endswith("requested: requests.storage=6Gi, used: requests.storage=0, limited: requests.storage=5Gi")
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
+    assert "count/deployments.apps=1" in world.refusal(an_object("Deployment", "d", "apps/v1", spec=spec))
+    service = an_object("Service", "s", spec={"ports": [{"port": 80}]})
+    made = world.ask(service)
+    grown = {**made["spec"], "type": "NodePort", "ports": [{"port": 80, "name": "a"}, {"port": 81, "name": "b"}]}
+    assert "requested: services.nodeports=2" in world.refusal({**made, "spec": grown}, is_update=True)
+
+
+@pytest.mark.parametrize(
+    ("scopes", "inside", "outside"),
+    [
+        ({"scopes": ["BestEffort"]}, a_pod(), a_pod(cpu="1")),
+        ({"scopes": ["NotBestEffort"]}, a_pod(cpu="1"), a_pod()),
+        ({"scopes": ["Terminating"]}, a_pod(activeDeadlineSeconds=5), a_pod()),
+        ({"scopes": ["NotTerminating"]}, a_pod(), a_pod(activeDeadlineSeconds=5)),
+        (
+            {"scopeSelector": {"matchExpressions": [
+                {"scopeName": "PriorityClass", "operator": "In", "values": ["system-node-critical"]}]}},
+            a_pod(priorityClassName="system-node-critical"),
+            a_pod(priorityClassName="other"),
+        ),
+        (
+            {"scopes": ["CrossNamespacePodAffinity"]},
+            a_pod(affinity={"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "z", "namespaces": ["other"], "labelSelector": {}}]}}),
+            a_pod(),
+        ),
+    ],
+)  # fmt: skip
+def test_scopes(world: World, scopes: JsonObject, inside: JsonObject, outside: JsonObject) -> None:
+    world.ask(a_quota(scopes=scopes, pods="0"))
+    assert "exceeded quota: q, requested: pods=1" in world.refusal(inside)
+    world.ask(outside)
+    assert world.used == {"pods": "0"}
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_what_is_undone_does_not_count(world: World, is_told: bool) -> None:
+    """Of a dry run the ledger is told nothing but that it is over."""
+    world.ask(a_quota(pods="1"))
+    before = world.storage.version
+    world.create(a_pod("a"))
+    world.undo(before, is_told=is_told)
+    world.ask(a_pod("b"))
+    assert world.used == {"pods": "1"}
+
+
+def test_a_quota_that_comes_later_counts_what_there_is_and_an_old_one_loses_its_bounds(world: World) -> None:
+    world.ask(a_pod("a"))
+    world.ask(a_pod("b"))
+    made = world.ask(a_quota(pods="1"))
+    assert world.used == {"pods": "2"}
+    assert "used: pods=2" in world.refusal(a_pod("c"))
+    world.update({**made, "metadata": {"name": "q", "namespace": "shop"}, "spec": {"hard": {"pods": "3"}}})
+    world.settle()
+    world.ask(a_pod("c"))
+    world.delete(QUOTA)
+    world.settle()
+    world.ask(a_pod("d"))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_differences_come_to_what_a_count_of_all_does(world: World, seed: int) -> None:
+    """Whatever happens, in whatever order, also if it is undone."""
+    chance = random.Random(seed)  # noqa: S311 - reproducible on purpose
+    hard: JsonObject = {
+        "pods": "90",
+        "requests__cpu": "90",
+        "count___pods": "90",
+        "resourcequotas": "90",
+        "configmaps": "90",
+    }
+    for step in range(120):
+        name = f"o{chance.randrange(8)}"
+        pod, quota = ObjectKey("Pod", "shop", name), ObjectKey("ResourceQuota", "shop", f"q{chance.randrange(3)}")
+        before = world.storage.version
+        match chance.randrange(5):
+            case 0 if world.storage.find(pod) is None:
+                world.create(a_pod(name, cpu=chance.choice(["", "1", "250m"])))
+            case 1 if (live := world.storage.find(pod)) is not None:
+                phase = chance.choice(["Running", "Succeeded"])
+                world.update_status(pod, {**live, "status": {**live["status"], "phase": phase}})
+            case 2 if world.storage.find(pod) is not None:
+                world.storage.remove(pod)
+            case 3 if world.storage.find(quota) is None:
+                world.create(a_quota(quota.name, None, **dict(chance.sample(sorted(hard.items()), 3))))
+            case 4 if world.storage.find(quota) is not None and chance.random() < 0.3:
+                world.storage.remove(quota)
+        if chance.random() < 0.2:
+            world.undo(before, is_told=chance.random() < 0.5)
+        world.settle()
+        anew = QuotaLedger(world.storage)
+        anew.load()
+        counted = {key_of(quota): quota["status"] for quota in anew.take_changed()}
+        assert counted == {key_of(each): each["status"] for each in world.storage.list(kind_named("ResourceQuota"))}, (
+            step
+        )
