@@ -1,10 +1,13 @@
 """Pulls: one for many waiters, a limited number in parallel, in order; no worker blocks."""
 
+from random import Random
+
 import grpc
 import pytest
 
 from beehive.simulation import Simulation
 from edged.api.nodes import ContainerImage
+from edged.cri.contract import ImageRef
 from edged.cri.errors import CriError, UnavailableError
 from edged.images.keyring import Credentials
 from edged.images.limits import PullLimits
@@ -191,6 +194,80 @@ def test_nothing_begins_after_the_end(registry: Registry) -> None:
     registry.pulls.close()
     registry.run(SECONDS * 3)
     assert registry.begun == 1
+
+
+class DrawnRegistry(FakeRuntime):
+    """Pulls take as long as is drawn, and some fail; it watches how many run."""
+
+    def __init__(self, simulation: Simulation, draw: Random) -> None:
+        super().__init__(simulation)
+        self._simulation, self._draw = simulation, draw
+        self.under_way: list[tuple[str, float]] = []
+        """Their registries, and when they began."""
+        self.most, self.most_young, self.most_of_one, self.questions = 0, 0, 0, 0
+
+    def status(self, *, verbose: bool = False) -> cri.StatusResponse:
+        """See `ContainerRuntime`."""
+        self.questions += 1
+        raise UnavailableError("Status", "", grpc.StatusCode.UNAVAILABLE, f"away, {verbose}")
+
+    def pull_image(self, image: cri.ImageSpec, auth: object = None, sandbox_config: object = None) -> ImageRef:
+        """See `ContainerRuntime`."""
+        now, registry = self._simulation.clock.monotonic(), image.image.partition("/")[0]
+        self.under_way.append(mine := (registry, now))
+        young = [name for name, began in self.under_way if now - began < TURN_SECONDS]
+        self.most, self.most_young = max(self.most, len(self.under_way)), max(self.most_young, len(young))
+        self.most_of_one = max(self.most_of_one, sum(name == registry for name, _ in self.under_way))
+        over, seconds, asked = self._simulation.future(), self._draw.choice([0, 1, 10, 200, 2000]), self.questions
+        self._simulation.clock.after(seconds, over.set)
+        over.get()
+        assert seconds < 2000 or self.questions >= asked + 6, "it is asked again how far the pull is"
+        self.under_way.remove(mine)
+        if self._draw.random() < 0.3:
+            raise UnavailableError("PullImage", "", grpc.StatusCode.UNAVAILABLE, "away")
+        return ImageRef(f"sha256:{image.image}")
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_each_pod_gets_the_result_that_it_waits_for_and_a_removed_one_none(seed: int) -> None:
+    draw, simulation = Random(seed), Simulation(seed)  # noqa: S311 - reproducible on purpose
+    parallel = draw.choice([1, 2, 0])
+    runtime, posted = DrawnRegistry(simulation, draw), Posted[PodHealthChanged]()
+    pulls = ImagePuller(simulation, runtime, PullLimits(parallel=parallel, rate=0.5, burst=2), posted)
+    waits: set[tuple[PodUid, str]] = set()
+
+    def take() -> None:
+        for uid in {event.uid for event in posted}:
+            for key in [each for each in waits if each[0] == uid]:
+                if (result := pulls.take_result(*key)) is not None:
+                    assert result.error is not None or result.reference == f"sha256:{key[1]}"
+                    waits.discard(key)
+        posted.clear()
+
+    for _ in range(80):
+        uid, image = PodUid(draw.choice("abcd")), f"{draw.choice('xy')}.example/{draw.choice('123')}"
+        if draw.random() < 0.2:
+            pulls.remove_pod(uid)
+            waits = {each for each in waits if each[0] != uid}
+            assert uid not in {each for each, _ in pulls._results}
+        elif (uid, image) not in waits:
+            assert pulls.take_result(uid, image) is None, "of an earlier request, or of a pod that was removed"
+            pulls.request(uid, PullRequest(image), cri.PodSandboxConfig())
+            waits.add((uid, image))
+        simulation.run_for(seconds := draw.choice([0, 1, 5, 30]))
+        if seconds == 30 or draw.random() < 0.7:
+            take()
+    for _ in range(2000):
+        simulation.run_for(30)
+        take()
+        if not waits:
+            break
+    assert not waits
+    simulation.run_for(3000)
+    assert not (pulls._known or pulls._waiting or pulls._running or runtime.under_way)
+    if parallel:
+        assert max(runtime.most_young, runtime.most_of_one) <= parallel
+        assert runtime.most <= parallel + MOST_SLOW
 
 
 def test_the_node_names_its_largest_images() -> None:
