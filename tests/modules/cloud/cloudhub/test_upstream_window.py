@@ -1,5 +1,18 @@
-"""How many of a node's messages controllers have at a time, as a state machine without effects."""
+"""How many of a node's messages controllers have at a time, and in which order they get them."""
 
+from collections.abc import Iterable
+from random import Random
+from types import SimpleNamespace
+from typing import cast
+from unittest.mock import Mock
+
+import pytest
+
+from beehive import Message, Module
+from beehive.names import Group, Operation
+from beehive.testing import FakeContext
+from modules.cloud.cloudhub.messages_without_room import MessagesWithoutRoom, Passing
+from modules.cloud.cloudhub.renewals import Renewals
 from modules.cloud.cloudhub.upstream_window import _HELD, HANDLED_TIMEOUT, UpstreamWindow
 
 
@@ -38,3 +51,84 @@ def test_bytes_are_bounded_too_and_a_larger_message_is_alone() -> None:
     assert list(upstream.offer("n1", "c", 1, 0.0)) == []
     assert list(upstream.handled("n1", 1, 0.0)) == ["a", "b"]
     assert list(upstream.handled("n1", 1, 0.0)) == ["c"]
+
+
+GROUPS: tuple[str, ...] = (Group.EDGECONTROLLER, Group.DEVICECONTROLLER)
+
+
+class Upstream:
+    """The way of nodes' messages through cloudhub to controllers, whose inboxes are full at times."""
+
+    def __init__(self, draw: Random) -> None:
+        context = FakeContext()
+        self.draw, self.simulation, self.link = draw, context.simulation, Mock()
+        self.clock, self.after = context.clock, context.after
+        self.depths = dict.fromkeys(GROUPS, 0)
+        self.sent: dict[tuple[str, str], list[str]] = {}
+        self.passed: dict[tuple[str, str], list[str]] = {}
+        self.hive = SimpleNamespace(
+            members=lambda group: [group],
+            slot=lambda name: SimpleNamespace(inbox=SimpleNamespace(depth=lambda: self.depths[name])),
+        )
+        self.without_room = MessagesWithoutRoom(cast("Module", self))
+        self.renewals = Renewals(cast("Module", self), self.without_room.offer)
+        self.window: UpstreamWindow[Passing] = UpstreamWindow(messages=4, limit=100)
+
+    def broadcast(self, group: str, message: Message) -> None:
+        """Take a message, as cloudhub's module."""
+        assert self.depths[group] == 0
+        self.passed.setdefault((message.route.source, group), []).append(message.id)
+        if self.draw.random() < 0.1:
+            self.depths[group] = 100_000
+
+    def offer(self) -> None:
+        """A node sends a message: a renewal of its lease, or another."""
+        node, group, size = self.draw.choice("ab"), self.draw.choice(GROUPS), self.draw.choice([1, 40, 300])
+        resource = "kube-node-lease/lease/n" if self.draw.random() < 0.6 else "default/podstatus/p"
+        message = Message.new(self.clock, source=node, resource=f"node/{node}/{resource}", operation=Operation.UPDATE)
+        self.sent.setdefault((node, group), []).append(message.id)
+        passing = Passing(group, message, self.link, size)
+        self._pass_on(self.window.offer(node, passing, size, self.clock.monotonic()))
+
+    def handle(self) -> None:
+        """A controller reports handled messages."""
+        now = self.clock.monotonic()
+        self._pass_on(self.window.handled(self.draw.choice("ab"), self.draw.randrange(1, 4), now))
+
+    def expire(self) -> None:
+        """The time of messages is over."""
+        now = self.clock.monotonic()
+        self._pass_on(each for _, each in self.window.expire(now))
+        for state in self.window._nodes.values():
+            assert all(now - each.at < HANDLED_TIMEOUT for each in state.passed)
+
+    def make_room(self) -> None:
+        """An inbox is empty again."""
+        self.depths[self.draw.choice(GROUPS)] = 0
+        if self.draw.random() < 0.5:
+            self.without_room.go_on()
+
+    def _pass_on(self, found: Iterable[Passing]) -> None:
+        for passing in found:
+            self.renewals.offer(passing)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_messages_of_nodes_reach_the_controllers_in_their_order_whatever_waits(seed: int) -> None:
+    """For the window of a node, for other renewals of leases, or for room in an inbox."""
+    draw = Random(seed)  # noqa: S311 - reproducible on purpose
+    way = Upstream(draw)
+    for _ in range(150):
+        draw.choice([way.offer, way.offer, way.offer, way.handle, way.expire, way.make_room])()
+        way.simulation.run_for(draw.choice([0.0, 0.0, 0.01, 0.05, 0.2, 3.0]))
+        for key, ids in way.passed.items():
+            assert ids == way.sent[key][: len(ids)]
+    for _ in range(100):
+        way.depths = dict.fromkeys(GROUPS, 0)
+        way.simulation.run_for(HANDLED_TIMEOUT)
+        way.expire()
+    way.depths = dict.fromkeys(GROUPS, 0)
+    way.simulation.run_for(1.0)
+    assert way.passed == way.sent
+    assert way.link.handled.call_count == sum(map(len, way.sent.values()))
+    assert (len(way.window), way.without_room._waiting) == (0, {})

@@ -304,6 +304,16 @@ def test_a_subscription_without_a_rule_is_ended_once(bee: Harness) -> None:
         ("router_servicebus", "stop", "node/n1/http://old.example/"),
     ]
     assert cloud.down()[1].parent_id == asked.id
+    bee.forget()
+    cloud.connection("connected")
+    cloud.up("cap/old", "x")
+    assert cloud.steps() == [("router_eventbus", "unsubscribe", "node/n1/cap/old")], "once for each connection"
+    bee.forget()
+    cloud.change("ADDED", from_topic(URL, topic="old"))
+    cloud.change("DELETED", from_topic(URL, topic="old"))
+    bee.forget()
+    cloud.up("cap/old", "x")
+    assert cloud.steps() == [("router_eventbus", "unsubscribe", "node/n1/cap/old")], "a Rule had it meanwhile"
 
 
 def test_messages_are_posted_in_order(bee: Harness, servers: list[Any]) -> None:

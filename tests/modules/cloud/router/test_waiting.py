@@ -16,7 +16,7 @@ from beehive.module import Module
 from beehive.testing import FakeContext
 from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.client.calls import ApiCall, ApiResult
-from modules.cloud.router import deliveries
+from modules.cloud.router import deliveries, status_writer
 from modules.cloud.router.deliveries import OutgoingCalls, may_repeat
 from modules.cloud.router.records import RuleRecord
 from modules.cloud.router.rest_service import RestAnswer
@@ -146,16 +146,25 @@ def test_calls_of_a_rule_are_made_in_order_and_all_that_wait_are_bounded(
     )
 )
 def test_all_deliveries_are_counted_once_however_writes_are_refused(steps: list[tuple[str, int]]) -> None:
-    """A Rule that was made again begins anew; the newest errors are kept, in order."""
+    """A Rule that was made again begins anew; the newest errors are kept, in order. One status is written at a time,
+    and none without a cause.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(status_writer, "_PARALLEL", 1)
+        _count_all(steps)
+
+
+def _count_all(steps: list[tuple[str, int]]) -> None:
     context = FakeContext()
     rules = {key: RuleRecord(key, f"{key.name}-0", "", "", "", {}, {}) for key in KEYS}
     stored = {key: {"metadata": {"uid": f"{key.name}-0"}, "status": {}} for key in KEYS}
     wanted: dict[ObjectKey, tuple[int, list[str]]] = {key: (0, []) for key in KEYS}
     writer = RuleStatusWriter(cast("Module", context), lambda key: (rules[key], None))
-    refused = 0
+    refused, made = 0, 0
 
     def call(asked: ApiCall, answered: Callable[[ApiResult], None]) -> None:
-        nonlocal refused
+        nonlocal refused, made
+        made += 1
         key = ObjectKey("Rule", asked.namespace, asked.name)
         if asked.verb == "update" and refused:
             refused -= 1
@@ -190,6 +199,9 @@ def test_all_deliveries_are_counted_once_however_writes_are_refused(steps: list[
                     (0.05, 0.1, 0.95, 1.0, 9.95, 20.0)[which]
                 )  # within a read, a write, or the rest
     context.simulation.run_for(600.0)
+    before = made
+    context.simulation.run_for(600.0)
+    assert made == before
     for key in KEYS:
         status: Any = stored[key]["status"]
         successes, errors = wanted[key]

@@ -1,5 +1,8 @@
-"""The engine over random lives, with a driver in memory: nothing of a pod is left, and none runs that was stopped."""
+"""The engine with a driver in memory, over random lives: nothing of a pod is left, and none runs that was stopped."""
 
+import json
+import os
+import shutil
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -12,8 +15,10 @@ from beehive.clock import Clock
 from beehive.simulation import Simulation
 from modules.runtimes.engine.driver import Driver, EngineParts, OnEnd, WatchingMethod
 from modules.runtimes.engine.engine import Engine
-from modules.runtimes.engine.errors import RequestRefusedError, RunFailedError
+from modules.runtimes.engine.errors import RequestRefusedError, RunFailedError, TooManyError
+from modules.runtimes.engine.events import STREAM_LIMIT, EventHub
 from modules.runtimes.engine.model import RuntimeContainer, Sandbox
+from modules.runtimes.engine.process_watcher import ProcessWatcher
 from modules.runtimes.engine.records import ContainerId, ContainerRecord, Exit, PodAddresses, Run
 from modules.runtimes.engine.state import StateDirectory
 from protos.cri.v1 import api_pb2 as cri
@@ -55,6 +60,8 @@ class MemoryDriver(Driver[RuntimeContainer]):
     def __init__(self, parts: EngineParts[RuntimeContainer], machine: Machine) -> None:
         super().__init__(parts)
         self._machine = machine
+        self.held: set[str] = set()
+        """The containers that keep their image."""
 
     def container(
         self, container_id: ContainerId, directory: Path, request: cri.CreateContainerRequest, record: ContainerRecord
@@ -63,6 +70,7 @@ class MemoryDriver(Driver[RuntimeContainer]):
 
     def adopt(self, container: RuntimeContainer, *, rebooted: bool) -> None:
         assert not rebooted
+        self.held.add(container.id)
         if container.id in self._machine.running | self._machine.ended.keys():
             container.started(Run(1, self._clock.now_ns()))
         if container.id in self._machine.ended:
@@ -83,6 +91,8 @@ class MemoryDriver(Driver[RuntimeContainer]):
         return PodAddresses("192.0.2.9")
 
     def stop_sandbox(self, sandbox: Sandbox) -> None:
+        states = {each.state for each in self._registry.containers(sandbox.id)}
+        assert cri.CONTAINER_RUNNING not in states, "a container loses no network"
         self._machine.fails("stop")
         self._machine.networks.discard(sandbox.id)
 
@@ -90,7 +100,15 @@ class MemoryDriver(Driver[RuntimeContainer]):
         assert request.pod_sandbox_id == sandbox.id
         container_id = ContainerId(self._new_id())
         record = ContainerRecord(self._clock.now_ns())
+        self.held.add(container_id)
         return MemoryContainer(container_id, self._state.containers / container_id, request, record)
+
+    def abort_create(self, container: RuntimeContainer) -> None:
+        self.held.discard(container.id)
+
+    def remove(self, container: RuntimeContainer) -> None:
+        self._machine.fails("remove")
+        self.held.discard(container.id)
 
     def start(self, container: RuntimeContainer) -> None:
         self._machine.fails("start")
@@ -169,6 +187,7 @@ class Life:
         self.sandboxes: list[str] = []
         self.containers: list[str] = []
         self.started: set[str] = set()
+        """Containers that cannot be started again, or are of an earlier edgecore."""
 
     def _begun(self) -> Engine[RuntimeContainer]:
         engine = Engine(self.root, self.clock, MemorySettings(self.machine))
@@ -218,8 +237,33 @@ class Life:
                     self.machine.end(draw.choice(sorted(self.machine.running)), 1)
                     engine.settle()
                 case "new":
-                    engine.close()
-                    self.engine = self._begun()
+                    self._begin_again()
+
+    def _damage(self) -> str:
+        """Lose a file, or make a second object of the name of another; return the newer one of the two."""
+        kind = self.draw.choice(["sandboxes", "containers"])
+        there = sorted((self.root / kind).iterdir())
+        if not there or self.draw.random() < 0.5:
+            return ""
+        directory = self.draw.choice(there)
+        if self.draw.random() < 0.3:
+            (directory / self.draw.choice(["record.json", "request.pb"])).write_bytes(b"\xff")
+            return ""
+        made = directory.with_name(directory.name[::-1])
+        shutil.copytree(directory, made)
+        record = json.loads((made / "record.json").read_bytes())
+        record["created_at"] += (later := self.draw.choice([-1, 1]))
+        (made / "record.json").write_text(json.dumps(record))
+        self.machine.networks.add(made.name)
+        return made.name if later > 0 else directory.name
+
+    def _begin_again(self) -> None:
+        self.engine.close()
+        newer = self._damage()
+        self.engine = self._begun()
+        registry = self.engine.registry
+        self.started |= {each.id for each in registry.containers()}
+        assert not newer or registry.find_sandbox(newer) or registry.find_container(newer)
 
     def check(self) -> None:
         """Demand what holds after each request."""
@@ -232,6 +276,11 @@ class Life:
         for each in there.values():
             assert (each.state == cri.CONTAINER_RUNNING) is (each.id in machine.running)
             assert registry.find_sandbox(each.sandbox_id) is not None
+        for table in (registry._sandboxes, registry._containers):
+            assert table._reserved == {each.reservation: key for key, each in table.items.items()}
+        driver = self.engine.driver
+        assert isinstance(driver, MemoryDriver)
+        assert driver.held == there.keys()
         while not self.events._queue.empty():
             self._check_event(self.events._queue.get())
         assert {each.name for each in (self.root / "containers").iterdir()} == there.keys()
@@ -252,7 +301,7 @@ class Life:
         assert states.get(event.container_id) == expected
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(12))
 def test_what_is_listed_is_what_is_there_and_what_was_stopped_stays_so(seed: int, tmp_path: Path) -> None:
     life = Life(seed, tmp_path / "state")
     for _ in range(60):
@@ -267,3 +316,61 @@ def test_what_is_listed_is_what_is_there_and_what_was_stopped_stays_so(seed: int
     life.engine.close()
     assert (life.machine.running, life.machine.networks) == (set(), set())
     assert not any(any((life.root / kind).iterdir()) for kind in ("sandboxes", "containers"))
+
+
+def test_a_reader_that_is_too_slow_is_disconnected_and_leaves_room_for_another() -> None:
+    hub = EventHub()
+    streams = [hub.subscribe() for _ in range(STREAM_LIMIT)]
+    with pytest.raises(TooManyError):
+        hub.subscribe()
+    for number in range(5000):
+        hub.publish(cri.ContainerEventResponse(created_at=number))
+    for stream in streams:
+        taken: list[int] = []
+        with pytest.raises(TooManyError):
+            taken.extend(event.created_at for event in stream)
+        assert taken == list(range(len(taken)))
+    assert not hub.has_readers
+    hub.subscribe()
+
+
+class BadLink:
+    """The connection of a container whose messages cannot be understood."""
+
+    def __init__(self, *, bad: bool) -> None:
+        self.end, self.other = os.pipe()
+        self.bad, self.reads, self.is_gone = bad, 0, False
+
+    def fileno(self) -> int:
+        return self.end
+
+    def read(self) -> bool:
+        os.read(self.end, 1)
+        self.reads += 1
+        if self.bad:
+            raise ValueError("nonsense")
+        return True
+
+    def gone(self) -> None:
+        self.is_gone = True
+        raise ValueError("nonsense again")
+
+    def close(self) -> None:
+        os.close(self.end)
+        os.close(self.other)
+
+
+def test_an_error_about_one_container_leaves_the_watch_of_the_others() -> None:
+    watcher = ProcessWatcher()
+    links = [BadLink(bad=number % 2 == 0) for number in range(4)]
+    for link in links:
+        watcher.add(link)
+    for _ in range(3):
+        for link in links:
+            os.write(link.other, b"x")
+        watcher.settle()
+    assert [(link.reads, link.is_gone) for link in links] == [(1, True), (3, False)] * 2
+    watcher.stop()
+    for link in links:
+        if link.bad:
+            link.close()
