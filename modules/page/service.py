@@ -5,7 +5,7 @@ import secrets
 from collections.abc import Iterable, Sequence
 from http import HTTPStatus
 from importlib import resources
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 import msgspec
 
@@ -63,6 +63,7 @@ HTTP: Final = "http"
 HTTPS: Final = "https"
 _MOST_BODY: Final = 16 * 1024
 """Bytes of the body with a token."""
+_Body = TypeVar("_Body")
 
 
 class Token(msgspec.Struct, frozen=True):
@@ -70,6 +71,14 @@ class Token(msgspec.Struct, frozen=True):
 
     token: str = ""
     """A one-time token or, where users sign in, a bearer token; empty for the certificate of the connection."""
+
+
+class SignInAnswer(msgspec.Struct, frozen=True):
+    """The body of `POST /page/v1/sign-in`: an identity provider's answer, and what the tab has kept for it."""
+
+    code: str = ""
+    verifier: str = ""
+    nonce: str = ""
 
 
 class SessionKey(msgspec.Struct, frozen=True):
@@ -102,6 +111,12 @@ class Entrance(Protocol):
     def enter(self, request: Request, token: str) -> str:
         """Return the key of a new session, "" for a token that opens none. Raise HttpStatusError for a refusal."""
 
+    def sign_in(self) -> bytes:
+        """Return what a browser asks an identity provider with, as JSON. Raise HttpStatusError without one."""
+
+    def come_back(self, answer: SignInAnswer, redirect_uri: str) -> str:
+        """Return the key of a new session for a provider's answer; see `enter`."""
+
     def api(self, key: str, *, is_use: bool = True) -> PageApi | None:
         """Return the API for a session, None if it has ended; `is_use` prolongs the session."""
 
@@ -126,6 +141,14 @@ class OwnerEntrance:
     def enter(self, request: Request, token: str) -> str:  # noqa: ARG002 - of `Entrance`
         """See `Entrance`."""
         return self._sessions.exchange(token)
+
+    def sign_in(self) -> bytes:
+        """See `Entrance`."""
+        raise no_provider()
+
+    def come_back(self, answer: SignInAnswer, redirect_uri: str) -> str:  # noqa: ARG002 - of `Entrance`
+        """See `Entrance`."""
+        raise no_provider()
 
     def api(self, key: str, *, is_use: bool = True) -> PageApi | None:
         """See `Entrance`."""
@@ -160,7 +183,7 @@ class Guard:
         origins = [value for name, value in request.headers if name == "origin"]
         if any(origin != f"{self._scheme}://{hosts[0]}" for origin in origins):
             raise HttpStatusError(403, "another site's page may ask nothing here")
-        if request.header("sec-fetch-site") not in _OWN:
+        if request.header("sec-fetch-site") not in _OWN and not _is_visit(request):
             raise HttpStatusError(403, "another site's page may ask nothing here")
         if request.header("sec-fetch-site") == "none" and request.header("sec-fetch-mode") not in ("navigate", ""):
             raise HttpStatusError(403, "only a document is opened like this")
@@ -174,6 +197,20 @@ class Guard:
         """Raise HttpStatusError with 403 for a WebSocket that does not say that a script of this server opens it."""
         if not request.header("origin") or request.header("sec-fetch-site") not in ("same-origin", ""):
             raise HttpStatusError(403, "only the page itself may ask this")
+
+
+def no_provider() -> HttpStatusError:
+    """Return the answer where nobody signs in at an identity provider."""
+    return HttpStatusError(404, "there is no identity provider to sign in at")
+
+
+def _is_visit(request: Request) -> bool:
+    """Return whether a browser opens a document of the page in a window, from a link or an identity provider: it says
+    nothing, no other site can read or frame it, and its scripts ask for all else as this server's.
+    """
+    is_document = request.parts[:1] == ("page",) and request.parts[1:2] not in (("v1",), ("files",))
+    asked = tuple(request.header(f"sec-fetch-{name}") for name in ("mode", "dest"))
+    return request.method == "GET" and is_document and asked == ("navigate", "document")
 
 
 def guarded(response: Response) -> Response:
@@ -261,6 +298,8 @@ class PageService:
     def _serve_api(self, request: Request, parts: tuple[str, ...]) -> Response:
         if parts == ("session",):
             return self._session(request)
+        if parts == ("sign-in",):
+            return self._sign_in(request)
         credentials = request.header("authorization")
         is_bearer = credentials.startswith(_BEARER)
         api = self._entrance.api(credentials.removeprefix(_BEARER)) if is_bearer else None
@@ -276,16 +315,31 @@ class PageService:
             self._entrance.leave(request.header("authorization").removeprefix(_BEARER))
             return text(HTTPStatus.OK, "signed out\n")
         _only(request, ("POST",))
-        if len(request.body) > _MOST_BODY:
-            raise HttpStatusError(413, "the body is too long")
-        try:
-            token = decode_json(request.body, Token).token
-        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-            raise HttpStatusError(400, "the body is not a token") from error
-        key = self._entrance.enter(request, token)
+        key = self._entrance.enter(request, _body_of(request, Token).token)
         if not key:
             raise HttpStatusError(401, "this opens no session: it is wrong, or was used", hint=self._entrance.hint)
         return json(msgspec.json.encode(SessionKey(key)))
+
+    def _sign_in(self, request: Request) -> Response:
+        """Return what a browser asks an identity provider with, or exchange the provider's answer for a key."""
+        if request.method == "GET":
+            return json(self._entrance.sign_in())
+        self._guard.check_page(request)
+        _only(request, ("POST",))
+        answer = _body_of(request, SignInAnswer)
+        key = self._entrance.come_back(answer, f"https://{request.header('host')}/page/sign-in")
+        if not key:
+            raise HttpStatusError(401, "cloudcore does not know the user of this identity", hint=self._entrance.hint)
+        return json(msgspec.json.encode(SessionKey(key)))
+
+
+def _body_of(request: Request, kind: type[_Body]) -> _Body:
+    if len(request.body) > _MOST_BODY:
+        raise HttpStatusError(413, "the body is too long")
+    try:
+        return decode_json(request.body, kind)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise HttpStatusError(400, "the body is not what is asked for") from error
 
 
 def _files() -> dict[str, tuple[str, Response]]:

@@ -31,11 +31,49 @@ export async function signIn(token) {
 }
 
 /** Exchange a token, or the certificate of the connection, for a key. */
-export async function enter(token) {
+export async function enter(token) { await begun("session", { token }); }
+
+async function begun(path, body) {
   const headers = { "X-Edgecore-Page": "1", "Content-Type": "application/json" };
-  const answer = await fetch("/page/v1/session", { method: "POST", headers, body: JSON.stringify({ token }) });
-  if (!answer.ok) throw new Refused(answer.status, await answer.text());
+  const answer = await fetch(`/page/v1/${path}`, { method: "POST", headers, body: JSON.stringify(body) });
+  if (!answer.ok) throw new Refused(answer.status, (await answer.text()).trim());
   keep((await answer.json()).key);
+}
+
+const WAY = "edgecore-page-sign-in";
+const letters = (bytes) => btoa(String.fromCharCode(...bytes)).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+const random = () => letters(crypto.getRandomValues(new Uint8Array(32)));
+
+/** What is asked of an identity provider, null without one. */
+export async function provider() {
+  const answer = await fetch("/page/v1/sign-in");
+  if (answer.status === 404) return null;
+  if (!answer.ok) throw new Refused(answer.status, (await answer.text()).trim());
+  return answer.json();
+}
+
+/** Go to the identity provider: code flow with PKCE. What proves that the answer is to this tab stays in it. */
+export async function goToProvider({ endpoint, client_id, scope }) {
+  const url = new URL(endpoint);
+  if (url.protocol !== "https:") throw new Error("The identity provider has no https address.");
+  const way = { state: random(), nonce: random(), verifier: random(), back: location.pathname + location.search };
+  sessionStorage.setItem(WAY, JSON.stringify(way));
+  const hash = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(way.verifier));
+  const asked = { response_type: "code", client_id, scope, redirect_uri: `${location.origin}/page/sign-in`, state: way.state, nonce: way.nonce, code_challenge: letters(new Uint8Array(hash)), code_challenge_method: "S256" };
+  for (const [name, value] of Object.entries(asked)) url.searchParams.set(name, value);
+  location.assign(url);
+}
+
+/** Take the provider's answer out of the address, and exchange its code for a key; tell whether there was an answer. */
+export async function comeBack() {
+  if (location.pathname !== "/page/sign-in") return false;
+  const given = new URLSearchParams(location.search), kept = JSON.parse(sessionStorage.getItem(WAY) || "{}");
+  sessionStorage.removeItem(WAY);
+  history.replaceState(null, "", /^\/page\/(?!sign-in)/.test(kept.back) ? kept.back : "/page/");
+  if (!kept.state || given.get("state") !== kept.state) throw new Refused(401, "The identity provider's answer is to no question of this tab: sign in again.");
+  if (!given.get("code")) throw new Refused(401, `The identity provider refuses: ${given.get("error_description") || given.get("error") || "it gives no reason"}`);
+  await begun("sign-in", { code: given.get("code"), verifier: kept.verifier, nonce: kept.nonce });
+  return true;
 }
 
 /** End the session. */

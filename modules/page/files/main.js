@@ -1,6 +1,6 @@
 // The page's paths, its clock, and the state that the pages share.
 
-import { ask, enter, hasUsers, Refused, signIn, signOut, tokenOfAddress } from "./api.js";
+import { ask, comeBack, enter, goToProvider, hasUsers, provider, Refused, signIn, signOut, tokenOfAddress } from "./api.js";
 import { changes } from "./changes.js";
 import { device, devices, readAgain } from "./devices.js";
 import { h, render } from "./dom.js";
@@ -121,7 +121,14 @@ function turned() {
 function ended(why) {
   clearTimeout(timer);
   turn += 1;
-  render(content, [h("div", { class: "lead" }, h("h1", { id: "sentence" }, hasUsers ? "Sign in to see the fleet." : "This page has no session."), h("p", { role: "status" }, plain(why))), hasUsers ? signInForm() : null].filter(Boolean));
+  signedOut(why, null);
+  if (hasUsers) provider().then((found) => { if (found && document.getElementById("token")) signedOut(why, found); }, () => {});
+}
+
+/** Say why there is no session, and how to get one: by a token, or at an identity provider. */
+function signedOut(why, found) {
+  render(content, [h("div", { class: "lead" }, h("h1", { id: "sentence" }, hasUsers ? "Sign in to see the fleet." : "This page has no session."), h("p", { role: "status" }, plain(why))),
+    found ? h("div", { class: "tools plain" }, h("button", { type: "button", id: "provider", onclick: () => goToProvider(found).catch((error) => ended(error.message)) }, `Sign in at ${plain(new URL(found.endpoint).host)}`)) : null, hasUsers ? signInForm() : null].filter(Boolean));
   render(document.getElementById("live"), ["signed out"]);
   for (const part of ["who", "nav"]) render(document.getElementById(part), []);
 }
@@ -194,6 +201,7 @@ async function begin() {
   addEventListener("popstate", turned);
   const token = tokenOfAddress();
   try {
+    if (hasUsers && await comeBack()) return await entered();
     if (!await insist(() => signIn(token))) return ended(hasUsers ? "The page shows what your rights at the Kubernetes API let you see." : "Open the address that the command prints.");
     await entered();
   } catch (error) {

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from beehive import Clock
     from beehive.http.router import HttpService
     from modules.cloud.authentication.authenticator import Authenticator
+    from modules.cloud.authentication.settings import OidcSettings
     from modules.cloud.client.kubeconfig.model import Selected
     from modules.cloud.identities.known import ServesCertified
 
@@ -126,6 +127,7 @@ class SecureListener(ApiListener):
         ends: has the connections of clients ended that are revoked, until its result is called.
         page_names: the names by which browsers reach the page; none: it is not served.
         page_allows: what the page may do beside reading.
+        provider: where the page's users may sign in.
     """
 
     def __init__(
@@ -139,11 +141,13 @@ class SecureListener(ApiListener):
         page_names: tuple[str, ...] = (),
         *,
         page_allows: tuple[str, ...] = (),
+        provider: OidcSettings | None = None,
     ) -> None:
         super().__init__(address, port, "--secure-port", context, max_streams, ends)
         self.authenticator = authenticator
         self.page_names = page_names
         self.page_allows = page_allows
+        self.provider = provider
 
 
 class PageListener(ApiListener):

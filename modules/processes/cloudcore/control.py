@@ -189,13 +189,17 @@ class Control(Module):
         """Return the service of the secure port with the page, whose modules the first request for it loads."""
 
         def made() -> ClosingService:
-            from modules.page.shells import EXEC  # noqa: PLC0415 - see above
+            from modules.cloud.authentication.oidc.code_flow import CodeFlow  # noqa: PLC0415 - see above
+            from modules.cloud.authentication.oidc.fetching import trusted  # noqa: PLC0415
+            from modules.page.shells import EXEC  # noqa: PLC0415
             from modules.processes.cloudcore.page_doors import Doors  # noqa: PLC0415
             from modules.processes.cloudcore.page_port import PagePort  # noqa: PLC0415
             from modules.processes.cloudcore.page_users import EmbeddedUsers  # noqa: PLC0415
 
             allows = listener.page_allows
-            users = EmbeddedUsers(Doors(listener.authenticator, self._rbac.allowed, access), may_exec=EXEC in allows)
+            doors, provider = Doors(listener.authenticator, self._rbac.allowed, access), listener.provider
+            flow = None if provider is None else CodeFlow(provider, trusted(provider.ca_file), self.clock)
+            users = EmbeddedUsers(doors, may_exec=EXEC in allows, flow=flow)
             return PagePort(users, self.service(), listener.page_names, lambda: listener.port, self.clock, allows)
 
         return self._lazy(made, access)

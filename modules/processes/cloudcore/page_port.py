@@ -8,17 +8,20 @@ checked again with each request, so a session ends with its token, its certifica
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+import msgspec
+
 from beehive.clock import Clock
 from beehive.http.errors import HttpStatusError
 from beehive.http.request import Request
 from beehive.http.responses import Reply
 from beehive.http.router import HttpService
+from modules.cloud.authentication.oidc.code_flow import CodeFlow, SignInCode
 from modules.page.api import About, FleetApi
 from modules.page.devices import DeviceReader
 from modules.page.feeds import Feeds
 from modules.page.picture import Picture
 from modules.page.pod_story import PodStories
-from modules.page.service import HTTPS, Entrance, PageApi, PageService
+from modules.page.service import HTTPS, Entrance, PageApi, PageService, SignInAnswer, no_provider
 from modules.page.sessions import Sessions
 from modules.processes.cloudcore.in_process_client import Credentials, InProcessClient, InProcessControl, LocalPeer
 from modules.processes.cloudcore.page_command import ControlLinks
@@ -100,6 +103,23 @@ class UserEntrance(Entrance):
         if not token and request.header("sec-fetch-site") != "same-origin":
             raise HttpStatusError(403, "only the page itself may ask this")
         credentials = Credentials(f"Bearer {token}") if token else Credentials(certificate=request.certificate)
+        return self._begun(credentials)
+
+    def sign_in(self) -> bytes:
+        """See `Entrance`."""
+        return msgspec.json.encode(self._flow().sign_in())
+
+    def come_back(self, answer: SignInAnswer, redirect_uri: str) -> str:
+        """See `Entrance`."""
+        given = SignInCode(answer.code, answer.verifier, answer.nonce)
+        return self._begun(Credentials(f"Bearer {self._flow().exchange(given, redirect_uri)}"))
+
+    def _flow(self) -> CodeFlow:
+        if self._users.flow is None:
+            raise no_provider()
+        return self._users.flow
+
+    def _begun(self, credentials: Credentials) -> str:
         user = self._users.user(credentials)
         return self._sessions.begin(credentials, user.name) if user is not None else ""
 

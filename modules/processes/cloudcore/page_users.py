@@ -12,6 +12,7 @@ from beehive.http.errors import HttpStatusError
 from beehive.runtime import Threads
 from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.apiserver.access.service import forbidden
+from modules.cloud.authentication.oidc.code_flow import CodeFlow
 from modules.cloud.authorization.rbac.rules import AccessRequest
 from modules.cloud.client.http.factory import http_transport
 from modules.cloud.client.kubeconfig.model import Selected, UserEntry
@@ -58,6 +59,10 @@ class PageUsers(Protocol):
     def user(self, credentials: Credentials) -> PageUser | None:
         """Return the user, None for none. Raise HttpStatusError if it is not known who that is."""
 
+    @property
+    def flow(self) -> CodeFlow | None:
+        """Signs browsers in at an identity provider; None without one."""
+
     def close(self) -> None:
         """Release its resources."""
 
@@ -68,9 +73,11 @@ class EmbeddedUsers:
     Args:
         doors: the Kubernetes API.
         may_exec: whether the page opens shells.
+        flow: signs browsers in at an identity provider.
     """
 
-    def __init__(self, doors: Doors, *, may_exec: bool) -> None:
+    def __init__(self, doors: Doors, *, may_exec: bool, flow: CodeFlow | None = None) -> None:
+        self.flow = flow
         self._doors = doors
         self._may_exec = may_exec
         self._peer = LocalPeer()
@@ -111,6 +118,9 @@ class ClusterUsers:
         selected: names the cluster; its user is not taken.
         clock: for deadlines, and for how long answers count.
     """
+
+    flow: Final = None
+    """The cluster does not say who its identity provider is."""
 
     def __init__(self, selected: Selected, clock: Clock) -> None:
         nobody = Selected(where=selected.where, cluster=selected.cluster, user=UserEntry())

@@ -394,7 +394,7 @@ class CloudCore:
                 SecureListener(
                     config.bind_address, port, context, self._tokens.authenticator, config.max_streams,
                     self._tokens.end_connections, page_names=config.tls.names if config.page else (),
-                    page_allows=config.page_allow,
+                    page_allows=config.page_allow, provider=config.oidc,
                 )
             )  # fmt: skip
         if config.insecure_port is not None:

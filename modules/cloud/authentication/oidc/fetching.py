@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -49,8 +49,14 @@ def trusted(authorities: Path | None) -> ssl.SSLContext:
         raise FetchError(str(authorities), f"no certificates in --oidc-ca-file: {error.strerror}") from error
 
 
-class _Discovery(msgspec.Struct, frozen=True):
+_Document = TypeVar("_Document")
+
+
+class _Issuer(msgspec.Struct, frozen=True):
     issuer: str
+
+
+class _Discovery(msgspec.Struct, frozen=True):
     jwks_uri: str
 
 
@@ -66,17 +72,34 @@ def fetch_keys(issuer: str, context: ssl.SSLContext, clock: Clock) -> tuple[Prov
     Raises:
         FetchError: the provider has not answered as it should.
     """
-    where = issuer.rstrip("/") + _DISCOVERY
-    try:
-        found = decode_json(_get(where, context, clock), _Discovery)
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise FetchError(where, "the answer is no discovery document") from error
-    if found.issuer != issuer:
-        raise FetchError(where, f"it is another issuer's, {found.issuer[:200]!a}: --oidc-issuer-url must equal it")
+    found = fetch_document(issuer, context, clock, _Discovery)
     try:
         return read_key_set(_get(found.jwks_uri, context, clock))
     except KeySetError as error:
         raise FetchError(ascii(found.jwks_uri[:200]), error.hint) from error
+
+
+def fetch_document(issuer: str, context: ssl.SSLContext, clock: Clock, kind: type[_Document]) -> _Document:
+    """Return the discovery document of a provider.
+
+    Args:
+        issuer: the provider's URL.
+        context: trusts the authorities of its certificate.
+        clock: for the deadline.
+        kind: has the wanted fields.
+
+    Raises:
+        FetchError: the provider has not answered as it should.
+    """
+    where = issuer.rstrip("/") + _DISCOVERY
+    body = _get(where, context, clock)
+    try:
+        found, document = decode_json(body, _Issuer).issuer, decode_json(body, kind)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise FetchError(where, "the answer is no discovery document") from error
+    if found != issuer:
+        raise FetchError(where, f"it is another issuer's, {found[:200]!a}: --oidc-issuer-url must equal it")
+    return document
 
 
 def _get(url: str, context: ssl.SSLContext, clock: Clock) -> bytes:

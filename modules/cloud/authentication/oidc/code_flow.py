@@ -1,0 +1,172 @@
+"""Signs browsers in at an identity provider: the authorization code flow with PKCE (OpenID Connect, RFC 7636).
+
+The browser makes `state`, `nonce` and the code verifier, and keeps them in its tab; cloudcore exchanges the code, keeps
+nothing of it, and takes an ID token only with the nonce. The client is public: it has no secret.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlencode, urlsplit
+
+import msgspec
+
+from beehive.decoding import decode_json
+from beehive.errors import BeehiveError
+from beehive.http.call import CallFailedError, HttpCall, Secured, perform
+from modules.cloud.authentication.jws import JwsError, read_jws
+from modules.cloud.authentication.oidc.fetching import CALL_SECONDS, MOST_BYTES, FetchError, fetch_document
+from modules.cloud.authentication.oidc.tokens import read_claims
+
+if TYPE_CHECKING:
+    import ssl
+
+    from beehive.clock import Clock
+    from modules.cloud.authentication.settings import OidcSettings
+
+SCOPE: Final = "openid profile email"
+_KEPT_SECONDS: Final = 600.0
+"""Seconds that the provider's addresses count."""
+_PAUSE: Final = 10.0
+"""Least seconds between two attempts to read them."""
+_MOST_EXCHANGES: Final = 4
+"""Codes that are exchanged at one time: each holds a thread."""
+_LONGEST_CODE: Final = 4096
+_VERIFIER: Final = re.compile(r"[A-Za-z0-9._~-]{43,128}")
+_FORM: Final = (("Content-Type", "application/x-www-form-urlencoded"), ("Accept", "application/json"))
+
+
+class SignInError(BeehiveError):
+    """Nobody can sign in at the identity provider."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__("cannot sign in at the identity provider", "", why)
+
+
+class SignIn(msgspec.Struct, frozen=True):
+    """What a browser needs to ask the provider for a code."""
+
+    endpoint: str
+    """The provider's authorization endpoint."""
+    client_id: str
+    scope: str = SCOPE
+
+
+class SignInCode(msgspec.Struct, frozen=True):
+    """What a browser comes back with."""
+
+    code: str = ""
+    verifier: str = ""
+    """The code verifier, of which the provider knows the hash."""
+    nonce: str = ""
+
+
+class _Endpoints(msgspec.Struct, frozen=True):
+    authorization_endpoint: str = ""
+    token_endpoint: str = ""
+
+
+class _Tokens(msgspec.Struct, frozen=True):
+    id_token: str = ""
+
+
+class CodeFlow:
+    """Signs browsers in. Thread-safe.
+
+    Args:
+        settings: of the provider.
+        context: trusts the authorities of its certificate.
+        clock: for deadlines.
+    """
+
+    def __init__(self, settings: OidcSettings, context: ssl.SSLContext, clock: Clock) -> None:
+        self._settings = settings
+        self._context = context
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._known = _Endpoints()
+        self._until = 0.0
+        self._places = threading.BoundedSemaphore(_MOST_EXCHANGES)
+
+    def sign_in(self) -> SignIn:
+        """Return what a browser asks the provider with.
+
+        Raises:
+            SignInError: the provider does not answer, or knows no such flow.
+        """
+        return SignIn(self._endpoints().authorization_endpoint, self._settings.client_id)
+
+    def exchange(self, given: SignInCode, redirect_uri: str) -> str:
+        """Return the ID token for a code; who its user is has still to be found out.
+
+        Raises:
+            SignInError: the provider refuses the code, or its token is not for this sign-in.
+        """
+        if not 0 < len(given.code) <= _LONGEST_CODE or not _VERIFIER.fullmatch(given.verifier) or not given.nonce:
+            raise SignInError("the code is none")
+        endpoint = self._endpoints().token_endpoint
+        if not self._places.acquire(blocking=False):
+            raise SignInError("too many sign in at one time: try again")
+        try:
+            token = self._exchanged(endpoint, given, redirect_uri)
+        finally:
+            self._places.release()
+        try:
+            nonce = read_claims(read_jws(token)).get("nonce")
+        except (JwsError, BeehiveError) as error:
+            raise SignInError("its ID token cannot be read") from error
+        if nonce != given.nonce:
+            raise SignInError("its ID token is for another sign-in: its nonce differs")
+        return token
+
+    def _exchanged(self, endpoint: str, given: SignInCode, redirect_uri: str) -> str:
+        split = urlsplit(endpoint)
+        form = {
+            "grant_type": "authorization_code", "code": given.code, "redirect_uri": redirect_uri,
+            "client_id": self._settings.client_id, "code_verifier": given.verifier,
+        }  # fmt: skip
+        target = f"{split.path or '/'}{'?' if split.query else ''}{split.query}"
+        host = split.hostname or ""
+        call = HttpCall("POST", host, split.port or 443, target, _FORM, urlencode(form).encode(), scheme="https")
+        try:
+            reply = perform(
+                call, self._clock, seconds=CALL_SECONDS, most_bytes=MOST_BYTES, secured=Secured(self._context, host)
+            )
+        except CallFailedError as error:
+            raise SignInError(f"it does not answer: {error.why}") from error
+        if reply.status != HTTPStatus.OK:
+            raise SignInError(f"it refuses the code, with the status {reply.status}: sign in again")
+        try:
+            token = decode_json(reply.body, _Tokens).id_token
+        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+            raise SignInError("its answer cannot be read") from error
+        if not token:
+            raise SignInError("its answer has no ID token")
+        return token
+
+    def _endpoints(self) -> _Endpoints:
+        """Return the provider's addresses; anybody can ask, so they are read now and then, by one thread at a time."""
+        with self._lock:
+            now = self._clock.monotonic()
+            if now >= self._until:
+                self._until = now + _PAUSE
+                try:
+                    self._known = fetch_document(self._settings.issuer_url, self._context, self._clock, _Endpoints)
+                    self._until = now + _KEPT_SECONDS
+                except FetchError as error:
+                    raise SignInError(error.hint) from error
+            found = self._known
+        if not all(_is_https(each) for each in (found.authorization_endpoint, found.token_endpoint)):
+            raise SignInError("it names no addresses for it")
+        return found
+
+
+def _is_https(url: str) -> bool:
+    try:
+        split = urlsplit(url)
+        return split.scheme == "https" and bool(split.hostname) and (split.port is None or split.port > 0)
+    except ValueError:
+        return False
