@@ -7,6 +7,7 @@ import pytest
 
 from modules.cloud.authorization.access_control import AccessControl
 from modules.cloud.cloudhub import routing
+from modules.lab.simulate import run
 from modules.lab.simulate.draw import FaultProfile
 from modules.lab.simulate.seeds import SeedSettings, run_seed
 from tests.support.slow import one_in
@@ -44,6 +45,7 @@ def _no_border(patch: pytest.MonkeyPatch) -> None:
 def test_a_hole_is_found(monkeypatch: pytest.MonkeyPatch, hole: Callable[[pytest.MonkeyPatch], None]) -> None:
     """Within a few seeds, by one of the invariants of its own."""
     hole(monkeypatch)
+    monkeypatch.setattr(run, "CONVERGE_WITHIN", 300.0)
     settings = SeedSettings(nodes=1, seconds=90, pods=3, profile=FaultProfile.NONE, hostile=_EVERY)
     found = (run_seed(seed, settings).violation for seed in range(10))
     assert any(violation is not None for violation in found)

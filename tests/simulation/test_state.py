@@ -8,6 +8,7 @@ from modules.lab.simulate.plan import Fault, FaultKind, Plan, Shape, WorkloadSte
 from modules.lab.simulate.run import run_plan
 from modules.lab.simulate.state_faults import DAMAGES
 from modules.lab.simulate.state_objects import DAMAGES as OBJECT_DAMAGES
+from tests.support.slow import one_in
 
 _STEPS = (
     *(WorkloadStep(float(at), f"pod-0-{at}", Shape.PLAIN) for at in range(2, 60, 6)),
@@ -70,7 +71,7 @@ def test_a_damaged_file_is_refused_and_its_deletion_costs_no_pod() -> None:
 
 @pytest.mark.parametrize("cluster", [False, True], ids=["embedded", "cluster"])
 @pytest.mark.parametrize("kind", [FaultKind.DATABASE_FAILS, FaultKind.DATABASE_LOSES_ANSWERS])
-@pytest.mark.parametrize("share", [0.3, 1.0])
+@pytest.mark.parametrize("share", one_in(2, [0.3, 1.0]))
 def test_a_database_that_fails_for_a_while_costs_nothing(kind: FaultKind, share: float, *, cluster: bool) -> None:
     """Transactions cannot begin, or are committed and their answers are lost; the objects may be in it, too."""
     faults = (Fault(15.0, kind, 0, 20.0, share),)

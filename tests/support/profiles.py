@@ -17,7 +17,7 @@ def register() -> None:
     """Register both, and load the one with fixed examples."""
     default = settings.get_profile("default")
     common = settings(default, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
-    settings.register_profile(FIXED, common, derandomize=True, max_examples=50)
+    settings.register_profile(FIXED, common, derandomize=True, max_examples=30)
     settings.register_profile(RANDOM, common, derandomize=False, max_examples=200)
     settings.load_profile(FIXED)
 

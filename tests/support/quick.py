@@ -41,6 +41,7 @@ SLOW: Final[Mapping[str, tuple[str, ...]]] = {
     "modules/lab/replay": ("tests/replay/test_simulated.py", "tests/replay/test_late.py"),
     "modules/lab/simulate": ("tests/simulation/test_found.py",),
     "modules/cloud/controllers": ("tests/modules/cloud/controllers/test_lives.py",),
+    "modules/cloud/identities": ("tests/modules/cloud/identities/test_lives.py",),
     "modules/cloud/journal": ("tests/modules/cloud/journal/test_lives.py",),
     "modules/tools/kubectl": ("tests/modules/tools/kubectl/test_against_kubectl.py",),
     "modules/tools/printing": ("tests/modules/tools/kubectl/test_against_kubectl.py",),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import deepcopy
+from functools import cache
 from typing import Any
 
 import pytest
@@ -67,9 +68,14 @@ def _changed(place: tuple[Any, ...], part: Any) -> dict[str, Any]:
     return obj
 
 
+@cache
+def _objects() -> list[dict[str, Any]]:
+    """All objects with one odd part."""
+    return [_changed(place, part) for place in _places(SAMPLE) for part in ODD]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_any_part_may_be_odd(kind: str) -> None:
-    objects = [_changed(place, part) for place in _places(SAMPLE) for part in ODD]
     options = TableOptions(wide=True, namespaces=True, labels=True, label_columns=("a",), kinds=True)
-    made = layout(columns_of(kind), [*objects, {}, SAMPLE], NOW, options)
+    made = layout(columns_of(kind), [*_objects(), {}, SAMPLE], NOW, options)
     assert all(line.isprintable() for line in aligned([made.head, *made.rows]))

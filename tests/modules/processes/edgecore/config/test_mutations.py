@@ -64,7 +64,7 @@ def outcome(text: str) -> LoadResult | ConfigError:
         return error
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(CHANGES)
 def test_problems_and_warnings_point_into_the_file(changes: list[tuple[tuple[str | int, ...], str, Any]]) -> None:
     """Each named path exists in the file, and an untouched path has no problem."""
@@ -78,7 +78,7 @@ def test_problems_and_warnings_point_into_the_file(changes: list[tuple[tuple[str
     assert all(remark.line == 1 for remark in remarks if remark.path)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.integers(0, len(TEXT)), st.integers(0, 40), st.text(UTF8, max_size=5) | st.text(":-{}[]\n &*!'\"#", max_size=5)
 )
