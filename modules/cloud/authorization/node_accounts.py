@@ -72,6 +72,10 @@ class NodeAccounts:
         charge, before = _NOTHING if obj is None else _charge_of(obj), self._charges.get(key, _NOTHING)
         if charge == before:
             return
+        if charge._replace(cost=before.cost) == before:  # another status
+            self._charges[key] = charge
+            self._cost[charge.node] += charge.cost - before.cost
+            return
         self._add(self._charges.pop(key, _NOTHING), -1)
         if charge.node:
             self._charges[key] = charge

@@ -46,10 +46,10 @@ class PendingWrites:
 
     def put(self, event: ObjectEvent) -> None:
         """Add the rows of a changed object."""
-        self.objects[event.key] = _row(event)
         change = stored_change(event)
-        row = {"revision": change.version, **change.key._asdict(), "type": change.type.value}
-        self.changes.append({**row, "body": change.body, "old": change.old})
+        row = {"revision": change.version, **change.key._asdict()}
+        self.objects[event.key] = {**row, "body": None if event.type is EventType.DELETED else event.body}
+        self.changes.append({**row, "type": change.type.value, "body": change.body, "old": change.old})
 
     def leave_changes_out(self, version: int) -> None:
         """Write no changes, which let the database grow; the changes of their kinds are known after a version only."""
@@ -133,8 +133,3 @@ class PendingWrites:
             self.released,
             self.signing_keys,
         )
-
-
-def _row(event: ObjectEvent) -> dict[str, Any]:
-    body = None if event.type is EventType.DELETED else event.body
-    return {**event.key._asdict(), "revision": int(event.new["metadata"]["resourceVersion"]), "body": body}
