@@ -8,11 +8,10 @@ from typing import Final, NamedTuple
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.service_addresses import FAMILY, ServiceRanges
+from modules.cloud.apiserver.service_addresses import API_SERVER, FAMILY, ServiceRanges, api_server_address
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 
-_NAME: Final = "kubernetes"
-_NAMESPACE: Final = "default"
+_NAMESPACE, _NAME = API_SERVER
 _PORT: Final = 443
 _PORT_NAME: Final = "https"
 _LABELS: Final = {"component": "apiserver", "provider": "kubernetes"}
@@ -46,9 +45,9 @@ def kubernetes_service(names: Iterable[str], port: int, ranges: ServiceRanges) -
         port: of the Kubernetes API over HTTPS.
         ranges: of the addresses of Services; the first one decides on the family.
     """
-    family, network = next(iter(ranges.networks.items()))
+    family = next(iter(ranges.networks))
     addresses = tuple(dict.fromkeys(name for name in names if _is_reachable(name, family)))
-    return KubernetesService(str(network[1]), family, addresses, port) if addresses else None
+    return KubernetesService(api_server_address(ranges), family, addresses, port) if addresses else None
 
 
 def may_lack_service(event: ObjectEvent) -> bool:

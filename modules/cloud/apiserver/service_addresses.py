@@ -17,6 +17,8 @@ from modules.apimachinery.kinds import JsonObject
 from modules.cloud.apiserver.service_defaults import DEFAULT_PORTS, DEFAULT_RANGE
 
 HEADLESS: Final = "None"
+API_SERVER: Final = ("default", "kubernetes")
+"""Namespace and name of the Service that leads to the API server."""
 _EXTERNAL_NAME: Final = "ExternalName"
 _WITH_PORTS: Final = ("NodePort", "LoadBalancer")
 _OF_ADDRESSES: Final = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")
@@ -58,6 +60,13 @@ def service_ranges(networks: str = DEFAULT_RANGE, ports: str = DEFAULT_PORTS) ->
     if not 0 < lowest <= highest <= 65535:
         raise ValueError(f"{ports}: a range of ports is written as {DEFAULT_PORTS}")
     return ServiceRanges(found, range(lowest, highest + 1))
+
+
+def api_server_address(ranges: ServiceRanges) -> str:
+    """Return the address by which pods reach the API server, the first of the range. No other Service gets it, even if
+    the API server has none yet: pods would send what they ask the API server to its owner.
+    """
+    return str(next(iter(ranges.networks.values()))[1])
 
 
 def with_kept_addresses(new: JsonObject, live: JsonObject) -> JsonObject:
@@ -130,7 +139,10 @@ def with_addresses(
         return service
     own = (live or {}).get("spec") or {}
     taken = [other.get("spec") or {} for other in others]
-    name = str(service["metadata"].get("name"))
+    metadata = service["metadata"]
+    name = str(metadata.get("name"))
+    if (metadata.get("namespace"), name) != API_SERVER:
+        taken.append({"clusterIPs": [api_server_address(ranges)]})
     completed = _with_cluster_ips(name, _with_families(name, spec, ranges), own, taken, ranges, seed)
     if spec.get("type") in _WITH_PORTS:
         completed = _with_node_ports(name, completed, own, taken, ranges.ports, seed)

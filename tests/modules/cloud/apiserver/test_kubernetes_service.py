@@ -122,12 +122,12 @@ def test_a_deleted_one_is_recreated_immediately() -> None:
 
 
 def test_its_address_may_be_taken(caplog: pytest.LogCaptureFixture) -> None:
-    """The API server runs, and says so."""
+    """By a Service that an earlier version has stored. The API server runs, and says so."""
     with Harness() as bee:
         cluster = _started(bee)
         metadata = {"name": "web", "namespace": "default"}
-        spec = {"ports": [{"port": 80}], "clusterIP": "10.96.0.1"}
-        cluster.create({"kind": "Service", "apiVersion": "v1", "metadata": metadata, "spec": spec})
+        spec = {"ports": [{"port": 80}], "clusterIP": "10.96.0.1", "clusterIPs": ["10.96.0.1"], "ipFamilies": ["IPv4"]}
+        cluster.storage.create({"kind": "Service", "apiVersion": "v1", "metadata": metadata, "spec": spec})
         bee.start()
         assert [cluster.storage.find(key) for key in KEYS] == [None] * 3
     assert "pods do not reach the API server by the Service kubernetes" in caplog.text
