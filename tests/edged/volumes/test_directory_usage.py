@@ -53,6 +53,8 @@ def test_a_count_goes_on_where_it_was(tmp_path: Path) -> None:
     assert looks[4] == looks[3], "one that has begun anew hides nothing"
     counts.keep(())
     assert open_descriptors() <= before
+    assert counts.measure(top, most_entries=6).size < looks[3].size, "nothing is kept of a volume that is gone"
+    counts.keep(())
 
 
 def test_nothing_is_hidden_below_a_path_that_is_too_long(tmp_path: Path) -> None:

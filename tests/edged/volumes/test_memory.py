@@ -1,11 +1,21 @@
 """Memory as a volume: as large as the pod may have, and gone with it."""
 
+import errno
 import os
 from pathlib import Path
 
 import pytest
 
-from edged.api import EmptyDirVolumeSource, Nanoseconds, ObjectMeta, Pod, PodSpec, ResourceRequirements, Volume
+from edged.api import (
+    EmptyDirVolumeSource,
+    Nanoseconds,
+    ObjectMeta,
+    Pod,
+    PodSpec,
+    ResourceRequirements,
+    SecretVolumeSource,
+    Volume,
+)
 from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths
 from edged.volumes import KernelMounts, MemoryMounts, PodVolumes, VolumeError
@@ -13,7 +23,7 @@ from edged.volumes.mounting import is_mounted, points_below
 from edged.volumes.plan import memory_size
 from tests.edged.pods.builders import a_container, a_pod
 from tests.edged.volumes.mounting import needs_mounts, nothing_mounted_at_the_end
-from tests.edged.volumes.test_volumes import Known
+from tests.edged.volumes.test_volumes import SEC, Known
 
 MIB = 1024 * 1024
 
@@ -107,7 +117,39 @@ def test_a_simulated_node_mounts_nothing(tmp_path: Path) -> None:
     volumes.prepare(cache_pod(), Known(), Nanoseconds(0))
     assert mounts.mounted == [("tmpfs", path, 2 * MIB)]
     assert not is_mounted(KernelMounts(), path)
+    mounts.tmpfs(foreign := tmp_path / "pods" / "u1" / "plugins" / "x", MIB)
     volumes.remove(PodUid("u1"))
-    assert mounts.mounted == []
+    assert [point for _, point, _ in mounts.mounted] == [foreign], "what somebody else has mounted there stays"
+    mounts.unmount(foreign)
     with pytest.raises(VolumeError, match="not mounted"):
         mounts.unmount(path)
+
+
+class NoMounts(MemoryMounts):
+    """Mounts that fail for a reason."""
+
+    def __init__(self, reason: int) -> None:
+        super().__init__()
+        self._reason = reason
+
+    def tmpfs(self, target: Path, size: int, *, mode: int = 0o777, group: int = 0, secret: bool = False) -> None:
+        """See `Mounts`."""
+        assert (size, mode, group, secret) == (0, 0o755, 0, True)
+        try:
+            raise OSError(self._reason, os.strerror(self._reason), str(target))
+        except OSError as error:
+            raise VolumeError("mount memory", str(target), str(error), retryable=True) from error
+
+
+@pytest.mark.parametrize("reason", [errno.EPERM, errno.EACCES, errno.ENOMEM, errno.EINVAL, errno.ENOSPC])
+def test_a_secret_is_on_the_disk_only_without_the_right_to_mount(tmp_path: Path, reason: int) -> None:
+    secret = Volume(name="s", secret=SecretVolumeSource(secret_name=SEC))
+    pod = Pod(metadata=ObjectMeta(name="p", namespace="default", uid="u1"), spec=PodSpec(volumes=(secret,)))
+    volumes = PodVolumes(PodPaths(tmp_path), NoMounts(reason))
+    if may := reason in (errno.EPERM, errno.EACCES):
+        volumes.prepare(pod, Known(), Nanoseconds(0))
+    else:
+        with pytest.raises(VolumeError, match="s"):
+            volumes.prepare(pod, Known(), Nanoseconds(0))
+    written = [path for path in tmp_path.rglob("*") if path.is_file() and b"s3cr3t" in path.read_bytes()]
+    assert bool(written) is may

@@ -1,8 +1,11 @@
 """A pod's fsGroup gets the pod's volumes."""
 
+import errno
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -55,6 +58,27 @@ def test_on_root_mismatch_a_volume_that_is_given_is_left_alone(
     os.chown(tree / "sub" / "file", -1, os.getgid())
     set_volume_ownership(tree, VolumeOwner(4242, on_mismatch_only))
     assert (tree / "sub" / "file").stat().st_gid == expected
+
+
+def test_a_run_that_was_interrupted_anywhere_does_not_pass_for_a_complete_one(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    give, entries = os.chown, [tree, *tree.rglob("*")]
+    for end in range(len(entries)):
+        left = iter(range(end))
+
+        def give_some(path: Any, uid: int, gid: int, left: Iterator[int] = left, **options: Any) -> None:
+            if next(left, None) is None:
+                raise OSError(errno.EIO, "the disk is gone")
+            give(path, uid, gid, **options)
+
+        for path in entries:
+            give(path, -1, os.getgid(), follow_symlinks=False)
+        with monkeypatch.context() as patch, pytest.raises(OSError, match="the disk is gone"):
+            patch.setattr(os, "chown", give_some)
+            set_volume_ownership(tree, VolumeOwner(4242))
+        set_volume_ownership(tree, VolumeOwner(4242, on_mismatch_only=True))
+        assert {path.lstat().st_gid for path in entries} == {4242}
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,7 @@ from edged.volumes import (
     plan_volume,
     set_up,
 )
+from edged.volumes.plan import EmptyDirectory
 from tests.edged.pods.builders import UID, a_pod, at
 
 SEC, NONE = "sec", "none"
@@ -233,9 +234,14 @@ def test_config_map_change_reaches_the_files(tmp_path: Path) -> None:
 
 
 def test_empty_dir_is_open_to_all_and_kept(tmp_path: Path) -> None:
-    """Everybody may write despite the umask; setting up again keeps the content."""
+    """Everybody may write despite the umask; setting up again keeps the content. Nothing of an agent that was killed
+    while it made the directory is in it.
+    """
     plan = planned(Volume(name="v", empty_dir=EmptyDirVolumeSource()), tmp_path)
+    assert isinstance(plan, EmptyDirectory)
+    (plan.path.with_name(f".{plan.path.name}.new") / "half").mkdir(parents=True)
     path = set_up(plan, at(0))
+    assert list(path.iterdir()) == []
     (path / "kept").touch()
     assert set_up(plan, at(1)) == path
     assert (path / "kept").exists()
