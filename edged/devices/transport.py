@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from beehive.clock import Clock
-from beehive.http.listening import bind_unix
 from beehive.socket_activation import ActivatedServer
+from beehive.unix_sockets import bind_unix
 from edged.devices.contract import DevicePlugin, GrpcService
 from edged.errors import DeviceError
 

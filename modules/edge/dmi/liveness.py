@@ -1,23 +1,19 @@
 """Whether a mapper is alive, as its socket shows."""
 
-import socket
 from pathlib import Path
 from typing import Final
 
-from beehive.http.listening import short_name
+from beehive.unix_sockets import connect_unix
 
 _CONNECT_SECONDS: Final = 1.0
 
 
 def is_served(path: Path) -> bool:
     """Return whether a process listens on a socket; one that takes no connection within a second hangs, and listens."""
-    with socket.socket(socket.AF_UNIX) as attempt:
-        attempt.settimeout(_CONNECT_SECONDS)
-        try:
-            with short_name(path) as name:
-                attempt.connect(name)
-        except TimeoutError:
-            return True
-        except OSError:
-            return False
+    try:
+        connect_unix(path, _CONNECT_SECONDS).close()
+    except TimeoutError:
+        return True
+    except OSError:
+        return False
     return True

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from beehive.clock import Clock
 from beehive.files.advice import advice
-from beehive.http.listening import bind_unix, short_name
 from beehive.socket_activation import ActivatedServer
+from beehive.unix_sockets import bind_unix, connect_unix
 
 if TYPE_CHECKING:
     from beehive.socket_activation.grpc_server import GrpcServer
@@ -72,13 +72,10 @@ class DmiServer:
 
 def _refuse_served(path: Path) -> None:
     """Raise OSError if another process serves on the socket; a socket left by a killed process is replaced."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(1.0)
-        try:
-            with short_name(path) as name:
-                probe.connect(name)
-        except OSError:
-            return
+    try:
+        connect_unix(path, 1.0).close()
+    except OSError:
+        return
     raise OSError("another process serves on it: choose another modules.deviceTwin.dmiSockPath")
 
 

@@ -9,11 +9,13 @@ fixed in constraints.txt, and tests run against a real broker.
 """
 
 import socket
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from paho.mqtt.client import Client, MQTTMessage
 from paho.mqtt.enums import MQTTErrorCode
 
+from beehive.unix_sockets import connect_unix
 from modules.edge.eventbus.packets import (
     KIND,
     PUBACK,
@@ -200,13 +202,7 @@ class BufferedClient(Client):
 
     def _create_unix_socket_connection(self) -> socket.socket:
         """Connect; paho leaves a socket open that could not be connected."""
-        connection = socket.socket(socket.AF_UNIX)
-        try:
-            connection.connect(self._host)
-        except OSError:
-            connection.close()
-            raise
-        return connection
+        return connect_unix(Path(self._host))
 
 
 def send_at_once(_client: Client, _data: Any, connection: Any) -> None:

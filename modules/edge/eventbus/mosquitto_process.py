@@ -4,7 +4,6 @@ import logging
 import os
 import select
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -18,6 +17,7 @@ from beehive import Actor, Clock, Module
 from beehive.backoff import Backoff
 from beehive.files.durable import write_file
 from beehive.rate import TokenBucket
+from beehive.unix_sockets import connect_unix
 from modules.edge.eventbus import mosquitto_files
 from modules.edge.eventbus.connection import BrokerConnection
 from modules.edge.eventbus.counters import EventBusCounters
@@ -180,11 +180,10 @@ class MosquittoProcess:
         return bool(said)
 
     def _answers(self) -> bool:
-        with socket.socket(socket.AF_UNIX) as attempt:
-            try:
-                attempt.connect(str(self._broker.socket))
-            except OSError:
-                return False
+        try:
+            connect_unix(self._broker.socket).close()
+        except OSError:
+            return False
         return True
 
     def _end(self, process: subprocess.Popen[bytes]) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from beehive.clock import Clock
+from beehive.unix_sockets import connect_unix
 from modules.edge.eventbus.packets import publish
 
 _CONNACK: Final = bytes.fromhex("20020000")
@@ -41,10 +42,8 @@ def send_to_itself(path: Path, clock: Clock, seconds: float, bell: int) -> None:
     due = clock.monotonic() + seconds
     word = secrets.token_hex(8).encode()
     topic = b"$edgecore/" + word
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(seconds)
-        try:
-            connection.connect(str(path))
+    try:
+        with connect_unix(path, seconds) as connection:
             connection.sendall(_packet(0x10, _CLEAN + _text(b"edgecore-" + word)))
             _await(connection, (_CONNACK,), clock, due, bell)
             connection.sendall(_packet(0x82, b"\0\1" + _text(topic) + b"\1"))
@@ -52,8 +51,8 @@ def send_to_itself(path: Path, clock: Clock, seconds: float, bell: int) -> None:
             connection.sendall(publish(topic.decode(), word, 2, qos=1, retain=False))
             _await(connection, (_PUBACK, _text(topic)), clock, due, bell)
             connection.sendall(_DISCONNECT)
-        except OSError as error:
-            raise NoAnswerError(str(error)) from error
+    except OSError as error:
+        raise NoAnswerError(str(error)) from error
 
 
 def _await(connection: socket.socket, wanted: tuple[bytes, ...], clock: Clock, due: float, bell: int) -> None:

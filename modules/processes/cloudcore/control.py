@@ -9,12 +9,13 @@ from beehive import State
 from beehive.errors import BeehiveError
 from beehive.handlers import handles
 from beehive.http.http_server import HttpServer
-from beehive.http.listening import listen_unix, short_name
+from beehive.http.listening import listen_unix
 from beehive.http.router import HttpService
 from beehive.message import Message
 from beehive.module import Module
 from beehive.names import ModuleName, Operation
 from beehive.ports import ListenError
+from beehive.unix_sockets import connect_unix
 from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.limits import REQUEST_BYTES
 from modules.cloud import api_messages
@@ -343,17 +344,12 @@ def check_socket(path: Path) -> None:
         ControlError: one has, or the path cannot be looked at.
     """
     try:
-        if path.is_socket():
-            _check_stale(path)
+        if not path.is_socket():
+            return
+        connect_unix(path).close()
+    except ConnectionRefusedError:
+        return
     except OSError as error:
         raise ControlError("cannot listen on the control socket", str(path), str(error.strerror)) from error
-
-
-def _check_stale(path: Path) -> None:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe, short_name(path) as name:
-        try:
-            probe.connect(name)
-        except ConnectionRefusedError:
-            return
     hint = "another cloudcore is running there: stop it, or give this one another --socket"
     raise ControlError("cannot listen on the control socket", str(path), hint)

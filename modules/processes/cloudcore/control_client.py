@@ -16,7 +16,7 @@ from beehive.decoding import decode_json
 from beehive.errors import BeehiveError
 from beehive.http.client import ClientExchange
 from beehive.http.errors import HttpError
-from beehive.http.listening import short_name
+from beehive.unix_sockets import connect_unix
 from modules.apimachinery.api_errors import UnknownKindError
 from modules.apimachinery.kinds import JsonObject, Kind, kind_called, kind_named
 from modules.cloud.apiserver.manifests import items_of
@@ -314,12 +314,9 @@ class ControlClient:
             return [CommandItem(error=str(error))]
 
     def _connected(self, seconds: float | None) -> socket.socket:
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            with short_name(self._path) as name:
-                connection.connect(name)
+            connection = connect_unix(self._path)
         except OSError as error:
-            connection.close()
             hint = f"{error.strerror or error}; is `cloudcore run` running, with this --socket?"
             raise ControlError("cannot reach cloudcore", str(self._path), hint) from error
         connection.settimeout(seconds)

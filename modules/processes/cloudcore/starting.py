@@ -7,7 +7,7 @@ from pathlib import Path
 
 from beehive.errors import BeehiveError
 from beehive.files.advice import advice
-from beehive.http.listening import short_name
+from beehive.unix_sockets import connect_unix
 
 _CREDENTIALS = struct.Struct("3i")
 """Process, user and group in SO_PEERCRED."""
@@ -42,13 +42,10 @@ def running(path: Path) -> int:
     """Return the id of the process that answers on a control socket; 0 if none does."""
     if not path.is_socket():
         return 0
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        try:
-            with short_name(path) as name:
-                probe.connect(name)
-            process, _, _ = _CREDENTIALS.unpack(
-                probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-            )
-        except OSError:
-            return 0
+    try:
+        with connect_unix(path) as probe:
+            credentials = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    except OSError:
+        return 0
+    process, _, _ = _CREDENTIALS.unpack(credentials)
     return int(process)

@@ -1,7 +1,6 @@
 """Values that a shell can complete from a running edgecore or cloudcore."""
 
 import argparse
-import socket
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from http.client import HTTPConnection, HTTPException
@@ -65,12 +64,9 @@ class _Connection(HTTPConnection):
 
     def connect(self) -> None:
         """Connect to the socket."""
-        from beehive.http.listening import short_name  # noqa: PLC0415 - only when there is a socket
+        from beehive.unix_sockets import connect_unix  # noqa: PLC0415 - only when there is a socket
 
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(SECONDS)
-        with short_name(self._path) as name:
-            self.sock.connect(name)
+        self.sock = connect_unix(self._path, SECONDS)
 
 
 class Values:

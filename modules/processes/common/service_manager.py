@@ -14,9 +14,9 @@ from typing import Final
 
 from beehive.clock import Clock, Timer
 from beehive.hive import Hive
-from beehive.http.listening import short_name
 from beehive.printable import printable
 from beehive.slot import State
+from beehive.unix_sockets import short_name
 
 _log = logging.getLogger(__name__)
 

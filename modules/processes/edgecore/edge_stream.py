@@ -5,14 +5,14 @@ edgecore, so that exec and attach are open on no port of the node.
 """
 
 import errno
-import socket
 import ssl
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from beehive import Hive
 from beehive.exposition import CollectorRegistry
-from beehive.http.listening import short_name
+from beehive.unix_sockets import connect_unix
 from edged.node.machine import default_addresses
 from edgehub.settings import EdgeHubSettings
 from edgehub.tls import client_context
@@ -66,19 +66,7 @@ def tunnel_headers(config: EdgeCoreConfig) -> dict[str, str]:
 
 def node_dialler(path: Path) -> DialNode:
     """Return the function that connects to the owner's socket of this edgecore without waiting."""
-
-    def dial() -> socket.socket:
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        connection.settimeout(0)
-        try:
-            with short_name(path) as name:
-                connection.connect(name)
-        except OSError:
-            connection.close()
-            raise
-        return connection
-
-    return dial
+    return partial(connect_unix, path, 0)
 
 
 def _context(options: EdgeStreamOptions) -> Callable[[], ssl.SSLContext]:

@@ -17,8 +17,9 @@ from beehive import Actor
 from beehive.accepting import accept_connection
 from beehive.decoding import decode_json
 from beehive.errors import TraceError
-from beehive.http.listening import listen_unix, short_name
+from beehive.http.listening import listen_unix
 from beehive.ports import ListenError
+from beehive.unix_sockets import connect_unix
 
 SOCKET: Final = "trace.sock"
 """Name of the socket in the root directory."""
@@ -86,20 +87,15 @@ def ask(path: Path) -> dict[str, Any]:
     Raises:
         TraceError: no process listens, or it does not answer.
     """
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.settimeout(_ANSWER_SECONDS)
-        try:
-            with short_name(path) as name:
-                connection.connect(name)
+    try:
+        with connect_unix(path, _ANSWER_SECONDS) as connection:
             connection.sendall(QUESTION)
             with connection.makefile("rb") as answer:
                 line = answer.readline(ANSWER_BYTES)
-            decoded: dict[str, Any] = decode_json(line, dict[str, Any])
-        except OSError as error:
-            hint = "is edgecore running? --root or --config must be those that it was started with"
-            raise TraceError(
-                "cannot reach edgecore", str(path), hint if error.errno in _GONE else str(error)
-            ) from error
-        except (msgspec.DecodeError, UnicodeError) as error:
-            raise TraceError("edgecore gave no answer", str(path), "see its log") from error
+        decoded: dict[str, Any] = decode_json(line, dict[str, Any])
+    except OSError as error:
+        hint = "is edgecore running? --root or --config must be those that it was started with"
+        raise TraceError("cannot reach edgecore", str(path), hint if error.errno in _GONE else str(error)) from error
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise TraceError("edgecore gave no answer", str(path), "see its log") from error
     return decoded

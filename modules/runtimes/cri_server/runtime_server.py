@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from beehive.clock import Clock
-from beehive.http.listening import bind_unix
 from beehive.socket_activation import ActivatedServer
+from beehive.unix_sockets import bind_unix
 from modules.runtimes.cri_server.call_threads import CallThreads
 from modules.runtimes.cri_server.local_calls import LocalCall, local_calls
 from modules.runtimes.cri_server.methods import CriMethods

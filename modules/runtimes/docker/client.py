@@ -17,6 +17,7 @@ from beehive.clock import Clock
 from beehive.decoding import decode_json
 from beehive.http.client import ClientExchange, ResponseHead
 from beehive.http.errors import HttpError
+from beehive.unix_sockets import connect_unix
 from modules.runtimes.docker.errors import DockerUnreachableError, refusal
 
 SOCKET: Final = Path("/var/run/docker.sock")
@@ -53,13 +54,7 @@ class Exchange:
         self._clock = clock
         self._deadline: float | None = clock.monotonic() + seconds
         self._exchange = ClientExchange(_LONGEST_HEAD)
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            self.socket.settimeout(seconds)
-            self.socket.connect(str(address))
-        except OSError:
-            self.socket.close()
-            raise
+        self.socket = connect_unix(address, seconds)
 
     @property
     def early(self) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import socket
 import sys
@@ -14,6 +13,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
+from beehive.unix_sockets import connect_unix
 from modules.tools.kubectl.errors import KubectlError, StatusError, TimedOutError, UnreachableError
 from modules.tools.printing.terminal import print_text
 
@@ -150,7 +150,7 @@ class RestClient:
         connection = HTTPConnection(host, port, timeout=self._seconds)
         try:
             if isinstance(self.address, Path):
-                connection.sock = _dialled(self.address, self._seconds)
+                connection.sock = connect_unix(self.address, self._seconds)
             else:
                 connection.connect()
         except OSError as error:
@@ -220,20 +220,3 @@ def status_error(code: int, body: bytes) -> StatusError:
     details = found.get("details")
     message = str(found.get("message") or f"the server answered with status {code}")
     return StatusError(code, str(found.get("reason") or ""), message, details if isinstance(details, dict) else None)
-
-
-def _dialled(path: Path, seconds: float) -> socket.socket:
-    """Return a connection to a unix socket, whose path may be longer than a socket's name (107 bytes)."""
-    connection = socket.socket(socket.AF_UNIX)
-    connection.settimeout(seconds)
-    directory = -1
-    try:
-        directory = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        connection.connect(f"/proc/self/fd/{directory}/{path.name}")
-    except OSError:
-        connection.close()
-        raise
-    finally:
-        if directory >= 0:
-            os.close(directory)
-    return connection

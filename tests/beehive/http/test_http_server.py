@@ -16,11 +16,12 @@ from beehive import RealClock
 from beehive.accepting import accept_connection
 from beehive.http.errors import HttpStatusError
 from beehive.http.http_server import MAX_CONNECTIONS, MAX_STREAMS, HttpServer
-from beehive.http.listening import listen_tcp, listen_unix, short_name
+from beehive.http.listening import listen_tcp, listen_unix
 from beehive.http.request import Request
 from beehive.http.responses import Handler, Peer, Response, Stream, Takeover, text
 from beehive.http.router import HttpRoute, Router
 from beehive.ports import ListenError
+from beehive.unix_sockets import short_name
 
 SECONDS = 60
 

@@ -1,20 +1,19 @@
 """The sockets of the local servers."""
 
-import socket
 from pathlib import Path
 
 import pytest
 
-from beehive.http.listening import listen_unix, short_name
+from beehive.http.listening import listen_unix
 from beehive.ports import ListenError
+from beehive.unix_sockets import connect_unix
 
 
 def test_a_socket_is_its_owners_alone_and_takes_the_place_of_a_dead_one(tmp_path: Path) -> None:
     path = tmp_path / ("long" * 30) / "server.sock"
     path.parent.mkdir()
     listen_unix(path).close()
-    with listen_unix(path), socket.socket(socket.AF_UNIX) as client, short_name(path) as name:
-        client.connect(name)
+    with listen_unix(path), connect_unix(path):
         assert path.stat().st_mode & 0o777 == 0o600
     assert list(path.parent.iterdir()) == [path]
 

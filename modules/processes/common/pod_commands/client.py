@@ -15,7 +15,7 @@ import msgspec
 
 from beehive.decoding import decode_json
 from beehive.http.errors import HttpStatusError
-from beehive.http.listening import short_name
+from beehive.unix_sockets import connect_unix
 from edged.api import Pod, decode
 from edged.api.pods import PodList
 from edged.cri.contract import ExecResult
@@ -155,16 +155,11 @@ class NodeClient:
 
 def dial(path: Path, program: str = NodeClient.program, not_running: str = NOT_RUNNING) -> socket.socket:
     """Connect to the socket of a program, by default edgecore. Raises NodeError."""
-    connection = socket.socket(socket.AF_UNIX)
-    connection.settimeout(SECONDS)
     try:
-        with short_name(path) as name:
-            connection.connect(name)
+        return connect_unix(path, SECONDS)
     except OSError as error:
-        connection.close()
         hint = f"only who runs {program} may" if isinstance(error, PermissionError) else not_running
         raise NodeError(f"cannot reach {program}", str(path), hint) from error
-    return connection
 
 
 def url(*parts: str, query: Sequence[tuple[str, str]] = ()) -> str:

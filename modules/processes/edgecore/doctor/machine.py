@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from beehive.files.advice import advice
-from beehive.http.listening import short_name
+from beehive.unix_sockets import connect_unix
 from modules.edge.eventbus.mosquitto_files import SEARCHED, find_mosquitto
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.doctor.facts import BrokerNeeds, Directory, Kernel, Listening, MapperSocket
@@ -51,10 +51,7 @@ def mapper_socket(path: Path) -> MapperSocket:
     """Return the socket of mappers; it is connected to, and nothing is sent."""
     try:
         group = _group_name(path.stat().st_gid)
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-            probe.settimeout(_SOCKET_SECONDS)
-            with short_name(path) as name:
-                probe.connect(name)
+        connect_unix(path, _SOCKET_SECONDS).close()
     except OSError as error:
         return MapperSocket(path=str(path), problem=advice(error), denied=isinstance(error, PermissionError))
     return MapperSocket(path=str(path), group=group)
