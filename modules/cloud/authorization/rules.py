@@ -18,10 +18,10 @@ class Scope(StrEnum):
     OWN_PODS = "with the field selector `spec.nodeName=NODE`"
     RESTRICTED = "pods bound to it"
     MIRROR = "mirror pods on itself that refer to nothing"
-    REFERRED = "those that its pods refer to"
+    REFERRED = "named by its pods"
     BOUND_TOKEN = "bound to one of its pods, by name and uid, that runs as this account"  # noqa: S105 - no password
-    OWN_ATTACHMENT = "those with `spec.nodeName: NODE`, or none of that name"
-    OWN_REQUEST = "those that it has made"
+    OWN_ATTACHMENT = "with `spec.nodeName: NODE`, or none of that name"
+    OWN_REQUEST = "made by it"
     ABOUT_ITSELF = "about itself and its pods"
 
 
