@@ -180,7 +180,7 @@ def test_a_deleted_node_is_recreated_immediately_with_a_lease_of_its_own(bench: 
     assert set(bench.meta.cloud) == {"null/node/n1", "kube-node-lease/lease/n1"}
 
 
-def test_what_is_said_of_another_node_or_cannot_be_read_changes_nothing(bench: Bench) -> None:
+def test_what_is_reported_of_another_node_or_cannot_be_read_changes_nothing(bench: Bench) -> None:
     bench.start()
     before = dict(bench.meta.cloud)
     for operation, resource, content in (

@@ -258,7 +258,7 @@ def test_a_name_that_does_not_exist_is_a_dial_error() -> None:
     assert "cloud.invalid" in str(end)
 
 
-def test_a_goodbye_is_said() -> None:
+def test_a_goodbye_is_sent() -> None:
     """A close frame with 1000, and the client waits for the cloud to have read it."""
     with linked() as (running, connection):
         running.link.close()

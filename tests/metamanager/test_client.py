@@ -93,7 +93,7 @@ def test_a_refusal_of_the_cloud_is_its_error() -> None:
             meta.get(ResourceType.CONFIGMAP, "default", "a")
 
 
-def test_without_a_connection_it_is_said_immediately() -> None:
+def test_without_a_connection_it_is_reported_immediately() -> None:
     """No virtual time passes."""
     with node() as bee:
         meta, before = MetaClient(bee.hive), bee.clock.monotonic()

@@ -141,7 +141,7 @@ def deletion() -> Message:
 @pytest.mark.parametrize(("uid", "state", "seen"), [
     ("u", pb.CONTAINER_RUNNING, 1), ("u", pb.CONTAINER_EXITED, 0), ("v", pb.CONTAINER_RUNNING, 0),
 ])  # fmt: skip
-def test_a_deletion_is_seen_that_is_said_while_something_runs(
+def test_a_deletion_is_seen_that_is_reported_while_something_runs(
     world: World, uid: str, state: "pb.ContainerState.ValueType", seen: int
 ) -> None:
     container = pb.ContainerStatus(id="c", state=state, labels={labels.POD_UID: uid})

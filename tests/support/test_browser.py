@@ -31,7 +31,7 @@ def test_a_page_that_was_broken_off_is_loaded_again(monkeypatch: pytest.MonkeyPa
     assert window.console() == ["before", "of the page"]
 
 
-def test_another_error_of_a_document_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_error_of_a_document_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def call(_method: str, url: str, _value: dict[str, Any] | None = None) -> Any:
         if url.endswith("/url"):
             raise AssertionError("unknown error: net::ERR_CONNECTION_REFUSED")

@@ -173,7 +173,7 @@ def test_a_directory_in_its_place_is_set_aside(tmp_path: Path) -> None:
     assert [path.name for path in all_set_aside(tmp_path)] == ["chains.1"]
 
 
-def test_a_file_that_cannot_be_written_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_file_that_cannot_be_written_is_reported_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     chains, file = Chains(), ChainFile(tmp_path / "missing")
     for number in range(3):
         chains.note(occurrence(str(number)))

@@ -128,7 +128,7 @@ def test_changes_during_a_broken_stream_are_found(watch: Watch) -> None:
     assert watch.look(1.1) == ["a"]
 
 
-def test_a_runtime_without_events_is_listed_for_good_and_that_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_runtime_without_events_is_listed_for_good_as_one_line_reports(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     watch = Watch()
     watch.runtime.serves_events = False

@@ -164,7 +164,7 @@ def test_a_fresh_summary_is_reused(node: Node) -> None:
     assert node.provider.summary(node.runtime) is not first
 
 
-def test_without_files_nothing_of_the_disk_is_said(node: Node) -> None:
+def test_without_files_nothing_of_the_disk_is_reported(node: Node) -> None:
     pod = node.pod(disk=False)
     assert (pod.ephemeral_storage, pod.volume) == (None, ())
     assert node.provider.summary(node.runtime, disk=False).node.fs is None

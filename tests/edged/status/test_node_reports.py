@@ -119,7 +119,7 @@ def test_a_registration_is_announced_once_for_each_connection(tmp_path: Any) -> 
     assert node.announced == [1, 1]
 
 
-def test_nothing_is_said_before_the_machine_has_been_looked_at(node: Node) -> None:
+def test_nothing_is_reported_before_the_machine_has_been_looked_at(node: Node) -> None:
     node.report = None
     node.reporter.sync_node_status()
     node.reporter.renew_lease()

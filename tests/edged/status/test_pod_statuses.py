@@ -118,7 +118,7 @@ def test_a_refused_status_is_sent_again_with_the_next_period(
 
 
 @pytest.mark.parametrize("error", [LOST, *map(rejected, (500, 502, 503, 504, 599))])
-def test_after_a_lost_answer_everything_is_said(
+def test_after_a_lost_answer_everything_is_reported(
     requests: MetaRequests, reporter: StatusManager, error: Exception
 ) -> None:
     """The cloud may have RUNNING by now, also when it is the one that got no answer, from its API server; a difference
@@ -283,7 +283,7 @@ def test_a_state_without_a_version_says_nothing_new(requests: MetaRequests) -> N
     assert requests.open == []
 
 
-def test_of_a_pod_from_the_store_everything_is_said_until_the_cloud_has_spoken(requests: MetaRequests) -> None:
+def test_of_a_pod_from_the_store_everything_is_reported_until_the_cloud_has_spoken(requests: MetaRequests) -> None:
     """A former life may have sent a patch that the cloud has taken: a difference to the store's status would leave the
     rest of that.
     """

@@ -42,7 +42,7 @@ def test_the_words_for_a_value_of_another_type(value: Any, word: str) -> None:
 
 
 @given(st.text(max_size=30))
-def test_a_text_is_json_or_something_is_said_of_it(text: str) -> None:
+def test_a_text_is_json_or_something_is_reported_of_it(text: str) -> None:
     """Never both, and nothing is raised."""
     try:
         json.loads(text.encode("utf-8", "replace").decode())

@@ -189,7 +189,7 @@ def test_a_session_can_be_ended(page: Page) -> None:
         "else",
     ],
 )  # fmt: skip
-def test_nothing_is_said_without_a_key(page: Page, path: str) -> None:
+def test_nothing_is_reported_without_a_key(page: Page, path: str) -> None:
     page.picture.put_nodes([short_node({"metadata": {"name": "secret-node"}})])
     for given in ("-", "Bearer ", "Bearer wrong", "Basic eDp5", page.key()):
         answer = page.ask(f"/page/v1/{path}", authorization=given)

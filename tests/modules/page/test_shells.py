@@ -399,7 +399,7 @@ def test_a_node_that_sends_too_much_in_one_message_loses_its_browser(page: Page)
         shell.recv(timeout=PATIENCE)
 
 
-def test_a_refusal_of_the_node_is_told_in_the_terminal(tmp_path: Path) -> None:
+def test_a_refusal_of_the_node_is_reported_in_the_terminal(tmp_path: Path) -> None:
     page, path = Page(tmp_path), tmp_path / "edged.sock"
     try:
         path.rename(tmp_path / "gone.sock")

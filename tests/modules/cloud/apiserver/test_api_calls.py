@@ -153,7 +153,7 @@ def test_a_new_service_gets_a_warning_that_not_every_node_serves_it() -> None:
     assert serve(cluster, create).warnings == (), "it is there already"
 
 
-def test_a_kind_that_nobody_acts_on_is_said() -> None:
+def test_a_kind_that_nobody_acts_on_is_reported() -> None:
     meta = {"metadata": {"name": "fast"}, "provisioner": "example.com/disks"}
     made = ApiCall(verb="create", api_version="storage.k8s.io/v1", plural="storageclasses", namespace="", body=meta)
     (warning,) = serve(Cluster(Simulation(0).clock), made).warnings

@@ -316,7 +316,7 @@ def test_pods_that_nodes_end_are_not_recreated_immediately(phase: str, status: d
     assert sum(pod["status"]["phase"] == phase for pod in site.all("Pod")) <= 6
 
 
-def test_a_refused_creation_is_said_once_and_tried_again() -> None:
+def test_a_refused_creation_is_reported_once_and_tried_again() -> None:
     site = Site()
     forbidden = {"code": 403, "reason": "Forbidden", "message": "exceeded quota"}
     asked: list[ApiCall] = []

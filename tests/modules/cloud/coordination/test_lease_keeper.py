@@ -164,7 +164,7 @@ def test_with_a_configured_name_the_next_process_takes_over_the_lease(caplog: py
     assert "the Lease cloud was that of one" in caplog.text
 
 
-def test_a_right_that_is_missing_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_right_that_is_missing_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     """It is tried again each minute, and all duties are done meanwhile."""
     clouds = Clouds()
     one = clouds.start("a", is_refused=True)

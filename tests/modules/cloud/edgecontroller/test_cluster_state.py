@@ -416,7 +416,7 @@ def test_without_the_right_nobody_is_known_to_have_a_node(site: Site) -> None:
     assert core.cloudcores().nodes == {}
 
 
-def test_what_does_not_fit_is_said_once_and_counted(
+def test_what_does_not_fit_is_reported_once_and_counted(
     site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     core = site.core("n1")

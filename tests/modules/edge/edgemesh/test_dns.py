@@ -188,7 +188,7 @@ def test_addresses_have_names_if_they_are_services() -> None:
         assert name_of(other) is None
 
 
-def test_before_the_cloud_has_sent_services_no_name_is_said_not_to_exist() -> None:
+def test_before_the_cloud_has_sent_services_no_name_is_reported_not_to_exist() -> None:
     """Case 34."""
     early = zone(service(), known=False)
     assert early.answer(f"web.default.svc.{Z}", Type.A).code == OK

@@ -118,7 +118,7 @@ def test_a_method_is_called_and_its_value_is_reported(bench: Bench, capsys: pyte
     ],
     ids=["device", "method", "no value", "type", "slash"],
 )
-def test_what_cannot_be_called_is_said(
+def test_what_cannot_be_called_is_reported(
     bench: Bench, capsys: pytest.CaptureFixture[str], words: list[str], status: ExitCode, told: str
 ) -> None:
     assert bench.command(*words) == status

@@ -132,7 +132,7 @@ def test_a_watch_of_a_revision_that_is_not_known_ends_with_an_error(served: Serv
     assert (status, body["type"], body["object"]["code"]) == (200, "ERROR", 410)
 
 
-def test_before_the_store_was_read_nothing_is_said_to_be_missing(served: Served) -> None:
+def test_before_the_store_was_read_nothing_is_reported_to_be_missing(served: Served) -> None:
     """An empty list would have an informer forget what it knows."""
     served.cache.loaded = False
     assert [served.kubectl.ask(path).status for path in (PODS, f"{PODS}/web", "/readyz")] == [503, 503, 503]
@@ -318,7 +318,7 @@ def test_a_refusal_of_the_cloud_is_the_answer(served: Served, answer: Any, code:
         ("null: the frame would be larger than the cloud takes", 500, "larger"),
     ],
 )
-def test_without_an_answer_of_the_cloud_it_is_said_what_is_known(
+def test_without_an_answer_of_the_cloud_the_known_part_is_shown(
     served: Served, said: str, code: int, message: str
 ) -> None:
     served.hub_says(said)

@@ -192,7 +192,7 @@ def test_revisions_grow_over_a_dropped_cache(owner: Owner, store: SqliteStore) -
     assert json.loads(line)["object"]["reason"] == "Expired"
 
 
-def test_a_store_that_cannot_be_read_is_said(owner: Owner, tmp_path: Path) -> None:
+def test_a_store_that_cannot_be_read_is_reported(owner: Owner, tmp_path: Path) -> None:
     (tmp_path / "db").write_text("this is no database, and long enough to be read as the head of one" * 20)
     status, body = owner.ask("/api/v1/pods")
     assert (status, "not a database" in body["message"]) == (503, True)

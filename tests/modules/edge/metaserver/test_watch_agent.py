@@ -94,7 +94,7 @@ def test_a_node_watches_so_many_collections(bee: Harness, caplog: pytest.LogCapt
 
 
 @pytest.mark.parametrize("repeats", [False, True])
-def test_a_refusal_is_said(bee: Harness, caplog: pytest.LogCaptureFixture, *, repeats: bool) -> None:
+def test_a_refusal_is_reported(bee: Harness, caplog: pytest.LogCaptureFixture, *, repeats: bool) -> None:
     """By the answer, or by being among the failed ones; the watch is tried again with the next connection."""
 
     def answer(message: Message) -> Message:

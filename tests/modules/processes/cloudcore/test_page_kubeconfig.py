@@ -63,7 +63,7 @@ def test_an_administrator_of_an_embedded_api_server_sees_what_cloudcore_shows(se
         assert "web" in str(asked(api, "journal")["rows"])
 
 
-def test_of_links_that_are_not_known_nothing_is_said(secure: Secure, kubeconfig: Path) -> None:
+def test_of_links_that_are_not_known_nothing_is_reported(secure: Secure, kubeconfig: Path) -> None:
     secure.stub.client.run(Apply(granted("bob", "ClusterRole", [NODES, PODS, DEVICES])))
     with page_of(kubeconfig, BOB) as api:
         node = asked(api, "nodes/n1")

@@ -65,7 +65,7 @@ def test_the_life_of_a_service(notify: NotifySocket) -> None:
     assert notify.received() == ["STOPPING=1", "STATUS=stopping"]
 
 
-def test_a_stop_is_the_last_thing_that_is_said(notify: NotifySocket) -> None:
+def test_a_stop_is_the_last_thing_that_is_reported(notify: NotifySocket) -> None:
     """Also if it comes while the clock's thread looks how the service does."""
 
     def look() -> tuple[str, bool]:

@@ -25,7 +25,7 @@ def test_the_newest_is_last(cloud: Cloud) -> None:
     assert cloud.run("events", "-o", "json").object["kind"] == "List"
 
 
-def test_nothing_there_is_said(cloud: Cloud) -> None:
+def test_nothing_there_is_reported(cloud: Cloud) -> None:
     assert cloud.run("events") == (0, "", "No events found in default namespace.\n")
     assert cloud.run("events", "-A").err == "No events found in any namespace.\n"
     cloud.make(pod())

@@ -94,7 +94,7 @@ def test_labels_are_shown(cloud: Cloud) -> None:
     assert done.rows[1][5:] == ["web", "front", "app=web,tier=front"]
 
 
-def test_nothing_there_is_said(cloud: Cloud) -> None:
+def test_nothing_there_is_reported(cloud: Cloud) -> None:
     assert cloud.run("get", "pods").err == "No resources found in default namespace.\n"
     assert cloud.run("get", "pods", "-n", "far").err == "No resources found in far namespace.\n"
     assert cloud.run("get", "pods", "-A").err == "No resources found\n"

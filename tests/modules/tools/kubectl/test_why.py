@@ -80,7 +80,7 @@ def test_a_node_is_not_asked_for_what_it_is_not_sent(capsys: pytest.CaptureFixtu
     assert notes == [" nodes n1", " its events", " the steps that node n1 has kept"]
 
 
-def test_what_may_not_be_read_is_said_to_be_unknown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_may_not_be_read_is_reported_as_unknown(capsys: pytest.CaptureFixture[str]) -> None:
     """It is not said to be missing."""
     server = _Refusing({"volumes": [{"name": "v", "secret": {"secretName": "key"}}]})
     session = Session("cloudcore", server)  # type: ignore[arg-type]

@@ -105,7 +105,7 @@ def test_a_file_that_is_no_archive(tmp_path: Path, content: bytes) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_broken_archive_is_said_and_stays_in_the_target(tmp_path: Path, seed: int) -> None:
+def test_a_broken_archive_is_reported_and_stays_in_the_target(tmp_path: Path, seed: int) -> None:
     """Some bytes are others, with the checksums that belong to them."""
     draw = random.Random(seed)  # noqa: S311 - nothing secret
     for _ in range(20):

@@ -36,7 +36,7 @@ def test_places(word: str, place: Place) -> None:
 
 
 @pytest.mark.parametrize("word", ["", ":a", "p:"])
-def test_what_is_no_place_is_said(word: str) -> None:
+def test_what_is_no_place_is_reported(word: str) -> None:
     with pytest.raises(NodeError):
         place_of(word)
 
@@ -112,7 +112,7 @@ def _without_tar(connection: socket.socket, target: str) -> None:
     CommandServer(connection, target.replace("command=tar", "command=no-such-tar")).serve()
 
 
-def test_a_container_without_tar_is_said(there: Path, tmp_path: Path) -> None:
+def test_a_container_without_tar_is_reported(there: Path, tmp_path: Path) -> None:
     with SpdySocket(tmp_path / "s", _without_tar):
         container = ContainerFiles(NodeClient(tmp_path / "s"), TARGET)
         with pytest.raises(NodeError, match="there is no tar in the container"):
@@ -121,7 +121,7 @@ def test_a_container_without_tar_is_said(there: Path, tmp_path: Path) -> None:
             container.upload(there / "f", f"{there}/d")
 
 
-def test_a_runtime_without_input_is_said(there: Path, tmp_path: Path) -> None:
+def test_a_runtime_without_input_is_reported(there: Path, tmp_path: Path) -> None:
     refusal = b"HTTP/1.1 501 No\r\nContent-Length: 2\r\n\r\nno"
     with (
         SpdySocket(tmp_path / "s", run_commands, refusal),

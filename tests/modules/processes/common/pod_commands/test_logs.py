@@ -114,7 +114,7 @@ def test_several_logs_are_followed_at_once(stub: Stub, tmp_path: Path, capfd: py
         ((), ExitCode.USAGE, "POD [CONTAINER]"),
     ],
 )
-def test_what_cannot_be_shown_is_said(
+def test_what_cannot_be_shown_is_reported(
     stub: Stub, tmp_path: Path, capfd: pytest.CaptureFixture[str], arguments: tuple[str, ...], status: int, says: str
 ) -> None:
     assert run(tmp_path, "logs", *arguments) == status

@@ -84,7 +84,7 @@ def test_outputs_are_told_apart_and_messages_may_come_in_parts(serve: Serve) -> 
     assert output.bytes == {Channel.STDOUT: b"one two three", Channel.STDERR: b"oops"}
 
 
-def test_input_is_passed_on_and_its_end_is_said(serve: Serve) -> None:
+def test_input_is_passed_on_and_its_end_is_reported(serve: Serve) -> None:
     """More of it than any buffer holds, to a command that answers with as much."""
     size = 3_000_000
 
@@ -123,7 +123,7 @@ def test_an_older_server_cannot_get_the_end(serve: Serve, capsys: pytest.Capture
     os.close(reading)
 
 
-def test_the_size_of_the_terminal_is_said_first(serve: Serve) -> None:
+def test_the_size_of_the_terminal_is_sent_first(serve: Serve) -> None:
     heard = []
 
     def behaviour(connection: ServerConnection) -> None:

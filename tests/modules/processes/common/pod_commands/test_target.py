@@ -38,7 +38,7 @@ def test_a_pod_has_three_forms(word: str, namespace: str, target: PodTarget) -> 
         ("hpa/web", "", "scale --replicas"),
     ],
 )
-def test_what_names_no_pod_is_said(word: str, namespace: str, says: str) -> None:
+def test_what_names_no_pod_is_reported(word: str, namespace: str, says: str) -> None:
     with pytest.raises(NodeError, match=says) as error:
         pod_target(word, namespace)
     assert error.value.usage

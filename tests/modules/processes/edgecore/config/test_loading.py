@@ -275,7 +275,7 @@ modules:
     ]
 
 
-def test_secrets_do_not_appear_in_what_is_said() -> None:
+def test_secrets_do_not_appear_in_what_is_reported() -> None:
     """Neither in an error nor in the settings' own representation."""
     with pytest.raises(ConfigError) as caught:
         loads(text_with(f"{HUB}.token", '"hunter2\\x01"'))

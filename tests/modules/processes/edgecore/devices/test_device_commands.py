@@ -110,7 +110,7 @@ def test_the_history_has_each_report(database: str, capsys: pytest.CaptureFixtur
     ("words", "text"),
     [(["get", "default/no"], "default/thermo"), (["history", "default/thermo", "no"], "temperature")],
 )
-def test_what_is_not_there_is_said_with_what_is(
+def test_a_missing_object_is_reported_with_the_existing_ones(
     database: str, words: list[str], text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["devices", *words, "--database", database]) == ExitCode.START_FAILED

@@ -103,7 +103,7 @@ def test_what_is_refused_says_why(
 
 
 @pytest.mark.parametrize("words", [["set", "a/b", "c=1"], ["watch"]])
-def test_without_edgecore_it_is_said(tmp_path: Path, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_edgecore_it_is_reported(tmp_path: Path, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["devices", *words, "--root", str(tmp_path)])
     assert ended.value.code == ExitCode.REFUSED and "edgecore run" in capsys.readouterr().err

@@ -63,7 +63,7 @@ def test_the_metrics_are_printed_as_they_are(stub: Stub, tmp_path: Path, capsys:
     assert capsys.readouterr().out == "# HELP a one\na 1\n"
 
 
-def test_a_pod_that_is_not_here_is_said(stub: Stub, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pod_that_is_not_here_is_reported(stub: Stub, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(tmp_path, "pods", "ns/p", "ns/gone") == ExitCode.REFUSED
     said = capsys.readouterr()
     assert ("Running" in said.out, 'pods "ns/gone" not found' in said.err) == (True, True)
@@ -93,7 +93,7 @@ def test_a_pod_that_is_not_here_is_said(stub: Stub, tmp_path: Path, capsys: pyte
         ("ps", (), ExitCode.USAGE, "edgecore pods"),
     ],
 )
-def test_what_does_not_work_is_said(
+def test_what_does_not_work_is_reported(
     stub: Stub, tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, arguments: tuple[str, ...],
     status: int, says: str,
 ) -> None:  # fmt: skip
@@ -131,7 +131,7 @@ def test_without_a_terminal_t_is_left_out(stub: Stub, tmp_path: Path, capfd: pyt
 
 
 @pytest.mark.parametrize("command", ["pods", "logs p", "exec p -- ls", "cp p:/a b", "top pods", "get pods", "events"])
-def test_an_edgecore_that_does_not_run_is_said(
+def test_an_edgecore_that_does_not_run_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
     (tmp_path / "edged").mkdir()

@@ -102,7 +102,7 @@ def test_tables(
         (("services",), ExitCode.USAGE, "pods or nodes"),
     ],
 )
-def test_what_is_not_there_is_said(
+def test_missing_objects_are_reported(
     stub: Stub, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], status: int, says: str
 ) -> None:
     assert run(tmp_path, "top", *arguments) == status

@@ -131,7 +131,7 @@ def test_the_diff_of_a_secret_says_which_key_has_changed_and_not_to_what(
         (("diff", WEB, "999"), "not kept"),
     ],
 )
-def test_what_is_not_there_is_said(
+def test_missing_objects_are_reported(
     database: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], told: str
 ) -> None:
     assert main(["store", *arguments, "--database", str(database)]) == ExitCode.START_FAILED

@@ -283,7 +283,7 @@ def test_what_one_looks_at_closer() -> None:
     play(scenario)
 
 
-def test_what_a_node_refuses_is_said_and_can_be_tried_again() -> None:
+def test_what_a_node_refuses_is_reported_and_can_be_tried_again() -> None:
     async def scenario(screens: Screens) -> None:
         screens.view.refuses = NodeError("cannot reach edgecore", "edged.sock", "is it running?")
         await screens.give(PODS)
