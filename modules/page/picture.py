@@ -15,7 +15,7 @@ from modules.tools.fleet.facts import facts_of
 from modules.tools.fleet.findings import Fleet, FleetFinding, findings
 from modules.tools.fleet.rows import FleetPodRow, LinkRow, NodeRow, PodCount, clock_error, node_row, pod_row
 from modules.tools.fleet.sentences import SentencePart, counted_pods, fleet_sentence
-from modules.tools.fleet.states import AWAY, BEHIND, CONNECTED, NEVER, LinkFacts, state_of
+from modules.tools.fleet.states import AWAY, AWAY_AFTER, BEHIND, CONNECTED, NEVER, LinkFacts, state_of
 from modules.tools.fleet.today import Happening, today
 from modules.tools.printing.ages import seconds_of
 from modules.tools.printing.fields import JsonObject
@@ -202,6 +202,10 @@ class Picture:
         self._made_at = self._all_made_at = float("-inf")
         self._changed: set[str] = set()
         """The nodes whose rows have to be made again."""
+        self._happened: tuple[list[Happening], int] | None = None
+        """What happened today; None: that has to be looked for."""
+        self._happened_until = 0.0
+        """Until when it is so if nothing changes: then a node whose connection has ended is away."""
         self._views: dict[Sight, _View] = {}
         self._views_made = 0
 
@@ -241,6 +245,8 @@ class Picture:
         if self._nodes.get(name) == node:
             return
         self._changed.add(name)
+        if node is None or name not in self._nodes:
+            self._happened = None
         if node is None:
             del self._nodes[name]
             self._joined.pop(name, None)
@@ -293,6 +299,8 @@ class Picture:
             names = self._sessions.keys() | by_node.keys()
             self._changed |= {name for name in names if self._sessions.get(name) != by_node.get(name)}
             self._sessions = dict(by_node)
+            if self._changed:
+                self._happened = None
 
     def put_devices(self, facts: Sequence[DeviceFacts]) -> None:
         """Take over the facts of all devices."""
@@ -396,6 +404,7 @@ class Picture:
         self._changed.clear()
         if is_all:
             self._all_made_at = now
+            self._happened = None
 
     def _pods_of(self, sight: Sight) -> list[FleetPodRow]:
         return [each for each in self._pods.values() if sight.has_pods(each.namespace)]
@@ -416,14 +425,21 @@ class Picture:
         troubled = [each for each in self._troubled.values() if sight.has_pods(each.namespace)]
         whole = sight.pods_in is None
         found, number = findings(Fleet(rows, troubled, now, self._program, devices, has_all_pods=whole))
-        links = self._sessions if sight.has_nodes else {}
-        sessions = {node: [(each.began, each.ended) for each in found] for node, found in links.items()}
         counts = Counter(row.state for row in rows)
-        happened, earlier = today(sessions, self._joined if sight.has_nodes else {}, now)
+        happened, earlier = self._happenings(now) if sight.has_nodes else ([], 0)
         return FleetHead(
             fleet_sentence(rows) if sight.has_nodes else [], self._pods_sentence(sight, rows, troubled),
             found, number - len(found), happened, dict(counts), earlier,
         )  # fmt: skip
+
+    def _happenings(self, now: float) -> tuple[list[Happening], int]:
+        """Return what happened today; it is looked for again with a change, when a node is away, and now and then."""
+        if self._happened is None or now > self._happened_until:
+            sessions = {node: [(each.began, each.ended) for each in found] for node, found in self._sessions.items()}
+            self._happened = today(sessions, self._joined, now)
+            ends = (found[-1][1] + AWAY_AFTER for found in map(sorted, sessions.values()))
+            self._happened_until = min((each for each in ends if each >= now), default=float("inf"))
+        return self._happened
 
     def _pods_sentence(self, sight: Sight, rows: Sequence[NodeRow], troubled: Sequence[FleetPodRow]) -> str:
         """Return the sentence about the pods, by counting only the ones that do not run."""

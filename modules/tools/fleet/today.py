@@ -1,7 +1,7 @@
 """The nodes of a fleet that came and went in the last 24 hours."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -13,6 +13,17 @@ _DAY: Final = 86_400.0
 _TOGETHER: Final = 60.0
 _GONE: Final = "went away"
 _JOINED: Final = "joined"
+_BACK: Final = "is back"
+
+
+class _Single(NamedTuple):
+    """Something that happened to a node."""
+
+    at: float
+    what: str
+    node: str
+    lasted: float = 0.0
+    """Seconds that it was away."""
 
 
 class Happening(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -37,36 +48,34 @@ def today(
         joined: by node, when its Node was made.
         now: seconds since 1970.
     """
-    single: list[tuple[float, str, str, str]] = [
-        (at, _JOINED, node, "") for node, at in joined.items() if now - _DAY < at <= now
-    ]
+    single = [_Single(at, _JOINED, node) for node, at in joined.items() if now - _DAY < at <= now]
     for node, found in sessions.items():
         ends = 0.0
         for began, ended in sorted(found):
             if ends and began - ends > AWAY_AFTER:
-                single.append((began, "is back", node, human_duration(int(began - ends))))
+                single.append(_Single(began, _BACK, node, began - ends))
             ends = ended
         if ends and now - ends > AWAY_AFTER:
-            single.append((ends, _GONE, node, ""))
-    recent = sorted(each for each in single if each[0] > now - _DAY)
-    groups: list[list[tuple[float, str, str, str]]] = []
-    newest: dict[str, list[tuple[float, str, str, str]]] = {}
-    for each in recent:
-        group = newest.get(each[1])
-        if group is not None and each[0] - group[0][0] <= _TOGETHER:
+            single.append(_Single(ends, _GONE, node))
+    groups: list[list[_Single]] = []
+    newest: dict[str, list[_Single]] = {}
+    for each in sorted(each for each in single if each.at > now - _DAY):
+        group = newest.get(each.what)
+        if group is not None and each.at - group[0].at <= _TOGETHER:
             group.append(each)
         else:
-            newest[each[1]] = group = [each]
+            newest[each.what] = group = [each]
             groups.append(group)
-    lines = sorted((_line(group) for group in groups), key=lambda line: (len(line.nodes) > 1, line.at), reverse=True)
-    return sorted(lines[:MOST], key=lambda line: line.at, reverse=True), max(0, len(lines) - MOST)
+    groups.sort(key=lambda group: (any(each.node != group[0].node for each in group), group[0].at), reverse=True)
+    lines = [_line(group) for group in groups[:MOST]]
+    return sorted(lines, key=lambda line: line.at, reverse=True), max(0, len(groups) - MOST)
 
 
-def _line(group: Sequence[tuple[float, str, str, str]]) -> Happening:
+def _line(group: Sequence[_Single]) -> Happening:
     at, what, node, lasted = group[0]
-    names = tuple(dict.fromkeys(each[2] for each in group))
+    names = tuple(dict.fromkeys(each.node for each in group))
     if len(names) > 1:
-        text = f"{len(names)} nodes {'are back' if what == 'is back' else what}"
+        text = f"{len(names)} nodes {'are back' if what == _BACK else what}"
     else:
-        text = f"{node} {what}{f' after {lasted}' if lasted else ''}"
+        text = f"{node} {what}{f' after {human_duration(int(lasted))}' if lasted else ''}"
     return Happening(at, text, names[:100], is_bad=what == _GONE)
