@@ -18,7 +18,7 @@ from metamanager.application import FOLLOW, FOLLOW_RESOURCE, FOLLOWED, Target
 from metamanager.client import AsyncMetaClient, CallError
 from metamanager.rows import parse
 from modules.edge.edgemesh.applier import Applier
-from modules.edge.edgemesh.backends import MeshBackend
+from modules.edge.edgemesh.backends import MeshBackend, selects
 from modules.edge.edgemesh.counters import MeshCounters
 from modules.edge.edgemesh.dns.explaining import Resolution
 from modules.edge.edgemesh.dns.wire import WireError
@@ -269,7 +269,7 @@ class EdgeMesh(Module):
         found: dict[str, list[bytes]] = {}
         kinds = (
             ResourceType.SERVICE, ResourceType.ENDPOINTSLICE, ResourceType.ENDPOINTS, ResourceType.NODE,
-            ResourceType.SERVICELIST, ResourceType.ENDPOINTSLIST,
+            ResourceType.SERVICELIST, ResourceType.ENDPOINTSLIST, ResourceType.PODLIST,
         )  # fmt: skip
 
         def read(kind: str, result: list[bytes] | CallError) -> None:
@@ -295,6 +295,10 @@ class EdgeMesh(Module):
             self._decoded_all(EndpointSlice, found[ResourceType.ENDPOINTSLICE]),
             self._decoded_all(Endpoints, of_names),
         )
+        listed_pods = tuple(self._decoded_all(Pod, _listed(found[ResourceType.PODLIST])))
+        for key, service in self._state.services.items() if listed_pods else ():
+            if pods := tuple(pod for pod in listed_pods if selects(service, pod)):
+                changed |= self._state.put_pod_list(key, pods)
         self._note(changed)
 
     def _take_nodes(self, nodes: Iterable[Node]) -> None:
