@@ -49,6 +49,11 @@ def invalid(field: str, value: Any, why: str) -> Cause:
     return Cause(field, f"Invalid value: {shown(value)}: {why}")
 
 
+def contradictory(field: str, why: str) -> Cause:
+    """Return the cause for an object whose members contradict each other, without their values."""
+    return Cause(field, f"Invalid value: {why}")
+
+
 def required(field: str, why: str = "") -> Cause:
     """Return the cause for a missing value."""
     return Cause(field, f"Required value: {why}" if why else "Required value", "FieldValueRequired")
@@ -87,6 +92,21 @@ def too_many(field: str, number: int, most: int) -> Cause:
 
 
 def shown(value: Any) -> str:
-    """Return a value as JSON, shortened."""
-    text = msgspec.json.encode(value[: _LONGEST + 1] if isinstance(value, str) else value).decode()
+    """Return a value as Go shows texts, and lists and maps of texts, and otherwise as JSON; shortened."""
+    text = _of_texts(value) or msgspec.json.encode(value[: _LONGEST + 1] if isinstance(value, str) else value).decode()
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def _of_texts(value: Any) -> str:
+    if not value or not isinstance(value, list | dict):
+        return ""
+    if not all(isinstance(each, str) for each in (value.values() if isinstance(value, dict) else value)):
+        return ""
+    if isinstance(value, dict):
+        members = ", ".join(f"{_json(key)}:{_json(each)}" for key, each in sorted(value.items()))
+        return f"map[string]string{{{members}}}"
+    return f"[]string{{{', '.join(map(_json, value))}}}"
+
+
+def _json(text: str) -> str:
+    return msgspec.json.encode(text).decode()

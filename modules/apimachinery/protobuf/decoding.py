@@ -50,7 +50,7 @@ class MessageField(msgspec.Struct, frozen=True):
     form: str
     """`[` list, `{` map of texts to the kind; empty: one value."""
     is_never_zero: bool
-    """Whether zero, or false, is the same as none: JSON leaves it out (`omitempty`)."""
+    """Whether zero, false or an empty text is the same as none: JSON leaves it out (`omitempty`)."""
     is_message: bool
 
 

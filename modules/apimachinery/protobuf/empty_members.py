@@ -1,4 +1,4 @@
-"""Members that Kubernetes' JSON leaves out when they are empty (`omitempty`): lists, maps, zeros and falses."""
+"""Members that Kubernetes' JSON leaves out when they are empty (`omitempty`): lists, maps, zeros, falses and texts."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -16,10 +16,11 @@ _SHOWN: Final = frozenset((
     ("core.v1.NodeSelector", "nodeSelectorTerms"), ("core.v1.PodSpec", "containers"),
     ("core.v1.ProjectedVolumeSource", "sources"), ("core.v1.TopologySelectorLabelRequirement", "values"),
     ("discovery.v1.Endpoint", "addresses"), ("discovery.v1.EndpointSlice", "endpoints"),
-    ("discovery.v1.EndpointSlice", "ports"), ("rbac.v1.ClusterRole", "rules"), ("rbac.v1.PolicyRule", "verbs"),
-    ("rbac.v1.Role", "rules"), ("storage.v1.CSINodeDriver", "topologyKeys"), ("storage.v1.CSINodeSpec", "drivers"),
+    ("discovery.v1.EndpointSlice", "ports"), (_METADATA, "name"), ("rbac.v1.ClusterRole", "rules"),
+    ("rbac.v1.PolicyRule", "verbs"), ("rbac.v1.Role", "rules"), ("storage.v1.CSINodeDriver", "topologyKeys"),
+    ("storage.v1.CSINodeSpec", "drivers"),
 ))  # fmt: skip
-"""Messages and their lists that JSON has even when they are empty."""
+"""Messages and their lists that JSON has even when they are empty; and names, which the rules of metadata look at."""
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -77,7 +78,7 @@ def _kept(message: str, value: dict[str, Any], stored: Mapping[str, Any] = _NOTH
 def _is_left_out(message: str, field: MessageField, empty: Any) -> bool:
     if field.form:
         return isinstance(empty, (list, dict)) and (message, field.name) not in _SHOWN
-    return field.is_never_zero
+    return field.is_never_zero and (message, field.name) not in _SHOWN
 
 
 def _part(field: MessageField, member: Any, stored: Any) -> Any:

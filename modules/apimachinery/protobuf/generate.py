@@ -1,7 +1,8 @@
 """Makes `messages.json` from the protobuf descriptors that a kubectl contains.
 
 `python -m modules.apimachinery.protobuf.generate KUBECTL SOURCES` prints it. Go programs keep each descriptor
-compressed. Which zeros JSON leaves out is only in Kubernetes' sources (`staging/src/k8s.io`, the `types.go`).
+compressed. Which zeros and empty texts JSON leaves out is only in Kubernetes' sources (`staging/src/k8s.io`, the
+`types.go`).
 """
 
 import re
@@ -52,7 +53,9 @@ _SCALARS: Final = {
     FieldDescriptorProto.TYPE_INT32: "i",
     FieldDescriptorProto.TYPE_INT64: "i",
 }
-_OMITTED: Final = re.compile(r'^\s+\w+\s+\w+\s+`json:"\w+,omitempty".*protobuf:"varint,(\d+)', re.MULTILINE)
+_OMITTED: Final = re.compile(
+    r'^\s+\w+\s+[\w.]+\s+`json:"\w+,omitempty".*protobuf:"(?:varint|bytes),(\d+)', re.MULTILINE
+)
 _PACKAGE: Final = re.compile(r"\.?k8s\.io\.(api|apimachinery\.pkg(\.apis|\.util|\.api)?)\.")
 
 
@@ -67,7 +70,7 @@ def main(kubectl: Path, sources: Path | None = None) -> str:
         if name not in types:
             types[name] = dict(_fields(messages[name]))
             for number in _left_out(name, sources) if sources is not None else ():
-                types[name][number] += "?" * types[name][number].endswith((":i", ":t"))
+                types[name][number] += "?" * types[name][number].endswith((":i", ":t", ":s"))
             waiting += [each.split(">")[1] for each in types[name].values() if ">" in each]
     lines = [f'"{name}":{_json(types[name])}' for name in sorted(types)]
     return '{"kinds":' + _json(kinds) + ',\n"types":{\n' + ",\n".join(lines) + "\n}}\n"

@@ -57,6 +57,11 @@ def priority_class_update(new: JsonObject, live: JsonObject, found: Causes) -> N
     immutable(new.get("preemptionPolicy"), live.get("preemptionPolicy"), "preemptionPolicy", found)
 
 
+def _tolerations(value: Any, path: str, found: Causes) -> None:
+    """Check tolerations, which Kubernetes tells below a path of their own."""
+    Each(toleration)(value, f"{path}.tolerations", found)
+
+
 def _overhead(value: Mapping[str, Any], path: str, found: Causes) -> None:
     """Check the overhead of a RuntimeClass, which Kubernetes takes for the limits of a container."""
     container_requirements({"limits": value.get("podFixed") or {}}, path, found)
@@ -66,7 +71,7 @@ runtime_class = Fields(
     {
         "handler": needed(named(faults_of_label)),
         "overhead": _overhead,
-        "scheduling": Fields({"nodeSelector": labels, "tolerations": Each(toleration)}),
+        "scheduling": Fields({"nodeSelector": labels, "tolerations": _tolerations}),
     }
 )
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from beehive.whole_numbers import whole_number
-from edged.validation.causes import Causes, duplicate, invalid, required, too_long, unsupported
+from edged.validation.causes import Causes, contradictory, duplicate, invalid, required, too_long, unsupported
 from edged.validation.names import faults_of_label_key, faults_of_subdomain
-from edged.validation.rules import Each, Fields, Row, Rule, anything, needed, non_negative, one_of, pointer
+from edged.validation.rules import Each, Fields, Row, Rule, anything, needed, non_negative, one_of, or_zero, pointer
 
 _MOST_INDEXES: Final = 100_000
 _MOST_WITH_MANY: Final = 10_000
@@ -71,9 +71,9 @@ def _condition_type(value: str, path: str, found: Causes) -> None:
 def _one_of_two(value: Mapping[str, Any], path: str, found: Causes) -> None:
     has_codes, has_conditions = value.get("onExitCodes") is not None, bool(value.get("onPodConditions"))
     if has_codes and has_conditions:
-        found.append(invalid(path, None, "specifying both OnExitCodes and OnPodConditions is not supported"))
+        found.append(contradictory(path, "specifying both OnExitCodes and OnPodConditions is not supported"))
     if not has_codes and not has_conditions:
-        found.append(invalid(path, None, "specifying one of OnExitCodes and OnPodConditions is required"))
+        found.append(contradictory(path, "specifying one of OnExitCodes and OnPodConditions is required"))
 
 
 _FAILURE_RULES: Final = Each(
@@ -88,7 +88,7 @@ _FAILURE_RULES: Final = Each(
                 _exit_codes,
             ),
             "onPodConditions": Each(
-                Fields({"type": needed(_condition_type), "status": one_of("False", "True", "Unknown")}),
+                Fields({"type": or_zero(_condition_type, ""), "status": one_of("False", "True", "Unknown")}),
                 most=_MOST_PATTERNS,
             ),
         },

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from edged.validation.causes import Causes, invalid, required, too_long
+from edged.validation.causes import Causes, invalid, required, shown, too_long
 from edged.validation.labels import labels
 from edged.validation.names import faults_of_label, faults_of_label_key, faults_of_subdomain
 from edged.validation.rules import Fields, Rule, named
@@ -57,7 +57,7 @@ def _owner_references(value: Any, path: str, found: Causes) -> None:
             found.append(invalid(f"{path}.apiVersion", version, "version must not be empty"))
         for field in ("kind", "name", "uid"):
             if not owner.get(field):
-                found.append(invalid(f"{path}.{field}", "", "must not be empty"))
+                found.append(invalid(f"{path}.{field}", "", f"{field} must not be empty"))
         if (version, kind) == ("v1", "Event"):
             found.append(invalid(path, owner, "/v1, Kind=Event is disallowed from being an owner"))
         if owner.get("controller"):
@@ -101,6 +101,8 @@ def check_metadata(metadata: Mapping[str, Any], name: Rule, found: Causes, *, is
         found: the list of causes to append to.
         is_namespaced: whether its kind is.
     """
+    if prefix := metadata.get("generateName"):
+        _generate_name(prefix, name, found)
     if text := metadata.get("name"):
         name(text, "metadata.name", found)
     else:
@@ -108,6 +110,14 @@ def check_metadata(metadata: Mapping[str, Any], name: Rule, found: Causes, *, is
     if is_namespaced:
         namespace_name(metadata.get("namespace") or "default", "metadata.namespace", found)
     _METADATA(metadata, "metadata", found)
+
+
+def _generate_name(prefix: str, name: Rule, found: Causes) -> None:
+    """Check the prefix of generated names: in place of a dash at its end, a letter follows (maskTrailingDash)."""
+    begin, faults = f"{prefix[:-2]}a" if prefix.endswith("-") and len(prefix) > 1 else prefix, Causes()
+    name(begin, "metadata.generateName", faults)
+    for fault in faults:
+        found.append(fault._replace(message=fault.message.replace(shown(begin), shown(prefix), 1)))
 
 
 def immutable(value: Any, before: Any, path: str, found: Causes) -> None:

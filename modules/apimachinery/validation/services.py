@@ -40,11 +40,11 @@ _TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 
 def _no_special_address(value: Any, path: str, found: Causes) -> None:
     """Check an address that other machines can reach (ValidateNonSpecialIP)."""
-    before = len(found)
-    address(value, path, found)
-    if len(found) > before:
+    try:
+        ip = ip_address(value)
+    except ValueError:
+        found.append(invalid(path, value, "must be a valid IP address"))
         return
-    ip = ip_address(value)
     ip = getattr(ip, "ipv4_mapped", None) or ip
     for is_special, why in (
         (ip.is_unspecified, f"may not be unspecified ({value})"),
@@ -53,6 +53,12 @@ def _no_special_address(value: Any, path: str, found: Causes) -> None:
     ):
         if is_special:
             found.append(invalid(path, value, why))
+
+
+def _endpoint_address(value: Any, path: str, found: Causes) -> None:
+    """Check the address of an endpoint: a text that is no address is told by both rules."""
+    address(value, path, found)
+    _no_special_address(value, path, found)
 
 
 def _network(value: str, path: str, found: Causes) -> None:
@@ -65,21 +71,28 @@ def _network(value: str, path: str, found: Causes) -> None:
 
 _PORT: Final = Fields(
     {
-        "name": _label,
         "port": or_zero(port_number),
         "protocol": _PROTOCOL,
-        "targetPort": port_or_name,
+        "targetPort": or_zero(port_or_name),
         "appProtocol": pointer(label_key),
     }
 )
 
 
 def _ports(value: Any, path: str, found: Causes) -> None:
-    Each(_PORT, unique("name"))(value, path, found)
+    names = set[str]()
+    for index, port in enumerate(value):
+        where, name = f"{path}[{index}]", str(port.get("name") or "")
+        if name:
+            _label(name, f"{where}.name", found)
+        elif len(value) > 1:
+            found.append(required(f"{where}.name"))
+        if name and name in names:
+            found.append(duplicate(f"{where}.name", name))
+        names.add(name)
+        _PORT(port, where, found)
     seen, on_nodes = set[tuple[str, int]](), set[tuple[str, int]]()
     for index, port in enumerate(value):
-        if len(value) > 1 and not port.get("name"):
-            found.append(required(f"{path}[{index}].name"))
         protocol = port.get("protocol") or "TCP"
         key = (protocol, port.get("port") or 0)
         if key in seen:
@@ -129,7 +142,7 @@ def _affinity(spec: Mapping[str, Any], path: str, found: Causes) -> None:
         else:
             rule = between(1, _LONGEST_AFFINITY, f"must be greater than 0 and less than {_LONGEST_AFFINITY}")
             rule(client["timeoutSeconds"], f"{where}.clientIP.timeoutSeconds", found)
-    elif config is not None:
+    elif config is not None and spec.get("sessionAffinity") == "None":
         found.append(forbidden(where, "must not be set when session affinity is None"))
 
 
@@ -167,7 +180,7 @@ service = Fields(
                     "ports": _ports,
                     "selector": labels,
                     "sessionAffinity": or_zero(one_of("ClientIP", "None"), "None"),
-                    "externalIPs": Each(_no_special_address),
+                    "externalIPs": Each(_endpoint_address),
                     "type": or_zero(one_of(*_TYPES), "ClusterIP"),
                     "loadBalancerSourceRanges": Each(_network),
                     "ipFamilies": Each(one_of("IPv4", "IPv6")),
@@ -222,7 +235,7 @@ def _family_update(wanted: JsonObject, before: JsonObject, found: Causes) -> Non
 
 
 _ENDPOINT_ADDRESS: Final = Fields(
-    {"ip": or_zero(_no_special_address, ""), "hostname": _label, "nodeName": pointer(_subdomain)}
+    {"ip": or_zero(_endpoint_address, ""), "hostname": _label, "nodeName": pointer(_subdomain)}
 )
 
 
@@ -254,6 +267,13 @@ endpoints = Fields(
 )
 
 
+def _has_version(text: str, kind: str) -> bool:
+    try:
+        return f"IPv{ip_address(text).version}" == kind
+    except ValueError:
+        return False
+
+
 def _slice_addresses(obj: Mapping[str, Any], path: str, found: Causes) -> None:
     kind = obj.get("addressType")
     for index, endpoint in enumerate(obj.get("endpoints") or ()):
@@ -265,9 +285,9 @@ def _slice_addresses(obj: Mapping[str, Any], path: str, found: Causes) -> None:
             if kind == "FQDN":
                 _subdomain(text, at, found)
             elif kind in ("IPv4", "IPv6"):
+                if not _has_version(text, kind):
+                    found.append(invalid(at, text, f"must be a valid {kind} address"))
                 _no_special_address(text, at, found)
-                if (kind == "IPv6") != (":" in text):
-                    found.append(invalid(at, text, f"must be an {kind} address"))
 
 
 def _zones(value: Any, path: str, found: Causes) -> None:
@@ -286,7 +306,6 @@ def _zones(value: Any, path: str, found: Causes) -> None:
 _SLICE_PORT: Final = Fields(
     {
         "name": named(faults_of_port_name),
-        "port": pointer(port_number),
         "protocol": _PROTOCOL,
         "appProtocol": pointer(label_key),
     }

@@ -4,11 +4,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from beehive.whole_numbers import whole_number
-from edged.validation.causes import Causes, forbidden, invalid, required, unsupported
+from edged.validation.causes import Causes, forbidden, invalid, required, shown, unsupported
 from edged.validation.labels import label_selector, labels
 from edged.validation.pods import pod_spec
-from edged.validation.rules import Each, Fields, Row, Rule, needed, non_negative, one_of, or_zero, pointer
-from edged.validation.volumes import claim_spec
+from edged.validation.rules import Fields, Row, Rule, needed, non_negative, one_of, or_zero, pointer
 from modules.apimachinery.cron_schedule import parse_schedule, zone_named
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.validation.jobs import POLICY_FIELDS, job_policies
@@ -16,6 +15,8 @@ from modules.apimachinery.validation.metadata import IMMUTABLE, immutable, templ
 from modules.apimachinery.workload_selectors import matcher_of
 
 _LONGEST_CRON_JOB: Final = 52
+_TELLING: Final = ("deployment", "replicaset")
+"""The kinds that tell a selector with faults as a whole, too."""
 _TEMPLATE: Final = Fields({"metadata": template_metadata, "spec": needed(pod_spec)})
 
 
@@ -43,9 +44,14 @@ def _selector_of(kind: str) -> Rule:
     """Return the rule that a selector matches the template."""
 
     def rule(value: Mapping[str, Any], path: str, found: Causes) -> None:
-        selector = value.get("selector") or {}
+        selector, faults = value.get("selector") or {}, Causes()
+        label_selector(selector, path, faults)
         if value.get("selector") is not None and not any(map(selector.get, ("matchLabels", "matchExpressions"))):
             found.append(invalid(f"{path}.selector", selector, f"empty selector is invalid for {kind}"))
+            return
+        if faults:
+            if kind in _TELLING:
+                found.append(invalid(f"{path}.selector", selector, "invalid label selector"))
             return
         labels = ((value.get("template") or {}).get("metadata") or {}).get("labels") or {}
         if selector and not matcher_of(selector)(labels):
@@ -60,8 +66,11 @@ def _restarts(*policies: str) -> Rule:
 
     def rule(value: Mapping[str, Any], path: str, found: Causes) -> None:
         policy = ((value.get("template") or {}).get("spec") or {}).get("restartPolicy")
-        if policy not in policies:
-            found.append(unsupported(f"{path}.template.spec.restartPolicy", policy, list(policies)))
+        where = f"{path}.template.spec.restartPolicy"
+        if not policy and len(policies) > 1:
+            found.append(required(where, f"valid values: {', '.join(map(shown, policies))}"))
+        elif policy not in policies:
+            found.append(unsupported(where, policy or "", list(policies)))
 
     return rule
 
@@ -200,7 +209,6 @@ stateful_set = Fields(
                     "podManagementPolicy": or_zero(_management, ""),
                     "updateStrategy": Fields({"rollingUpdate": Fields({"partition": pointer(non_negative)})}),
                     "ordinals": Fields({"start": non_negative}),
-                    "volumeClaimTemplates": Each(Fields({"spec": needed(claim_spec)})),
                     "persistentVolumeClaimRetentionPolicy": Fields(
                         {"whenDeleted": or_zero(_RETENTION, ""), "whenScaled": or_zero(_RETENTION, "")}
                     ),
@@ -272,7 +280,7 @@ cron_job = Fields(
                     "startingDeadlineSeconds": pointer(non_negative),
                     "concurrencyPolicy": or_zero(one_of("Allow", "Forbid", "Replace"), ""),
                     "timeZone": pointer(_zone),
-                    "jobTemplate": needed(Fields({"metadata": template_metadata, "spec": needed(_JOB_SPEC)})),
+                    "jobTemplate": needed(Fields({"spec": needed(_JOB_SPEC)})),
                     "successfulJobsHistoryLimit": pointer(non_negative),
                     "failedJobsHistoryLimit": pointer(non_negative),
                 }
@@ -371,8 +379,7 @@ def _without_placing(template: JsonObject) -> JsonObject:
 
 
 _OF_STATEFUL_SET: Final = frozenset(
-    ("replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit", "minReadySeconds",
-     "persistentVolumeClaimRetentionPolicy")
+    ("replicas", "ordinals", "template", "updateStrategy", "minReadySeconds", "persistentVolumeClaimRetentionPolicy")
 )  # fmt: skip
 
 
@@ -381,7 +388,7 @@ def stateful_set_update(new: JsonObject, live: JsonObject, found: Causes) -> Non
     before, after = ({name: value for name, value in (obj.get("spec") or {}).items() if name not in _OF_STATEFUL_SET}
                      for obj in (live, new))  # fmt: skip
     if before != after:
-        known = "'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', "
+        known = "'replicas', 'ordinals', 'template', 'updateStrategy', "
         last = "'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
         found.append(forbidden("spec", f"updates to statefulset spec for fields other than {known}{last}"))
 

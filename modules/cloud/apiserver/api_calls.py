@@ -63,7 +63,7 @@ from modules.cloud.apiserver.field_manager.managed_fields import APPLY as APPLIE
 from modules.cloud.apiserver.field_manager.managed_fields import UPDATE as UPDATED
 from modules.cloud.apiserver.field_manager.managed_fields import Manager, listed, with_entries
 from modules.cloud.apiserver.fields.types import DecodingError, decoded
-from modules.cloud.apiserver.fields.validation import IGNORE, STRICT, WARN, check_fields
+from modules.cloud.apiserver.fields.validation import IGNORE, STRICT, WARN, check_fields, unknown_paths
 from modules.cloud.apiserver.kind_defaults import encode_string_data
 from modules.cloud.apiserver.pod_scheduled import waits_because
 from modules.cloud.apiserver.scale_subresource import serve_scale
@@ -86,7 +86,10 @@ _CREATED: Final = {
 }
 """The subresources that are created; nodes have no right to them here."""
 _CORE: Final = "v1"
-_LEASE: Final = "Lease"
+_VERSIONED: Final = (
+    "CSIDriver", "CSINode", "CSIStorageCapacity", "Lease", "PodDisruptionBudget", "RuntimeClass", "VolumeAttachment",
+)  # fmt: skip
+"""The kinds whose updates name the state that they change (`AllowUnconditionalUpdate`)."""
 _FINALIZE: Final = "finalize"
 _EPHEMERAL: Final = "ephemeralcontainers"
 _APPROVAL: Final = "approval"
@@ -264,8 +267,8 @@ def _on_one(cluster: Cluster, request: ApiCall, key: ObjectKey, kind: Kind) -> A
         case "get":
             return ApiResult(cluster.storage.get(key))
         case "update":
-            changes = check_update if _is_event(request) else None
-            return ApiResult(cluster.update(_versioned(_named(_object(request, kind.name), kind, request)), changes))
+            new = _versioned(cluster, _named(_object(request, kind.name), kind, request), kind)
+            return ApiResult(cluster.update(new, check_update if _is_event(request) else None))
         case "patch" if request.patch_type == APPLY:
             return _apply(cluster, kind, request)
         case "patch":
@@ -294,17 +297,44 @@ def _apply(cluster: Cluster, kind: Kind, request: ApiCall) -> ApiResult:
     """
     if request.node or request.subresource not in ("", "status"):
         raise UnsupportedMediaTypeError(f"patches of type {APPLY} are not served here by this cloud")
-    wanted = _named(_object(request), kind, request)
     name = str(request.options.get("fieldManager") or "")
+    if name:
+        _check_object_type(_object(request), kind)
+    wanted = _named(_object(request), kind, request)
     if not name:
         made, outcome = cluster.apply(wanted)
         return ApiResult(made, created=outcome is ApplyOutcome.CREATED)
+    if unknown := () if kind.is_custom else unknown_paths(kind, wanted):
+        raise UntypedPatchError(request, kind, [f".{path}: field not declared in schema" for path in unknown])
     if kind == _SECRET:
         encode_string_data(wanted)
     manager = Manager(name, APPLIED, request.subresource, _stored_version(request))
     wanted.pop("spec" if request.subresource else _without(cluster, kind), None)
     made, outcome = cluster.apply_as(manager, wanted, force=bool(request.options.get("force")))
     return ApiResult(made, created=outcome is ApplyOutcome.CREATED)
+
+
+class UntypedPatchError(ApiError):
+    """A manifest of a server-side apply does not have the schema of its kind. kube-apiserver calls it its own failure.
+
+    Args:
+        request: the request.
+        kind: the kind.
+        faults: each with its path.
+    """
+
+    def __init__(self, request: ApiCall, kind: Kind, faults: Sequence[str]) -> None:
+        group, _, version = kind.api_version.rpartition("/")
+        of = f"{request.namespace}/{request.name}; {group}/{version}, Kind={kind.name}"
+        told = faults[0] if len(faults) == 1 else "\n  ".join(("errors:", *faults))
+        super().__init__("cannot apply a manifest", f"failed to create typed patch object ({of}): {told}")
+
+
+def _check_object_type(manifest: JsonObject, kind: Kind) -> None:
+    """Check that a manifest of a server-side apply names the kind of its path; other bodies may leave it out."""
+    given, version = (str(manifest.get(field) or "")[:_LONGEST_PREFIX] for field in ("kind", "apiVersion"))
+    if given != kind.name or (not kind.is_custom and version != kind.api_version):
+        raise BadRequestError(f"invalid object type: {version if '/' in version else f'/{version}'}, Kind={given}")
 
 
 def _without(cluster: Cluster, kind: Kind) -> str:
@@ -340,8 +370,10 @@ def _patch(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject:
             raise UnsupportedMediaTypeError(f"{why} {known}")
     if not isinstance(merged, dict) or not isinstance(merged.get("metadata"), dict):
         raise BadRequestError("the patch takes the object's metadata away")
-    if any(merged["metadata"].get(field) != live["metadata"].get(field) for field in _IDENTITY):
-        raise BadRequestError("the name and the namespace of an object cannot be patched")
+    for field in _IDENTITY:
+        given, value = merged["metadata"].get(field), live["metadata"].get(field)
+        if given != value:
+            raise _misnamed(request, field, str(given)[:_LONGEST_PREFIX], str(value))
     _check_uid(live, merged)
     if request.subresource == "status":
         return cluster.update_status(key, computed(without_empty_members, merged, live))
@@ -382,11 +414,14 @@ def _check_uid(live: JsonObject, merged: JsonObject) -> None:
         raise InvalidError(live["kind"], live["metadata"]["name"], "metadata.uid", why)
 
 
-def _versioned(obj: JsonObject) -> JsonObject:
-    """Return an object of an update, which needs a resourceVersion if it is a Lease: two holders would both get it."""
-    if obj["kind"] == _LEASE and not version_of(obj):
+def _versioned(cluster: Cluster, obj: JsonObject, kind: Kind) -> JsonObject:
+    """Return an object of an update, which needs a resourceVersion if its kind is such: two holders would both get a
+    Lease.
+    """
+    is_needed = kind.name in _VERSIONED and not kind.is_custom and cluster.storage.find(key_of(obj)) is not None
+    if is_needed and not version_of(obj):
         why = "Invalid value: 0x0: must be specified for an update"
-        raise InvalidError("leases", obj["metadata"]["name"], "metadata.resourceVersion", why, "coordination.k8s.io")
+        raise InvalidError(kind.plural, obj["metadata"]["name"], "metadata.resourceVersion", why, kind.api_group)
     return obj
 
 
@@ -582,18 +617,18 @@ def _named(obj: JsonObject, kind: Kind, request: ApiCall) -> JsonObject:
     if not kind.is_custom:
         obj = computed(decoded, kind, obj)
     given = obj.get("metadata")
-    if given is None and request.verb != "patch":
-        given = {}
-    if not isinstance(given, dict):
+    if not isinstance(given or {}, dict):
         raise BadRequestError("metadata is missing")
-    metadata = dict(given)
+    metadata = dict(given or {})
+    if not kind.namespaced:
+        metadata.pop("namespace", None)
     if request.verb == "update" and not metadata.get("name"):
         unknown = f"the name of the object ({request.name} based on URL) was undeterminable"
         raise BadRequestError(f"{unknown}: name must be provided")
     wanted = {"namespace": request.namespace} if kind.namespaced and request.namespace else {}
     wanted |= {"name": request.name} if request.name else {}
     for field, value in wanted.items():
-        if metadata.get(field, value) != value:
+        if (metadata.get(field) or value) != value:
             raise _misnamed(request, field, str(metadata[field])[:_LONGEST_PREFIX], value)
     return {**obj, "kind": kind.name, "apiVersion": kind.api_version, "metadata": {**metadata, **wanted}}
 
@@ -611,10 +646,9 @@ def _check_type(obj: JsonObject, kind: Kind) -> None:
 
 def _misnamed(request: ApiCall, field: str, given: str, value: str) -> BadRequestError:
     """Return the error for an object with another name or namespace than its path."""
-    if request.verb != "update":
+    if request.verb == "create" or field != "name":
         return BadRequestError(f"the {field} of the provided object does not match the {field} sent on the request")
-    path = "the name on the URL" if field == "name" else "the namespace on the request"
-    return BadRequestError(f"the {field} of the object ({given}) does not match {path} ({value})")
+    return BadRequestError(f"the {field} of the object ({given}) does not match the name on the URL ({value})")
 
 
 def _grace(request: ApiCall) -> int | None:

@@ -63,7 +63,7 @@ from modules.cloud.apiserver.strategies import with_approval, with_changed_statu
 from modules.cloud.apiserver.tokens.issuer import TokenIssuer
 from modules.cloud.apiserver.volume_binder import bind_volumes
 from modules.cloud.apiserver.workload_defaults import with_job_selector
-from modules.cloud.storage.object_storage import Storage
+from modules.cloud.storage.object_storage import Storage, check_version
 from modules.cloud.storage.preview import StoragePreview
 
 if TYPE_CHECKING:
@@ -302,7 +302,9 @@ class Cluster:
             ConflictError: the stored object has another uid or resourceVersion.
             BadRequestError, InvalidError: the object does not have its kind's schema, or breaks a rule.
         """
-        live = self.storage.get(key_of(obj))
+        key = key_of(obj)
+        live = self.storage.get(key, uid_of(obj))
+        check_version(self.storage.kinds.of_key(key), live, obj)
         obj = self._shaped(obj, live)
         is_namespace = obj["kind"] == _NAMESPACE.name
         new = with_stored_state(obj, live) if is_namespace else _with_kept(computed(with_defaults, obj), live)

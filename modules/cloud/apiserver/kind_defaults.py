@@ -8,10 +8,12 @@ from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.protobuf.empty_members import without_empty_members
 from modules.cloud.apiserver.namespaces import with_namespace_defaults
 from modules.cloud.apiserver.pod_defaults import with_pod_defaults
+from modules.cloud.apiserver.strategies import with_first_status
 from modules.cloud.apiserver.workload_defaults import WORKLOADS, with_workload_defaults
 
 _EXTERNAL: Final = ("NodePort", "LoadBalancer")
 _AFFINITY_SECONDS: Final = 10800
+_DATA_SOURCES: Final = (("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot"))
 _RBAC: Final = "rbac.authorization.k8s.io"
 _CSI_DRIVER: Final = {
     "attachRequired": True,
@@ -25,11 +27,11 @@ _CSI_DRIVER: Final = {
 
 
 def with_defaults(obj: JsonObject) -> JsonObject:
-    """Return an object with the defaults of its kind, no `status` that its kind does not begin with, and no empty
-    members that Kubernetes' JSON leaves out.
+    """Return an object with the defaults of its kind, the `status` that its kind begins with, and no empty members that
+    Kubernetes' JSON leaves out.
     """
     complete, written = _DEFAULTS.get(obj["kind"]), without_empty_members(obj)
-    return written if complete is None else complete(written)
+    return with_first_status(written if complete is None else complete(written))
 
 
 def _secret(obj: JsonObject) -> JsonObject:
@@ -53,8 +55,10 @@ def _service(obj: JsonObject) -> JsonObject:
     if not spec["ports"]:
         del spec["ports"]
     if spec["sessionAffinity"] == "ClientIP":
-        spec.setdefault("sessionAffinityConfig", {"clientIP": {"timeoutSeconds": _AFFINITY_SECONDS}})
-    if spec["type"] in _EXTERNAL:
+        spec["sessionAffinityConfig"] = _with_affinity_seconds(given.get("sessionAffinityConfig") or {})
+    elif spec["sessionAffinity"] == "None":
+        spec.pop("sessionAffinityConfig", None)
+    if spec["type"] in _EXTERNAL or spec.get("externalIPs"):
         spec.setdefault("externalTrafficPolicy", "Cluster")
     if spec["type"] != "ExternalName":
         spec.setdefault("internalTrafficPolicy", "Cluster")
@@ -63,6 +67,11 @@ def _service(obj: JsonObject) -> JsonObject:
     if spec.get("clusterIP"):
         spec.setdefault("clusterIPs", [spec["clusterIP"]])
     return {**obj, "spec": spec}
+
+
+def _with_affinity_seconds(config: JsonObject) -> JsonObject:
+    client = config.get("clientIP") or {}
+    return {**config, "clientIP": {"timeoutSeconds": _AFFINITY_SECONDS, **client}}
 
 
 def _service_port(port: JsonObject) -> JsonObject:
@@ -93,6 +102,15 @@ def _with_protocols(holder: JsonObject, **others: Any) -> JsonObject:
     return {**holder, "ports": [{**others, "protocol": "TCP", **port} for port in holder["ports"]]}
 
 
+def _endpoint_slice(obj: JsonObject) -> JsonObject:
+    """Return a slice without the topology of earlier versions, which a creation drops."""
+    endpoints = [
+        {name: value for name, value in each.items() if name != "deprecatedTopology"}
+        for each in obj.get("endpoints") or ()
+    ]
+    return _with_protocols({**obj, "endpoints": endpoints} if endpoints else obj, name="")
+
+
 def _persistent_volume(obj: JsonObject) -> JsonObject:
     spec = {"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem", **(obj.get("spec") or {})}
     if isinstance(spec.get("hostPath"), dict):
@@ -101,8 +119,22 @@ def _persistent_volume(obj: JsonObject) -> JsonObject:
 
 
 def _claim(obj: JsonObject) -> JsonObject:
-    spec = {"volumeMode": "Filesystem", **(obj.get("spec") or {})}
+    spec = _with_data_source({"volumeMode": "Filesystem", **(obj.get("spec") or {})})
     return {**obj, "spec": spec, "status": {"phase": "Pending", **(obj.get("status") or {})}}
+
+
+def _with_data_source(spec: JsonObject) -> JsonObject:
+    """Return the spec of a claim whose `dataSource` and `dataSourceRef` are the same. A source of another kind is
+    forgotten unless `dataSourceRef` names it (EnforceDataSourceBackwardsCompatibility, NormalizeDataSources).
+    """
+    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
+    if source and not reference:
+        if (source.get("apiGroup") or "", source.get("kind")) not in _DATA_SOURCES:
+            return {name: value for name, value in spec.items() if name != "dataSource"}
+        return {**spec, "dataSourceRef": dict(source)}
+    if reference and not source and not reference.get("namespace"):
+        return {**spec, "dataSource": dict(reference)}
+    return spec
 
 
 def _binding(obj: JsonObject) -> JsonObject:
@@ -123,7 +155,7 @@ _DEFAULTS: Final[dict[str, Callable[[JsonObject], JsonObject]]] = {
     "Node": _node,
     "Service": _service,
     "Endpoints": _endpoints,
-    "EndpointSlice": lambda obj: _with_protocols(obj, name=""),
+    "EndpointSlice": _endpoint_slice,
     "PersistentVolume": _persistent_volume,
     "PersistentVolumeClaim": _claim,
     "PriorityClass": lambda obj: {"value": 0, "preemptionPolicy": "PreemptLowerPriority", **obj},

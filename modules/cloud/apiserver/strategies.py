@@ -29,6 +29,24 @@ _SERVED: Final = ("resourceVersion", "managedFields")
 """Metadata that a request may name even then."""
 
 
+_ZEROS: Final[dict[str, JsonObject]] = {
+    "Deployment": {},
+    "Job": {},
+    "CronJob": {},
+    "CertificateSigningRequest": {},
+    "ReplicaSet": {"replicas": 0},
+    "ReplicationController": {"replicas": 0},
+    "StatefulSet": {"replicas": 0, "availableReplicas": 0},
+    "DaemonSet": dict.fromkeys(
+        ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"), 0
+    ),
+    "PodDisruptionBudget": dict.fromkeys(("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"), 0),
+    "Service": {"loadBalancer": {}},
+    "VolumeAttachment": {"attached": False},
+}
+"""By kind: the members of a status that JSON has even when they are zero."""
+
+
 def has_status(obj: JsonObject) -> bool:
     """Return whether the status of an object of the API server's own kinds is a subresource."""
     return not is_custom(obj) and _STATUS in resource_of(kind_named(obj["kind"])).subresources
@@ -39,6 +57,12 @@ def without_status(obj: JsonObject) -> JsonObject:
     if _STATUS not in obj or not has_status(obj) or obj["kind"] == _WITH_STATUS_AT_CREATION:
         return obj
     return {name: value for name, value in obj.items() if name != _STATUS}
+
+
+def with_first_status(obj: JsonObject) -> JsonObject:
+    """Return a new object with the status that its kind begins with."""
+    zeros = None if is_custom(obj) else _ZEROS.get(obj["kind"])
+    return obj if zeros is None else {**obj, _STATUS: {**zeros, **(obj.get(_STATUS) or {})}}
 
 
 def with_kept_fields(new: JsonObject, live: JsonObject) -> JsonObject:
@@ -64,8 +88,8 @@ def with_changed_status(new: JsonObject, live: JsonObject) -> JsonObject:
             **{name: value for name, value in metadata.items() if name not in kept},
             **{name: value for name, value in before.items() if name in kept},
         }
-    status = {_STATUS: new[_STATUS]} if _STATUS in new else {}
-    return {**{name: value for name, value in live.items() if name != _STATUS}, "metadata": metadata, **status}
+    changed = {**{name: value for name, value in live.items() if name != _STATUS}, "metadata": metadata}
+    return with_first_status({**changed, _STATUS: new[_STATUS]} if _STATUS in new else changed)
 
 
 def with_approval(new: JsonObject, live: JsonObject, now: str) -> JsonObject:

@@ -352,7 +352,7 @@ class Storage:
         old = self.get(key, uid_of(obj))
         if not is_checked:
             validate_schema(obj, old)
-        _check_version(self.kinds.of_key(key), old, obj)
+        check_version(self.kinds.of_key(key), old, obj)
         new = prepared_for_update(obj, old)
         return old if new == old else self._store(EventType.MODIFIED, key, new, old)
 
@@ -575,7 +575,12 @@ def _length_of_last_applied(obj: JsonObject) -> int:
     return len(msgspec.json.encode((metadata_of(obj).get("annotations") or {}).get(LAST_APPLIED, "")))
 
 
-def _check_version(kind: Kind, old: JsonObject, new: JsonObject) -> None:
+def check_version(kind: Kind, old: JsonObject, new: JsonObject) -> None:
+    """Check that a new state of an object names its present version, or none.
+
+    Raises:
+        ConflictError: it names another.
+    """
     if version_of(new) and version_of(new) != version_of(old):
         why = "the object has been modified; please apply your changes to the latest version and try again"
         raise ConflictError(kind.plural, old["metadata"]["name"], why, kind.api_group)

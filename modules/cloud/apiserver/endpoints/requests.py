@@ -14,10 +14,12 @@ from modules.apimachinery.api_errors import (
     TooLargeError,
     UnsupportedMediaTypeError,
 )
+from modules.apimachinery.errors import no_such_path
 from modules.apimachinery.go_json import number_error, syntax_error
 from modules.apimachinery.limits import VALUES, is_too_large
 from modules.apimachinery.protobuf.decoding import MEDIA as PROTOBUF
 from modules.apimachinery.protobuf.decoding import ProtobufError, TooManyMembersError, decode_protobuf
+from modules.apimachinery.resources import Resource
 from modules.cloud.apiserver.fields.validation import duplicate_fields
 from modules.cloud.apiserver.manifests import ManifestError, read_manifests
 from modules.cloud.apiserver.unreadable_bodies import unrecognized
@@ -34,6 +36,8 @@ _TEXTS: Final = ("labelSelector", "fieldSelector", "continue", "resourceVersion"
                  "propagationPolicy")  # fmt: skip
 _NUMBERS: Final = ("limit", "gracePeriodSeconds")
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get", "HEAD": "get"}
+_NAMESPACE: Final = "Namespace"
+"""The kind whose objects are not deleted together."""
 _OF_COLLECTIONS: Final = {"get": "list", "delete": "deletecollection"}
 _MANAGED: Final = ("create", "update", "patch")
 """The verbs whose changes are attributed to a manager."""
@@ -43,19 +47,39 @@ _OF_DELETIONS: Final = ("gracePeriodSeconds", "preconditions", "orphanDependents
 _BODY_OF_OPTIONS: Final = ("delete", "deletecollection")
 
 
-def call_of_request(request: Request, target: Target) -> ApiCall:
+def check_method(method: str, target: Target, resource: Resource) -> None:
+    """Check that the path of a request that writes has its method.
+
+    Raises:
+        MethodNotAllowedError: it has not.
+        ApiStatusError: the resource has no such subresource.
+    """
+    if target.subresource:
+        verbs = next((each.verbs for each in resource.all_subresources() if each.name == target.subresource), None)
+        if verbs is None:
+            raise no_such_path()
+    elif target.name:
+        verbs = ("update", "patch", "delete")
+    elif resource.namespaced and not target.namespace:
+        verbs = ()
+    else:
+        verbs = ("create",) if resource.kind == _NAMESPACE else ("create", "delete")
+    if _VERBS.get(method) not in verbs:
+        raise MethodNotAllowedError("the server does not allow this method on the requested resource")
+
+
+def call_of_request(request: Request, target: Target, kind: str = "") -> ApiCall:
     """Return the API call of a request that is no watch.
 
     Args:
-        request: the request, with its body.
+        request: the request, with its body, of a method that its path has.
         target: the resource and object of its path.
+        kind: the kind of object in its body; empty: it has another.
 
     Raises:
-        ApiError: the method is not served, or a parameter or the body cannot be read.
+        ApiError: a parameter or the body cannot be read.
     """
-    verb = _VERBS.get(request.method)
-    if verb is None:
-        raise MethodNotAllowedError(f"the method {request.method[:20]} is not served")
+    verb = _VERBS[request.method]
     if not target.name:
         verb = _OF_COLLECTIONS.get(verb, verb)
     options, media = _options(request), request.header("content-type").partition(";")[0].strip().lower()
@@ -67,7 +91,7 @@ def call_of_request(request: Request, target: Target) -> ApiCall:
         if media not in ((*_PATCHES,) if verb == "patch" else _WRITTEN):
             raise _unknown_media(verb)
         if request.body or not target.subresource:  # a stream, which is not served here, begins without a body
-            body = decoded(request.body, media)
+            body = decoded(request.body, media, kind)
             duplicates = duplicate_fields(request.body)
     if verb == "patch":
         check_manager(media, options)
@@ -92,7 +116,7 @@ def manager_of_agent(agent: str) -> str:
     return "".join(filter(str.isprintable, agent.partition("/")[0]))[:_LONGEST_MANAGER]
 
 
-def decoded(body: bytes, media: str) -> Any:
+def decoded(body: bytes, media: str, kind: str = "") -> Any:
     """Return the value in a body of JSON or YAML; kubectl applies in JSON, which YAML's reader takes long for.
 
     Raises:
@@ -108,7 +132,7 @@ def decoded(body: bytes, media: str) -> Any:
             return _from_yaml(body)
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise _unreadable(body, media, str(error)) from error
+        raise _unreadable(body, media, str(error), kind) from error
     except (ManifestError, YamlError) as error:
         raise BadRequestError(f"the body of the request cannot be read: {error}") from error
 
@@ -125,12 +149,12 @@ def _from_protobuf(body: bytes) -> dict[str, Any]:
     return found
 
 
-def _unreadable(body: bytes, media: str, why: str) -> BadRequestError:
+def _unreadable(body: bytes, media: str, why: str, kind: str) -> BadRequestError:
     """Return the error for a body that is not JSON: an API server looks for the kind in it first."""
     fault = syntax_error(body) or why
     if media in (MERGE, JSON_PATCH):
         return BadRequestError(f"error decoding patch: {fault}")
-    return BadRequestError(fault) if media in _PATCHES else unrecognized(body, fault)
+    return BadRequestError(fault) if media in _PATCHES else unrecognized(body, fault, kind)
 
 
 def _is_json(body: bytes) -> bool:

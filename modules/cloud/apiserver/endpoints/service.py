@@ -29,7 +29,7 @@ from modules.cloud.apiserver.endpoints.custom_resources import CustomResourceLis
 from modules.cloud.apiserver.endpoints.list_answers import list_answer
 from modules.cloud.apiserver.endpoints.module_caller import ApiCaller
 from modules.cloud.apiserver.endpoints.pod_streams import NodeServer, is_stream, serve_stream
-from modules.cloud.apiserver.endpoints.requests import call_of_request, decoded, number
+from modules.cloud.apiserver.endpoints.requests import call_of_request, check_method, decoded, number
 from modules.cloud.apiserver.endpoints.resource_metrics import GROUP as METRICS_GROUP
 from modules.cloud.apiserver.endpoints.resource_metrics import METRICS, ResourceMetrics
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
@@ -174,6 +174,7 @@ class ApiService:
             return serve_stream(request, target, self._caller, self._nodes, self._user)
         if request.method in _READS:
             return self._read(request, target, resource)
+        check_method(request.method, target, resource)
         return self._write(request, target, resource)
 
     def _served_document(self, request: Request) -> Reply | None:
@@ -258,7 +259,7 @@ class ApiService:
 
     def _write(self, request: Request, target: Target, resource: Resource) -> Response:
         form = form_of(request.header("accept"))
-        result = self._caller.call(call_of_request(request, target))
+        result = self._caller.call(call_of_request(request, target, "" if target.subresource else resource.kind))
         if result.refusal is not None:
             return _refusal(result.refusal, result.warnings)
         status = HTTPStatus.CREATED if result.created else HTTPStatus.OK

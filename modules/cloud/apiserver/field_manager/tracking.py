@@ -97,7 +97,7 @@ def _told(one: Managed) -> str:
     told = f'"{of.name}"' + (f' with subresource "{of.subresource}"' if of.subresource else "")
     if of.operation != UPDATE:
         return told
-    return f"{told} using {of.api_version}" + (f" at {one.time}" if one.time else "")
+    return f"{told} using {of.api_version}"
 
 
 class Tracking:

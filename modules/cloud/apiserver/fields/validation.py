@@ -6,6 +6,7 @@ A person's typing error (`comand:`) is otherwise no error at all: an API server 
 import json
 from collections.abc import Iterator
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -92,13 +93,14 @@ def check_fields(kind: Kind, obj: Any, mode: str, duplicates: tuple[str, ...] = 
 
 def unknown_fields(kind: Kind, obj: JsonObject) -> tuple[str, ...]:
     """Return a sentence for each field that the kind does not have; at most the first twenty."""
+    return tuple(f'unknown field "{path}"' for path in unknown_paths(kind, obj))
+
+
+def unknown_paths(kind: Kind, obj: JsonObject) -> tuple[str, ...]:
+    """Return the paths of fields that the kind does not have; at most the first twenty."""
     known = known_fields()
-    found: list[str] = []
-    for path in _unknown(known.types, known.kinds.get(kind.name, ""), obj, ""):
-        found.append(f'unknown field "{path[:_LONGEST]}"')
-        if len(found) == _MOST:
-            break
-    return tuple(found)
+    found = _unknown(known.types, known.kinds.get(kind.name, ""), obj, "")
+    return tuple(path[:_LONGEST] for path in islice(found, _MOST))
 
 
 def _unknown(types: dict[str, dict[str, str]], of: str, value: Any, path: str) -> Iterator[str]:

@@ -554,7 +554,8 @@ def test_a_certificate_request_names_who_has_made_it(
     server.call("create", "clusterrolebindings", api_version=f"{rbac}/v1", body=binding)
     forged = {"username": "system:node:n2", "uid": "1", "groups": ["system:masters"], "extra": {"a": ["b"]}}
     spec = {"request": SIGNING_REQUEST, "signerName": "example.com/one", "usages": ["client auth"]}
-    wanted = {"metadata": {"name": "a"}, "spec": {**spec, **forged}}
+    named = {"apiVersion": api, "kind": "CertificateSigningRequest"}
+    wanted = {**named, "metadata": {"name": "a"}, "spec": {**spec, **forged}}
     options: dict[str, Any] = {"patch_type": APPLY, "options": {"fieldManager": "k"}} if verb == "patch" else {}
     of_one = "a" if verb == "patch" else ""
     made = server.call(verb, "certificatesigningrequests", of_one, api_version=api, body=wanted, **options, **who)

@@ -58,13 +58,13 @@ def test_no_address_or_port_is_given_twice_and_a_full_range_says_so() -> None:
     ("spec", "message"),
     [
         ({"clusterIP": "10.96.0.9"},
-         'spec.clusterIPs: Invalid value: ["10.96.0.9"]: failed to allocate IP 10.96.0.9: '
+         'spec.clusterIPs: Invalid value: []string{"10.96.0.9"}: failed to allocate IP 10.96.0.9: '
          "provided IP is already allocated"),
         ({"clusterIP": "10.96.0.1"},
          'spec.clusterIPs: Invalid value: ["10.96.0.1"]: failed to allocate IP 10.96.0.1: '
          "provided IP is already allocated"),
         ({"clusterIP": "10.97.0.9"},
-         'spec.clusterIPs: Invalid value: ["10.97.0.9"]: failed to allocate IP 10.97.0.9: the provided IP '
+         'spec.clusterIPs: Invalid value: []string{"10.97.0.9"}: failed to allocate IP 10.97.0.9: the provided IP '
          "(10.97.0.9) is not in the valid range. The range of valid IPs is 10.96.0.0/16"),
         ({"type": "NodePort", "ports": [{"port": 80, "nodePort": 30080}]},
          "spec.ports[0].nodePort: Invalid value: 30080: provided port is already allocated"),

@@ -98,7 +98,7 @@ def test_why_a_json_patch_does_not_fit_is_in_the_details(cluster: Cluster) -> No
     [
         ("update", {"metadata": {"name": "d"}}, "the name of the object (d) does not match the name on the URL (c)"),
         ("update", {"metadata": {"name": "c", "namespace": "other"}},
-         "the namespace of the object (other) does not match the namespace on the request (ns)"),
+         "the namespace of the provided object does not match the namespace sent on the request"),
         ("create", {"metadata": {"name": "d", "namespace": "other"}},
          "the namespace of the provided object does not match the namespace sent on the request"),
         ("create", {"apiVersion": "v2", "kind": "ConfigMap", "metadata": {"name": "d"}},

@@ -407,12 +407,6 @@ ROWS: list[tuple[str, Json, str, str]] = [
         "spec.updateStrategy.rollingUpdate",
         "only allowed for updateStrategy 'RollingUpdate'",
     ),
-    (
-        "a StatefulSet's claim without storage",
-        stateful(volumeClaimTemplates=[{"metadata": {"name": "c"}, "spec": {"accessModes": ["ReadWriteOnce"]}}]),
-        "spec.volumeClaimTemplates[0].spec.resources[storage]",
-        "Required value",
-    ),
     ("a topology without values", topology({"key": "a"}), f"{_PLACES}[0].values", "Required value"),
     ("a topology twice", topology({"key": "a", "values": ["b", "b"]}), f"{_PLACES}[0].values[1]", "Duplicate value"),
     ("a topology with a bad key", topology({"key": "a b", "values": ["b"]}), f"{_PLACES}[0].key", "name part must"),

@@ -116,8 +116,12 @@ def test_the_data_of_a_revision_is_answered_as_go_wrote_it(api: Serving) -> None
         ("application/merge-patch+json", {"data": {"b": "2", "a": None}}, {"b": "2"}),
         ("application/strategic-merge-patch+json", {"data": {"b": "2"}}, {"a": "1", "b": "2"}),
         ("application/json-patch+json", [{"op": "replace", "path": "/data/a", "value": "3"}], {"a": "3"}),
-        ("application/apply-patch+yaml", b"kind: ConfigMap\nmetadata: {name: a}\ndata: {c: '4'}\n", {"c": "4"}),
-        ("application/apply-patch+yaml", b"{kind: ConfigMap, metadata: {name: a}, data: {c: '4'}}", {"c": "4"}),
+        (
+            "application/apply-patch+yaml",
+            b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {c: '4'}\n",
+            {"c": "4"},
+        ),
+        ("application/apply-patch+yaml", b"{apiVersion: v1, kind: ConfigMap, data: {c: '4'}}", {"c": "4"}),
     ],
 )
 def test_patches(api: Serving, media: str, patch: Any, data: dict[str, str]) -> None:
@@ -145,7 +149,7 @@ def test_a_patch_of_one_object_replaces_no_other(api: Serving, media: str, patch
 def test_kubectls_annotation_alone_takes_nothing_away(api: Serving) -> None:
     """It applies it as another field manager before its first server-side apply."""
     api.ask("POST", MAPS, configmap("a", a="1"))
-    note = {"kind": "ConfigMap", "metadata": {"name": "a", "annotations": {"x": "y"}}}
+    note = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "annotations": {"x": "y"}}}
     media = "application/apply-patch+yaml"
     applied = body_of(api.ask("PATCH", f"{MAPS}/a", note, media, fieldManager="kubectl-last-applied"))
     assert (applied["data"], applied["metadata"]["annotations"]) == ({"a": "1"}, {"x": "y"})
@@ -326,6 +330,11 @@ def test_yaml_of_too_many_values_is_refused(api: Serving, line: bytes) -> None:
         ("POST", MAPS, b"{}", "application/xml", 415),
         ("POST", MAPS, b"[" * 10_000, "application/json", 400),
         ("PUT", MAPS, b"{}", "application/json", 405),
+        ("POST", f"{MAPS}/a", b"{}", "application/json", 405),
+        ("POST", "/api/v1/configmaps", b"{}", "application/json", 405),
+        ("POST", f"{PODS}/web/status", b"{}", "application/json", 405),
+        ("PATCH", f"{PODS}/web/nosuch", b"{}", "application/json", 404),
+        ("DELETE", "/api/v1/namespaces", b"", "", 405),
         ("PATCH", f"{MAPS}/a", b"{}", "application/json", 415),
         ("PATCH", f"{MAPS}/a", b"a: [", "application/apply-patch+yaml", 400),
         ("PATCH", f"{MAPS}/a", b"a: 1\n---\nb: 1\n", "application/apply-patch+yaml", 400),

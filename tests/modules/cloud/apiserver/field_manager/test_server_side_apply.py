@@ -107,13 +107,25 @@ def test_another_value_of_another_manager_is_a_conflict(api: Api) -> None:
     }
 
 
-def test_a_conflict_with_an_update_names_its_version_and_time(api: Api) -> None:
+def test_a_conflict_with_an_update_names_its_version(api: Api) -> None:
     api("create", {"metadata": {"name": "c"}, "data": {"key": "1"}}, "kubectl-client-side-apply", name="")
     refused = api.data("argo", key="2")
-    said = 'Apply failed with 1 conflict: conflict with "kubectl-client-side-apply" using v1 at '
-    assert refused["message"].startswith(said)
-    assert refused["message"].endswith("Z: .data.key")
+    of = '"kubectl-client-side-apply" using v1'
+    assert refused["message"] == f"Apply failed with 1 conflict: conflict with {of}: .data.key"
     assert api.data("argo", key="1")["data"] == {"key": "1"}, "the same value is shared"
+
+
+def test_a_manifest_names_its_kind_and_needs_no_metadata(api: Api) -> None:
+    said = api("patch", {"kind": "Secret", "apiVersion": "v1"}, "first", patch_type=APPLY)
+    assert (said["code"], said["message"]) == (400, "invalid object type: /v1, Kind=Secret")
+    made = api("patch", {"kind": "ConfigMap", "apiVersion": "v1", "data": {"a": "1"}}, "first", patch_type=APPLY)
+    assert (made["metadata"]["name"], made["data"]) == ("c", {"a": "1"})
+
+
+def test_a_field_that_the_kind_does_not_have_is_refused(api: Api) -> None:
+    said = api.apply("first", {"dta": {"a": "1"}})
+    why = "failed to create typed patch object (ns/c; /v1, Kind=ConfigMap): .dta: field not declared in schema"
+    assert (said["code"], said["message"]) == (500, why)
 
 
 def test_a_field_goes_with_the_last_manager_that_applied_it(api: Api) -> None:

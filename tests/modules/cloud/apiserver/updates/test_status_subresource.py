@@ -128,6 +128,16 @@ def test_a_new_object_has_no_status_of_its_request(cluster: Cluster, kind: str) 
     assert says is (kind == "Node"), "only nodes register with their status"
 
 
+def test_a_status_has_zeros_from_its_beginning(cluster: Cluster) -> None:
+    """Those that JSON has even when they are zero, as clients of a kube-apiserver expect."""
+    stored = make(cluster, "StatefulSet")
+    assert stored["status"] == {"replicas": 0, "availableReplicas": 0}
+    counted = cluster.update_status(key_of(stored), {**stored, "status": {"replicas": 1}})
+    assert counted["status"] == {"replicas": 1, "availableReplicas": 0}
+    assert make(cluster, "Deployment")["status"] == {}
+    assert "status" not in make(cluster, "ConfigMap")
+
+
 @pytest.mark.parametrize("verb", ["update", "patch"])
 @pytest.mark.parametrize("kind", sorted(_STATUSES))
 def test_a_write_of_the_object_does_not_change_its_status(cluster: Cluster, kind: str, verb: str) -> None:

@@ -51,7 +51,7 @@ _OTHER_IMAGE = {"template": {"spec": {"containers": [{"name": "main", "image": "
 _OF_PODS = "pod updates may not change fields other than `spec.containers[*].image`"
 _OF_SETS = (
     "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
-    "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
+    "'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
 )
 _OF_CLAIMS = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
 _OF_DATA = "field is immutable when `immutable` is set"
@@ -224,6 +224,7 @@ ROWS = (
     Row("StatefulSet", _spec(ordinals={"start": 3})),
     Row("StatefulSet", _spec(persistentVolumeClaimRetentionPolicy={"whenDeleted": "Delete"})),
     Row("StatefulSet", _spec(serviceName="y"), "spec", _OF_SETS),
+    Row("StatefulSet", _spec(revisionHistoryLimit=3), "spec", _OF_SETS),
     Row("StatefulSet", _spec(selector=_OTHER_LABELS), "spec", _OF_SETS),
     Row("StatefulSet", _spec(podManagementPolicy="Parallel"), "spec", _OF_SETS),
     Row("ReplicationController", _spec(replicas=2)),
