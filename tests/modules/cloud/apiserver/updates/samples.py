@@ -53,6 +53,7 @@ _SAMPLES: dict[str, tuple[str, Json]] = {
     "StorageClass": ("storage.k8s.io/v1", {"provisioner": "a.b/c", "parameters": {"a": "one"}}),
     "CSINode": ("storage.k8s.io/v1", {"spec": {"drivers": [{"name": "a.b", "nodeID": "n1"}]}}),
     "CSIStorageCapacity": ("storage.k8s.io/v1", {"storageClassName": "fast", "capacity": "1Gi"}),
+    "ResourceQuota": ("v1", {"spec": {"hard": {"pods": "5"}}}),
     "ResourceClaim": (
         "resource.k8s.io/v1",
         {"spec": {"devices": {"requests": [{"name": "a", "exactly": {"deviceClassName": "gpu"}}]}}},

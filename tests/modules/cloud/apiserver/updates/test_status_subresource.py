@@ -44,6 +44,7 @@ _STATUSES: dict[str, Json] = {
         "disruptionsAllowed": 1, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1,
     },
     "ReplicationController": {"replicas": 1},
+    "ResourceQuota": {"used": {"pods": "1"}},
     "ResourceClaim": {"reservedFor": [{"resource": "pods", "name": "a", "uid": "b"}]},
 }  # fmt: skip
 """By kind: what a controller says of an object."""

@@ -218,6 +218,8 @@ ROWS = (
     Row("ReplicaSet", _spec(selector=_OTHER_LABELS), "spec.selector", _IMMUTABLE),
     Row("DaemonSet", _spec(**_OTHER_IMAGE)),
     Row("DaemonSet", _spec(selector=_OTHER_LABELS), "spec.selector", _IMMUTABLE),
+    Row("ResourceQuota", _spec(hard={"pods": "6"})),
+    Row("ResourceQuota", _spec(scopes=["Terminating"]), "spec.scopes", _IMMUTABLE),
     Row("StatefulSet", _spec(replicas=2)),
     Row("StatefulSet", _spec(**_OTHER_IMAGE)),
     Row("StatefulSet", _spec(minReadySeconds=5)),
