@@ -261,13 +261,16 @@ def _waiting(case: Case) -> Finding | None:
 
 def _no_image(case: Case, status: JsonObject, reason: str, why: str) -> Finding:
     told = warning_of(case.told, "Failed", "BackOff", "InspectFailed", container=text_at(status, "name"))
-    text = f"the image {text_at(status, 'image')} of {_who(case.pod, status)} cannot be had ({reason})"
+    image = text_at(status, "image")
+    text = f"the image {image} of {_who(case.pod, status)} cannot be had ({reason})"
     lacking, remedy = _lacking_login(case)
     if reason == "InvalidImageName":
         remedy = ("correct the name of the image in the pod's manifest",)
     elif reason == "ErrImageNeverPull":
         remedy = (f"load the image on {text_at(case.pod, 'spec.nodeName')}, or let imagePullPolicy be IfNotPresent",)
     full = why.partition(": ErrImagePull: ")[2] or why or told or _UNTOLD
+    for named in (f"PullImage of {image} failed: ", f"cannot pull '{image}': "):  # the sentence has named it
+        full = full.removeprefix(named)
     return Finding("fails", f"does not run: {text}: {full}{lacking}", remedy)
 
 

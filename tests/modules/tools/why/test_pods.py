@@ -358,7 +358,10 @@ KILLED = NodeChain(
             "cloudcore get nodes --show-labels",
         ),
         (
-            waiting("ImagePullBackOff", 'Back-off pulling image "shop/app:1": ErrImagePull: no login'),
+            waiting(
+                "ImagePullBackOff",
+                'Back-off pulling image "shop/app:1": ErrImagePull: PullImage of shop/app:1 failed: no login',
+            ),
             {"missing": [Missing(Reference("Secret", "login", PULL))]},
             "fails",
             "does not run: the image shop/app:1 of container app cannot be had (ImagePullBackOff): no login; "
