@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import ClassVar, Final
 
@@ -12,6 +11,7 @@ from beehive.clock import Timer
 from beehive.errors import BeehiveError
 from beehive.message import Message
 from beehive.module import Module
+from edged.api.times import format_micro_time, seconds
 from modules.apimachinery.errors import ApiStatusError
 from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb
@@ -253,7 +253,7 @@ def _lease_call(verb: str, name: str, body: JsonObject | None = None) -> ApiCall
 def _lease(holder: str, live: JsonObject | None, now: float) -> JsonObject:
     """Return the Lease of a cloudcore that takes over; it is not renewed, as nobody waits for its end."""
     before = (live or {}).get("spec") or {}
-    moment = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    moment = format_micro_time(seconds(now))
     transitions = before.get("leaseTransitions")
     return {
         "apiVersion": "coordination.k8s.io/v1",

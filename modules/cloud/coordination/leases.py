@@ -1,10 +1,10 @@
 """The Lease of a cloudcore: the fields that it writes, and the ones that it reads in others' Leases."""
 
-from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
 
+from edged.api.times import format_micro_time, seconds
 from modules.cloud.client.calls import ApiCall, JsonObject
 from modules.cloud.coordination.lease_settings import LONGEST_NAME, LeaseSettings
 
@@ -49,7 +49,7 @@ def lease_of(
         live: the Lease as the API server had it last; None to create it.
         router: where other cloudcores reach the router of this one; "" if they cannot.
     """
-    moment = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    moment = format_micro_time(seconds(now))
     metadata: JsonObject = {"name": lease_name(settings, identity), "namespace": settings.namespace}
     before: JsonObject = {}
     if live is not None:

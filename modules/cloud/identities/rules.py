@@ -5,11 +5,11 @@ were remembered, the first one seen. It moves to the key of a renewed certificat
 first time, and to the key of another machine with a token that an administrator has made for it.
 """
 
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 import msgspec
 
+from modules.apimachinery.times import format_rfc3339
 from modules.cloud.identities.peer import CertifiedPeer
 from modules.cloud.identities.records import JoinToken, NodeIdentity, RevokedCertificate, RevokedUser
 
@@ -38,9 +38,9 @@ def refusal(
         user: the revocation of its user, if there is one.
     """
     if certificate is not None:
-        return f"certificate {certificate.name} is revoked since {_time(certificate.revoked_at)}"
+        return f"certificate {certificate.name} is revoked since {format_rfc3339(certificate.revoked_at)}"
     if user is not None and (peer.begins < int(user.revoked_at) or peer.serial in user.serials):
-        return f"the certificates of {user.name} that were issued up to {_time(user.revoked_at)} are revoked"
+        return f"the certificates of {user.name} that were issued up to {format_rfc3339(user.revoked_at)} are revoked"
     return refusal_of_node(peer, identity) if identity is not None else ""
 
 
@@ -134,18 +134,14 @@ _ANOTHER = "`cloudcore token` prints another"
 def _revoked(identity: NodeIdentity) -> str:
     why = f" ({identity.reason})" if identity.reason else ""
     return (
-        f"node {identity.name} is revoked since {_time(identity.revoked_at)}{why}: an administrator ends that with "
-        f"`cloudcore allow node {identity.name}`"
+        f"node {identity.name} is revoked since {format_rfc3339(identity.revoked_at)}{why}: an administrator ends that "
+        f"with `cloudcore allow node {identity.name}`"
     )
 
 
 def _taken(identity: NodeIdentity) -> str:
     return (
-        f"the name {identity.name} belongs to the key of another machine since {_time(identity.pinned_at)}: give this "
-        f"one another name (edgecore join --name) or, if it takes the other's place or was set up anew, join with a "
-        f"token of `cloudcore token --node {identity.name} --replace`"
+        f"the name {identity.name} belongs to the key of another machine since {format_rfc3339(identity.pinned_at)}: "
+        f"give this one another name (edgecore join --name) or, if it takes the other's place or was set up anew, join "
+        f"with a token of `cloudcore token --node {identity.name} --replace`"
     )
-
-
-def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

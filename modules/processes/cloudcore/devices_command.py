@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from beehive.printable import printable
 from modules.processes.cloudcore.paths import add_socket_options
 from modules.processes.common.exit_codes import ExitCode
+from modules.tools.printing.ages import utc
 from modules.tools.printing.tables import aligned
 from modules.tools.printing.terminal import print_error, print_json, print_lines
 
@@ -46,7 +46,7 @@ def run(chosen: argparse.Namespace) -> int:
         print_error("cloudcore", NO_VALUES)
         return ExitCode.INTERNAL_ERROR
     if chosen.output == "json":
-        told = [{"time": _moment(each.at), "property": each.property, "value": each.value} for each in found.values]
+        told = [{"time": utc(each.at), "property": each.property, "value": each.value} for each in found.values]
         print_json(told, indent=2)
         return ExitCode.OK
     print_lines(table(found.values))
@@ -57,9 +57,5 @@ def table(found: Sequence[HistoryValue]) -> list[str]:
     """Return the lines of the table of values, the newest last."""
     if not found:
         return ["No values: its node has reported none in seven days."]
-    rows = [(_moment(each.at), printable(each.property), printable(each.value)) for each in found]
+    rows = [(utc(each.at), printable(each.property), printable(each.value)) for each in found]
     return aligned([_HEADINGS, *rows])
-
-
-def _moment(seconds: float) -> str:
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}Z"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import base64
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from beehive.printable import printable
 from modules.processes.cloudcore.paths import add_socket_options
 from modules.processes.common.exit_codes import ExitCode
+from modules.tools.printing.ages import utc
 from modules.tools.printing.tables import aligned
 from modules.tools.printing.terminal import print_error, print_lines
 
@@ -106,13 +106,9 @@ def _issued(certificate: bytes, user: str) -> IssuedKubeconfig:
 
 def table(issued: Sequence[IssuedKubeconfig]) -> list[str]:
     """Return the lines of the table of issued certificates."""
-    rows = [(each.serial, each.user, _time(each.issued_at), _time(each.expires_at)) for each in issued]
+    rows = [(each.serial, each.user, utc(each.issued_at), utc(each.expires_at)) for each in issued]
     heading = ("SERIAL", "USER", "ISSUED", "EXPIRES")
     return aligned([heading, *([printable(cell) for cell in row] for row in rows)]) if rows else ["None was issued."]
-
-
-def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def kubeconfig(server: str, user: str, authority: bytes, certificate: bytes, key: bytes) -> dict[str, Any]:

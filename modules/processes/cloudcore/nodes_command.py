@@ -6,7 +6,6 @@ journal: when nodes were connected, and why a connection ended.
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from beehive.printable import printable
@@ -14,7 +13,7 @@ from modules.processes.cloudcore.paths import add_socket_options
 from modules.processes.common.exit_codes import ExitCode
 from modules.tools.fleet.facts import facts_of
 from modules.tools.fleet.states import AWAY, NEVER, state_of
-from modules.tools.printing.ages import human_duration
+from modules.tools.printing.ages import human_duration, utc
 from modules.tools.printing.columns import node_ready
 from modules.tools.printing.fields import text_at
 from modules.tools.printing.tables import aligned
@@ -78,17 +77,13 @@ def history(sessions: Sequence[LinkSession], now: float) -> list[str]:
         return ["No connections: the link journal keeps those of the last seven days."]
     rows = [
         (
-            each.node, _moment(each.began), _moment(each.ended) if each.ended else _NONE,
+            each.node, utc(each.began), utc(each.ended) if each.ended else _NONE,
             human_duration(int(max(0.0, (each.ended or now) - each.began))), each.address or _NONE,
             each.cloudcore, each.reason or _NONE,
         )
         for each in sessions
     ]  # fmt: skip
     return aligned([_HISTORY, *([printable(cell) for cell in row] for row in rows)])
-
-
-def _moment(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _print_json(content: object) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from beehive.printable import printable
 from modules.processes.cloudcore.paths import add_socket_options
 from modules.processes.common.exit_codes import ExitCode
+from modules.tools.printing.ages import utc
 from modules.tools.printing.tables import aligned
 from modules.tools.printing.terminal import print_error, print_lines
 
@@ -85,6 +85,6 @@ def table(records: Sequence[Record]) -> list[str]:
     for each in records:
         at, kind = getattr(each, "revoked_at", 0.0), str(each.__struct_config__.tag)
         if at:
-            since = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-            rows.append([printable(cell) for cell in (kind, each.name, since, getattr(each, "reason", "") or "<none>")])
+            reason = getattr(each, "reason", "") or "<none>"
+            rows.append([printable(cell) for cell in (kind, each.name, utc(at), reason)])
     return aligned([_HEADINGS, *rows]) if rows else ["Nothing is revoked."]

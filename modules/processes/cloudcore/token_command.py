@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from beehive.printable import printable
 from modules.processes.cloudcore.paths import add_socket_options
 from modules.processes.common.exit_codes import ExitCode
+from modules.tools.printing.ages import utc
 from modules.tools.printing.tables import aligned
 from modules.tools.printing.terminal import print_error, print_lines
 
@@ -85,7 +85,7 @@ def table(records: Sequence[Record]) -> list[str]:
 
 
 def _row(token: JoinToken) -> tuple[str, ...]:
-    ends = datetime.fromtimestamp(token.expires_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     whom = f"{token.node}{', another machine' if token.replace else ''}" if token.node else "any node"
     labels = ",".join(f"{key}={value}" for key, value in sorted(token.labels.items()))
+    ends = utc(token.expires_at)
     return (token.name, ends, whom, "one" if token.once else "any", token.used_by or _NONE, labels or _NONE)

@@ -1,6 +1,7 @@
-"""Ages in kubectl's words."""
+"""Ages in kubectl's words, and times."""
 
 from datetime import datetime
+from time import gmtime, strftime
 
 from modules.tools.printing.fields import JsonObject, text_at
 
@@ -16,6 +17,11 @@ def ago(moment: str, now: float) -> str:
     """Return the time since an RFC 3339 time; `<unknown>` for any other text."""
     seconds = seconds_of(moment)
     return "<unknown>" if seconds is None else human_duration(max(0, int(now - seconds)))
+
+
+def utc(seconds: float) -> str:
+    """Return a time in seconds since the epoch as an RFC 3339 time in whole seconds."""
+    return strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(seconds))
 
 
 def seconds_of(moment: str) -> float | None:

@@ -9,12 +9,12 @@ import hashlib
 import hmac
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from datetime import UTC, datetime
 from typing import TypeVar
 
 import msgspec
 
 from beehive.decoding import decode_json
+from modules.apimachinery.times import format_rfc3339
 from modules.cloud.cloudhub.certificates.errors import TokenError
 
 _HEADER = {"alg": "HS256", "typ": "JWT"}
@@ -74,7 +74,8 @@ def check(jwt: str, key: bytes, now: float) -> Claims:
     found = _decode(claims, Claims)
     expires = found.exp
     if now >= expires:
-        raise TokenError(_CHECKING, f"token is expired: it ended at {_time(expires)}, now it is {_time(now)}", _NEW_ONE)
+        ended = f"token is expired: it ended at {format_rfc3339(expires)}, now it is {format_rfc3339(now)}"
+        raise TokenError(_CHECKING, ended, _NEW_ONE)
     return found
 
 
@@ -101,10 +102,3 @@ def _decode(part: str, kind: type[T]) -> T:
         return decode_json(_bytes_of(part), kind)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise TokenError(_CHECKING, "the token's parts are not what they should be", _NEW_ONE) from error
-
-
-def _time(seconds: float) -> str:
-    try:
-        return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    except (ValueError, OverflowError, OSError):
-        return f"{seconds:g} s"
