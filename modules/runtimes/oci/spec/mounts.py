@@ -156,8 +156,9 @@ def _sandbox_mounts(files: SandboxFiles, taken: Set[str], *, has_host_ipc: bool,
         if path not in taken:
             yield _bind(path, str(source), "rprivate", access)
     shm = "/dev/shm" if has_host_ipc else str(files.shm)  # noqa: S108
+    execution = () if has_host_ipc else ("noexec",)  # the machine decides about its own
     if "/dev/shm" not in taken and _DEV not in taken:  # noqa: S108
-        yield _bind("/dev/shm", shm, "rprivate", "rw")  # noqa: S108
+        yield _bind("/dev/shm", shm, "rprivate", "rw", "nosuid", "nodev", *execution)  # noqa: S108
 
 
 def _volume(attempt: str, path: str, mount: cri.Mount, volumes: Mapping[str, ImageVolume]) -> Json:

@@ -44,7 +44,9 @@ def test_the_usual_mounts(tmp_path: Path) -> None:
 
 
 def test_the_sandboxs_files(tmp_path: Path) -> None:
-    """Read-only with a read-only root, /dev/shm never; with the machine's IPC its own /dev/shm."""
+    """Read-only with a read-only root, /dev/shm never; with the machine's IPC its own /dev/shm. What one container of
+    the pod puts there is no set-user-id program for another.
+    """
     options = cri.NamespaceOption(ipc=cri.NODE, pid=cri.CONTAINER)
     security = cri.LinuxContainerSecurityContext(readonly_rootfs=True, namespace_options=options)
     config = _config(tmp_path, security=security)
@@ -52,8 +54,9 @@ def test_the_sandboxs_files(tmp_path: Path) -> None:
         "destination": "/etc/hosts", "type": "bind", "source": "/sb/hosts", "options": ["rbind", "rprivate", "ro"],
     }  # fmt: skip
     assert mount_at(config, "/dev/shm")["source"] == "/dev/shm"
-    assert mount_at(config, "/dev/shm")["options"] == ["rbind", "rprivate", "rw"]
-    assert mount_at(_config(tmp_path), "/dev/shm")["source"] == "/sb/shm"
+    assert mount_at(config, "/dev/shm")["options"] == ["rbind", "rprivate", "rw", "nosuid", "nodev"]
+    own = mount_at(_config(tmp_path), "/dev/shm")
+    assert (own["source"], own["options"][-3:]) == ("/sb/shm", ["nosuid", "nodev", "noexec"])
 
 
 def test_a_volume_replaces_what_is_usual(tmp_path: Path) -> None:
