@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from edged.api import Nanoseconds, Pod, PodStatus, decode, encode
 from edged.pleg.messages import PodInspection
+from edged.pod_workers.errors import StartError
 from edged.pod_workers.job import DeliveredObject, Done, Job, Queue
 from edged.pods import actions
 from edged.pods.backoff import BackOffs, container_key
@@ -417,3 +418,61 @@ def test_the_actions_are_computed_once_for_a_job(loop: Loop, monkeypatch: pytest
     for _ in range(3):
         loop.work(facts(attempt=1), unchanged=True)
     assert len(computed) == 2
+
+
+def test_a_pod_that_the_cloud_has_ended_is_reported_so_before_it_is_looked_at(loop: Loop) -> None:
+    """A controller that collects pods has ended it: the status that the cloud has is the node's, too."""
+    ended = replace(web(metadata={"resourceVersion": "9"}), status=PodStatus(phase="Failed", reason="NodeLost"))
+    loop.handle(PodInspection(facts(), loop.monotonic))
+    loop.handle(machine.UpdatePod(ended))
+    kinds = [type(effect) for effect in loop.effects]
+    assert kinds[:3] == [machine.TakeStatus, machine.ReportStatus, machine.Admit]
+    assert machine.ReportStatus not in map(type, loop.handle(machine.UpdatePod(ended)))
+
+
+def test_a_job_that_waits_keeps_the_delay_and_ends_the_row_of_immediate_ones(loop: Loop) -> None:
+    """It does not show whether the cause of the failure is gone."""
+    assert failed(loop, 0) == 2
+    loop.work(pending=True)
+    assert failed(loop, 2) == 4
+    for _ in range(2):
+        effects = [loop.work(PodFacts(REF)) for _ in range(machine.MAX_IMMEDIATE_SYNCS)]
+        assert effects == [[machine.Enqueue(Queue.ADDITION)]] * machine.MAX_IMMEDIATE_SYNCS
+        loop.work(PodFacts(REF), pending=True)
+
+
+def test_after_a_job_that_failed_the_next_actions_are_those_of_its_result(loop: Loop) -> None:
+    """It had started the container, which waits for its restart since then."""
+    ended = facts(RunState.EXITED, exit_code=1, at=loop.now().wall)
+    loop.handle(PodInspection(ended, loop.monotonic))
+    loop.work(error=OSError(), after=ended)
+    main = container_key(UID, loop.pod.pod.spec.containers[0])
+    loop.backoffs.advance(main, loop.now().wall, loop.now().wall)
+    assert machine.RecordBackOff("main") in loop.work(error=OSError(), after=ended)
+
+
+def test_a_container_that_ended_during_a_job_waits_for_no_other_containers_image(loop: Loop) -> None:
+    """No event reports its end again."""
+    ended = facts(RunState.EXITED, exit_code=1, at=loop.now().wall)
+    error = StartError("side", "ErrImagePull", "there is no such image")
+    (retry,) = [one for one in loop.work(error=error, after=ended) if isinstance(one, machine.RetryAfter)]
+    assert retry.seconds == loop.now().relist_period
+    assert failed(loop, 300.0, after=facts()) > loop.now().relist_period
+
+
+def test_actions_are_computed_again_from_other_facts(loop: Loop) -> None:
+    """A failed hook or probe restarts the container, and a pod that has ended starts nothing."""
+    loop.handle(PodInspection(facts(), loop.monotonic))
+    now, identity = loop.now(), ContainerId("c0")
+    failures = (
+        replace(now, hooks=HookFacts(failed={identity: "exit code 1"})),
+        replace(now, probes=ProbeFacts(liveness={identity: False})),
+    )
+    assert loop.record.next_actions(loop.pod, now).nothing
+    for failure in failures:
+        assert not loop.record.next_actions(loop.pod, failure).nothing
+        assert loop.record.next_actions(loop.pod, now).nothing
+    loop.pod.observe(PodFacts(REF), now.monotonic + 1)
+    assert not loop.record.next_actions(loop.pod, now).nothing
+    loop.pod.set_status(PodStatus(phase="Failed"))
+    assert loop.record.next_actions(loop.pod, now).nothing

@@ -54,11 +54,11 @@ def a_node(name: str, cpu: str = "2", pods: str = "110", ready: str = "True", **
     return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec, "status": status}
 
 
-def a_budget(allowed: int) -> JsonObject:
-    """The budget of the pods with a label."""
+def a_budget(allowed: int, **disrupted: str) -> JsonObject:
+    """The budget of the pods with a label, and the pods that are being evicted."""
     spec = {"minAvailable": 1, "selector": {"matchLabels": OF_BUDGET}}
     budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b"}, "spec": spec}
-    return {**budget, "status": {"disruptionsAllowed": allowed}}
+    return {**budget, "status": {"disruptionsAllowed": allowed, "disruptedPods": disrupted}}
 
 
 def a_cluster(*objects: JsonObject) -> Cluster:
@@ -118,6 +118,10 @@ TAINT = {"key": "k", "effect": "NoSchedule"}
         ([a_node("a", "1"), guarded(a_pod("a1", "a")), a_budget(0)], a_pod("p", priority=HIGH), "a", ["a1"]),
         ([a_node("a"), guarded(a_pod("a1", "a", hour=1)), guarded(a_pod("a2", "a", hour=2)), a_budget(1)],
          a_pod("p", priority=HIGH), "a", ["a1"]),
+        ([a_node("a"), guarded(a_pod("a1", "a", hour=1)), guarded(a_pod("a2", "a", hour=2)),
+          a_budget(1, a1="2026-01-01T13:00:00Z")], a_pod("p", priority=HIGH), "a", ["a2"]),
+        ([a_node("a"), a_node("b"), a_pod("a1", "a", priority=LOW), a_pod("a2", "a", priority=LOW),
+          a_pod("b1", "b", "2", LOW)], a_pod("p", cpu="2", priority=HIGH), "b", ["b1"]),
         ([a_node("a", "4"), a_pod("v1", "a", port=80), a_pod("v2", "a")], a_pod("p", priority=HIGH, port=80),
          "a", ["v1"]),
         ([a_node("a", "4", pods="2"), a_pod("v1", "a"), a_pod("v2", "a", priority=LOW)],
@@ -131,6 +135,7 @@ TAINT = {"key": "k", "effect": "NoSchedule"}
     ],
     ids=["one", "both", "too large", "never", "equal", "taint", "negative", "as few as possible", "lowest priority",
          "fewest", "latest start", "node without a budget", "pod without a budget", "budget broken", "budget of one",
+         "budget of one that is ending", "one of a negative priority",
          "port", "number of pods", "affinity to a victim", "silent node", "static pod"],
 )  # fmt: skip
 def test_pods_of_a_lower_priority_make_room(

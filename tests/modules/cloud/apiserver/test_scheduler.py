@@ -13,7 +13,7 @@ from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.cloud.apiserver import scheduler
 from modules.cloud.apiserver.scheduler import Placement, Placer, makes_room
 from modules.cloud.apiserver.scheduling import rooms
-from modules.cloud.apiserver.scheduling.scores import Scorer
+from modules.cloud.apiserver.scheduling.scores import Scorer, least_allocated
 from modules.cloud.authorization.node_accounts import MIRROR
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 
@@ -139,6 +139,17 @@ def test_a_node_that_reports_nonsense_keeps_only_itself_from_pods() -> None:
     assert place(a_pod(), [broken, good], []).node == "b"
     mirror = a_pod("mirror", on="a", overhead={"cpu": "lots"})
     assert place(a_pod(), [a_node("a"), good], [mirror, a_pod("x", on="b"), a_pod("y", on="b")]).node == "b"
+    room = rooms.NodeRoom(a_node("a"))
+    for there, is_readable in (([mirror], False), ([], True), ([mirror, a_pod("x")], False), ([a_pod("x")], True)):
+        room.set_pods(there)
+        assert room.is_readable is is_readable
+
+
+def test_a_node_that_is_full_already_is_no_worse_than_one_without_room() -> None:
+    """A pod without requests counts for 200 MiB in scores, and may be on a node that has less."""
+    small = a_node("a")
+    small["status"]["allocatable"]["memory"] = "100Mi"
+    assert least_allocated(rooms.NodeRoom(small), rooms.demand_of(a_pod())) == 90 // 2
 
 
 def test_many_pods_are_placed_one_after_another_with_one_reading_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,6 +239,9 @@ def test_a_topology_spread_constraint_bounds_the_difference_between_zones() -> N
         f"0/3 nodes are available: 1 Too many pods, 1 {unbalanced}, 1 {unbalanced} (missing required label)."
     )
     both = [there[-1], labelled(a_pod("v", on="b"), app="web")]
+    leaving = labelled(a_pod("u", on="a"), app="web")
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert place(pods[0], nodes, [leaving, *full]).node == "a", "it does not count, as it is ending"
     for domains, chosen in ((2, "a"), (3, "")):
         wanted = labelled(a_pod(topologySpreadConstraints=spread(minDomains=domains)), app="web")
         assert place(wanted, nodes, both).node == chosen
