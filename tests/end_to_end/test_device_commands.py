@@ -11,13 +11,14 @@ from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.writing import render
 from tests.end_to_end.processes import Process, wait_until
+from tests.support.own_node import alone
 
 EDGECORE = "modules.processes.edgecore"
 
 
 def _node_with_a_device(root: Path) -> None:
     root.mkdir()
-    config = EdgeCoreConfig.below(root)
+    config = alone(EdgeCoreConfig.below(root))
     edged = config.modules.edged
     kubelet = replace(edged.tailored_kubelet_config, read_only_port=0)
     edged = replace(edged, tailored_kubelet_config=kubelet, allow_unisolated_root=True)

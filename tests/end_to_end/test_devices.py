@@ -24,6 +24,7 @@ from tests.modules.edge.eventbus.broker import Application, Broker, needs_mosqui
 from tests.modules.processes.cloudcore.clusters import Cluster
 from tests.modules.processes.cloudcore.devices import People, device, model
 from tests.support.directories import short_directory
+from tests.support.own_node import alone
 from tests.support.ports import free_port
 
 pytestmark = needs_mosquitto
@@ -42,7 +43,7 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
 
 
 def _configuration(root: Path, port: int, cloud: str = "") -> EdgeCoreConfig:
-    config = EdgeCoreConfig.below(root)
+    config = alone(EdgeCoreConfig.below(root))
     if cloud:
         hub = config.modules.edge_hub
         websocket = replace(hub.websocket, server=f"ws://{cloud}")

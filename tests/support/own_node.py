@@ -12,6 +12,13 @@ from modules.processes.edgecore.config.writing import render
 _replace = msgspec.structs.replace
 
 
+def alone(config: EdgeCoreConfig) -> EdgeCoreConfig:
+    """Return the configuration with a cloud where nobody listens: on the default port may be a person's own."""
+    hub = config.modules.edge_hub
+    hub = _replace(hub, websocket=_replace(hub.websocket, server="ws://127.0.0.1:1"))
+    return _replace(config, modules=_replace(config.modules, edge_hub=hub))
+
+
 def write_node(root: Path) -> None:
     """Write the configuration of a node without a cloud, which `run --root` reads."""
     config = EdgeCoreConfig.below(root)

@@ -17,6 +17,7 @@ from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.writing import render
 from modules.processes.edgecore.ownership import LOCK_FILE
 from tests.end_to_end.processes import PATIENCE, Process, wait_until
+from tests.support.own_node import alone
 from tests.support.ports import free_port
 
 Start = Callable[..., Process]
@@ -43,7 +44,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 def _config(root: Path, kubelet: dict[str, Any]) -> EdgeCoreConfig:
-    config = EdgeCoreConfig.below(root)
+    config = alone(EdgeCoreConfig.below(root))
     edged = config.modules.edged
     changed = msgspec.structs.replace(edged.tailored_kubelet_config, **kubelet)
     edged = msgspec.structs.replace(edged, tailored_kubelet_config=changed, allow_unisolated_root=True)

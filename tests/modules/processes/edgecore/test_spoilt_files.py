@@ -15,12 +15,13 @@ from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.writing import render
 from modules.processes.edgecore.damaged import damaged_paths
 from tests.end_to_end.processes import PATIENCE, Process, wait_until
+from tests.support.own_node import alone
 from tests.support.ports import free_port
 from tests.support.spoiling import SPOILT, Spoil
 
 
 def _config(root: Path, port: int) -> EdgeCoreConfig:
-    config = EdgeCoreConfig.below(root)
+    config = alone(EdgeCoreConfig.below(root))
     edged = config.modules.edged
     kubelet = msgspec.structs.replace(
         edged.tailored_kubelet_config, read_only_port=port, static_pod_path=str(root / "manifests")
