@@ -48,7 +48,6 @@ PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _HANDLERS: Final = "may not specify more than 1 handler type"
 _NO_HANDLER: Final = "must specify a handler type"
 _OF_EPHEMERAL: Final = "cannot be set for an Ephemeral Container"
-_RESTARTS: Final = ("Always", "Never", "OnFailure")
 _RESOURCES: Final = (
     "limits.cpu", "limits.ephemeral-storage", "limits.memory", "requests.cpu", "requests.ephemeral-storage",
     "requests.memory",
@@ -204,13 +203,19 @@ def _number(value: Any, path: str, found: Causes) -> None:
         port_number(value, path, found)
 
 
+def _headers(value: Any, path: str, found: Causes) -> None:
+    """Check the names of headers, each told at the path of all, as an API server tells it."""
+    for header in value:
+        named(faults_of_header)(header.get("name") or "", path, found)
+
+
 _EXEC: Final = Fields({"command": needed()})
 _HTTP_GET: Final = Fields(
     {
         "path": needed(),
         "port": on_nodes(or_zero(port_or_name), _number),
         "scheme": or_zero(one_of("HTTP", "HTTPS"), ""),
-        "httpHeaders": Each(Fields({"name": or_zero(named(faults_of_header), "")})),
+        "httpHeaders": _headers,
     }
 )
 _TCP_SOCKET: Final = Fields({"port": on_nodes(or_zero(port_or_name), _number)})
@@ -357,7 +362,9 @@ def _resources_on_nodes(value: Mapping[str, Any], path: str, found: Causes) -> N
 
 
 _ALSO: Final = (_mounts_and_devices, only_on_nodes(_resources_on_nodes))
-container = Fields({**_COMMON, **_LIFE, "restartPolicy": pointer(one_of(*_RESTARTS))}, *_ALSO)
+container = Fields(
+    {**_COMMON, **_LIFE, "restartPolicy": pointer(never("may not be set for non-init containers"))}, *_ALSO
+)
 """A container. Kubernetes has its own restart policy, which edged knows, since 1.34."""
 
 
@@ -374,7 +381,7 @@ def _life_of_init(value: Mapping[str, Any], path: str, found: Causes) -> None:
 
 _OF_LIFE: Final = Fields(_LIFE)
 init_container = Fields(
-    {**_COMMON, "restartPolicy": pointer(one_of(*_RESTARTS))},
+    {**_COMMON, "restartPolicy": pointer(one_of("Always"))},
     *_ALSO,
     _life_of_init,
     only_on_nodes(_OF_LIFE),

@@ -25,6 +25,13 @@ def labels(value: Mapping[str, str], path: str, found: Causes) -> None:
 
 
 def _label_requirement(value: Mapping[str, Any], path: str, found: Causes) -> None:
+    _requirement(value, path, found)
+    for index, text in enumerate(value.get("values") or ()):
+        label_value(text, f"{path}.values[{index}]", found)
+
+
+def _requirement(value: Mapping[str, Any], path: str, found: Causes) -> None:
+    """Check a requirement without its values, which a node's may be any: no label has a bad one."""
     operator, values = value.get("operator") or "", value.get("values") or []
     if operator in _IN and not values:
         found.append(required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
@@ -34,8 +41,6 @@ def _label_requirement(value: Mapping[str, Any], path: str, found: Causes) -> No
     elif operator not in (*_IN, *_EXISTS):
         found.append(invalid(f"{path}.operator", operator, _NO_OPERATOR))
     label_key(value.get("key") or "", f"{path}.key", found)
-    for index, text in enumerate(values):
-        label_value(text, f"{path}.values[{index}]", found)
 
 
 label_selector = Fields({"matchLabels": labels, "matchExpressions": Each(_label_requirement)})
@@ -49,7 +54,7 @@ def _node_requirement(value: Mapping[str, Any], path: str, found: Causes) -> Non
             found.append(required(f"{path}.values", why))
         label_key(value.get("key") or "", f"{path}.key", found)
         return
-    _label_requirement(value, path, found)
+    _requirement(value, path, found)
 
 
 def _field_requirement(value: Mapping[str, Any], path: str, found: Causes) -> None:
@@ -93,12 +98,18 @@ def _keys_of_term(value: Mapping[str, Any], path: str, found: Causes) -> None:
                 found.append(invalid(f"{path}.{name}[{index}]", key, why))
 
 
+def _topology_key(value: str, path: str, found: Causes) -> None:
+    if not value:
+        found.append(required(path, "can not be empty"))
+    label_key(value, path, found)
+
+
 _POD_TERM: Final = Fields(
     {
         "labelSelector": label_selector,
         "namespaceSelector": label_selector,
         "namespaces": _namespaces,
-        "topologyKey": needed(label_key, "can not be empty"),
+        "topologyKey": or_zero(_topology_key, ""),
     },
     _keys_of_term,
 )

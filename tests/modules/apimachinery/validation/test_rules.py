@@ -209,7 +209,8 @@ _CONTAINERS = [
     (container(image=" i"), f"{_C}.image", 'Invalid value: " i": must not have leading or trailing whitespace'),
     (container(terminationMessagePolicy="X"), f"{_C}.terminationMessagePolicy", 'Unsupported value: "X": supported values: "File", "FallbackToLogsOnError"'),
     (container(imagePullPolicy="Sometimes"), f"{_C}.imagePullPolicy", 'Unsupported value: "Sometimes": supported values: "Always", "IfNotPresent", "Never"'),
-    (container(restartPolicy="X"), f"{_C}.restartPolicy", 'Unsupported value: "X"'),
+    (container(restartPolicy="Always"), f"{_C}.restartPolicy", "Forbidden: may not be set for non-init containers"),
+    (init(restartPolicy="Never"), "spec.initContainers[0].restartPolicy", 'Unsupported value: "Never": supported values: "Always"'),
     (container(ports=[{"containerPort": 99999}]), f"{_C}.ports[0].containerPort", f"Invalid value: 99999: {_PORT}"),
     (container(ports=[{}]), f"{_C}.ports[0].containerPort", "Required value"),
     (container(ports=[{"containerPort": 1, "hostPort": -1}]), f"{_C}.ports[0].hostPort", f"Invalid value: -1: {_PORT}"),
@@ -279,7 +280,7 @@ _CONTAINERS = [
     (container(livenessProbe={"tcpSocket": {"port": 0}}), f"{_C}.livenessProbe.tcpSocket.port", f"Invalid value: 0: {_PORT}"),
     (container(readinessProbe={"httpGet": {"port": "A"}}), f"{_C}.readinessProbe.httpGet.port", 'Invalid value: "A": must contain only'),
     (container(readinessProbe={"httpGet": {"port": 1, "scheme": "FTP"}}), f"{_C}.readinessProbe.httpGet.scheme", 'Unsupported value: "FTP": supported values: "HTTP", "HTTPS"'),
-    (container(readinessProbe={"httpGet": {"port": 1, "httpHeaders": [{"name": "a b"}]}}), f"{_C}.readinessProbe.httpGet.httpHeaders[0].name", 'Invalid value: "a b": a valid HTTP header'),
+    (container(readinessProbe={"httpGet": {"port": 1, "httpHeaders": [{"name": "a b"}]}}), f"{_C}.readinessProbe.httpGet.httpHeaders", 'Invalid value: "a b": a valid HTTP header'),
     (container(startupProbe={"grpc": {"port": 70000}}), f"{_C}.startupProbe.grpc.port", f"Invalid value: 70000: {_PORT}"),
     *((container(startupProbe={"tcpSocket": {"port": 1}, name: -1}), f"{_C}.startupProbe.{name}", f"Invalid value: -1: {_NEGATIVE}")
       for name in ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "failureThreshold")),
@@ -518,6 +519,13 @@ _TOGETHER = {
     ],
 }
 """Fields that one mistake breaks together."""
+
+
+def test_a_node_is_chosen_by_any_value() -> None:
+    """No label has a bad one, and kube-apiserver does not look (ValidateNodeSelectorRequirement)."""
+    term = {"matchExpressions": [{"key": "a", "operator": "In", "values": ["b c"]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    assert not causes_of(pod({"affinity": {"nodeAffinity": required}}))
 
 
 def test_all_errors_come_together_and_beyond_a_hundred_they_are_counted() -> None:
