@@ -3,7 +3,7 @@
 import errno
 import glob
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from beehive import Clock
@@ -24,7 +24,6 @@ from edged.volumes import (
     container_mounts,
     host_hosts_file,
     hosts_file,
-    points_below,
 )
 from protos.cri.v1 import api_pb2 as cri
 
@@ -95,9 +94,9 @@ class PodDirectories:
 
         Its logs, termination messages and /etc/hosts stay, for people who ask how it ended. Raises as `remove`.
         """
-        self._volumes.remove(ref.uid)
+        mounted = self._volumes.remove(ref.uid)
         for path in (self._paths.sub_paths(ref.uid), self._paths.volumes(ref.uid)):
-            self._remove_tree(path)
+            _remove_tree(path, mounted)
 
     def remove(self, ref: PodRef) -> None:
         """Unmount the pod's volumes, remove its logs and then its files, so that `pods` finds an interrupted removal.
@@ -105,10 +104,10 @@ class PodDirectories:
         Files that do not exist are no error. The uid is enough for a pod whose name is not known any more. Raises
         VolumeError when a file system is still mounted: it would be emptied, and it is not the pod's.
         """
-        logs = [self._paths.pod_logs(ref)] if ref.name else self._paths.logs.glob(f"*_{glob.escape(ref.uid)}")
-        self._volumes.remove(ref.uid)
+        logs = [self._paths.pod_logs(ref)] if ref.name else [*self._paths.logs.glob(f"*_{glob.escape(ref.uid)}")]
+        mounted = self._volumes.remove(ref.uid, *logs)
         for path in (*logs, self._paths.pod(ref.uid)):
-            self._remove_tree(path)
+            _remove_tree(path, mounted)
 
     def remove_container(self, ref: PodRef, name: str, attempt: int) -> None:
         """Remove the logs and last words of a container that is gone. Raises OSError."""
@@ -139,20 +138,24 @@ class PodDirectories:
         path.chmod(0o666)
         return path
 
-    def _remove_tree(self, path: Path) -> None:
-        try:
-            found = path.lstat()
-        except OSError as error:
-            if error.errno in (errno.ENOENT, errno.ENAMETOOLONG):  # no file can have too long a name
-                return
-            raise
-        if stat.S_ISDIR(found.st_mode):
-            self._refuse_mounts(path)
-        remove_tree(path)
 
-    def _refuse_mounts(self, directory: Path) -> None:
-        """Something else may be mounted there: a removal must not go into it (kubelet's RemoveAllOneFilesystem)."""
-        for target in points_below(self._volumes.mounts, directory):
+def _remove_tree(path: Path, mounted: Iterable[Path]) -> None:
+    """Remove a file or a directory with its content, unless one of the given points is below it."""
+    try:
+        found = path.lstat()
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENAMETOOLONG):  # no file can have too long a name
+            return
+        raise
+    if stat.S_ISDIR(found.st_mode):
+        _refuse_mounts(path.resolve(), mounted)
+    remove_tree(path)
+
+
+def _refuse_mounts(directory: Path, mounted: Iterable[Path]) -> None:
+    """Something else may be mounted there: a removal must not go into it (kubelet's RemoveAllOneFilesystem)."""
+    for target in mounted:
+        if directory in target.parents:
             hint = "it is a mount point; unmount it, the removal is tried again"
             raise VolumeError("remove a pod's files", str(target), hint, retryable=True)
 

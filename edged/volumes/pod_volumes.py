@@ -85,18 +85,23 @@ class PodVolumes:
 
         return bind
 
-    def remove(self, uid: PodUid) -> None:
+    def remove(self, uid: PodUid, *others: Path) -> list[Path]:
         """Unmount a pod's volumes, so that its directory can be removed; may be repeated.
 
-        Other mounts in the pod's directory stay, because they are unknown. Raises VolumeError, PluginError.
+        Other mounts in the pod's directory stay, because they are unknown. Return these, and those in other
+        directories. Raises VolumeError, PluginError.
         """
         self._csi.tear_down(uid)
         for key in [key for key in list(self._plans) if key[0] == uid]:
             self._plans.pop(key, None)
-        ours = [self._paths.sub_paths(uid), self._paths.volumes(uid)]
-        for point in points_below(self.mounts, self._paths.pod(uid)):
-            if any(point.is_relative_to(directory.resolve()) for directory in ours):
+        ours = [directory.resolve() for directory in (self._paths.sub_paths(uid), self._paths.volumes(uid))]
+        staying = []
+        for point in points_below(self.mounts, self._paths.pod(uid), *others):
+            if any(point.is_relative_to(directory) for directory in ours):
                 self.mounts.unmount(point)
+            else:
+                staying.append(point)
+        return staying
 
     def _named(self, pod: Pod, volume: Volume, sources: PodVolumeSources, now: Nanoseconds) -> Path:
         try:

@@ -179,15 +179,23 @@ def test_what_is_no_directory_gives_way_to_the_pods(files: PodDirectories, tmp_p
     assert [path.name for path in all_set_aside(tmp_path / "edged")] == ["u1.1"]
 
 
-def test_what_is_mounted_is_not_emptied(files: PodDirectories, tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", ["edged/pods/u1/a volume", "logs/default_web_u1/a volume"])
+@pytest.mark.parametrize("ref", [ref_of(POD), PodRef(PodUid("u1"), "", "")])
+def test_what_is_mounted_is_not_emptied(files: PodDirectories, tmp_path: Path, place: str, ref: PodRef) -> None:
+    """The kernel's table of mounts is read once: it takes a millisecond on a node with some pods."""
     prepare(files)
-    volume = tmp_path / "edged" / "pods" / "u1" / "a volume"
+    files.make_log_directory(POD)
+    volume = tmp_path / place
     volume.mkdir()
     escaped = str(volume).replace(" ", r"\040")
     line = f"36 35 98:0 / {escaped} rw,noatime master:1 - ext3 /dev/root rw\n"
-    with patch.object(Path, "read_bytes", return_value=line.encode()), pytest.raises(VolumeError, match="mount point"):
-        files.remove(ref_of(POD))
+    with (
+        patch.object(Path, "read_bytes", autospec=True, return_value=line.encode()) as read,
+        pytest.raises(VolumeError, match="mount point"),
+    ):
+        files.remove(ref)
     assert volume.is_dir()
+    assert [each.args[0] for each in read.call_args_list].count(Path("/proc/self/mountinfo")) == 1
 
 
 @pytest.mark.parametrize("uid", ["..", ".", "a/b"])
