@@ -160,8 +160,8 @@ class _Counter:
 class RateLimit(logging.Filter):
     """A filter for handlers that lets a burst of each kind of line through in each period, and few identical ones.
 
-    A kind is a logger, a level and a message before its arguments are filled in. The first line of the next period says
-    how many were suppressed.
+    A kind is a logger, a level and a message before its arguments are filled in. The first line of the next period has
+    the number of suppressed ones.
     """
 
     def __init__(self, burst: dict[int, int] | None = None) -> None:

@@ -78,7 +78,7 @@ class EmptyDirMonitor(Actor):
 
     def _directories(self, pod: Pod) -> dict[str, Path]:
         """Return the paths of the pod's limited volumes; none if a name is invalid: such a volume was never made, and
-        the pod's status says so.
+        the pod's status has the reason.
         """
         uid = PodUid(pod.metadata.uid)
         try:

@@ -4,7 +4,7 @@ MetaError
 ├── StoreError              the database failed
 │   ├── StoreOpenError          it cannot be opened: path, permission, not a database, made by a newer version
 │   ├── StoreDamagedError       it is damaged: the next open sets it aside and makes a new one
-│   └── StoreWriteError         a change failed; `batch_lost` says whether the whole transaction is lost
+│   └── StoreWriteError         a change failed; `batch_lost` is set if the whole transaction is lost
 └── CallError               a request to metamanager got no usable answer
     ├── NoAnswerError           no answer before the deadline
     ├── NotConnectedError       only the cloud can answer, and the node is not connected

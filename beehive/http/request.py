@@ -91,7 +91,7 @@ def read_request(
             admit(request)
         if not max_body or request.header("upgrade"):
             return request
-        if not head.header("transfer-encoding"):  # a body in chunks says no length before its end
+        if not head.header("transfer-encoding"):  # a body in chunks has no length before its end
             body_length(head, max_body)
         return msgspec.structs.replace(request, body=exchange.read_body(receive, max_body), rest=b"")
     except HttpError as error:

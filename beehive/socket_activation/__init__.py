@@ -1,4 +1,4 @@
-"""Socket activation for gRPC servers: the server, and its library, start with the first client that says something.
+"""Socket activation for gRPC servers: the server, and its library, start with the first client that sends something.
 
 A Python gRPC server looks five times a second whether there is work, and its library takes 21 MB. Most nodes never get
 a call on the sockets of their process runtime, mappers and device plug-ins. Until one comes, only the listening

@@ -61,7 +61,7 @@ class VersionProbe(Protocol):
 
 
 class EndpointError(ValueError):
-    """The configured endpoint cannot be connected to; the text says which forms are allowed."""
+    """The configured endpoint cannot be connected to; the text names the allowed forms."""
 
 
 def socket_path(endpoint: str) -> Path:

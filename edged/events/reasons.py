@@ -9,7 +9,7 @@ class Reason(StrEnum):
     CREATED = "Created"
     STARTED = "Started"
     FAILED = "Failed"
-    """A container could not be created or started, or its image could not be pulled: the message says which."""
+    """A container could not be created or started, or its image could not be pulled: the message tells them apart."""
     KILLING = "Killing"
     BACK_OFF = "BackOff"
     """A container's start, or the pull of its image, is delayed after failures."""

@@ -62,7 +62,7 @@ class Hints:
 
     def add_event(self, event: cri.ContainerEventResponse, now: float) -> bool:
         """Add an event. Return whether the PLEG has to be woken: it inspects all hinted pods together, so that an event
-        that is not urgent says nothing new while it waits for events of other pods.
+        that is not urgent needs no further wake-up while events of other pods wait.
         """
         status = event.pod_sandbox_status
         if not event.HasField("pod_sandbox_status"):

@@ -134,7 +134,9 @@ class ImageManager:
             raise self._unavailable(request, IMAGE_INSPECT_ERROR, message, Reason.INSPECT_FAILED, message) from error
 
     def _request_pull(self, request: ImageRequest, full_name: str) -> ImagePendingError:
-        """Request the pull of an image, unless its back-off lasts. A request during a pull only says how far it is."""
+        """Request the pull of an image, unless its back-off lasts. A request during a pull only reports its
+        progress.
+        """
         self._check_back_off(request, full_name)
         wanted = PullRequest(full_name, self._credentials(request, full_name))
         progress = self._pulls.request(request.uid, wanted, request.sandbox)

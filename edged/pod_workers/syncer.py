@@ -138,7 +138,7 @@ class PodSyncer:
         )
 
     def sync_pod(self, job: Job, pod: Pod, progress: _Progress) -> bool:
-        """Make a pod run as its spec says; return whether something is under way whose end queues the pod again.
+        """Make a pod run as its spec wants; return whether something is under way whose end queues the pod again.
 
         Containers that are replaced are noted before they are stopped, for the answer may be lost.
         """

@@ -82,7 +82,7 @@ def differs(recorded: str, container: Container, image: str = "") -> bool:
 
 
 def _are_other_images(present: str, wanted: str) -> bool:
-    """Return whether two names mean different images for sure; an image's id or digest says nothing about its name."""
+    """Return whether two names mean different images for sure; an image's id or digest does not show its name."""
     if not present or ":" not in present or present.startswith("sha256:") or "@" in present + wanted:
         return False
     return _short(present) != _short(wanted)

@@ -7,7 +7,7 @@ class PodState(Enum):
     """The work that a pod worker does for a pod."""
 
     SYNC = "sync"
-    """Make the pod run as its spec says (kubelet's SyncPod)."""
+    """Make the pod run as its spec wants (kubelet's SyncPod)."""
     TERMINATING = "terminating"
     """Stop the containers within their grace period. Files and dead containers stay, for status and logs (kubelet's
     TerminatingPod)."""

@@ -53,7 +53,7 @@ class PodStore:
 
     A store that is complete is believed: a pod that it does not know is an orphan. A store that is not is new, because
     the node is, or because its database was lost: the cloud is asked about each pod that runs here (`PodRecovery`).
-    Once everything that runs is accounted for, a note in the store says so, and the next start believes it.
+    Once everything that runs is accounted for, a note in the store records that, and the next start relies on it.
 
     Lives on the edged module's thread.
 

@@ -25,7 +25,7 @@ def read_continue(token: str) -> tuple[int, str]:
     """Return version and key of a token; the version is below zero for the present state.
 
     Raises:
-        ValueError: it is no continue token; the text says why, in an API server's words.
+        ValueError: it is no continue token; the text has the reason in an API server's words.
     """
     found = _json_of(_plain(token))
     version, start = found.get("rv") or 0, found.get("start") or ""

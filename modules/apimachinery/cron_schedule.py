@@ -132,7 +132,7 @@ def parse_schedule(text: str, time_zone: str = "") -> Schedule:
         time_zone: a name of the tz database; "" is UTC.
 
     Raises:
-        ValueError: the text is no schedule, or the zone is unknown; the text says which, in robfig/cron's words.
+        ValueError: the text is no schedule, or the zone is unknown; the text has the reason in robfig/cron's words.
     """
     zone = zone_named(time_zone)
     if len(text) > _LONGEST:

@@ -90,7 +90,7 @@ def read_requirements(text: str) -> Iterator[Requirement]:
     """Yield the conditions of a label selector.
 
     Raises:
-        ValueError: it is no selector; the text says where and why, in an API server's words.
+        ValueError: it is no selector; the text has the place and the reason in an API server's words.
     """
     tokens = _Tokens(text)
     count = 0

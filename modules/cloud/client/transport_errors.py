@@ -9,7 +9,7 @@ KubeTransportError
 ├── KubeTooLargeError       the response exceeds the limit
 └── KubeProtocolError       the request cannot be sent, or the response is not HTTP/1.1
 
-Each names the server and says what to do; none contains a secret.
+Each names the server and a remedy; none contains a secret.
 """
 
 from typing import Final

@@ -121,7 +121,7 @@ def destination_of(message: Message) -> Destination:
 
 
 def _is_failed_call(message: Message) -> bool:
-    """Return whether KubeEdge's servicebus says with this message that a call has failed: it writes no operation, so
+    """Return whether KubeEdge's servicebus reports with this message that a call has failed: it writes no operation, so
     KubeEdge's cloud passes it to no module, and the caller waits until the time is over.
     """
     route = message.route

@@ -71,7 +71,7 @@ def is_older(timestamp: int, than: int) -> bool:
 
 
 def read_twins(message: Message) -> Report:
-    """Return the values in an update of twins. A twin without a value, as a deleted one, says nothing.
+    """Return the values in an update of twins. A twin without a value, as a deleted one, is left out.
 
     Raises:
         ReportError: it cannot be read, or is too large.

@@ -204,7 +204,7 @@ def _deleted(done: Callable[[ApiResult], None], result: ApiResult) -> None:
 
 
 def _created(done: Callable[[ApiResult], None], result: ApiResult) -> None:
-    """Take the answer to a creation: 404 says that there is no such kind or namespace, which lasts."""
+    """Take the answer to a creation: 404 means that there is no such kind or namespace, which lasts."""
     if code_of(result) == HTTPStatus.NOT_FOUND:
         why = "the API server has no DeviceStatuses (deploy/devices.yaml defines them), or not the namespace"
         result = ApiResult(refusal={"code": HTTPStatus.UNPROCESSABLE_ENTITY, "message": why})

@@ -37,7 +37,7 @@ class ClusterState:
     When a node connects, cloudcore claims it with a write, which needs the resourceVersion that was read last. So the
     node is served with the newest state. The next write of the node's former cloudcore is
     refused, and that cloudcore ends its connection. A cloudcore may be so slow that it claims a node after the node has
-    left it: each claim says when the node connected, and the newer connection stays.
+    left it: each claim has the time of the connection, and the newer connection stays.
 
     Args:
         api: sends API calls; the answer comes in a turn of the module.

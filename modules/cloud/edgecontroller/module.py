@@ -216,7 +216,7 @@ class EdgeController(TurnModule):
 
     @handles(None, Operation.DISCONNECTED, source=ModuleName.CLOUDHUB, overflow=OverflowPolicy.STATE)
     def on_disconnected(self, message: Message) -> None:
-        """Remove a disconnected node; its lease says whether it is ready.
+        """Remove a disconnected node; its lease decides whether it is ready.
 
         The inbox may hold the end of a connection before its beginning: it takes the slot of an earlier connection's
         end, as the inbox keeps only the newest of such messages.

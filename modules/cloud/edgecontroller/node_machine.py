@@ -114,7 +114,7 @@ class NodeDeleted(msgspec.Struct, frozen=True):
 
 
 class DeletionConfirmed(msgspec.Struct, frozen=True):
-    """The API server says that the Node object does not exist, as `ConfirmDeletion` has asked."""
+    """The API server has confirmed that the Node object does not exist (`ConfirmDeletion`)."""
 
     connection: str
     uid: str

@@ -304,7 +304,7 @@ class IdentitiesModule(Module):
         self._known.put(record, version_of(obj))
 
     def _remove_expired(self) -> None:
-        """Remove the tokens that expired a day ago: until then an error says that they have expired."""
+        """Remove the tokens that expired a day ago: until then the error is that they have expired."""
         now = self.clock.now()
         for record in self._known.records():
             if isinstance(record, JoinToken) and record.expires_at + 24 * 3600.0 < now:

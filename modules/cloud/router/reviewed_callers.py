@@ -1,4 +1,4 @@
-"""Callers with tokens of a cluster: its API server says who they are, and whether RBAC lets them call."""
+"""Callers with tokens of a cluster: its API server identifies them, and decides by RBAC whether they may call."""
 
 import hashlib
 import threading

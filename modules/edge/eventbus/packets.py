@@ -21,7 +21,7 @@ _LENGTH_BYTES: Final = 4
 """Bytes of a remaining length at most (§2.2.3)."""
 _MORE: Final = 0x80
 _SEVEN: Final = 0x7F
-"""Bits of a remaining length in each of its bytes; the eighth says that there are more."""
+"""Bits of a remaining length in each of its bytes; the eighth is set if there are more."""
 _PUBACK_HEAD: Final = bytes((PUBACK, 2))
 _MOST_MESSAGE: Final = MAX_PAYLOAD + LONGEST_TOPIC + 4
 """Bytes of the body of a message that may be taken: a larger one has too long a topic or too large a payload."""

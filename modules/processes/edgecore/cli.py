@@ -234,7 +234,7 @@ def _configured(location: NodeLocation, say: Callable[[str], None]) -> EdgeCoreC
 
 
 def _command(name: str) -> Callable[[argparse.Namespace], int]:
-    """Import the function of a command; without edgecore-lab, a command of the lab only says so."""
+    """Import the function of a command; without edgecore-lab, a command of the lab only asks for it."""
     try:
         return cast("Callable[[argparse.Namespace], int]", _imported(name))
     except ModuleNotFoundError as error:

@@ -31,7 +31,7 @@ class FailingPods(msgspec.Struct, frozen=True):
     status: str
     """Their status as kubectl prints it."""
     why: str
-    """What the status of the first one says."""
+    """The reason in the status of the first one."""
     shared: str
     """A property that all their nodes share, and not all nodes of the fleet; empty without one, and for one node."""
     pods: Sequence[FleetPodRow]

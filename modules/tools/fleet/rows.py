@@ -128,7 +128,7 @@ def pod_row(pod: JsonObject) -> FleetPodRow:
 
 
 def _why(pod: JsonObject) -> str:
-    """Return what a pod's status says about why it does not run, on one line; empty if it says nothing."""
+    """Return the reason in a pod's status why it does not run, on one line; empty without one."""
     found = [text_at(pod, "status.message")]
     for each in (*objects_at(pod, "status.initContainerStatuses"), *objects_at(pod, "status.containerStatuses")):
         said = text_at(each, "state.waiting.message")

@@ -408,7 +408,7 @@ def _end(case: Case, status: JsonObject, path: str) -> str:
 
 
 def _remedy_of_end(case: Case, status: JsonObject, path: str) -> tuple[str, ...]:
-    """Return what to do about a container that has ended; its log says more, unless it never ran."""
+    """Return the remedy for a container that has ended; its log has more, unless it never ran."""
     name, reason = text_at(status, "name"), text_at(status, f"{path}.reason")
     if reason in _NEVER_BEGAN:
         return (f"correct the command or the image of container {name}: it never ran, so it has no log",)

@@ -1,7 +1,7 @@
 """The tokens that nodes join with (docs/protocol.md, "Tokens").
 
 A token is the SHA-256 of the CA certificate, a dot, and a JWT signed by HS256 with the CA's private key.
-KubeEdge's only claim is the expiry. Here there is also the id of the token's record, which says what the token allows,
+KubeEdge's only claim is the expiry. Here there is also the id of the token's record, which has the token's rights,
 and claims that tell a node whether the token is for it.
 """
 
@@ -61,7 +61,7 @@ def check(jwt: str, key: bytes, now: float) -> Claims:
     """Check the JWT of a token, which a node sends without the CA's hash, and return its claims.
 
     Raises:
-        TokenError: it is malformed, not signed with this key, or expired; the message says which.
+        TokenError: it is malformed, not signed with this key, or expired; the message names the reason.
     """
     parts = jwt.split(".")
     if len(jwt) > _LONGEST or len(parts) != 3:

@@ -12,7 +12,7 @@ class LocationCache:
     """The nodes that are sent an object such as a configmap or secret: their pods refer to it, or they have queried it.
 
     A node leaves when its last pod with the object does; in KubeEdge it stays until the object is deleted. Its store
-    keeps the object: an ObjectSync says so, and the node gets the deletion. After the deletion the nodes of the
+    keeps the object: an ObjectSync records that, and the node gets the deletion. After the deletion the nodes of the
     pods that still name the object stay, so that they receive a new one of that name; KubeEdge forgets them.
     """
 

@@ -42,7 +42,9 @@ class ClusterWatches:
         self._transactions = transactions
 
     def begin(self, call: ApiCall, answered: Answered) -> None:
-        """Begin a watch. It ends with an answer that says why when it may not be, or there is no such resource."""
+        """Begin a watch. It ends with an answer that has the reason when it is forbidden, or there is no such
+        resource.
+        """
         group, _, version = call.api_version.partition("/")
         asked = {
             "verb": call.verb,

@@ -71,7 +71,7 @@ class Epochs:
         self._elsewhere = max(self._elsewhere, number)
 
     def went_back(self) -> None:
-        """Begin another epoch: a reflector says that versions went back."""
+        """Begin another epoch: a reflector has seen versions go back."""
         self._begin(0)
 
     def resume(self, stored: Epoch) -> None:

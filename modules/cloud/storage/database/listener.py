@@ -42,8 +42,8 @@ def poll_for_changes(module: Module, database: Database, poll: Callable[[], None
 class DatabaseListener(Actor):
     """Waits for notifications of another cloudcore's changes, by PostgreSQL's LISTEN on a connection of its own.
 
-    A notification says only that there are changes; the next transaction reads them. A lost one costs the time until
-    the next poll. The actor, and its module with it, fails with the connection.
+    A notification only announces that there are changes; the next transaction reads them. A lost one costs the time
+    until the next poll. The actor, and its module with it, fails with the connection.
 
     Args:
         engine: the database.

@@ -137,7 +137,7 @@ def _layer_line(layer: PulledLayer) -> str:
 
 @reporting_errors
 def pull(chosen: argparse.Namespace) -> None:
-    """Pull an image; show on standard error how far it is, if the runtime says so."""
+    """Pull an image; show its progress on standard error, if the runtime reports it."""
     view = TerminalProgress(sys.stderr) if sys.stderr.isatty() else PlainProgress(sys.stderr, RealClock())
     with connected(config_of(chosen)) as runtime, ThreadPoolExecutor(1) as threads:
         pulled = threads.submit(runtime.pull_image, cri.ImageSpec(image=chosen.image))

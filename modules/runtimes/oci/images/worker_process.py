@@ -157,6 +157,6 @@ def worker_environment(own: Mapping[str, str]) -> dict[str, str]:
 
 
 def _write(requests: BinaryIO, value: Mapping[str, Any]) -> None:
-    with suppress(BrokenPipeError):  # a worker that ended says why on the other stream
+    with suppress(BrokenPipeError):  # a worker that ended gives the reason on the other stream
         requests.write(json.dumps(value).encode() + b"\n")
         requests.flush()

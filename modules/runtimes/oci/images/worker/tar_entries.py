@@ -133,7 +133,9 @@ class TarEntries:
         )
 
     def _stored(self, header: bytes, records: dict[bytes, bytes], kind: bytes) -> int:
-        """Return the size of the body; only files have one, whatever the header of another kind says (as in Go)."""
+        """Return the size of the body; only files have one; the size in another kind's header does not count (as in
+        Go).
+        """
         if kind not in _FILES:
             return 0
         return _size(decimal(records[b"size"]) if b"size" in records else number(header[124:136]))
