@@ -5,6 +5,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from enum import StrEnum
 from heapq import merge
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -122,8 +123,10 @@ class Storage:
         """The changes since the savepoint, in order."""
         self._saved_version = first_version
         self._past = PastStates(first_version)
-        self.unknown_until = 0
-        """The version until which only the last change of each object is known, where others have made several."""
+        self.unknown_until: dict[str, int] = {}
+        """By kind ("" for all), the version until which only the last change of each object is known, where others have
+        made several.
+        """
 
     @property
     def version(self) -> int:
@@ -404,9 +407,10 @@ class Storage:
                 old = None
             if obj is not None and obj != old:
                 self._note(EventType.MODIFIED if old else EventType.ADDED, key, obj, old)
-        if complete or has_gap or len(self._events) > followed:
+        unknown = {""} if complete or has_gap else {event.key.kind for event in islice(self._events, followed, None)}
+        if unknown:
             self._past.note_adoption(self._version, version)
-            self.unknown_until = version
+            self.unknown_until |= dict.fromkeys(unknown, version)
         self._version = max(self._version, version)
         self.set_savepoint()
 

@@ -75,7 +75,7 @@ class WatchHistory:
     def __init__(self, storage: Storage, stored: StoredHistory | None = None) -> None:
         self._storage = storage
         self._began = {"": storage.version} if stored is None else stored.began
-        self._unknown_before = storage.unknown_until
+        self._unknown_before = dict(storage.unknown_until)
         """Kinds that were unknown then are in `_began`."""
         self._changes: defaultdict[str, deque[tuple[ObjectChanged, int]]] = defaultdict(deque)
         self._bytes: defaultdict[str, int] = defaultdict(int)
@@ -141,12 +141,10 @@ class WatchHistory:
 
     def _floor(self, kind: str) -> int:
         """Return the version after which all changes of a kind are known."""
-        unknown = self._storage.unknown_until
+        until, before = self._storage.unknown_until, self._unknown_before
+        unknown = [until[each] for each in ("", kind) if until.get(each, 0) > before.get(each, 0)]
         return max(
-            self._storage.first_version,
-            self._began.get(kind, self._began[""]),
-            self._forgotten.get(kind, 0),
-            unknown if unknown > self._unknown_before else 0,
+            self._storage.first_version, self._began.get(kind, self._began[""]), self._forgotten.get(kind, 0), *unknown
         )
 
     def start(self, query: WatchQuery) -> WatchStart:

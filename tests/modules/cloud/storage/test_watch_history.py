@@ -97,3 +97,26 @@ def test_the_database_forgets_many_changes_together() -> None:
     last = watched.apply(configmap("a", a="last"))
     assert watched.history.take_forgotten() == {"ConfigMap": last - CHANGES}
     assert watched.history.take_forgotten() == {}
+
+
+def test_a_secret_that_another_cloudcore_has_changed_leaves_the_watches_of_other_kinds() -> None:
+    """Of a Secret the rows of changes have no values: only its last state is known, which is nothing to other kinds."""
+    secret: dict[str, object] = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "s", "namespace": "default"},
+    }
+    watched = Watched()
+    first = watched.apply(configmap("a"), secret)
+    storage, key = watched.cluster.storage, ObjectKey("Secret", "default", "s")
+    present = storage.find(key)
+    assert present is not None
+    changed = {**present, "metadata": {**present["metadata"], "resourceVersion": str(first + 3)}, "data": {"k": "dg=="}}
+    storage.adopt([(key, changed)], first + 3, complete=False)
+    watched.noted()
+    assert watched.since(first) == []
+    refusal = watched.history.start(WatchQuery("Secret", first)).refusal
+    assert refusal is not None and refusal["code"] == 410
+    assert watched.since(first + 3, "Secret") == []
+    storage.adopt([], first + 9, complete=False, has_gap=True)
+    assert watched.history.start(WatchQuery("ConfigMap", first)).refusal is not None
