@@ -79,7 +79,7 @@ class ClientSocket:
         """End this side after the last byte, and give the client time to read it: closing with unread input resets."""
         with contextlib.suppress(OSError):
             if isinstance(self._socket, ssl.SSLSocket):
-                with contextlib.suppress(ssl.SSLError):  # it sends a close frame, and does not wait for the client's
+                with contextlib.suppress(ssl.SSLError):  # it sends close_notify, and does not wait for the client's
                     self._socket.unwrap()
             socket.socket.shutdown(self._socket, socket.SHUT_WR)
             poll = select.poll()
