@@ -58,10 +58,10 @@ export function setAbout(about) { program = about.program; allowed = about.allow
 
 /** A command with a button that copies it. */
 export function command(text) {
-  const copy = (event) => {
-    navigator.clipboard?.writeText(text);
-    event.target.textContent = "Copied";
-    setTimeout(() => { event.target.textContent = "Copy"; }, 1500);
+  const copy = async ({ target }) => {
+    const isCopied = await navigator.clipboard?.writeText(text).then(() => true, () => false);
+    target.textContent = isCopied ? "Copied" : "Not copied";
+    setTimeout(() => { target.textContent = "Copy"; }, 1500);
   };
   return h("div", { class: "cmd" }, h("code", {}, plain(text)), h("button", { type: "button", onclick: copy }, "Copy"));
 }

@@ -304,6 +304,18 @@ def test_a_broken_server_and_a_wrong_clock_leave_what_is_known(looked: Looked) -
     assert not [age for age in ages if age.endswith(("h", "d"))], ages
 
 
+@pytest.mark.parametrize(("writes", "said"), [("resolve", "Copied"), ("reject", "Not copied")])
+def test_the_button_says_whether_a_command_was_copied(looked: Looked, writes: str, said: str) -> None:
+    window = looked.window
+    clipboard = f"{{writeText: (text) => {{ window.copied = text; return Promise.{writes}(); }}}}"
+    window.run(f"Object.defineProperty(navigator, 'clipboard', {{configurable: true, value: {clipboard}}});")
+    window.run("window.asked ||= window.fetch; window.fetch = () => new Promise(() => {});")  # nothing is painted
+    window.run("document.querySelector('.same .cmd button').click()")
+    window.wait(f"document.querySelector('.same .cmd button').textContent === '{said}'")
+    assert window.run("return window.copied") == "cloudcore nodes"
+    window.run("window.fetch = window.asked; delete navigator.clipboard;")
+
+
 def test_a_late_answer_to_an_earlier_search_is_not_shown(looked: Looked) -> None:
     window, names = looked.window, "[...document.querySelectorAll('td a.name')].map((each) => each.textContent.trim())"
     looked.follow("Pods")
