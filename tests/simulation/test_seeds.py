@@ -10,7 +10,7 @@ from modules.lab.simulate.run import run_plan
 from modules.lab.simulate.seeds import SeedSettings, run_seed
 from tests.simulation.regressions import plans
 
-_QUICK = (0, 2000, 3000, 7000)
+_QUICK = (0, 2000, 3000, 7000, 9000)
 """Seeds that are played without `make slow`."""
 _SEEDS = (
     (SeedSettings(), range(40)),
@@ -22,6 +22,9 @@ _SEEDS = (
     (SeedSettings(nodes=3, seconds=120), range(6000, 6005)),
     (SeedSettings(profile=FaultProfile.API), range(7000, 7008)),
     (SeedSettings(profile=FaultProfile.STATE), range(8000, 8005)),
+    (SeedSettings(nodes=3, seconds=160, pods=1, profile=FaultProfile.CLOUD, workloads=True), range(9000, 9001)),
+    (SeedSettings(nodes=3, seconds=400, pods=1, profile=FaultProfile.LINK, workloads=True), range(9100, 9102)),
+    (SeedSettings(nodes=3, pods=1, workloads=True), range(9200, 9202)),
 )
 
 
@@ -49,4 +52,4 @@ def test_what_failed_once_does_not_fail_again(plan: Plan) -> None:
 
 
 def test_there_are_enough_seeds() -> None:
-    assert sum(len(seeds) for _, seeds in _SEEDS) >= 83
+    assert sum(len(seeds) for _, seeds in _SEEDS) >= 88

@@ -22,6 +22,7 @@ from modules.cloud.apiserver.module import ApiServer
 from modules.cloud.client.calls import APPLY, ApiCall, ApiResult
 from modules.cloud.cloudhub.module import CloudHubSettings
 from modules.cloud.cloudhub.node_session import NodeSession
+from modules.cloud.controllers.module import Controllers
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.cloud.devicecontroller.definitions import definitions
@@ -34,6 +35,7 @@ from modules.cloud.refusals import Refusals
 from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.database.errors import DatabaseError
 from modules.cloud.storage.database.turns import Turns
+from modules.cloud.storage.object_storage import EventType
 from modules.cloud.websocket.link import LinkEvent
 from modules.lab.simulate.checked_hive import CheckedHive
 from modules.lab.simulate.cloud_store import ObservedStore
@@ -42,6 +44,7 @@ from modules.lab.simulate.network import CloudEndpoint, CloudListener
 from modules.lab.simulate.observed_cloudhub import ObservedCloudHub
 from modules.lab.simulate.plan import Write, Writer
 from modules.lab.simulate.status_watch import StatusWatch
+from modules.lab.simulate.workload_watch import WorkloadWatch
 from modules.lab.simulate.world import Process, WallClock, World
 from modules.lab.simulate.writers import OF_NODES, OF_STATUS, call_of
 
@@ -50,6 +53,10 @@ Key = tuple[str, str]
 _ANSWER_WITHIN = 30.0
 _ENDED_FOR = 2.0
 """Seconds after which an init system starts a process again that has ended."""
+_SLACK = 3.0
+"""Seconds within which controllers see a change while all is well."""
+_BEGINS = 60.0
+"""Seconds within which controllers of a cloudcore that starts, or whose database has failed, see how things are."""
 _POD = kind_named("Pod")
 _OF_DEVICES = {kind.name: kind for kind in (DEVICE, DEVICE_MODEL, DEVICE_STATUS)}
 
@@ -94,6 +101,9 @@ class SimulatedCloud:
         self.database_server = SimulatedDatabaseServer(world)
         self.has_devices = False
         """Whether devicecontroller runs."""
+        self.has_workloads = False
+        """Whether the controllers of Deployments and their likes run."""
+        self.workloads = self._new_watch()
         self._lease: LeaseSettings | None = None
         """The Lease for dividing duties between cloudcores."""
         self.known = KnownCloudcores()
@@ -106,6 +116,8 @@ class SimulatedCloud:
         """Manifests of the objects that users want, by kind and name; None for an object to be deleted."""
         self.came_back: set[str] = set()
         """Uids of pods that a restore of the objects has brought back to an earlier state: nodes may be ending them."""
+        self.torn: set[str] = set()
+        """Uids of pods whose Nodes somebody has deleted: other pods of their names may run meanwhile."""
         self._forgotten: set[str] = set()
         self._forgotten_with_nodes: set[str] = set()
         self._unsettled: set[Key] = set()
@@ -143,6 +155,9 @@ class SimulatedCloud:
         self.known = KnownCloudcores(database.cloudcore)
         hive.add(EdgeController, cluster, database, None, self._lease, self.known)
         hive.add(DynamicController)
+        if self.has_workloads:
+            self.workloads.blind(_BEGINS)
+            hive.add(Controllers, self._subscriptions, self.known, may_be_several=False)
         if self.has_devices:
             hive.add(DeviceController, Refusals(process.clock), deletes=self._embeds_api_server)
         self.world.note("cloud", f"life {self._starts} begins")
@@ -157,7 +172,8 @@ class SimulatedCloud:
     def _make_cluster(self, process: Process, hive: Hive) -> RemoteCluster:
         """Return edgecontroller's API server: the embedded one."""
         clock = process.clock
-        storage = ObservedStore(clock, self._next_version(clock), self._statuses.stored)
+        stored = self._stored if self.has_workloads else None
+        storage = ObservedStore(clock, self._next_version(clock), self._pod_changes, stored)
         self.cluster = Cluster(clock, storage=storage)
         database = self._open_database(stores_objects=True)
         api = EmbeddedKubeApi(hive, clock)
@@ -166,6 +182,25 @@ class SimulatedCloud:
         kinds = definitions() if self.has_devices else []
         hive.add(ApiServer, self.cluster, database, None, kinds, Refusals(clock), api.subscriptions)
         return RemoteCluster(api.connect, knows_all=lambda: completeness.knows_all)
+
+    def _new_watch(self) -> WorkloadWatch:
+        return WorkloadWatch(self._objects, self.world.now, self.world.violated, _SLACK)
+
+    def _objects(self, kind: str) -> list[JsonObject]:
+        return self.cluster.storage.list(kind_named(kind))
+
+    def _pod_changes(self, old: JsonObject, new: JsonObject) -> None:
+        node = old["spec"].get("nodeName")
+        if not node:
+            return  # no node has it yet: the scheduler says where it goes
+        if self.has_workloads and self.workloads.is_silent(node):
+            self._statuses.others_write(old, "the controller of silent nodes")()
+        self._statuses.stored(old, new)
+
+    def _stored(self, change: EventType, new: JsonObject, old: JsonObject | None) -> None:
+        if self.database_server.fails or self.database_server.loses:
+            self.workloads.blind(_BEGINS)
+        self.workloads.changed(change, new, old)
 
     def _open_database(self, *, stores_objects: bool) -> Database:
         database = FailingDatabase(
@@ -220,6 +255,7 @@ class SimulatedCloud:
         """Forget a node's pods (KubeEdge's ObjectSyncs go with their node) and allow its connection to end. The node
         may register again.
         """
+        self.torn |= self.pods_of(node).keys()
         self._forgotten_with_nodes |= self.pods_of(node).keys() | {uid for uid, its in self._synced() if its == node}
         for connection in self._listener.connections if self._listener is not None else ():
             if connection.line.node == node:
@@ -287,8 +323,9 @@ class SimulatedCloud:
         return {key for key, document in self.wanted.items() if document is not None and key not in self._unsettled}
 
     def disagreements(self) -> Iterator[str]:
-        """Yield the differences between cloudcores; a single one has none."""
-        yield from ()
+        """Yield the workloads that are not as wanted."""
+        if self.has_workloads:
+            yield from self.workloads.disagreements()
 
     def unacknowledged(self, node: str) -> int:
         """Return how many messages a node has not acknowledged; cloudhub repeats them."""

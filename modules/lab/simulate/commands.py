@@ -40,6 +40,7 @@ def simulate(chosen: argparse.Namespace) -> int:
         keeps_state=chosen.state == "cluster",
         devices=chosen.devices,
         compares_sizes=True,
+        workloads=chosen.workloads,
     )
     failed = _campaign(range(chosen.seed, chosen.seed + chosen.seeds), settings, chosen.cores)
     for outcome in failed[:3]:

@@ -4,8 +4,8 @@ import random
 from collections.abc import Mapping
 from enum import StrEnum
 
-from modules.lab.simulate import draw_api, draw_devices, draw_more, draw_scenes, draw_state
-from modules.lab.simulate.plan import DeviceStep, Fault, FaultKind, Plan, Shape, WorkloadStep
+from modules.lab.simulate import draw_api, draw_devices, draw_more, draw_rollouts, draw_scenes, draw_state
+from modules.lab.simulate.plan import DeviceStep, Fault, FaultKind, Plan, RolloutStep, Shape, WorkloadStep
 
 _LINK = (
     FaultKind.CUT,
@@ -121,6 +121,7 @@ def draw_plan(
     devices: int = 0,
     keeps_state: bool = False,
     compares_sizes: bool = False,
+    workloads: bool = False,
 ) -> Plan:
     """Return the plan of a seed; it depends only on the arguments.
 
@@ -136,6 +137,8 @@ def draw_plan(
             seed does.
         compares_sizes: whether every fourth seed compares what its nodes keep in memory with what they keep after a
             restart.
+        workloads: whether people roll out Deployments and their likes, while nodes are away; not in a cluster, whose
+            controllers are its own.
         devices: number of devices of each node; none with the profile `state`, whose second cloudcore serves none.
     """
     draw = random.Random(f"{seed} plan")  # noqa: S311 - reproducible on purpose
@@ -176,6 +179,12 @@ def draw_plan(
     for node in range(nodes if devices and profile is not FaultProfile.STATE else 0):
         device_steps += draw_devices.devices(of_devices, node, seconds, devices)
         faults += draw_devices.broker_faults(of_devices, node, seconds) if _KINDS[profile] else []
+    rollouts: list[RolloutStep] = []
+    if workloads and not in_a_cluster:
+        of_rollouts = random.Random(f"{seed} rollouts")  # noqa: S311 - as above
+        rollouts = draw_rollouts.rollouts(of_rollouts, seconds)
+        faults += draw_rollouts.absences(of_rollouts, nodes, seconds) if _KINDS[profile] else []
+        faults = [draw_rollouts.kept(fault) for fault in faults]
     of_publications = random.Random(f"{seed} publications")  # noqa: S311 - as above
     if device_steps:
         device_steps += draw_devices.models(random.Random(f"{seed} models"), seconds)  # noqa: S311 - as above
@@ -194,6 +203,7 @@ def draw_plan(
         compares_sizes=compares_sizes and seed % 4 == 0,
         keeps_state=keeps_state or (profile is FaultProfile.STATE and seed % 3 == 0),
         devices=tuple(sorted(device_steps, key=lambda step: step.at)),
+        rollouts=tuple(sorted(rollouts, key=lambda step: step.at)),
     )
 
 

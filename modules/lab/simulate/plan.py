@@ -141,6 +141,24 @@ class WorkloadStep(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"{self.at:8.3f} node-{self.node} {self.name} ({self.shape.value}): {what}"
 
 
+class RolloutStep(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One change of a workload that cloudcore's controllers make pods of."""
+
+    at: float
+    kind: str
+    """Deployment, StatefulSet, DaemonSet, Job or CronJob; there is one of each."""
+    revision: int = 1
+    """Revision of its template; 0 deletes it."""
+    replicas: int = 2
+    """Of a Job the completions, of a CronJob 0 while it is suspended."""
+    surge: int = 0
+    unavailable: int = 1
+
+    def __str__(self) -> str:
+        what = f"revision {self.revision}, {self.replicas} replicas" if self.revision else "deleted"
+        return f"{self.at:8.3f} cloud  {self.kind}: {what}"
+
+
 class Writer(StrEnum):
     """Another writer of the cloud's objects, beside the node and the user."""
 
@@ -221,3 +239,5 @@ class Plan(msgspec.Struct, frozen=True):
     """Whether in the end all nodes restart, and what they kept in memory is compared with what they keep then."""
     devices: tuple[DeviceStep, ...] = ()
     """Events of devices; without any, no module of devices runs."""
+    rollouts: tuple[RolloutStep, ...] = ()
+    """Changes of workloads with controllers; without any, the controllers do not run."""

@@ -13,6 +13,7 @@ import msgspec
 
 from beehive.delivery import DropReason
 from beehive.files.removal import remove_tree
+from edged.pods import labels
 from modules.apimachinery.kinds import JsonObject, uid_of
 from modules.lab.simulate.cloud import SimulatedCloud
 from modules.lab.simulate.clustered_cloud import ClusteredCloud
@@ -22,11 +23,13 @@ from modules.lab.simulate.documents import document_of, kind_of
 from modules.lab.simulate.faults import Faults
 from modules.lab.simulate.hostile_node import HostileNode
 from modules.lab.simulate.node import SimulatedNode
-from modules.lab.simulate.plan import DeviceAction, DeviceStep, FaultKind, Plan, Shape, WorkloadStep, Write
+from modules.lab.simulate.plan import DeviceAction, DeviceStep, FaultKind, Plan, RolloutStep, Shape, WorkloadStep, Write
 from modules.lab.simulate.report_watch import ReportWatch
+from modules.lab.simulate.rollout_documents import rollout_document, rollout_name
 from modules.lab.simulate.sizes import grown, sizes_of
 from modules.lab.simulate.status_watch import StatusWatch
 from modules.lab.simulate.world import Entry, Violation, World
+from protos.cri.v1 import api_pb2 as pb
 
 CONVERGE_WITHIN = 900.0
 """Virtual seconds from the end of the last fault until all must agree: three of the longest back-offs (300 s)."""
@@ -125,6 +128,7 @@ class Simulation:
             for node in self.nodes:
                 own = [step for step in plan.devices if self._node(step) is node]
                 node.with_devices(dict.fromkeys(step.name for step in own if step.action is not DeviceAction.MODEL))
+        self.cloud.has_workloads = bool(plan.rollouts)
         self.hostile = HostileNode(world, self.cloud, plan.hostile) if plan.hostile else None
         self.reports = ReportWatch(world)
         self.cloud.is_shared = any(fault.kind is FaultKind.TAKEN_OVER for fault in plan.faults)
@@ -147,13 +151,9 @@ class Simulation:
             node.start()
         for step in self.plan.steps:
             self.world.at(step.at, partial(self._change, step))
-        if self.plan.devices:
-            self.cloud.set_object("DeviceModel", MODEL, model_document(is_writable=True))
-        for event in self.plan.devices:
-            self.world.at(event.at, partial(self._device, event))
-        for at in self.plan.publications if self.plan.devices else ():
-            for node in self.nodes:
-                self.world.at(at, node.publish)
+        for rollout in self.plan.rollouts:
+            self.world.at(rollout.at, partial(self._roll, rollout))
+        self._begin_devices()
         for write in self.plan.writes:
             self.world.at(write.at, partial(self._write, write))
         for fault in self.plan.faults:
@@ -164,6 +164,16 @@ class Simulation:
             self.hostile.start()
         while self.world.now() < self.plan.seconds and not self.world.violations:
             self._go_on()
+
+    def _begin_devices(self) -> None:
+        if not self.plan.devices:
+            return
+        self.cloud.set_object("DeviceModel", MODEL, model_document(is_writable=True))
+        for event in self.plan.devices:
+            self.world.at(event.at, partial(self._device, event))
+        for at in self.plan.publications:
+            for node in self.nodes:
+                self.world.at(at, node.publish)
 
     def _forget(self) -> None:
         """Forget the messages of the cloud: it has an older state again."""
@@ -227,12 +237,27 @@ class Simulation:
         self.world.run_for(_LOOK_EVERY)
         self.cloud.reconcile()
         pods = self.cloud.pods()
+        if self.plan.rollouts:
+            self._check_identities()
         self.reports.check(pods, is_late=self.world.now() < self.statuses.late_until)
         if self.hostile is not None:
             self.hostile.check()
         for node in self.nodes:
             self._check(node)
         self._look_at_delays(pods)
+
+    def _check_identities(self) -> None:
+        """Check that no two pods of one name of the StatefulSet run, unless the Node of one was deleted."""
+        running: dict[str, set[str]] = {}
+        for node in self.nodes:
+            for container in node.machine.containers.values():
+                name, uid = container.labels[labels.POD_NAME], container.labels[labels.POD_UID]
+                is_own = name.startswith(f"{rollout_name('StatefulSet')}-") and uid not in self.cloud.torn
+                if is_own and container.state == pb.CONTAINER_RUNNING:
+                    running.setdefault(name, set()).add(uid)
+        for name, uids in running.items():
+            if len(uids) > 1:
+                self.world.violated("one pod of an identity", f"{len(uids)} pods {name} run")
 
     def _look_at_delays(self, pods: list[JsonObject]) -> None:
         of_nodes: dict[str, dict[str, JsonObject]] = {node.name: {} for node in self.nodes}
@@ -249,6 +274,10 @@ class Simulation:
             self.nodes[step.node % len(self.nodes)].change_file(step)
             return
         self.cloud.set_object(kind_of(step.shape), step.name, document_of(step))
+
+    def _roll(self, step: RolloutStep) -> None:
+        self.world.note("people", str(step))
+        self.cloud.set_object(step.kind, rollout_name(step.kind), rollout_document(step))
 
     def _node(self, step: DeviceStep) -> SimulatedNode:
         return self.nodes[step.node % len(self.nodes)]

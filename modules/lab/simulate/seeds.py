@@ -32,6 +32,7 @@ class SeedSettings(msgspec.Struct, frozen=True):
     devices: int = 0
     keeps_state: bool = False
     compares_sizes: bool = False
+    workloads: bool = False
 
     def plan(self, seed: int) -> Plan:
         """Return the plan of a seed."""
@@ -81,7 +82,9 @@ def shrink(plan: Plan, fails: Fails, tries: int = 200) -> Plan:
     steps = _needed(plan.steps, lambda some: budget.fails(msgspec.structs.replace(plan, steps=tuple(some))))
     plan = msgspec.structs.replace(plan, steps=tuple(steps))
     devices = _needed(plan.devices, lambda some: budget.fails(msgspec.structs.replace(plan, devices=tuple(some))))
-    return msgspec.structs.replace(plan, devices=tuple(devices))
+    plan = msgspec.structs.replace(plan, devices=tuple(devices))
+    rollouts = _needed(plan.rollouts, lambda some: budget.fails(msgspec.structs.replace(plan, rollouts=tuple(some))))
+    return msgspec.structs.replace(plan, rollouts=tuple(rollouts))
 
 
 class _Budget:

@@ -86,12 +86,9 @@ class WorkloadWatch:
         elif kind == "Job" and not gone:
             self._job_changed(new, is_new=old is None)
 
-    def silent_for(self, node: str) -> float:
-        """Return for how many seconds a node is known to be silent."""
-        found = next((one for one in self._objects("Node") if _name(one) == node), None)
-        if found is None or _answers(found):
-            return 0.0
-        return self._now() - self._silent_since.get(node, self._now())
+    def is_silent(self, node: str) -> bool:
+        """Return whether a node is known to be silent."""
+        return node in self._silent_since
 
     def _since(self) -> float:
         now = self._now()
@@ -252,7 +249,7 @@ class WorkloadWatch:
     def _check_daemon_set(self, pod: JsonObject, owner: JsonObject) -> None:
         node, pods = _target(pod), self._owned("Pod", owner)
         states = self._recent(owner)
-        if self._now() - self.silent_for(node) < self._since() and not any(
+        if self._silent_since.get(node, math.inf) < self._since() and not any(
             _image(pod) == _image(one["spec"]["template"]) for one in states
         ):
             self._violated("pods of silent nodes are left alone", f"{_name(pod)} of {node} is rolled")

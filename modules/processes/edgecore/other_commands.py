@@ -208,6 +208,9 @@ def _add_simulate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--hostile-node", dest="hostile", action="store_true", help="a node beside them that means harm"
     )
+    parser.add_argument(
+        "--workloads", action="store_true", help="Deployments and their likes as well, while nodes are away"
+    )
     parser.add_argument("--faults", choices=FAULT_PROFILES, default="all", help="which faults are drawn (default all)")
     parser.add_argument(
         "--cloud",
