@@ -40,7 +40,8 @@ def rollouts(draw: random.Random, seconds: float) -> list[RolloutStep]:
         if what < 0.15 or kind == "Job":  # its template and completions cannot be changed
             add(at, kind, 0, known.replicas)
             at += draw.choice(_AGAIN)
-            add(at, kind, 1, draw.randint(1, 4))
+            replicas = draw.randint(1, 4)  # completions stay: a cloud that was away sees no deletion before the new Job
+            add(at, kind, 1, known.replicas if kind == "Job" else replicas)
         elif what < 0.4:
             add(at, kind, known.revision, draw.randint(0, 4))
         else:
