@@ -61,6 +61,13 @@ def _endpoint_address(value: Any, path: str, found: Causes) -> None:
     _no_special_address(value, path, found)
 
 
+def _external_address(value: Any, path: str, found: Causes) -> None:
+    before = len(found)
+    address(value, path, found)
+    if len(found) == before:
+        _no_special_address(value, path, found)
+
+
 def _network(value: str, path: str, found: Causes) -> None:
     try:
         ip_network(value.strip(), strict=False)
@@ -180,7 +187,7 @@ service = Fields(
                     "ports": _ports,
                     "selector": labels,
                     "sessionAffinity": or_zero(one_of("ClientIP", "None"), "None"),
-                    "externalIPs": Each(_endpoint_address),
+                    "externalIPs": Each(_external_address),
                     "type": or_zero(one_of(*_TYPES), "ClusterIP"),
                     "loadBalancerSourceRanges": Each(_network),
                     "ipFamilies": Each(one_of("IPv4", "IPv6")),

@@ -521,6 +521,11 @@ _TOGETHER = {
 """Fields that one mistake breaks together."""
 
 
+def test_an_external_address_that_is_none_is_told_once_and_an_endpoint_by_both_rules() -> None:
+    assert len(causes_of(service(externalIPs=["x"]))) == 1
+    assert len(causes_of(with_kind("Endpoints", subsets=[{"addresses": [{"ip": "x"}]}]))) == 2
+
+
 def test_a_node_is_chosen_by_any_value() -> None:
     """No label has a bad one, and kube-apiserver does not look (ValidateNodeSelectorRequirement)."""
     term = {"matchExpressions": [{"key": "a", "operator": "In", "values": ["b c"]}]}
