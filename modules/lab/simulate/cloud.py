@@ -118,6 +118,10 @@ class SimulatedCloud:
         """Uids of pods that a restore of the objects has brought back to an earlier state: nodes may be ending them."""
         self.torn: set[str] = set()
         """Uids of pods whose Nodes somebody has deleted: other pods of their names may run meanwhile."""
+        self.stale_until = -1.0
+        """Until when cloudcore may go on with objects from before a restore, as it was not restarted after that yet: it
+        may end newer ones of their names.
+        """
         self._forgotten: set[str] = set()
         self._forgotten_with_nodes: set[str] = set()
         self._unsettled: set[Key] = set()

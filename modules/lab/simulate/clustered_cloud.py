@@ -33,6 +33,8 @@ _LEASES = "kube-node-lease"
 
 _RESTART_AFTER = 20.0
 """Seconds after a restore; meanwhile cloudcore sees that versions went back."""
+_ON_ITS_WAY = 10.0
+"""Seconds that nodes act on what cloudcore has sent before its restart."""
 
 
 class ClusteredCloud(SimulatedCloud):
@@ -168,6 +170,7 @@ class ClusteredCloud(SimulatedCloud):
             )
         self.endpoint.all_excused = self.world.now() + _BEHIND  # it ends all when it sees the restore
         self.world.at(self.world.now() + _RESTART_AFTER, self._restart)
+        self.stale_until = self.world.now() + _RESTART_AFTER + _ON_ITS_WAY
         self._unsettled.update(self.wanted)
         for restored in self.restored:
             restored()

@@ -147,6 +147,7 @@ class Simulation:
         self.cloud.start()
         for node in self.nodes:
             node.machine.watch.wants_running = partial(self._wants_running, node)
+            node.machine.watch.is_stale = self._is_stale
             node.machine.add_foreign()
             node.start()
         for step in self.plan.steps:
@@ -316,10 +317,14 @@ class Simulation:
         return (
             pod is not None
             and uid not in self.cloud.came_back
+            and not self._is_stale()
             and not pod["metadata"].get("deletionTimestamp")
             and pod["metadata"].get("generation", 1) == 1
             and (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
         )
+
+    def _is_stale(self) -> bool:
+        return self.world.now() <= self.cloud.stale_until
 
     def _disagreements(self) -> Iterator[str]:
         yield from self.cloud.disagreements()

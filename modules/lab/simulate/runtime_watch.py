@@ -30,6 +30,8 @@ class RuntimeWatch:
         self._machine = machine
         self.wants_running: Callable[[str], bool] = lambda _uid: False
         """Whether the cloud has the pod of that uid unchanged: then its containers must not be ended."""
+        self.is_stale: Callable[[], bool] = lambda: False
+        """Whether cloudcore may end a pod for one from before a restore, and give it back: its attempts start over."""
         self.foreign: set[str] = set()
         """Ids of another agent's sandboxes and containers."""
         self.started: dict[tuple[str, str], int] = {}
@@ -104,7 +106,8 @@ class RuntimeWatch:
     def _check_attempt(self, config: pb.ContainerConfig) -> None:
         key = (config.labels[labels.POD_UID], config.metadata.name)
         last = self.started.get(key)
-        if last is not None and config.metadata.attempt <= last and key[0] not in self.reborn:
+        may_start_over = key[0] in self.reborn or self.is_stale()
+        if last is not None and config.metadata.attempt <= last and not may_start_over:
             text = (
                 f"{key[1]} of {self._pod(config)} is made as number {config.metadata.attempt} after {last} was started"
             )
