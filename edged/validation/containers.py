@@ -48,6 +48,7 @@ PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _HANDLERS: Final = "may not specify more than 1 handler type"
 _NO_HANDLER: Final = "must specify a handler type"
 _OF_EPHEMERAL: Final = "cannot be set for an Ephemeral Container"
+_RESTARTS: Final = ("Always", "Never", "OnFailure")
 _RESOURCES: Final = (
     "limits.cpu", "limits.ephemeral-storage", "limits.memory", "requests.cpu", "requests.ephemeral-storage",
     "requests.memory",
@@ -362,9 +363,7 @@ def _resources_on_nodes(value: Mapping[str, Any], path: str, found: Causes) -> N
 
 
 _ALSO: Final = (_mounts_and_devices, only_on_nodes(_resources_on_nodes))
-container = Fields(
-    {**_COMMON, **_LIFE, "restartPolicy": pointer(never("may not be set for non-init containers"))}, *_ALSO
-)
+container = Fields({**_COMMON, **_LIFE, "restartPolicy": pointer(one_of(*_RESTARTS))}, *_ALSO)
 """A container. Kubernetes has its own restart policy, which edged knows, since 1.34."""
 
 
@@ -381,7 +380,7 @@ def _life_of_init(value: Mapping[str, Any], path: str, found: Causes) -> None:
 
 _OF_LIFE: Final = Fields(_LIFE)
 init_container = Fields(
-    {**_COMMON, "restartPolicy": pointer(one_of("Always"))},
+    {**_COMMON, "restartPolicy": pointer(one_of(*_RESTARTS))},
     *_ALSO,
     _life_of_init,
     only_on_nodes(_OF_LIFE),

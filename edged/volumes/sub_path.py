@@ -5,6 +5,7 @@ path is opened one component after the other, following no link, and the opened 
 own, which containers cannot reach; the runtime gets that place (kubelet's subpath package, made for CVE-2017-1002101).
 """
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from edged.errors import VolumeError
 from edged.volumes.mounting import Mounts, is_mounted
 
 _MODE = 0o750
+_TOO_MANY_LINKS = "too many links lead to it"
 _OPEN = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -60,9 +62,10 @@ def _opened(volume: Path, sub_path: str) -> Iterator[tuple[int, Path]]:
         raise VolumeError("cannot mount the sub path", repr(sub_path), "a relative path without .. is wanted")
     try:
         root = os.path.realpath(volume)
+        _check_links(Path(root, sub_path), sub_path)
         target = os.path.realpath(Path(root, sub_path))
-    except RecursionError:
-        raise VolumeError("cannot mount the sub path", repr(sub_path), "too many links lead to it") from None
+    except RecursionError:  # links were added since; from Python 3.13 on the path is followed without recursion
+        raise VolumeError("cannot mount the sub path", repr(sub_path), _TOO_MANY_LINKS) from None
     if os.path.commonpath((root, target)) != root:
         raise VolumeError("cannot mount the sub path", repr(sub_path), "a link in it leads out of the volume")
     handle = os.open(root, _OPEN)
@@ -75,6 +78,15 @@ def _opened(volume: Path, sub_path: str) -> Iterator[tuple[int, Path]]:
         yield handle, Path(target)
     finally:
         os.close(handle)
+
+
+def _check_links(path: Path, sub_path: str) -> None:
+    """Check that the kernel would follow the links of a path, which may be missing: a container can make millions."""
+    try:
+        path.stat()
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise VolumeError("cannot mount the sub path", repr(sub_path), _TOO_MANY_LINKS) from None
 
 
 def _step(handle: int, part: str, sub_path: str, mode: int) -> int:

@@ -173,7 +173,7 @@ def test_ctrl_c_at_any_moment(moment: str, impatient: bool, tmp_path: Path) -> N
     for file in (REPOSITORY / "examples").glob("*.yaml"):
         shutil.copy(file, tmp_path)
     (tmp_path / "endless.yaml").write_text(
-        "kind: Pod\nmetadata: {name: endless, annotations: {edgecore.io/expect: Succeeded}}\n"
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: endless, annotations: {edgecore.io/expect: Succeeded}}\n"
         "spec: {containers: [{name: app, image: x, command: [sleep, '1000']}]}\n"
     )
     with _demo(*_ONCE, "--examples", str(tmp_path)) as demo:

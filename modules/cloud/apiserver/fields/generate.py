@@ -24,6 +24,15 @@ _ROOTS = {
     "ResourceSlice": "V1beta1ResourceSlice",
     "DeviceClass": "V1beta1DeviceClass",
 }
+_LATER = {
+    "V1Container": {"restartPolicyRules": "[V1ContainerRestartRule"},
+    "V1ContainerRestartRule": {"action": "str", "exitCodes": "V1ContainerRestartRuleOnExitCodes"},
+    "V1ContainerRestartRuleOnExitCodes": {"operator": "str", "values": "[int"},
+    "V1Lifecycle": {"stopSignal": "str"},
+    "V1PodCondition": {"observedGeneration": "int"},
+    "V1PodStatus": {"observedGeneration": "int"},
+}
+"""Fields of later versions of Kubernetes that edged knows."""
 _LIST = re.compile(r"list\[(.*)\]")
 _MAP = re.compile(r"dict\(str, (.*)\)")
 
@@ -39,6 +48,8 @@ def text(models: Any) -> str:
             continue
         found[name] = {model.attribute_map[field]: _type(kind) for field, kind in model.openapi_types.items()}
         waiting += [kind.lstrip("[{") for kind in found[name].values()]
+    for name, fields in _LATER.items():
+        found[name] = found.get(name, {}) | fields
     kinds = {kind.name: _ROOTS.get(kind.name, f"V1{kind.name}") for kind in KINDS}
     lines = [f"{json.dumps(name)}: {json.dumps(fields, sort_keys=True)}" for name, fields in sorted(found.items())]
     return "\n".join(["{", f'"kinds": {json.dumps(kinds)},', '"types": {', ",\n".join(lines), "}", "}", ""])

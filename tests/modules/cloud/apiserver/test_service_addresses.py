@@ -61,7 +61,7 @@ def test_no_address_or_port_is_given_twice_and_a_full_range_says_so() -> None:
          'spec.clusterIPs: Invalid value: []string{"10.96.0.9"}: failed to allocate IP 10.96.0.9: '
          "provided IP is already allocated"),
         ({"clusterIP": "10.96.0.1"},
-         'spec.clusterIPs: Invalid value: ["10.96.0.1"]: failed to allocate IP 10.96.0.1: '
+         'spec.clusterIPs: Invalid value: []string{"10.96.0.1"}: failed to allocate IP 10.96.0.1: '
          "provided IP is already allocated"),
         ({"clusterIP": "10.97.0.9"},
          'spec.clusterIPs: Invalid value: []string{"10.97.0.9"}: failed to allocate IP 10.97.0.9: the provided IP '
