@@ -236,7 +236,7 @@ class AsyncMetaClient:
     def pod(self, namespace: str, name: str, uid: str, *, then: Callable[[bytes | CallError], None]) -> None:
         """Get one pod, from the cloud if it is not stored; the store then keeps it.
 
-        `NotFoundError`, `ConflictError`: the cloud has no pod of that name, or one of another uid.
+        `metamanager.errors.is_gone` tells whether a refusal means that no pod of that uid exists.
         """
         self._ask(pod_call(namespace, name, uid), then)
 

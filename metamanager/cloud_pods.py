@@ -10,8 +10,8 @@ import msgspec
 
 from beehive import BeehiveError, Group, Message, Module, ModuleName, Resource, ResourceType
 from beehive.decoding import decode_json
-from metamanager import answers
-from metamanager.errors import CallError, ConflictError, NotFoundError, StoreError
+from metamanager import answers, errors
+from metamanager.errors import CallError, StoreError
 from metamanager.pod_list import PodList
 from metamanager.remote_query import question_about
 from metamanager.replies import StoreChanges
@@ -19,9 +19,6 @@ from metamanager.rows import Metadata, StoredPod, head_of, parse
 from metamanager.store import Store
 
 _log = logging.getLogger(__name__)
-
-_UID = "uid"
-"""Word in the message of a conflict of uids; the message of a conflict of resourceVersions lacks it."""
 
 
 class CloudPods:
@@ -159,12 +156,8 @@ def is_gone(answer: Message | BeehiveError) -> bool:
         return False
     try:
         answers.read_object_or_ok(answer)
-    except NotFoundError:
-        return True
-    except ConflictError as error:
-        return _UID in error.status.message.lower()
-    except CallError:
-        return False
+    except CallError as error:
+        return errors.is_gone(error)
     return False
 
 

@@ -21,6 +21,8 @@ import msgspec
 
 from beehive import BeehiveError
 
+_UID = "uid"
+
 
 class MetaError(BeehiveError):
     """Base class."""
@@ -107,3 +109,14 @@ def rejected(attempt: str, on: str, status: Status) -> RejectedError:
     if status.code == 409 or status.reason == "Conflict":
         return ConflictError(attempt, on, status, retryable=True)
     return RejectedError(attempt, on, status, retryable=status.code in (429, 500, 503, 504))
+
+
+def is_gone(error: CallError) -> bool:
+    """Return whether the answer to a query for a pod by name and uid is final: no pod of that uid exists.
+
+    There is none of the name (404), or the name has another uid: a conflict (409), or a change of the uid by a patch,
+    which kube-apiserver refuses as invalid (422). A conflict of resourceVersions does not name the uid.
+    """
+    if isinstance(error, NotFoundError):
+        return True
+    return isinstance(error, RejectedError) and error.status.code in (409, 422) and _UID in error.status.message.lower()

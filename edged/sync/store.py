@@ -17,7 +17,8 @@ from edged.static_pods.manager import StaticPodManager
 from edged.sync.events import PodReleased, PodsListed
 from edged.sync.orphans import Orphans
 from edged.sync_events import SyncEvents
-from metamanager.client import AsyncMetaClient, CallError, ConflictError, NotFoundError
+from metamanager.client import AsyncMetaClient, CallError
+from metamanager.errors import is_gone
 
 _log = logging.getLogger(__name__)
 
@@ -203,7 +204,7 @@ class PodRecovery:
 
         def answered(answer: bytes | CallError) -> None:
             request.busy = False
-            if isinstance(answer, NotFoundError | ConflictError):
+            if isinstance(answer, CallError) and is_gone(answer):
                 request.disowned = True
             elif isinstance(answer, CallError):
                 request.next_at = self._clock.monotonic() + request.delay

@@ -10,6 +10,15 @@ from beehive.names import OK
 
 NOT_FOUND = {"ErrStatus": {"status": "Failure", "reason": "NotFound", "code": 404, "message": "not found"}}
 CONFLICT = {"ErrStatus": {"status": "Failure", "reason": "Conflict", "code": 409, "message": "another uid"}}
+UNCHANGED_UID = {
+    "ErrStatus": {
+        "status": "Failure",
+        "reason": "Invalid",
+        "code": 422,
+        "message": 'Pod "web" is invalid: metadata.uid: Invalid value: "a": field is immutable',
+    }
+}
+"""kube-apiserver's answer to a patch of a pod that has another uid."""
 _NOT_CONNECTED = "failed to process remote: not connected"
 _EXISTS = {"ErrStatus": {"status": "Failure", "reason": "AlreadyExists", "code": 409, "message": "exists"}}
 
@@ -22,6 +31,8 @@ class MetaDouble:
         self.connected = True
         self.complete = True
         """Whether the store says that it knows all pods."""
+        self.conflict = CONFLICT
+        """The cloud's answer for a pod that has another uid."""
         self.questions: list[str] = []
         """Uids of pods that the cloud was asked for."""
         self.objects: dict[str, dict[str, Any]] = {}
@@ -81,7 +92,7 @@ class MetaDouble:
         self.questions.append(uid)
         pod = self.cloud.get(resource)
         if pod is None or uid not in ("", pod["metadata"]["uid"]):
-            error = NOT_FOUND if pod is None else CONFLICT
+            error = NOT_FOUND if pod is None else self.conflict
             return message.reply(self._clock, {"Object": None, "Err": error}, source="edgecontroller")
         self.objects[resource] = pod
         return message.reply(self._clock, {"Object": pod, "Err": None}, source="edgecontroller")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import msgspec
@@ -12,6 +13,7 @@ from edged.pods.decode import read_cloud_pod
 from edged.sync.loop import SyncLoop
 from edged.sync.store import FILES_WAIT
 from tests.edged.conftest import Bench, OpenEdged, pod
+from tests.edged.meta_double import CONFLICT, UNCHANGED_UID
 
 WEB = "default/pod/web"
 
@@ -79,9 +81,10 @@ def test_it_is_asked_for_when_the_cloud_comes(bench: Bench) -> None:
     assert bench.runtime.running() == ["main"]
 
 
-@pytest.mark.parametrize("there", [None, "another"])
-def test_what_the_cloud_does_not_want_is_removed(bench: Bench, there: str | None) -> None:
+@pytest.mark.parametrize(("there", "conflict"), [(None, CONFLICT), ("another", CONFLICT), ("another", UNCHANGED_UID)])
+def test_what_the_cloud_does_not_want_is_removed(bench: Bench, there: str | None, conflict: dict[str, Any]) -> None:
     """The cloud has no such pod, or another one of that name; after that the store counts as complete."""
+    bench.meta.conflict = conflict
     if there:
         bench.meta.cloud[WEB] = pod(metadata={"uid": there})
     restart(bench, connected=True)

@@ -29,6 +29,11 @@ from tests.metamanager.test_pod_list import (
 
 GONE: dict[str, Any] = {"Object": None, "Err": NOT_FOUND}
 OTHER_UID = {"code": 409, "reason": "Conflict", "message": "Precondition failed: UID in precondition: a, UID in x: b"}
+UNCHANGED_UID = {
+    "code": 422,
+    "reason": "Invalid",
+    "message": 'Pod "a" is invalid: metadata.uid: Invalid value: "uid-a": field is immutable',
+}
 OTHER_VERSION = {
     "code": 409,
     "reason": "Conflict",
@@ -95,7 +100,9 @@ def test_a_pod_that_the_cloud_has_forgotten_ends_as_if_it_had_said_so() -> None:
     [
         ({"Object": None, "Err": {"ErrStatus": OTHER_UID}}, []),
         ({"ErrStatus": {"code": 404, "reason": "NotFound", "message": "no"}}, []),
+        ({"Object": None, "Err": {"ErrStatus": UNCHANGED_UID}}, []),
         ({"Object": None, "Err": {"ErrStatus": OTHER_VERSION}}, ["a"]),
+        ({"ErrStatus": {"code": 422, "reason": "Invalid", "message": "spec: too many"}}, ["a"]),
         ({"Object": pod("a"), "Err": None}, ["a"]),
         ({"Object": None, "Err": {"ErrStatus": {"code": 403, "reason": "Forbidden"}}}, ["a"]),
         ({"Object": None, "Err": {"ErrStatus": {"code": 500, "reason": "InternalError"}}}, ["a"]),
