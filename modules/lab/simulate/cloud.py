@@ -253,7 +253,12 @@ class SimulatedCloud:
         ended = self._statuses.others_write(obj, write.writer.value) if write.writer in OF_STATUS else lambda: None
         if write.writer is Writer.NODE_DELETED:
             self._delete_node(write.name)
-        self._call(call_of(write), lambda _answer: ended())
+
+        def answered(answer: ApiResult | BeehiveError) -> None:
+            if not isinstance(answer, BeehiveError):  # without an answer in time it may still be carried out
+                ended()
+
+        self._call(call_of(write), answered)
 
     def _delete_node(self, node: str) -> None:
         """Forget a node's pods (KubeEdge's ObjectSyncs go with their node) and allow its connection to end. The node
