@@ -14,6 +14,7 @@ from metamanager.store import sqlite_path
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.device_commands.mappers import without_mapper
 from modules.processes.edgecore.doctor.facts import DatabaseFile, UnservedDevices
+from modules.processes.edgecore.doctor.machine import is_there
 from modules.processes.edgecore.store_commands.database import StoreReadError, reading
 
 SECONDS: Final = 2.0
@@ -39,7 +40,7 @@ def outbox(config: EdgeCoreConfig, clock: Clock) -> DatabaseFile:
 def unserved(config: EdgeCoreConfig) -> UnservedDevices:
     """Return the devices that nobody serves; none if the database cannot be read, which another check reports."""
     path = sqlite_path(str(config.database_url))
-    if path is None or not path.is_file():
+    if path is None or not is_there(path):
         return UnservedDevices()
     try:
         with reading(path) as reader:

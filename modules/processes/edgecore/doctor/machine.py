@@ -66,18 +66,31 @@ def _group_name(number: int) -> str:
 
 def directory(purpose: str, path: Path) -> Directory:
     """Return one directory."""
-    there = next((each for each in (path, *path.parents) if each.is_dir()), Path("/"))
+    there = next((each for each in (path, *path.parents) if _is_directory(each)), Path("/"))
     room = os.statvfs(there)
     return Directory(
         purpose=purpose,
         path=str(path),
-        exists=path.is_dir(),
-        writable=os.access(there, os.W_OK | os.X_OK) and (there == path or not path.exists()),
+        exists=_is_directory(path),
+        writable=os.access(there, os.W_OK | os.X_OK) and (there == path or not is_there(path)),
         read_only=_mount_point(there) if room.f_flag & os.ST_RDONLY else "",
         by_root=os.geteuid() == 0,
         free=room.f_bavail * room.f_frsize,
         inodes=room.f_favail if room.f_files else -1,
     )
+
+
+def is_there(path: Path) -> bool:
+    """Return whether a file exists, as far as this user can see: root's directories may be closed to others."""
+    try:
+        path.stat()
+    except OSError:
+        return False
+    return True
+
+
+def _is_directory(path: Path) -> bool:
+    return is_there(path) and path.is_dir()
 
 
 def _mount_point(path: Path) -> str:
@@ -86,7 +99,7 @@ def _mount_point(path: Path) -> str:
 
 def has_unit(directories: Iterable[Path] = UNIT_DIRECTORIES) -> bool:
     """Return whether systemd has a unit of edgecore."""
-    return any((directory / "edgecore.service").exists() for directory in directories)
+    return any(is_there(directory / "edgecore.service") for directory in directories)
 
 
 def ports(config: EdgeCoreConfig, proc: Path = PROC) -> tuple[Listening, ...]:
@@ -150,9 +163,9 @@ def _others(source: str, proc: Path) -> Iterator[str]:
         if taker := _taker("", port, proc):
             yield f"port {port} of a kubelet is taken: {taker}"
     for file in _FOREIGN_FILES:
-        if file.exists():
+        if is_there(file):
             yield f"{file} is a kubelet's"
-    if KUBEEDGE_FILE.exists() and source != str(KUBEEDGE_FILE):
+    if is_there(KUBEEDGE_FILE) and source != str(KUBEEDGE_FILE):
         yield f"{KUBEEDGE_FILE} configures another edgecore than {source}"
 
 

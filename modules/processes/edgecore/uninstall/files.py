@@ -66,13 +66,13 @@ class Leftovers(NamedTuple):
                 directory.rmdir()
         if first is not None:
             raise first
-        return [path for path in self.if_empty if path.exists()]
+        return _there(self.if_empty)
 
 
 def leftovers(config: EdgeCoreConfig, location: NodeLocation) -> Leftovers:
     """Return the files that a node with this configuration has left."""
     edged = config.modules.edged.root_directory
-    if not (edged / LOCK_FILE).exists():
+    if not _there([edged / LOCK_FILE]):
         trees: list[Path] = []
     else:
         trees = [*(edged / name for name in (*_TREES, *_FILES)), config.modules.device_twin.dmi_socket]
@@ -145,12 +145,18 @@ def _configuration(location: NodeLocation) -> Iterator[Path]:
 def _replaced_manifests(directory: str) -> Iterator[Path]:
     """Yield the static pods' manifests that a restore has kept."""
     if directory:
-        yield from Path(directory).glob(f".*.{_FORMER[1]}")
+        yield from _matching(Path(directory), f".*.{_FORMER[1]}")
 
 
 def _former(path: Path) -> Iterator[Path]:
     for pattern in _FORMER:
-        yield from path.parent.glob(f"{path.name}.{pattern}")
+        yield from _matching(path.parent, f"{path.name}.{pattern}")
+
+
+def _matching(directory: Path, pattern: str) -> Iterator[Path]:
+    """Yield the files of a directory that match a pattern; none of a directory that is closed to this user."""
+    with suppress(PermissionError):
+        yield from directory.glob(pattern)
 
 
 def _there(paths: Sequence[Path]) -> list[Path]:

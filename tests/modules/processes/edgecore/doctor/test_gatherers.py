@@ -1,5 +1,6 @@
 """The gatherers, on real files, sockets and databases, and on a /proc of our own; none of them changes anything."""
 
+import errno
 import json
 import os
 import socket
@@ -7,6 +8,7 @@ import sqlite3
 import threading
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -94,6 +96,18 @@ def test_the_kernels_tables_are_read_as_they_are(tmp_path: Path) -> None:
     assert "process 77 is a kubelet" in found
     assert "port 10250 of a kubelet is taken: by a process that this user cannot see" in found
     assert "port 10350 of a kubelet is taken: by a process that this user cannot see" in found
+
+
+def test_directories_of_root_may_be_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An edgecore of root makes /etc/kubeedge for itself alone; other users have their own edgecore."""
+
+    def refuse(path: Path, **_: Any) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "stat", refuse)
+    assert not machine.is_there(Path("/etc/kubeedge/config/edgecore.yaml"))
+    assert not machine.has_unit()
+    assert not machine.directory("volumes", Path("/closed/volumes")).exists
 
 
 def test_a_sound_database_is_looked_at_without_a_trace(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import shutil
 from collections.abc import Iterator
@@ -106,6 +107,19 @@ def test_logs_of_other_kubelets_stay(tmp_path: Path) -> None:
     assert pod_uids(config) == {UID}
     removed = [path.name for path in leftovers(config, place).remove if path.parent.name == "pods"]
     assert removed == ["default_web_" + UID]
+
+
+def test_directories_of_root_may_be_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By default the certificates are in /etc/kubeedge, which an edgecore of root makes for itself alone."""
+
+    def refuse(path: Path, _pattern: str) -> Iterator[Path]:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "glob", refuse)
+    (tmp_path / "e.yaml").write_text(f"modules: {{edged: {{rootDirectory: {tmp_path}/lib}}}}")
+    place = NodeLocation(tmp_path / "e.yaml", None)
+    found = leftovers(place.load().config, place).remove
+    assert not [path for path in found if path.is_relative_to(tmp_path)]
 
 
 class Runtime:
