@@ -46,6 +46,7 @@ from metamanager.errors import (
     NotFoundError,
     RejectedError,
     Status,
+    is_gone,
 )
 
 T = TypeVar("T")
@@ -236,7 +237,7 @@ class AsyncMetaClient:
     def pod(self, namespace: str, name: str, uid: str, *, then: Callable[[bytes | CallError], None]) -> None:
         """Get one pod, from the cloud if it is not stored; the store then keeps it.
 
-        `metamanager.errors.is_gone` tells whether a refusal means that no pod of that uid exists.
+        `is_gone` tells whether a refusal means that no pod of that uid exists.
         """
         self._ask(pod_call(namespace, name, uid), then)
 

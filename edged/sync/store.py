@@ -17,8 +17,7 @@ from edged.static_pods.manager import StaticPodManager
 from edged.sync.events import PodReleased, PodsListed
 from edged.sync.orphans import Orphans
 from edged.sync_events import SyncEvents
-from metamanager.client import AsyncMetaClient, CallError
-from metamanager.errors import is_gone
+from metamanager.client import AsyncMetaClient, CallError, is_gone
 
 _log = logging.getLogger(__name__)
 

@@ -64,9 +64,8 @@ def test_a_value_is_set_watched_and_shown_with_its_setter(root: Path, capsys: py
     with closing(stream) as pieces:
         assert next(pieces) == b'{"what":"watching"}\n'
         assert main(["devices", "set", "default/thermo", "threshold=35", *where]) == ExitCode.OK
-        change: dict[str, str] = {}
-        while change.get("before") is None:  # the first changes come from the start
-            change = [json.loads(line) for line in next(pieces).splitlines()][-1]
+        changes = (json.loads(line) for piece in pieces for line in piece.splitlines())
+        change = next(each for each in changes if each.get("before") is not None)  # the first ones come from the start
     assert {key: change[key] for key in ("what", "property", "before", "value", "by")} == {
         "what": "desired", "property": "threshold", "before": "30", "value": "35", "by": "devices set",
     }  # fmt: skip
