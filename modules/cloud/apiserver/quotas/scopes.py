@@ -3,6 +3,11 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
+from edged.api.pods import Pod
+from edged.api.quantity import QuantityError
+from edged.pods.qos import QosClass, qos_class
+from modules.apimachinery.api_errors import BadRequestError
+from modules.apimachinery.conversion import convert
 from modules.apimachinery.kinds import JsonObject
 
 _BEST_EFFORT: Final = "BestEffort"
@@ -37,10 +42,18 @@ def _is(pod: JsonObject, scope: str) -> bool:
         case "Terminating":
             return spec.get("activeDeadlineSeconds") is not None
         case "BestEffort":
-            return (pod.get("status") or {}).get("qosClass") == _BEST_EFFORT
+            return _is_best_effort(pod)
         case "CrossNamespacePodAffinity":
             return any(term.get("namespaces") or term.get("namespaceSelector") is not None for term in _terms(spec))
     return False
+
+
+def _is_best_effort(pod: JsonObject) -> bool:
+    """Return whether a pod asks for nothing, by its spec: its node writes the class in the status."""
+    try:
+        return qos_class(convert(pod, Pod, "Pod")) is QosClass.BEST_EFFORT
+    except (BadRequestError, QuantityError):  # a node's mirror pod with amounts that cannot be read
+        return False
 
 
 def _terms(spec: JsonObject) -> Iterator[JsonObject]:

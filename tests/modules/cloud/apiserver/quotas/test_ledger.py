@@ -172,6 +172,18 @@ def test_scopes(world: World, scopes: JsonObject, inside: JsonObject, outside: J
     assert world.used == {"pods": "0"}
 
 
+def test_the_class_that_a_node_reports_counts_for_nothing(world: World) -> None:
+    """Its pods would leave the quota when they are deleted, without having entered it."""
+    world.ask(a_quota(scopes={"scopes": ["BestEffort"]}, pods="1"))
+    key = key_of(world.ask(a_pod(cpu="1")))
+    live = world.storage.get(key)
+    world.update_status(key, {**live, "status": {**live["status"], "qosClass": "BestEffort"}})
+    world.settle()
+    world.storage.remove(key)
+    world.settle()
+    assert world.used == {"pods": "0"}
+
+
 @pytest.mark.parametrize("is_told", [True, False])
 def test_what_is_undone_does_not_count(world: World, is_told: bool) -> None:
     """Of a dry run the ledger is told nothing but that it is over."""
