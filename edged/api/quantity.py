@@ -25,6 +25,7 @@ _SYNTAX = re.compile(
 _LARGEST_EXPONENT = 100
 _LARGEST = Fraction(2**63 - 1)
 _LONGEST = 100
+_LEAST_BINARY = 1024
 
 
 class QuantityError(EdgedError):
@@ -83,6 +84,18 @@ def format_binary_quantity(value: int) -> str:
         value //= 1024
         suffix = candidate
     return f"{value}{suffix}"
+
+
+def canonical_quantity(quantity: Quantity) -> str:
+    """Return a quantity as Kubernetes prints it: `0.5` is `500m`, `1024Mi` is `1Gi`; an unreadable one as it is."""
+    text = str(quantity)
+    try:
+        value = parse_quantity(text)
+    except QuantityError:
+        return text
+    if text.endswith("i") and value.denominator == 1 and abs(value) >= _LEAST_BINARY:
+        return format_binary_quantity(int(value))
+    return text if "e" in text.lower() and not text.endswith("E") else format_quantity(value)
 
 
 def _scale(exponent: str | None, suffix: str | None, text: str) -> Fraction:

@@ -16,7 +16,7 @@ Amounts = dict[str, Fraction]
 
 def pod_requests(pod: Pod) -> Amounts:
     """Return the pod's requests and the sandbox's overhead. A limit without a request counts as the request."""
-    return _add((_pod_sum(pod, _requests), _parse(pod.spec.overhead)))
+    return _add((pod_sum(pod, _requests), _parse(pod.spec.overhead)))
 
 
 def pod_limits(pod: Pod) -> Amounts:
@@ -24,7 +24,7 @@ def pod_limits(pod: Pod) -> Amounts:
 
     A resource that one container leaves unlimited has a sum too; `all_limited` tells whether every container limits it.
     """
-    limits = _pod_sum(pod, lambda resources: resources.limits)
+    limits = pod_sum(pod, lambda resources: resources.limits)
     overhead = _parse(pod.spec.overhead)
     return _add((limits, {name: amount for name, amount in overhead.items() if limits.get(name)}))
 
@@ -40,7 +40,9 @@ def _requests(resources: ResourceRequirements) -> Mapping[str, Quantity]:
     return {**resources.limits, **resources.requests}
 
 
-def _pod_sum(pod: Pod, pick: Callable[[ResourceRequirements], Mapping[str, Quantity]]) -> Amounts:
+def pod_sum(pod: Pod, pick: Callable[[ResourceRequirements], Mapping[str, Quantity]]) -> Amounts:
+    """Return what the containers of a pod ask for at once, of what `pick` returns of each container's resources."""
+
     def of(container: Container) -> Amounts:
         return _parse(pick(container.resources))
 

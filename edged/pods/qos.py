@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 from edged.api import Pod, Quantity, ResourceRequirements, parse_quantity
+from edged.pods.demand import Amounts
 
 _COUNTED = ("cpu", "memory")
 
@@ -34,11 +35,14 @@ def _class_of(resources: Sequence[ResourceRequirements]) -> QosClass:
         return QosClass.BEST_EFFORT
     for resource in resources:
         limits = _positive(resource.limits)
-        if set(limits) != set(_COUNTED) or {**limits, **_positive(resource.requests)} != limits:
+        if set(limits) != set(_COUNTED) or {**limits, **_amounts(resource.requests)} != limits:
             return QosClass.BURSTABLE
     return QosClass.GUARANTEED
 
 
-def _positive(quantities: Mapping[str, Quantity]) -> dict[str, object]:
-    values = {name: parse_quantity(quantities[name]) for name in _COUNTED if name in quantities}
-    return {name: value for name, value in values.items() if value > 0}
+def _positive(quantities: Mapping[str, Quantity]) -> Amounts:
+    return {name: value for name, value in _amounts(quantities).items() if value > 0}
+
+
+def _amounts(quantities: Mapping[str, Quantity]) -> Amounts:
+    return {name: parse_quantity(quantities[name]) for name in _COUNTED if name in quantities}

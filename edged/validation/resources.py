@@ -50,7 +50,8 @@ def _is_native(name: str) -> bool:
     return "/" not in name or "kubernetes.io/" in name
 
 
-def _container_resource(name: str, path: str, found: Causes) -> None:
+def container_resource(name: str, path: str, found: Causes) -> None:
+    """Check the name of a resource of containers (validateContainerResourceName)."""
     resource_name(name, path, found)
     if "/" not in name:
         if name not in _OF_CONTAINERS and not name.startswith(_HUGE):
@@ -66,7 +67,8 @@ def _pod_resource(name: str, path: str, found: Causes) -> None:
         found.append(unsupported(path, name, _OF_PODS))
 
 
-def _may_overcommit(name: str) -> bool:
+def may_overcommit(name: str) -> bool:
+    """Return whether a container may ask for less of a resource than its limit."""
     return _is_native(name) and not name.startswith(_HUGE)
 
 
@@ -86,14 +88,14 @@ def _one_amount(name: str, amount: Any, path: str, found: Causes) -> None:
 def _request(name: str, amount: Any, limits: Mapping[str, Any], path: str, found: Causes) -> None:
     """Check a request against its limit, at the path of all requests, as an API server does."""
     if name not in limits:
-        if not _may_overcommit(name):
+        if not may_overcommit(name):
             why = "Limit must be set for non overcommitable resources"
             found.append(required(f"{path.removesuffix('requests')}limits", why))
         return
     wanted, limit = amount_of(amount), amount_of(limits[name])
     if wanted is None or limit is None:
         return
-    if wanted != limit and not _may_overcommit(name):
+    if wanted != limit and not may_overcommit(name):
         found.append(invalid(path, str(amount), f"must be equal to {name} limit of {limits[name]}"))
     elif wanted > limit:
         found.append(invalid(path, str(amount), f"must be less than or equal to {name} limit of {limits[name]}"))
@@ -116,5 +118,5 @@ def _requirements(of_name: Any) -> Rule:
     return rule
 
 
-container_requirements = _requirements(_container_resource)
+container_requirements = _requirements(container_resource)
 pod_requirements = _requirements(_pod_resource)

@@ -98,6 +98,7 @@ KINDS = (
     Kind("CronJob", "batch/v1", "cronjobs", short_names=("cj",), counts_generations=True),
     Kind("ReplicationController", "v1", "replicationcontrollers", short_names=("rc",), counts_generations=True),
     Kind("ResourceQuota", "v1", "resourcequotas", short_names=("quota",)),
+    Kind("LimitRange", "v1", "limitranges", short_names=("limits",)),
     Kind("StorageClass", "storage.k8s.io/v1", "storageclasses", namespaced=False, short_names=("sc",)),
     Kind("CSINode", "storage.k8s.io/v1", "csinodes", namespaced=False),
     Kind("CSIStorageCapacity", "storage.k8s.io/v1", "csistoragecapacities"),

@@ -12,7 +12,7 @@ _METADATA: Final = "meta.v1.ObjectMeta"
 _TEMPLATE: Final = "core.v1.PodTemplateSpec"
 _SHOWN: Final = frozenset((
     ("batch.v1.PodFailurePolicy", "rules"), ("batch.v1.PodFailurePolicyOnExitCodesRequirement", "values"),
-    ("batch.v1.SuccessPolicy", "rules"), ("core.v1.ContainerImage", "names"),
+    ("batch.v1.SuccessPolicy", "rules"), ("core.v1.ContainerImage", "names"), ("core.v1.LimitRangeSpec", "limits"),
     ("core.v1.NodeSelector", "nodeSelectorTerms"), ("core.v1.PodSpec", "containers"),
     ("core.v1.ProjectedVolumeSource", "sources"), ("core.v1.TopologySelectorLabelRequirement", "values"),
     ("discovery.v1.Endpoint", "addresses"), ("discovery.v1.EndpointSlice", "endpoints"),

@@ -20,9 +20,9 @@ from beehive.decoding import decode_json
 _COMPRESSED: Final = re.compile(rb"\x1f\x8b\x08\x00\x00\x00\x00\x00")
 _LONGEST: Final = 1 << 20
 _ROOTS: Final = {
-    "v1": ("core.v1", ("Binding", "ConfigMap", "Endpoints", "Event", "Namespace", "Node", "PersistentVolume",
-                       "PersistentVolumeClaim", "Pod", "ReplicationController", "ResourceQuota", "Secret", "Service",
-                       "ServiceAccount")),
+    "v1": ("core.v1", ("Binding", "ConfigMap", "Endpoints", "Event", "LimitRange", "Namespace", "Node",
+                       "PersistentVolume", "PersistentVolumeClaim", "Pod", "ReplicationController", "ResourceQuota",
+                       "Secret", "Service", "ServiceAccount")),
     "apps/v1": ("apps.v1", ("ControllerRevision", "DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")),
     "batch/v1": ("batch.v1", ("CronJob", "Job")),
     "autoscaling/v1": ("autoscaling.v1", ("Scale",)),

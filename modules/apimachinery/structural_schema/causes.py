@@ -15,7 +15,7 @@ class InvalidFieldsError(InvalidError):
 
     def __init__(self, kind: str, group: str, name: str, causes: Sequence[Cause]) -> None:
         more = [f"and {causes.more} more"] if isinstance(causes, Causes) and causes.more else []
-        told = [*map(str, causes), *more]
+        told = [*dict.fromkeys(map(str, causes)), *more]
         text = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
         about = {"name": name, "group": group, "kind": kind}
         details: dict[str, Any] = {field: value for field, value in about.items() if value}

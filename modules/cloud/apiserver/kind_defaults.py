@@ -137,6 +137,21 @@ def _with_data_source(spec: JsonObject) -> JsonObject:
     return spec
 
 
+def _limit_range(obj: JsonObject) -> JsonObject:
+    """Return a LimitRange whose limits of containers say what a container gets that names no amount."""
+    spec = obj.get("spec") or {}
+    limits = [_with_container_defaults(each) for each in spec.get("limits") or ()]
+    return {**obj, "spec": {**spec, "limits": limits}} if limits else obj
+
+
+def _with_container_defaults(limit: JsonObject) -> JsonObject:
+    if limit.get("type") != "Container":
+        return limit
+    default = {**(limit.get("max") or {}), **(limit.get("default") or {})}
+    request = {**(limit.get("min") or {}), **default, **(limit.get("defaultRequest") or {})}
+    return {**limit, **({"default": default} if default else {}), **({"defaultRequest": request} if request else {})}
+
+
 def _binding(obj: JsonObject) -> JsonObject:
     """Return a binding whose role and whose users and groups have their API group."""
     reference = {"apiGroup": _RBAC, **(obj.get("roleRef") or {})}
@@ -158,6 +173,7 @@ _DEFAULTS: Final[dict[str, Callable[[JsonObject], JsonObject]]] = {
     "EndpointSlice": _endpoint_slice,
     "PersistentVolume": _persistent_volume,
     "PersistentVolumeClaim": _claim,
+    "LimitRange": _limit_range,
     "PriorityClass": lambda obj: {"value": 0, "preemptionPolicy": "PreemptLowerPriority", **obj},
     **dict.fromkeys(("RoleBinding", "ClusterRoleBinding"), _binding),
     "StorageClass": lambda obj: {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate", **obj},

@@ -41,8 +41,8 @@ _VIEW: Final = (
         "",
         (
             "configmaps", "endpoints", *_with_status("persistentvolumeclaims", "pods", "services"), "serviceaccounts",
-            "bindings", "events", "pods/log", *_with_status("namespaces", "replicationcontrollers", "resourcequotas"),
-            _SCALED_CONTROLLER,
+            "bindings", "events", "limitranges", "pods/log",
+            *_with_status("namespaces", "replicationcontrollers", "resourcequotas"), _SCALED_CONTROLLER,
         ),
         _READ,
     ),

@@ -4,7 +4,6 @@ from typing import Final
 
 _NO_INGRESS: Final = "nothing serves it here; a Service's nodePort, or a hostPort or hostNetwork of a pod opens a port"
 _NO_POLICY: Final = "nothing keeps it here: every pod of a node may reach every other"
-_NO_LIMITS: Final = "containers get no amounts from their namespace here; a ResourceQuota bounds the sum of a namespace"
 _IN_THE_CLOUD: Final = "the node has pods only; `cloudcore` and `kubectl` show and make it in the cloud"
 _GROUP: Final = "apps.kubeedge.io/belonging-to"
 _ADVICE: Final = {
@@ -27,7 +26,7 @@ _ADVICE: Final = {
     ("clusterrole", "clusterroles"): _IN_THE_CLOUD,
     ("clusterrolebinding", "clusterrolebindings"): _IN_THE_CLOUD,
     ("resourcequota", "resourcequotas", "quota"): _IN_THE_CLOUD,
-    ("limitrange", "limitranges", "limits"): _NO_LIMITS,
+    ("limitrange", "limitranges", "limits"): _IN_THE_CLOUD,
     ("priorityclass", "priorityclasses", "pc"): _IN_THE_CLOUD,
     ("runtimeclass", "runtimeclasses"): _IN_THE_CLOUD,
 }

@@ -98,7 +98,8 @@ class _RelatedObjects:
         if kind == "PersistentVolumeClaim":
             return related._replace(pods=self._list("pods", namespace, "") or [])
         if kind == "Namespace":
-            return related._replace(quotas=self._list("resourcequotas", name, "") or [])
+            quotas, limits = (self._list(each, name, "") or [] for each in ("resourcequotas", "limitranges"))
+            return related._replace(quotas=quotas, limits=limits)
         if kind == "Service":
             return related._replace(endpoints=self._get("endpoints", namespace, name))
         return related

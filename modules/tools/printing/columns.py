@@ -383,7 +383,7 @@ _COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
     ),
     "RuntimeClass": (_NAME, Column("Handler", _at("handler")), _AGE),
     **dict.fromkeys(
-        ("Role", "ClusterRole", "CustomResourceDefinition"),
+        ("Role", "ClusterRole", "CustomResourceDefinition", "LimitRange"),
         (_NAME, Column("Created At", _at("metadata.creationTimestamp"))),
     ),
     **dict.fromkeys(

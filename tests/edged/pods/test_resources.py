@@ -32,6 +32,7 @@ FULL: dict[str, Quantity] = {"cpu": "1", "memory": "100Mi"}
         (a_pod(needing(limits=FULL)), "Guaranteed"),
         (a_pod(needing(requests={"cpu": "1000m"}, limits=FULL)), "Guaranteed"),
         (a_pod(needing(requests={"cpu": "500m"}, limits=FULL)), "Burstable"),
+        (a_pod(needing(requests={"cpu": "0"}, limits=FULL)), "Burstable"),
         (a_pod(needing(limits={"cpu": "1"})), "Burstable"),
         (a_pod(needing(requests=FULL)), "Burstable"),
         (a_pod(needing(limits=FULL), needing("b")), "Burstable"),

@@ -9,6 +9,7 @@ from modules.apimachinery.lister import Lister
 from modules.apimachinery.validation.pods import MIRROR
 from modules.cloud.apiserver.admission.api_access import with_api_access
 from modules.cloud.apiserver.admission.certificate_subject import certificate_subject
+from modules.cloud.apiserver.admission.limit_ranger import check_claim, check_pod, with_default_amounts
 from modules.cloud.apiserver.admission.pod_security import pod_security, pod_security_labels
 from modules.cloud.apiserver.silent_nodes import TOLERATION_SECONDS, UNREACHABLE
 
@@ -232,6 +233,8 @@ def _placement(pod: JsonObject, runtime_class: JsonObject) -> JsonObject:
 
 PLUGINS: Final = (
     Plugin("NamespaceLifecycle", None, _namespace_lifecycle),
+    Plugin("LimitRanger", _PODS, with_default_amounts, check_pod),
+    Plugin("LimitRanger", frozenset({"PersistentVolumeClaim"}), validate=check_claim),
     Plugin("ServiceAccount", _PODS, _service_account),
     Plugin("PodSecurity", _PODS, validate=pod_security),
     Plugin("PodSecurity", frozenset({_NAMESPACE.name}), validate=pod_security_labels),

@@ -62,7 +62,6 @@ _LONGEST_DOCUMENT: Final = 5
 """Parts of the longest path of a document: `/openapi/v3/apis/GROUP/VERSION`."""
 
 _NO_AUTOSCALER: Final = "nothing is scaled by itself here: `kubectl scale` sets the number of replicas"
-_NO_LIMITS: Final = "containers get no amounts from their namespace here; a ResourceQuota bounds the sum of a namespace"
 _RESIZE: Final = "resize"
 _GROUPS: Final = {
     "autoscaling": _NO_AUTOSCALER,
@@ -71,7 +70,6 @@ _GROUPS: Final = {
     "admissionregistration.k8s.io": "no webhooks are called here",
 }
 _OF_CORE: Final = {
-    "limitranges": _NO_LIMITS,
     "componentstatuses": "`kubectl get --raw /readyz?verbose` says what is ready",
     "podtemplates": "no controller of Kubernetes reads them; a Deployment has its template in itself",
 }

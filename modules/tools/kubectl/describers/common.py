@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
-from edged.api.quantity import QuantityError, format_binary_quantity, format_quantity, parse_quantity
+from edged.api.quantity import QuantityError, canonical_quantity, parse_quantity
 from edged.api.times import SECOND, TimeError, parse_time
 from modules.tools.kubectl.describers.writer import NONE, AlignedWriter
 from modules.tools.printing.ages import ago
@@ -30,6 +30,8 @@ class Related(NamedTuple):
     """The Endpoints of a service."""
     quotas: Sequence[JsonObject] = ()
     """The ResourceQuotas of a namespace."""
+    limits: Sequence[JsonObject] = ()
+    """The LimitRanges of a namespace."""
 
 
 def name_and_namespace(out: AlignedWriter, obj: JsonObject) -> None:
@@ -103,18 +105,6 @@ def moment(text: str) -> str:
     return time.strftime("%a, %d %b %Y %H:%M:%S %z", time.localtime(at))
 
 
-def canonical(quantity: Any) -> str:
-    """Return a quantity as Kubernetes prints it: `0.5` is `500m`, `1024Mi` is `1Gi`."""
-    text = str(quantity)
-    try:
-        value = parse_quantity(text)
-    except QuantityError:
-        return text
-    if text.endswith("i") and value.denominator == 1 and abs(value) >= 1024:
-        return format_binary_quantity(int(value))
-    return text if "e" in text.lower() and not text.endswith("E") else format_quantity(value)
-
-
 def amount(quantity: Any) -> Fraction:
     """Return the value of a quantity; 0 if it is missing or cannot be read."""
     try:
@@ -127,7 +117,7 @@ def resource_rows(out: AlignedWriter, level: int, name: str, resources: JsonObje
     """Add resources and their quantities, if any."""
     if resources:
         out.row(level, f"{name}:")
-        out.fields(level + 1, ((key, canonical(resources[key])) for key in sorted(resources)))
+        out.fields(level + 1, ((key, canonical_quantity(resources[key])) for key in sorted(resources)))
 
 
 def controller_of(obj: JsonObject) -> str:

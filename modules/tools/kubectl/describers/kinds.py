@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from beehive.printable import printable, printable_lines
+from edged.api.quantity import canonical_quantity
 from modules.tools.kubectl.custom_columns import go_text
 from modules.tools.kubectl.describers.common import (
     UNSET,
     Related,
-    canonical,
     events_table,
     finalizers,
     labels_and_annotations,
@@ -67,7 +67,30 @@ def describe_namespace(obj: JsonObject, related: Related, _now: float) -> str:
     labels_and_annotations(out, obj)
     out.field(0, "Status", text_at(obj, "status.phase"))
     quotas = f"Resource Quotas\n{_quotas(related.quotas)}" if related.quotas else "No resource quota.\n"
-    return f"{out.text()}\n{quotas}\nNo LimitRange resource.\n"
+    limits = AlignedWriter()
+    limits.row(0, "Resource Limits" if related.limits else "No LimitRange resource.")
+    if related.limits:
+        _limits(limits, related.limits, " ")
+    return f"{out.text()}\n{quotas}\n{limits.text()}"
+
+
+def describe_limit_range(obj: JsonObject, _related: Related, _now: float) -> str:
+    """Return the description of a LimitRange."""
+    out = AlignedWriter()
+    name_and_namespace(out, obj)
+    _limits(out, [obj], "")
+    return out.text()
+
+
+def _limits(out: AlignedWriter, ranges: Sequence[JsonObject], indent: str) -> None:
+    titles = "Type", "Resource", "Min", "Max", "Default Request", "Default Limit", "Max Limit/Request Ratio"
+    out.row(0, f"{indent}{titles[0]}", *titles[1:])
+    out.row(0, f"{indent}----", "--------", "---", "---", "---------------", "-------------", "-----------------------")
+    for limit in (limit for each in ranges for limit in objects_at(each, "spec.limits")):
+        amounts = [map_at(limit, each) for each in ("min", "max", "defaultRequest", "default", "maxLimitRequestRatio")]
+        for name in sorted({name for each in amounts for name in each}):
+            cells = (canonical_quantity(str(each[name])) if name in each else "-" for each in amounts)
+            out.row(0, f"{indent}{text_at(limit, 'type')}", name, *cells)
 
 
 def _quotas(quotas: Sequence[JsonObject]) -> str:
@@ -177,7 +200,7 @@ def describe_claim(claim: JsonObject, related: Related, now: float) -> str:
     out.field(0, "Volume", volume)
     labels_and_annotations(out, claim)
     out.field(0, "Finalizers", finalizers(claim))
-    out.field(0, "Capacity", canonical(text_at(claim, "status.capacity.storage")) if volume else "")
+    out.field(0, "Capacity", canonical_quantity(text_at(claim, "status.capacity.storage")) if volume else "")
     out.field(0, "Access Modes", _modes(claim, "status.accessModes") if volume else "")
     if text_at(claim, "spec.volumeMode"):
         out.field(0, "VolumeMode", text_at(claim, "spec.volumeMode"))
@@ -202,7 +225,7 @@ def describe_volume(volume: JsonObject, related: Related, now: float) -> str:
     out.field(0, "Access Modes", _modes(volume, "spec.accessModes"))
     if text_at(volume, "spec.volumeMode"):
         out.field(0, "VolumeMode", text_at(volume, "spec.volumeMode"))
-    out.field(0, "Capacity", canonical(text_at(volume, "spec.capacity.storage")))
+    out.field(0, "Capacity", canonical_quantity(text_at(volume, "spec.capacity.storage")))
     _affinity(out, volume)
     out.field(0, "Message", text_at(volume, "status.message"))
     out.row(0, "Source:")
@@ -260,6 +283,7 @@ def _with_type(spec: JsonObject) -> JsonObject:
 _DESCRIBERS: Final[dict[tuple[str, str], Callable[[JsonObject, Related, float], str]]] = {
     ("v1", "ConfigMap"): describe_config_map,
     ("v1", "Endpoints"): describe_endpoints,
+    ("v1", "LimitRange"): describe_limit_range,
     ("v1", "Namespace"): describe_namespace,
     ("v1", "Node"): describe_node,
     ("v1", "PersistentVolume"): describe_volume,

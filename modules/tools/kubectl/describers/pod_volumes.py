@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from modules.tools.kubectl.describers.common import UNSET, amount, canonical
+from edged.api.quantity import canonical_quantity
+from modules.tools.kubectl.describers.common import UNSET, amount
 from modules.tools.kubectl.describers.writer import NONE, AlignedWriter
 from modules.tools.printing.fields import JsonObject, map_at, objects_at, text_at
 
@@ -55,7 +56,7 @@ def _host_path(source: JsonObject) -> _Fields:
 def _empty_dir(source: JsonObject) -> _Fields:
     limit = source.get("sizeLimit")
     yield "Medium", text_at(source, "medium")
-    yield "SizeLimit", canonical(limit) if amount(limit) > 0 else UNSET
+    yield "SizeLimit", canonical_quantity(str(limit)) if amount(limit) > 0 else UNSET
 
 
 def _config_map(source: JsonObject) -> _Fields:

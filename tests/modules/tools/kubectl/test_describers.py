@@ -14,7 +14,8 @@ from typing import Any, Final
 
 import pytest
 
-from modules.tools.kubectl.describers.common import Related, canonical, events_about, moment
+from edged.api.quantity import canonical_quantity
+from modules.tools.kubectl.describers.common import Related, events_about, moment
 from modules.tools.kubectl.describers.kinds import describe_object, smart_label
 from modules.tools.kubectl.describers.pod import probe_text
 from modules.tools.kubectl.describers.pod_resources import pod_amounts, qos_class
@@ -126,7 +127,7 @@ def test_only_events_about_the_object_are_its_events() -> None:
      ("1000", "1k"), ("512", "512")],
 )  # fmt: skip
 def test_quantities_are_printed_as_kubernetes_prints_them(quantity: Any, text: str) -> None:
-    assert canonical(quantity) == text
+    assert canonical_quantity(quantity) == text
 
 
 def test_an_invalid_time_is_unknown() -> None:
@@ -165,6 +166,45 @@ def test_the_qos_class_is_found_where_the_status_has_none() -> None:
     assert qos_class({"spec": {"containers": [{}]}}) == "BestEffort"
     assert qos_class({"spec": {"containers": [_container("1")]}}) == "Guaranteed"
     assert qos_class({"spec": {"containers": [_container("1"), half]}}) == "Burstable"
+
+
+_LIMITS = {
+    "kind": "LimitRange",
+    "apiVersion": "v1",
+    "metadata": {"name": "x", "namespace": "shop"},
+    "spec": {
+        "limits": [
+            {"type": "Container", "min": {"cpu": "0.1"}, "max": {"memory": "1024Mi"}, "default": {"memory": "512Mi"}},
+            {"type": "Pod", "maxLimitRequestRatio": {"memory": "2"}},
+        ]
+    },
+}
+
+
+def test_a_namespace_with_limits() -> None:
+    """As kubectl 1.32 prints it."""
+    text = describe_object(objects.NAMESPACE, Related(limits=[_LIMITS]), _NOW)
+    assert text.partition("\nNo resource quota.\n\n")[2].splitlines() == [
+        "Resource Limits",
+        " Type       Resource  Min   Max  Default Request  Default Limit  Max Limit/Request Ratio",
+        " ----       --------  ---   ---  ---------------  -------------  -----------------------",
+        " Container  cpu       100m  -    -                -              -",
+        " Container  memory    -     1Gi  -                512Mi          -",
+        " Pod        memory    -     -    -                -              2",
+    ]
+
+
+def test_a_limit_range() -> None:
+    """As kubectl 1.32 prints it."""
+    assert describe_object(_LIMITS, Related(), _NOW).splitlines() == [
+        "Name:       x",
+        "Namespace:  shop",
+        "Type        Resource  Min   Max  Default Request  Default Limit  Max Limit/Request Ratio",
+        "----        --------  ---   ---  ---------------  -------------  -----------------------",
+        "Container   cpu       100m  -    -                -              -",
+        "Container   memory    -     1Gi  -                512Mi          -",
+        "Pod         memory    -     -    -                -              2",
+    ]
 
 
 def test_a_namespace_with_quotas() -> None:

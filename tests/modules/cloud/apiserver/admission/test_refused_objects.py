@@ -313,6 +313,62 @@ ROWS: list[tuple[str, Json, str, str]] = [
         "spec.scopeSelector.matchExpressions.values",
         "must be at least one value",
     ),
+    *(
+        (f"a LimitRange with {what}", of("LimitRange", spec={"limits": limits}), f"spec.limits{path}", why)
+        for what, limits, path, why in (
+            ("no type", [{}], "[0].type", "name part must be non-empty"),
+            ("an unknown type", [{"type": "Node"}], "[0].type", "must be a standard limit type or fully qualified"),
+            ("a type twice", [{"type": "Pod"}, {"type": "Pod"}], "[1].type", 'Duplicate value: "Pod"'),
+            (
+                "storage of containers",
+                [{"type": "Container", "min": {"storage": "1"}}],
+                "[0].min[storage]",
+                "must be a standard resource for containers",
+            ),
+            (
+                "defaults of pods",
+                [{"type": "Pod", "default": {"cpu": "1"}}],
+                "[0].default",
+                "may not be specified when `type` is 'Pod'",
+            ),
+            (
+                "nothing for claims",
+                [{"type": "PersistentVolumeClaim", "max": {"cpu": "1"}}],
+                "[0].limits",
+                "either minimum or maximum storage value is required, but neither was provided",
+            ),
+            (
+                "too large a minimum",
+                [{"type": "Pod", "min": {"cpu": "2"}, "max": {"cpu": "0.5"}}],
+                "[0].min[cpu]",
+                "min value 2 is greater than max value 500m",
+            ),
+            (
+                "a default below its minimum",
+                [{"type": "Container", "min": {"cpu": "2"}, "default": {"cpu": "1"}}],
+                "[0].default[cpu]",
+                'Invalid value: "2": min value 2 is greater than default value 1',
+            ),
+            (
+                "too small a ratio",
+                [{"type": "Pod", "maxLimitRequestRatio": {"cpu": "0.5"}}],
+                "[0].maxLimitRequestRatio[cpu]",
+                "ratio 500m is less than 1",
+            ),
+            (
+                "a ratio that cannot be",
+                [{"type": "Pod", "min": {"cpu": "1"}, "max": {"cpu": "2"}, "maxLimitRequestRatio": {"cpu": "4"}}],
+                "[0].maxLimitRequestRatio[cpu]",
+                "ratio 4 is greater than max/min = 2.000000",
+            ),
+            (
+                "a request below the limit of what cannot be shared",
+                [{"type": "Container", "default": {"a.b/c": "2"}, "defaultRequest": {"a.b/c": "1"}}],
+                "[0].defaultRequest[a.b/c]",
+                "default value 2 must equal to defaultRequest value 1 in a.b/c",
+            ),
+        )
+    ),
     (
         "a priority class of the system's",
         {**of("PriorityClass", "scheduling.k8s.io/v1", value=1), "metadata": {"name": "system-mine"}},

@@ -54,6 +54,7 @@ _SAMPLES: dict[str, tuple[str, Json]] = {
     "CSINode": ("storage.k8s.io/v1", {"spec": {"drivers": [{"name": "a.b", "nodeID": "n1"}]}}),
     "CSIStorageCapacity": ("storage.k8s.io/v1", {"storageClassName": "fast", "capacity": "1Gi"}),
     "ResourceQuota": ("v1", {"spec": {"hard": {"pods": "5"}}}),
+    "LimitRange": ("v1", {"spec": {"limits": [{"type": "shop.example/Sign", "max": {"memory": "2Gi"}}]}}),
     "ResourceClaim": (
         "resource.k8s.io/v1",
         {"spec": {"devices": {"requests": [{"name": "a", "exactly": {"deviceClassName": "gpu"}}]}}},

@@ -219,6 +219,7 @@ ROWS = (
     Row("DaemonSet", _spec(**_OTHER_IMAGE)),
     Row("DaemonSet", _spec(selector=_OTHER_LABELS), "spec.selector", _IMMUTABLE),
     Row("ResourceQuota", _spec(hard={"pods": "6"})),
+    Row("LimitRange", _spec(limits=[{"type": "shop.example/Sign", "max": {"memory": "3Gi"}}])),
     Row("ResourceQuota", _spec(scopes=["Terminating"]), "spec.scopes", _IMMUTABLE),
     Row("StatefulSet", _spec(replicas=2)),
     Row("StatefulSet", _spec(**_OTHER_IMAGE)),
