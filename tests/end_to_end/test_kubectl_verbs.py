@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.machine import Machine
+from tests.end_to_end.machine import NODE, Machine
 from tests.end_to_end.pods import is_ready
 from tests.end_to_end.processes import PATIENCE, REPOSITORY, run_program, wait_until
 
@@ -76,3 +76,49 @@ def test_a_deployment_and_a_job_are_made_rolled_out_and_deleted(machine: Machine
     assert done.stdout == "job.batch/sum condition met\n", done.stderr
     assert run("delete", "deployment/web", "job/sum").returncode == 0
     wait_until(lambda: not run("get", "pods", "-o", "name").stdout, "the pods are gone with what made them")
+
+
+APPLICATION = """
+apiVersion: apps.kubeedge.io/v1alpha1
+kind: NodeGroup
+metadata: {name: plant}
+spec: {nodes: [edge-1, edge-9]}
+---
+apiVersion: apps.kubeedge.io/v1alpha1
+kind: EdgeApplication
+metadata: {name: shop}
+spec:
+  workloadTemplate:
+    manifests:
+      - apiVersion: apps/v1
+        kind: Deployment
+        metadata: {name: web}
+        spec:
+          selector: {matchLabels: {app: web}}
+          template:
+            metadata: {labels: {app: web}}
+            spec: {containers: [{name: main, image: "busybox:1.36", command: [sleep]}]}
+  workloadScope:
+    targetNodeGroups:
+      - {name: plant, overriders: {argsOverriders: [{containerName: main, operator: add, value: [1d]}]}}
+      - {name: office}
+"""
+
+
+def test_an_application_runs_in_the_node_group_that_there_is(machine: Machine) -> None:
+    run = partial(cloudcore, machine)
+    wrong = run("apply", "-f", "-", given=APPLICATION.replace("office", "plant"))
+    assert 'spec.workloadScope.targetNodeGroups[1]: Duplicate value: "plant"' in wrong.stderr
+    assert run("apply", "-f", "-", given=APPLICATION).returncode == 0
+    wait_until(lambda: "shop   1/2" in run("get", "eapp").stdout, "one of two Deployments is available")
+    assert run("get", "ng").stdout.split()[:5] == ["NAME", "READY", "AGE", "plant", "1/2"]
+    (name, node) = run(
+        "get", "pods", "-o", "jsonpath={.items[?(@.spec.nodeName)]['metadata.name','spec.nodeName']}"
+    ).stdout.split()
+    assert (name.startswith("web-plant-"), node) == (True, NODE)
+    without = APPLICATION.replace("      - {name: office}\n", "")
+    assert run("apply", "-f", "-", given=without).returncode == 0
+    wait_until(lambda: run("get", "deployments", "-o", "name").stdout == "deployment.apps/web-plant\n", "one is left")
+    assert run("delete", "-f", "-", given=APPLICATION).returncode == 0
+    wait_until(lambda: not run("get", "pods,deployments,nodegroups", "-o", "name").stdout, "all is gone")
+    assert "belonging-to" not in run("get", "node", NODE, "-o", "yaml").stdout

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from modules.apimachinery.api_errors import UnknownKindError
-from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of, kind_named
+from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of
 from modules.apimachinery.workload_selectors import matcher_of
 from modules.cloud.apiserver.disruption_budgets import covers
+from modules.cloud.applications import NODE_GROUP, kind_of
 from modules.cloud.controllers.endpoint_slices import SERVICE_NAME
 from modules.cloud.controllers.pods import has_ended, is_mirror, is_ready
 from modules.cloud.controllers.service_pods import selects
@@ -38,6 +39,7 @@ def concerned_by(view: View, new: JsonObject, old: JsonObject | None, kinds: fro
     if key.kind == _NODE:
         if old is None or _of_node(old) != _of_node(new):
             yield from view.keys("DaemonSet")
+            yield from view.keys(NODE_GROUP.key_name)
             for pod in view.pods_on(key.name):
                 yield from _observers(view, pod, None)
         return
@@ -116,12 +118,12 @@ def _owner_key(obj: JsonObject) -> ObjectKey | None:
     reference = controller_of(obj)
     if reference is None:
         return None
-    kind, group = str(reference.get("kind")), str(reference.get("apiVersion")).partition("/")[0]
+    named = {"kind": str(reference.get("kind")), "apiVersion": str(reference.get("apiVersion"))}
     try:
-        is_own = kind_named(kind).api_group == group
-    except UnknownKindError:
+        kind = kind_of(named)
+    except (KeyError, UnknownKindError):
         return None
-    return ObjectKey(kind, obj["metadata"].get("namespace", ""), str(reference.get("name"))) if is_own else None
+    return ObjectKey(kind.key_name, obj["metadata"].get("namespace", ""), str(reference.get("name")))
 
 
 def _repels(node: JsonObject) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from modules.apimachinery.kinds import JsonObject, is_being_deleted
+from modules.cloud.applications import BELONGING_TO
 from modules.cloud.controllers.plan import WARNING, EventNote, PlannedWrite, create, delete, update
 from modules.cloud.controllers.pods import owner_reference
 from modules.cloud.controllers.service_pods import Ports
@@ -16,8 +17,9 @@ CONTROLLER: Final = "endpointslice-controller.k8s.io"
 MOST: Final = 100
 """Endpoints in a slice (`--max-endpoints-per-slice`)."""
 
-Group = tuple[str, Ports]
-"""The common part of the endpoints of a slice: the family of addresses and the ports."""
+Group = tuple[str, Ports, str]
+"""The common part of the endpoints of a slice: the family of addresses, the ports, and the node group if the Service
+keeps to node groups."""
 
 _Content = tuple[JsonObject | None, Group, list[JsonObject]]
 """A slice, or None until it is found or made; and what it is to hold."""
@@ -29,6 +31,10 @@ class SliceOwner(NamedTuple):
     obj: JsonObject
     """The Service, or the Endpoints that are mirrored."""
     labels: dict[str, str]
+
+    def labels_in(self, group: Group) -> dict[str, str]:
+        """Return the labels of a slice: with the node group, by which nodes know what is theirs."""
+        return {**self.labels, **({BELONGING_TO: group[2]} if group[2] else {})}
 
 
 def slice_writes(
@@ -56,7 +62,7 @@ def slice_writes(
                 spare.append(found)
     spare += [each for slices in by_group.values() for each in slices]
     filled = {group[0] for _, group, _ in contents}
-    contents += [(None, (family, ()), []) for family in families if family not in filled]
+    contents += [(None, (family, (), ""), []) for family in families if family not in filled]
     return _writes(owner, contents, spare)
 
 
@@ -121,12 +127,12 @@ def _group_of(each: JsonObject) -> Group:
         )
         for port in each.get("ports") or ()
     ]
-    return str(each.get("addressType")), tuple(ports)
+    return str(each.get("addressType")), tuple(ports), (each["metadata"].get("labels") or {}).get(BELONGING_TO) or ""
 
 
 def _has(each: JsonObject, owner: SliceOwner, group: Group, held: list[JsonObject]) -> bool:
     labels = each["metadata"].get("labels") or {}
-    return (each.get("endpoints") or []) == held and labels == owner.labels and _group_of(each) == group
+    return (each.get("endpoints") or []) == held and labels == owner.labels_in(group) and _group_of(each) == group
 
 
 def _body(group: Group, held: list[JsonObject]) -> JsonObject:
@@ -145,7 +151,7 @@ def _created(owner: SliceOwner, group: Group, held: list[JsonObject]) -> Planned
         "metadata": {
             "generateName": f"{metadata['name']}-",
             "namespace": metadata["namespace"],
-            "labels": owner.labels,
+            "labels": owner.labels_in(group),
             "ownerReferences": [owner_reference(owner.obj)],
         },
         **_body(group, held),
@@ -154,7 +160,7 @@ def _created(owner: SliceOwner, group: Group, held: list[JsonObject]) -> Planned
 
 
 def _updated(each: JsonObject, owner: SliceOwner, group: Group, held: list[JsonObject]) -> PlannedWrite:
-    changed = {**each, "metadata": {**each["metadata"], "labels": owner.labels}, **_body(group, held)}
+    changed = {**each, "metadata": {**each["metadata"], "labels": owner.labels_in(group)}, **_body(group, held)}
     return update(changed, refused=_refused(owner))
 
 

@@ -66,7 +66,7 @@ class _Execution:
 
     def note_made(self, made: JsonObject) -> None:
         """Note the version of an object that a write has made."""
-        kind, version = str(made.get("kind")), int(version_of(made) or 0)
+        kind, version = _key_name(made), int(version_of(made) or 0)
         self.versions[kind] = max(self.versions.get(kind, 0), version)
 
 
@@ -324,6 +324,12 @@ class Engine:
 
     def _record(self, about: JsonObject, note: EventNote) -> None:
         self._perform(self._events.call(about, note, self._now()), lambda _: None)
+
+
+def _key_name(made: JsonObject) -> str:
+    """Return the kind as in keys of what a write was answered with, which may be a Status."""
+    kind = str(made.get("kind"))
+    return kind if kind == "Status" else key_of(made).kind
 
 
 def _makes_pod(write: PlannedWrite) -> bool:

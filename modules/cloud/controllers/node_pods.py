@@ -23,6 +23,7 @@ from modules.apimachinery.conversion import convert
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, uid_of
 from modules.apimachinery.times import format_rfc3339, parse_rfc3339
 from modules.cloud.apiserver.silent_nodes import UNREACHABLE, pod_stays_for, pods_stay_for
+from modules.cloud.applications import BELONGING_TO
 from modules.cloud.controllers.conditions import with_condition, without
 from modules.cloud.controllers.plan import (
     NORMAL,
@@ -40,7 +41,6 @@ from modules.cloud.controllers.view import View, controller_of
 UNREACHABLE_GRACE: Final = 300.0
 """Seconds after which the pods of a node that does not answer are not ready any more. kube-controller-manager marks
 them immediately, so that each break of a link is a change for all nodes."""
-_GROUP: Final = "apps.kubeedge.io/belonging-to"
 _LOOK_AGAIN: Final = 60.0
 """Seconds between looks at a node whose whole group is silent."""
 _NAMED: Final = ("DaemonSet", "Node")
@@ -183,7 +183,7 @@ def _disrupted(pod: JsonObject, now: float) -> Iterator[PlannedWrite]:
 
 
 def _group_of(node: JsonObject) -> object:
-    return (node["metadata"].get("labels") or {}).get(_GROUP)
+    return (node["metadata"].get("labels") or {}).get(BELONGING_TO)
 
 
 def _evicted(pod: JsonObject) -> EventNote:

@@ -4,7 +4,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, key_of, kind_named, uid_of, version_of
+from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, uid_of, version_of
+from modules.cloud.applications import kind_of
 from modules.cloud.client.calls import MERGE, ApiCall
 
 NORMAL: Final = "Normal"
@@ -58,7 +59,7 @@ NOTHING: Final = ReconcilePlan()
 
 def create(obj: JsonObject, **outcomes: Any) -> PlannedWrite:
     """Return the creation of an object; `outcomes` as in `PlannedWrite`."""
-    kind = kind_named(obj["kind"])
+    kind = kind_of(obj)
     call = ApiCall(
         verb="create",
         api_version=kind.api_version,
@@ -104,7 +105,7 @@ def update_status(
 
 
 def _on(obj: JsonObject, verb: str, **fields: Any) -> ApiCall:
-    kind: Kind = kind_named(obj["kind"])
+    kind = kind_of(obj)
     key = key_of(obj)
     return ApiCall(
         verb=verb, api_version=kind.api_version, plural=kind.plural, namespace=key.namespace, name=key.name, **fields

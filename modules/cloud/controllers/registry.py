@@ -4,12 +4,15 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from modules.cloud.applications import EDGE_APPLICATION, NODE_GROUP
 from modules.cloud.controllers import (
     cron_job,
     daemon_set,
     deployment,
     disruption,
+    edge_application,
     job,
+    node_group,
     node_pods,
     replica_set,
     service,
@@ -27,9 +30,11 @@ CONTROLLERS: Final[Mapping[str, Reconcile]] = MappingProxyType(
         "CronJob": cron_job.reconcile,
         "Service": service.reconcile,
         "PodDisruptionBudget": disruption.reconcile,
+        NODE_GROUP.key_name: node_group.reconcile,
+        EDGE_APPLICATION.key_name: edge_application.reconcile,
     }
 )
 ALL: Final[Mapping[str, Reconcile]] = MappingProxyType({**CONTROLLERS, "Node": node_pods.reconcile})
 """The same with those whose objects are read only when there is an object with a controller."""
-MADE: Final = ("Pod", "Node", "ControllerRevision", "PersistentVolumeClaim", "EndpointSlice", "Endpoints")
+MADE: Final = ("Pod", "Node", "ControllerRevision", "PersistentVolumeClaim", "EndpointSlice", "Endpoints", "ConfigMap")
 """The kinds that are read beside those with controllers, once there is an object with one."""

@@ -7,6 +7,7 @@ from ipaddress import ip_address
 from typing import Final
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted
+from modules.cloud.applications import BELONGING_TO, RANGE_NODE_GROUP, TOPOLOGY
 from modules.cloud.controllers.endpoint_slices import (
     CONTROLLER,
     MANAGED_BY,
@@ -28,7 +29,7 @@ _ENDPOINT_CONTROLLER: Final = "endpoint-controller"
 _OVER_CAPACITY: Final = "endpoints.kubernetes.io/over-capacity"
 _MOST_ADDRESSES: Final = 1000
 """Addresses in Endpoints, and addresses of a subset that are mirrored."""
-_RESERVED: Final = (SERVICE_NAME, MANAGED_BY, HEADLESS)
+_RESERVED: Final = (SERVICE_NAME, MANAGED_BY, HEADLESS, BELONGING_TO)
 
 
 def reconcile(view: View, key: ObjectKey, _now: float) -> ReconcilePlan:
@@ -60,11 +61,14 @@ def _labels(service: JsonObject) -> dict[str, str]:
 
 
 def _groups(found: Sequence[Backend], service: JsonObject, families: Sequence[str]) -> dict[Group, list[JsonObject]]:
+    annotations = service["metadata"].get("annotations") or {}
+    by_group = annotations.get(TOPOLOGY) == RANGE_NODE_GROUP
     groups: dict[Group, list[JsonObject]] = {}
     for one in found:
         for family in families:
             if one.addresses_of(family):
-                groups.setdefault((family, one.ports), []).append(endpoint_of(one, service, family))
+                group = family, one.ports, one.node_group if by_group else ""
+                groups.setdefault(group, []).append(endpoint_of(one, service, family))
     return groups
 
 
@@ -142,7 +146,8 @@ def _mirrored(view: View, service: JsonObject, endpoints: JsonObject | None) -> 
     groups: dict[Group, list[JsonObject]] = {}
     for subset in endpoints.get("subsets") or ():
         _mirror(subset, groups)
-    owner = SliceOwner(endpoints, {**labels, SERVICE_NAME: service["metadata"]["name"], MANAGED_BY: _MIRRORED_BY})
+    given = {name: value for name, value in labels.items() if name != BELONGING_TO}
+    owner = SliceOwner(endpoints, {**given, SERVICE_NAME: service["metadata"]["name"], MANAGED_BY: _MIRRORED_BY})
     return slice_writes(owner, existing, groups, ())
 
 
@@ -163,4 +168,4 @@ def _mirror(subset: JsonObject, groups: dict[Group, list[JsonObject]]) -> None:
         family = "IPv6" if ":" in str(address.get("ip")) else "IPv4"
         kept = {name: address[name] for name in ("hostname", "targetRef", "nodeName") if address.get(name)}
         endpoint = {"addresses": [address.get("ip")], "conditions": {"ready": is_ready}, **kept}
-        groups.setdefault((family, ports), []).append(endpoint)
+        groups.setdefault((family, ports, ""), []).append(endpoint)

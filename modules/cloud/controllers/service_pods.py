@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from modules.apimachinery.endpoint_addresses import endpoint_address
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, uid_of
+from modules.cloud.applications import BELONGING_TO
 from modules.cloud.controllers.pods import has_ended, is_ready
 from modules.cloud.controllers.view import View, node_of
 
@@ -30,6 +31,7 @@ class Backend(NamedTuple):
     is_ready: bool
     """Whether it may get connections; also when it is not, if the Service publishes such addresses."""
     zone: str
+    node_group: str
 
     @property
     def is_terminating(self) -> bool:
@@ -85,9 +87,10 @@ def _backend(view: View, service: JsonObject, pod: JsonObject) -> Backend | None
     if not addresses or (node is None and not publishes):
         return None
     serving = is_ready(pod)
-    zone = str(((node or {}).get("metadata") or {}).get("labels", {}).get(_ZONE) or "")
+    labels = ((node or {}).get("metadata") or {}).get("labels") or {}
+    zone, group = str(labels.get(_ZONE) or ""), str(labels.get(BELONGING_TO) or "")
     ready = publishes or (serving and not is_being_deleted(pod))
-    return Backend(pod, addresses, _ports(service, pod), serving, ready, zone)
+    return Backend(pod, addresses, _ports(service, pod), serving, ready, zone, group)
 
 
 def _addresses(pod: JsonObject) -> Iterator[str]:

@@ -11,6 +11,8 @@ MOST_BACKENDS: Final = 10_000
 """Endpoints of one Service that are used; more are left out."""
 
 _PROTOCOLS: Final = frozenset({"TCP", "UDP"})
+EVERY: Final = "*"
+"""In place of a node group: the endpoint is for every node that has heard of it."""
 _LARGEST_PORT: Final = 65535
 _ENDED: Final = ("Succeeded", "Failed")
 
@@ -45,8 +47,9 @@ class MeshBackend(NamedTuple):
     """Nodes that should use it, by a hint."""
     pod: str = ""
     """Name of its pod."""
-    is_filtered: bool = False
-    """Whether the cloud sends it only to nodes that should use it, as KubeEdge's does with Endpoints."""
+    group: str = ""
+    """Its node group as the cloud knows it; EVERY if the cloud sends it only to nodes that should use it, as KubeEdge's
+    does with Endpoints."""
 
     @property
     def is_ipv6(self) -> bool:
@@ -70,10 +73,10 @@ def backends_of_slices(slices: Iterable[EndpointSlice]) -> Iterator[MeshBackend]
         for endpoint in each.endpoints:
             address = endpoint_address(endpoint.addresses[0]) if endpoint.addresses else ""
             if address and (":" in address) == (each.address_type == "IPv6"):
-                yield _of_slice(endpoint, address, ports)
+                yield _of_slice(endpoint, address, ports, each.metadata.labels.group)
 
 
-def _of_slice(endpoint: SliceEndpoint, address: str, ports: tuple[BackendPort, ...]) -> MeshBackend:
+def _of_slice(endpoint: SliceEndpoint, address: str, ports: tuple[BackendPort, ...], group: str) -> MeshBackend:
     conditions, hints, target = endpoint.conditions, endpoint.hints, endpoint.target_ref
     ready = conditions.ready is not False
     return MeshBackend(
@@ -88,6 +91,7 @@ def _of_slice(endpoint: SliceEndpoint, address: str, ports: tuple[BackendPort, .
         zones=tuple(each.name for each in hints.for_zones) if hints else (),
         nodes=tuple(each.name for each in hints.for_nodes) if hints else (),
         pod=target.name if target is not None and target.kind == "Pod" else "",
+        group=group,
     )
 
 
@@ -101,7 +105,7 @@ def backends_of_endpoints(endpoints: Endpoints) -> Iterator[MeshBackend]:
                     pod = each.target_ref.name if each.target_ref is not None else ""
                     node = each.node_name or ""
                     yield MeshBackend(
-                        address, ports, node, each.hostname, ready=ready, serving=ready, pod=pod, is_filtered=True
+                        address, ports, node, each.hostname, ready=ready, serving=ready, pod=pod, group=EVERY
                     )
 
 

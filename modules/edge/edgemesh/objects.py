@@ -17,6 +17,8 @@ class MeshLabels(Struct, frozen=True, omit_defaults=True, gc=False):
 
     service: str = field(default="", name="kubernetes.io/service-name")
     """Of an EndpointSlice: the name of its Service."""
+    group: str = field(default="", name=NODE_GROUP_LABEL)
+    """Of an EndpointSlice: the node group of its endpoints, where the Service keeps to node groups."""
     proxy: str | None = field(default=None, name="service.kubernetes.io/service-proxy-name")
     """Of a Service: it is another proxy's, as with Kubernetes' own."""
     edgemesh_proxy: str | None = field(default=None, name="service.edgemesh.kubeedge.io/service-proxy-name")

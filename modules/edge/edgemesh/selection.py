@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from modules.edge.edgemesh.backends import MeshBackend
+from modules.edge.edgemesh.backends import EVERY, MeshBackend
 from modules.edge.edgemesh.objects import NODE_GROUP_TOPOLOGY, Service
 
 LOCAL: Final = "Local"
@@ -119,9 +119,10 @@ class EndpointSelector:
         return not any(address in each for each in self._own if each.version == address.version)
 
     def _in_group(self, backend: MeshBackend) -> bool:
-        if backend.node == self._here.node or backend.is_filtered:
+        if backend.node == self._here.node or backend.group == EVERY:
             return True
-        return bool(self._here.group) and self._here.groups.get(backend.node) == self._here.group
+        group = self._here.groups.get(backend.node) or backend.group
+        return bool(self._here.group) and group == self._here.group
 
     def _reason(self, service: Service, policy: str, backend: MeshBackend, *, is_used: bool) -> Reason:
         if is_used:
@@ -140,7 +141,7 @@ class EndpointSelector:
             return each.node == here.node
 
         def in_group(each: MeshBackend) -> bool:
-            return bool(here.group) and here.groups.get(each.node) == here.group
+            return bool(here.group) and (here.groups.get(each.node) or each.group) == here.group
 
         def in_zone(each: MeshBackend) -> bool:
             return bool(here.zone) and each.zone == here.zone

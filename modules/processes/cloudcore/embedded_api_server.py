@@ -16,6 +16,8 @@ from modules.cloud.apiserver.tokens.issuer import TokenIssuer
 from modules.cloud.apiserver.tokens.verification import RefusesTokens
 from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.client.lane_calls import IN_PROCESS_LIMITS
+from modules.cloud.controllers.application_definitions import ADMISSIONS as APPLICATION_ADMISSIONS
+from modules.cloud.controllers.application_definitions import definitions as application_definitions
 from modules.cloud.controllers.module import Controllers
 from modules.cloud.controllers.work_meter import WorkMeter
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
@@ -74,7 +76,7 @@ class EmbeddedApiServer:
             clock,
             config.default_node or "",
             first,
-            admissions=ADMISSIONS,
+            admissions={**ADMISSIONS, **APPLICATION_ADMISSIONS},
             schedules=schedules,
             service_ranges=ranges,
             plugins=PLUGINS_WITH_TOKENS if authority else PLUGINS,
@@ -90,7 +92,7 @@ class EmbeddedApiServer:
         """It, as its clients in this process reach it."""
         self.rbac = RbacIndex()
         """The roles and bindings."""
-        definitions = [*device_definitions(), *rule_definitions()]
+        definitions = [*device_definitions(), *rule_definitions(), *application_definitions()]
         parts = cluster, self.database, manifests, definitions, counters.refusals, api.subscriptions
         has_controllers = config.controllers == "embedded"
         own = (config.lease.namespace,)

@@ -5,7 +5,6 @@ from typing import Final
 _NO_INGRESS: Final = "nothing serves it here; a Service's nodePort, or a hostPort or hostNetwork of a pod opens a port"
 _NO_POLICY: Final = "nothing keeps it here: every pod of a node may reach every other"
 _IN_THE_CLOUD: Final = "the node has pods only; `cloudcore` and `kubectl` show and make it in the cloud"
-_GROUP: Final = "apps.kubeedge.io/belonging-to"
 _ADVICE: Final = {
     ("deployment", "deployments", "deploy"): _IN_THE_CLOUD,
     ("replicaset", "replicasets", "rs"): _IN_THE_CLOUD,
@@ -18,8 +17,8 @@ _ADVICE: Final = {
     ("ingressclass", "ingressclasses"): _NO_INGRESS,
     ("gateway", "gateways", "gtw"): _NO_INGRESS,
     ("httproute", "httproutes"): _NO_INGRESS,
-    ("nodegroup", "nodegroups", "ng"): f"the label {_GROUP} of a Node says its group",
-    ("edgeapplication", "edgeapplications", "eapp"): f"a Deployment for each group, with a nodeSelector {_GROUP}",
+    ("nodegroup", "nodegroups", "ng"): _IN_THE_CLOUD,
+    ("edgeapplication", "edgeapplications", "eapp"): _IN_THE_CLOUD,
     ("networkpolicy", "networkpolicies", "netpol"): _NO_POLICY,
     ("role", "roles"): _IN_THE_CLOUD,
     ("rolebinding", "rolebindings"): _IN_THE_CLOUD,

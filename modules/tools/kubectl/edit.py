@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from beehive.files.programs import is_not_found
+from modules.apimachinery.merge_patch import merge_patch
 from modules.tools.kubectl import arguments
 from modules.tools.kubectl.errors import KubectlError, StatusError, UnreachableError, UsageError
 from modules.tools.kubectl.output import print_result
@@ -51,20 +52,6 @@ def run(session: Session, chosen: Any) -> int:
         except StatusError as error:
             errors.append(error)
     return report(session, errors)
-
-
-def merge_patch(before: Any, after: Any) -> Any:
-    """Return the JSON merge patch (RFC 7396) that makes `after` of `before`; both are objects."""
-    patch: dict[str, Any] = {key: None for key in before if key not in after}
-    for key, value in after.items():
-        old = before.get(key)
-        if isinstance(old, dict) and isinstance(value, dict):
-            inner = merge_patch(old, value)
-            if inner:
-                patch[key] = inner
-        elif key not in before or old != value or type(old) is not type(value):
-            patch[key] = value
-    return patch
 
 
 def common_fields(left: Any, right: Any, path: str = "") -> list[str]:

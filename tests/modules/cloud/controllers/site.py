@@ -64,7 +64,7 @@ class Site:
             queue.clear()
         self.engine = self._begin()
         for kind in FOLLOWED:
-            for obj in self.cluster.storage.list(kind_named(kind)):
+            for obj in self.cluster.storage.list(self.cluster.storage.kinds.named(kind)):
                 self.engine.take(ObjectChanged("ADDED", obj))
         self.engine.look_at_all()
 
@@ -106,7 +106,7 @@ class Site:
     def call(self, verb: str, obj: JsonObject | ObjectKey, **fields: Any) -> ApiResult:
         """Make a call of a person about an object."""
         key = obj if isinstance(obj, ObjectKey) else key_of(obj)
-        kind = kind_named(key.kind)
+        kind = self.cluster.storage.kinds.of_key(key)
         call = ApiCall(
             verb=verb,
             api_version=kind.api_version,
@@ -132,7 +132,7 @@ class Site:
 
     def all(self, kind: str) -> list[JsonObject]:
         """Return the objects of a kind."""
-        return self.cluster.storage.list(kind_named(kind))
+        return self.cluster.storage.list(self.cluster.storage.kinds.named(kind))
 
     def pods(self, owner: str = "") -> list[JsonObject]:
         """Return the pods that are not being deleted, of a controller or of all."""

@@ -46,7 +46,7 @@ def stored(name: str, family: str, ports: str, held: list[JsonObject], **metadat
 
 
 def group(family: str, ports: str) -> Group:
-    return family, tuple(port for port in (WEB, ADMIN) if port[0] in ports.split())
+    return family, tuple(port for port in (WEB, ADMIN) if port[0] in ports.split()), ""
 
 
 def written(existing: list[JsonObject], wanted: dict[Group, list[JsonObject]], *families: str) -> list[tuple[Any, ...]]:

@@ -36,10 +36,12 @@ def endpoint(address: str, node: str = "n2", **more: Any) -> dict[str, Any]:
 
 
 def slice_of(
-    *endpoints: dict[str, Any], name: str = "web", ports: Any = ({"name": "", "port": 8080},)
+    *endpoints: dict[str, Any], name: str = "web", ports: Any = ({"name": "", "port": 8080},), group: str = ""
 ) -> EndpointSlice:
     """A slice of a Service; a name `web.2` is the second one of web."""
     labels = {"kubernetes.io/service-name": name.partition(".")[0]}
+    if group:
+        labels["apps.kubeedge.io/belonging-to"] = group
     value = {
         "metadata": {"name": f"{name}-x", "namespace": "default", "labels": labels},
         "addressType": "IPv6" if any(":" in each["addresses"][0] for each in endpoints) else "IPv4",

@@ -140,6 +140,15 @@ def test_a_node_group_uses_only_its_own() -> None:
     given = service(annotations=GROUPED)
     assert inside(given, NEAR, group="g", groups=GROUPS) == ["192.0.2.3"]
     assert inside(given, NEAR, groups=GROUPS) == []
+    both = (
+        slice_of(endpoint("192.0.2.7", "n7"), group="g"),
+        slice_of(endpoint("192.0.2.8", "n8"), name="web.2", group="h"),
+    )
+    assert inside(given, *both, group="g") == ["192.0.2.7"], (
+        "cloudcore says the group of endpoints on nodes unknown here"
+    )
+    assert inside(given, *both) == []
+    assert inside(service(), *both, group="h") == ["192.0.2.8"], "nearer ones come first"
     state = MeshState(NODE)
     state.put_service(given)
     state.put_endpoints(endpoints_of("192.0.2.9"))

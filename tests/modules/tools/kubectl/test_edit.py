@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from modules.tools.kubectl.edit import common_fields, merge_patch
+from modules.apimachinery.merge_patch import merge_patch
+from modules.tools.kubectl.edit import common_fields
 from tests.modules.tools.kubectl.cloud import Cloud, config_map
 
 EDITOR = """\
