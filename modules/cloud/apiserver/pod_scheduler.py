@@ -22,8 +22,9 @@ from modules.cloud.apiserver.pod_scheduled import (
     with_nominated_node,
 )
 from modules.cloud.apiserver.scheduler import Placer
-from modules.cloud.apiserver.scheduling.rooms import NodeRooms, priority_of
+from modules.cloud.apiserver.scheduling.rooms import NodeRooms
 from modules.cloud.storage.object_storage import Storage
+from modules.cloud.storage.unbound_pods import Rank
 
 if TYPE_CHECKING:
     from beehive.clock import Clock
@@ -36,6 +37,8 @@ _NAMESPACE: Final = kind_named("Namespace")
 _BUDGET: Final = kind_named("PodDisruptionBudget")
 _MOST_LOOKS: Final = 600
 """Looks at nodes before others have their turn; each takes up to 25 µs."""
+_PASSED_AS_LOOK: Final = 8
+"""Pods that are left to wait, in the time of a look."""
 
 
 class PodScheduler:
@@ -69,7 +72,9 @@ class PodScheduler:
         self._delete = delete
         self._is_enabled = is_enabled
         self._fleet = NodeRooms()
-        self._round: dict[ObjectKey, None] = {}
+        self._has_round = False
+        self._seen: Rank | None = None
+        """The pod that this round has looked at last."""
 
     def placed(self, obj: JsonObject, placer: Placer | None = None) -> JsonObject:
         """Return the object; a pod without a node gets one, or the condition that no node fits.
@@ -123,36 +128,31 @@ class PodScheduler:
         except ApiError as error:  # a webhook keeps a pod from being deleted, for instance
             _log.warning("no room is made for pod %s: %s", key_of(pod), error)
 
-    def waiting_pods(self) -> list[JsonObject]:
-        """Return the pods that wait for a node of this scheduler."""
-        return [pod for pod in self._storage.unbound_pods() if self._is_own(pod) and not is_gated(pod)]
-
     @property
     def has_round(self) -> bool:
         """Whether pods that wait are still to be looked at in this round."""
-        return bool(self._round)
+        return self._has_round and self._storage.unbound.after(self._seen) is not None
 
     def begin_round(self) -> None:
         """Have all pods that wait looked at by `place_waiting_pods`, those of the highest priority first."""
-
-        def created(pod: JsonObject) -> str:
-            return str(pod["metadata"].get("creationTimestamp") or "")
-
-        waiting = sorted(self.waiting_pods(), key=lambda pod: (-priority_of(pod), created(pod)))
-        self._round = dict.fromkeys(map(key_of, waiting))
+        self._has_round, self._seen = True, None
 
     def place_waiting_pods(self) -> None:
         """Look for nodes for pods without one: for all, or for those that are left of a round, as far as that takes a
         few hundredths of a second.
         """
-        if not self._round:
+        if not self.has_round:
             self.begin_round()
-        placer = self._placer() if self._round else None
-        while placer is not None and self._round and placer.looks < _MOST_LOOKS:
-            key = next(iter(self._round))
-            del self._round[key]
-            pod = self._storage.find(key)
-            if pod is None or pod["spec"].get("nodeName") or is_gated(pod):
+        placer = self._placer() if self.has_round else None
+        passed = 0
+        while placer is not None and placer.looks + passed // _PASSED_AS_LOOK < _MOST_LOOKS:
+            self._seen = self._storage.unbound.after(self._seen)
+            if self._seen is None:
+                self._has_round = False
+                return
+            pod = self._storage.get(self._seen.key)
+            if is_gated(pod) or not self._is_own(pod):
+                passed += 1
                 continue
             try:
                 self.note_waiting(pod, self._storage.replace(self.placed(pod, placer)), placer)

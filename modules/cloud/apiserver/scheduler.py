@@ -34,12 +34,12 @@ from modules.cloud.apiserver.scheduling.rooms import (
     demand_of,
     has_ended,
     is_ready,
-    priority_of,
 )
 from modules.cloud.apiserver.scheduling.scores import Scorer
 from modules.cloud.apiserver.scheduling.topology_spread import SpreadRules
 from modules.cloud.apiserver.silent_nodes import UNREACHABLE, pod_stays_for, pods_stay_for
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
+from modules.cloud.storage.unbound_pods import priority_of
 
 _UNSCHEDULABLE: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _HARD: Final = ("NoSchedule", "NoExecute")

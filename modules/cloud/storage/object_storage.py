@@ -35,6 +35,7 @@ from modules.cloud.apiextensions.kinds import ServedKinds
 from modules.cloud.storage.namespace_sizes import NamespaceSizes
 from modules.cloud.storage.object_meta import prepared_for_create, prepared_for_update
 from modules.cloud.storage.past_states import PastStates
+from modules.cloud.storage.unbound_pods import UnboundPods
 
 if TYPE_CHECKING:
     from beehive.clock import Clock
@@ -105,6 +106,8 @@ class Storage:
         """The API server's own kinds and the custom ones."""
         self._pods_of: dict[str, set[ObjectKey]] = {}
         """The pods by their node, "" for those without one; an index of kube-apiserver's, too."""
+        self.unbound = UnboundPods()
+        """The pods without a node, in order."""
         self.sizes = NamespaceSizes()
         """The memory that the objects take."""
         self._nominated = set[ObjectKey]()
@@ -198,10 +201,6 @@ class Storage:
         if uid and uid != uid_of(obj):
             raise _uid_conflict(self.kinds.of_key(key), uid, obj)
         return obj
-
-    def unbound_pods(self) -> list[JsonObject]:
-        """Return the pods without a node, ordered by namespace and name."""
-        return [self._objects[key] for key in sorted(self.pods_of(""))]
 
     def nominated_pods(self) -> list[JsonObject]:
         """Return the pods that wait until others have made room for them on a node, ordered by namespace and name."""
@@ -487,6 +486,8 @@ class Storage:
                 self._unindex(key, left)
             self._pods_of.setdefault(node, set()).add(key)
             self._note_pods(node)
+            if not node:
+                self.unbound.put(key, obj)
             if not node and (obj.get("status") or {}).get("nominatedNodeName"):
                 self._nominated.add(key)
             else:
@@ -498,6 +499,7 @@ class Storage:
         """Take a pod out of a node's pods."""
         pods = self._pods_of[node]
         pods.remove(key)
+        self.unbound.drop(key)
         self._nominated.discard(key)
         self._note_pods(node)
         if not pods:

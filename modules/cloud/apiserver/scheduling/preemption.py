@@ -13,8 +13,9 @@ from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, 
 from modules.apimachinery.times import parse_rfc3339
 from modules.cloud.apiserver.disruption_budgets import covers
 from modules.cloud.apiserver.pod_scheduled import nominated_node
-from modules.cloud.apiserver.scheduling.rooms import NodeRoom, is_ready, priority_of
+from modules.cloud.apiserver.scheduling.rooms import NodeRoom, is_ready
 from modules.cloud.authorization.node_accounts import MIRROR
+from modules.cloud.storage.unbound_pods import priority_of
 
 _NEVER: Final = "Never"
 _ENOUGH: Final = 100

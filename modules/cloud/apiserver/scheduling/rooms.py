@@ -15,6 +15,7 @@ from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.conversion import convert
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of
 from modules.cloud.authorization.node_accounts import MIRROR
+from modules.cloud.storage.unbound_pods import priority_of
 
 PODS: Final = "pods"
 CPU: Final = "cpu"
@@ -35,12 +36,6 @@ def is_ready(node: JsonObject) -> bool:
     """Return whether the node's condition Ready is True."""
     conditions = (node.get("status") or {}).get("conditions") or []
     return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
-
-
-def priority_of(pod: JsonObject) -> int:
-    """Return the priority of a pod."""
-    found = (pod.get("spec") or {}).get("priority")
-    return found if isinstance(found, int) else 0
 
 
 class PodDemand(NamedTuple):

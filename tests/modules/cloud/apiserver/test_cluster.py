@@ -280,11 +280,13 @@ def test_the_pods_that_wait_are_those_without_a_node_after_a_roll_back_too(clust
     storage.set_savepoint()
     cluster.apply(pod("second", nodeName=""))
     cluster.create({"kind": "Node", "apiVersion": "v1", **node("edge")})
-    assert not cluster.scheduler.waiting_pods()
+    assert storage.unbound.after(None) is None
     storage.roll_back()
-    assert [each["metadata"]["name"] for each in cluster.scheduler.waiting_pods()] == ["first"]
+    first = storage.unbound.after(None)
+    assert first is not None
+    assert (first.key.name, storage.unbound.after(first)) == ("first", None)
     storage.remove(ObjectKey("Pod", "default", "first"))
-    assert not cluster.scheduler.waiting_pods()
+    assert storage.unbound.after(None) is None
 
 
 def test_a_pod_that_no_node_fits_says_so_until_one_does(cluster: Cluster) -> None:
@@ -392,7 +394,8 @@ def test_a_pod_with_gates_waits_until_they_are_removed(cluster: Cluster) -> None
         }
     ]
     one_gate = cluster.update({**made, "spec": {**made["spec"], "schedulingGates": [{"name": "b"}]}})
-    assert not cluster.scheduler.waiting_pods()
+    cluster.scheduler.place_waiting_pods()
+    assert not cluster.storage.get(WEB)["spec"].get("nodeName")
     with pytest.raises(InvalidError, match="schedulingGates"):
         cluster.update({**one_gate, "spec": {**one_gate["spec"], "schedulingGates": [{"name": "c"}]}})
     cluster.storage.take_events()
@@ -415,7 +418,7 @@ def test_a_pod_of_another_scheduler_is_left_to_it(cluster: Cluster) -> None:
     of_none = Cluster(Simulation(1).clock, schedules=False)
     of_none.create({"kind": "Node", "apiVersion": "v1", **node("edge")})
     of_none.apply(pod(nodeName=""))
-    assert not of_none.scheduler.waiting_pods(), "--scheduler none"
+    of_none.scheduler.place_waiting_pods()
     assert not of_none.storage.get(WEB)["spec"].get("nodeName")
 
 

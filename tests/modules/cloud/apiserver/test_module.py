@@ -575,9 +575,9 @@ def test_pods_that_wait_are_placed_in_parts_and_all_of_them(bee: Harness) -> Non
     place = server.cluster.scheduler.place_waiting_pods
 
     def counted() -> None:
-        before = len(server.cluster.scheduler.waiting_pods())
+        before = len(server.cluster.storage.pods_of(""))
         place()
-        parts.append(before - len(server.cluster.scheduler.waiting_pods()))
+        parts.append(before - len(server.cluster.storage.pods_of("")))
 
     server.cluster.scheduler.place_waiting_pods = counted  # type: ignore[method-assign]
     term = {"topologyKey": "none", "labelSelector": {}}
@@ -585,10 +585,10 @@ def test_pods_that_wait_are_placed_in_parts_and_all_of_them(bee: Harness) -> Non
     for number in range(50):
         body = pod(f"p{number}", nodeName="", nodeSelector={"kind": "fast"}, affinity=rule)
         server.call("create", "pods", body=body)
-    assert len(server.cluster.scheduler.waiting_pods()) == 50
+    assert len(server.cluster.storage.pods_of("")) == 50
     parts.clear()
     labels = [{"op": "add", "path": "/metadata/labels", "value": {"kind": "fast"}}]
     server.call("patch", "nodes", "n7", patch_type="application/json-patch+json", body=labels)
     bee.settle()
-    assert not server.cluster.scheduler.waiting_pods()
+    assert not server.cluster.storage.pods_of("")
     assert [each for each in parts if each] == [20, 20, 10]
