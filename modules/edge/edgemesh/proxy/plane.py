@@ -6,10 +6,13 @@ runtime. Endpoints see connections from the node. Where there is no endpoint not
 refused.
 """
 
+import errno
 import hashlib
+import ipaddress
 import logging
 import os
 import random
+import resource
 import select
 import socket
 import threading
@@ -23,7 +26,7 @@ from modules.edge.edgemesh.nft.addresses import AddressError, HostAddresses
 from modules.edge.edgemesh.nft.watch import RulesWatch
 from modules.edge.edgemesh.plane import PlaneError, Tables
 from modules.edge.edgemesh.proxy.affinity import ClientAffinity
-from modules.edge.edgemesh.proxy.relay import Relay, reset
+from modules.edge.edgemesh.proxy.relay import DESCRIPTORS, Relay, reset
 from modules.edge.edgemesh.proxy.udp import UdpClients
 from modules.edge.edgemesh.tables import Address, PortTable
 
@@ -31,6 +34,9 @@ _log = logging.getLogger(__name__)
 
 MOST_CONNECTIONS: Final = 1024
 MOST_OF_A_SERVICE: Final = 256
+MOST_UDP_CLIENTS: Final = 1024
+OPEN_FILES: Final = 16_384
+"""Open files that the process allows itself, if it may; the proxy takes half of those that it gets."""
 HIGH_PORTS: Final = 20_000
 """Added to ports below 1024, which only root may listen on."""
 APPLY_SECONDS: Final = 30.0
@@ -38,6 +44,7 @@ TICK_SECONDS: Final = 0.5
 """Between two looks at deadlines, while there are any."""
 _PRIVILEGED: Final = 1024
 _BACKLOG: Final = 128
+_EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _EDGES: Final = select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET
 
 
@@ -45,7 +52,19 @@ def listen_address(table: PortTable) -> Address:
     """Return where the proxy listens for a port of a Service without root: at an address that its name gives."""
     digest = hashlib.sha256(f"{table.namespace}/{table.service}".encode()).digest()
     port = table.port if table.port >= _PRIVILEGED else table.port + HIGH_PORTS
-    return f"127.96.{digest[0]}.{digest[1] % 254 + 1}", port
+    return f"127.{96 + digest[2] % 32}.{digest[0]}.{digest[1] % 254 + 1}", port
+
+
+def _most_descriptors() -> int:
+    """Return how many descriptors the proxy may have, after allowing this process more of them: whoever opens
+    connections must not take those of the other modules.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        soft = wanted
+    return (OPEN_FILES if soft == resource.RLIM_INFINITY else soft) // 2
 
 
 def _is_reached(table: PortTable) -> bool:
@@ -68,6 +87,7 @@ class ProxyPlane:
         self._clock = clock
         self._addresses = addresses
         self._cidrs = tuple(each for each in service_cidrs if ":" not in each)
+        self._ranges = [ipaddress.ip_network(each) for each in self._cidrs]
         self._has_route = False
         self._affinity = ClientAffinity(random.Random(clock.random.random()))  # noqa: S311 - endpoints are no secrets
         self._thread: threading.Thread | None = None
@@ -79,7 +99,12 @@ class ProxyPlane:
         self._handlers: dict[int, Callable[[], None]] = {}
         self._relays: dict[Relay, str] = {}
         """With the Services that they are of."""
-        self._descriptors: dict[Relay, set[int]] = {}
+        self._beginning: set[Relay] = set()
+        """Those whose endpoint has yet to answer."""
+        self._resting: list[socket.socket] = []
+        """Listening sockets that are not looked at for a while, because no connection could be accepted."""
+        self._most = 0
+        self._udp_clients = 0
         self._more: list[Relay] = []
         """Relays that have more to move."""
         self._next_look = 0.0
@@ -95,6 +120,7 @@ class ProxyPlane:
             raise PlaneError(str(error)) from error
         self._epoll.register(self._bell, select.EPOLLIN)
         self._stopping = False
+        self._most = _most_descriptors()
         self._has_route = self._route()
         self._thread = threading.Thread(target=self._run, name="edgemesh/proxy", daemon=True)
         self._thread.start()
@@ -105,17 +131,32 @@ class ProxyPlane:
             for cidr in self._cidrs:
                 self._addresses.add_local_route(cidr)
         except AddressError as error:
-            _log.info("Services have addresses of 127.96.0.0/16: theirs cannot be routed here: %s", error)
+            _log.info("Services have addresses of 127.96.0.0/11: theirs cannot be routed here: %s", error)
             return False
         return bool(self._cidrs)
 
     def apply(self, tables: Tables, pods: Iterable[str]) -> None:  # noqa: ARG002 - only the kernel's rules need pods
         """See `DataPlane`. A port that cannot be listened on does not stop the others."""
-        wanted = {key: each for key, each in tables.items() if not each.is_ipv6 and _is_reached(each)}
+        wanted = {
+            key: found
+            for key, each in tables.items()
+            if not each.is_ipv6 and _is_reached(found := self._without_services(each))
+        }
         done = threading.Event()
         self._command(partial(self._set_tables, wanted, done))
         if not done.wait(APPLY_SECONDS):
             raise PlaneError("the proxy is too busy to take changes")
+
+    def _without_services(self, table: PortTable) -> PortTable:
+        """Return a table without endpoints at addresses of Services: the proxy would connect to itself, without end."""
+        endpoints = tuple(each for each in table.inside.endpoints if not self._is_service(each))
+        if len(endpoints) == len(table.inside.endpoints):
+            return table
+        return table._replace(inside=table.inside._replace(endpoints=endpoints))
+
+    def _is_service(self, address: Address) -> bool:
+        parsed = ipaddress.ip_address(address[0])
+        return any(parsed in each for each in self._ranges)
 
     def reach(self, table: PortTable) -> Address:
         """See `DataPlane`."""
@@ -164,18 +205,14 @@ class ProxyPlane:
         for each in (*self._relays, *self._listeners.values()):
             each.close()
         self._relays.clear()
-        self._listeners.clear()
-        self._handlers.clear()
-        self._descriptors.clear()
-        self._more.clear()
+        for collection in (self._listeners, self._handlers, self._beginning, self._resting, self._more):
+            collection.clear()
         self._epoll.close()
         os.close(self._bell)
 
     def _wait_seconds(self) -> float | None:
         """Return how long nothing needs a look: for ever without connections that begin and clients of UDP."""
-        connecting = any(each.deadline < float("inf") for each in self._relays)
-        has_clients = any(isinstance(each, UdpClients) and each.has_clients for each in self._listeners.values())
-        return TICK_SECONDS if connecting or has_clients else None
+        return TICK_SECONDS if self._beginning or self._resting or self._udp_clients else None
 
     def _take_commands(self) -> None:
         with suppress(BlockingIOError):
@@ -186,8 +223,9 @@ class ProxyPlane:
             command()
 
     def _set_tables(self, tables: dict[str, PortTable], done: threading.Event) -> None:
-        for key in self._listeners.keys() - tables.keys():
-            self._listeners.pop(key).close()
+        for key in list(self._listeners):
+            if key not in tables or self._tables[key].addresses != tables[key].addresses:
+                self._end_listening(key)
         self._tables = tables
         for key, table in tables.items():
             known = self._listeners.get(key)
@@ -200,7 +238,17 @@ class ProxyPlane:
                     _log.warning("the proxy cannot listen for Service %s/%s: %s", table.namespace, table.service, error)
         done.set()
 
+    def _end_listening(self, key: str) -> None:
+        known = self._listeners.pop(key)
+        listening = known.listening if isinstance(known, UdpClients) else known
+        del self._handlers[listening.fileno()]
+        if listening in self._resting:
+            self._resting.remove(listening)
+        known.close()
+
     def _listen(self, key: str, table: PortTable) -> None:
+        if not self._has_room(1):
+            raise OSError(errno.EMFILE, f"it may have {self._most} descriptors")
         is_udp = table.protocol == "udp"
         listening = socket.socket(socket.AF_INET, socket.SOCK_DGRAM if is_udp else socket.SOCK_STREAM)
         listening.settimeout(0)
@@ -224,27 +272,39 @@ class ProxyPlane:
             self._listeners[key] = listening
             self._handlers[listening.fileno()] = partial(self._accept, key, listening)
 
-    def watch_client(self, clients: UdpClients, client: socket.socket) -> None:
-        """Watch the socket of a client for answers of its endpoint."""
+    def _has_room(self, descriptors: int) -> bool:
+        """Return whether the proxy may have more descriptors; a connection counts with all that it may need."""
+        taken = len(self._relays) * DESCRIPTORS + len(self._listeners) + self._udp_clients
+        return taken + descriptors <= self._most
+
+    def has_room_for_client(self) -> bool:
+        """Return whether there may be one more client of UDP."""
+        return self._udp_clients < MOST_UDP_CLIENTS and self._has_room(1)
+
+    def watch_client(self, client: socket.socket, answer: Callable[[], None]) -> None:
+        """Watch the socket of a client of UDP for answers of its endpoint. Raises OSError."""
         self._epoll.register(client, select.EPOLLIN)
-        descriptor = client.fileno()
+        self._handlers[client.fileno()] = answer
+        self._udp_clients += 1
 
-        def answer() -> None:
-            found = clients.by_descriptor(descriptor)
-            if found is not None:
-                clients.answer(*found)
-
-        self._handlers[descriptor] = answer
+    def forget_client(self, client: socket.socket) -> None:
+        """Do not watch the socket of a client of UDP any more."""
+        del self._handlers[client.fileno()]
+        self._udp_clients -= 1
 
     def _accept(self, key: str, listening: socket.socket) -> None:
         try:
             client, source = listening.accept()
-        except OSError:
+        except OSError as error:
+            if error.errno in _EXHAUSTED:  # by others: the client would wait in front of a thread that never sleeps
+                self._epoll.modify(listening, 0)
+                self._resting.append(listening)
             return
         table = self._tables[key]
         service = f"{table.namespace}/{table.service}"
         mine = sum(each == service for each in self._relays.values())
-        if len(self._relays) >= MOST_CONNECTIONS or mine >= MOST_OF_A_SERVICE:
+        is_full = len(self._relays) >= MOST_CONNECTIONS or mine >= MOST_OF_A_SERVICE
+        if is_full or not self._has_room(DESCRIPTORS):
             reset(client)
             return
         now = self._clock.monotonic()
@@ -256,14 +316,18 @@ class ProxyPlane:
         note(endpoints[0])  # its next connection may come before this one has an answer
         relay = Relay(client, endpoints, self, note)
         self._relays[relay] = service
+        self._beginning.add(relay)
         relay.begin(now)
         self._forget_if_closed(relay)
 
     def watch_relay(self, relay: Relay, channel: socket.socket) -> None:
-        """Watch a socket of a connection for edges."""
+        """Watch a socket of a connection for edges. Raises OSError."""
         self._epoll.register(channel, _EDGES)
         self._handlers[channel.fileno()] = partial(self._go_on, relay)
-        self._descriptors.setdefault(relay, set()).add(channel.fileno())
+
+    def forget_socket(self, channel: socket.socket) -> None:
+        """Do not watch a socket any more, before it is closed: its number may be another's at once."""
+        self._handlers.pop(channel.fileno(), None)
 
     def _go_on(self, relay: Relay) -> None:
         if relay.event(self._clock.monotonic()):
@@ -271,18 +335,20 @@ class ProxyPlane:
         self._forget_if_closed(relay)
 
     def _forget_if_closed(self, relay: Relay) -> None:
-        if relay.is_open:
-            return
-        self._relays.pop(relay, None)
-        for descriptor in self._descriptors.pop(relay, ()):
-            self._handlers.pop(descriptor, None)
+        if not relay.is_open:
+            self._relays.pop(relay, None)
+        if not relay.is_open or relay.is_connected:
+            self._beginning.discard(relay)
 
     def _expire(self) -> None:
         now = self._clock.monotonic()
         if now < self._next_look:
             return
         self._next_look = now + TICK_SECONDS
-        for relay in list(self._relays):
+        for listening in self._resting:
+            self._epoll.modify(listening, select.EPOLLIN)
+        self._resting.clear()
+        for relay in list(self._beginning):
             relay.expire(now)
             self._forget_if_closed(relay)
         for each in self._listeners.values():

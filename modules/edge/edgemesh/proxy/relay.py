@@ -8,6 +8,7 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from modules.edge.edgemesh.tables import Address
@@ -18,9 +19,13 @@ if TYPE_CHECKING:
 CONNECT_SECONDS: Final = 2.0
 """Time for one endpoint; then the next one is tried."""
 MOST_TRIES: Final = 3
+DESCRIPTORS: Final = 6
+"""Of a connection: two sockets, and two pipes."""
 A_TURN: Final = 16
 """Chunks that one direction moves before other connections have their turn."""
 _CHUNK: Final = 64 * 1024
+_KEEP_ALIVE: Final = ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 15), (socket.TCP_KEEPCNT, 4))
+"""A side that has lost its power says nothing, and would keep its place for ever."""
 _AT_ONCE: Final = struct.pack("ii", 1, 0)
 """`struct linger`: what is not sent is given up."""
 
@@ -29,6 +34,15 @@ def reset(channel: socket.socket) -> None:
     """Close a connection by a reset, so that its client takes it as refused, and not as one without an answer."""
     channel.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
     channel.close()
+
+
+def _prepare(channel: socket.socket) -> None:
+    """Have a socket send small pieces at once, as each side means them, and notice that its other side is gone."""
+    channel.settimeout(0)
+    channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    channel.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in _KEEP_ALIVE:
+        channel.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 class Relay:
@@ -55,54 +69,79 @@ class Relay:
         self._server: socket.socket | None = None
         self._directions: tuple[_Direction, ...] = ()
         self.deadline = 0.0
-        """Until when the present endpoint has to answer; infinite once it has."""
+        """Until when the present endpoint has to answer."""
         self.is_open = True
-        client.settimeout(0)
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether an endpoint has answered."""
+        return bool(self._directions)
 
     def begin(self, now: float) -> None:
         """Connect to the first endpoint; `now` is in monotonic seconds."""
-        self._plane.watch_relay(self, self._client)
-        self._try_next(now)
+        try:
+            _prepare(self._client)
+            self._plane.watch_relay(self, self._client)
+            self._try_next(now)
+        except OSError:
+            self._break_off()
 
     def event(self, now: float) -> bool:
         """Go on after an event of one of its sockets; return whether there is more to do now."""
         if not self.is_open:
             return False
-        if not self._directions:
-            self._finish_connecting(now)
-        return self._pump() if self._directions else False
+        try:
+            if not self._directions:
+                self._finish_connecting(now)
+            return self._pump() if self._directions else False
+        except OSError:
+            self._break_off()
+            return False
 
     def expire(self, now: float) -> None:
         """Try the next endpoint if the present one does not answer."""
         if self.is_open and not self._directions and now >= self.deadline:
-            self._try_next(now)
+            try:
+                self._try_next(now)
+            except OSError:
+                self._break_off()
 
     def close(self) -> None:
         """End both connections."""
         self.is_open = False
-        self._client.close()
-        if self._server is not None:
-            self._server.close()
+        for channel in (self._client, self._server):
+            if channel is not None:
+                self._plane.forget_socket(channel)
+                channel.close()
         for each in self._directions:
             each.close()
         self._directions = ()
 
+    def _break_off(self) -> None:
+        """End both connections by a reset: a side must not take what it has got for all there was."""
+        for channel in (self._client, self._server):
+            if channel is not None:
+                with suppress(OSError):
+                    channel.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+        self.close()
+
     def _try_next(self, now: float) -> None:
-        if self._server is not None:
-            self._server.close()
-            self._server = None
-        while self._endpoints:
+        while True:
+            if self._server is not None:
+                self._plane.forget_socket(self._server)
+                self._server.close()
+                self._server = None
+            if not self._endpoints:
+                self._break_off()
+                return
             address = self._endpoints.popleft()
-            server = socket.socket(socket.AF_INET6 if ":" in address[0] else socket.AF_INET, socket.SOCK_STREAM)
-            server.settimeout(0)
+            family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+            self._server = server = socket.socket(family, socket.SOCK_STREAM)
+            _prepare(server)
             if server.connect_ex(address) in (0, errno.EINPROGRESS):
-                self._server = server
                 self.deadline = now + CONNECT_SECONDS
                 self._plane.watch_relay(self, server)
                 return
-            server.close()
-        reset(self._client)
-        self.close()
 
     def _finish_connecting(self, now: float) -> None:
         server = self._server
@@ -115,16 +154,15 @@ class Relay:
             address = server.getpeername()
         except OSError:  # not connected yet
             return
+        if server.getsockname() == address:  # nothing listens at this port of this machine, but the socket itself
+            self._try_next(now)
+            return
+        self._directions = (_Direction(self._client, server),)
+        self._directions += (_Direction(server, self._client),)
         self._connected((address[0], address[1]))
-        self.deadline = float("inf")
-        self._directions = (_Direction(self._client, server), _Direction(server, self._client))
 
     def _pump(self) -> bool:
-        try:
-            has_more = [each.move() for each in self._directions]
-        except OSError:
-            self.close()
-            return False
+        has_more = [each.move() for each in self._directions]
         if all(each.is_over for each in self._directions):
             self.close()
             return False

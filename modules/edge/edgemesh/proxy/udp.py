@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from modules.edge.edgemesh.proxy.affinity import ClientAffinity
@@ -37,22 +38,17 @@ class UdpClients:
         plane: ProxyPlane,
         affinity: ClientAffinity,
     ) -> None:
-        self._listening = listening
+        self.listening = listening
         self.table = table
         self._plane = plane
         self._affinity = affinity
         self._clients: dict[Any, tuple[socket.socket, Address, float]] = {}
 
-    @property
-    def has_clients(self) -> bool:
-        """Whether there are any, which may have to be forgotten."""
-        return bool(self._clients)
-
     def take(self, now: float) -> None:
         """Pass on what clients have sent."""
         for _ in range(A_TURN):
             try:
-                data, source = self._listening.recvfrom(_LARGEST)
+                data, source = self.listening.recvfrom(_LARGEST)
             except OSError:
                 return
             client = self._client(source, now)
@@ -75,14 +71,7 @@ class UdpClients:
                 self._forget(source)
                 return
             with suppress(OSError):
-                self._listening.sendto(data, source)
-
-    def by_descriptor(self, descriptor: int) -> tuple[socket.socket, Any] | None:
-        """Return the socket of a client and its address."""
-        for source, (client, _, _) in self._clients.items():
-            if client.fileno() == descriptor:
-                return client, source
-        return None
+                self.listening.sendto(data, source)
 
     def set_table(self, table: PortTable) -> None:
         """Take new endpoints; clients whose endpoint serves no more get another one."""
@@ -99,7 +88,7 @@ class UdpClients:
         """End."""
         for source in list(self._clients):
             self._forget(source)
-        self._listening.close()
+        self.listening.close()
 
     def _client(self, source: Any, now: float) -> socket.socket | None:
         known = self._clients.get(source)
@@ -109,22 +98,29 @@ class UdpClients:
         endpoints = self._affinity.order(self.table, source[0], now)
         if not endpoints:
             return None
-        if len(self._clients) >= MOST_CLIENTS:
+        has_room = self._plane.has_room_for_client()
+        if len(self._clients) >= MOST_CLIENTS or (self._clients and not has_room):
             self._forget(min(self._clients, key=lambda each: self._clients[each][2]))
+        elif not has_room:
+            return None
         to = endpoints[0]
         self._affinity.note(self.table, source[0], to, now)
-        client = socket.socket(socket.AF_INET6 if ":" in to[0] else socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            client = socket.socket(socket.AF_INET6 if ":" in to[0] else socket.AF_INET, socket.SOCK_DGRAM)
+        except OSError:
+            return None
         client.settimeout(0)
         try:
             client.connect(to)
+            self._plane.watch_client(client, partial(self.answer, client, source))
         except OSError:
             client.close()
             return None
         self._clients[source] = (client, to, now)
-        self._plane.watch_client(self, client)
         return client
 
     def _forget(self, source: Any) -> None:
         gone = self._clients.pop(source, None)
         if gone is not None:
+            self._plane.forget_client(gone[0])
             gone[0].close()

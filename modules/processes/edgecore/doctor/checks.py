@@ -52,7 +52,7 @@ def check_mesh(needs: MeshNeeds) -> Iterator[CheckResult]:
         text = f"KubeEdge's edgemesh-agent runs here (interface {needs.beside}), so edgemesh stays off"
         yield warning(_MESH, text, "modules.edgeMesh.enable: false, or remove the agent and its interface")
     if not needs.is_root:
-        text = "without root Services have addresses of 127.96.0.0/16"
+        text = "without root Services have addresses of 127.96.0.0/11"
         yield warning(_MESH, f"{text}, and no names" if needs.has_names else text, "run edgecore as root")
     elif needs.missing:
         text = f"not installed: {', '.join(needs.missing)}; a proxy carries connections to Services"

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import random
 import socket
 import threading
 from collections.abc import Iterator
+from ipaddress import ip_address, ip_network
+from typing import Any
 
 import pytest
 
 from beehive.clock import RealClock
 from modules.edge.edgemesh.nft.addresses import HostAddresses
 from modules.edge.edgemesh.proxy import affinity
+from modules.edge.edgemesh.proxy import plane as plane_module
 from modules.edge.edgemesh.proxy.plane import ProxyPlane, listen_address
+from modules.edge.edgemesh.proxy.relay import DESCRIPTORS, reset
 from modules.edge.edgemesh.tables import MeshTarget, PortTable
+from tests.end_to_end.processes import wait_until
 from tests.modules.edge.edgemesh.objects import port_table as table
 from tests.support.ports import free_port
 
@@ -89,6 +96,189 @@ def test_a_dead_endpoint_is_passed_over(plane: ProxyPlane, server: socket.socket
         client.recv(1)
 
 
+def test_a_side_that_breaks_off_breaks_off_the_other(plane: ProxyPlane, server: socket.socket) -> None:
+    """An end would say that the other side has got all there was."""
+    given = table(server.getsockname())
+    apply(plane, given)
+    for breaks_client in (True, False):
+        client = socket.create_connection(listen_address(given), SECONDS)
+        accepted, _ = server.accept()
+        accepted.settimeout(SECONDS)
+        client.sendall(b"a")
+        assert accepted.recv(1) == b"a"
+        broken, other = (client, accepted) if breaks_client else (accepted, client)
+        with other:
+            reset(broken)
+            with pytest.raises(ConnectionResetError):
+                other.recv(1)
+
+
+def test_small_pieces_are_sent_at_once_and_a_side_without_power_is_noticed(
+    plane: ProxyPlane, server: socket.socket
+) -> None:
+    given = table(server.getsockname())
+    apply(plane, given)
+    with socket.create_connection(listen_address(given), SECONDS), server.accept()[0]:
+        (relay,) = plane._relays
+        assert relay._server is not None
+        for channel in (relay._client, relay._server):
+            assert channel.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+            assert channel.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+
+
+def answers(given: PortTable, server: socket.socket) -> bool:
+    """Whether a connection reaches the endpoint."""
+    try:
+        with socket.create_connection(listen_address(given), SECONDS) as client:
+            client.sendall(b"a")
+            server.settimeout(0.2)
+            with server.accept()[0] as accepted:
+                accepted.settimeout(SECONDS)
+                return accepted.recv(1) == b"a"
+    except OSError:
+        return False
+
+
+def test_connections_take_no_more_descriptors_than_the_proxy_may_have(plane: ProxyPlane, server: socket.socket) -> None:
+    given = table(server.getsockname())
+    apply(plane, given)
+    plane._most = 1 + 2 * DESCRIPTORS
+    held = [socket.create_connection(listen_address(given), SECONDS) for _ in range(2)]
+    ends = [server.accept()[0] for _ in held]
+    assert not answers(given, server), "a third one is refused"
+    other = given._replace(service="db")
+    apply(plane, given, other)
+    assert len(plane._listeners) == 1, "nor is there one for a listening socket"
+    for each in (*held, *ends):
+        each.close()
+    wait_until(lambda: not plane._relays, "they are over")
+    assert answers(given, server)
+
+
+def test_exhausted_descriptors_end_a_connection_and_not_the_proxy(
+    plane: ProxyPlane, server: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = table(server.getsockname())
+    apply(plane, given)
+    pipe, failures = os.pipe2, [1, 0]
+
+    def fails(flags: int) -> tuple[int, int]:
+        if failures and failures.pop():
+            raise OSError(errno.EMFILE, "too many open files")
+        return pipe(flags)
+
+    monkeypatch.setattr(os, "pipe2", fails)
+    assert not answers(given, server)
+    server.accept()[0].close()
+    assert answers(given, server)
+
+
+class Exhausted(socket.socket):
+    """A listening socket whose process has no descriptor left at the first connection."""
+
+    calls = 0
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        Exhausted.calls += 1
+        if Exhausted.calls == 1:
+            raise OSError(errno.EMFILE, "too many open files")
+        return super().accept()
+
+
+def test_a_connection_that_cannot_be_accepted_waits_and_the_proxy_sleeps(
+    plane: ProxyPlane, server: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = table(server.getsockname())
+    with monkeypatch.context() as patched:
+        patched.setattr(socket, "socket", Exhausted)
+        patched.setattr(Exhausted, "calls", 0)
+        apply(plane, given)
+    with socket.create_connection(listen_address(given), SECONDS), server.accept()[0]:
+        assert Exhausted.calls == 2
+
+
+class OfItself(socket.socket):
+    """A socket that happens to get the port that it connects to as its own."""
+
+    def connect_ex(self, address: Any, /) -> int:
+        self.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.bind(address)
+        return super().connect_ex(address)
+
+
+def test_a_port_where_nothing_listens_is_not_the_proxy_itself(
+    plane: ProxyPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = table(("127.0.0.1", free_port()))
+    apply(plane, given)
+    monkeypatch.setattr(socket, "socket", OfItself)
+    with (
+        pytest.raises((ConnectionResetError, BrokenPipeError)),
+        socket.create_connection(listen_address(given), SECONDS) as client,
+    ):
+        client.sendall(b"a")
+        client.recv(1)
+
+
+def test_nothing_is_kept_of_connections_and_ports_that_are_over(plane: ProxyPlane, server: socket.socket) -> None:
+    """A number of a descriptor that is kept may be another's, who would get its events."""
+    given, dead = table(server.getsockname(), ("127.0.0.1", free_port())), table(("127.0.0.1", free_port()))
+    endpoint = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    endpoint.bind(("127.0.0.1", 0))
+    datagrams = table(endpoint.getsockname(), protocol="udp")
+    apply(plane, given, dead._replace(service="dead"), datagrams)
+    for _ in range(4):
+        assert answers(given, server)
+        assert not answers(dead._replace(service="dead"), server)
+    with endpoint, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+        client.sendto(b"a", listen_address(datagrams))
+        wait_until(lambda: plane._udp_clients == 1, "it has a client")
+    wait_until(lambda: not plane._relays, "they are over")
+    assert len(plane._handlers) == 4
+    apply(plane)
+    assert (plane._handlers, plane._udp_clients, plane._beginning) == ({}, 0, set())
+
+
+def test_a_service_whose_address_changes_is_listened_for_there(plane: ProxyPlane, server: socket.socket) -> None:
+    plane._has_route = True
+    port = free_port()
+    given = table(server.getsockname(), port=port)
+    for address in ("127.0.0.5", "127.0.0.6"):
+        apply(plane, given._replace(addresses=(address,)))
+        with socket.create_connection((address, port), SECONDS), server.accept()[0]:
+            pass
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.5", port), SECONDS)
+
+
+def test_an_address_of_a_service_is_no_endpoint(plane: ProxyPlane, server: socket.socket) -> None:
+    """The proxy would connect to itself, without end."""
+    given = table(("10.96.3.4", 80), server.getsockname())
+    apply(plane, given)
+    assert plane._tables[given.key].inside.endpoints == (server.getsockname(),)
+    apply(plane, table(("10.96.3.4", 80)))
+    assert plane._listeners == {}
+
+
+def test_clients_of_udp_are_bounded_over_all_services(plane: ProxyPlane, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plane_module, "MOST_UDP_CLIENTS", 2)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as endpoint:
+        endpoint.bind(("127.0.0.1", 0))
+        endpoint.settimeout(SECONDS)
+        web, db = (table(endpoint.getsockname(), protocol="udp")._replace(service=name) for name in ("web", "db"))
+        apply(plane, web, db)
+        clients = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(3)]
+        for number, client in enumerate(clients):
+            client.sendto(bytes([number]), listen_address(web))
+            assert endpoint.recv(9) == bytes([number])
+        assert plane._udp_clients == 2
+        clients[0].sendto(b"d", listen_address(db))
+        clients[2].sendto(b"w", listen_address(web))
+        assert endpoint.recv(9) == b"w", "a Service without clients gets none of another's"
+        for client in clients:
+            client.close()
+
+
 def test_a_client_is_remembered_for_its_time_and_not_too_many_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(affinity, "MOST_CLIENTS", 3)
     ends = [("192.0.2.1", number) for number in range(50)]
@@ -108,6 +298,6 @@ def test_a_client_is_remembered_for_its_time_and_not_too_many_are(monkeypatch: p
 def test_ports_of_root_are_moved_and_addresses_stay() -> None:
     low = table(port=80)
     address, port = listen_address(low)
-    assert (address[:7], port) == ("127.96.", 20_080)
+    assert (ip_address(address) in ip_network("127.96.0.0/11"), port) == (True, 20_080)
     assert listen_address(low._replace(port=8080)) == (address, 8080)
     assert listen_address(low._replace(service="other"))[0] != address

@@ -19,7 +19,7 @@ from modules.processes.edgecore.doctor.mesh import needs
         (MeshNeeds(), ["all programs of edgemesh are installed"]),
         (MeshNeeds(missing=("nftables",)), ["not installed: nftables"]),
         (MeshNeeds(is_root=False), ["and no names"]),
-        (MeshNeeds(is_root=False, has_names=False), ["127.96.0.0/16"]),
+        (MeshNeeds(is_root=False, has_names=False), ["127.96.0.0/11"]),
         (MeshNeeds(beside="edgemesh0"), ["edgemesh-agent runs here"]),
         (MeshNeeds(has_store=False), ["metamanager, which is off"]),
     ],
