@@ -8,6 +8,7 @@ import random
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from ipaddress import ip_address, ip_network
 from typing import Any
 
@@ -19,7 +20,7 @@ from modules.edge.edgemesh.proxy import affinity
 from modules.edge.edgemesh.proxy import plane as plane_module
 from modules.edge.edgemesh.proxy.plane import ProxyPlane, listen_address
 from modules.edge.edgemesh.proxy.relay import DESCRIPTORS, reset
-from modules.edge.edgemesh.tables import MeshTarget, PortTable
+from modules.edge.edgemesh.tables import Address, MeshTarget, PortTable
 from tests.end_to_end.processes import wait_until
 from tests.modules.edge.edgemesh.objects import port_table as table
 from tests.support.ports import free_port
@@ -126,39 +127,55 @@ def test_small_pieces_are_sent_at_once_and_a_side_without_power_is_noticed(
             assert channel.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
 
 
-def answers(given: PortTable, server: socket.socket) -> bool:
-    """Whether a connection reaches the endpoint."""
+@pytest.fixture
+def echo() -> Iterator[Address]:
+    """The address of a server that gives back the first byte of each connection."""
+    with socket.create_server(("127.0.0.1", 0)) as made:
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    accepted, _ = made.accept()
+                    with accepted, suppress(OSError):
+                        accepted.sendall(accepted.recv(1))
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield made.getsockname()
+        made.shutdown(socket.SHUT_RDWR)
+        thread.join(SECONDS)
+
+
+def answers(given: PortTable) -> bool:
+    """Whether a connection reaches the endpoint, which gives back what it gets."""
     try:
         with socket.create_connection(listen_address(given), SECONDS) as client:
             client.sendall(b"a")
-            server.settimeout(0.2)
-            with server.accept()[0] as accepted:
-                accepted.settimeout(SECONDS)
-                return accepted.recv(1) == b"a"
+            return client.recv(1) == b"a"
     except OSError:
         return False
 
 
-def test_connections_take_no_more_descriptors_than_the_proxy_may_have(plane: ProxyPlane, server: socket.socket) -> None:
-    given = table(server.getsockname())
+def test_connections_take_no_more_descriptors_than_the_proxy_may_have(plane: ProxyPlane, echo: Address) -> None:
+    given = table(echo)
     apply(plane, given)
     plane._most = 1 + 2 * DESCRIPTORS
     held = [socket.create_connection(listen_address(given), SECONDS) for _ in range(2)]
-    ends = [server.accept()[0] for _ in held]
-    assert not answers(given, server), "a third one is refused"
+    wait_until(lambda: len(plane._relays) == 2, "both are accepted")
+    assert not answers(given), "a third one is refused"
     other = given._replace(service="db")
     apply(plane, given, other)
     assert len(plane._listeners) == 1, "nor is there one for a listening socket"
-    for each in (*held, *ends):
+    for each in held:
         each.close()
     wait_until(lambda: not plane._relays, "they are over")
-    assert answers(given, server)
+    assert answers(given)
 
 
 def test_exhausted_descriptors_end_a_connection_and_not_the_proxy(
-    plane: ProxyPlane, server: socket.socket, monkeypatch: pytest.MonkeyPatch
+    plane: ProxyPlane, echo: Address, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = table(server.getsockname())
+    given = table(echo)
     apply(plane, given)
     pipe, failures = os.pipe2, [1, 0]
 
@@ -168,9 +185,8 @@ def test_exhausted_descriptors_end_a_connection_and_not_the_proxy(
         return pipe(flags)
 
     monkeypatch.setattr(os, "pipe2", fails)
-    assert not answers(given, server)
-    server.accept()[0].close()
-    assert answers(given, server)
+    assert not answers(given)
+    assert answers(given)
 
 
 class Exhausted(socket.socket):
@@ -220,16 +236,16 @@ def test_a_port_where_nothing_listens_is_not_the_proxy_itself(
         client.recv(1)
 
 
-def test_nothing_is_kept_of_connections_and_ports_that_are_over(plane: ProxyPlane, server: socket.socket) -> None:
+def test_nothing_is_kept_of_connections_and_ports_that_are_over(plane: ProxyPlane, echo: Address) -> None:
     """A number of a descriptor that is kept may be another's, who would get its events."""
-    given, dead = table(server.getsockname(), ("127.0.0.1", free_port())), table(("127.0.0.1", free_port()))
+    given, dead = table(echo, ("127.0.0.1", free_port())), table(("127.0.0.1", free_port()))
     endpoint = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     endpoint.bind(("127.0.0.1", 0))
     datagrams = table(endpoint.getsockname(), protocol="udp")
     apply(plane, given, dead._replace(service="dead"), datagrams)
     for _ in range(4):
-        assert answers(given, server)
-        assert not answers(dead._replace(service="dead"), server)
+        assert answers(given)
+        assert not answers(dead._replace(service="dead"))
     with endpoint, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
         client.sendto(b"a", listen_address(datagrams))
         wait_until(lambda: plane._udp_clients == 1, "it has a client")
