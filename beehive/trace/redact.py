@@ -15,6 +15,7 @@ too long, and always once values of secrets were not learnt (`KnownSecrets.is_fu
 import base64
 import binascii
 import hashlib
+import json
 import re
 from collections.abc import Callable
 from typing import Any, Final
@@ -24,7 +25,6 @@ import msgspec
 from beehive.decoding import json_decoder
 from beehive.names import Operation
 from beehive.resource import Side, type_of
-from beehive.trace.repeated_names import repeats_names
 from beehive.trace.secret_marks import MARK, SecretMarks
 from beehive.trace.secrets import KnownSecrets
 
@@ -353,3 +353,21 @@ class _Envelope(msgspec.Struct):
 
 
 _envelope = json_decoder(_Envelope)
+
+
+class _RepeatedNameError(ValueError):
+    pass
+
+
+def repeats_names(text: bytes) -> bool:
+    """Return whether an object in a JSON text has a name twice, or the text cannot be read."""
+    try:
+        json.loads(text, object_pairs_hook=_checked)
+    except (ValueError, RecursionError):
+        return True
+    return False
+
+
+def _checked(pairs: list[tuple[str, Any]]) -> None:
+    if len(dict(pairs)) < len(pairs):
+        raise _RepeatedNameError

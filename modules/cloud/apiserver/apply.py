@@ -9,13 +9,24 @@ from typing import Any
 
 from modules.apimachinery.conversion import copied
 from modules.apimachinery.kinds import LAST_APPLIED, JsonObject, kind_named
-from modules.apimachinery.validation.objects import validate_object
+from modules.apimachinery.validation.objects import check_shape, validate_object
 from modules.cloud.apiserver.admission.api_access import with_kept_api_access
+from modules.cloud.apiserver.fields.types import decoded
 from modules.cloud.apiserver.kind_defaults import with_defaults
-from modules.cloud.apiserver.shapes import shaped
 from modules.cloud.apiserver.strategies import without_status
 
 _SERVERS_METADATA = ("uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "generation")
+
+
+def shaped(document: Any) -> JsonObject:
+    """Return an object of the API server's own kinds as its decoder reads it, after checking its shape.
+
+    Raises:
+        ApiError: it is not an object of a known kind, or a field has another type than its kind's.
+    """
+    if isinstance(document, dict) and isinstance(document.get("kind"), str):
+        document = decoded(kind_named(document["kind"]), document)
+    return check_shape(document)
 
 
 def from_manifest(document: Any) -> JsonObject:

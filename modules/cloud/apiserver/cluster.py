@@ -39,7 +39,7 @@ from modules.cloud.apiextensions.calls import subresources_of
 from modules.cloud.apiextensions.objects import with_new_status
 from modules.cloud.apiserver.admission.chain import AdmissionChain, Plugin
 from modules.cloud.apiserver.admission.namespace_room import check_room
-from modules.cloud.apiserver.apply import applied, from_manifest
+from modules.cloud.apiserver.apply import applied, from_manifest, shaped
 from modules.cloud.apiserver.custom_resource_controller import CustomResources
 from modules.cloud.apiserver.event_registry import EventRegistry
 from modules.cloud.apiserver.field_manager.managed_fields import Manager, with_entries
@@ -58,7 +58,6 @@ from modules.cloud.apiserver.pod_scheduler import PodScheduler
 from modules.cloud.apiserver.quotas.ledger import QuotaLedger
 from modules.cloud.apiserver.service_addresses import ServiceRanges, with_addresses, with_kept_addresses
 from modules.cloud.apiserver.service_addresses import service_ranges as default_ranges
-from modules.cloud.apiserver.shapes import shaped
 from modules.cloud.apiserver.strategies import with_approval, with_changed_status, with_kept_fields
 from modules.cloud.apiserver.tokens.issuer import TokenIssuer
 from modules.cloud.apiserver.volume_binder import bind_volumes

@@ -15,17 +15,15 @@ from modules.apimachinery.aggregated_discovery import aggregated, aggregated_ver
 from modules.apimachinery.api_errors import ApiError
 from modules.apimachinery.discovery import Discovery
 from modules.apimachinery.errors import ApiStatusError, CloudRefusalError, no_such_path
-from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject, uid_of, version_of
 from modules.apimachinery.object_encoder import ObjectEncoder, encoded
-from modules.apimachinery.openapi import OpenApi
-from modules.apimachinery.openapi_v2 import PATH as OPENAPI_V2
-from modules.apimachinery.openapi_v2 import PROTOBUF, PROTOBUF_TYPE, swagger, swagger_protobuf
+from modules.apimachinery.openapi import V2_PATH, V2_PROTOBUF, V2_PROTOBUF_TYPE, OpenApi, swagger, swagger_protobuf
 from modules.apimachinery.options import Form, ReadOptions, check_plain, form_of, read_options
 from modules.apimachinery.paths import parse_target
 from modules.apimachinery.resources import SCALE, Resource
 from modules.apimachinery.served_resources import BUILT_IN, REVIEWS
 from modules.apimachinery.watch_errors import failed_watch
-from modules.cloud.apiserver.endpoints.custom_resources import CustomResourceList
+from modules.cloud.apiextensions.kinds import readable_kinds_of
 from modules.cloud.apiserver.endpoints.list_answers import list_answer
 from modules.cloud.apiserver.endpoints.module_caller import ApiCaller
 from modules.cloud.apiserver.endpoints.pod_streams import NodeServer, is_stream, serve_stream
@@ -47,6 +45,7 @@ from modules.cloud.authorization.subject_reviews import (
     token_review,
 )
 from modules.cloud.authorization.user_reviews import PATHS, review
+from modules.cloud.client.calls import ApiCall
 from modules.cloud.object_writes import ADMINISTRATOR
 from modules.cloud.storage.watch_history import WatchQuery
 
@@ -73,6 +72,38 @@ _OF_CORE: Final = {
     "componentstatuses": "`kubectl get --raw /readyz?verbose` says what is ready",
     "podtemplates": "no controller of Kubernetes reads them; a Deployment has its template in itself",
 }
+
+
+class CustomResourceList:
+    """Asks the API server for its CustomResourceDefinitions, and reads the definitions that have changed since the last
+    time.
+
+    Args:
+        caller: makes calls; on any thread.
+    """
+
+    def __init__(self, caller: ApiCaller) -> None:
+        self._caller = caller
+        self._read: dict[tuple[str, str], list[Resource]] = {}
+        """By uid and resourceVersion of a definition."""
+
+    def resources(self) -> list[Resource]:
+        """Return the custom resources.
+
+        Raises:
+            ApiStatusError: the API server does not answer.
+        """
+        asked = ApiCall(verb="list", api_version="apiextensions.k8s.io/v1", plural="customresourcedefinitions")
+        result = self._caller.call(asked)
+        if result.object is None:
+            raise CloudRefusalError(result.refusal or {})
+        read = {}
+        for each in result.object["items"]:
+            key = (uid_of(each), version_of(each))
+            known = self._read.get(key)
+            read[key] = [kind.resource for kind in readable_kinds_of(each)] if known is None else known
+        self._read = read
+        return [resource for found in read.values() for resource in found]
 
 
 def not_served(target: Target) -> ApiStatusError:
@@ -161,7 +192,7 @@ class ApiService:
         found = self._served_document(request) if request.method in _READS else self._reviewed(request)
         if found is not None:
             return found
-        if request.parts[:1] not in _ROOTS and request.parts[:1] != OPENAPI_V2[:1]:
+        if request.parts[:1] not in _ROOTS and request.parts[:1] != V2_PATH[:1]:
             return text(HTTPStatus.NOT_FOUND, "404 page not found\n")
         target = parse_target(request.parts)
         if target.group == METRICS_GROUP and self._metrics is not None:
@@ -179,7 +210,7 @@ class ApiService:
         """Return the reply to a read of what is no object; None for an object or a list."""
         if request.parts[:1] and request.parts[0] in _HEALTH:
             return self._health(request)
-        if request.parts == OPENAPI_V2:
+        if request.parts == V2_PATH:
             return self._swagger(request)
         if request.parts in _ROOTS and (version := aggregated_version(request.header("accept"))):
             found = aggregated((*self._resources(), *REVIEWS), version, core=request.parts == _CORE)
@@ -226,8 +257,8 @@ class ApiService:
 
     def _swagger(self, request: Request) -> Response:
         """Answer `/openapi/v2`."""
-        if request.header("accept").startswith(PROTOBUF):
-            return Response(HTTPStatus.OK, PROTOBUF_TYPE, swagger_protobuf())
+        if request.header("accept").startswith(V2_PROTOBUF):
+            return Response(HTTPStatus.OK, V2_PROTOBUF_TYPE, swagger_protobuf())
         return json(msgspec.json.encode(swagger(self._resources(), openapi_schemas)))
 
     def _resource(self, target: Target) -> Resource:

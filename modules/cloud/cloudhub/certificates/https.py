@@ -23,7 +23,6 @@ from beehive.peer_certificate import peer_certificate
 from beehive.ports import told_why
 from modules.cloud.cloudhub.certificates.enrolment import EnrolmentRequest, EnrolmentResponse, error_response
 from modules.cloud.identities.peer import read_peer
-from modules.cloud.websocket.graceful_close import close_gracefully
 
 _log = logging.getLogger(__name__)
 _MAX_BODY = 1024 * 1024
@@ -42,6 +41,9 @@ _BACKLOG = 1024
 """Connections that wait to be accepted; with `socketserver`'s 5, of many nodes that join at once most would try again
 after a second or more.
 """
+_FAREWELL_SECONDS = 1.0
+_FAREWELL_READS = 64
+_FAREWELL_BYTES = 64 * 1024
 
 Respond = Callable[[EnrolmentRequest], EnrolmentResponse]
 
@@ -198,3 +200,20 @@ class _Handler(BaseRequestHandler):
             ("Content-Type", response.content_type),
         ]
         self.request.sendall(exchange.response(response.status.value, headers) + exchange.data(response.body))
+
+
+def close_gracefully(connection: socket.socket) -> None:
+    """End the sending side, and read until the peer closes, for at most a second and 4 MiB.
+
+    `close` with unread input makes Linux send a reset, and the peer then discards its unread input: the TLS alert or
+    the refusal that states the reason. This function blocks; the caller closes the socket. It ends the TCP stream under
+    a TLS socket.
+    """
+    try:
+        socket.socket.shutdown(connection, socket.SHUT_WR)
+        connection.settimeout(_FAREWELL_SECONDS)
+        for _ in range(_FAREWELL_READS):
+            if not socket.socket.recv(connection, _FAREWELL_BYTES):
+                return
+    except OSError:
+        return

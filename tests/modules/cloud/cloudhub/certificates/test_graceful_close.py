@@ -2,7 +2,7 @@
 
 import socket
 
-from modules.cloud.websocket.graceful_close import close_gracefully
+from modules.cloud.cloudhub.certificates.https import close_gracefully
 
 
 def test_the_peer_reads_the_last_and_then_the_end() -> None:
