@@ -28,7 +28,6 @@ def install(
     hive: Hive,
     settings: EdgeHubSettings,
     *,
-    make_context: ContextFactory | None = None,
     certificates: CertificateSettings | None = None,
     make_link: LinkFactory | None = None,
     wrap: Callable[[LinkFactory], LinkFactory] = lambda make: make,
@@ -40,9 +39,8 @@ def install(
     Args:
         hive: not started yet.
         settings: of the link.
-        make_context: returns the TLS context of each connection (`edgehub.tls.client_context`); for `wss://` without
-            `certificates`. Without both, the system's trust applies.
         certificates: settings of the node's certificate, which edgehub then fetches and renews; for `wss://` only.
+            Without them, the system's trust applies.
         make_link: makes another kind of link, for tests and the simulation.
         wrap: wraps the factory of links, as `edgehub.recording` does.
         open_outbox: opens the outbox, which keeps messages over a restart; None keeps them in memory only.
@@ -61,7 +59,7 @@ def install(
     if make_link is None:
         for each in _by_url(settings):
             check(each)
-        make_link = _websockets(settings, hive, make_context if certificates is None else _context(certificates))
+        make_link = _websockets(settings, hive, None if certificates is None else _context(certificates))
         if certificates is not None:
             certificate_manager = CertificateManager(certificates, hive.clock, counters, SubprocessIssuer())
             make_link = _certified(make_link, certificate_manager)

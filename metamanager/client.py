@@ -158,13 +158,11 @@ class MetaClient:
 
     Args:
         hive: of metamanager.
-        source: `route.source` of the requests; metamanager and the cloud expect `edged`.
         seconds: deadline of each call.
     """
 
-    def __init__(self, hive: Hive, *, source: str = ModuleName.EDGED, seconds: float = DEADLINE) -> None:
+    def __init__(self, hive: Hive, *, seconds: float = DEADLINE) -> None:
         self._hive = hive
-        self._source = source
         self._seconds = seconds
 
     def get(self, kind: str, namespace: str, name: str) -> bytes:
@@ -210,7 +208,7 @@ class MetaClient:
         return self._ask(token_call(namespace, service_account, request))
 
     def _ask(self, call: Call[T]) -> T:
-        message = call.message(self._hive.clock, self._source)
+        message = call.message(self._hive.clock, ModuleName.EDGED)
         try:
             answer = self._hive.request(ModuleName.METAMANAGER, message, self._seconds).get()
         except BeehiveError as error:

@@ -24,9 +24,9 @@ class DeadlockError(BeehiveError):
 class VirtualClock(Clock):
     """A clock whose time passes only when no greenlet can run: it then jumps to the next timer."""
 
-    def __init__(self, seed: int, epoch: float = EPOCH) -> None:
+    def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)  # noqa: S311 - reproducible on purpose
-        self._epoch = epoch
+        self._epoch = EPOCH
         self._elapsed = 0.0
         self._alarms = Alarms()
 

@@ -60,12 +60,10 @@ class CsiClient:
 
     Args:
         socket: of the driver.
-        seconds: time-out of each call.
     """
 
-    def __init__(self, socket: Path, seconds: float = SECONDS) -> None:
+    def __init__(self, socket: Path) -> None:
         self._socket = PluginSocket(socket)
-        self._seconds = seconds
 
     def close(self) -> None:
         """Close the connection: calls under way end."""
@@ -119,16 +117,12 @@ class CsiClient:
     def unpublish(self, handle: str, place: Path) -> None:
         """NodeUnpublishVolume."""
         request = csi.NodeUnpublishVolumeRequest(volume_id=handle, target_path=str(place))
-        self._socket.call(
-            f"{_NODE}/NodeUnpublishVolume", request, csi.NodeUnpublishVolumeResponse, self._seconds, on=handle
-        )
+        self._socket.call(f"{_NODE}/NodeUnpublishVolume", request, csi.NodeUnpublishVolumeResponse, SECONDS, on=handle)
 
     def unstage(self, handle: str, place: Path) -> None:
         """NodeUnstageVolume."""
         request = csi.NodeUnstageVolumeRequest(volume_id=handle, staging_target_path=str(place))
-        self._socket.call(
-            f"{_NODE}/NodeUnstageVolume", request, csi.NodeUnstageVolumeResponse, self._seconds, on=handle
-        )
+        self._socket.call(f"{_NODE}/NodeUnstageVolume", request, csi.NodeUnstageVolumeResponse, SECONDS, on=handle)
 
     def controller_capabilities(self) -> frozenset[str]:
         """ControllerGetCapabilities, as CSI's names."""
@@ -152,7 +146,7 @@ class CsiClient:
     ) -> Answer:
         about = volume.handle if volume is not None else ""
         hidden = tuple((secrets or {}).values())
-        return self._socket.call(method, request, answer, self._seconds, on=about, secrets=hidden)
+        return self._socket.call(method, request, answer, SECONDS, on=about, secrets=hidden)
 
 
 def _capability(spec: NodeVolumeRequest) -> csi.VolumeCapability:

@@ -15,16 +15,15 @@ _PLUGIN_VARIABLE = "CNI_NETNS"
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
-def unmount_unknown(containers: Path, known: set[str], mountinfo: Path = Path("/proc/self/mountinfo")) -> None:
+def unmount_unknown(containers: Path, known: set[str]) -> None:
     """Unmount the file systems below directories of containers that do not exist any more.
 
     Args:
         containers: the directory of all containers' directories.
         known: ids of the containers that exist.
-        mountinfo: the kernel's table of mounts.
     """
     top = containers.resolve()
-    for path in reversed(mount_points(mountinfo.read_text())):
+    for path in reversed(mount_points(Path("/proc/self/mountinfo").read_text())):
         if top in path.parents and path.relative_to(top).parts[0] not in known:
             try:
                 kernel.unmount(str(path), kernel.MNT_DETACH)

@@ -54,11 +54,9 @@ def add_files(
     parser.flag("-R", "--recursive", text="directories with all below them")
 
 
-def add_output(parser: VerbParser, formats: str = "json|yaml|name", *, default: str = "") -> None:
+def add_output(parser: VerbParser, formats: str = "json|yaml|name") -> None:
     """Add `-o`, as `chosen.output`; `output.py` reads it."""
-    parser.add_argument(
-        "-o", "--output", default=default, metavar=formats.upper(), help=f"form of the output: {formats}"
-    )
+    parser.add_argument("-o", "--output", default="", metavar=formats.upper(), help=f"form of the output: {formats}")
     parser.add_argument("--template", default="", help=argparse.SUPPRESS)
     parser.flag("--allow-missing-template-keys", default=True)
     parser.flag("--show-managed-fields")

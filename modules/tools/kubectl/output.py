@@ -66,12 +66,10 @@ class TablePrinter:
         writer: TableWriter,
         *,
         headers: bool = True,
-        now: Callable[[], float] = time.time,
     ) -> None:
         self._options = options
         self._writer = writer
         self._headers = headers
-        self._now = now
         self._last: ApiResource | None = None
         self._columns: dict[ApiResource, Sequence[Column]] = {}
         self.columns_for: Callable[[ApiResource], Sequence[Column]] = lambda resource: columns_of(resource.kind)
@@ -94,7 +92,7 @@ class TablePrinter:
         options = self._options._replace(namespaces=self._options.namespaces and resource.namespaced)
         if resource not in self._columns:
             self._columns[resource] = self.columns_for(resource)
-        head, rows = layout(self._columns[resource], objects, self._now(), options, resource.shown(""))
+        head, rows = layout(self._columns[resource], objects, time.time(), options, resource.shown(""))
         if event:
             head, rows = ["EVENT", *head], [[event, *row] for row in rows]
         new = resource != self._last

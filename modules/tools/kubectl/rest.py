@@ -46,13 +46,11 @@ class RestClient:
     Args:
         address: path of a unix socket, or host and port.
         hint: advice where no server answers, such as "is `cloudcore run` running, with this --root?".
-        seconds: time limit for each part of an answer; watches and `patient` requests have no limit.
     """
 
-    def __init__(self, address: Path | tuple[str, int], hint: str = "", *, seconds: float = _SECONDS) -> None:
+    def __init__(self, address: Path | tuple[str, int], hint: str = "") -> None:
         self.address = address
         self._hint = hint
-        self._seconds = seconds
         self._warned: set[str] = set()
 
     def __str__(self) -> str:
@@ -88,7 +86,7 @@ class RestClient:
     ) -> bytes:
         """Send a request, and return the answer's body; `most` are its bytes, if less than any answer may have."""
         most = most or _MOST_BYTES
-        with self._answer(method, path, query, (body, content_type), seconds=self._seconds) as (answer, _):
+        with self._answer(method, path, query, (body, content_type), seconds=_SECONDS) as (answer, _):
             data = answer.read(most + 1)
             if len(data) > most:
                 raise KubectlError(f"the answer is longer than {most >> 10} KiB: ask for fewer objects")
@@ -147,10 +145,10 @@ class RestClient:
         from http.client import HTTPConnection  # noqa: PLC0415
 
         host, port = ("localhost", 80) if isinstance(self.address, Path) else self.address
-        connection = HTTPConnection(host, port, timeout=self._seconds)
+        connection = HTTPConnection(host, port, timeout=_SECONDS)
         try:
             if isinstance(self.address, Path):
-                connection.sock = connect_unix(self.address, self._seconds)
+                connection.sock = connect_unix(self.address, _SECONDS)
             else:
                 connection.connect()
         except OSError as error:

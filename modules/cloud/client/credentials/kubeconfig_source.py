@@ -3,7 +3,6 @@
 import base64
 import os
 import stat
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from modules.cloud.client.credentials.errors import no_credentials
@@ -78,9 +77,7 @@ def _credentials(status: "ExecStatus") -> RequestCredentials:
     )
 
 
-def credential_source(
-    selected: "Selected", clock: "Clock", environment: Mapping[str, str] | None = None
-) -> CredentialSource:
+def credential_source(selected: "Selected", clock: "Clock") -> CredentialSource:
     """Return the source of the credentials of a kubeconfig's user.
 
     A token file is preferred to a token, a token to a password, and each of them to a plug-in, as in client-go.
@@ -88,7 +85,6 @@ def credential_source(
     Args:
         selected: the user and its cluster.
         clock: for the times after which credentials are read again.
-        environment: of a plug-in; None: that of this process.
 
     Raises:
         KubeconfigError: the user's entries do not fit together.
@@ -99,7 +95,7 @@ def credential_source(
         return KubeconfigCredentials(user, clock)
     from modules.cloud.client.credentials.exec_plugin import ExecPlugin  # noqa: PLC0415 - few kubeconfigs have one
 
-    plugin = ExecPlugin(selected, clock, os.environ if environment is None else environment)
+    plugin = ExecPlugin(selected, clock, os.environ)
     return ExecCredentials(plugin, selected.where, clock)
 
 

@@ -113,8 +113,8 @@ class KernelRules:
         return all("dispatch" in self._nft.names(family.name) for family in self._families)
 
 
-def bridges_are_seen(family: str, switches: Path = Path("/proc/sys/net/bridge")) -> bool:
+def bridges_are_seen(family: str) -> bool:
     """Return whether the kernel translates packets between ports of a bridge: the module br_netfilter, switched on."""
     with suppress(OSError):
-        return (switches / f"bridge-nf-call-{family}tables").read_text().strip() == "1"
+        return Path(f"/proc/sys/net/bridge/bridge-nf-call-{family}tables").read_text().strip() == "1"
     return False

@@ -102,10 +102,10 @@ def has_unit(directories: Iterable[Path] = UNIT_DIRECTORIES) -> bool:
     return any(is_there(directory / "edgecore.service") for directory in directories)
 
 
-def ports(config: EdgeCoreConfig, proc: Path = PROC) -> tuple[Listening, ...]:
+def ports(config: EdgeCoreConfig) -> tuple[Listening, ...]:
     """Return the ports that the node listens on."""
     return tuple(
-        Listening(purpose=purpose, address=address, port=port, taken=_taker(address, port, proc))
+        Listening(purpose=purpose, address=address, port=port, taken=_taker(address, port, PROC))
         for purpose, address, port in _wanted_ports(config)
     )
 

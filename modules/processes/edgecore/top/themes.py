@@ -54,6 +54,6 @@ def content_of(lines: Iterable[Line], theme: Theme) -> Content:
     )
 
 
-def cell_of(text: str, tone: Tone, theme: Theme, *, right: bool = False) -> Text:
+def cell_of(text: str, tone: Tone, theme: Theme) -> Text:
     """Return a cell of the table. Nothing in a text is taken for markup."""
-    return Text(text, style_of(tone, theme), justify="right" if right else "left", no_wrap=True, end="")
+    return Text(text, style_of(tone, theme), justify="left", no_wrap=True, end="")

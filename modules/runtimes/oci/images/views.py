@@ -5,7 +5,7 @@ from modules.runtimes.oci.user_numbers import number_in
 from protos.cri.v1 import api_pb2 as cri
 
 
-def cri_image(image: StoredImage, pinned: bool = False) -> cri.Image:
+def cri_image(image: StoredImage) -> cri.Image:
     """Return CRI's Image."""
     uid, username = cri_user(image.config.user)
     return cri.Image(
@@ -15,7 +15,6 @@ def cri_image(image: StoredImage, pinned: bool = False) -> cri.Image:
         size=image.size,
         uid=uid,
         username=username,
-        pinned=pinned,
     )
 
 

@@ -37,6 +37,6 @@ def invalid(reason: str, hint: str = "") -> ImageWorkError:
     return ImageWorkError(INVALID, reason, hint)
 
 
-def beyond_limit(reason: str, hint: str = "") -> ImageWorkError:
+def beyond_limit(reason: str) -> ImageWorkError:
     """Return the error of an image that is larger than a limit."""
-    return ImageWorkError(LIMIT, reason, hint)
+    return ImageWorkError(LIMIT, reason)
