@@ -217,10 +217,7 @@ class ApiServer(Module):
             then: called with the result instead of a reply.
         """
 
-        def reply(result: ApiResult) -> None:
-            self.reply(message, result)
-
-        done = then or reply
+        done = then or partial(self.reply, message)
 
         def answer(result: ApiResult) -> None:
             self._transactions.after_commit(lambda: done(result), lambda: done(self._without_room(message)))

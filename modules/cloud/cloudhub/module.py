@@ -69,6 +69,7 @@ _LOGGED = 500
 _DRAIN_PERIOD = 0.05
 _BUSY = 256
 """Depth of the inbox above which no message is sent again."""
+_NOT_CONNECTED = "the node is not connected"
 _TOO_MANY_WAIT = "too many of its messages wait for the controllers"
 _ACKNOWLEDGEMENT_DELAY = 0.05
 """Seconds to collect acknowledgements, so that many nodes share a transaction."""
@@ -186,12 +187,21 @@ class CloudHub(Module):
         node = node_of(message)
         if not node:
             self._drop("no node in the resource", message)
-        elif needs_acknowledgement(message):
-            self._offer(node, message)
-        elif is_deletion_of_node(message):
-            self._disconnect(node, "the node was deleted")
+        elif not needs_acknowledgement(message):
+            if is_deletion_of_node(message):
+                self._disconnect(node, "the node was deleted")
+            else:
+                self._write(node, message)
+        elif node not in self._sessions:
+            self._drop(_NOT_CONNECTED, message)
         else:
-            self._write(node, message)
+            offer = self._sessions[node].offer(message)
+            if offer is OfferResult.QUEUED:
+                self.send_due(node)
+            elif offer is OfferResult.ACKNOWLEDGED:
+                self._acknowledged(node, object_version_of(message))
+            elif offer in (OfferResult.NO_VERSION, OfferResult.NO_ROOM):
+                self._drop(offer.value, message)
 
     @handles(None, Operation.DISCONNECTED, source=ModuleName.EDGECONTROLLER)
     def to_elsewhere(self, message: Message) -> None:
@@ -347,19 +357,6 @@ class CloudHub(Module):
         resource = f"node/{node}/{CA_RESOURCE}"
         self._write(node, answer.with_route(group=Group.RESOURCE, resource=resource))
 
-    def _offer(self, node: str, message: Message) -> None:
-        session = self._sessions.get(node)
-        if session is None:
-            self._drop("the node is not connected", message)
-            return
-        offer = session.offer(message)
-        if offer is OfferResult.QUEUED:
-            self.send_due(node)
-        elif offer is OfferResult.ACKNOWLEDGED:
-            self._acknowledged(node, object_version_of(message))
-        elif offer in (OfferResult.NO_VERSION, OfferResult.NO_ROOM):
-            self._drop(offer.value, message)
-
     def _acknowledged(self, node: str, obj: ObjectVersion | None) -> None:
         if obj is None:
             self._counters.dropped["acknowledgement of nothing"] += 1
@@ -378,18 +375,15 @@ class CloudHub(Module):
     def send_due(self, node: str) -> None:
         connection = self._connections.get(node)
         if connection is not None:
-            again = not (connection.link.is_behind or connection.link.is_held_back or self._is_busy())
+            is_busy = self.slot.inbox.depth() > _BUSY  # acknowledgements probably wait in the inbox
+            again = not (connection.link.is_behind or connection.link.is_held_back or is_busy)
             for message in self._sessions[node].due(self.clock.monotonic(), again=again):
                 self._write(node, message)
-
-    def _is_busy(self) -> bool:
-        """Return whether acknowledgements probably wait in the inbox, so that nothing is sent again before them."""
-        return self.slot.inbox.depth() > _BUSY
 
     def _write(self, node: str, message: Message) -> None:
         connection = self._connections.get(node)
         if connection is None:
-            self._drop("the node is not connected", message)
+            self._drop(_NOT_CONNECTED, message)
             return
         trimmed = message.with_route(resource=trim_node(message.route.resource))
         try:

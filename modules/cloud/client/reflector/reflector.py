@@ -214,7 +214,14 @@ class Reflector:
         request = self._request
         if request is None or request.number != number:
             return []
-        return list(self._observed(request, observation, now))
+        match observation:
+            case ObservedEvent():
+                return list(self._changed(observation, now))
+            case Bookmark():
+                self._advance(observation.resource_version, now)
+                return []
+            case _:
+                return list(self._ended(request, observation, now))
 
     def on_wake(self, now: float) -> list[ReflectorEffect]:
         """Take that a time of `WakeReflectorAt` has come; earlier ones do no harm."""
@@ -236,12 +243,9 @@ class Reflector:
         else:
             yield from self._watch(now) if self._next is Step.WATCH else self._list(now)
 
-    def _observed(self, request: RunningRequest, observation: Observation, now: float) -> Iterator[ReflectorEffect]:
+    def _ended(self, request: RunningRequest, observation: Observation, now: float) -> Iterator[ReflectorEffect]:
+        """Take the end of a request, expected or not."""
         match observation:
-            case ObservedEvent():
-                yield from self._changed(observation, now)
-            case Bookmark():
-                self._advance(observation.resource_version, now)
             case ListPage():
                 self._request = None
                 yield from self._page_ended(request, observation, now)
