@@ -151,7 +151,7 @@ class FleetApi:
             case ("me",):
                 return json_of(self._about)
             case ("explain", namespace, name):  # these two are read with the user's own credentials
-                return json_of(self._stories.story(namespace, name, self._now()))
+                return json_of(self._stories.story(namespace, name, self._now(), self._row_seen))
             case ("log", namespace, name, container):
                 return text(HTTPStatus.OK, self._stories.log(namespace, name, container))
             case ("history", namespace, name, property_name):
@@ -192,7 +192,7 @@ class FleetApi:
                 return json_of(pods_answer(self._picture.pods(sees), rows, request.first("q")), shown, now)
             case ("rollouts",):
                 _refuse(refused[PODS] if sees.pods_in == frozenset() else "")
-                return json_of(rollouts(self._picture.pods(sees), rows), shown, now)
+                return json_of(rollouts(self._picture.pods(sees), rows, self._picture.lacks(sees)), shown, now)
             case ("journal",):
                 return json_of(self._changes.page(request.first("q"), sees), shown, now)
             case ("devices",):
@@ -210,6 +210,12 @@ class FleetApi:
             devices = {each.namespace for each in self._devices.facts()[0]}
         sight, refused = seen_by(self._refusal, pods, devices, self._most_namespaces or MOST_NAMESPACES)
         return UserSight(sight, {**refused, **self._unknown})
+
+    def _row_seen(self, name: str) -> NodeRow | None:
+        """Return the row of a node, if the user may see nodes."""
+        self._feeds.look_when_read()
+        rows = self._picture.rows(self._seen().sight)
+        return next((each for each in rows if each.name == name), None)
 
     def _check(self, asked: AccessRequest) -> None:
         """Raise HttpStatusError with 403 if the user may not do something."""

@@ -11,6 +11,7 @@ from beehive.errors import BeehiveError
 from modules.cloud.messages import LinkSession
 from modules.page.nodes import short_node
 from modules.page.picture import Links, Picture
+from modules.page.workloads import read_lacks
 from modules.tools.fleet.devices import DeviceFacts
 from modules.tools.fleet.rows import pod_row
 from modules.tools.kubectl.errors import StatusError
@@ -195,9 +196,10 @@ class Feeds:
             self._ended.wait(_POLL)
 
     def _poll_devices(self) -> None:
-        """Read the devices twice a minute, more rarely where that takes long: a device is overdue after minutes."""
+        """Read the devices and the workloads twice a minute, more rarely where that takes long."""
         while self._goes_on():
             began = self._clock.monotonic()
             self._picture.put_devices(self._devices.facts()[0])
+            self._picture.put_lacks(read_lacks(self._client))
             self._picture.answered("devices")
             self._ended.wait(max(_DEVICE_POLL, _DEVICE_SHARE * (self._clock.monotonic() - began)))

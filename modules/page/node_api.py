@@ -20,9 +20,10 @@ from modules.page.own_devices import OwnDevices
 from modules.page.pod_story import PodStories
 from modules.page.pods import pods_answer
 from modules.page.shells import ClosedDoor, ShellDoor
+from modules.tools.fleet.own_link import age_of, own_link, own_link_words
 from modules.tools.fleet.rows import LONGEST, FleetPodRow, NodeRow, pod_row
 from modules.tools.fleet.sentences import certificate_words, pods_sentence
-from modules.tools.fleet.states import AWAY, CONNECTED, NEVER
+from modules.tools.fleet.states import CONNECTED
 from modules.tools.kubectl.rest import RestClient
 from modules.tools.printing.ages import human_duration
 from modules.tools.printing.fields import JsonObject, list_at, map_at, objects_at, text_at, value_at
@@ -134,8 +135,8 @@ def own_node(state: JsonObject, pods: Sequence[FleetPodRow], now: float) -> OwnN
     name = text_at(state, "node")
     modules = [_module(each, map_at(state, "modules").get(each)) for each in map_at(state, "modules")]
     modules.sort(key=lambda each: (each.state == _READY, each.name))
-    link = _link(state)
-    sentence = f"{name} {_linked(state, link, now)}; {_begun(pods_sentence(pods, []))}"
+    link = own_link(state)
+    sentence = f"{name} {own_link_words(state, now)}; {_begun(pods_sentence(pods, []))}"
     failing = [each.name for each in modules if each.state != _READY]
     if failing:
         verb = "is" if len(failing) == 1 else "are"
@@ -149,33 +150,10 @@ def own_node(state: JsonObject, pods: Sequence[FleetPodRow], now: float) -> OwnN
     return OwnNode(name, sentence, link, facts, modules, conditions, ordered, now)
 
 
-def _link(state: JsonObject) -> str:
-    if value_at(state, "link.enabled") is not True:
-        return NEVER
-    return CONNECTED if isinstance(value_at(state, "link.connected_at"), int | float) else AWAY
-
-
-def _linked(state: JsonObject, link: str, now: float) -> str:
-    """Return the sentence about the link."""
-    if link == NEVER:
-        return "has no cloud"
-    if link == CONNECTED:
-        return f"has been connected to its cloud for {_age(state, 'link.connected_at', now)}"
-    lost = _age(state, "link.lost_at", now)
-    if lost:
-        return f"has had no link to its cloud for {lost} and goes on by itself"
-    return f"has had no link to its cloud since edgecore started {_age(state, 'started_at', now)} ago"
-
-
 def _certificate_ends(state: JsonObject) -> float:
     """Return when the node's certificate ends, in seconds since 1970; 0 without one."""
     ends = value_at(state, "link.certificate_ends")
     return float(ends) if isinstance(ends, int | float) else 0.0
-
-
-def _age(state: JsonObject, path: str, now: float) -> str:
-    at = value_at(state, path)
-    return human_duration(int(max(0.0, now - at))) if isinstance(at, int | float) else ""
 
 
 def _begun(sentence: str) -> str:
@@ -190,7 +168,7 @@ def _facts(state: JsonObject, now: float) -> Iterator[tuple[str, str]]:
     failures = value_at(state, "link.failures")
     yield "attempts that failed since", str(failures) if failures else ""
     if value_at(state, "link.replaced_at"):
-        yield "replaced", f"{_age(state, 'link.replaced_at', now)} ago another connection took its name at the cloud"
+        yield "replaced", f"{age_of(state, 'link.replaced_at', now)} ago another connection took its name at the cloud"
     held = map_at(state, "held")
     counted = [(kind, value_at(each, "messages")) for kind, each in held.items() if isinstance(each, dict)]
     ends = _certificate_ends(state)
@@ -199,7 +177,7 @@ def _facts(state: JsonObject, now: float) -> Iterator[tuple[str, str]]:
         yield "certificate", left
     yield "waits for the cloud", ", ".join(f"{number} of {kind}" for kind, number in counted if number) or "nothing"
     yield "asked of the cloud", ", ".join(str(each) for each in list_at(state, "asked"))
-    yield "edgecore", f"{text_at(state, 'version')}, started {_age(state, 'started_at', now)} ago"
+    yield "edgecore", f"{text_at(state, 'version')}, started {age_of(state, 'started_at', now)} ago"
     yield "container runtime", text_at(state, "runtime")
     yield "kernel", f"{platform.system()} {platform.release()}, {platform.machine()}"
     yield from ((f"capacity {name}", str(amount)) for name, amount in map_at(state, "capacity").items())

@@ -11,11 +11,12 @@ from modules.cloud.messages import LinkSession, NodeConnection
 from modules.page.nodes import ShortNode, short_node
 from modules.page.sight import Sight
 from modules.tools.fleet.devices import DeviceFacts
-from modules.tools.fleet.facts import facts_of
+from modules.tools.fleet.facts import link_of, linked_row
 from modules.tools.fleet.findings import Fleet, FleetFinding, findings
-from modules.tools.fleet.rows import FleetPodRow, LinkRow, NodeRow, PodCount, clock_error, node_row, pod_row
+from modules.tools.fleet.lacks import Lack
+from modules.tools.fleet.rows import FleetPodRow, NodeRow, PodCount, clock_error, pod_row
 from modules.tools.fleet.sentences import SentencePart, counted_pods, fleet_sentence
-from modules.tools.fleet.states import AWAY, AWAY_AFTER, BEHIND, CONNECTED, NEVER, LinkFacts, state_of
+from modules.tools.fleet.states import AWAY, AWAY_AFTER, BEHIND, CONNECTED, NEVER
 from modules.tools.fleet.today import Happening, today
 from modules.tools.printing.ages import seconds_of
 from modules.tools.printing.fields import JsonObject
@@ -188,6 +189,7 @@ class Picture:
         """Each text once that many pods have in common."""
         self._most_words = _FEW_WORDS
         """With more of them, the ones that no pod has any more are forgotten."""
+        self._lacks: Sequence[Lack] = ()
         self._devices: Sequence[DeviceFacts] = ()
         self._links = Links()
         self._links_at = 0.0
@@ -307,6 +309,15 @@ class Picture:
         with self._lock:
             self._devices = facts
 
+    def put_lacks(self, lacks: Sequence[Lack]) -> None:
+        """Take over the workloads that lack something."""
+        with self._lock:
+            self._lacks = lacks
+
+    def lacks(self, sight: Sight = _ALL) -> list[Lack]:
+        """Return the workloads that lack something."""
+        return [each for each in self._lacks if sight.has_workloads and sight.has_pods(each.namespace)]
+
     def answered(self, feed: str, trouble: str = "") -> None:
         """Note that a feed has got an answer, or why it has got none."""
         with self._lock:
@@ -424,7 +435,9 @@ class Picture:
         devices = [each for each in self._devices if sight.has_devices(each.namespace)]
         troubled = [each for each in self._troubled.values() if sight.has_pods(each.namespace)]
         whole = sight.pods_in is None
-        found, number = findings(Fleet(rows, troubled, now, self._program, devices, has_all_pods=whole))
+        found, number = findings(
+            Fleet(rows, troubled, now, self._program, devices, self.lacks(sight), has_all_pods=whole)
+        )
         counts = Counter(row.state for row in rows)
         happened, earlier = self._happenings(now) if sight.has_nodes else ([], 0)
         return FleetHead(
@@ -451,42 +464,18 @@ class Picture:
         return counted_pods(total - gone, total - gone - sum(each.node not in away for each in troubled), gone)
 
     def _row(self, name: str, now: float) -> NodeRow:
-        known, sessions = self._nodes.get(name), self._sessions.get(name, [])
-        node = known.object() if known is not None else None
-        newest = sessions[0] if sessions else None
-        connection, holder = self._links.connections.get(name), self._links.elsewhere.get(name, "")
-        is_lasting, link = connection is not None or bool(holder), None
-        row = LinkRow(
-            certificate_ends=newest.certificate_ends if newest else 0.0,
-            address=newest.address if newest else "",
-            cloudcore=newest.cloudcore if newest else "",
-            last_word=self._links.refused.get(name, "") or (newest.reason if newest else ""),
-            sessions=[(each.began, each.ended or (0.0 if is_lasting else each.seen)) for each in sessions],
-        )
-        if connection is not None:
-            oldest = self._moment(name, "oldest", connection.oldest_seconds) if connection.unacknowledged else 0.0
-            link = LinkFacts(
-                connection.connected_seconds, connection.keepalive_seconds,
-                connection.oldest_seconds if connection.unacknowledged else 0.0, connection.is_behind,
-            )  # fmt: skip
-            row = msgspec.structs.replace(
-                row,
-                waiting=connection.waiting + connection.unacknowledged,
-                oldest=oldest,
-                certificate_ends=connection.certificate_ends,
-                address=connection.address,
-                last_word=connection.last_error,
-                clock_ahead=clock_error(connection.clock_ahead_seconds),
-            )
-        facts = facts_of(node, link=link, holder=holder, newest=newest)
-        facts = msgspec.structs.replace(facts, is_link_known=self._links.are_known)
-        state = state_of(facts, now)
-        if connection is not None:
-            since = self._moment(name, "since", connection.connected_seconds)
-            state = msgspec.structs.replace(state, since=since)
-        elif refusal := self._links.refused.get(name, ""):
-            state = msgspec.structs.replace(state, reason=f"its connection is refused: {refusal}")
-        return node_row(name, node, state, PodCount(self._bound[name], self._ready[name]), row, now)
+        known, connection = self._nodes.get(name), self._links.connections.get(name)
+        link = link_of(
+            connection, self._links.elsewhere.get(name, ""), self._links.refused.get(name, ""),
+            self._sessions.get(name, ()), is_known=self._links.are_known,
+        )  # fmt: skip
+        pods = PodCount(self._bound[name], self._ready[name])
+        row = linked_row(name, known.object() if known is not None else None, link, pods, now)
+        if connection is None:
+            return row
+        oldest = self._moment(name, "oldest", connection.oldest_seconds) if connection.unacknowledged else 0.0
+        since = self._moment(name, "since", connection.connected_seconds)
+        return msgspec.structs.replace(row, since=since, oldest=oldest)
 
     def _moment(self, name: str, what: str, seconds: float) -> float:
         """Return the moment that was so many seconds before the links were read, the one known before if it is near."""

@@ -1,15 +1,15 @@
 """The story of a pod: why it does not run, or how it came to run, and the log of a container."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
 from modules.page.nodes import conditions_of
-from modules.tools.fleet.rows import LONGEST, FleetPodRow, pod_row
+from modules.tools.fleet.rows import LONGEST, FleetPodRow, NodeRow, pod_row
 from modules.tools.kubectl.rest import RestClient, path_of
 from modules.tools.kubectl.session import Session
-from modules.tools.kubectl.why import pod_facts
+from modules.tools.kubectl.why import not_known, pod_facts
 from modules.tools.printing.fields import JsonObject, map_at, objects_at, text_at
 from modules.tools.why.pods import Answer, explain
 
@@ -66,13 +66,21 @@ class PodStories:
         self._program = program
         self._client = client
 
-    def story(self, namespace: str, name: str, now: float) -> PodStory:
+    def story(
+        self, namespace: str, name: str, now: float, known: Callable[[str], NodeRow | None] = not_known
+    ) -> PodStory:
         """Return the story of a pod.
+
+        Args:
+            namespace: of the pod.
+            name: of the pod.
+            now: seconds since 1970.
+            known: returns the row of a node, for users to whom cloudcore's own facts are closed.
 
         Raises:
             KubectlError: there is no such pod, or no server answers.
         """
-        facts = pod_facts(Session(self._program, self._client, namespace), namespace, name, now)
+        facts = pod_facts(Session(self._program, self._client, namespace), namespace, name, now, known)
         return PodStory(
             row=pod_row(facts.pod),
             answer=explain(facts),

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from modules.cloud.authorization.rbac.rules import AccessRequest
+from modules.tools.fleet.lacks import WORKLOADS
 
 NODES: Final = "nodes"
 PODS: Final = "pods"
@@ -30,6 +31,9 @@ class Sight(NamedTuple):
     """The namespaces whose pods are seen; None for all."""
     devices_in: frozenset[str] | None = None
     """The namespaces whose Devices, DeviceModels and DeviceStatuses are seen; None for all."""
+
+    has_workloads: bool = True
+    """Whether the workloads of all namespaces: only they say which pods could not be made."""
 
     @property
     def is_whole(self) -> bool:
@@ -70,8 +74,11 @@ def seen_by(refusal: Refusal, pods: Iterable[str], devices: Iterable[str], most:
     nodes = refusal(_listing("", NODES, ""))
     pods_in, of_pods = _namespaces(refusal, (("", PODS),), pods, most)
     devices_in, of_devices = _namespaces(refusal, tuple((DEVICE_GROUP, each) for each in DEVICE_KINDS), devices, most)
+    workloads = any(refusal(_listing("batch" if each == "jobs" else "apps", each, "")) for each in WORKLOADS)
     refused = {NODES: nodes, PODS: of_pods, DEVICES: of_devices}
-    return UserSight(Sight(not nodes, pods_in, devices_in), {part: why for part, why in refused.items() if why})
+    return UserSight(
+        Sight(not nodes, pods_in, devices_in, not workloads), {part: why for part, why in refused.items() if why}
+    )
 
 
 def _namespaces(

@@ -21,11 +21,17 @@ function failing(row) {
     each.more ? `, and ${count(each.more, "more pod")}` : "", each.why ? h("span", { class: "quiet" }, ` · ${plain(each.why)}`) : null));
 }
 
+function lack(row) {
+  if (!row.lack) return null;
+  const what = row.missing ? `${count(row.missing, "pod")} cannot be made` : "The rollout has stopped";
+  return h("p", {}, mark("bad"), " ", h("b", {}, what), ": ", plain(row.lack));
+}
+
 /** Return the page of the workloads. */
 export function rollouts(answer) {
   const rows = answer.rows.map((row) => {
     const [bar, words] = four(row);
-    return panel(`${plain(row.namespace)} · ${plain(row.owner)}`, row.images.map(plain).join(", "), h("div", { class: "body" }, bar, h("p", {}, words), failing(row)));
+    return panel(`${plain(row.namespace)} · ${plain(row.owner)}`, row.images.map(plain).join(", "), h("div", { class: "body" }, bar, h("p", {}, words), lack(row), failing(row)));
   });
   return [
     h("div", { class: "lead" }, h("h1", { id: "sentence" }, plain(answer.sentence)), h("p", { class: "quiet" }, "A pod whose node is away counts as one that has not heard, not as one that fails.")),

@@ -103,17 +103,19 @@ def _away(client: ControlClient, now: float) -> set[str]:
     """Return the nodes that are away, or were never connected."""
     from modules.cloud.messages import LinkQuery  # noqa: PLC0415 - the command line is quick
     from modules.processes.cloudcore.control_client import Get  # noqa: PLC0415
-    from modules.tools.fleet.facts import facts_of  # noqa: PLC0415
-    from modules.tools.fleet.states import AWAY, NEVER, state_of  # noqa: PLC0415
+    from modules.tools.fleet.facts import link_of, linked_row  # noqa: PLC0415
+    from modules.tools.fleet.rows import PodCount  # noqa: PLC0415
+    from modules.tools.fleet.states import AWAY, NEVER  # noqa: PLC0415
 
     connected = {each.node for each in client.nodes()} | client.cloudcores().elsewhere().keys()
-    newest = {each.node: each for each in client.links(LinkQuery(newest_only=True))}
+    newest = {each.node: [each] for each in client.links(LinkQuery(newest_only=True))}
     nodes = {str(item.object["metadata"]["name"]): item.object for item in client.run(Get("Node")) if item.object}
-    return {
-        name
+    rows = [
+        linked_row(name, node, link_of(None, sessions=newest.get(name, [])), PodCount(), now)
         for name, node in nodes.items()
-        if name not in connected and state_of(facts_of(node, newest=newest.get(name)), now).word in (AWAY, NEVER)
-    }
+        if name not in connected
+    ]
+    return {row.name for row in rows if row.state in (AWAY, NEVER)}
 
 
 def table(rows: Sequence[ChangeRow], more: int, now: float, *, people_only: bool = False) -> list[str]:

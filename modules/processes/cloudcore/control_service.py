@@ -108,7 +108,7 @@ class ControlService:
             if request.parts == METRICS:
                 return self._serve_metrics(request)
             if request.parts == NODES:
-                return self._serve_own(request, self._control.connections)
+                return self._serve_own(request, lambda: _of_node(self._control.connections(), request.first("node")))
             if request.parts == CLOUDCORES:
                 return self._serve_own(request, self._control.cloudcores)
             if request.parts == API_PORTS:
@@ -134,6 +134,15 @@ class ControlService:
         if request.method not in ("GET", "HEAD"):
             raise ApiStatusError(405, "only GET is served here")
         return Response(HTTPStatus.OK, "text/plain; version=0.0.4; charset=utf-8", self._control.metrics().encode())
+
+
+def _of_node(found: NodesResponseBody, node: str) -> NodesResponseBody:
+    """Return the part about a node, if one is asked for."""
+    if not node:
+        return found
+    return NodesResponseBody(
+        [each for each in found.nodes if each.node == node], [each for each in found.refused if each.node == node]
+    )
 
 
 def _link_query(request: Request) -> LinkQuery:

@@ -7,29 +7,36 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from modules.cloud.messages import Cloudcores
+from modules.page.nodes import short_node
+from modules.page.picture import Links, Picture
 from modules.processes.common.doctor.check_result import CheckResult, failed, ok, warning
+from modules.tools.fleet.rows import pod_row
 from modules.tools.printing.ages import human_duration
 from modules.tools.printing.columns import node_ready
+from modules.tools.printing.fields import text_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from modules.apimachinery.kinds import JsonObject
-    from modules.cloud.messages import NodeConnection
+    from modules.cloud.messages import LinkSession, NodeConnection
+    from modules.tools.fleet.devices import DeviceFacts
+    from modules.tools.fleet.findings import FleetFinding
+    from modules.tools.fleet.lacks import Lack
 
 _DAY: Final = 24 * 3600.0
 _MIB: Final = 1024 * 1024
 _SOON: Final = 30 * _DAY
 """Seconds before the end of a certificate when warnings begin."""
-_UNACKNOWLEDGED: Final = 60.0
-"""Seconds that a node may take to acknowledge a message; cloudcore repeats it each five."""
+_FAILURES: Final = ("nodes-lost-together", "node-away", "node-behind", "node-never")
+"""Rules whose findings are failures of the cloud or its nodes; the others are warnings."""
 _RECENT: Final = 600.0
 """Seconds during which an error of a node is reported."""
 _TESTED_KIND: Final = "postgresql"
 _TESTED: Final = 15
 """The oldest version of PostgreSQL that is tested."""
 _SHOWN: Final = 20
-"""Most nodes whose problems are reported, and most pods that are named."""
+"""Most nodes whose errors are reported, and most pods that are named."""
 
 
 class DatabaseServer(msgspec.Struct, frozen=True):
@@ -63,7 +70,14 @@ class CloudFacts(msgspec.Struct, frozen=True, kw_only=True):
     be read."""
     nodes: Sequence[JsonObject] = ()
     pods: Sequence[JsonObject] = ()
+    devices: Sequence[DeviceFacts] = ()
+    lacks: Sequence[Lack] = ()
+    """The workloads whose pods cannot be made."""
     connections: Sequence[NodeConnection] = ()
+    refused: Mapping[str, str] = {}
+    """By node, why its connection is refused."""
+    sessions: Sequence[LinkSession] = ()
+    """The newest connections in the link journal."""
     cloudcores: Cloudcores = Cloudcores("", ())
 
 
@@ -131,46 +145,45 @@ def _nodes(facts: CloudFacts) -> Iterator[CheckResult]:
     yield ok(
         "nodes", f"{ready} of {len(facts.nodes)} are ready, {len(facts.connections)} are connected to this cloudcore"
     )
-    connections = {one.node: one for one in facts.connections}
-    elsewhere = facts.cloudcores.elsewhere()
-    troubled = [
-        result
-        for node in facts.nodes
-        for result in _node(node, connections.get(node["metadata"]["name"]), elsewhere.get(node["metadata"]["name"]))
-    ]
-    names = {str(node["metadata"]["name"]) for node in facts.nodes}
-    for name in sorted(connections.keys() - names):
-        hint = "it may not register: edgecore's log says why"
-        troubled.append(warning(f"node {name}", "it is connected and has not registered", hint))
-    yield from troubled[:_SHOWN]
-    if len(troubled) > _SHOWN:
-        yield warning("nodes", f"{len(troubled) - _SHOWN} more problems of nodes", "see `cloudcore nodes`")
+    found, more = _findings(facts)
+    yield from (_result(each) for each in found)
+    if more:
+        yield failed("nodes", f"{more} more problems", "see `cloudcore page`")
+    named = {name for each in found for name in each.nodes}
+    errors = [
+        warning(f"node {one.node}", f"its last error, {human_duration(int(one.last_error_seconds))} ago: "
+                f"{one.last_error}", "see cloudcore's log")
+        for one in facts.connections
+        if one.last_error and one.last_error_seconds <= _RECENT and one.node not in named
+    ]  # fmt: skip
+    yield from errors[:_SHOWN]
+    if len(errors) > _SHOWN:
+        yield warning("nodes", f"{len(errors) - _SHOWN} more nodes had errors", "see `cloudcore nodes`")
 
 
-def _node(node: JsonObject, connection: NodeConnection | None, holder: str | None) -> Iterator[CheckResult]:
-    check = f"node {node['metadata']['name']}"
-    status = node_ready(node)
-    if connection is None and not status.startswith("Ready"):
-        hint = "is edgecore running there, and does it reach this cloud? `edgecore doctor` says, on the node"
-        yield failed(check, f"{status}, and not connected", hint)
-        return
-    if not status.startswith("Ready"):
-        yield failed(check, f"{status}, and connected", "`edgecore doctor` on the node says what it lacks")
-    if connection is None:
-        if holder is None:
-            yield warning(check, "it is not connected to this cloudcore", "it may be connected to another one")
-        return
-    if connection.unacknowledged and connection.oldest_seconds >= _UNACKNOWLEDGED:
-        text = f"it has not acknowledged {connection.unacknowledged} messages, the oldest for "
-        hint = "it may be unable to store them: is its disk full? `edgecore doctor` says, on the node"
-        yield failed(check, text + human_duration(int(connection.oldest_seconds)), hint)
-    if connection.is_behind:
-        yield warning(
-            check, f"it reads slowly; {connection.waiting} messages wait", "its link is slower than its changes"
-        )
-    if connection.last_error and connection.last_error_seconds <= _RECENT:
-        ago = human_duration(int(connection.last_error_seconds))
-        yield warning(check, f"its last error, {ago} ago: {connection.last_error}", "see cloudcore's log")
+def _findings(facts: CloudFacts) -> tuple[Sequence[FleetFinding], int]:
+    """Return what needs attention by the rules of the page, and the number of further findings.
+
+    Pods without a node, or with one that does not exist, are `_pods`'.
+    """
+    known = {text_at(node, "metadata.name") for node in facts.nodes}
+    picture = Picture(lambda: facts.now)
+    picture.put_nodes([short_node(each) for each in facts.nodes])
+    picture.put_pods([pod_row(each) for each in facts.pods if text_at(each, "spec.nodeName") in known])
+    picture.put_sessions(facts.sessions)
+    picture.put_devices(facts.devices)
+    picture.put_lacks(facts.lacks)
+    picture.put_links(Links({one.node: one for one in facts.connections}, facts.cloudcores.elsewhere(), facts.refused))
+    head = picture.changes(0, ()).head
+    return (head.findings, head.more) if head is not None else ((), 0)
+
+
+def _result(finding: FleetFinding) -> CheckResult:
+    kind = "pods" if finding.pods or finding.workload else "devices" if finding.devices else "nodes"
+    check = f"node {finding.nodes[0]}" if len(finding.nodes) == 1 else kind
+    text = f"{finding.sentence}: {finding.detail}" if finding.detail else finding.sentence
+    made = failed if finding.rule in _FAILURES else warning
+    return made(check, text, finding.remedy or f"`{finding.command}` says more")
 
 
 def _pods(facts: CloudFacts) -> Iterator[CheckResult]:

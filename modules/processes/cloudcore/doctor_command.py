@@ -70,13 +70,17 @@ def gathered(socket: Path, database: str, tls: Path) -> CloudFacts:
     import msgspec  # noqa: PLC0415
 
     from beehive.clock import RealClock  # noqa: PLC0415
+    from modules.cloud.messages import LinkQuery  # noqa: PLC0415
+    from modules.page.devices import DeviceReader  # noqa: PLC0415
+    from modules.page.workloads import read_lacks  # noqa: PLC0415
     from modules.processes.cloudcore.control_client import ControlClient, Get  # noqa: PLC0415
     from modules.processes.cloudcore.doctor_checks import CloudFacts  # noqa: PLC0415
     from modules.processes.cloudcore.starting import running  # noqa: PLC0415
+    from modules.tools.kubectl.rest import RestClient  # noqa: PLC0415
 
-    process = running(socket)
+    process, clock = running(socket), RealClock()
     facts = CloudFacts(
-        now=RealClock().now(), process=process, socket=str(socket), free_bytes=_free_bytes(database),
+        now=clock.now(), process=process, socket=str(socket), free_bytes=_free_bytes(database),
         database=_database_server(database), certificates=_certificates(tls),
     )  # fmt: skip
     if not process:
@@ -88,12 +92,17 @@ def gathered(socket: Path, database: str, tls: Path) -> CloudFacts:
         for kind in ("Node", "Pod")
     )
     unready = "" if status == 200 else body.decode(errors="replace").strip()
+    found, api = client.connections(), RestClient(socket)
     return msgspec.structs.replace(
         facts,
         unready=unready,
         nodes=nodes,
         pods=pods,
-        connections=client.nodes(),
+        devices=DeviceReader(api, clock).facts()[0],
+        lacks=read_lacks(api),
+        connections=found.nodes,
+        refused={each.node: each.why for each in found.refused},
+        sessions=client.links(LinkQuery(newest_only=True)),
         cloudcores=client.cloudcores(),
     )
 

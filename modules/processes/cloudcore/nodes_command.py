@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 from beehive.printable import printable
 from modules.processes.cloudcore.paths import add_socket_options
 from modules.processes.common.exit_codes import ExitCode
-from modules.tools.fleet.facts import facts_of
-from modules.tools.fleet.states import AWAY, NEVER, state_of
+from modules.tools.fleet.facts import link_of, linked_row
+from modules.tools.fleet.rows import PodCount
+from modules.tools.fleet.states import AWAY, NEVER
 from modules.tools.printing.ages import human_duration, utc
 from modules.tools.printing.columns import node_ready
 from modules.tools.printing.fields import text_at
@@ -120,7 +121,7 @@ def table(
     rows = [
         _row(
             name, found.get(name), connected.get(name), turned_away.get(name, _NONE),
-            _absence(found.get(name), elsewhere.get(name, ""), last.get(name), now),
+            _absence(name, found.get(name), elsewhere.get(name, ""), last.get(name), now),
         )
         for name in names
     ]  # fmt: skip
@@ -148,14 +149,15 @@ def _row(
     )
 
 
-def _absence(node: JsonObject | None, holder: str, newest: LinkSession | None, now: float) -> str:
+def _absence(name: str, node: JsonObject | None, holder: str, newest: LinkSession | None, now: float) -> str:
     """Return the text in the column CONNECTED for a node without a connection to this cloudcore."""
     if holder:
         return f"at {holder}"
-    state = state_of(facts_of(node, newest=newest), now)
-    if state.word == AWAY:
-        return f"away {human_duration(int(now - state.since))}"
-    return state.word if state.word == NEVER else "no"
+    link = link_of(None, sessions=[newest] if newest is not None else [])
+    row = linked_row(name, node, link, PodCount(), now)
+    if row.state == NEVER:
+        return row.state
+    return f"{row.state if row.state == AWAY else 'lost'} {human_duration(int(now - row.since))}"
 
 
 def _error(connection: NodeConnection) -> str:

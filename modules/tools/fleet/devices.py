@@ -28,7 +28,7 @@ NODE_AWAY: Final = "node away"
 _ORDER: Final = (INVALID, OFFLINE, UNHEALTHY, DIFFERS, OVERDUE, UNKNOWN, NO_NODE, NODE_AWAY, GOOD)
 _COUNTED: Final = {NO_NODE: "without a node", NODE_AWAY: "on nodes that are away"}
 """Words beside a number, where the state itself does not do."""
-_TOLD: Final = {
+TOLD: Final = {
     INVALID: "does not fit its model",
     OFFLINE: "is offline",
     UNHEALTHY: "is unhealthy",
@@ -38,6 +38,8 @@ _TOLD: Final = {
     NO_NODE: "has no node",
     NODE_AWAY: "cannot be heard",
 }
+SILENT: Final = (OFFLINE, UNHEALTHY, OVERDUE, UNKNOWN)
+"""States of devices of which nothing comes, or that their node calls ill."""
 _STATES: Final = {"": GOOD, "online": GOOD, "ok": GOOD, "offline": OFFLINE, "unhealthy": UNHEALTHY}
 """Of the states that a node reports; any other is unknown."""
 
@@ -247,7 +249,7 @@ def device_story(
     mine = status if _is_of(status, device) else {}
     conditions = objects_at(mine, "status.conditions")[:_MOST_CONDITIONS]
     return DeviceStory(
-        sentence=f"{row.namespace}/{row.name} {f'{_TOLD[row.state]}: {row.why}' if row.why else 'is as desired'}.",
+        sentence=f"{row.namespace}/{row.name} {f'{TOLD[row.state]}: {row.why}' if row.why else 'is as desired'}.",
         row=row,
         node_state=node.state if node is not None else "",
         reported_state=text_at(mine, "status.state")[:_LONGEST_VALUE],
@@ -364,7 +366,7 @@ def _state(facts: DeviceFacts, node: NodeRow | None, now: float) -> tuple[str, s
     state = _STATES.get(facts.state, UNKNOWN)
     if state == UNKNOWN:
         why = "its mapper has ended, or is silent" if facts.state == UNKNOWN else "there is no such state"
-        return UNKNOWN, f"its node reports the state {facts.state}: {why}"
+        return UNKNOWN, f"its node reports the state {facts.state}: {why}{_said(facts)}"
     if state != GOOD:
         return state, f"its node reports this state{_said(facts)}"
     if not facts.is_heard:

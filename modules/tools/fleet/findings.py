@@ -9,10 +9,11 @@ from typing import Final
 
 import msgspec
 
-from modules.tools.fleet.devices import OVERDUE, DeviceFacts, device_row
+from modules.tools.fleet.devices import OVERDUE, SILENT, TOLD, UNKNOWN, DeviceFacts, DeviceRow, device_row
+from modules.tools.fleet.lacks import Lack
 from modules.tools.fleet.rows import FleetPodRow, NodeRow
 from modules.tools.fleet.sentences import CERTIFICATE_DAYS, certificate_words, clock_words
-from modules.tools.fleet.states import AWAY, BEHIND, CONNECTED, NEVER
+from modules.tools.fleet.states import AWAY, BEHIND, CONNECTED, NEVER, REFUSED
 from modules.tools.printing.ages import human_duration, seconds_of
 
 MOST_FINDINGS: Final = 12
@@ -23,6 +24,10 @@ _RENEWED_DAYS: Final = 3
 """Days before its end in which a connected node should have renewed its certificate."""
 _PENDING: Final = 300.0
 """Seconds after which a pod without a node is a finding."""
+_ASK_DOCTOR: Final = "`edgecore doctor` there says more"
+_SILENT: Final = "is edgecore running there, and does it reach this cloud? `edgecore doctor` there says"
+_HINDERED: Final = "is its disk full, or its link slower than its changes? `edgecore doctor` there says"
+_CLOCK: Final = "set it, for example with NTP: `timedatectl` there"
 _NAMED: Final = 3
 """Names that a finding has before it counts the rest."""
 _STARTING: Final = ("ContainerCreating", "PodInitializing", "Pending", "Running")
@@ -38,6 +43,8 @@ class FleetFinding(msgspec.Struct, frozen=True, omit_defaults=True):
     """`bad` or `warn`."""
     sentence: str
     detail: str = ""
+    remedy: str = ""
+    """Advice: who has to do what."""
     nodes: tuple[str, ...] = ()
     """The nodes that it is about; a link of the page shows them."""
     pods: tuple[str, ...] = ()
@@ -46,6 +53,8 @@ class FleetFinding(msgspec.Struct, frozen=True, omit_defaults=True):
     """The command that shows more."""
     devices: tuple[str, ...] = ()
     """The devices that it is about, as NAMESPACE/NAME."""
+    workload: str = ""
+    """The workload that it is about, as NAMESPACE/KIND NAME."""
 
 
 class Fleet(msgspec.Struct, frozen=True):
@@ -57,6 +66,7 @@ class Fleet(msgspec.Struct, frozen=True):
     """Seconds since 1970."""
     program: str = "cloudcore"
     devices: Sequence[DeviceFacts] = ()
+    lacks: Sequence[Lack] = ()
     has_all_pods: bool = True
     """Whether all pods of the nodes are known; otherwise they are not counted."""
 
@@ -108,7 +118,7 @@ def _away(fleet: Fleet) -> Iterator[FleetFinding]:
             f"{len(group)} nodes{f' {shared}' if shared else ''} went away together",
             f"{_ago(group[0].since, fleet.now)}{bound}"
             + (f" · {_count(waiting, 'message')} {'waits' if waiting == 1 else 'wait'} for them" if waiting else ""),
-            tuple(each.name for each in group), command=f"{fleet.program} nodes",
+            _SILENT, tuple(each.name for each in group), command=f"{fleet.program} nodes",
         )  # fmt: skip
     single = [each for each in fleet.nodes if each.state == AWAY and each.name not in grouped]
     for node in single[:_NAMED]:
@@ -117,12 +127,26 @@ def _away(fleet: Fleet) -> Iterator[FleetFinding]:
             "node-away", "bad", f"{node.name} is away",
             f"{_ago(node.since, fleet.now)}{bound}"
             + (f" · {node.last_word}" if node.last_word else ""),
-            (node.name,), command=f"{fleet.program} nodes --history {node.name}",
+            _advice(node, _SILENT), (node.name,), command=f"{fleet.program} nodes --history {node.name}",
         )  # fmt: skip
     if len(single) > _NAMED:
         rest = tuple(each.name for each in single[_NAMED:])
         verb = "is" if len(rest) == 1 else "are"
-        yield FleetFinding("node-away", "bad", f"{_count(len(rest), 'more node')} {verb} away", nodes=rest)
+        yield FleetFinding(
+            "node-away", "bad", f"{_count(len(rest), 'more node')} {verb} away", "", _SILENT, rest,
+            command=f"{fleet.program} nodes",
+        )  # fmt: skip
+
+
+def _never(fleet: Fleet) -> Iterator[FleetFinding]:
+    rows = [each for each in fleet.nodes if each.state == NEVER]
+    if rows:
+        reason = rows[0].reason if len(rows) == 1 else ""
+        yield FleetFinding(
+            "node-never", "warn", f"{_names(rows)} {_has(rows)} never been connected", reason,
+            _advice(rows[0], "join it: `cloudcore token` here, then `edgecore join` there"),
+            tuple(each.name for each in rows), command=f"{fleet.program} nodes",
+        )  # fmt: skip
 
 
 def _behind(fleet: Fleet) -> Iterator[FleetFinding]:
@@ -133,7 +157,8 @@ def _behind(fleet: Fleet) -> Iterator[FleetFinding]:
     for rows in by_reason.values():
         yield FleetFinding(
             "node-behind", "warn", f"{_names(rows)} {_is(rows)} behind",
-            " · ".join(each for each in (rows[0].reason, rows[0].last_word) if each),
+            _reason(rows[0]),
+            _advice(rows[0], _SILENT if rows[0].is_lost else _HINDERED),
             tuple(each.name for each in rows), command=f"{fleet.program} nodes",
         )  # fmt: skip
 
@@ -144,14 +169,16 @@ def _certificates(fleet: Fleet) -> Iterator[FleetFinding]:
         text = certificate_words(node.certificate_ends, fleet.now, _RENEWED_DAYS if is_connected else CERTIFICATE_DAYS)
         if not text:
             continue
+        detail = ""
         if node.certificate_ends <= fleet.now:
-            detail = "it must join again: `cloudcore token --node NAME`, then `edgecore join` there"
+            remedy = f"it must join again: `cloudcore token --node {node.name}` here, then `edgecore join` there"
         elif is_connected:
-            detail = "it is connected and has not renewed it: `edgecore doctor` there"
+            detail, remedy = "it is connected and has not renewed it", _ASK_DOCTOR
         else:
             text = f"{text}, and it is {node.state}"
-            detail = "it renews by itself when it connects before; after that it must join again"
-        yield FleetFinding("certificate-ends", "warn", f"The certificate of {node.name} {text}", detail, (node.name,))
+            remedy = "it renews by itself when it connects before; after that it must join again"
+        sentence = f"The certificate of {node.name} {text}"
+        yield FleetFinding("certificate-ends", "warn", sentence, detail, remedy, (node.name,))
 
 
 def _pressure(fleet: Fleet) -> Iterator[FleetFinding]:
@@ -163,7 +190,7 @@ def _pressure(fleet: Fleet) -> Iterator[FleetFinding]:
         names = tuple(each.name for each in rows)
         yield FleetFinding(
             "node-pressure", "warn", f"{_names(rows)} {_has(rows)} {', '.join(marks)}",
-            "new pods are refused there, and pods may be evicted: `edgecore doctor` there says more", names,
+            "new pods are refused there, and pods may be evicted", _ASK_DOCTOR, names,
         )  # fmt: skip
 
 
@@ -172,13 +199,13 @@ def _clocks(fleet: Fleet) -> Iterator[FleetFinding]:
     wrong = [each for each in fleet.nodes if each.clock_ahead]
     if len(wrong) > _NAMED:
         names = tuple(each.name for each in wrong)
-        detail = "or cloudcore's own is: `timedatectl` there and here"
-        yield FleetFinding("clock-wrong", "warn", f"The clocks of {_names(wrong)} are wrong", detail, names)
+        sentence = f"The clocks of {_names(wrong)} are wrong"
+        yield FleetFinding("clock-wrong", "warn", sentence, "or cloudcore's own is", f"{_CLOCK} and here", names)
         return
     for node in wrong:
         yield FleetFinding(
             "clock-wrong", "warn", f"The clock of {node.name} {clock_words(node.clock_ahead)}",
-            "certificates, CronJobs and ages go by it: `timedatectl` there", (node.name,),
+            "certificates, CronJobs and ages go by it", _CLOCK, (node.name,),
         )  # fmt: skip
 
 
@@ -210,33 +237,61 @@ def _of_pods(owner: str, word: str, rows: Sequence[FleetPodRow]) -> tuple[str, s
     return f"{who} {do} not run ({word})", f"{where} · {rows[0].why}" if rows[0].why else where
 
 
-def _overdue_devices(fleet: Fleet) -> Iterator[FleetFinding]:
-    """Find devices that should have reported since; they are one finding, since one mapper has often ended for all."""
+def _missing_pods(fleet: Fleet) -> Iterator[FleetFinding]:
+    """Find workloads whose pods cannot be made; a stopped rollout only if no pod that fails is a finding already."""
+    failing = {(each.namespace, each.owner) for each in fleet.pods if each.is_troubled}
+    for each in fleet.lacks:
+        if each.missing or (each.namespace, each.owner) not in failing:
+            yield FleetFinding(
+                "pods-missing", "bad", each.words, each.why, each.remedy(fleet.program),
+                command=f"{fleet.program} why {each.command}", workload=f"{each.namespace}/{each.owner}",
+            )  # fmt: skip
+
+
+def _silent_devices(fleet: Fleet) -> Iterator[FleetFinding]:
+    """Find devices of which nothing comes, or that their node calls ill: one mapper has often ended for all."""
     nodes = {each.name: each for each in fleet.nodes}
-    rows = [device_row(each, nodes.get(each.node), fleet.now) for each in fleet.devices]
-    overdue = sorted((each for each in rows if each.state == OVERDUE), key=lambda each: each.newest)
-    if not overdue:
-        return
-    oldest, on = overdue[0], sorted({each.node for each in overdue})
-    yield FleetFinding(
-        "devices-overdue", "warn",
-        f"{oldest.namespace}/{oldest.name} on {oldest.node} is overdue" if len(overdue) == 1
-        else f"{len(overdue)} devices on {_listed(on)} are overdue",
-        oldest.why if len(overdue) == 1 else f"{oldest.namespace}/{oldest.name}: {oldest.why}",
-        devices=tuple(f"{each.namespace}/{each.name}" for each in overdue[:_NAMED]),
-        command=f"{fleet.program} get devices,devicestatuses -A",
-    )  # fmt: skip
+    groups: defaultdict[tuple[str, str], list[DeviceRow]] = defaultdict(list)
+    for facts in fleet.devices:
+        row = device_row(facts, nodes.get(facts.node), fleet.now)
+        if row.state in SILENT and (row.state != UNKNOWN or facts.state):
+            groups["" if row.state == OVERDUE else row.node, row.state].append(row)
+    for (_, state), rows in groups.items():
+        rows.sort(key=lambda each: each.newest)
+        named, on, words = f"{rows[0].namespace}/{rows[0].name}", sorted({each.node for each in rows}), TOLD[state]
+        yield FleetFinding(
+            "devices-overdue" if state == OVERDUE else "devices-silent", "warn",
+            f"{named} on {on[0]} {words}" if len(rows) == 1
+            else f"{len(rows)} devices on {_listed(on)} {words.replace('is ', 'are ', 1)}",
+            rows[0].why if len(rows) == 1 else f"{named}: {rows[0].why}",
+            "does its mapper run? `edgecore doctor` there says",
+            devices=tuple(f"{each.namespace}/{each.name}" for each in rows[:_NAMED]),
+            command=f"{fleet.program} get devices,devicestatuses -A",
+        )  # fmt: skip
 
 
 RULES: Final[tuple[Callable[[Fleet], Iterator[FleetFinding]], ...]] = (
     _away,
+    _never,
     _behind,
     _certificates,
     _pressure,
     _clocks,
     _failing_pods,
-    _overdue_devices,
+    _missing_pods,
+    _silent_devices,
 )
+
+
+def _reason(node: NodeRow) -> str:
+    """Return why a node is behind, and its last word unless that says the same."""
+    is_said = not node.last_word or node.reason.endswith(node.last_word)
+    return node.reason if is_said else f"{node.reason} · {node.last_word}"
+
+
+def _advice(node: NodeRow, otherwise: str) -> str:
+    """Return the remedy for a node; a refusal has its own."""
+    return "" if node.reason.startswith(REFUSED) else otherwise
 
 
 def _word(pod: FleetPodRow) -> str:

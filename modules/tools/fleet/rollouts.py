@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from modules.tools.fleet.findings import shared_by
+from modules.tools.fleet.lacks import Lack
 from modules.tools.fleet.rows import FleetPodRow, NodeRow
 from modules.tools.fleet.states import AWAY, NEVER
 
@@ -53,10 +54,14 @@ class RolloutRow(msgspec.Struct, frozen=True):
     unheard: int
     """Pods whose nodes are away."""
     failing: Sequence[FailingPods]
+    missing: int = 0
+    """Pods that could not be made; they are among those that fail."""
+    lack: str = ""
+    """Why pods are missing, or the rollout has stopped."""
 
 
 class Rollouts(msgspec.Struct, frozen=True):
-    """All workloads that have a pod, failing ones first."""
+    """All workloads that have a pod, or lack one, failing ones first."""
 
     sentence: str
     rows: Sequence[RolloutRow]
@@ -64,19 +69,29 @@ class Rollouts(msgspec.Struct, frozen=True):
     """Workloads beyond these."""
 
 
-def rollouts(pods: Sequence[FleetPodRow], nodes: Sequence[NodeRow]) -> Rollouts:
-    """Return the workloads of a fleet."""
+def rollouts(pods: Sequence[FleetPodRow], nodes: Sequence[NodeRow], lacks: Sequence[Lack] = ()) -> Rollouts:
+    """Return the workloads of a fleet.
+
+    Args:
+        pods: all pods.
+        nodes: all nodes.
+        lacks: the workloads that lack something.
+    """
     known = {each.name: each for each in nodes}
     workloads: defaultdict[tuple[str, str], list[FleetPodRow]] = defaultdict(list)
     for pod in pods:
         if pod.owner:
             workloads[pod.namespace, pod.owner].append(pod)
-    rows = [_row(namespace, owner, found, known) for (namespace, owner), found in workloads.items()]
+    lacking = {(each.namespace, each.owner): each for each in lacks}
+    keys = dict.fromkeys((*workloads, *lacking))
+    rows = [_row(*key, workloads[key], known, lacking.get(key)) for key in keys]
     rows.sort(key=lambda row: (-row.fail, -row.under_way, -row.unheard, row.namespace, row.owner))
     return Rollouts(_sentence(rows), rows[:_MOST_ROWS], max(0, len(rows) - _MOST_ROWS))
 
 
-def _row(namespace: str, owner: str, pods: Sequence[FleetPodRow], nodes: Mapping[str, NodeRow]) -> RolloutRow:
+def _row(
+    namespace: str, owner: str, pods: Sequence[FleetPodRow], nodes: Mapping[str, NodeRow], lack: Lack | None
+) -> RolloutRow:
     parts: defaultdict[str, list[FleetPodRow]] = defaultdict(list)
     for pod in sorted(pods, key=lambda each: each.key):
         parts[_part(pod, nodes.get(pod.node))].append(pod)
@@ -90,7 +105,7 @@ def _row(namespace: str, owner: str, pods: Sequence[FleetPodRow], nodes: Mapping
         images=sorted({each.image for each in pods if each.image})[:_MOST_REASONS],
         run=len(parts[RUN]),
         under_way=len(parts[UNDER_WAY]),
-        fail=len(parts[FAIL]),
+        fail=len(parts[FAIL]) + (lack.missing if lack is not None else 0),
         unheard=len(parts[UNHEARD]),
         failing=[
             FailingPods(
@@ -98,6 +113,8 @@ def _row(namespace: str, owner: str, pods: Sequence[FleetPodRow], nodes: Mapping
             )
             for status, found in most
         ],
+        missing=lack.missing if lack is not None else 0,
+        lack=lack.why if lack is not None else "",
     )
 
 
@@ -124,16 +141,17 @@ def _sentence(rows: Sequence[RolloutRow]) -> str:
     if not rows:
         return "There are no workloads: no pod has a controller."
     counts = {
-        FAIL: sum(row.fail > 0 for row in rows),
-        UNDER_WAY: sum(row.fail == 0 and row.under_way > 0 for row in rows),
-        UNHEARD: sum(row.fail == row.under_way == 0 and row.unheard > 0 for row in rows),
+        FAIL: sum(row.fail > 0 or bool(row.lack) for row in rows),
+        UNDER_WAY: sum(row.fail == 0 and not row.lack and row.under_way > 0 for row in rows),
+        UNHEARD: sum(row.fail == row.under_way == 0 and not row.lack and row.unheard > 0 for row in rows),
     }
     good = len(rows) - sum(counts.values())
     if good == len(rows):
         return f"All {good} workloads run." if good > 1 else "The workload runs."
     if len(rows) == 1:
         part = next(part for part in counts if counts[part])
-        words = {FAIL: "fails on some node", UNDER_WAY: "is under way", UNHEARD: "has pods on nodes that are away"}
+        fails = "fails on some node" if rows[0].failing else "lacks pods" if rows[0].missing else "has stopped"
+        words = {FAIL: fails, UNDER_WAY: "is under way", UNHEARD: "has pods on nodes that are away"}
         return f"The workload {words[part]}."
     said = {
         FAIL: f"{counts[FAIL]} {'fails' if counts[FAIL] == 1 else 'fail'} on some node",

@@ -80,6 +80,8 @@ class NodeRow(msgspec.Struct, frozen=True, omit_defaults=True):
     """When it had no connection in the last 24 hours: beginning and end, 0 for a connection that lasts."""
     clock_ahead: int = 0
     """Seconds by which its clock is ahead of cloudcore's, negative if it is behind; 0 if that is less than a minute."""
+    is_lost: bool = False
+    """Whether it is behind because its connection has ended, too recently to be away."""
     first_seen: float = 0.0
     """The beginning of its oldest connection in the last 24 hours, or of the Node; before that nothing is known."""
 
@@ -148,7 +150,7 @@ def _is_unscheduled(condition: JsonObject) -> bool:
 
 def clock_error(ahead: float) -> int:
     """Return by how many seconds a clock is ahead, in whole minutes, negative if it is behind; 0 if it is right."""
-    return int(ahead / _CLOCK) * _CLOCK
+    return round(ahead / _CLOCK) * _CLOCK if abs(ahead) >= _CLOCK else 0
 
 
 def owner_of(pod: JsonObject) -> str:
@@ -216,6 +218,7 @@ def node_row(
         state=state.word,
         since=round(state.since, 3),
         reason=state.reason[:LONGEST],
+        is_lost=state.is_lost,
         zone=str(map_at(found, "metadata.labels").get(ZONE) or ""),
         ready=pods.ready,
         pods=pods.bound,

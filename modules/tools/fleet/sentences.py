@@ -79,27 +79,36 @@ def node_sentence(row: NodeRow, now: float, *, has_all_pods: bool = True) -> str
         now: seconds since 1970.
         has_all_pods: whether its pods are all counted; else they are left out.
     """
-    age = human_duration(int(max(0.0, now - row.since))) if row.since else ""
-    pods, and_pods = "no pod is bound to it", ""
+    pods, joined = "no pod is bound to it", "; "
     if row.pods:
         run = "ran" if row.state == AWAY else "runs" if row.pods == 1 else "run"
         pods = f"{row.ready} of {_count(row.pods, 'pod')} {run}"
-    if row.state == AWAY:
-        text = f"{row.name} has been away{f' for {age}' if age else ''}{f' ({row.reason})' if row.reason else ''}"
-        and_pods = f"; when it was last heard of, {pods}" if row.pods else f"; {pods}"
-    elif row.state == NEVER:
-        text = f"{row.name} has never been connected{f': {row.reason}' if row.reason else ''}"
-    elif row.state == BEHIND:
-        word = f" ({row.last_word})" if row.last_word and row.waiting else ""
-        text, and_pods = f"{row.name} is behind: {row.reason or 'its state is not known'}{word}", f"; {pods}"
-    else:
-        text, and_pods = f"{row.name} has been connected{f' for {age}' if age else ''}", f", and {pods}"
-    text += and_pods if has_all_pods else ""
+    if row.state == AWAY and row.pods:
+        pods = f"when it was last heard of, {pods}"
+    elif row.state == CONNECTED:
+        joined = ", and "
+    text = f"{row.name} {link_words(row, now)}"
+    if has_all_pods and row.state != NEVER:
+        text += f"{joined}{pods}"
     if row.marks and row.state != AWAY:
         text += f"; it has {' and '.join(row.marks)}"
     ends, clock = certificate_words(row.certificate_ends, now), clock_words(row.clock_ahead)
     text += f"; its certificate {ends}" if ends else ""
     return f"{text}; its clock {clock}." if clock else f"{text}."
+
+
+def link_words(row: NodeRow, now: float) -> str:
+    """Return the end of a sentence about a node: its link."""
+    age = human_duration(int(max(0.0, now - row.since))) if row.since else ""
+    period = f" for {age}" if age else ""
+    if row.state == AWAY:
+        return f"has been away{period}{f' ({row.reason})' if row.reason else ''}"
+    if row.state == NEVER:
+        return f"has never been connected{f': {row.reason}' if row.reason else ''}"
+    if row.state == BEHIND:
+        word = f" ({row.last_word})" if row.last_word and row.waiting else ""
+        return f"is behind: {row.reason or 'its state is not known'}{word}"
+    return f"has been connected{period}"
 
 
 def clock_words(ahead: int) -> str:

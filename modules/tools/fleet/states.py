@@ -10,6 +10,8 @@ CONNECTED: Final = "connected"
 BEHIND: Final = "behind"
 AWAY: Final = "away"
 NEVER: Final = "never"
+REFUSED: Final = "its connection is refused: "
+"""Begins the reason of a node that this cloudcore lets not in."""
 
 AWAY_AFTER: Final = 40.0
 """Seconds without a connection after which a node is away: the Lease of a kubelet lasts as long."""
@@ -36,6 +38,8 @@ class NodeLinkFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The connection to the cloudcore that was asked."""
     holder: str = ""
     """Another cloudcore that is alive and has the node."""
+    is_registered: bool = True
+    """Whether there is a Node."""
     ready: str = ""
     """The status of the Node's condition Ready; "" without a Node, or without the condition."""
     ready_reason: str = ""
@@ -57,6 +61,8 @@ class NodeLinkState(msgspec.Struct, frozen=True, omit_defaults=True):
     """Seconds since 1970; 0 if that is not known."""
     reason: str = ""
     """Why it is behind, or what its state rests on."""
+    is_lost: bool = False
+    """Whether it is behind because its connection has ended, too recently to be away."""
 
 
 def state_of(facts: NodeLinkFacts, now: float) -> NodeLinkState:
@@ -80,7 +86,8 @@ def state_of(facts: NodeLinkFacts, now: float) -> NodeLinkState:
     if not since:
         return NodeLinkState(NEVER)
     if now - since < AWAY_AFTER:
-        return NodeLinkState(BEHIND, since, f"its connection ended {human_duration(int(max(0.0, now - since)))} ago")
+        ago = human_duration(int(max(0.0, now - since)))
+        return NodeLinkState(BEHIND, since, f"its connection ended {ago} ago", is_lost=True)
     return NodeLinkState(AWAY, since, "" if facts.ended else "since its last heartbeat; the link journal has no end")
 
 
@@ -104,6 +111,8 @@ def _behind(facts: NodeLinkFacts, link: LinkFacts) -> str:
 
 
 def _not_ready(facts: NodeLinkFacts) -> str:
+    if not facts.is_registered:
+        return "it has not registered"
     if facts.ready in ("", "True"):
         return ""
     return f"not Ready{': ' + facts.ready_reason if facts.ready_reason else ''}"

@@ -15,8 +15,9 @@ from modules.tools.printing.fields import JsonObject, map_at, text_at
 from modules.tools.printing.terminal import print_json, print_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from modules.tools.fleet.rows import NodeRow
     from modules.tools.kubectl.parser import VerbParser
     from modules.tools.kubectl.session import Session
     from modules.tools.why.facts import NodeChain, PodFacts
@@ -44,30 +45,74 @@ def add(parser: VerbParser) -> None:
 
 
 def run(session: Session, chosen: Any) -> int:
-    """Say why a pod does not run; return 1 when there is no such pod."""
+    """Say why a pod does not run, or a workload lacks pods; return 1 when there is no such object."""
     from modules.tools.why.pods import explain  # noqa: PLC0415 - `add` imports nothing heavy
 
-    namespace, name = _named(session, chosen.words)
-    facts = pod_facts(session, namespace, name, time.time())
-    answer = explain(facts)
+    kind, namespace, name = _named(session, chosen.words)
+    now = time.time()
+    if kind in _PODS:
+        answer = explain(pod_facts(session, namespace, name, now))
+    else:
+        answer = _of_workload(session, kind, namespace, name, now)
     if chosen.output == "json":
         print_json(answer, indent=2)
     else:
-        print_lines(_lines(answer, facts.now))
+        print_lines(_lines(answer, now))
     return 0
 
 
-def _named(session: Session, words: list[str]) -> tuple[str, str]:
-    """Return namespace and name of the pod."""
-    parts = "/".join(words).split("/")
-    if parts[0] not in _PODS or len(parts) not in (2, 3) or not all(parts):
+def _named(session: Session, words: list[str]) -> tuple[str, str, str]:
+    """Return the kind, the namespace and the name of the object."""
+    kind, *parts = "/".join(words).split("/")
+    if len(parts) not in (1, 2) or not all(parts):
         command = f"{session.program} why pod"
-        listed = f"`{session.program} get pods` lists them, and with `-l` the pods of a workload"
-        raise UsageError(f"name one pod: `{command} NAME` or `{command} NAMESPACE/NAME`; {listed}")
-    return (session.namespace, parts[1]) if len(parts) == 2 else (parts[1], parts[2])
+        listed = f"`{session.program} get pods` lists them"
+        raise UsageError(f"name one pod, or workload: `{command} NAME` or `{command} NAMESPACE/NAME`; {listed}")
+    return (kind, session.namespace, parts[0]) if len(parts) == 1 else (kind, parts[0], parts[1])
 
 
-def pod_facts(session: Session, namespace: str, name: str, now: float) -> PodFacts:
+def _of_workload(session: Session, word: str, namespace: str, name: str, now: float) -> Answer:
+    """Return why a workload lacks pods; if it lacks none, the answer about its first pod that does not run."""
+    import msgspec  # noqa: PLC0415 - as in `run`
+
+    from modules.tools.fleet.lacks import WORKLOADS, lack_of  # noqa: PLC0415
+    from modules.tools.fleet.rows import owner_of, pod_row  # noqa: PLC0415
+    from modules.tools.kubectl.workload_events import refusal_of  # noqa: PLC0415
+    from modules.tools.why.pods import Answer, explain  # noqa: PLC0415
+
+    resource = session.discovery.one(word)
+    if resource.plural not in WORKLOADS:
+        known = ", ".join(kind.lower() for kind in WORKLOADS.values())
+        raise UsageError(f"`{session.program} why` knows pod, {known}, and not {word}")
+    workload = session.client.get(resource.path(namespace, name))
+    lack = lack_of(resource.kind, workload, lambda: refusal_of(session.client, resource.kind, workload))
+    pods = objects_of(session, Listing(session.discovery.one("pods"), namespace))[0]
+    owner = f"{resource.kind} {name}"
+    mine = [pod_row(each) for each in pods if owner_of(each) == owner]
+    troubled = [each for each in mine if each.is_troubled]
+    if lack is None and troubled:
+        found = explain(pod_facts(session, namespace, troubled[0].name, now))
+        counted = f"{len(mine) - len(troubled)} of {len(mine)} pods of {owner} run. {found.sentence}"
+        return msgspec.structs.replace(found, sentence=counted)
+    if lack is None:
+        run = f"{len(mine)} {'pod' if len(mine) == 1 else 'pods'}"
+        text = f"runs: {run}" if mine else "has no pod, and nothing says that it lacks one"
+        state = "runs" if mine else "unknown"
+        return Answer(sentence=f"{namespace}/{name} {text}", state=state, steps=[], left_out=0, notes=[], remedy=[])
+    return Answer(
+        sentence=f"{lack.words}: {lack.why}", state="waits", steps=[], left_out=0, notes=[],
+        remedy=[each for each in (lack.remedy(session.program),) if each],
+    )  # fmt: skip
+
+
+def not_known(node: str) -> NodeRow | None:  # noqa: ARG001 - of `pod_facts`
+    """Return nothing about a node."""
+    return None
+
+
+def pod_facts(
+    session: Session, namespace: str, name: str, now: float, known: Callable[[str], NodeRow | None] = not_known
+) -> PodFacts:
     """Ask the server for the pod, its node, the objects that it needs, and its events.
 
     Args:
@@ -75,15 +120,18 @@ def pod_facts(session: Session, namespace: str, name: str, now: float) -> PodFac
         namespace: of the pod.
         name: of the pod.
         now: seconds since 1970.
+        known: returns the row of a node, for users to whom cloudcore's own facts are closed.
 
     Raises:
         KubectlError: there is no such pod, or no server answers.
     """
-    from modules.tools.kubectl.describers.common import events_about  # noqa: PLC0415 - as in `run`
+    from modules.tools.fleet.states import AWAY, NEVER  # noqa: PLC0415 - as in `run`
+    from modules.tools.kubectl.describers.common import events_about  # noqa: PLC0415
+    from modules.tools.kubectl.node_links import own_remarks, row_of  # noqa: PLC0415
     from modules.tools.why.facts import PodFacts, condition  # noqa: PLC0415
     from modules.tools.why.references import MAX_REFERENCES, SENT_TO_NODES, references_of  # noqa: PLC0415
 
-    pod = session.client.get(session.discovery.one("pods").path(namespace, name))
+    pod = _pod(session, namespace, name)
     unread: list[str] = []
     missing: list[Missing] = []
     references = references_of(pod)
@@ -95,21 +143,43 @@ def pod_facts(session: Session, namespace: str, name: str, now: float) -> PodFac
         unread.append(f"whether {len(references) - MAX_REFERENCES} more objects exist that the pod needs")
     bound = text_at(pod, "spec.nodeName")
     node, is_there = _get(session, "nodes", "", bound, unread) if bound else (None, True)
-    is_away = node is not None and text_at(condition(node, "Ready"), "status") == "Unknown"
-    lease = _get(session, "leases", _LEASES, bound, [])[0] if is_away else None
+    row = None
+    if session.program != _NODE and node is not None:
+        row = row_of(session.client, bound, node, now) or known(bound)
+    is_unready = node is not None and text_at(condition(node, "Ready"), "status") == "Unknown"
+    is_away = is_unready if row is None else row.is_lost or row.state in (AWAY, NEVER)
+    lease = _get(session, "leases", _LEASES, bound, [])[0] if is_away and row is None else None
     return PodFacts(
         pod=pod,
         now=now,
         program=session.program,
         node=node,
         is_node_missing=not is_there,
+        link=row,
         heard=text_at(lease or {}, "spec.renewTime"),
+        remarks=own_remarks(session.client, now) if session.program == _NODE else (),
         is_stored=_is_stored(session, pod) if is_there and not is_away else None,
         missing=missing,
         unread=unread,
         events=events_about(_events(session, namespace, name, unread), pod),
         chain=_chain(session, pod, unread) if is_there and not is_away else None,
     )
+
+
+def _pod(session: Session, namespace: str, name: str) -> JsonObject:
+    """Return a pod; of a workload by that name the error says so: its pods may not have been made."""
+    from modules.tools.fleet.lacks import WORKLOADS  # noqa: PLC0415 - as in `run`
+
+    try:
+        return session.client.get(session.discovery.one("pods").path(namespace, name))
+    except StatusError as refusal:
+        if not refusal.is_not_found or session.program == _NODE:
+            raise
+        for plural in WORKLOADS:
+            if _get(session, plural, namespace, name, [])[0] is not None:
+                command = f"{session.program} -n {namespace} why {plural.removesuffix('s')} {name}"
+                raise KubectlError(f"{refusal.text}; there is a workload by that name: `{command}`") from refusal
+        raise
 
 
 def _chain(session: Session, pod: JsonObject, unread: list[str]) -> NodeChain | None:

@@ -6,6 +6,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from modules.tools.fleet.rows import NodeRow
 from modules.tools.printing.fields import JsonObject, objects_at, text_at
 from modules.tools.why.references import Missing
 
@@ -58,8 +59,12 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The Node of the pod; None if it does not exist, or was not looked up."""
     is_node_missing: bool = False
     """Whether the pod is bound to a Node that does not exist."""
+    link: NodeRow | None = None
+    """The row of the node, with its link; None if what cloudcore knows of links cannot be read."""
     heard: str = ""
-    """When the Lease of a node that is away was renewed last (RFC 3339)."""
+    """When the Lease of a node that is away was renewed last (RFC 3339), without `link`."""
+    remarks: Sequence[str] = ()
+    """Notes about the answer as a whole."""
     is_stored: bool | None = None
     """Whether its node has confirmed that it has the pod; None if that is not known."""
     missing: Sequence[Missing] = ()

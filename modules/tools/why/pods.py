@@ -12,6 +12,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from beehive.whole_numbers import whole_number
+from modules.tools.fleet.sentences import certificate_words, clock_words, link_words
+from modules.tools.fleet.states import AWAY, BEHIND, NEVER, REFUSED
 from modules.tools.printing.ages import ago, human_duration, seconds_of
 from modules.tools.printing.fields import JsonObject, list_at, map_at, objects_at, text_at, value_at
 from modules.tools.why.facts import PodFacts, condition, message, statuses
@@ -215,7 +217,8 @@ def _unheard(case: Case) -> Finding | None:
     away = _away(case.facts)
     if away:
         text = f"does not run yet: {away}, and has not taken the pod"
-        return Finding("waits", text, (f"{case.facts.program} describe node {node}",))
+        is_refused = case.facts.link is not None and case.facts.link.reason.startswith(REFUSED)
+        return Finding("waits", text, () if is_refused else (f"{case.facts.program} describe node {node}",))
     said = "has said nothing about it yet"
     if case.facts.is_stored is not None:
         said = f"has it, and {said}" if case.facts.is_stored else "has not confirmed that it has it"
@@ -371,15 +374,25 @@ RULES: Final[tuple[Callable[[Case], Finding | None], ...]] = (
 
 
 def _notes(facts: PodFacts) -> Iterator[str]:
-    away = _away(facts)
+    away, row = _away(facts), facts.link
     if away:
         yield f"{away}: what the node has said is as old as that"
+    elif row is not None and row.state == BEHIND:
+        yield f"node {row.name} {link_words(row, facts.now)}"
+    if row is not None and row.clock_ahead:
+        yield f"the clock of node {row.name} {clock_words(row.clock_ahead)}, so the times of its steps are wrong"
+    if row is not None and (ends := certificate_words(row.certificate_ends, facts.now, 0)):
+        yield f"the certificate of node {row.name} {ends}: it must join again"
+    yield from facts.remarks
     for each in facts.unread:
         yield f"not known: {each}"
 
 
 def _away(facts: PodFacts) -> str:
     """Return for how long the pod's node has been away or not ready, as a clause; empty if it is Ready or unknown."""
+    row = facts.link
+    if row is not None and (row.is_lost or row.state in (AWAY, NEVER)):
+        return f"node {row.name} {link_words(row, facts.now)}"
     if facts.node is None:
         return ""
     ready = condition(facts.node, "Ready")
@@ -389,6 +402,8 @@ def _away(facts: PodFacts) -> str:
     if text_at(ready, "status") == "False":
         period = f" for {ago(since, facts.now)}" if since else ""
         return f"node {name} has not been ready{period} ({message(ready, 'message') or text_at(ready, 'reason')})"
+    if row is not None:  # it is back, and the condition is not yet
+        return ""
     since = facts.heard or since
     return f"node {name} has been away{f' for {ago(since, facts.now)}' if since else ''}"
 

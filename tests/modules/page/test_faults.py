@@ -8,6 +8,9 @@ import pytest
 from modules.cloud.messages import LinkSession, NodeConnection
 from modules.page.nodes import short_node
 from modules.page.picture import Links, Picture
+from modules.tools.fleet.devices import DeviceFacts
+from modules.tools.fleet.findings import FleetFinding
+from modules.tools.fleet.lacks import Lack
 from modules.tools.fleet.rollouts import rollouts
 from modules.tools.fleet.rows import pod_row
 from modules.tools.fleet.sentences import node_sentence
@@ -30,6 +33,8 @@ class Planted:
         self.links = {name: NodeConnection(name, _HOUR, 1.0, connection=f"{name}/1") for name in self.nodes}
         self.refused: dict[str, str] = {}
         self.sessions = {name: [LinkSession(name, f"{name}/1", "a", NOW - _HOUR)] for name in self.nodes}
+        self.devices: list[DeviceFacts] = []
+        self.lacks: list[Lack] = []
 
     def cut(self, name: str, seconds: float, reason: str = "the connection was closed", ends: float = 0.0) -> None:
         """End the connection of a node so many seconds ago; its certificate ends in so many seconds."""
@@ -62,6 +67,8 @@ class Planted:
         picture.put_nodes([short_node(each) for each in self.nodes.values()])
         picture.put_pods([pod_row(each) for each in self.pods])
         picture.put_sessions([each for found in self.sessions.values() for each in found])
+        picture.put_devices(self.devices)
+        picture.put_lacks(self.lacks)
         picture.put_links(Links(self.links, refused=self.refused))
         return picture
 
@@ -140,6 +147,23 @@ def _pod_of_a_lost_node(fleet: Planted) -> None:
     fleet.pod("scan-1", "n1", "scan", **_waits("CrashLoopBackOff"))
 
 
+def _mapper_killed(fleet: Planted) -> None:
+    for name in ("hall", "heater"):
+        facts = DeviceFacts(
+            "shop", name, "n1", "m", "", "unknown", 1, 0, None, None, NOW - 60.0, is_heard=True, mapper="-"
+        )
+        fleet.devices.append(facts)
+
+
+def _quota(fleet: Planted) -> None:
+    why = 'pods "web-1" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2'
+    fleet.lacks.append(Lack("shop", "Deployment web", 3, 2, why))
+
+
+def _stopped(fleet: Planted) -> None:
+    fleet.lacks.append(Lack("shop", "Deployment web", 3, 0, 'ReplicaSet "web-1" has timed out progressing.'))
+
+
 FAULTS: Final[dict[str, tuple[Callable[[Planted], object], Says]]] = {
     "none": (lambda _: None, Says()),
     "nine nodes cut at once": (
@@ -199,7 +223,7 @@ FAULTS: Final[dict[str, tuple[Callable[[Planted], object], Says]]] = {
         lambda fleet: fleet.condition("n1", "MemoryPressure", "True"),
         Says(
             finding="n1 has MemoryPressure",
-            detail="new pods are refused there, and pods may be evicted: `edgecore doctor` there says more",
+            detail="new pods are refused there, and pods may be evicted",
             link=("n1",),
             node="n1 has been connected for 60m, and no pod is bound to it; it has MemoryPressure.",
         ),
@@ -225,7 +249,7 @@ FAULTS: Final[dict[str, tuple[Callable[[Planted], object], Says]]] = {
         lambda fleet: fleet.link("n1", certificate_ends=NOW + 2 * _DAY),
         Says(
             finding="The certificate of n1 ends in 2 days",
-            detail="it is connected and has not renewed it: `edgecore doctor` there", link=("n1",),
+            detail="it is connected and has not renewed it", link=("n1",),
             node="n1 has been connected for 60m, and no pod is bound to it; its certificate ends in 2 days.",
         ),
     ),
@@ -233,7 +257,7 @@ FAULTS: Final[dict[str, tuple[Callable[[Planted], object], Says]]] = {
         lambda fleet: fleet.link("n1", clock_ahead_seconds=-601.0),
         Says(
             finding="The clock of n1 is 10m behind",
-            detail="certificates, CronJobs and ages go by it: `timedatectl` there", link=("n1",),
+            detail="certificates, CronJobs and ages go by it", link=("n1",),
             node="n1 has been connected for 60m, and no pod is bound to it; its clock is 10m behind.",
         ),
     ),
@@ -241,7 +265,7 @@ FAULTS: Final[dict[str, tuple[Callable[[Planted], object], Says]]] = {
         _all_clocks,
         Says(
             finding="The clocks of n1, n2, n3 and 6 more are wrong",
-            detail="or cloudcore's own is: `timedatectl` there and here",
+            detail="or cloudcore's own is",
             link=tuple(f"n{number}" for number in range(1, 10)),
             node="n1 has been connected for 60m, and no pod is bound to it; its clock is 60m ahead.",
         ),
@@ -253,6 +277,31 @@ FAULTS: Final[dict[str, tuple[Callable[[Planted], object], Says]]] = {
             detail="on n1 · no image for linux/arm/v7", link=("shop/scan-1",),
             node="n1 has been connected for 60m, and 0 of 1 pod runs.",
             rollouts="The workload fails on some node.",
+        ),
+    ),
+    "mapper killed": (
+        _mapper_killed,
+        Says(
+            finding="2 devices on n1 are in a state that is not known",
+            detail="shop/hall: its node reports the state unknown: its mapper has ended, or is silent",
+            link=("shop/hall", "shop/heater"),
+        ),
+    ),
+    "quota exceeded": (
+        _quota,
+        Says(
+            finding="Deployment web: 2 of 3 pods cannot be made",
+            detail='pods "web-1" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2',
+            link=("shop/Deployment web",),
+            rollouts="The workload lacks pods.",
+        ),
+    ),
+    "a rollout that has stopped": (
+        _stopped,
+        Says(
+            finding="Deployment web: its rollout has stopped",
+            detail='ReplicaSet "web-1" has timed out progressing.', link=("shop/Deployment web",),
+            rollouts="The workload has stopped.",
         ),
     ),
     "evicted": (
@@ -292,6 +341,11 @@ FAULTS: Final[dict[str, tuple[Callable[[Planted], object], Says]]] = {
 }  # fmt: skip
 
 
+def _link(finding: FleetFinding) -> tuple[str, ...]:
+    """Return what a finding leads to."""
+    return finding.nodes or finding.pods or finding.devices or (finding.workload,)
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_the_page_says_the_right_sentence_of_each_fault(fault: str) -> None:
     plant, says = FAULTS[fault]
@@ -305,9 +359,9 @@ def test_the_page_says_the_right_sentence_of_each_fault(fault: str) -> None:
         fleet="".join(part.text for part in head.sentence),
         finding=first.sentence if first is not None else "",
         detail=first.detail if first is not None else "",
-        link=(first.nodes or first.pods) if first is not None else (),
+        link=_link(first) if first is not None else (),
         node=node_sentence(next(row for row in rows if row.name == "n1"), NOW),
-        rollouts=rollouts(picture.pods(), rows).sentence,
+        rollouts=rollouts(picture.pods(), rows, picture.lacks()).sentence,
     )
     assert found == says
 

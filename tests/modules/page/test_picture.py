@@ -57,7 +57,7 @@ def test_rows_join_nodes_pods_and_links() -> None:
     world.picture.put_links(links("n1", "n3"))
     world.picture.put_sessions([LinkSession("n2", "c9", "a", 900_000.0, 990_000.0, "no keepalive", "192.0.2.7", 5.0)])
     found = world.rows()
-    assert {name: row["state"] for name, row in found.items()} == {"n1": "connected", "n2": "away", "n3": "connected"}
+    assert {name: row["state"] for name, row in found.items()} == {"n1": "connected", "n2": "away", "n3": "behind"}
     assert (found["n1"]["ready"], found["n1"]["pods"]) == (1, 2)
     away = found["n2"]
     assert (away["since"], away["last_word"], away["address"]) == (990_000.0, "no keepalive", "192.0.2.7")

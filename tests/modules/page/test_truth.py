@@ -66,10 +66,7 @@ CAUSES: dict[str, tuple[dict[str, Any], dict[str, Any] | None, str]] = {
         {}, {"phase": "Failed", "reason": "Evicted", "message": "the disk is full"}, "has failed: Evicted: the disk",
     ),
     "done": ({}, {"phase": "Succeeded"}, "has ended: all its containers ended with exit code 0"),
-    "unheard": ({"nodeName": "n2"}, None, "is bound to n2, which has said nothing about it yet"),
-    "unstored": (
-        {"nodeName": "n3"}, None, "is bound to n3, which has said nothing about it yet; that node has DiskPressure",
-    ),
+    "unheard": ({"nodeName": "n2"}, None, "node n2 has never been connected, and has not taken the pod"),
     "nowhere": ({"nodeName": "n9"}, None, "is bound to the node n9, which does not exist"),
     "gate": ({"nodeName": "", "schedulingGates": [{"name": "quota"}]}, None, "its scheduling gates are closed: quota"),
 }  # fmt: skip

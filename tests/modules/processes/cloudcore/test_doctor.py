@@ -7,13 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from modules.cloud.messages import Cloudcores, NodeConnection
+from modules.cloud.messages import Cloudcores, LinkSession, NodeConnection
 from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.config import TlsConfig
 from modules.processes.cloudcore.control_client import Apply
 from modules.processes.cloudcore.doctor_checks import CloudFacts, DatabaseServer, check_cloud
 from modules.processes.common.doctor.check_result import CheckResult, Level
 from modules.processes.common.exit_codes import ExitCode
+from modules.tools.fleet.lacks import Lack
 from tests.modules.cloud.objects import pod
 from tests.modules.processes.cloudcore.stubs import Stub
 from tests.support.postgresql import PrivatePostgresql, needs_postgresql
@@ -27,9 +28,10 @@ def node(name: str = "n1", ready: str = "True") -> dict[str, Any]:
     return {"kind": "Node", "metadata": {"name": name}, "status": {"conditions": [{"type": "Ready", "status": ready}]}}
 
 
+RUNS = {"phase": "Running", "containerStatuses": [{"name": "main", "ready": True, "state": {"running": {}}}]}
 WELL = CloudFacts(
     now=NOW, process=7, socket="/run/cloudcore.sock", free_bytes=1 << 40, certificates={"ca.crt": NOW + 3650 * DAY},
-    nodes=[node()], pods=[pod(nodeName="n1")], connections=[NodeConnection("n1", 60.0, 5.0)],
+    nodes=[node()], pods=[{**pod(nodeName="n1"), "status": RUNS}], connections=[NodeConnection("n1", 60.0, 5.0)],
 )  # fmt: skip
 
 
@@ -65,26 +67,59 @@ def test_without_a_process_only_what_can_be_known_is_checked() -> None:
         ({"certificates": {"ca.crt": NOW - DAY}}, Level.FAILED, "ca.crt expired 24h ago"),
         ({"certificates": {"ca.crt": NOW + DAY}}, Level.WARNING, "ca.crt expires in 24h"),
         ({"certificates": {"ca.crt": None}}, Level.FAILED, "ca.crt cannot be read"),
-        ({"nodes": [node(ready="Unknown")], "connections": []}, Level.FAILED, "NotReady, and not connected"),
-        ({"nodes": [node(ready="False")]}, Level.FAILED, "NotReady, and connected"),
-        ({"connections": []}, Level.WARNING, "not connected to this cloudcore"),
+        ({"nodes": [node(ready="Unknown")], "connections": []}, Level.FAILED, "n1 has never been connected"),
+        ({"nodes": [node(ready="False")]}, Level.FAILED, "n1 is behind: not Ready"),
+        (
+            {"connections": [], "sessions": [LinkSession("n1", "c", "a", 1.0, NOW - 5.0, "it was closed")]},
+            Level.FAILED,
+            "n1 is behind: its connection ended 5s ago · it was closed",
+        ),
+        (
+            {"connections": [], "sessions": [LinkSession("n1", "c", "a", 1.0, NOW - 7200.0, "it was closed")]},
+            Level.FAILED,
+            "n1 is away: 120m ago · 1 pod bound to it · it was closed",
+        ),
+        (
+            {
+                "connections": [],
+                "sessions": [LinkSession("n1", "c", "a", 1.0, NOW - 50.0)],
+                "refused": {"n1": "revoked"},
+            },
+            Level.FAILED,
+            "n1 is away: 50s ago · 1 pod bound to it · revoked",
+        ),
         (
             {"connections": [NodeConnection("n1", 9.0, 1.0, unacknowledged=2, oldest_seconds=70.0)]},
             Level.FAILED,
-            "has not acknowledged 2 messages, the oldest for 70s",
+            "it has not acknowledged a message for 70s",
         ),
-        ({"connections": [NodeConnection("n1", 9.0, 1.0, 3, is_behind=True)]}, Level.WARNING, "3 messages wait"),
+        ({"connections": [NodeConnection("n1", 9.0, 1.0, 3, is_behind=True)]}, Level.FAILED, "it reads slowly"),
         (
             {"connections": [NodeConnection("n1", 9.0, 1.0, last_error="disk full", last_error_seconds=5.0)]},
             Level.WARNING,
             "its last error, 5s ago: disk full",
         ),
+        (
+            {"connections": [NodeConnection("n1", 9.0, 1.0, clock_ahead_seconds=3601.0)]},
+            Level.WARNING,
+            "The clock of n1 is 60m ahead",
+        ),
+        (
+            {"connections": [NodeConnection("n1", 9.0, 1.0, certificate_ends=NOW + DAY)]},
+            Level.WARNING,
+            "The certificate of n1 ends in 1 day: it is connected and has not renewed it",
+        ),
+        (
+            {"lacks": [Lack("default", "Deployment web", 3, 2, "exceeded quota: few, requested: pods=1")]},
+            Level.WARNING,
+            "Deployment web: 2 of 3 pods cannot be made: exceeded quota: few",
+        ),
         ({"pods": [pod(nodeName="")]}, Level.WARNING, "1 have no node: default/web"),
         ({"pods": [pod(nodeName="n9")]}, Level.WARNING, "1 are on nodes that do not exist: default/web"),
         (
             {"connections": [*WELL.connections, NodeConnection("n2", 9.0, 1.0)]},
-            Level.WARNING,
-            "connected and has not registered",
+            Level.FAILED,
+            "n2 is behind: it has not registered",
         ),
     ],
 )
@@ -105,8 +140,14 @@ def test_an_old_error_is_no_problem() -> None:
 
 
 def test_many_troubled_nodes_are_counted_and_not_all_listed() -> None:
-    found = problems(nodes=[node(f"n{number}", "Unknown") for number in range(50)], connections=[], pods=[])
-    assert (len(found), found[-1].text) == (21, "30 more problems of nodes")
+    sessions = [LinkSession(f"n{number}", str(number), "a", 1.0, NOW - 7200.0 * number) for number in range(1, 50)]
+    found = problems(
+        nodes=[node(each.node, "Unknown") for each in sessions], connections=[], pods=[], sessions=sessions
+    )
+    assert [each.text for each in found] == [
+        "46 more nodes are away",
+        *(f"n{number} is away: {ago} ago · no pod bound to it" for number, ago in ((1, "120m"), (2, "4h"), (3, "6h"))),
+    ]
 
 
 def test_the_command_examines_a_running_cloudcore(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

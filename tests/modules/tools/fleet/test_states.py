@@ -2,7 +2,8 @@
 
 import pytest
 
-from modules.tools.fleet.facts import facts_of
+from modules.tools.fleet.facts import HeldLink, LinkPeriod, NodeLink, linked_row
+from modules.tools.fleet.rows import NodeRow, PodCount
 from modules.tools.fleet.states import LinkFacts, NodeLinkFacts, NodeLinkState, state_of
 
 NOW = 100_000.0
@@ -47,22 +48,38 @@ READY = {"type": "Ready", "status": "True", "lastHeartbeatTime": "1970-01-02T03:
         ),
         (NodeLinkFacts(is_link_known=False), "behind", 0.0, "it has never said whether it is Ready"),
         (NodeLinkFacts(), "never", 0.0, ""),
+        (
+            NodeLinkFacts(link=LinkFacts(9.0), is_registered=False), "behind", 99_991.0, "it has not registered",
+        ),
     ],
 )  # fmt: skip
 def test_a_state(facts: NodeLinkFacts, word: str, since: float, reason: str) -> None:
-    assert state_of(facts, NOW) == NodeLinkState(word, since, reason)
+    is_lost = facts.link is None and word == "behind" and facts.is_link_known and not facts.holder
+    assert state_of(facts, NOW) == NodeLinkState(word, since, reason, is_lost)
 
 
-class Lasting:
-    """A connection that the journal does not know to have ended."""
-
-    ended = 0.0
-    seen = 99_000.0
+def row(node: dict[str, object] | None, **link: object) -> NodeRow:
+    """Return the row of a node without pods."""
+    return linked_row("n1", node, NodeLink(**link), PodCount(), NOW)  # type: ignore[arg-type]
 
 
-def test_the_facts_come_from_the_node_and_the_journal() -> None:
-    node = {"status": {"conditions": [{"type": "Other"}, READY]}}
-    assert facts_of(node) == NodeLinkFacts(ready="True", heartbeat=99_960.0)
-    assert facts_of(node, newest=Lasting()).ended == 99_000.0
-    assert facts_of(None) == NodeLinkFacts()
-    assert facts_of({"status": {"conditions": "odd"}}) == NodeLinkFacts()
+def test_a_row_is_made_of_the_node_the_connection_and_the_journal() -> None:
+    node: dict[str, object] = {"status": {"conditions": [{"type": "Other"}, READY]}}
+    found = row(node)
+    assert (found.state, found.since) == ("away", 99_960.0), "by its last heartbeat"
+    found = row(node, sessions=[LinkPeriod(1.0, seen=99_000.0, cloudcore="a", certificate_ends=5.0)])
+    assert (found.state, found.since, found.certificate_ends) == ("away", 99_000.0, 5.0)
+    held = HeldLink("n1", 60.0, 1.0, 2, 3, 9.0, clock_ahead_seconds=-3599.9, certificate_ends=7.0)
+    found = row(node, held=held, sessions=[LinkPeriod(1.0, certificate_ends=5.0)])
+    assert (found.state, found.waiting, found.oldest, found.clock_ahead) == ("connected", 5, NOW - 9.0, -3600)
+    assert found.certificate_ends == 7.0
+    assert row(None).state == row({"status": {"conditions": "odd"}}).state == "never"
+
+
+def test_a_refusal_is_the_reason_of_a_node_that_is_away() -> None:
+    sessions = [LinkPeriod(1.0, NOW - 90.0, "closed")]
+    found = row(None, refused="its certificate is revoked", sessions=sessions)
+    assert (found.state, found.reason) == ("away", "its connection is refused: its certificate is revoked")
+    assert found.last_word == "its certificate is revoked"
+    found = row(None, held=HeldLink("n1", 1.0, 1.0), refused="once", sessions=sessions)
+    assert found.reason == "it has not registered"

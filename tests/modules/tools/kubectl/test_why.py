@@ -10,6 +10,7 @@ from modules.tools.kubectl.errors import StatusError
 from modules.tools.kubectl.session import Session
 from modules.tools.kubectl.why import run
 from modules.tools.printing.fields import JsonObject
+from tests.end_to_end.processes import wait_until
 from tests.modules.tools.kubectl.cloud import Cloud, node, pod
 
 
@@ -25,11 +26,42 @@ def test_why_names_what_is_missing_until_it_is_there(cloud: Cloud) -> None:
     assert asked.lines[-1] == "To do: cloudcore -n default create configmap settings --from-literal=KEY=VALUE"
     assert cloud.run("-n", "default", "create", "configmap", "settings", "--from-literal=KEY=VALUE").status == 0
     later = cloud.run("why", "pod/default/waits", "-o", "json").object
-    assert (later["state"], later["remedy"]) == ("waits", [])
-    assert later["sentence"] == "default/waits is bound to n1, which has said nothing about it yet"
+    assert (later["state"], later["remedy"]) == ("waits", ["cloudcore describe node n1"])
+    said = "node n1 has never been connected, and has not taken the pod"
+    assert later["sentence"] == f"default/waits does not run yet: {said}"
     assert cloud.run("why", "po", "none").err == 'Error from server (NotFound): pods "none" not found\n'
-    assert "name one pod: `cloudcore why pod NAME`" in cloud.run("why", "node", "n1").err
-    assert "`cloudcore get pods` lists them" in cloud.run("why", "deployment/web").err
+    assert "name one pod, or workload: `cloudcore why pod NAME`" in cloud.run("why", "pod").err
+    assert "knows pod, deployment, replicaset, statefulset, daemonset, job, and not node" in (
+        cloud.run("why", "node", "n1").err
+    )
+
+
+def test_why_a_workload_lacks_pods(cloud: Cloud) -> None:
+    """A quota refuses them: there is no pod of which one could ask. Then there is one, and it is asked about."""
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}, "spec": {"hard": {"pods": "0"}}}
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "main", "image": "web:1"}]}}
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
+    kinds = {"Deployment": spec | {"replicas": 2}, "StatefulSet": spec | {"serviceName": "web"}}
+    named = [("Deployment", "web"), ("StatefulSet", "store")]
+    made = [
+        {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name}, "spec": kinds[kind]} for kind, name in named
+    ]
+    cloud.make(node(), quota, *made)
+
+    def first_line(*words: str) -> str:
+        return next(iter(cloud.run("why", *words).lines), "")
+
+    wait_until(lambda: "exceeded quota: few" in first_line("deployment", "web"), "the quota is the reason")
+    wait_until(lambda: "exceeded quota: few" in first_line("sts/default/store"), "by an Event, without a condition")
+    answer = cloud.run("why", "deployment/web", "-o", "json").object
+    assert answer["sentence"].startswith('Deployment web: 2 of 2 pods cannot be made: pods "web-')
+    assert answer["remedy"] == ["raise the quota, or ask for less: `cloudcore -n default describe resourcequota few`"]
+    refused = cloud.run("why", "pod", "web").err
+    assert "there is a workload by that name: `cloudcore -n default why deployment web`" in refused
+    assert cloud.run("delete", "resourcequota", "few").status == 0
+    wait_until(
+        lambda: first_line("deployment", "web").startswith("0 of 2 pods of Deployment web run. default/web-"), "made"
+    )
 
 
 class _Asked:
@@ -209,3 +241,72 @@ def test_the_steps_of_an_earlier_pod_of_the_name_are_not_its(capsys: pytest.Capt
     server = _Keeping(json.dumps({"uid": "old", "steps": [FAILED]}).encode())
     assert run(Session("cloudcore", server), _Asked()) == 0  # type: ignore[arg-type]
     assert "Failed" not in capsys.readouterr().out
+
+
+class _Known(_Journalling):
+    """A cloudcore that knows the link of the node."""
+
+    def __init__(self, connections: JsonObject, links: list[JsonObject] | None = None) -> None:
+        super().__init__(b'{"writes":[]}')
+        self._own = {"nodes": connections, "links": {"links": links or []}, "cloudcores": {"own": "a"}}
+
+    def raw(self, method: str, path: str, query: Any = (), **limits: int) -> bytes:
+        """Return what cloudcore knows of the node."""
+        if path == "/cloudcore/changes" or not path.startswith("/cloudcore/"):
+            return super().raw(method, path, query)
+        return json.dumps(self._own[path.removeprefix("/cloudcore/")]).encode()
+
+
+_HELD: JsonObject = {"node": "n1", "connected_seconds": 9, "keepalive_seconds": 1}
+_CLOSED: JsonObject = {"began": 5.0, "ended": 65.0, "reason": "it was closed"}
+
+
+@pytest.mark.parametrize(
+    ("server", "said"),
+    [
+        (
+            _Known({"refused": [{"why": "node n1 is revoked (stolen)"}]}, [_CLOSED]),
+            "[0-9]+y \\(its connection is refused: node n1 is revoked \\(stolen\\)\\), and has not taken the pod",
+        ),
+        (_Known({}, [_CLOSED]), "default/web does not run yet: node n1 has been away for"),
+        (
+            _Known({"nodes": [{**_HELD, "clock_ahead_seconds": 7200}]}),
+            "\\(the clock of node n1 is 120m ahead, so the times of its steps are wrong\\)",
+        ),
+        (
+            _Known({"nodes": [{
+                "node": "n1", "connected_seconds": 9, "keepalive_seconds": 1, "unacknowledged": 1, "oldest_seconds": 90,
+                "last_error": "default/configmap/c: no space",
+            }]}),
+            "node n1 is behind: it has not acknowledged a message for 90s \\(default/configmap/c: no space\\)",
+        ),
+    ],
+)  # fmt: skip
+def test_the_link_of_the_node_is_told_as_the_page_tells_it(
+    capsys: pytest.CaptureFixture[str], server: _Known, said: str
+) -> None:
+    assert run(Session("cloudcore", server), _Asked()) == 0  # type: ignore[arg-type]
+    assert re.search(said, capsys.readouterr().out)
+
+
+class _Alone(_Keeping):
+    """A node without a link, or with one."""
+
+    def __init__(self, link: JsonObject) -> None:
+        super().__init__(b'{"uid":"u1","steps":[]}')
+        self._state = {"node": "n1", "started_at": 5.0, "link": {"enabled": True, **link}}
+
+    def get(self, path: str, query: Any = ()) -> JsonObject:
+        """Return the state of the agent, or the pod."""
+        return self._state if path == "/edgecore/state" else super().get(path, query)
+
+
+def test_a_node_without_a_link_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    server = _Alone({"lost_at": 65.0, "why": "it is\nrevoked"})
+    assert run(Session("edgecore", server), _Asked()) == 0  # type: ignore[arg-type]
+    said = (
+        r"\(n1 has had no link to its cloud for \d+y and goes on by itself, without what the cloud has changed since; "
+    )
+    assert re.search(said + "the last error: it is revoked\\)", capsys.readouterr().out)
+    assert run(Session("edgecore", _Alone({"connected_at": 9.0})), _Asked()) == 0  # type: ignore[arg-type]
+    assert "link" not in capsys.readouterr().out
