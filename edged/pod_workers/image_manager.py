@@ -135,7 +135,8 @@ class ImageManager:
 
     def _request_pull(self, request: ImageRequest, full_name: str) -> ImagePendingError:
         """Request the pull of an image, unless its back-off lasts. A request during a pull only reports its
-        progress.
+        progress. Until there is some, the container waits for the reason of the pull that failed before, as with a
+        kubelet.
         """
         self._check_back_off(request, full_name)
         wanted = PullRequest(full_name, self._credentials(request, full_name))
@@ -146,6 +147,9 @@ class ImageManager:
         if before is None or progress != before.progress:
             self._requested[key] = _Requested(request.now if before is None else before.at, progress)
             self._record(request, EventType.NORMAL, Reason.PULLING, message)
+        failure = self._failures.get(key)
+        if failure is not None and progress is None:
+            return ImagePendingError(request.container.name, failure.reason, failure.message)
         return ImagePendingError(request.container.name, CREATING, message)
 
     def _take_result(self, request: ImageRequest, full_name: str, outcome: PullResult) -> tuple[str, ImageUser]:

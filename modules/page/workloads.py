@@ -7,7 +7,7 @@ from typing import Final
 from modules.tools.fleet.lacks import WORKLOADS, Lack, lack_of
 from modules.tools.kubectl.errors import StatusError
 from modules.tools.kubectl.rest import path_of
-from modules.tools.kubectl.workload_events import ObjectReader, refusal_of
+from modules.tools.kubectl.workload_events import ApiReader, refusal_of
 from modules.tools.printing.fields import JsonObject, text_at
 
 _MOST: Final = 2000
@@ -16,7 +16,7 @@ _PART: Final = 100
 _NOT_SERVED: Final = (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
 
 
-def read_lacks(client: ObjectReader) -> list[Lack]:
+def read_lacks(client: ApiReader) -> list[Lack]:
     """Return the workloads of a fleet that lack something; of a kind that is not served, or not to this user, none.
 
     Raises:
@@ -30,7 +30,7 @@ def read_lacks(client: ObjectReader) -> list[Lack]:
     return [each for each in found if each is not None]
 
 
-def _objects(client: ObjectReader, plural: str) -> Iterator[JsonObject]:
+def _objects(client: ApiReader, plural: str) -> Iterator[JsonObject]:
     path, token, count = path_of("apis", "batch" if plural == "jobs" else "apps", "v1", plural), "", 0
     while count < _MOST:
         query = [("limit", str(_PART)), *([("continue", token)] if token else [])]

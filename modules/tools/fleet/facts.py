@@ -41,7 +41,7 @@ class LinkPeriod(msgspec.Struct, frozen=True):
     seen: float = 0.0
 
 
-class NodeLink(msgspec.Struct, frozen=True):
+class LinkKnowledge(msgspec.Struct, frozen=True):
     """The known facts about a node's link."""
 
     held: HeldLink | None = None
@@ -63,14 +63,14 @@ def link_of(
     sessions: Sequence[object] = (),
     *,
     is_known: bool = True,
-) -> NodeLink:
+) -> LinkKnowledge:
     """Return the link of a `NodeConnection` and of the `LinkSession`s of a node, the newest first."""
     held = None if connection is None else msgspec.convert(connection, HeldLink, from_attributes=True)
     periods = msgspec.convert(sessions, list[LinkPeriod], from_attributes=True)
-    return NodeLink(held, holder, refused, periods, is_known)
+    return LinkKnowledge(held, holder, refused, periods, is_known)
 
 
-def linked_row(name: str, node: JsonObject | None, link: NodeLink, pods: PodCount, now: float) -> NodeRow:
+def linked_row(name: str, node: JsonObject | None, link: LinkKnowledge, pods: PodCount, now: float) -> NodeRow:
     """Return the row of a node, which is the same for each page and command.
 
     Args:
@@ -105,7 +105,7 @@ def linked_row(name: str, node: JsonObject | None, link: NodeLink, pods: PodCoun
     return node_row(name, node, state, pods, row, now)
 
 
-def _facts_of(node: JsonObject | None, link: NodeLink) -> NodeLinkFacts:
+def _facts_of(node: JsonObject | None, link: LinkKnowledge) -> NodeLinkFacts:
     ready = next(
         (each for each in objects_at(node or {}, "status.conditions") if each.get("type") == _READY), JsonObject()
     )

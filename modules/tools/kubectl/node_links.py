@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from beehive.decoding import decode_json
-from modules.tools.fleet.facts import HeldLink, LinkPeriod, NodeLink, linked_row
+from modules.tools.fleet.facts import HeldLink, LinkPeriod, LinkKnowledge, linked_row
 from modules.tools.fleet.own_link import own_link, own_link_words
 from modules.tools.fleet.rows import NodeRow, PodCount
 from modules.tools.fleet.states import AWAY
@@ -51,7 +51,7 @@ def row_of(client: RestClient, name: str, node: JsonObject | None, now: float) -
     except (KubectlError, msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
     holder = cloudcores.nodes.get(name, "")
-    link = NodeLink(
+    link = LinkKnowledge(
         held=next(iter(connections.nodes), None),
         holder=holder if holder != cloudcores.own and holder in cloudcores.alive else "",
         refused=next((each.why for each in connections.refused), ""),

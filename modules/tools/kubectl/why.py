@@ -90,9 +90,10 @@ def _of_workload(session: Session, word: str, namespace: str, name: str, now: fl
     owner = f"{resource.kind} {name}"
     mine = [pod_row(each) for each in pods if owner_of(each) == owner]
     troubled = [each for each in mine if each.is_troubled]
-    if lack is None and troubled:
+    if troubled and (lack is None or not lack.missing):  # a stopped rollout has its reason in a pod
         found = explain(pod_facts(session, namespace, troubled[0].name, now))
-        counted = f"{len(mine) - len(troubled)} of {len(mine)} pods of {owner} run. {found.sentence}"
+        begun = lack.words if lack is not None else f"{len(mine) - len(troubled)} of {len(mine)} pods of {owner} run"
+        counted = f"{begun}. {found.sentence}"
         return msgspec.structs.replace(found, sentence=counted)
     if lack is None:
         run = f"{len(mine)} {'pod' if len(mine) == 1 else 'pods'}"

@@ -8,14 +8,14 @@ from modules.tools.kubectl.rest import path_of
 from modules.tools.printing.fields import JsonObject, objects_at, text_at
 
 
-class ObjectReader(Protocol):
+class ApiReader(Protocol):
     """Reads objects of the Kubernetes API (`RestClient`)."""
 
     def get(self, path: str, query: Sequence[tuple[str, str]] = ()) -> JsonObject:
         """Return the answer to a GET. Raises KubectlError."""
 
 
-def refusal_of(client: ObjectReader, kind: str, workload: JsonObject) -> str:
+def refusal_of(client: ApiReader, kind: str, workload: JsonObject) -> str:
     """Return the message of the newest Event FailedCreate about a workload; empty if there is none.
 
     Raises:

@@ -164,6 +164,15 @@ def test_a_long_pull_tells_how_far_it_is(images: ImageBench) -> None:
     assert runtime.fetched == 32_000_000
 
 
+def test_a_pull_that_is_tried_again_waits_for_the_reason_of_the_one_before(images: ImageBench) -> None:
+    images.runtime.fail("pull_image", FAILURE)
+    reason = images.trouble("nginx:1").waiting
+    with pytest.raises(ImagePendingError) as caught:
+        images.manager.ensure_image_exists(images.need("nginx:1", at=11))
+    assert caught.value.waiting == reason
+    assert images.sentences()[-1] == ("Pulling", 'Pulling image "nginx:1"')
+
+
 @pytest.mark.parametrize(("size", "told"), [(1234, " Image size: 1234 bytes."), (1, ""), (0, "")])
 def test_a_pull_is_reported_with_the_images_size_if_the_runtime_knows_it(
     images: ImageBench, size: int, told: str

@@ -2,7 +2,7 @@
 
 import pytest
 
-from modules.tools.fleet.facts import HeldLink, LinkPeriod, NodeLink, linked_row
+from modules.tools.fleet.facts import HeldLink, LinkPeriod, LinkKnowledge, linked_row
 from modules.tools.fleet.rows import NodeRow, PodCount
 from modules.tools.fleet.states import LinkFacts, NodeLinkFacts, NodeLinkState, state_of
 
@@ -60,7 +60,7 @@ def test_a_state(facts: NodeLinkFacts, word: str, since: float, reason: str) -> 
 
 def row(node: dict[str, object] | None, **link: object) -> NodeRow:
     """Return the row of a node without pods."""
-    return linked_row("n1", node, NodeLink(**link), PodCount(), NOW)  # type: ignore[arg-type]
+    return linked_row("n1", node, LinkKnowledge(**link), PodCount(), NOW)  # type: ignore[arg-type]
 
 
 def test_a_row_is_made_of_the_node_the_connection_and_the_journal() -> None:
