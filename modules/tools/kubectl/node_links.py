@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from beehive.decoding import decode_json
-from modules.tools.fleet.facts import HeldLink, LinkPeriod, LinkKnowledge, linked_row
+from modules.tools.fleet.facts import HeldLink, LinkKnowledge, LinkPeriod, linked_row
 from modules.tools.fleet.own_link import own_link, own_link_words
 from modules.tools.fleet.rows import NodeRow, PodCount
 from modules.tools.fleet.states import AWAY

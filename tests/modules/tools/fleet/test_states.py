@@ -2,7 +2,7 @@
 
 import pytest
 
-from modules.tools.fleet.facts import HeldLink, LinkPeriod, LinkKnowledge, linked_row
+from modules.tools.fleet.facts import HeldLink, LinkKnowledge, LinkPeriod, linked_row
 from modules.tools.fleet.rows import NodeRow, PodCount
 from modules.tools.fleet.states import LinkFacts, NodeLinkFacts, NodeLinkState, state_of
 
