@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import pykka
 
 from beehive.actor import FAILURES, Actor
-from beehive.clock import Timer
+from beehive.clock import Clock, Timer
 from beehive.delivery import Continuation, Delivery, DropReason, Outcome, TimerRun
 from beehive.errors import BeehiveError
 from beehive.handlers import HandlerTable
@@ -20,6 +20,7 @@ from beehive.names import OK
 from beehive.resource import Side
 from beehive.runtime import RunningActor
 from beehive.trace_context import TraceContext, own_context
+from beehive.turn_clock import TurnClock
 
 if TYPE_CHECKING:
     from beehive.hive import Hive
@@ -61,6 +62,8 @@ class Module(Actor):
     """Messages after which `on_batch_end` is called even if more are waiting."""
     batch_seconds: ClassVar[float] = 0.0
     """Seconds after which it is called nevertheless; 0: no limit."""
+    has_turn_clock: ClassVar[bool] = False
+    """Whether its clock is a `TurnClock`, so that a replay decides as it did."""
     inbox_capacity: ClassVar[int] = COMMAND_CAPACITY
     """Commands that may wait in its inbox."""
     handlers: ClassVar[HandlerTable]
@@ -76,7 +79,9 @@ class Module(Actor):
     def __init__(self) -> None:
         super().__init__()
         self.__inbox: Inbox = self.slot.inbox
-        self.__monotonic = self.runtime.clock.monotonic
+        clock = self.runtime.clock
+        self.__monotonic, self.__now = clock.monotonic, clock.now
+        self.__clock = TurnClock(clock) if self.has_turn_clock else clock
         self.__children: dict[int, RunningActor[Any]] = {}
         """Running actors by number. An actor takes itself out: its class and inbox keep 9 kB."""
         self.__numbers = itertools.count()
@@ -86,6 +91,11 @@ class Module(Actor):
         """Monotonic seconds when `batch_seconds` are over."""
         self.__ending_batch = False
         self.__failure: BaseException | None = None
+
+    @property
+    def clock(self) -> Clock:
+        """Time and randomness."""
+        return self.__clock
 
     def on_batch_end(self) -> None:
         """Called after messages were handled: when the inbox is empty, after `batch_limit` messages, and before the
@@ -238,6 +248,8 @@ class Module(Actor):
         context = self.__context
         context.span, context.trace = delivery.span, delivery.trace
         begin = self.__monotonic()
+        if self.has_turn_clock:
+            context.began, context.wall = begin, self.__now()
         delivery.handler(self, delivery.message)
         hive.handled(self.name, delivery, begin)
 
@@ -259,6 +271,8 @@ class Module(Actor):
             self._actor_take(item)
         elif item.owner is self:
             context.span, context.trace = item.span, item.trace
+            if self.has_turn_clock and self.hive.taps:
+                context.began, context.wall = self.__monotonic(), self.__now()
             timer = item.timer
             if timer is not None and self.hive.watchers and timer.active:
                 self.__fire(item, timer)

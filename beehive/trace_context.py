@@ -10,6 +10,7 @@ Spans are numbers, because drawing W3C ids for each message would cost more; `be
 W3C ids of them.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -19,13 +20,15 @@ from typing import NamedTuple
 class TraceContext:
     """The present span and trace of a thread or greenlet; 0 is unknown."""
 
-    __slots__ = ("actor", "span", "trace")
+    __slots__ = ("actor", "began", "span", "trace", "wall")
 
     def __init__(self, actor: str = "") -> None:
         self.actor = actor
         """Name of the actor; empty outside of an actor."""
         self.span = 0
         self.trace = 0
+        self.began = self.wall = -math.inf
+        """When the present turn of a module with a `TurnClock` began, by the monotonic and by the wall clock."""
 
 
 class Cause(NamedTuple):

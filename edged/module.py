@@ -59,6 +59,7 @@ class Edged(Module):
     name = ModuleName.EDGED
     group = Group.EDGED
     announces_readiness = True
+    has_turn_clock = True
 
     def __init__(
         self,

@@ -132,6 +132,7 @@ class MetaManager(Module):
     name = ModuleName.METAMANAGER
     group = Group.META
     batch_limit = 64
+    has_turn_clock = True
 
     def __init__(
         self,

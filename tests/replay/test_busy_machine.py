@@ -5,13 +5,21 @@ from pathlib import Path
 
 import pytest
 
+from beehive.simulation.scheduler import VirtualClock
 from beehive.testing import Harness
 from beehive.trace import Change, CriCall, Delivered, RecordedMessage, StoreCommit
+from edged.api import Pod
+from edged.pods.decode import read_cloud_pod
 from metamanager.module import MetaSettings
 from modules.lab.replay.acted import acted_at
 from modules.lab.replay.batches import grouped
+from modules.lab.replay.run import replay
 from modules.lab.replay.store import RecordedStore
+from modules.lab.simulate import documents
+from modules.lab.simulate.plan import Plan, Shape, WorkloadStep
+from modules.lab.simulate.run import Simulation
 from tests.metamanager.support import META, from_cloud, thing
+from tests.replay.runs import record
 
 WORKER = "edged/worker-0"
 
@@ -87,3 +95,36 @@ def test_what_was_committed_together_is_committed_together(
             for one in bee.sent:
                 found.setdefault(one.message.parent_id, bee.clock.monotonic())
     assert [found[message.id] for message in sent] == [pytest.approx(at, abs=0.002) for at in acknowledged]
+
+
+def test_a_second_that_turns_while_a_pod_is_taken_is_the_same_second_in_a_replay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The start of a pod counts in whole seconds, and its active deadline from it. With a start a second earlier, the
+    container would be stopped before it ends by itself. On a busy machine a second turns while edged reads the pod.
+    """
+    node, traces = tmp_path / "node", tmp_path / "traces"
+    node.mkdir()
+    traces.mkdir()
+    spec_of, read, spent = documents._pod_spec, VirtualClock.monotonic, list[float]()
+    limited = {"activeDeadlineSeconds": 3, "containers": [documents._container("main", 1, ["run", "2.5", "3"])]}
+
+    def reads_slowly(content: bytes, resource: str) -> Pod | None:
+        spent.append(0.03)
+        return read_cloud_pod(content, resource)
+
+    def monotonic(clock: VirtualClock) -> float:
+        clock._elapsed += spent.pop() if spent else 0.0
+        return read(clock)
+
+    with monkeypatch.context() as busy:
+        busy.setattr(documents, "_pod_spec", lambda step: spec_of(step) | limited)
+        busy.setattr(Simulation, "_wants_running", lambda *_: False)
+        busy.setattr("edged.module.read_cloud_pod", reads_slowly)
+        busy.setattr(VirtualClock, "monotonic", monotonic)
+        recorded = record(Plan(1, 1, 9.0, (WorkloadStep(2.97, "late", Shape.FAILS_ONCE),), ()), traces)
+    result = replay(recorded, node)
+    assert [one.render() for one in result.differences] == []
+    assert [one.title for one in result.recorded if one.title.startswith("stop_container")] == [
+        "stop_container container-4"
+    ]

@@ -80,6 +80,7 @@ class DeviceTwin(Module):
     name = ModuleName.DEVICETWIN
     group = Group.TWIN
     announces_readiness = True
+    has_turn_clock = True
 
     def __init__(self, settings: TwinSettings, feed: DeviceFeed | None = None) -> None:
         super().__init__()

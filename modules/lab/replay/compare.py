@@ -57,8 +57,8 @@ def _by_object(outputs: list[Output]) -> dict[Hashable, list[Output]]:
 
 def _of_object(theirs: list[Output], ours: list[Output]) -> Iterator[Difference]:
     if (theirs or ours) and not (theirs or ours)[0].ordered:
-        if not ours or not theirs:
-            one = (theirs or ours)[0]
+        one, number = (theirs or ours)[0], max(len(theirs), len(ours))
+        if not (ours and theirs) and not (one.passing and number == 1):
             yield Difference(one.time, one if theirs else None, one if ours else None)
         return
     if [one.lines for one in theirs] == [one.lines for one in ours]:

@@ -45,7 +45,9 @@ class Output(msgspec.Struct, frozen=True):
     ordered: bool = True
     """Whether count and order matter; otherwise only that it occurred at all."""
     passing: bool = False
-    """Whether it was soon replaced by another one, and the other run may lack it."""
+    """Whether the other run may lack it: it was soon replaced by another one, or is the only command of a probe, whose
+    time is drawn: its container has ended before the next one.
+    """
 
 
 class RunOutputs:
@@ -144,7 +146,8 @@ class RunOutputs:
         if call.method == "pull_image":
             del request["sandbox_config"]
         is_probe = call.sender == PROBER
-        return [Output(_began(call), ("runtime", *about), title, (title, *lines(request)), ordered=not is_probe)]
+        text = (title, *lines(request))
+        return [Output(_began(call), ("runtime", *about), title, text, ordered=not is_probe, passing=is_probe)]
 
     def _about(self, call: CriCall, request: dict[str, Any]) -> tuple[str, ...]:
         """Return the object of a call, usually its pod. Containers are stopped concurrently, so each stop is an object

@@ -1,0 +1,81 @@
+"""The wall clock of a module with a `TurnClock` stands still in each of its turns while the hive is observed."""
+
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from beehive import Message, Module, handles
+from beehive.clock import Clock
+from beehive.testing import Harness
+from beehive.turn_clock import turn_began
+
+
+class Reader(Module):
+    """Reads the clock, works for some seconds, and reads it again: for messages, timers and calls."""
+
+    name = "reader"
+    has_turn_clock = True
+
+    def __init__(self, works: float, seen: list[tuple[float, float]]) -> None:
+        super().__init__()
+        self._works = works
+        self._seen = seen
+
+    @handles()
+    def read(self, _message: Message) -> None:
+        """Read."""
+        self._read()
+        self.call_soon(self._read)
+        self.after(5.0, self._read)
+
+    def _read(self) -> None:
+        before = self.clock.now()
+        virtual: Any = self.runtime.clock
+        virtual._elapsed += self._works
+        began = turn_began(self.clock.monotonic())
+        self._seen.append((round(self.clock.now() - before, 6), round(self.clock.monotonic() - began, 6)))
+
+
+@pytest.mark.parametrize(
+    ("works", "observed", "passed"),
+    [
+        pytest.param(0.9, True, (0.0, 0.9), id="observed"),
+        pytest.param(0.9, False, (0.9, 0.0), id="not observed"),
+        pytest.param(1.1, True, (1.1, 0.0), id="a turn without end must not stop the clock"),
+    ],
+)
+def test_time_in_a_turn(works: float, observed: bool, passed: tuple[float, float]) -> None:
+    seen: list[tuple[float, float]] = []
+    with Harness(taps=(mock.Mock(),) if observed else ()) as bee:
+        bee.add(Reader, works, seen)
+        bee.start()
+        for _ in range(2):
+            bee.hive.send("reader", bee.message("any", "update"))
+            bee.run_for(10.0)
+    assert seen == [passed] * 6
+
+
+def test_it_is_the_hives_clock_in_all_else() -> None:
+    clocks: list[Clock] = []
+
+    class Keeper(Reader):
+        """Keeps its clock."""
+
+        def on_start(self) -> None:
+            """Keep it, and set a timer."""
+            clocks.append(self.clock)
+            self.clock.after(3.0, lambda: self._seen.append((round(self.clock.monotonic()), 0.0)))
+
+    seen: list[tuple[float, float]] = []
+    with Harness() as bee:
+        bee.add(Keeper, 0.0, seen)
+        bee.start()
+        bee.run_for(4.0)
+        (clock,) = clocks
+        assert clock.random is bee.clock.random
+        assert clock.new_id() != clock.new_id()
+        assert clock.now() == bee.clock.now()
+        assert seen == [(3, 0.0)]
+        clock.close()
+        assert bee.clock.pending() == 0
