@@ -89,7 +89,7 @@ class Inbox:
     that is started again finds the items that waited. It is pykka's inbox too (`put`, `get`, `empty`). Its queue comes
     from the runtime, so the same rules hold for threads and in simulation.
 
-    A producer without room sleeps until half of the commands are gone, since waking it for each of them would cost a
+    A producer without room sleeps until half of the commands are taken, since waking it for each of them would cost a
     switch of threads for each message. For slow consumers it also checks for room every 20 ms.
 
     Args:

@@ -233,7 +233,7 @@ class Threads(Runtime):
         return ThreadFuture()
 
     def close(self) -> None:
-        """End the clock's thread; its timers do not fire any more."""
+        """End the clock's thread; its timers no longer fire."""
         self.clock.close()
 
     def _spawn(self, function: Callable[[], None], name: str) -> None:

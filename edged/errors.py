@@ -51,7 +51,7 @@ class RegistrationError(DeviceError):
 
 
 class DevicesPendingError(DeviceError):
-    """A plug-in is away, a device is unhealthy, or an ending pod still has it: the pod is retried."""
+    """A plug-in is disconnected, a device is unhealthy, or an ending pod still has it: the pod is retried."""
 
     def __init__(self, attempt: str, on: str, hint: str) -> None:
         super().__init__(attempt, on, hint, retryable=True)
@@ -71,7 +71,7 @@ class HookError(EdgedError):
 
 
 class HookInterruptedError(HookError):
-    """The pod or edged is ending: the hook's result does not matter any more."""
+    """The pod or edged is ending: the hook's result no longer matters."""
 
 
 class PluginError(EdgedError):

@@ -103,7 +103,7 @@ class Edged(Module):
         exception_value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Release all parts here too, so that no worker waits for the runtime any more."""
+        """Release all parts here too, so that no worker still waits for the runtime."""
         super().on_failure(exception_type, exception_value, traceback)
         if self._parts is not None:
             self._parts.release()

@@ -101,7 +101,7 @@ class AbsentPods:
     """Queries the cloud for pods that its list lacks, by name and uid (`metamanager.pod_question`), one at a time.
 
     A list may lack a pod that is newer. But NotFound, or a Conflict with another uid, is final, for no uid is ever used
-    twice: the pod is gone. Pods that the cloud has after all stay, and so do pods without an answer.
+    twice: the pod no longer exists. Pods that the cloud has after all stay, and so do pods without an answer.
 
     Args:
         module: metamanager.

@@ -1,4 +1,4 @@
-"""Deletes configmaps and secrets that no pod of the node references any more."""
+"""Deletes configmaps and secrets that pods of the node no longer reference."""
 
 import logging
 from collections.abc import Iterable, Mapping

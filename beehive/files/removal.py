@@ -144,7 +144,7 @@ class _Removal:
         return None
 
     def _is_done(self, level: _Level) -> bool:
-        """Remove a listed level; return True if it is gone or cannot be removed.
+        """Remove a listed level; return True if it was deleted or cannot be removed.
 
         If no error occurred, its remaining entries appeared meanwhile, and it is listed again.
         """
@@ -217,7 +217,7 @@ class _Removal:
         self._removed += 1
 
     def _rmdir(self, within: int, name: str) -> bool:
-        """Remove an empty directory; return whether it is gone."""
+        """Remove an empty directory; return whether it no longer exists."""
         try:
             os.rmdir(name, dir_fd=within)
             self._removed += 1

@@ -66,7 +66,7 @@ class ConnectionServer(ABC):
 
     def _accept(self) -> None:
         while (accepted := accept_connection(self._listening, make_room=self._open.end_one)) is not None:
-            with suppress(OSError):  # the client has gone already
+            with suppress(OSError):  # the client has disconnected
                 self._start_thread(address_of(accepted), self._secured(accepted))
 
     def _start_thread(self, address: str, accepted: socket.socket) -> None:

@@ -23,7 +23,7 @@ class Peer(Protocol):
     """The client of a stream."""
 
     def gone_within(self, seconds: float, wake: int | None = None) -> bool:
-        """Wait, and return whether the client has gone or the server has stopped; both end the wait.
+        """Wait, and return whether the client has disconnected or the server has stopped; both end the wait.
 
         Args:
             seconds: longest wait.

@@ -120,7 +120,7 @@ class _Way:
         return bool(self._held)
 
     def copy(self) -> None:
-        """Copy the bytes that are there, at most one buffer. Raises OSError when a side is gone."""
+        """Copy the bytes that are there, at most one buffer. Raises OSError when a side has closed."""
         try:
             if self.reads:
                 self._read()

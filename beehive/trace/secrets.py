@@ -44,7 +44,7 @@ class KnownSecrets:
     enters the process, and is searched for everywhere.
 
     Values are not forgotten, since a copy may be anywhere. Only expired tokens make room for new values; without room,
-    no value is learnt any more and `is_full` is True: recorders then leave out all contents.
+    no more values are learnt and `is_full` is True: recorders then leave out all contents.
 
     Args:
         now: the wall clock, in seconds since the Unix epoch; without it no token counts as expired.

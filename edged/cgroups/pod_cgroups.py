@@ -78,7 +78,7 @@ class PodCgroups:
         self._removed.add(uid)
 
     def forget_pod(self, uid: PodUid) -> None:
-        """Forget a pod that is gone from the node."""
+        """Forget a pod that has left the node."""
         self._removed.discard(uid)
 
     def _request_cpu(self, uid: PodUid, milli_cpu: int) -> None:

@@ -72,7 +72,7 @@ class ContainerRuntime(Protocol):
         """Return state, addresses and times of a sandbox. Raises NotFoundError."""
 
     def list_pod_sandboxes(self, sandbox_filter: pb.PodSandboxFilter | None = None) -> Sequence[pb.PodSandbox]:
-        """Return all sandboxes, or only the ones that match every field of the filter."""
+        """Return all sandboxes, or only matches of every field of the filter."""
 
     def create_container(
         self, sandbox_id: SandboxId, config: pb.ContainerConfig, sandbox_config: pb.PodSandboxConfig
@@ -92,7 +92,7 @@ class ContainerRuntime(Protocol):
         """Remove a container, killing it when it runs. Succeeds for a missing container."""
 
     def list_containers(self, container_filter: pb.ContainerFilter | None = None) -> Sequence[pb.Container]:
-        """Return all containers, or only the ones that match every field of the filter."""
+        """Return all containers, or only matches of every field of the filter."""
 
     def container_status(self, container_id: ContainerId, *, verbose: bool = False) -> pb.ContainerStatusResponse:
         """Return state, exit code, times and mounts of a container. Raises NotFoundError."""
@@ -119,7 +119,7 @@ class ContainerRuntime(Protocol):
         """Return the usage of CPU, memory and writable layer by one container. Raises NotFoundError."""
 
     def list_container_stats(self, stats_filter: pb.ContainerStatsFilter | None = None) -> Sequence[pb.ContainerStats]:
-        """Return the stats of all running containers, or of the ones that match every field of the filter.
+        """Return the stats of all running containers, or of matches of every field of the filter.
 
         containerd lists ended containers too, until they are removed.
         """

@@ -45,7 +45,7 @@ _PULL_HINTS = {
 _NO_RUNTIME = re.compile(
     r"(?i)failed to connect to all addresses|socket closed|backends failing|stream removed|endpoint closing|GOAWAY"
 )
-"""Texts of gRPC's own for a runtime that is not there or has gone; with the same status code as a lost registry."""
+"""Texts of gRPC's own for a runtime that does not run, or has stopped; with the same status code as a lost registry."""
 
 
 class CriError(EdgedError):

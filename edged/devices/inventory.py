@@ -17,7 +17,7 @@ class PluginEndpoint(Struct, frozen=True):
     """The plug-in of one resource, and its last report (kubelet's endpointInfo)."""
 
     plugin: DevicePlugin | None = None
-    """None while the plug-in is away."""
+    """None while the plug-in is disconnected."""
     options: PluginOptions = PluginOptions()
     devices: Mapping[str, Device] = {}
     listed: bool = False
@@ -27,7 +27,7 @@ class PluginEndpoint(Struct, frozen=True):
 
     @property
     def healthy(self) -> frozenset[str]:
-        """Ids of allocatable devices: empty while the plug-in is away, or has not reported."""
+        """Ids of allocatable devices: empty while the plug-in is disconnected, or has not reported."""
         return frozenset(d.id for d in self.devices.values() if d.healthy and self.listed)
 
     def is_over(self, now: float) -> bool:

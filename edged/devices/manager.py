@@ -129,7 +129,7 @@ class DeviceManager:
         self._changed()
 
     def disconnect(self, resource: str, plugin: DevicePlugin) -> None:
-        """Close the connection to a plug-in that is gone."""
+        """Close the connection to a plug-in that has ended."""
         plugin.close()
         with self._lock:
             counted = self._inventory.disconnected(resource, plugin, self._clock.monotonic()) and not self._closed
@@ -144,7 +144,7 @@ class DeviceManager:
             pod: whose containers are about to start.
             anew: whether the whole pod starts, so that its earlier devices must be healthy. A single restarted
                 container keeps its devices in any state, as with kubelet.
-            running: names of running containers: they need no allocation any more.
+            running: names of running containers: they no longer need an allocation.
 
         Raises:
             DevicesPendingError: the pod must wait. Its new allocations are undone: two pods that each have half of the

@@ -156,7 +156,7 @@ class NodeDevices:
         self._registered[plugin.endpoint] = (plugin.name, self._connect(plugin.name, plugin.endpoint))
 
     def deregister(self, plugin: Plugin) -> None:
-        """Disconnect a plug-in whose socket is gone. One that serves the same resource on another socket meanwhile
+        """Disconnect a plug-in whose socket was removed. One that serves the same resource on another socket meanwhile
         stays.
         """
         known = self._registered.pop(plugin.endpoint, None)

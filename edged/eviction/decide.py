@@ -6,7 +6,7 @@ The kernel limits no directory's size, so a pod over its limit is evicted when t
 localStorageEviction). There are two limits: the pod's (the sum of its containers' limits), and each container's (its
 writable layer and its logs). `edged.volume_manager` observes the limits of emptyDir volumes.
 
-The order of eviction is that of kubelet's rank functions: pods above their requests come before others, then lower
+Pods are evicted in the order of kubelet's rank functions: pods above their requests come before others, then lower
 priorities before higher ones, then pods further above their requests before others. Pods of unknown usage come first.
 """
 

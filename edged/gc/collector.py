@@ -1,7 +1,7 @@
 """Garbage collection of containers and images: pure decisions, and the collectors that carry them out.
 
 The housekeeper calls it periodically, and the evictor when a disk is full, each on its own thread. Removing an object
-twice is harmless: the CRI does not fail for an object that is gone.
+twice is harmless: the CRI does not fail for an object that no longer exists.
 
 **Containers** (kubelet's containerGC). A *unit* is a container's name in a pod. The newest dead containers of each unit
 are kept, because their logs can be read and the pod's status has their exit. The oldest are removed first.

@@ -22,7 +22,7 @@ from protos.cri.v1 import api_pb2 as cri
 _log = logging.getLogger(__name__)
 
 FRESH_SECONDS = 60.0
-"""Seconds that a result is kept: the pod's next sync takes it, or no sync needs it any more."""
+"""Seconds that a result is kept: the pod's next sync takes it, or no sync needs it."""
 TURN_SECONDS = 60.0
 """Seconds that a running pull keeps pulls from other registries waiting."""
 MOST_SLOW = 8

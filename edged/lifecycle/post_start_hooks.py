@@ -49,7 +49,7 @@ class PostStartHooks:
         self._actors.call(lambda: self._run(hook, subject), name="hook")
 
     def keep_only(self, uid: PodUid, containers: Collection[ContainerId]) -> None:
-        """Drop the hook failures of a pod's containers that do not run any more; `containers` are the running ones."""
+        """Drop the hook failures of a pod's containers that no longer run; `containers` are the running ones."""
         with self._lock:
             known = self._facts.get(uid)
             if known is not None:

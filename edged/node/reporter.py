@@ -411,7 +411,7 @@ class NodeReporter:
         return {**own, **self._marks.labels()}
 
     def _on_lease_refused(self, *, gone: bool) -> None:
-        """Check with the next status whether the cloud has the node; immediately when the lease is gone."""
+        """Check with the next status whether the cloud has the node; immediately when the lease was deleted."""
         self._sent_at = float("-inf")
         if gone:
             self._patch_status()

@@ -43,7 +43,7 @@ class PluginHandler(Protocol):
         """Register a plug-in, perhaps again. Raises EdgedError to refuse it; the plug-in gets the reason."""
 
     def deregister(self, plugin: Plugin) -> None:
-        """Deregister a plug-in whose socket is gone."""
+        """Deregister a plug-in whose socket was removed."""
 
 
 class _Known(NamedTuple):

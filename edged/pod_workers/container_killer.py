@@ -130,7 +130,7 @@ class ContainerKiller:
             raise
 
     def kill_orphan(self, facts: PodFacts) -> None:
-        """Stop the containers and sandboxes of a pod that is not known any more. Raises CriError."""
+        """Stop the containers and sandboxes of a pod that is no longer known. Raises CriError."""
         kill_pod(self._actors, self._runtime, facts, _ORPHAN_GRACE)
 
     def remove_pod(self, facts: PodFacts) -> None:

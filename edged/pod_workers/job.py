@@ -76,7 +76,7 @@ class Queue(Enum):
     ADDITION = "addition"
     DELETION = "deletion"
     REMOVAL = "removal"
-    """The removal of a pod's files and cgroups when none of its containers runs any more."""
+    """The removal of a pod's files and cgroups when all of its containers have ended."""
 
 
 def queue_of(state: PodState) -> Queue:

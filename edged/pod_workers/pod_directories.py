@@ -101,7 +101,7 @@ class PodDirectories:
     def remove(self, ref: PodRef) -> None:
         """Unmount the pod's volumes, remove its logs and then its files, so that `pods` finds an interrupted removal.
 
-        Files that do not exist are no error. The uid is enough for a pod whose name is not known any more. Raises
+        Files that do not exist are no error. The uid is enough for a pod whose name is no longer known. Raises
         VolumeError when a file system is still mounted: it would be emptied, and it is not the pod's.
         """
         logs = [self._paths.pod_logs(ref)] if ref.name else [*self._paths.logs.glob(f"*_{glob.escape(ref.uid)}")]
@@ -110,7 +110,7 @@ class PodDirectories:
             _remove_tree(path, mounted)
 
     def remove_container(self, ref: PodRef, name: str, attempt: int) -> None:
-        """Remove the logs and last words of a container that is gone. Raises OSError."""
+        """Remove the logs and last words of a container that was removed. Raises OSError."""
         remove_log(self._paths.pod_logs(ref) / log_path(name, attempt))
         self._paths.termination_message(ref.uid, name, attempt).unlink(missing_ok=True)
 

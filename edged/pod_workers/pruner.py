@@ -1,4 +1,4 @@
-"""Removal of the dead containers and sandboxes that a pod does not need any more."""
+"""Removal of the dead containers and sandboxes that a pod no longer needs."""
 
 import logging
 

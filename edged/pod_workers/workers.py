@@ -18,7 +18,7 @@ REMOVALS = 2
 """Pods that are removed at one time."""
 
 _OVERDUE_SECONDS = 5.0
-"""After which a removal, which may hang in a volume, does not keep others waiting any more."""
+"""After which a removal, which may hang in a volume, no longer keeps others waiting."""
 
 _SPARE = 4
 """Terminating workers that are kept for the next pods that end: a pod that ends needs one twice."""

@@ -89,7 +89,7 @@ class PodRecord(msgspec.Struct):
 
     @property
     def has_terminated(self) -> bool:
-        """Whether nothing of the pod runs any more, and nothing will."""
+        """Whether nothing of the pod still runs, and nothing will."""
         return self.terminated or is_terminal(self.pod)
 
     def update(self, pod: Pod) -> None:
@@ -198,7 +198,7 @@ class PodManager:
         return [record.pod for record in self._records.values() if not record.has_terminated]
 
     def is_terminated(self, uid: PodUid) -> bool:
-        """Return whether nothing of a pod runs any more."""
+        """Return whether nothing of a pod still runs."""
         record = self._records.get(uid)
         return record is None or record.has_terminated
 

@@ -13,4 +13,4 @@ class PodState(Enum):
     TerminatingPod)."""
     TERMINATED = "terminated"
     """Remove everything of the pod from the node, after stopping what still runs (kubelet's TerminatedPod, which begins
-    only when nothing runs any more)."""
+    only when nothing runs)."""

@@ -42,7 +42,7 @@ class ProbeDecision(NamedTuple):
     passes: bool | None
     """Whether the probe passes from now on; None means no change."""
     on_hold: bool
-    """Whether this container is not probed any more (kubelet's `onHold`)."""
+    """Whether this container is no longer probed (kubelet's `onHold`)."""
 
 
 def decide(kind: ProbeKind, timing: ProbeTiming, history: ProbeHistory, outcome: ProbeOutcome) -> ProbeDecision:

@@ -130,7 +130,7 @@ class Bus:
             return False
 
     def receive(self) -> BusSignal:
-        """Return the next signal; wait without a limit. Raise BusError when the bus is gone."""
+        """Return the next signal; wait without a limit. Raise BusError when the bus has disconnected."""
         while not self._signals:
             with suppress(OSError):
                 self._socket.settimeout(None)

@@ -53,7 +53,7 @@ class _Entry(msgspec.Struct):
     """The cloud was connected while a patch was under way: if that fails, it is sent again immediately."""
     deleting: bool = False
     deleted: bool = False
-    """The cloud has accepted the deletion of the pod, and takes no status any more."""
+    """The cloud has accepted the deletion of the pod, and accepts no more statuses."""
     mirror: str | None = None
     """The uid of the mirror pod of a static pod; empty before it exists. None for other pods."""
     corrections: TokenBucket | None = None
@@ -163,7 +163,7 @@ class StatusManager:
             self._correct(entry)
 
     def forget_mirror(self, uid: PodUid) -> None:
-        """Note that a static pod has no mirror pod any more."""
+        """Note that a static pod no longer has a mirror pod."""
         entry = self._entries.get(uid)
         if entry is not None:
             entry.mirror = ""
@@ -180,7 +180,7 @@ class StatusManager:
             self._held.hold(uid)
 
     def correct_pod_status(self, uid: PodUid) -> None:
-        """Send the status of a pod again if the one that the cloud has sent with the pod differs: while the node was
+        """Send the status of a pod again if the cloud has sent another one with the pod: while the node was
         away, a cluster's controller has written that the pod is not ready.
         """
         entry = self._entries.get(uid)
@@ -193,7 +193,7 @@ class StatusManager:
         return entry is None or entry.wanted is not None
 
     def terminate_pod(self, uid: PodUid) -> None:
-        """Delete a pod in the cloud, once the cloud has its last status: nothing of it runs any more (kubelet's
+        """Delete a pod in the cloud, once the cloud has its last status: nothing of it still runs (kubelet's
         TerminatePod).
         """
         entry = self._entries.get(uid)

@@ -143,7 +143,7 @@ class Assembly:
         self.release()
 
     def release(self) -> None:
-        """Release everything, the runtime first: a worker whose wait ends must not change anything in it any more."""
+        """Release everything, the runtime first: a worker whose wait ends must change nothing in it."""
         snapshots = self._given.snapshots
         snapshots.runtime = None
         snapshots.work = None

@@ -110,7 +110,7 @@ class PodSyncRecord(Struct):
 
     ref: PodRef
     pod: PodRecord | None = None
-    """The pod; None for an orphan, whose pod is not known any more."""
+    """The pod; None for an orphan, whose pod is no longer known."""
     retry: Retry | None = None
     """The retry of the last job, if that failed."""
     immediate_syncs: int = 0
@@ -263,7 +263,7 @@ class StopStatus(Struct, frozen=True, gc=False):
 
 
 class DeletePod(Struct, frozen=True, gc=False):
-    """Delete the pod in the cloud: nothing of it runs any more (kubelet's TerminatePod)."""
+    """Delete the pod in the cloud: nothing of it still runs (kubelet's TerminatePod)."""
 
 
 class Enqueue(Struct, frozen=True, gc=False):

@@ -93,7 +93,7 @@ def _out_of_range(text: str, unit: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return a text in quotes, as Go's package `time` writes it: other bytes than those of ASCII by their number."""
+    """Return a text in quotes, as Go's package `time` writes it: bytes outside ASCII by their number."""
     found = "".join(
         f"\\{each}" if each in '"\\' else each if " " <= each < "\x7f" else _escaped(each) for each in text[:_SHOWN]
     )

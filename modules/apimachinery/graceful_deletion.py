@@ -59,7 +59,7 @@ def with_deletion_begun(pod: JsonObject, grace: int, now: float) -> JsonObject:
 def is_deletion_complete(pod: JsonObject) -> bool:
     """Return whether a deleted pod of an edge of 2019 has ended, by its reported status, and can be removed.
 
-    Such an edge reports nothing more; later edges delete the pod themselves when its containers and volumes are gone.
+    Such an edge reports nothing more; later edges delete the pod themselves after its containers and volumes.
     """
     status = pod.get("status") or {}
     states = [container.get("state") or {} for container in status.get("containerStatuses") or []]
@@ -111,7 +111,7 @@ def is_deletion_over(obj: JsonObject) -> bool:
 
 
 def content_finalizers_of(obj: JsonObject) -> list[str]:
-    """Return the finalizers in the spec of a namespace, which hold it until its contents are gone."""
+    """Return the finalizers in the spec of a namespace, which hold it until its contents are deleted."""
     found = (obj.get("spec") or {}).get("finalizers") if obj["kind"] == "Namespace" else None
     return [str(name) for name in found] if isinstance(found, list) else []
 

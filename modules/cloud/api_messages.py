@@ -22,6 +22,6 @@ class Verb(StrEnum):
     TOKEN_KEYS = "tokenkeys"  # noqa: S105 - no token
     """The public keys of service accounts' tokens, answered with `TokenKeys`."""
     TOKEN_OBJECTS = "tokenobjects"  # noqa: S105 - no token
-    """The objects that a token is bound to, as `BoundObjects`; the answer: whether one of them is gone."""
+    """The objects that a token is bound to, as `BoundObjects`; the answer: whether one of them was deleted."""
     CHANGED = "changed"
     """To `control`: the changed objects of a transaction, as `ObjectChanges`."""

@@ -475,7 +475,7 @@ def collection_to_delete(cluster: Cluster, request: ApiCall) -> list[JsonObject]
 
 
 def _delete_collection(cluster: Cluster, kind: Kind, request: ApiCall, chosen: Sequence[JsonObject]) -> JsonObject:
-    """Delete objects of a collection, but those that are gone by now or another object of their name."""
+    """Delete objects of a collection, unless they were deleted or replaced in the meantime."""
     gone = []
     for obj in chosen:
         live = cluster.storage.find(key_of(obj))

@@ -106,7 +106,7 @@ def _aggregated(role: JsonObject, roles: list[JsonObject]) -> JsonObject:
 
 
 def may_lack_account(event: ObjectEvent) -> bool:
-    """Return whether a namespace may lack its account after a change: it is new, or the account is gone."""
+    """Return whether a namespace may lack its account after a change: it is new, or the account was deleted."""
     if event.key.kind == _NAMESPACE.name:
         return event.type is EventType.ADDED
     is_account = (event.key.kind, event.key.name) == (_ACCOUNT.name, _DEFAULT)

@@ -137,7 +137,7 @@ class Cluster:
         self.storage = Storage(clock, first_version) if storage is None else storage
         self._chain = AdmissionChain(self.storage, plugins)
         self.quotas = QuotaLedger(self.storage)
-        """What objects count for in their namespaces' ResourceQuotas; is told of all changes."""
+        """What objects count for in their namespaces' ResourceQuotas; handles all changes."""
         self._custom = CustomResources(self.storage, clock, self._admissions)
         self._events = EventRegistry(self.storage)
         self.scheduler = PodScheduler(
@@ -412,7 +412,7 @@ class Cluster:
 
     def delete(self, key: ObjectKey, grace: int | None = None, uid: str = "", policy: str | None = None) -> JsonObject:
         """Delete an object, and return its last state: a pod on a node gracefully, any other object immediately. One
-        with finalizers is marked, and removed when they are gone; a namespace, when its contents are gone.
+        with finalizers is marked, and removed when they are gone; a namespace, when its contents are deleted.
 
         As in an API server, a pod that is removed at once is first updated to a grace period of 0: its node then ends
         it within kubelet's shortest time, and not within the pod's own.

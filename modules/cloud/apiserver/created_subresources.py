@@ -82,7 +82,7 @@ def _ready(obj: JsonObject) -> object:
 
 
 def _as_target(pod: JsonObject, now: str) -> JsonObject:
-    """Return a pod with the condition that says why it goes."""
+    """Return a pod with the condition that gives the reason."""
     status = pod.get("status") or {}
     others = [one for one in status.get("conditions") or () if one.get("type") != _TARGET["type"]]
     return {**pod, "status": {**status, "conditions": [*others, {**_TARGET, "lastTransitionTime": now}]}}

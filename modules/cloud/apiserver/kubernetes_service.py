@@ -51,7 +51,7 @@ def kubernetes_service(names: Iterable[str], port: int, ranges: ServiceRanges) -
 
 
 def may_lack_service(event: ObjectEvent) -> bool:
-    """Return whether the Service, or where it leads, is gone after a change."""
+    """Return whether the Service, or where it leads, was deleted by a change."""
     return event.type is EventType.DELETED and event.key in _KEYS
 
 

@@ -216,7 +216,6 @@ class ApiServer(Module):
             part: the objects of its collection that are deleted; None: all.
             then: called with the result instead of a reply.
         """
-
         done = then or partial(self.reply, message)
 
         def answer(result: ApiResult) -> None:
@@ -244,7 +243,7 @@ class ApiServer(Module):
 
     @handles(None, Verb.TOKEN_OBJECTS, source=api_messages.SOURCE)
     def on_token_objects(self, message: Message) -> None:
-        """Reply whether an object that a token is bound to is gone."""
+        """Reply whether an object that a token is bound to no longer exists."""
 
         def look() -> None:
             bound = message.content_as(BoundObjects)
@@ -435,7 +434,7 @@ class ApiServer(Module):
             self._manifests.reset()
 
     def _forget_changes(self) -> None:
-        """Delete stored changes that no watch can begin with any more."""
+        """Delete stored changes from which no watch can begin now."""
         if self._history is not None:
             for kind, until in self._history.take_forgotten().items():
                 self._database.forget_changes(kind, until)

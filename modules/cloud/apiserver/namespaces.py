@@ -12,7 +12,7 @@ from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, is_being_del
 SYSTEM: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
 """The namespaces that an API server makes itself."""
 CONTENTS: Final = "kubernetes"
-"""The finalizer in the spec of a namespace that goes when its contents are gone."""
+"""The finalizer in the spec of a namespace that goes when its contents are deleted."""
 TERMINATING: Final = "Terminating"
 """The phase of a namespace that is being deleted."""
 

@@ -79,7 +79,7 @@ class NodeLifecycle:
                     self._events.keep(_not_ready(marked, now))
 
     def taint(self, names: Iterable[str]) -> None:
-        """Give nodes the taints of their conditions, and take away those of conditions that are over."""
+        """Give nodes the taints of their conditions, and take away taints of past conditions."""
         for name in sorted(names):
             node = self._storage.find(ObjectKey(_NODE.key_name, "", name))
             if node is not None:

@@ -39,7 +39,7 @@ def with_pod_defaults(pod: JsonObject) -> JsonObject:
 
 
 def complete_pod_spec(spec: JsonObject) -> None:
-    """Set the defaults in the spec of a pod, those of its containers' requests included (SetDefaults_Pod); in place."""
+    """Set the defaults in the spec of a pod, with the requests of its containers (SetDefaults_Pod); in place."""
     complete_template_spec(spec)
     spec.setdefault("enableServiceLinks", True)
     for container in [*spec.get("containers", []), *spec.get("initContainers", [])]:

@@ -45,7 +45,7 @@ def with_nominated_node(pod: JsonObject, node: str) -> JsonObject:
 
 
 def as_preempted(pod: JsonObject, now: str) -> JsonObject:
-    """Return a pod that makes room, with the condition that says so."""
+    """Return a pod that makes room, with the condition for it."""
     status = pod.get("status") or {}
     why = {
         "type": "DisruptionTarget",

@@ -134,7 +134,7 @@ class PodScheduler:
         return self._has_round and self._storage.unbound.after(self._seen) is not None
 
     def begin_round(self) -> None:
-        """Have all pods that wait looked at by `place_waiting_pods`, those of the highest priority first."""
+        """Have all pods that wait looked at by `place_waiting_pods`, the highest priority first."""
         self._has_round, self._seen = True, None
 
     def place_waiting_pods(self) -> None:

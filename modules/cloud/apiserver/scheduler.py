@@ -164,7 +164,7 @@ class Placer:
             self._hopeless.clear()
 
     def _fits_then(self, pod: JsonObject, chosen: Preemption) -> bool:
-        """Return whether a pod fits when others have gone, by the rules about pods of other nodes too."""
+        """Return whether a pod fits after others have left, by the rules about pods of other nodes too."""
         room = self._fleet.rooms[chosen.node].without(map(key_of, chosen.victims))
         return _Attempt(pod, self._fleet.with_room(room)).fits(room)
 

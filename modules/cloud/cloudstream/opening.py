@@ -321,7 +321,7 @@ class NodeStreams:
         relay(client, stream, first, self._clock)
 
     def _stream(self, node: str, stream: TunnelStream, content_type: str, *, follows: bool) -> Stream:
-        """Return a response in pieces. An error of the node's server is one here, too, as far as the node says so: the
+        """Return a response in pieces. An error of the node's server is one here, too, if the node reports it: the
         tunnel has no place for a status, and KubeEdge's nodes send the error's text as though it were the log.
 
         Args:

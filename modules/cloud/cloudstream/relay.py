@@ -103,7 +103,7 @@ def relay(connection: socket.socket, stream: TunnelStream, first: bytes, clock: 
         clock: for the idle time.
 
     Raises:
-        OSError: the client has gone, or the tunnel.
+        OSError: the client has disconnected, or the tunnel.
     """
     client = ClientSocket(connection)
     last = clock.monotonic()

@@ -1,4 +1,4 @@
-"""The Lease of a cloudcore: the fields that it writes, and the ones that it reads in others' Leases."""
+"""The Lease of a cloudcore: the fields that it writes, and reads in others' Leases."""
 
 from typing import Final
 

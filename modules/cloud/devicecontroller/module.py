@@ -257,7 +257,7 @@ class DeviceController(Module):
             self._send_membership(new, [wire.member(change.key, change.new)], None)
 
     def _status(self, key: ObjectKey, live: JsonObject | None, report: Report) -> JsonObject | None:
-        """Return the DeviceStatus of a Device; None if it is to be deleted, as the Device is gone."""
+        """Return the DeviceStatus of a Device; None if it is to be deleted, as the Device no longer exists."""
         device = self._known.devices.get(key)
         if device is None:
             return None if self._deletes else live

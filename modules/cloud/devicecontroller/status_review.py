@@ -46,7 +46,7 @@ class StatusReview:
         self._known = known
         self._refresh = refresh
         self._number = 0
-        """Number of the last review; an earlier one that still runs is given up."""
+        """Number of the last review; an earlier review under way is given up."""
 
     def start(self) -> None:
         """Begin a review."""

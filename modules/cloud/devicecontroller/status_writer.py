@@ -37,7 +37,7 @@ _PERMANENT: Final = (
 )
 
 Make = Callable[[ObjectKey, JsonObject | None, Report], JsonObject | None]
-"""Returns the DeviceStatus of a Device from the present one and a report; None when the Device is gone."""
+"""Returns the DeviceStatus of a Device from the present one and a report; None when the Device no longer exists."""
 Stored = Callable[[ObjectKey, JsonObject, Report], None]
 """Takes a DeviceStatus that was written, and the report that is in it."""
 Answer = Callable[[Message, int, str, Times], None]
@@ -102,7 +102,7 @@ class StatusWriter:
         self._due(key, device)
 
     def refresh(self, key: ObjectKey) -> None:
-        """Write the status soon, as the Device has changed, or its model, or remove it, as the Device is gone."""
+        """Write the status soon, after a change of the Device or its model; remove that of a deleted Device."""
         self._due(key, self._device(key))
 
     def _device(self, key: ObjectKey) -> _Device:

@@ -39,7 +39,7 @@ def with_report(
     at: str,
 ) -> JsonObject:
     """Return the DeviceStatus with a report in it. Values with a later time stay; values of properties that the Device
-    does not have any more are dropped.
+    no longer has are dropped.
 
     Args:
         live: the present one, or None.

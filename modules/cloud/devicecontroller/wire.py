@@ -16,7 +16,7 @@ def member(key: ObjectKey, device: DeviceRecord) -> JsonObject:
 
 
 def removed(key: ObjectKey) -> JsonObject:
-    """Return a device that the node does not have any more."""
+    """Return a device that the node no longer has."""
     return {"id": device_id(key), "name": key.name}
 
 

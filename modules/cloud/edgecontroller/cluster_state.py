@@ -32,7 +32,7 @@ class ClusterState:
     """Reads the NodeStates at the start, and writes the changed ones.
 
     The working copy is the database, in memory. A write that is lost costs bytes: objects are sent again. A deletion
-    that a node has not acknowledged is an object of its state that the cluster does not have any more.
+    that a node has not acknowledged is an object of its state that the cluster no longer has.
 
     When a node connects, cloudcore claims it with a write, which needs the resourceVersion that was read last. So the
     node is served with the newest state. The next write of the node's former cloudcore is

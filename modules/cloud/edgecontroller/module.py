@@ -279,7 +279,7 @@ class EdgeController(TurnModule):
 
     @handles(None, RELEASE_LEASE, source=api_messages.SOURCE)
     def on_release_lease(self, message: Message) -> None:
-        """Give up the Lease, as cloudcore is stopping, and reply when it is gone."""
+        """Give up the Lease, as cloudcore is stopping, and reply when it is deleted."""
         self._duties.release(lambda: self._transactions.after_commit(lambda: self.reply(message)))
 
     def _poll_database(self) -> None:
@@ -312,7 +312,7 @@ class EdgeController(TurnModule):
         return self._kept.keeps(key, obj, size)
 
     def _owns(self, duty: str) -> bool:
-        """Return whether a duty is this cloudcore's, among the ones that share the database."""
+        """Return whether a duty is this cloudcore's, among all with the same database."""
         return not self._database.shared or self._duties.owns(duty)
 
     def _handle(

@@ -208,7 +208,7 @@ class DeleteNode(msgspec.Struct, frozen=True):
 
 
 class ConfirmDeletion(msgspec.Struct, frozen=True):
-    """Ask the API server whether the Node object is gone: the mirror may only be behind."""
+    """Ask the API server whether the Node object no longer exists: the mirror may only be behind."""
 
     connection: str
     uid: str

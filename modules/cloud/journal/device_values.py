@@ -189,7 +189,7 @@ def _name(text: str) -> str:
 
 
 def _ids(connection: Connection, wanted: dict[_Key, str]) -> dict[_Key, int]:
-    """Return the ids of properties, and make those that are new."""
+    """Return the ids of properties, and make new ones."""
     columns = properties.c
     devices = sorted({(namespace, device) for namespace, device, _ in wanted})
     of_devices = select(columns.id, columns.namespace, columns.device, columns.property).where(

@@ -67,7 +67,7 @@ class LinkStore:
 
     Args:
         database: has the tables.
-        cloudcore: identifies this process among the ones that share it.
+        cloudcore: identifies this process among all that use it.
     """
 
     def __init__(self, database: JournalDatabase, cloudcore: str) -> None:

@@ -44,11 +44,11 @@ class Journal(Module):
 
     cloudhub reports connections with the events that the controllers get, too, the embedded API server reports writes
     after their commit, and devicecontroller values that a DeviceStatus has. They are written a moment later; a
-    cloudcore that is killed within it loses them, and the ends of its connections are those of its last sign of life.
+    cloudcore that is killed within it loses them, and its connections count as ended at its last sign of life.
 
     Args:
         open_database: opens the database, on the module's thread.
-        cloudcore: identifies this process among the ones that share it.
+        cloudcore: identifies this process among all that use it.
         is_short: whether the disk is full, so that only what nodes need is written.
         keeps_writes: whether there is a change journal; not in front of a cluster.
         most_values: values of a property in the device history; 0 for no history.
@@ -117,7 +117,7 @@ class Journal(Module):
 
     @handles(None, LINKS)
     def read(self, message: Message) -> None:
-        """Reply with the connections that a `LinkQuery` selects, with the ones that wait for the database."""
+        """Reply with the connections that a `LinkQuery` selects, also when they wait for the database."""
         self._write()
         try:
             self.reply(message, self._links().read(message.content_as(LinkQuery)))
@@ -133,7 +133,7 @@ class Journal(Module):
 
     @handles(None, WRITES)
     def read_writes(self, message: Message) -> None:
-        """Reply with the writes that a `WriteQuery` selects, with the ones that wait for the database."""
+        """Reply with the writes that a `WriteQuery` selects, also when they wait for the database."""
         query = message.content_as(WriteQuery)
         self._write()
         try:
@@ -151,7 +151,7 @@ class Journal(Module):
 
     @handles(None, VALUES)
     def read_values(self, message: Message) -> None:
-        """Reply with the values that a `ValueQuery` selects, those that wait for the database included."""
+        """Reply with the values that a `ValueQuery` selects, also when they wait for the database."""
         query = message.content_as(ValueQuery)
         self._write()
         try:

@@ -245,7 +245,7 @@ class Storage:
                 `version` are yielded in any case.
 
         Raises:
-            ForgottenError: that state is not known any more.
+            ForgottenError: that state is no longer known.
         """
         at = self._version if version is None else version
         past = self._past.changed_since(kind.key_name, at, self._version)
@@ -261,7 +261,7 @@ class Storage:
         """Return the number of objects that `list_after` yields, without going through them.
 
         Raises:
-            ForgottenError: that state is not known any more.
+            ForgottenError: that state is no longer known.
         """
         past = self._past.changed_since(kind.key_name, version, self._version)
         start = ObjectKey(kind.key_name, *place)

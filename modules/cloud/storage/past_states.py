@@ -74,7 +74,7 @@ class PastStates:
             present: the version of the present state.
 
         Raises:
-            ForgottenError: the state is not known any more, or is one of the future.
+            ForgottenError: the state is no longer known, or is one of the future.
         """
         if version == present:
             return _NOTHING

@@ -268,7 +268,7 @@ class WebsocketConnection:
         """Read the socket and yield the complete messages.
 
         Raises:
-            OSError: the connection is gone.
+            OSError: the connection is closed.
         """
         try:
             sealed = self.socket.recv(_READ)
@@ -300,7 +300,7 @@ class WebsocketConnection:
         """Write the messages that wait in the link, until the socket's buffer is full.
 
         Raises:
-            OSError: the connection is gone.
+            OSError: the connection is closed.
         """
         self._encode_portion()
         self.flush(now)
@@ -318,7 +318,7 @@ class WebsocketConnection:
         """Write the encoded bytes, until the socket's buffer is full.
 
         Raises:
-            OSError: the connection is gone.
+            OSError: the connection is closed.
         """
         if not self._outgoing:
             self._moved_at = now
@@ -338,7 +338,7 @@ class WebsocketConnection:
         """Write the waiting messages and a close frame; the peer has a second to close.
 
         Raises:
-            OSError: the connection is gone.
+            OSError: the connection is closed.
         """
         if self._protocol.state is not OPEN:
             return
@@ -359,7 +359,7 @@ class WebsocketConnection:
             now: monotonic seconds.
 
         Raises:
-            OSError: the connection is gone.
+            OSError: the connection is closed.
         """
         if self._protocol.state is OPEN:
             self._protocol.send_close(code, _clipped(reason))

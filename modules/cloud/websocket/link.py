@@ -29,7 +29,7 @@ class Link(Protocol):
         """Queue one message; never blocks.
 
         Raises:
-            OSError: the connection is gone, or too many messages wait.
+            OSError: the connection is closed, or too many messages wait.
         """
 
     def handled(self, size: int) -> None:

@@ -288,7 +288,7 @@ class DeviceTwin(Module):
         self._amend(device_id, lambda device: forget(device, number))
 
     def overtaken(self, device_id: str, later: Times) -> None:
-        """Give the values of a device times after those that the cloud has."""
+        """Give the values of a device later times than the cloud has."""
         self._amend(device_id, lambda device: moved_after(device, later))
 
     def _amend(self, device_id: str, change: Callable[[Device], Device]) -> None:

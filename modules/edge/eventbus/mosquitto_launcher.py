@@ -14,7 +14,7 @@ _PR_SET_NO_NEW_PRIVS = 38
 
 
 def main() -> None:
-    """Execute the program; end with status 1 if edgecore has gone already."""
+    """Execute the program; end with status 1 if edgecore has ended."""
     parent, uid, gid = map(int, sys.argv[1:4])
     name, program, *arguments = sys.argv[4:]
     if os.geteuid() == 0 and uid:

@@ -91,7 +91,7 @@ def shortened(data: bytearray, at: int, begin: int, end: int) -> Shortened | Non
     """Return the message at `at` without its payload; None while its topic and its number have not come.
 
     Raises:
-        MalformedPacketError: the body is shorter than its topic says.
+        MalformedPacketError: the body is shorter than its topic's length.
     """
     if len(data) < begin + 2:
         return None
@@ -107,7 +107,7 @@ def read_publish(data: bytearray, first: int, begin: int, end: int) -> Received:
     """Return the message in a PUBLISH of QoS 0 or 1 (§3.3): its first byte, and where its body begins and ends.
 
     Raises:
-        MalformedPacketError: the body is shorter than its topic says.
+        MalformedPacketError: the body is shorter than its topic's length.
     """
     qos = 1 if first & _QOS_1 else 0
     at = begin + 2

@@ -147,7 +147,7 @@ class _NodeLink:
 
 
 def _split(messages: list[CapturedMessage]) -> tuple[list[CapturedMessage], dict[str, str]]:
-    """Split messages into the ones that our cloud handles, and the ids of the others with the reasons."""
+    """Split messages into handled ones, and the ids of the others with the reasons."""
     unhandled = {one.message.id: reason for one in messages if (reason := unhandled_by_cloud(one))}
     return [one for one in messages if not unhandled.keys() & {one.message.id, one.message.parent_id}], unhandled
 

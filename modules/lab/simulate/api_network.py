@@ -124,7 +124,7 @@ class ApiConnection:
         self._server_end: SimulatedExchange | None = None
         self._began = self._free_at = network.world.now()
         self._is_dead = False
-        """Whether nothing arrives at the client any more."""
+        """Whether nothing more arrives at the client."""
         self._loses_answer = False
         self._fails_with = 0
         """The status of its answer although it is carried out; 0: the server's own."""

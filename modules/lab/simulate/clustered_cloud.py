@@ -134,7 +134,7 @@ class ClusteredCloud(SimulatedCloud):
         self.api.stop()
 
     def restore(self, age: float) -> None:
-        """Give the API server, which is stopped, an older state: versions go back, and newer objects are gone.
+        """Give the API server, which is stopped, an older state: versions go back, and newer objects are deleted.
 
         A node ignores older states of an object, and an object that it was told to delete. So when the server is back,
         an administrator deletes all objects in an older state, before any client has seen them, and users apply their

@@ -110,7 +110,7 @@ class DeviceWatch:
         self._ended.add(device_id)
 
     def lost(self) -> None:
-        """Forget everything: the store is gone."""
+        """Forget everything: the store no longer exists."""
         self._durable.clear()
         self._answered.clear()
         self.begin()

@@ -9,7 +9,7 @@ from modules.lab.simulate.world import World
 EVICTED: Final = "Evicted"
 """The reason in the status of a pod that its node has evicted, or has not admitted under pressure."""
 _PRESSURE: Final = 320.0
-"""Seconds after which a shortage has no effect any more: the transition period of 300 s, and two looks at the node."""
+"""Seconds after which a shortage no longer has an effect: the transition period of 300 s, and two looks at the node."""
 
 
 class EvictionWatch:

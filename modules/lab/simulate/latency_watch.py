@@ -71,7 +71,7 @@ class LatencyWatch:
 
 
 def _runs_in(pod: JsonObject | None, container_id: str) -> bool:
-    """Return whether a pod's status in the cloud says that a container runs."""
+    """Return whether a container runs by its pod's status in the cloud."""
     statuses = (pod.get("status") or {}).get("containerStatuses") or [] if pod is not None else []
     return any(
         str(one.get("containerID", "")).endswith(f"//{container_id}") and (one.get("state") or {}).get("running")

@@ -24,7 +24,7 @@ READ_DEADLINE = 10.0
 _SLOW = 3.0
 """Additional seconds of latency above which keepalives come too late for the cloud."""
 _NODE_DELETED = "the node was deleted"
-"""Why cloudhub ends the connection of a node whose Node object has gone."""
+"""Why cloudhub ends the connection of a node whose Node object no longer exists."""
 HANDSHAKE = 30.0
 """Time-out of dialling in seconds; edgehub's default."""
 

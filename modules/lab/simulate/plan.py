@@ -69,7 +69,7 @@ class FaultKind(StrEnum):
     """It has carried out half of the writes that it answers so."""
     WATCH_CUT = "watches break within an event"
     WATCH_SILENT = "watches become silent"
-    """Their connections stay open, and nothing comes any more, also after the fault."""
+    """Their connections stay open, and nothing more comes, also after the fault."""
     API_COMPACTS = "the API server forgets old versions"
     """Watches of them, and continue tokens, are answered with 410."""
     API_RESTART = "the API server restarts with its objects"

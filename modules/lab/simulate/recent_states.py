@@ -16,10 +16,10 @@ class RecentStates:
 
         Args:
             uid: of the object.
-            new: its present state, or None if it is gone.
+            new: its present state, or None if it was deleted.
             old: its former state, or None if it is new.
             now: the present time.
-            since: states that ended before this time are not asked for any more.
+            since: states that ended before this time are no longer asked for.
         """
         if new is None:
             self._former.pop(uid, None)

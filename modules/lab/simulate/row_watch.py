@@ -39,7 +39,7 @@ class RowWatch:
         self._durable, self._deleted = dict(self._now), set(self._deleted_now)
 
     def lost(self) -> None:
-        """Forget everything: the store is gone."""
+        """Forget everything: the store no longer exists."""
         self._durable.clear()
         self._deleted.clear()
         self.begin()

@@ -79,7 +79,7 @@ class StatusWatch:
         return ended
 
     def writes_lost(self) -> None:
-        """Note that the API server is killed: no write is under way any more."""
+        """Note that the API server is killed: no write is under way."""
         self._writing.clear()
 
     def stored(self, old: JsonObject, new: JsonObject) -> None:

@@ -49,7 +49,7 @@ class WorkloadWatch:
         """Uids of pods that their controllers have deleted."""
         self._excused: set[str] = set()
         self._rescaled: set[str] = set()
-        """Uids of Deployments whose ReplicaSets follow a change of its replicas: the bounds are those of a rollout."""
+        """Uids of Deployments whose ReplicaSets follow a change of its replicas: a rollout has such bounds."""
         self._succeeded: defaultdict[str, dict[str, int | None]] = defaultdict(dict)
         """The pods that have succeeded, with their indexes, by the uid of their Job."""
         self._times: set[tuple[str, str]] = set()

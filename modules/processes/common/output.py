@@ -1,4 +1,4 @@
-"""Standard output whose reader has gone, as in `edgecore config default | head`."""
+"""Standard output whose reader has ended, as in `edgecore config default | head`."""
 
 import os
 import sys

@@ -106,7 +106,7 @@ class Watch:
             self._tell()
 
     def close(self) -> None:
-        """Announce the stop; the watchdog is not fed any more, so a stop that hangs ends, too."""
+        """Announce the stop; the watchdog is no longer fed, so a stop that hangs ends, too."""
         if self._timer is not None:
             self._timer.cancel()
         with self._lock:

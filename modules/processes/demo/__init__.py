@@ -2,7 +2,7 @@
 
 It is a first impression of the project and a test of the whole, so it uses only public interfaces: `cloudcore run`,
 `edgecore run --config FILE`, the control socket. All its files are below one scratch directory and all its processes
-are its descendants; both are gone when it ends.
+are its descendants; both end with it.
 
     __main__  the command line and its exit status
     demo      the run: start, apply, watch until all pods are as expected, wait for Ctrl-C

@@ -67,7 +67,7 @@ _FILES: Final = {"etc/passwd": b"root:x:0:0:root:/root:/bin/sh\n", "etc/group": 
 
 _NAME_SERVER: Final = "127.96.0.53"
 _FIRST_PORT, _LAST_PORT = 12_000, 32_000
-"""Below those that the kernel gives to connections."""
+"""Below the ports that the kernel gives to connections."""
 
 _ASK_SECONDS = 0.3
 """Between two questions to a Service that does not answer yet."""

@@ -105,7 +105,7 @@ def _ending_call(method: Callable[[Any, OnEnd], Any], threads: CallThreads) -> L
 
 
 class _End:
-    """The end of a call, for methods that must notice that their client has gone. Thread-safe."""
+    """The end of a call, for methods that must notice that their client has disconnected. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

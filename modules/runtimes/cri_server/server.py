@@ -22,7 +22,7 @@ from protos.cri.v1 import api_pb2 as cri
 _THREADS = 1000
 """Upper limit; only as many threads exist as calls were ever under way at one time. A StopContainer keeps one for its
 grace period, an ExecSync for its run time (an endless hook as long as its container runs), an event stream (at most
-`event_stream.STREAM_LIMIT`) while it is open. Without a free thread nothing could be stopped any more.
+`event_stream.STREAM_LIMIT`) while it is open. Without a free thread nothing could be stopped.
 """
 
 Behaviour = Callable[[Any, grpc.ServicerContext], Any]

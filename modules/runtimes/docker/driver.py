@@ -176,7 +176,7 @@ class DockerDriver(Driver[DockerContainer]):
         self._processes.refresh(container)
 
     def end_unknown(self, directory: Path) -> bool:
-        """Remove a container without readable records; return whether it is gone."""
+        """Remove a container without readable records; return whether it no longer exists."""
         return self._processes.end_unknown(directory)
 
     def collect(self) -> None:

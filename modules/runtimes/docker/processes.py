@@ -76,7 +76,7 @@ class DockerProcesses:
         self.refresh(container)
 
     def end_unknown(self, directory: Path) -> bool:
-        """Remove a container without readable records; return whether it is gone."""
+        """Remove a container without readable records; return whether it no longer exists."""
         try:
             remove_container(self._docker, directory.name)
         except RequestRefusedError as error:

@@ -110,7 +110,7 @@ class _HijackedStreams:
                     return
                 self._put(data)
         except (OSError, FrameError):
-            return  # the connection broke off, or nobody reads any more
+            return  # the connection broke off, or nobody reads now
         finally:
             self._close_all(list(self._writes.values()))
 

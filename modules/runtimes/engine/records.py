@@ -1,7 +1,7 @@
 """The records of sandboxes and containers that survive edgecore.
 
 Each record has one writer: the requests and `record.json` are edgecore's, `run.json` and `exit.json` are the shim's
-(and edgecore's only for a container whose shim is gone).
+(and edgecore's only for a container whose shim has ended).
 """
 
 import signal

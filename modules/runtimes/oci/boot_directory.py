@@ -48,7 +48,7 @@ class BootDirectory:
         for directory in (self.states, self._bundles):
             directory.mkdir(mode=_OWNER_ONLY, exist_ok=True)
         for each in self._directory.iterdir():
-            if each not in (self.states, self._bundles):  # of an earlier boot: it names processes that are gone
+            if each not in (self.states, self._bundles):  # of an earlier boot: it names processes that have ended
                 remove_tree(each)
 
     def make_bundle(self, container: Path) -> None:
@@ -65,7 +65,7 @@ class BootDirectory:
         remove_tree(self._bundles / container_id)
 
     def keep_only(self, known: set[str]) -> None:
-        """Remove the bundles of containers that do not exist any more. Raises OSError."""
+        """Remove the bundles of containers that no longer exist. Raises OSError."""
         for left in {each.name for each in self._bundles.iterdir()} - known:
             self.remove_bundle(left)
 

@@ -16,7 +16,7 @@ _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
 def unmount_unknown(containers: Path, known: set[str]) -> None:
-    """Unmount the file systems below directories of containers that do not exist any more.
+    """Unmount the file systems below directories of containers that no longer exist.
 
     Args:
         containers: the directory of all containers' directories.

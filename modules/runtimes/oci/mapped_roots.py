@@ -61,7 +61,7 @@ class MappedRoots:
         self._remove_if_empty()
 
     def keep_only(self, known: set[str]) -> None:
-        """Undo `bind` of containers that do not exist any more. Raises OSError."""
+        """Undo `bind` of containers that no longer exist. Raises OSError."""
         unmount_unknown(self.directory, known)
         if self.directory.is_dir():
             for left in {each.name for each in self.directory.iterdir()} - known:

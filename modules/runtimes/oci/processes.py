@@ -226,7 +226,7 @@ def _write_run(container: OciContainer, run: OciRun) -> None:
 
 
 def _settled_conmon(directory: Path, *, search: bool) -> int | None:
-    """Return a descriptor of the conmon of a container that is not being created any more; None without one."""
+    """Return a descriptor of the conmon of a container that is no longer being created; None without one."""
     pidfd = parents.find_conmon(directory)
     if pidfd is None and search:
         pidfd = parents.search_conmon(directory)

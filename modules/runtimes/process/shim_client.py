@@ -65,7 +65,7 @@ class ShimClient:
             self._deal_with(received[0])
 
     def gone(self) -> None:
-        """Close, fail the waiting requests, and report that the shim has gone."""
+        """Close, fail the waiting requests, and report that the shim has ended."""
         self.close()
         self._manager.link_gone(self._container)
 

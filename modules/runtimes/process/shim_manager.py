@@ -81,7 +81,7 @@ class ShimManager:
     """All shims of this runtime.
 
     A listening control socket is the proof of a living shim: it is made here and handed over with the request to the
-    spawner, and the kernel refuses connections to it exactly when its holder is gone. No process id has to be trusted.
+    spawner, and the kernel refuses connections to it exactly when its holder ends. No process id has to be trusted.
     Each start and each end is announced once, on the watcher's thread.
     """
 

@@ -12,7 +12,7 @@ class Poller:
         self._callbacks: dict[int, Callable[[], None]] = {}
 
     def add(self, descriptor: int, callback: Callable[[], None]) -> None:
-        """Call `callback` whenever `descriptor` can be read or its other side is gone."""
+        """Call `callback` whenever `descriptor` can be read or its other side has closed."""
         self._callbacks[descriptor] = callback
         self._poll.register(descriptor, select.POLLIN)
 

@@ -83,7 +83,7 @@ class ExitRecord(TypedDict):
 
 
 def send(sock: socket.socket, message: dict[str, Any], descriptors: list[int] | None = None) -> None:
-    """Send one packet. Raises OSError when the other side is gone or, on a non-blocking socket, does not read."""
+    """Send one packet. Raises OSError when the other side has closed or, on a non-blocking socket, does not read."""
     socket.send_fds(sock, [json.dumps(message).encode()], descriptors or [])
 
 

@@ -41,7 +41,7 @@ class FleetPodRow(msgspec.Struct, frozen=True, omit_defaults=True):
     is_troubled: bool = False
     """Whether it does not run, or not all of its containers are ready."""
     why: str = ""
-    """What its status says about that."""
+    """What its status has about that."""
 
     @property
     def key(self) -> str:

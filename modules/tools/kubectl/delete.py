@@ -1,4 +1,4 @@
-"""`delete`: deletes objects, and waits until they are gone."""
+"""`delete`: deletes objects, and waits until they are deleted."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def _deleted(session: Session, chosen: Any, ref: ObjectRef, options: dict[str, A
 
 
 def _wait(session: Session, deleted: list[tuple[ObjectRef, str]], ends: float | None) -> None:
-    """Wait until the objects are gone, or are others of the same name."""
+    """Wait until the objects are deleted, or are others of the same name."""
     what = str(deleted[0][0]) if len(deleted) == 1 else f"{len(deleted)} objects"
     session.say(f"waiting until {what} {'is' if len(deleted) == 1 else 'are'} gone (--wait=false does not wait)")
     for ref, uid in deleted:

@@ -163,7 +163,7 @@ class _Drain:
         """Whether the node does not answer."""
 
     def run(self) -> None:
-        """Evict the pods, and wait until they are gone.
+        """Evict the pods, and wait until they are deleted.
 
         Raises:
             KubectlError: not all may be evicted, or the time is over.
@@ -239,7 +239,7 @@ class _Drain:
         client.request("POST", self._pods.path(namespace, name, "eviction"), body=body)
 
     def _drop_gone(self, going: dict[str, JsonObject]) -> None:
-        """Say which pods are gone, and forget them."""
+        """Print the pods that were deleted, and forget them."""
         if not going:
             return
         present = self._present_uids()

@@ -56,7 +56,7 @@ def _recreate(session: Session, chosen: Any, wanted: FileObject) -> tuple[JsonOb
 
 
 def _delete(session: Session, wanted: FileObject, uid: str) -> None:
-    """Delete the object with this UID, and wait until it is gone."""
+    """Delete the object with this UID, and wait until it is deleted."""
     options = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
     try:
         session.client.request("DELETE", wanted.ref.path, (), options)

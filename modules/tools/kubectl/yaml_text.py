@@ -11,7 +11,7 @@ _TEXT: Final = "tag:yaml.org,2002:str"
 _LIKE_OTHERS: Final = re.compile(
     r"[-+]?(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|0[oxb][\da-fA-F_]+|[yYnN]|[-+]?\.(?:inf|Inf|INF)"
 )
-"""Texts that kubectl quotes beside the ones that PyYAML takes for something else."""
+"""Texts that kubectl quotes and PyYAML would not."""
 
 
 class _Dumper(yaml.CSafeDumper):

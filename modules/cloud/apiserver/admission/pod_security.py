@@ -1,7 +1,7 @@
 """The admission plug-in PodSecurity: pods of a namespace keep the Pod Security Standard in its label
 `pod-security.kubernetes.io/enforce`.
 
-Without it, who may create pods in one namespace is root on every node. The rules are those of Kubernetes 1.32
+Without it, who may create pods in one namespace is root on every node. They are the rules of Kubernetes 1.32
 (`k8s.io/pod-security-admission/policy`), whatever version a label names; the labels `warn` and `audit` mean nothing.
 """
 
@@ -110,7 +110,7 @@ def _label_causes(namespace: JsonObject) -> list[Cause]:
 
 
 def _changeable(pod: JsonObject) -> tuple[object, JsonObject]:
-    """Return what an update may change of that which the standards are about."""
+    """Return the fields that the standards are about and an update may change."""
     annotations = pod["metadata"].get("annotations") or {}
     profiles = {name: value for name, value in annotations.items() if name.startswith(_APPARMOR)}
     return pod["spec"].get("ephemeralContainers"), profiles

@@ -105,7 +105,7 @@ class ModuleCaller:
         return self._ask(Verb.TOKEN_KEYS, None).content_as(TokenKeys).keys
 
     def is_void(self, bound: BoundObjects) -> bool:
-        """Return whether an object that a token is bound to is gone.
+        """Return whether an object that a token is bound to no longer exists.
 
         Raises:
             ApiStatusError: 504; there is no answer.

@@ -41,7 +41,7 @@ class Subscription:
 
     def wake(self, woken: Callable[[], None] | None) -> None:
         """Have a function called when there are changes or the subscription has ended, for a watch that waits for no
-        descriptor; it must not wait. None: no function any more.
+        descriptor; it must not wait. None: no function.
         """
         self._woken = woken
 

@@ -178,7 +178,7 @@ class GarbageCollector:
         self._waiting[event.key] = None
 
     def collect(self) -> None:
-        """Carry out the plans of some objects, at most a few hundred; `has_work` says whether more are left."""
+        """Carry out the plans of some objects, at most a few hundred; `has_work` is True while more are left."""
         for key in [*self._waiting][:MOST]:
             del self._waiting[key]
             actions = self._plan(key)

@@ -20,7 +20,7 @@ class OwnerReference(msgspec.Struct, frozen=True):
     name: str
     uid: str
     blocks: bool = False
-    """Whether it keeps the owner until the dependent is gone, if the owner is deleted in the foreground
+    """Whether it keeps the owner until the dependent is deleted, if the owner is deleted in the foreground
     (`blockOwnerDeletion`)."""
 
 

@@ -81,7 +81,7 @@ class QuotaLedger:
         self._count(event.key, event.old, new)
 
     def roll_back(self, event: ObjectEvent) -> None:
-        """Take a change back, after the storage has. It may never have been taken: that of a dry run, for instance."""
+        """Take a change back, after the storage has. It may never have been taken, as in a dry run."""
         version = int(version_of(event.new))
         if version > self._version:
             return

@@ -28,7 +28,7 @@ _MOST_LOOKS: Final = 32
 
 
 def has_ended(pod: JsonObject) -> bool:
-    """Return whether a pod takes no room any more."""
+    """Return whether a pod no longer takes room."""
     return (pod.get("status") or {}).get("phase") in _ENDED
 
 
@@ -223,7 +223,7 @@ class NodeRoom:
                 self.with_rules[key] = demand
 
     def drop(self, key: ObjectKey) -> None:
-        """Take that a pod is gone."""
+        """Note that a pod was deleted."""
         _, demand = self._known.pop(key)
         self.with_rules.pop(key, None)
         self._looks.clear()

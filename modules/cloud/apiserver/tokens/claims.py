@@ -82,7 +82,7 @@ def read_claims(payload: bytes, issuer: str, now: float) -> AccountClaims | None
 
 
 def has_lost_object(bound: BoundObjects, objects: Lister, now: float) -> bool:
-    """Return whether an object that a token is bound to is gone, or was replaced by another one of its name."""
+    """Return whether an object that a token is bound to was deleted, or replaced by another of its name."""
     wanted: list[tuple[Kind, BoundReference | None]] = [(_ACCOUNT, bound.serviceaccount), (_POD, bound.pod)]
     wanted.append((_SECRET, bound.secret))
     if bound.pod is None:

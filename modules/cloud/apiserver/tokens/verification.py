@@ -27,10 +27,10 @@ class AsksApiServer(Protocol):
     """Asks the API server about tokens, whose texts stay here."""
 
     def token_keys(self) -> dict[str, bytes]:
-        """Return the public keys, PEM, by their ids. Raise ApiStatusError when there is no answer."""
+        """Return the public keys, PEM, by their ids. Raise ApiStatusError without an answer."""
 
     def is_void(self, bound: BoundObjects, /) -> bool:
-        """Return whether an object that a token is bound to is gone. Raise ApiStatusError when there is no answer."""
+        """Return whether an object that a token is bound to was deleted. Raise ApiStatusError without an answer."""
 
 
 RefusesTokens = Callable[[str, float], bool]

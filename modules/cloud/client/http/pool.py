@@ -20,7 +20,7 @@ class Waiting(Protocol):
 
     @property
     def is_done(self) -> bool:
-        """Whether it needs no connection any more."""
+        """Whether it no longer needs a connection."""
 
 
 E = TypeVar("E", bound=Waiting)

@@ -19,9 +19,9 @@ class Modified(msgspec.Struct, frozen=True, gc=False):
 
 
 class Deleted(msgspec.Struct, frozen=True, gc=False):
-    """A known object is gone, or has left the selection.
+    """A known object was deleted, or has left the selection.
 
-    Its body is the last one if a watch told of it. If a list does not have it any more, it has the uid and version that
+    Its body is the last one if a watch told of it. If a list no longer has it, it has the uid and version that
     were known last, and no body.
     """
 
@@ -53,7 +53,7 @@ class StartRequest(msgspec.Struct, frozen=True):
 
 
 class CancelRequest(msgspec.Struct, frozen=True, gc=False):
-    """End a request that was started; its response is of no interest any more."""
+    """End a request that was started; its response no longer matters."""
 
     number: int
 

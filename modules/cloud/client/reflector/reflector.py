@@ -114,7 +114,7 @@ class KnownObjects:
     def observe(self, observed: ObservedObject) -> Iterator[Change]:
         """Note that an object exists, and yield the changes; none for a version that is known.
 
-        An object with another uid is another object: the known one is gone.
+        An object with another uid is another object: the known one no longer exists.
         """
         key = observed.namespace, observed.name
         known = self._known.get(key)
@@ -135,9 +135,9 @@ class KnownObjects:
         self._first_list = self._list
 
     def remove(self, observed: ObservedObject) -> Iterator[Change]:
-        """Note that an object is gone, and yield its deletion; nothing if it was not known.
+        """Note that an object was deleted, and yield its deletion; nothing if it was not known.
 
-        If the known one has another uid, it is gone as well, since its name was free for this one.
+        If the known one has another uid, it was deleted as well, since its name was free for this one.
         """
         key = observed.namespace, observed.name
         known = self._known.pop(key, None)

@@ -47,7 +47,7 @@ class DeviceObjects:
 
     def reconcile(self, node: str) -> None:
         """Send a connected node the Devices and models that it has not acknowledged, and deletions of objects that it
-        does not need any more.
+        no longer needs.
         """
         self.delete_unneeded(node)
         self.send_needed(node)
@@ -57,7 +57,7 @@ class DeviceObjects:
         self._send_needed(node, self._placements.on_node(node))
 
     def delete_unneeded(self, node: str) -> None:
-        """Send a connected node the deletions of Devices and models that it does not need any more; all objects must be
+        """Send a connected node the deletions of Devices and models that it no longer needs; all objects must be
         known.
         """
         found = self._object_syncs.of(node).items()
@@ -85,13 +85,13 @@ class DeviceObjects:
                 self._send(object_message(node, Operation.DELETE, key, obj))
 
     def _forget_model(self, node: str, model: ObjectKey) -> None:
-        """Delete a model on a node when none of its Devices is on the node any more."""
+        """Delete a model on a node when none of its Devices is left on the node."""
         live = self._lister.revision_of(model)
         if live and live.uid in self._object_syncs.of(node) and not self._placements.is_needed(node, model):
             self._send(deletion_of_unknown(node, model, live.uid))
 
     def _let_go(self, node: str, key: ObjectKey, uid: str) -> None:
-        """Delete an object that is gone, unless another one has its name: nodes delete by name."""
+        """Delete an object that no longer exists, unless another one has its name: nodes delete by name."""
         if self._lister.revision_of(key) is None:
             self._send(deletion_of_unknown(node, key, uid))
         else:

@@ -34,7 +34,7 @@ class DevicePlacements:
         self._users: defaultdict[ObjectKey, dict[ObjectKey, None]] = defaultdict(dict)
 
     def put(self, key: ObjectKey, device: JsonObject | None) -> None:
-        """Record a Device; None: it is gone."""
+        """Record a Device; None: it was deleted."""
         old = self._of.pop(key, None)
         if old is not None:
             _discard(self._on_node, old.node, key)

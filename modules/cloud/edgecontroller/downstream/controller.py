@@ -75,7 +75,7 @@ class SentVersions:
         self._of[node][uid] = _DELETION
 
     def has(self, node: str, uid: str, live: Revision | None) -> bool:
-        """Return whether the present version of an object was sent, or its deletion if it is gone."""
+        """Return whether the present version of an object was sent, or its deletion if it was deleted."""
         return self.of(node).get(uid) == (_DELETION if live is None else number_of(live.version))
 
 

@@ -84,7 +84,7 @@ class NodeWatches:
 
     def may_have(self, node: str, key: ObjectKey) -> bool:
         """Return whether a node watches the kind of an object in its namespace. The selector does not matter, because
-        the metaserver must also be told of objects that its watch does not select any more.
+        the metaserver must also be told of objects that its watch no longer selects.
         """
         return any(one.kind == key.kind and one.namespace in ("", key.namespace) for one in self.of(node))
 

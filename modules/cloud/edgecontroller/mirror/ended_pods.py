@@ -77,7 +77,7 @@ def missing_pods(call: ApiCall, node: str, result: ApiResult, known: Iterable[Js
 
 
 def _is_complete(uid: str, answer: JsonObject | None) -> bool:
-    """Return whether an answer to a deletion shows that the object is gone: it is a Status, or has no more time."""
+    """Return whether an answer to a deletion shows that the object is deleted: it is a Status, or has no more time."""
     if answer is None or answer.get("kind") == "Status":
         return answer is not None
     metadata = answer.get("metadata")

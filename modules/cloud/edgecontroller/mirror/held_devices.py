@@ -50,7 +50,7 @@ class HeldDevices:
         return True
 
     def drop(self, key: ObjectKey) -> None:
-        """Take that an object is gone."""
+        """Take that an object was deleted."""
         self._held.pop(key, None)
 
     def release(self, model: ObjectKey) -> None:
@@ -71,7 +71,7 @@ class HeldDevices:
             listed()
 
     def forget_listed(self) -> None:
-        """Do not call `listed` any more: the Devices are listed again."""
+        """No longer call `listed`: the Devices are listed again."""
         if self._listed is not None:
             self._listed.cancel()
             self._listed = None

@@ -20,7 +20,7 @@ _REFERRED: Final = ("ConfigMap", "Secret")
 _MOST_RECENT: Final = 128
 _MOST_RECENT_BYTES: Final = 4 * 1024 * 1024
 LOOK_PERIOD: Final = 60.0
-"""Seconds between two looks for bodies that are not needed any more."""
+"""Seconds between two looks for bodies that are no longer needed."""
 _PORTION: Final = 64
 """Bodies that are dropped in one turn; each takes about 0.2 ms."""
 
@@ -112,7 +112,7 @@ class KeptBodies:
             self._edge.discard(name)
 
     def look(self) -> None:
-        """Drop the bodies that are not needed any more, a portion in each turn."""
+        """Drop the bodies that are no longer needed, a portion in each turn."""
         if len(self._known.alive) > 1:
             away = {node for node in self._edge if node not in self._database.connected}
             self._elsewhere |= away & self._away - self._connecting

@@ -92,7 +92,7 @@ class Mirror:
             self.bodies.put(key, now)
 
     def remove(self, key: ObjectKey, version: str = "") -> None:
-        """Take over that an object is gone; nothing if it is not here.
+        """Take over that an object was deleted; nothing if it is not here.
 
         Args:
             key: the object.

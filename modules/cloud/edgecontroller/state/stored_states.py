@@ -23,7 +23,7 @@ class StoredStates:
         storage: has the Nodes.
         object_syncs: the ObjectSyncs of connected nodes.
         epochs: the epochs of the API server's versions.
-        owns: returns whether a duty is this cloudcore's among the ones that share the database.
+        owns: returns whether a duty is this cloudcore's, among all with the same database.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class StoredStates:
             self.collect()
 
     def collect(self) -> None:
-        """Delete the state of nodes whose Node object is gone, perhaps deleted while no cloudcore ran.
+        """Delete the state of nodes whose Node object no longer exists, perhaps deleted while no cloudcore ran.
 
         It deletes a state only if the Node was missing the last time already, because this cloudcore's mirror may be
         behind another's. Of several cloudcores, one does it for a node.

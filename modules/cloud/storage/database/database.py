@@ -102,7 +102,7 @@ class Database:
 
     Args:
         url: SQLAlchemy's, or the path of an SQLite file.
-        cloudcore: identifies this process among the ones that share the database.
+        cloudcore: identifies this process among all that use the database.
         durable: whether a commit waits for the disk; see `make_engine`.
         shared: whether other cloudcores may change the database; None: if it outlives this process.
         stores_objects: whether it has the objects, too, and not only ObjectSyncs and claims: the objects of the

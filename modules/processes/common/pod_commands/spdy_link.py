@@ -62,7 +62,7 @@ class SpdyLink:
         self._socket.close()
 
     def send(self) -> None:
-        """Send as much as the socket takes; nothing to a peer that has gone, whose last words may still be received."""
+        """Send as much as the socket takes; nothing to a closed peer, whose last words may still be received."""
         unsent = self.streams.unsent
         while unsent:
             try:

@@ -63,7 +63,7 @@ class LogScreen(Screen[None]):
         self._containers = containers or [""]
         self._place = 0
         self._number = 0
-        """Number of the followed log: pieces of an earlier log are not shown any more."""
+        """Number of the followed log: pieces of an earlier log are no longer shown."""
         self._lines: LogLines | None = None
         self._room = threading.BoundedSemaphore(_AHEAD)
 
@@ -132,7 +132,7 @@ class LogScreen(Screen[None]):
             self._tell(number, f"— {error} —\n")
 
     def _tell(self, number: int, text: str) -> None:
-        """Hand a piece over when there is room, unless its log is not followed any more."""
+        """Hand a piece over when there is room, unless its log is no longer followed."""
         while not self._room.acquire(timeout=_LOOK_SECONDS):
             if number != self._number:
                 return

@@ -31,5 +31,5 @@ def unmount(target: Path) -> None:
 
 
 def unmount_lazily(target: Path) -> None:
-    """Take the last mount at a point out of the tree; it ends when nothing uses it any more. Raises OSError."""
+    """Take the last mount at a point out of the tree; it ends when nothing uses it. Raises OSError."""
     _check(_libc.umount2(os.fsencode(target), _UMOUNT_NOFOLLOW | _MNT_DETACH), target)

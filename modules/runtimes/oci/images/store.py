@@ -203,7 +203,7 @@ class ImageStore:
             return self._index.find(name_or_id)
 
     def get(self, image_id: str) -> StoredImage:
-        """Return an image by its id, also a removed one that a container holds.
+        """Return an image by its id, also a removed image that a container holds.
 
         Raises NoSuchObjectError.
         """

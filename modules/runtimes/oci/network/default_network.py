@@ -119,7 +119,7 @@ class DefaultNetwork:
         return changed
 
     def remove(self) -> None:
-        """Remove the bridge, the rules and the leases, on a machine that runs no pods any more. They may be missing."""
+        """Remove the bridge, the rules and the leases, on a machine that no longer runs pods. They may be missing."""
         with self._lock:
             self._remove_rules()
         with suppress(OSError):

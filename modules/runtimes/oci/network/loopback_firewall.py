@@ -57,7 +57,7 @@ class LoopbackFirewall:
             return is_missing
 
     def remove(self) -> None:
-        """Remove the rule, on a machine that runs no pods any more. It may be missing, and so may iptables."""
+        """Remove the rule, on a machine that no longer runs pods. It may be missing, and so may iptables."""
         with self._lock, suppress(PodNetworkError):
             self._checked = None
             change_rules(IPV4, read_rules(IPV4).those_of(_COMMENT))

@@ -105,7 +105,7 @@ class PluginRunner:
                 _kill_group(process)
 
     def run(self, program: Path, task: Mapping[str, str], configuration: Mapping[str, Any]) -> dict[str, Any]:
-        """Run a plug-in and return its result, which is empty if it says nothing.
+        """Run a plug-in and return its result, which is empty without output.
 
         Args:
             program: absolute path.

@@ -195,7 +195,7 @@ class PodNetwork:
                 self._delete(attachment, directory, netns)
 
     def collect(self, alive: set[str]) -> None:
-        """Free addresses of sandboxes that do not exist any more, at a start.
+        """Free addresses of sandboxes that no longer exist, at a start.
 
         Of addresses that are not known to be this runtime's, only those older than the machine's last start are freed:
         nothing that was attached then is alive. A failure is logged, and the next start tries again.

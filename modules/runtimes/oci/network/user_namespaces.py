@@ -85,7 +85,7 @@ def _spawn(kinds: Sequence[str], stdin: int, stdout: int) -> int:
 
 
 def _await(output: int) -> None:
-    """Wait until the process says that it has its namespaces. Raises OSError when it has failed."""
+    """Wait until the process reports its namespaces. Raises OSError when it has failed."""
     poll = select.poll()
     poll.register(output, select.POLLIN)
     if not poll.poll(_MILLISECONDS):

@@ -33,7 +33,7 @@ class Output:
             piece = os.read(self.descriptor, _READ)
         except BlockingIOError:
             return b""
-        except OSError:  # EIO: nobody has the terminal open any more
+        except OSError:  # EIO: nobody has the terminal open now
             return None
         if not piece:
             return None

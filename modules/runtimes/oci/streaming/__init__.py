@@ -25,7 +25,7 @@ def connect_in_namespace(netns: Path | None, port: int) -> socket.socket:
         port: TCP port.
 
     Raises:
-        OSError: nothing listens there, or the namespace is gone.
+        OSError: nothing listens there, or the namespace no longer exists.
     """
     if netns is None:
         return _connect(port)

@@ -32,7 +32,7 @@ class StreamProcess(Protocol):
         """Wait for the end and return the exit code; of an attached container 0 when its output has ended."""
 
     def kill(self) -> None:
-        """End a command whose client has gone; an attached container goes on. `wait` follows."""
+        """End a command whose client has disconnected; an attached container goes on. `wait` follows."""
 
     def close(self) -> None:
         """Close the descriptors."""

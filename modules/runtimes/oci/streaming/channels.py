@@ -66,7 +66,7 @@ class CommandChannels(Protocol):
         """Whether the client has opened all streams of the request."""
 
     def receive(self) -> list[ChannelEvent] | None:
-        """Return the received events; None when the client has gone. Raises ValueError for an invalid message."""
+        """Return the received events; None when the client has closed. Raises ValueError for an invalid message."""
 
     def write(self, channel: StreamChannel, data: bytes) -> None:
         """Send output; nothing on a channel that the client has not asked for."""

@@ -146,7 +146,7 @@ class _ProcessStreams:
             self._channels.finish(exit_status(self._process.wait()))
 
     def _step(self) -> bool:
-        """Wait once, and copy the bytes that can be copied; return False when the client has gone or is given up."""
+        """Wait once, and copy the bytes that can be copied; return False when the client has closed or is given up."""
         self._link.send()
         left = self._seconds_left()
         if left <= 0:
@@ -246,7 +246,7 @@ class _ProcessStreams:
             data = os.read(descriptor, _READ_BYTES)
         except BlockingIOError:
             return -1
-        except OSError:  # EIO: nobody has the terminal any more
+        except OSError:  # EIO: nobody has the terminal now
             data = b""
         channel = self._outputs[descriptor]
         if not data:

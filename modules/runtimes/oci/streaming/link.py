@@ -82,7 +82,7 @@ class SocketLink:
         self._queued += data
 
     def send(self) -> None:
-        """See `ByteLink`; to a peer that has gone, nothing is sent any more."""
+        """See `ByteLink`; to a peer that has gone, nothing is sent."""
         while self._queued:
             try:
                 del self._queued[: self._connection.send(memoryview(self._queued)[:READ_BYTES].tobytes())]

@@ -60,7 +60,7 @@ class PortStreams(Protocol):
         """Whether the client can have no more connections."""
 
     def receive(self) -> list[PortEvent] | None:
-        """Return the received events; None when the client has gone. Raises ValueError for an invalid message."""
+        """Return the received events; None when the client has closed. Raises ValueError for an invalid message."""
 
     def write(self, number: int, data: bytes) -> None:
         """Send bytes of a connection."""

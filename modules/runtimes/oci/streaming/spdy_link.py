@@ -21,7 +21,7 @@ class SpdyLink:
         self._spdy = SpdyConnection(is_server=True)
 
     def receive(self, understand: Callable[[SpdyEvent], list[EventT]]) -> list[EventT] | None:
-        """Return the meanings of the received events; None when the client has gone.
+        """Return the meanings of the received events; None when the client has disconnected.
 
         Raises:
             ValueError: a frame is invalid.

@@ -50,7 +50,7 @@ class Conversation:
         self._lock = threading.Lock()
 
     def request(self) -> dict[str, Any]:
-        """Return the request. Raises EOFError when edgecore has gone."""
+        """Return the request. Raises EOFError when edgecore has ended."""
         line = self._requests.readline(LONGEST_LINE)
         if not line.endswith(b"\n"):
             raise EOFError
