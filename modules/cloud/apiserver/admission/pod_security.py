@@ -1,7 +1,7 @@
 """The admission plug-in PodSecurity: pods of a namespace keep the Pod Security Standard in its label
 `pod-security.kubernetes.io/enforce`.
 
-Without it, who may create pods in one namespace is root on every node. They are the rules of Kubernetes 1.32
+Without it, who may create pods in one namespace is root on every node. These are the rules of Kubernetes 1.32
 (`k8s.io/pod-security-admission/policy`), whatever version a label names; the labels `warn` and `audit` mean nothing.
 """
 
