@@ -177,6 +177,17 @@ class Faults:
         node.broker.go_away()
         return node.broker.come_back
 
+    def _power_off(self, node: SimulatedNode, fault: Fault) -> Undo:
+        node.reboot()
+        node.off += 1
+
+        def end() -> None:
+            node.off -= 1
+            node.jump_clock(fault.amount)
+            node.start()
+
+        return end
+
     def _clock_jump(self, node: SimulatedNode, fault: Fault) -> Undo:
         node.jump_clock(fault.amount)
         return nothing
@@ -221,6 +232,7 @@ _BEGIN: dict[FaultKind, Begin] = {
     FaultKind.REBOOT_AT_CALL: Faults._reboot_at_call,
     FaultKind.RESTART: Faults._restart,
     FaultKind.REBOOT: Faults._reboot,
+    FaultKind.POWER_OFF: Faults._power_off,
     FaultKind.DISK_FULL: _once("disk", "full"),
     FaultKind.STORE_LOCKED: _once("disk", "locked"),
     FaultKind.STORE_LOST: Faults._store_lost,

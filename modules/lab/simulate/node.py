@@ -111,6 +111,8 @@ class SimulatedNode:
         self.hive: Hive | None = None
         self._edged: Edged | None = None
         self.kills = 0
+        self.off = 0
+        """Above 0 while the machine has no power."""
         self._stores: list[SimulatedStore | SimulatedOutbox] = []
         root.mkdir(parents=True)
         self.broker = SimulatedBroker(world)
@@ -150,8 +152,8 @@ class SimulatedNode:
         return None
 
     def start(self) -> None:
-        """Start the agent's process unless it runs."""
-        if self.process is not None:
+        """Start the agent's process, unless it runs or the machine has no power."""
+        if self.process is not None or self.off:
             return
         self.starts += 1
         process = self.process = Process(self.world, self.name, self.machine.wall, self.starts)

@@ -35,6 +35,8 @@ class FaultKind(StrEnum):
     """`amount` is by how many seconds the wall clock jumps meanwhile: a board without a battery."""
     RESTART = "process stopped and started"
     REBOOT = "machine rebooted"
+    POWER_OFF = "machine without power"
+    """`amount` is by how many seconds its wall clock is wrong when it starts: a board without a battery."""
     DISK_FULL = "disk full"
     STORE_LOCKED = "store locked"
     STORE_LOST = "store lost"

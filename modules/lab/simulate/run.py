@@ -34,6 +34,8 @@ from protos.cri.v1 import api_pb2 as pb
 CONVERGE_WITHIN = 900.0
 """Virtual seconds from the end of the last fault until all must agree: three of the longest back-offs (300 s)."""
 _LOOK_EVERY = 1.0
+_LOOK_IN_THE_DARK = 60.0
+"""Seconds between two looks while no machine has power."""
 _LONGEST_REQUEST = 100.0
 """Longest allowed request in seconds; the longest deadline in the product is 65 s."""
 _INBOX_BOUND = 1100
@@ -235,7 +237,7 @@ class Simulation:
                 recorder.write(path)
 
     def _go_on(self) -> None:
-        self.world.run_for(_LOOK_EVERY)
+        self.world.run_for(_LOOK_IN_THE_DARK if all(node.off for node in self.nodes) else _LOOK_EVERY)
         self.cloud.reconcile()
         pods = self.cloud.pods()
         if self.plan.rollouts:

@@ -10,6 +10,7 @@ from typing import TypeVar
 import msgspec
 
 from modules.lab.simulate.draw import FaultProfile, draw_plan
+from modules.lab.simulate.draw_days import with_days
 from modules.lab.simulate.plan import Plan
 from modules.lab.simulate.run import SimulationResult, run_plan, scratch_directory
 from modules.lab.simulate.world import Violation
@@ -33,10 +34,14 @@ class SeedSettings(msgspec.Struct, frozen=True):
     keeps_state: bool = False
     compares_sizes: bool = False
     workloads: bool = False
+    days: float = 0.0
 
     def plan(self, seed: int) -> Plan:
         """Return the plan of a seed."""
-        return draw_plan(seed, **msgspec.structs.asdict(self))
+        given = msgspec.structs.asdict(self)
+        days = given.pop("days")
+        plan = draw_plan(seed, **given)
+        return with_days(plan, days) if days else plan
 
 
 class SeedOutcome(msgspec.Struct, frozen=True):

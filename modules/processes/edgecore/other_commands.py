@@ -203,6 +203,13 @@ def _add_simulate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seeds", type=int, default=1, metavar="N", help="how many, from the first on (default 1)")
     parser.add_argument("--nodes", type=int, default=1, metavar="M", help="nodes of one cloud (default 1)")
     parser.add_argument("--hours", type=float, default=240 / 3600, metavar="H", help="of faults (default 4 minutes)")
+    parser.add_argument(
+        "--days",
+        type=float,
+        default=0.0,
+        metavar="D",
+        help="without power, in the middle, for all machines",
+    )
     parser.add_argument("--pods", type=int, default=5, metavar="N", help="pods of each node (default 5)")
     parser.add_argument("--devices", type=int, default=2, metavar="N", help="devices of each node (default 2)")
     parser.add_argument(

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 from modules.edge.edgemesh.nft import ruleset
 from modules.edge.edgemesh.nft.program import NftError
-from modules.edge.edgemesh.nft.ruleset import FAMILIES, Family, Ruleset
+from modules.edge.edgemesh.nft.ruleset import FAMILIES, Family, KnownRules, Ruleset
 from modules.edge.edgemesh.tables import PortTable
 
 _log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ class KernelRules:
         self._nft = nft
         self._sees_bridges = sees_bridges or bridges_are_seen
         self._families: tuple[Family, ...] = FAMILIES
-        self._known: dict[Family, Ruleset] = {}
+        self._known: dict[Family, KnownRules] = {}
         """The kernel's rules; none before the first transaction, and after a failed one."""
         self._gone: dict[Family, set[str]] = {}
         """Chains and sets that are used no more and are still there."""
@@ -88,7 +88,7 @@ class KernelRules:
         for family, rules in wanted.items():
             before = ruleset.names(self._known[family]) if family in self._known else frozenset()
             self._gone.setdefault(family, set()).update(before - ruleset.names(rules))
-        self._known = wanted
+        self._known = {family: rules.remembered() for family, rules in wanted.items()}
 
     def forget(self) -> None:
         """Make the whole tables with the next change: somebody else has changed them."""

@@ -55,6 +55,22 @@ class Ruleset(NamedTuple):
     elements: dict[str, dict[str, str]]
     """The elements of each set or map, with the values of a map."""
 
+    def remembered(self) -> "KnownRules":
+        """Return what the next change is compared with: the text of the rules would take most of the memory."""
+        return KnownRules(self.sets, {name: hash(lines) for name, lines in self.chains.items()}, self.elements)
+
+
+class KnownRules(NamedTuple):
+    """The rules that the kernel has. Python's hashes have a key that nobody else knows."""
+
+    sets: dict[str, int]
+    chains: dict[str, int]
+    """The hashes of the rules of each chain."""
+    elements: dict[str, dict[str, str]]
+
+
+NO_RULES: Final = KnownRules({}, {}, {})
+
 
 def ruleset(family: Family, ports: Iterable[PortTable], pods: Iterable[str]) -> Ruleset:
     """Return the rules for ports of Services and addresses of the node's pods.
@@ -101,11 +117,11 @@ def whole(family: Family, rules: Ruleset, *, sees_bridges: bool = True) -> str:
         f"add rule {family.name} {TABLE} {name} {rule}"
         for name, rule in _fixed_rules(family, sees_bridges=sees_bridges)
     ]
-    lines += changes(family, Ruleset({}, {}, {}), rules)
+    lines += changes(family, NO_RULES, rules)
     return "\n".join(lines) + "\n"
 
 
-def changes(family: Family, before: Ruleset, after: Ruleset) -> Iterator[str]:
+def changes(family: Family, before: KnownRules, after: Ruleset) -> Iterator[str]:
     """Yield the commands of the transaction from one state to the next; no line where nothing changes.
 
     Chains and sets that are used no more are only emptied, because older kernels take them as still in use within this
@@ -116,7 +132,7 @@ def changes(family: Family, before: Ruleset, after: Ruleset) -> Iterator[str]:
         if name not in before.sets:
             kind = f"type {family.type}; flags dynamic,timeout; timeout {seconds}s; size 65535;"
             yield f"add set {table} {name} {{ {kind} }}"
-    changed = [name for name, lines in after.chains.items() if before.chains.get(name) != lines]
+    changed = [name for name, lines in after.chains.items() if before.chains.get(name) != hash(lines)]
     for name in changed:
         yield f"add chain {table} {name}"
         yield f"flush chain {table} {name}"
@@ -129,7 +145,7 @@ def changes(family: Family, before: Ruleset, after: Ruleset) -> Iterator[str]:
         yield f"flush chain {table} {name}"
 
 
-def unused(family: Family, gone: Iterable[str], rules: Ruleset) -> Iterator[str]:
+def unused(family: Family, gone: Iterable[str], rules: KnownRules) -> Iterator[str]:
     """Yield the commands that delete chains and sets, except for chains and sets that are in use again."""
     table = f"{family.name} {TABLE}"
     names = sorted(name for name in gone if name not in rules.chains and name not in rules.sets)
@@ -140,7 +156,7 @@ def unused(family: Family, gone: Iterable[str], rules: Ruleset) -> Iterator[str]
         yield f"delete {'set' if name.startswith(_SET) else 'chain'} {table} {name}"
 
 
-def names(rules: Ruleset) -> frozenset[str]:
+def names(rules: Ruleset | KnownRules) -> frozenset[str]:
     """Return the names of the chains and sets that come and go with Services."""
     return frozenset({*rules.chains, *rules.sets})
 
