@@ -1,4 +1,4 @@
-"""The product under faults: four seeds, and every plan that ever failed; `make slow` plays seventy-nine more, and
+"""The product under faults: six seeds, and every plan that ever failed; `make slow` plays eighty-two more, and
 `make simulate` thousands.
 """
 
@@ -10,7 +10,7 @@ from modules.lab.simulate.run import run_plan
 from modules.lab.simulate.seeds import SeedSettings, run_seed
 from tests.simulation.regressions import plans
 
-_QUICK = (0, 2000, 3000, 7000, 9000)
+_QUICK = (0, 2000, 3000, 7000, 9000, 9300)
 """Seeds that are played without `make slow`."""
 _SEEDS = (
     (SeedSettings(), range(40)),
@@ -25,6 +25,7 @@ _SEEDS = (
     (SeedSettings(nodes=3, seconds=160, pods=1, profile=FaultProfile.CLOUD, workloads=True), range(9000, 9001)),
     (SeedSettings(nodes=3, seconds=400, pods=1, profile=FaultProfile.LINK, workloads=True), range(9100, 9102)),
     (SeedSettings(nodes=3, pods=1, workloads=True), range(9200, 9202)),
+    (SeedSettings(nodes=2, seconds=120, pods=1, workloads=True, days=1.0), range(9300, 9304)),
 )
 
 
@@ -52,4 +53,4 @@ def test_what_failed_once_does_not_fail_again(plan: Plan) -> None:
 
 
 def test_there_are_enough_seeds() -> None:
-    assert sum(len(seeds) for _, seeds in _SEEDS) >= 88
+    assert sum(len(seeds) for _, seeds in _SEEDS) >= 92

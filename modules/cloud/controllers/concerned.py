@@ -123,6 +123,8 @@ def _owner_key(obj: JsonObject) -> ObjectKey | None:
         kind = kind_of(named)
     except (KeyError, UnknownKindError):
         return None
+    if not kind.namespaced:  # a mirror pod's Node: its controller looks at all pods there
+        return None
     return ObjectKey(kind.key_name, obj["metadata"].get("namespace", ""), str(reference.get("name")))
 
 

@@ -413,6 +413,27 @@ def test_a_node_that_registers_again_keeps_its_pods() -> None:
     assert {pod["metadata"]["uid"] for pod in site.pods()} == before
 
 
+def test_a_mirror_pod_that_changes_says_nothing_about_its_node() -> None:
+    """Its controller is the Node: the pods there were taken for those of a Node that is gone."""
+    site = Site(nodes=("n1",))
+    site.apply(workload("Deployment"))
+    site.run_for(10)
+    node = site.cluster.storage.get(ObjectKey("Node", "", "n1"))["metadata"]
+    owner = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": node["uid"], "controller": True}
+    metadata = {
+        "name": "static-n1",
+        "namespace": "default",
+        "annotations": {"kubernetes.io/config.mirror": "1"},
+        "ownerReferences": [owner],
+    }
+    pod = {"metadata": metadata, "spec": {"nodeName": "n1", "containers": [{"name": "main", "image": "app:1"}]}}
+    site.cluster.create({"apiVersion": "v1", "kind": "Pod", **pod})
+    site.settle()
+    before = {pod["metadata"]["name"] for pod in site.pods()}
+    site.run_for(300)
+    assert {pod["metadata"]["name"] for pod in site.pods()} == before
+
+
 @pytest.mark.parametrize("silent", [("n1",), ("n1", "n2")], ids=["one node", "all nodes"])
 def test_silent_nodes_keep_their_pods_and_nothing_replaces_them(silent: tuple[str, ...]) -> None:
     site = Site(nodes=("n1", "n2"))
