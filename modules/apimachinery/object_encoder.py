@@ -1,6 +1,6 @@
 """Encoding of objects in the form that a client accepts."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -90,16 +90,26 @@ class ObjectEncoder:
 
     def encode_list(self, texts: Iterable[bytes], metadata: dict[str, Any]) -> bytes:
         """Return a list in this form, with the list's metadata."""
+        return b"".join(self.parts_of_list(texts, metadata))
+
+    def parts_of_list(self, texts: Iterable[bytes], metadata: dict[str, Any]) -> Iterator[bytes]:
+        """Yield the parts of a list in this form: its beginning, each object, and its end."""
+        field = "items"
         match self._form:
             case Form.OBJECT:
-                kind, version = f"{self._resource.kind}List", self._resource.group_version
-                items: list[Any] = [msgspec.Raw(text) for text in texts]
+                head = {"kind": f"{self._resource.kind}List", "apiVersion": self._resource.group_version}
+                items = iter(texts)
             case Form.METADATA:
-                kind, version = "PartialObjectMetadataList", _META
-                items = [_partial(text) for text in texts]
+                head = {"kind": "PartialObjectMetadataList", "apiVersion": _META}
+                items = (msgspec.json.encode(_partial(text)) for text in texts)
             case _:
-                return self._table(texts, metadata)
-        return msgspec.json.encode({"kind": kind, "apiVersion": version, "metadata": metadata, "items": items})
+                columns, field = self._columns(), "rows"
+                head = self._table_head(columns)
+                items = (msgspec.json.encode(self._row(columns, text)) for text in texts)
+        yield msgspec.json.encode({**head, "metadata": metadata})[:-1] + f',"{field}":['.encode()
+        for number, item in enumerate(items):
+            yield b"," + item if number else item
+        yield b"]}"
 
     def encode_bookmark(self, metadata: dict[str, Any]) -> bytes:
         """Return the object of a bookmark: only its metadata."""
@@ -111,14 +121,12 @@ class ObjectEncoder:
 
     def _table(self, texts: Iterable[bytes], metadata: dict[str, Any]) -> bytes:
         columns = self._columns()
-        table = {
-            "kind": "Table",
-            "apiVersion": _META,
-            "metadata": metadata,
-            "columnDefinitions": [_definition(column) for column in columns],
-            "rows": [self._row(columns, text) for text in texts],
-        }
-        return msgspec.json.encode(table)
+        rows = [self._row(columns, text) for text in texts]
+        return msgspec.json.encode({**self._table_head(columns), "metadata": metadata, "rows": rows})
+
+    def _table_head(self, columns: Sequence[Column]) -> dict[str, Any]:
+        definitions = [_definition(column) for column in columns]
+        return {"kind": "Table", "apiVersion": _META, "columnDefinitions": definitions}
 
     def _columns(self) -> Sequence[Column]:
         if not self._resource.is_custom:

@@ -2,6 +2,8 @@
 
 import socket
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -27,6 +29,7 @@ from modules.cloud.apiserver.access.service import (
     NodeCaller,
     UserAccess,
 )
+from modules.cloud.apiserver.endpoints.list_answers import Turn
 from modules.cloud.apiserver.endpoints.module_caller import ApiCaller, ModuleCaller
 from modules.cloud.apiserver.endpoints.pod_streams import NodeServer
 from modules.cloud.apiserver.endpoints.service import ApiService
@@ -148,13 +151,15 @@ class Control(Module):
         for changed in message.content_as(ObjectChanges).changes:
             self._subscriptions.publish(changed)
 
-    def service(self, administrator: str = ADMINISTRATOR) -> ControlService:
+    def service(self, administrator: str = ADMINISTRATOR, turn: Turn = nullcontext) -> ControlService:
         """Return the service behind the socket; tests serve it on a port.
 
         Args:
             administrator: whom the change journal names for writes.
+            turn: returns the context in which a further part of a long answer is computed.
         """
-        api = self._api(self._caller(author=administrator), administrator, self._node_servers, self._tokens)
+        caller = self._caller(author=administrator)
+        api = self._api(caller, administrator, self._node_servers, self._tokens, turn)
         return ControlService(api, IdentityService(self._ask), self)
 
     def _api(
@@ -163,23 +168,28 @@ class Control(Module):
         user: str = "",
         nodes: NodeServer | None = None,
         tokens: ApiTokens | None = None,
+        turn: Turn = nullcontext,
     ) -> ApiService:
         version, index = KUBELET_VERSION, self._rbac
         authenticate, openid = (None, _no_document) if tokens is None else (tokens.authenticate, tokens.document)
         return ApiService(
             caller, self._subscriptions, version, self.clock, self._unready, self._caller(), nodes,
-            index=index, authenticate=authenticate, openid=openid, user=user,
+            index=index, authenticate=authenticate, openid=openid, user=user, turn=turn,
         )  # fmt: skip
 
     def _access(self, listener: ApiListener) -> HttpService:
         if isinstance(listener, SecureListener):
-            authenticator = listener.authenticator
+            authenticator, flow = listener.authenticator, FlowControl()
             access = AccessService(
                 authenticator,
                 self.service(),
                 lambda node: self._api(NodeCaller(self._caller(), node)),
-                flow=FlowControl(),
-                users=UserAccess(self._rbac, self._of_user, lambda user: self.service(user.name)),
+                flow=flow,
+                users=UserAccess(
+                    self._rbac,
+                    lambda user: self._of_user(user, partial(flow.turn, user)),
+                    lambda user: self.service(user.name, partial(flow.turn, user)),
+                ),
             )
             return self._with_page(listener, access) if listener.page_names else access
         if isinstance(listener, PageListener):
@@ -222,8 +232,8 @@ class Control(Module):
         self._pages.append(found)
         return found
 
-    def _of_user(self, user: User) -> ApiService:
-        return self._api(self._caller(user=user), user.name, self._node_servers, self._tokens)
+    def _of_user(self, user: User, turn: Turn) -> ApiService:
+        return self._api(self._caller(user=user), user.name, self._node_servers, self._tokens, turn)
 
     def _caller(self, *, author: str = "", user: User | None = None) -> ModuleCaller:
         return ModuleCaller(self.hive, self.clock, self._api_server, author=author, user=user)

@@ -1,7 +1,8 @@
 """API priority and fairness in a simple form: requests have seats, and waiting requests take turns by user.
 
 Kubernetes' API priority and fairness has levels of priority with seats, and in each level queues for flows, which are
-users by default. Here there are two levels: nodes and Leases, whose delay makes nodes look dead, and all others.
+users by default, and lists take several seats. Here there are three levels: nodes and Leases, whose delay makes nodes
+look dead; lists, beginnings of watches and documents, which compute for tens of milliseconds; and all others.
 """
 
 import threading
@@ -16,6 +17,8 @@ from modules.cloud.authentication.users import User
 
 SEATS: Final = 16
 """Requests of one level that are served at a time. The beginning of a watch counts, its events do not."""
+LIST_SEATS: Final = 2
+"""Lists that are computed at a time: more would only share the interpreter, and leave less of it to other requests."""
 WAITING: Final = 48
 """Requests of one user and level that wait for a seat at a time."""
 WAIT_SECONDS: Final = 30.0
@@ -23,6 +26,8 @@ WAIT_SECONDS: Final = 30.0
 RETRY_SECONDS: Final = 1
 _LEASES: Final = ("apis", "coordination.k8s.io")
 _METRICS: Final = ("apis", "metrics.k8s.io")
+_DOCUMENTS: Final = ("openapi",)
+_COLLECTIONS: Final = ("list", "watch", "deletecollection")
 _LONG: Final = ("log", "exec", "attach", "portforward", "proxy")
 """Subresources that nodes answer."""
 
@@ -49,13 +54,17 @@ class FairSeats:
         """By user, in the order of their turns, a lock of each request that waits, released when it has a seat."""
 
     @contextmanager
-    def seat(self, user: str) -> Iterator[None]:
+    def seat(self, user: str, *, patiently: bool = False) -> Iterator[None]:
         """Hold a seat in the context.
+
+        Args:
+            user: who asks.
+            patiently: wait as long as it takes, as one of any number.
 
         Raises:
             NoSeatError: too many requests of the user wait already, or there was no seat in time.
         """
-        self._acquire(user)
+        self._acquire(user, patiently=patiently)
         try:
             yield
         finally:
@@ -66,17 +75,17 @@ class FairSeats:
         with self._lock:
             return len(self._queues.get(user, ()))
 
-    def _acquire(self, user: str) -> None:
+    def _acquire(self, user: str, *, patiently: bool) -> None:
         with self._lock:
             if self._free:
                 self._free -= 1
                 return
-            if len(self._queues.get(user, ())) >= self._most_waiting:
+            if not patiently and len(self._queues.get(user, ())) >= self._most_waiting:
                 raise NoSeatError
             gate = threading.Lock()
             gate.acquire()
             self._queues.setdefault(user, deque()).append(gate)
-        if gate.acquire(timeout=self._seconds):
+        if gate.acquire(timeout=-1 if patiently else self._seconds):
             return
         with self._lock:
             if gate not in self._queues.get(user, ()):
@@ -101,23 +110,35 @@ class FlowControl:
     """The seats of all levels of one API server.
 
     Args:
-        seats: of each level.
+        seats: of each level but that of lists.
         waiting: how many requests of one user may wait in each.
     """
 
     def __init__(self, seats: int = SEATS, waiting: int = WAITING) -> None:
         self._nodes, self._others = FairSeats(seats, waiting), FairSeats(seats, waiting)
+        self._lists = FairSeats(min(seats, LIST_SEATS), waiting)
 
-    def seat(self, user: User, request: Request) -> AbstractContextManager[None]:
+    def seat(self, user: User, request: Request, verb: str) -> AbstractContextManager[None]:
         """Return the context that holds a request's seat. Requests that last, such as logs of pods, need no seat.
+
+        Args:
+            user: who asks.
+            request: for what.
+            verb: of its attributes.
 
         Raises:
             NoSeatError: when it is entered; see `FairSeats.seat`.
         """
         if request.parts[:2] == _METRICS or (request.parts[-1:] and request.parts[-1] in _LONG):
             return nullcontext()
-        is_of_node = bool(user.node) or request.parts[:2] == _LEASES
-        return (self._nodes if is_of_node else self._others).seat(user.name)
+        if user.node or request.parts[:2] == _LEASES:
+            return self._nodes.seat(user.name)
+        is_long = verb in _COLLECTIONS or request.parts[:1] == _DOCUMENTS
+        return (self._lists if is_long else self._others).seat(user.name)
+
+    def turn(self, user: User) -> AbstractContextManager[None]:
+        """Return the context in which a further piece of a user's list is computed."""
+        return self._lists.seat(user.name, patiently=True)
 
 
 def too_many_requests() -> Response:

@@ -171,12 +171,13 @@ class AccessService:
         if request.method in _READS and request.parts in _OPEN:
             return self._administrators.serve(request)
         user = user or ANONYMOUS
+        asked = attributes_of(request)
         if self._flow is None:
-            return self._served(user, request)
-        with self._flow.seat(user, request):
-            return self._served(user, request)
+            return self._served(user, request, asked)
+        with self._flow.seat(user, request, asked.verb):
+            return self._served(user, request, asked)
 
-    def _served(self, user: User, request: Request) -> Reply:
+    def _served(self, user: User, request: Request, asked: AccessRequest) -> Reply:
         """Return the reply to a user."""
         if user.node and self._review is not None and (call := _node_review(user, request)) is not None:
             result = self._review(call)
@@ -190,7 +191,6 @@ class AccessService:
         if user.is_administrator:
             of_user = self._users.administration_of
             return (self._administrators if of_user is None else of_user(user)).serve(request)
-        asked = attributes_of(request)
         is_allowed = self._users.rbac.allowed(user, asked) is not None
         if user.node:
             return self._of_node_served(user, asked, request, is_allowed=is_allowed)

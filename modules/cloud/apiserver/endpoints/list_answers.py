@@ -1,49 +1,63 @@
 """The answer to a list: whole, or in pieces when it is long."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from itertools import chain
 from typing import Final
 
-import msgspec
-
 from beehive.http.responses import Reply, Stream, json
-from modules.apimachinery.kinds import JsonObject
-from modules.apimachinery.object_encoder import encoded
 
-_PIECE_BYTES: Final = 256 * 1024
+Turn = Callable[[], AbstractContextManager[None]]
+"""Returns the context in which a piece of an answer is computed."""
+
+PIECE_BYTES: Final = 64 * 1024
 """Bytes after which a piece is sent; an object in it may have more."""
-_WHOLE_BYTES: Final = 8 * 1024 * 1024
-"""Bytes of an answer that is made in memory before its first byte is sent."""
+_WHOLE_BYTES: Final = 256 * 1024
+"""Bytes of an answer that is made in memory before its first byte is sent: clients may read none of it for minutes."""
 
 
-def list_answer(found: JsonObject) -> Reply:
-    """Return the answer with a list of objects. One of more than 8 MiB is encoded while it is sent: its client may have
-    asked for all objects of a cluster.
+def list_answer(parts: Iterator[bytes], turn: Turn = nullcontext) -> Reply:
+    """Return the answer with a list of objects. One of more than 256 KiB is encoded while it is sent: its client may
+    have asked for all objects of a cluster.
+
+    Args:
+        parts: its beginning, each object and its end.
+        turn: returns the context in which a further piece is encoded.
     """
-    pieces = _pieces(found)
-    begun = bytearray()
+    pieces = in_pieces(parts)
+    begun = list[bytes]()
     for piece in pieces:
-        begun += piece
-        if len(begun) > _WHOLE_BYTES:
+        begun.append(piece)
+        if sum(map(len, begun)) > _WHOLE_BYTES:
             break
     else:
-        return json(bytes(begun))
+        return json(b"".join(begun))
 
     def all_pieces(_client: object) -> Generator[bytes, None, None]:
-        yield bytes(begun)
-        yield from pieces
+        while begun:
+            yield begun.pop(0)
+        yield from in_turns(pieces, turn)
 
-    return Stream("application/json", all_pieces, lambda: None, all_pieces)
+    return Stream("application/json", all_pieces, lambda: None, lambda _: chain(begun, pieces))
 
 
-def _pieces(found: JsonObject) -> Iterator[bytes]:
-    """Yield the JSON of a list."""
-    head = {name: value for name, value in found.items() if name != "items"}
-    piece = bytearray(msgspec.json.encode(head)[:-1] + b',"items":[')
-    for number, item in enumerate(found["items"]):
-        if number:
-            piece += b","
-        piece += encoded(item)
-        if len(piece) >= _PIECE_BYTES:
+def in_turns(pieces: Iterator[bytes], turn: Turn) -> Iterator[bytes]:
+    """Yield pieces, each of which is made in a context of its own."""
+    while True:
+        with turn():
+            piece = next(pieces, None)
+        if piece is None:
+            return
+        yield piece
+
+
+def in_pieces(parts: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield parts together, in pieces of 64 KiB and more."""
+    piece = bytearray()
+    for part in parts:
+        piece += part
+        if len(piece) >= PIECE_BYTES:
             yield bytes(piece)
             piece.clear()
-    yield bytes(piece) + b"]}"
+    if piece:
+        yield bytes(piece)

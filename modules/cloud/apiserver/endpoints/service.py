@@ -1,6 +1,7 @@
 """The Kubernetes API as a service of an HTTP server."""
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -24,7 +25,7 @@ from modules.apimachinery.resources import SCALE, Resource
 from modules.apimachinery.served_resources import BUILT_IN, REVIEWS
 from modules.apimachinery.watch_errors import failed_watch
 from modules.cloud.apiextensions.kinds import readable_kinds_of
-from modules.cloud.apiserver.endpoints.list_answers import list_answer
+from modules.cloud.apiserver.endpoints.list_answers import Turn, list_answer
 from modules.cloud.apiserver.endpoints.module_caller import ApiCaller
 from modules.cloud.apiserver.endpoints.pod_streams import NodeServer, is_stream, serve_stream
 from modules.cloud.apiserver.endpoints.requests import call_of_request, check_method, decoded, number
@@ -144,6 +145,7 @@ class ApiService:
         authenticate: finds the user of a bearer token, for TokenReviews; None: they are not served.
         openid: returns the documents about tokens; None for another path.
         user: who makes the requests, for the log.
+        turn: returns the context in which a further part of a long answer is computed.
     """
 
     def __init__(
@@ -160,7 +162,9 @@ class ApiService:
         authenticate: Authenticate | None = None,
         openid: Callable[[tuple[str, ...]], Response | None] = lambda _: None,
         user: str = ADMINISTRATOR,
+        turn: Turn = nullcontext,
     ) -> None:
+        self._turn = turn
         self._user = user
         self._authenticate = authenticate
         self._openid = openid
@@ -179,7 +183,7 @@ class ApiService:
         request = without_watch_path(request)
         try:
             if wants_yaml(request):
-                return in_yaml(self.serve(in_json(request)))
+                return in_yaml(self.serve(in_json(request)), is_watch=request.flag("watch"))
             return self._reply(request)
         except ApiStatusError as error:
             return error.response()
@@ -281,10 +285,8 @@ class ApiService:
         encoder = ObjectEncoder(resource, options.form, options.included, self._clock.now())
         if target.name:
             return json(encoder.encode_object(encoded(result.object)))
-        if options.form is Form.OBJECT:
-            return list_answer(result.object)
-        texts = (encoded(item) for item in result.object["items"])
-        return json(encoder.encode_list(texts, result.object["metadata"]))
+        texts = map(encoded, result.object["items"])
+        return list_answer(encoder.parts_of_list(texts, result.object["metadata"]), self._turn)
 
     def _write(self, request: Request, target: Target, resource: Resource) -> Response:
         form = form_of(request.header("accept"))
@@ -316,7 +318,7 @@ class ApiService:
             if start.refusal["code"] != HTTPStatus.GONE:
                 raise CloudRefusalError(start.refusal)
             return failed_watch({"kind": _STATUS, "apiVersion": "v1", **start.refusal})
-        watch = ObjectWatch(resource, target.namespace, options, self._clock)
+        watch = ObjectWatch(resource, target.namespace, options, self._clock, self._turn)
         return Stream(
             "application/json",
             lambda peer: watch.pieces(peer, start, subscription),

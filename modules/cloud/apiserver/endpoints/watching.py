@@ -1,6 +1,8 @@
 """watch: the present objects, or the changes since a version, then every change as it is committed."""
 
 from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import nullcontext
+from itertools import chain
 from typing import Any, Final
 
 import msgspec
@@ -14,6 +16,7 @@ from modules.apimachinery.options import ReadOptions
 from modules.apimachinery.resources import Resource
 from modules.apimachinery.selectors import Selector
 from modules.cloud.apiextensions.objects import in_version
+from modules.cloud.apiserver.endpoints.list_answers import Turn, in_pieces, in_turns
 from modules.cloud.apiserver.endpoints.subscriptions import Subscription
 from modules.cloud.storage.watch_history import ObjectChanged, WatchStart
 
@@ -32,19 +35,24 @@ class ObjectWatch:
         namespace: "" is all namespaces.
         options: of the request.
         clock: for its end, bookmarks and ages.
+        turn: returns the context in which a part of the present objects is encoded.
     """
 
-    def __init__(self, resource: Resource, namespace: str, options: ReadOptions, clock: Clock) -> None:
+    def __init__(
+        self, resource: Resource, namespace: str, options: ReadOptions, clock: Clock, turn: Turn = nullcontext
+    ) -> None:
+        self._turn = turn
         self._resource = resource
         self._namespace = namespace
         self._options = options
         self._clock = clock
-        self._marked = clock.monotonic()
+        self._begin = self._marked = clock.monotonic()
         """Monotonic seconds of the last bookmark."""
 
     def pieces(self, peer: Peer, start: WatchStart, subscription: Subscription) -> Generator[bytes, None, None]:
         """Yield events as lines of JSON until the time is over, the client goes or the subscription ends."""
-        for step in self.steps(start, subscription):
+        yield from in_turns(self._begun(start), self._turn)
+        for step in self._later(start, subscription):
             if isinstance(step, bytes):
                 yield step
             elif peer.gone_within(step, subscription.descriptor):
@@ -62,11 +70,16 @@ class ObjectWatch:
         """
         if woken is not None:
             subscription.wake(woken)
-        deadline = self._clock.monotonic() + self._options.seconds
-        version = start.version
-        yield from self._lines(start.changes)
-        if self._options.initial_events:
-            yield self._bookmark(version, _INITIAL_END)
+        yield from self._begun(start)
+        yield from self._later(start, subscription)
+
+    def _begun(self, start: WatchStart) -> Iterator[bytes]:
+        """Yield the lines of what is there, or has happened, at the beginning."""
+        end = [self._bookmark(start.version, _INITIAL_END)] if self._options.initial_events else []
+        yield from in_pieces(chain(self._lines(start.changes), end))
+
+    def _later(self, start: WatchStart, subscription: Subscription) -> Iterator[bytes | float]:
+        deadline, version = self._begin + self._options.seconds, start.version
         while True:
             changes, ended = subscription.take()
             later = [change for change in changes if change.version > start.version]

@@ -1,12 +1,14 @@
 """Answers in YAML, for clients that ask for it (`Accept: application/yaml`)."""
 
 import re
+from collections.abc import Iterator
+from http import HTTPStatus
 from typing import Any, Final
 
 import msgspec
 
 from beehive.http.request import Request
-from beehive.http.responses import Reply, Stream, Takeover
+from beehive.http.responses import Reply, Response, Stream, Takeover
 from modules.apimachinery.errors import ApiStatusError
 
 MOST_BYTES: Final = 4 * 1024 * 1024
@@ -30,8 +32,12 @@ def in_json(request: Request) -> Request:
     return msgspec.structs.replace(request, headers=tuple(headers))
 
 
-def in_yaml(reply: Reply) -> Reply:
+def in_yaml(reply: Reply, *, is_watch: bool) -> Reply:
     """Return an answer in YAML; an answer that is no JSON is returned unchanged.
+
+    Args:
+        reply: in JSON.
+        is_watch: whether a watch is asked for.
 
     Raises:
         ApiStatusError: 406; it is a watch, or too long.
@@ -39,11 +45,23 @@ def in_yaml(reply: Reply) -> Reply:
     if isinstance(reply, Takeover) or reply.content_type != _JSON:
         return reply
     if isinstance(reply, Stream):
-        reply.done()
-        raise ApiStatusError(406, f"a watch or a long list has no form in YAML: accept {_JSON}, or ask for parts")
+        if is_watch or reply.steps is None:
+            reply.done()
+            raise ApiStatusError(406, f"a watch has no form in YAML: accept {_JSON}")
+        reply = Response(HTTPStatus.OK, _JSON, _begun(reply.steps(lambda: None)))
     if len(reply.body) > MOST_BYTES:
         raise ApiStatusError(406, f"the answer is too long for YAML: accept {_JSON}, or ask for parts with `limit`")
     return reply._replace(content_type=_YAML, body=yaml_of(msgspec.json.decode(reply.body)))
+
+
+def _begun(pieces: Iterator[bytes | float]) -> bytes:
+    """Return a list, or so much of it that it is too long."""
+    body = bytearray()
+    for piece in pieces:
+        body += piece if isinstance(piece, bytes) else b""
+        if len(body) > MOST_BYTES:
+            break
+    return bytes(body)
 
 
 def yaml_of(value: Any) -> bytes:

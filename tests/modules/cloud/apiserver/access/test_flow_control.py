@@ -81,7 +81,7 @@ def test_a_flooding_client_is_asked_to_retry_later_and_nodes_are_served() -> Non
         assert isinstance(reply, Response)
         return reply.status
 
-    with flow.seat(ALICE, PODS):
+    with flow.seat(ALICE, PODS, "list"):
         refused: Any = service.serve(PODS)
         assert (refused.status, refused.headers) == (429, (("Retry-After", "1"),))
         for request in (LOG, LEASES):
@@ -90,3 +90,28 @@ def test_a_flooding_client_is_asked_to_retry_later_and_nodes_are_served() -> Non
         assert status(PODS) == 200
         users.user_of_all = ALICE
     assert status(PODS) == 200
+
+
+def test_lists_and_documents_leave_the_seats_of_other_requests_free() -> None:
+    """Sixteen long lists of one user computed at once: everybody else waited 5 s for a ConfigMap."""
+    flow, document, pod = FlowControl(waiting=0), get("/openapi/v2"), get("/api/v1/namespaces/default/pods/p")
+    with flow.seat(ALICE, PODS, "list"), flow.seat(ALICE, document, "get"):
+        for request, verb in ((PODS, "list"), (PODS, "watch"), (PODS, "deletecollection"), (document, "get")):
+            with pytest.raises(NoSeatError), flow.seat(ALICE, request, verb):
+                pass
+        with flow.seat(ALICE, pod, "get"), flow.seat(NODE, PODS, "list"):
+            pass
+
+
+def test_a_further_piece_of_a_list_waits_as_long_as_it_takes() -> None:
+    flow, served = FlowControl(seats=1, waiting=0), threading.Event()
+
+    def ask() -> None:
+        with flow.turn(ALICE):
+            served.set()
+
+    with flow.seat(ALICE, PODS, "list"):
+        thread = threading.Thread(target=ask)
+        thread.start()
+    thread.join()
+    assert served.is_set()
