@@ -14,6 +14,9 @@ import msgspec
 
 T = TypeVar("T")
 
+_DIGITS: Final = 20
+"""Digits that a value may have on average: reading and writing an integer takes the square of their number."""
+_ALL_DIGITS: Final = b"0123456789"
 _PREFIX: Final = 1024 * 1024
 """Size from which a text of nothing but values exceeds every limit of values."""
 
@@ -70,17 +73,23 @@ def convert(value: Any, kind: Any, dec_hook: Hook | None = None, strict: bool = 
 
 
 def has_more_values(text: bytes, most: int) -> bool:
-    """Return whether a JSON text has more than so many values, without decoding it, which would cost too much; a part
-    of the text's length is the only cost. The count may be too high by the number of lists and objects.
+    """Return whether a JSON text has more than so many values, or numbers as long as those, without decoding it, which
+    would cost too much; a part of the text's length is the only cost. The count may be too high by the number of lists
+    and objects.
     """
     if len(text) > 2 * _PREFIX and has_more_values(text[:_PREFIX], most):
         return True
-    if _brackets(text) <= most:
+    if _brackets(text) <= most and _digits(text) <= _DIGITS * most:
         return False
     plain = text.replace(b"\\\\", b"").replace(b'\\"', b"")
     if plain.count(b'"') > 4 * most:  # two for a text; a member's key is one, too
         return True
-    return _brackets(b"".join(plain.split(b'"')[::2])) > most
+    outside = b"".join(plain.split(b'"')[::2])
+    return _brackets(outside) > most or _digits(outside) > _DIGITS * most
+
+
+def _digits(text: bytes) -> int:
+    return len(text) - len(text.translate(None, _ALL_DIGITS))
 
 
 def _brackets(text: bytes) -> int:
