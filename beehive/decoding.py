@@ -60,16 +60,22 @@ def decode_json(text: bytes | bytearray | memoryview | str | msgspec.Raw, kind: 
 
 
 @overload
-def convert(value: Any, kind: type[T], dec_hook: Hook | None = None, strict: bool = True) -> T: ...
+def convert(
+    value: Any, kind: type[T], dec_hook: Hook | None = None, strict: bool = True, *, from_attributes: bool = False
+) -> T: ...
 @overload
-def convert(value: Any, kind: Any, dec_hook: Hook | None = None, strict: bool = True) -> Any: ...
-def convert(value: Any, kind: Any, dec_hook: Hook | None = None, strict: bool = True) -> Any:
+def convert(
+    value: Any, kind: Any, dec_hook: Hook | None = None, strict: bool = True, *, from_attributes: bool = False
+) -> Any: ...
+def convert(
+    value: Any, kind: Any, dec_hook: Hook | None = None, strict: bool = True, *, from_attributes: bool = False
+) -> Any:
     """Return a decoded value as one of type `kind`. Raises msgspec.ValidationError.
 
-    `dec_hook` and `strict` are as for msgspec.
+    `dec_hook`, `strict` and `from_attributes` are as for msgspec.
     """
     json_decoder(kind)
-    return msgspec.convert(value, kind, dec_hook=dec_hook, strict=strict)
+    return msgspec.convert(value, kind, dec_hook=dec_hook, strict=strict, from_attributes=from_attributes)
 
 
 def has_more_values(text: bytes, most: int) -> bool:

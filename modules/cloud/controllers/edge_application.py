@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from beehive.decoding import decode_json
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of
 from modules.apimachinery.merge_patch import merge_patch
 from modules.cloud.applications import kind_of
@@ -91,7 +92,7 @@ def _updated(wanted: JsonObject, live: JsonObject) -> PlannedWrite | None:
     if _applied(live) == text:
         return None
     try:
-        before = msgspec.json.decode(_applied(live), type=JsonObject)
+        before = decode_json(_applied(live), JsonObject)
     except msgspec.DecodeError:  # somebody has removed or changed it
         before = {}
     changes = merge_patch(before, wanted)

@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from beehive.decoding import convert
 from modules.tools.fleet.rows import LinkRow, NodeRow, PodCount, clock_error, node_row
 from modules.tools.fleet.states import REFUSED, LinkFacts, NodeLinkFacts, state_of
 from modules.tools.printing.ages import seconds_of
@@ -65,8 +66,8 @@ def link_of(
     is_known: bool = True,
 ) -> LinkKnowledge:
     """Return the link of a `NodeConnection` and of the `LinkSession`s of a node, the newest first."""
-    held = None if connection is None else msgspec.convert(connection, HeldLink, from_attributes=True)
-    periods = msgspec.convert(sessions, list[LinkPeriod], from_attributes=True)
+    held = None if connection is None else convert(connection, HeldLink, from_attributes=True)
+    periods = convert(sessions, list[LinkPeriod], from_attributes=True)
     return LinkKnowledge(held, holder, refused, periods, is_known)
 
 
