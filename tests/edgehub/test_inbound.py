@@ -4,9 +4,10 @@ import logging
 
 import pytest
 
-from beehive import Hive, encode
+from beehive import Hive, Operation, encode
 from beehive.simulation import Simulation
 from edgehub.counters import LinkCounters
+from edgehub.errors import PeerClosedError
 from edgehub.inbound import Inbound, LinkHooks
 from tests.edgehub.messages import message
 
@@ -22,3 +23,23 @@ def test_a_node_without_mqtt_logs_subscriptions_of_rules_once(caplog: pytest.Log
     (told,) = caplog.records
     assert "this node runs no eventbus" in told.getMessage() and told.levelno == logging.INFO
     assert len(hive.dead_letters) == 0
+
+
+def test_edgehub_knows_of_the_end_of_a_link_before_the_modules_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module that sends because of it finds no link."""
+    hive, seen = Hive(Simulation()), list[str]()
+    hooks = LinkHooks(lambda: seen.append("opened"), lambda _: None, lambda _: seen.append("ended"), lambda _: None)
+    monkeypatch.setattr(hive, "members", lambda _: ("one",))
+    monkeypatch.setattr(hive, "broadcast", lambda _, event: seen.append(event.content))
+    inbound = Inbound(hive, LinkCounters(), hooks)
+    inbound.opened()
+    inbound.ended(PeerClosedError(1000, "bye"))
+    assert list(dict.fromkeys(seen)) == ["opened", "cloud_connected", "ended", "cloud_disconnected"]
+
+
+def test_a_request_whose_answer_is_too_large_is_answered_and_open_no_more() -> None:
+    answered: list[str] = []
+    inbound = Inbound(Hive(Simulation()), LinkCounters(), LinkHooks(*[lambda *_: None] * 3, answered.append))
+    answer = message("default/secret/s", Operation.RESPONSE, parent_msg_id="question")
+    inbound.skipped(encode(answer)[:300], 1 << 20)
+    assert answered == ["question"]

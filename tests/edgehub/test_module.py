@@ -203,7 +203,7 @@ def test_what_follows_a_message_without_room_finds_none_either() -> None:
             answer = bee.ask(ModuleName.EDGEHUB, message(session, "upload", content, source="bus", group="user"))
             return answer.content if answer.route.operation == "response" else "refused"
 
-        assert [upload("ab", "one"), upload("b", "one")] == [1, "refused"]
+        assert [upload("ab", "one"), upload("b", "zero")] == [1, "refused"]
         bed.cloud.refusing = False
         bee.run_for(60)
         assert [upload("c", "one"), upload("b", "two")] == ["refused", 1]
@@ -313,6 +313,19 @@ def test_a_steady_link_that_ends_is_dialled_immediately() -> None:
         bed.bee.run_for(0.001)
         assert len(bed.cloud.dialled) == 2
         assert bed.counters.connected
+
+
+def test_after_a_steady_link_the_delays_start_over() -> None:
+    bed = started(refusing=True, reconnect_base=1.0, reconnect_limit=1000.0)
+    with bed.bee:
+        bed.cloud.stalled = True
+        bed.bee.run_for(500)
+        bed.cloud.refusing = False
+        bed.bee.run_for(2000)
+        bed.cloud.refusing = True
+        bed.cloud.cut()
+        bed.bee.run_for(4)
+        assert len([at for at in bed.cloud.dialled if at > bed.bee.clock.monotonic() - 4]) > 2
 
 
 def test_a_cloud_that_accepts_and_drops_is_not_dialled_without_end() -> None:

@@ -6,6 +6,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from beehive import Message, encode
 from beehive.files.damaged import all_set_aside
@@ -14,7 +16,7 @@ from beehive.trace.format import Note
 from beehive.trace.redact import Redactor
 from edgehub.errors import OutboxError
 from edgehub.outbox.recording import OUTBOX, OutboxEntry, recording
-from edgehub.outbox.sqlite import SqliteOutbox, open_outbox
+from edgehub.outbox.sqlite import SqliteOutbox, _runs, open_outbox
 from edgehub.outbox.store import OpenOutbox, OutboxStore, StoredMessage
 from edgehub.settings import Limit, Limits
 from tests.edgehub.beds import Bed
@@ -61,6 +63,17 @@ def test_many_rows_are_written_and_removed_together(tmp_path: Path) -> None:
         left = {one.serial: b'"new"' in one.frame for one in store.load()}
     gone = {*range(91, 150), 3, 4, 5, 80}
     assert left == {number: number == 7 for number in range(1, 152) if number not in gone}
+
+
+@given(st.sets(st.integers(1, 12)))
+def test_what_is_removed_together_is_nothing_else(gone: set[int]) -> None:
+    assert {serial for first, last in _runs(gone) for serial in range(first, last + 1)} == gone
+
+
+def test_rows_come_in_the_order_of_their_serials_whatever_the_clock_was(tmp_path: Path) -> None:
+    with closing(SqliteOutbox(tmp_path / "outbox.db")) as store:
+        store.change([kept(2, accepted=1_000), kept(1, accepted=2_000)], [])
+        assert [one.serial for one in store.load()] == [1, 2]
 
 
 def test_every_change_is_flushed(tmp_path: Path) -> None:
@@ -123,7 +136,11 @@ def test_a_change_that_fails_changes_nothing(tmp_path: Path) -> None:
             store.change([kept(1)], [])
         other.rollback()
         store.change([kept(2)], [])
-        assert [one.serial for one in store.load()] == [2]
+        unfit = StoredMessage(3, 0, object())  # type: ignore[arg-type]
+        with pytest.raises(OutboxError, match="write"):
+            store.change([unfit], [2])
+        store.change([kept(4)], [])
+        assert [one.serial for one in store.load()] == [2, 4]
 
 
 # The module with it

@@ -1,5 +1,6 @@
 """What waits for the cloud: classes, order, bounds, and what a lost link gives back."""
 
+from collections import Counter
 from collections.abc import Iterable
 
 import pytest
@@ -608,6 +609,14 @@ class OutgoingMachine(RuleBasedStateMachine):
         assert self.outgoing._unconfirmed_events == events
         assert self.outgoing._unconfirmed_bytes == sum(len(one.frame) for one in self.on_way)
         assert self.outgoing._read_before | self.outgoing._answered_ids <= {one.message.id for one in there}
+
+    @invariant()
+    def the_lanes_know_what_waits_and_nothing_else(self) -> None:
+        """Messages about one object leave in their order, and no name stays that nothing waits for."""
+        lanes = self.outgoing._lanes
+        waiting = {lane: [one.message.route.resource for one in each.values()] for lane, each in lanes._lanes.items()}
+        assert lanes._about == Counter((lane, about) for lane, found in waiting.items() for about in found)
+        assert {lane for lane in lanes._passed if not waiting[lane]} == set()
 
 
 TestOutgoingMachine = OutgoingMachine.TestCase
