@@ -51,13 +51,18 @@ def disconnect(bee: Harness) -> None:
     connect(bee, CLOUD_DISCONNECTED)
 
 
-def store_of(bee: Harness) -> SqliteStore:
-    """The running module's store."""
+def module_of(bee: Harness) -> MetaManager:
+    """The running module."""
     running = bee.hive.slot(META).running
     assert running is not None
     module = running.ref._actor_weakref()
     assert isinstance(module, MetaManager)
-    store = module._store
+    return module
+
+
+def store_of(bee: Harness) -> SqliteStore:
+    """The running module's store."""
+    store = module_of(bee)._store
     assert isinstance(store, SqliteStore)
     return store
 

@@ -8,12 +8,14 @@ from unittest.mock import patch as replaced
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from beehive import Group, Message, ModuleName, Operation
+from beehive import Group, Message, Module, ModuleName, Operation, handles
 from beehive.names import DISK_RESOURCE
+from beehive.trace import Delivered
 from metamanager.errors import StoreWriteError
 from metamanager.replies import Batch, Outcome, Reply, to_cloud
 from metamanager.rows import Row
 from metamanager.sqlite_store import SqliteStore
+from modules.lab.replay.recorder import Recorder
 from tests.metamanager.support import META, cloud_answers, from_cloud, from_edged, node, thing
 
 
@@ -85,6 +87,40 @@ def test_what_is_sent_is_durable_or_an_error_and_in_order(actions: list[str]) ->
     ledger.fails = False
     ledger.commit()
     assert refused.isdisjoint(ledger.durable)
+
+
+def test_nothing_is_repeated_in_a_damaged_database() -> None:
+    ledger, sent, repeated = Ledger(), list[str](), list[int]()
+    module = SimpleNamespace(deliver=lambda reply: sent.append(reply.message.content))
+    batch = Batch(ledger, module, SimpleNamespace(report=lambda _error: None))  # type: ignore[arg-type]
+    failed = [to_cloud(Message(content="error"))]
+    batch.add(Outcome((), changed=True, failure_replies=lambda: failed, retry=lambda: repeated.append(1)))
+    batch.lose(for_good=True)
+    batch.flush()
+    assert (sent, repeated) == (["error"], [])
+
+
+class Told(Module):
+    """In the place of edged."""
+
+    name = ModuleName.EDGED
+
+    @handles()
+    def take(self, message: Message) -> None:
+        """Take what metamanager sends."""
+
+
+def test_what_follows_a_message_of_a_batch_has_it_as_its_cause() -> None:
+    with node(connected=True, beside=Told) as bee:
+        recorder = Recorder(bee.hive)
+        for name in "abc":
+            bee.hive.send(META, from_cloud(bee, f"default/configmap/{name}", "update", thing(name)))
+        bee.settle()
+        found = [one for one in recorder.records() if isinstance(one, Delivered)]
+        spans = {one.message.resource: one.span for one in found if one.module == META}
+        causes = {one.message.resource: one.cause for one in found if one.module == ModuleName.EDGED}
+        assert len(spans) == 3
+        assert causes == spans
 
 
 STEP = st.sampled_from(["insert", "update", "delete", "query", "ask", "time"])

@@ -104,10 +104,12 @@ def test_a_delete_of_an_earlier_object_leaves_the_new_one() -> None:
     """The uid is not the stored one: the row stays, edged and the cloud still get their messages."""
     with node() as bee:
         bee.send(META, from_cloud(bee, "default/pod/a", Operation.INSERT, thing(uid="new")))
+        bee.ask(META, from_edged(bee, "default/podpatch/a", Operation.PATCH, "{}"), 1)
         bee.forget()
         bee.send(META, from_cloud(bee, "default/pod/a", Operation.DELETE, thing(uid="old")))
         assert [sent.destination for sent in bee.sent] == [EDGED, HUB]
         assert store_of(bee).get("default/pod/a") is not None
+        assert store_of(bee).get("default/podpatch/a") == "{}"
 
 
 @pytest.mark.parametrize("content", [None, {"metadata": {"name": "a", "namespace": "default"}}])

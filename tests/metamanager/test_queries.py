@@ -2,11 +2,15 @@
 
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
+import msgspec
 import pytest
 
 from beehive import Group, Message, ModuleName, Operation
 from metamanager.errors import StoreDamagedError, StoreError
+from metamanager.local_query import LocalQuery
+from metamanager.rows import row_of
 from tests.metamanager.support import (
     META,
     NOT_FOUND,
@@ -186,6 +190,45 @@ def test_the_same_question_is_under_way_once() -> None:
         bee.settle()
         assert len(bee.sent_to(HUB)) == 1
         assert len(bee.sent_to(CLOUD)) == 1
+
+
+def test_a_question_with_a_content_is_another_one_and_its_answer_ends_no_other() -> None:
+    """It names the uid of a pod: two pods of one name one after the other are two questions."""
+    with node(connected=True) as bee:
+        contents = (None, {"metadata": {"uid": "one"}}, {"metadata": {"uid": "other"}})
+        futures = [bee.future(META, from_edged(bee, "default/pod/p", QUERY, content)) for content in contents]
+        bee.settle()
+        plain, one, _ = bee.sent_to(CLOUD)
+        bee.hive.respond(one.reply(bee.clock, thing("p")))
+        bee.settle()
+        assert [future.settled for future in futures] == [False, True, False]
+        futures.append(bee.future(META, from_edged(bee, "default/pod/p", QUERY)))
+        bee.settle()
+        assert len(bee.sent_to(CLOUD)) == 3
+        bee.hive.respond(plain.reply(bee.clock, thing("p")))
+        bee.settle()
+        assert [future.settled for future in futures] == [True, True, False, True]
+
+
+def test_a_registration_goes_on_when_the_deletion_of_the_earlier_node_comes() -> None:
+    """Only queries end: their answers may be older than the deletion."""
+    with node(connected=True) as bee:
+        future = bee.future(META, from_edged(bee, "default/node/n", INSERT, thing("n")))
+        bee.settle()
+        (request,) = bee.sent_to(CLOUD)
+        bee.send(META, from_cloud(bee, "default/node/n", Operation.DELETE, thing("n", uid="former")))
+        assert not future.settled
+        bee.hive.respond(request.reply(bee.clock, "OK"))
+        assert future.get().content == "OK"
+
+
+def test_the_last_deletions_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("metamanager.local_query._REMEMBERED", 2)
+    query, names = LocalQuery(mock.Mock(), mock.Mock()), "abc"
+    for name in names:
+        query.note_deleted(f"default/configmap/{name}", "uid-1")
+    rows = [row_of(f"default/configmap/{name}", msgspec.json.encode(thing(name)), 0) for name in names]
+    assert [query.was_deleted(row) for row in rows] == [False, True, True]
 
 
 def test_an_error_message_of_the_cloud_is_passed_on() -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from beehive import Message, ModuleName, Operation
 from beehive.testing import Harness
-from metamanager.remote_query import REFRESH_EVERY
-from tests.metamanager.support import META, NOT_FOUND, cloud_answers, from_edged, node, store_of, thing
+from metamanager.remote_query import REFRESH_EVERY, RemoteQuery
+from tests.metamanager.support import META, NOT_FOUND, cloud_answers, from_edged, module_of, node, store_of, thing
 
 EDGED, CLOUD = ModuleName.EDGED, ModuleName.EDGEHUB
 KINDS = ["null/persistentvolume/a", "default/persistentvolumeclaim/a", "null/volumeattachment/a"]
@@ -65,8 +65,17 @@ def test_one_that_waits_for_its_volume_does_not_ask_again_and_again() -> None:
         fill(bee, KINDS[0])
         for _ in range(5):
             ask(bee, KINDS[0])
-        bee.settle()
+            bee.settle()  # also when the cloud has answered
         assert len(bee.sent_to(CLOUD)) == 1
+
+
+def test_the_times_of_few_refreshes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("metamanager.remote_query._REMEMBERED", 2)
+    with node(connected=True) as bee:
+        query = RemoteQuery(module_of(bee), 60.0, lambda *_: None)
+        for number in range(5):
+            query.refresh(from_edged(bee, f"null/persistentvolume/{number}", Operation.QUERY))
+            assert len(query._refreshed) <= 2
 
 
 def test_a_refusal_changes_nothing() -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import msgspec
 import pytest
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 
 from beehive import ModuleName, Operation
 from beehive.testing import Harness
+from metamanager.errors import StoreError
+from metamanager.sqlite_store import SqliteStore
 from metamanager.unreferenced import CHECK_SECONDS, unreferenced
 from tests.metamanager.support import META, cloud_answers, from_cloud, from_edged, node, store_of, thing
 
@@ -117,6 +120,15 @@ def test_objects_are_deleted_some_time_after_their_pod(bee: Harness) -> None:
     bee.run_for(CHECK_SECONDS + 2)
     assert stored(bee) == set()
     assert bee.sent_to(ModuleName.EDGED) == bee.sent_to(ModuleName.EDGEHUB) == []
+
+
+def test_a_check_that_fails_is_repeated(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    push(bee, POD, thing("p"), Operation.DELETE)
+    with monkeypatch.context() as failing:
+        failing.setattr(SqliteStore, "get_all", mock.Mock(side_effect=StoreError("read the database")))
+        bee.run_for(CHECK_SECONDS + 1)
+    bee.run_for(TWICE)
+    assert stored(bee) == set()
 
 
 def test_an_object_that_another_pod_uses_is_kept(bee: Harness) -> None:
