@@ -244,6 +244,7 @@ class Sandboxes(Generic[ContainerT]):
         sandbox_id, ip = self._driver.new_sandbox_id(request), self._driver.node_address()
         record = SandboxRecord(self._clock.now_ns(), ip, self._boot_id, stopped=not ip)
         sandbox = Sandbox(sandbox_id, self._directory / sandbox_id, request, record)
+        sandbox.is_being_made = not ip
         try:
             self._registry.add_sandbox(sandbox)
             publish(sandbox.directory, request, record)
@@ -271,11 +272,17 @@ class Sandboxes(Generic[ContainerT]):
             self._announcer.sandbox(cri.CONTAINER_STOPPED_EVENT, sandbox)
 
     def remove(self, sandbox_id: str) -> None:
-        """Stop the sandbox, remove its containers, and forget it."""
+        """Stop the sandbox, remove its containers, and forget it.
+
+        One that is being made is left to `run`, which gives up a sandbox that was stopped: it may get its network at
+        this moment, and if the network cannot be released then, the sandbox is listed until it is removed again.
+        """
         sandbox = self._registry.find_sandbox(sandbox_id)
         if sandbox is None:
             return
         self.stop(sandbox_id)
+        if sandbox.is_being_made:
+            return
         for container in self._registry.containers(sandbox.id):
             self._containers.remove(container.id)
         self._registry.remove_sandbox(sandbox.id)
@@ -290,6 +297,7 @@ class Sandboxes(Generic[ContainerT]):
 
     def _give_up(self, sandbox: Sandbox) -> None:
         """Remove a sandbox that could not be set up; if that fails too, it stays as a sandbox that is not ready."""
+        sandbox.is_being_made = False
         try:
             self._driver.stop_sandbox(sandbox)
         except (RequestRefusedError, OSError) as error:

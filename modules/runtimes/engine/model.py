@@ -25,6 +25,8 @@ class Sandbox:
         self.record = record
         self._marking = threading.Lock()
         self._was_stopped = False
+        self.is_being_made = False
+        """Whether `Sandboxes.run` has yet to make it ready or to remove it."""
 
     @property
     def config(self) -> cri.PodSandboxConfig:
@@ -45,7 +47,7 @@ class Sandbox:
         with self._marking:
             if not self._was_stopped:
                 write_record(self.directory / RECORD, record)
-                self.record = record
+                self.record, self.is_being_made = record, False
             return not self._was_stopped
 
     def mark_stopped(self) -> bool:

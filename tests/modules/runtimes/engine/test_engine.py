@@ -271,6 +271,7 @@ class Life:
         ready = {each.id for each in registry.sandboxes() if not each.record.stopped}
         assert not ready & self.stopped, "what was stopped never becomes ready"
         assert ready <= machine.networks
+        assert machine.networks <= {each.id for each in registry.sandboxes()}, "what is not listed has no network"
         there = {each.id: each for each in registry.containers()}
         assert machine.running <= there.keys(), "nothing runs that is not listed"
         for each in there.values():
@@ -307,8 +308,7 @@ def test_what_is_listed_is_what_is_there_and_what_was_stopped_stays_so(seed: int
     for _ in range(60):
         life.act()
         life.check()
-    life.engine.close()
-    life.engine = Engine(life.root, life.clock, MemorySettings(life.machine))
+    life.machine.meanwhile = lambda _sandbox: None
     for _ in range(100):
         for sandbox in life.engine.registry.sandboxes():
             with suppress(RequestRefusedError):
@@ -316,6 +316,28 @@ def test_what_is_listed_is_what_is_there_and_what_was_stopped_stays_so(seed: int
     life.engine.close()
     assert (life.machine.running, life.machine.networks) == (set(), set())
     assert not any(any((life.root / kind).iterdir()) for kind in ("sandboxes", "containers"))
+
+
+def test_a_sandbox_that_is_removed_while_it_is_made_is_listed_until_its_network_is_released(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise nobody would release it before the next start of edgecore."""
+    life, asked = Life(1, tmp_path / "state"), list[str]()
+    sandboxes, registry = life.engine.sandboxes, life.engine.registry
+    life.machine.meanwhile = sandboxes.remove
+
+    def fails(what: str) -> None:
+        asked.append(what)
+        if asked == ["stop", "run", "stop"]:
+            raise RunFailedError(what, "the plug-in fails")
+
+    monkeypatch.setattr(life.machine, "fails", fails)
+    with pytest.raises(RequestRefusedError, match="stopped meanwhile"):
+        sandboxes.run(sandbox_request("a", 0))
+    (left,) = registry.sandboxes()
+    assert (left.state, life.machine.networks) == (cri.SANDBOX_NOTREADY, {left.id})
+    sandboxes.remove(left.id)
+    assert (registry.sandboxes(), life.machine.networks) == ([], set())
 
 
 def test_a_reader_that_is_too_slow_is_disconnected_and_leaves_room_for_another() -> None:
