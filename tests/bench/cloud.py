@@ -38,6 +38,7 @@ def measure() -> list[Row]:
     """Return the rows; it takes some minutes."""
     with TemporaryDirectory(prefix="bench-") as directory:
         cloud = CloudOfCluster(Path(directory))
+        cloud.cluster_options = ["--node-limit", "1000"]  # a namespace has room for the pods of that many
         cloud.start()
         try:
             return list(_rows(cloud))

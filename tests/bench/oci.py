@@ -144,12 +144,20 @@ def _commands(endpoint: str) -> Iterator[float]:
             yield (time.perf_counter() - begin) * 1000
 
 
+def _is_of(process: psutil.Process, root: str) -> bool:
+    """Return whether a process is a node's; one that ends meanwhile is not."""
+    try:
+        return root in " ".join(process.cmdline())
+    except psutil.NoSuchProcess:
+        return False
+
+
 def _rest(machine: Machine) -> list[Row]:
     """A node with its pods that does nothing: memory of all its processes but the containers' own, processor time."""
     pass_time(_SETTLED_SECONDS)
     agent = psutil.Process(machine.edge.process.pid)
     parents = [each for each in psutil.process_iter(["name"]) if each.info["name"] == "conmon"]
-    parents = [each for each in parents if str(machine.edge.root) in " ".join(each.cmdline())]
+    parents = [each for each in parents if _is_of(each, str(machine.edge.root))]
     own = [agent, *agent.children(recursive=True)]
     of_parents = sum(map(_proportional, parents))
     whole = sum(map(_proportional, {each.pid: each for each in (*own, *parents)}.values()))

@@ -39,7 +39,8 @@ def test_edgehub_knows_of_the_end_of_a_link_before_the_modules_do(monkeypatch: p
 
 def test_a_request_whose_answer_is_too_large_is_answered_and_open_no_more() -> None:
     answered: list[str] = []
-    inbound = Inbound(Hive(Simulation()), LinkCounters(), LinkHooks(*[lambda *_: None] * 3, answered.append))
+    hooks = LinkHooks(lambda: None, lambda _: None, lambda _: None, answered.append)
+    inbound = Inbound(Hive(Simulation()), LinkCounters(), hooks)
     answer = message("default/secret/s", Operation.RESPONSE, parent_msg_id="question")
     inbound.skipped(encode(answer)[:300], 1 << 20)
     assert answered == ["question"]

@@ -82,7 +82,7 @@ class Life:
             self.unsafe += [text for text in self.asked.pop(answer.parent_id, [])[:kept] if not self._is_safe(text)]
             return respond(answer, by)
 
-        bee.hive.respond = checked  # type: ignore[method-assign]
+        bee.hive.respond = checked  # type: ignore[method-assign, assignment]
         with bee:
             bee.start()
             for _ in range(60):

@@ -27,6 +27,8 @@ class CloudOfCluster(Cloud):
         super().__init__(directory)
         self._where = directory
         self.api_port = free_port()
+        self.cluster_options: list[str] = []
+        """Further options of the cluster's `run`."""
         self._core: Process | None = None
 
     def start(self) -> None:
@@ -37,7 +39,7 @@ class CloudOfCluster(Cloud):
         arguments = ["run", "--listen", address, "--socket", str(self.socket), "--tls", "--tls-dir", str(tls)]
         arguments += ["--https-listen", certificates, "--secure-port", str(self.api_port)]
         arguments += ["--mount-service-account-tokens"]
-        arguments += ["--token-auth-file", str(tokens)]
+        arguments += ["--token-auth-file", str(tokens), *self.cluster_options]
         self._process = self._run(arguments, "cluster")
         write_kubeconfig(self._where / "kubeconfig", self.api_port, AuthorityFiles(tls).authority)
         self.start_core()
