@@ -99,6 +99,9 @@ def _merge_field(result: JsonObject, patch: JsonObject, name: str, field: MergeF
     old = result.get(name)
     if not _is_about_list(patch, name):
         raise BadRequestError(f"{name}: the patch has no list where the object has one")
+    if old is None and not {_ORDER + name, _DELETE_VALUES + name} & patch.keys():
+        result[name] = _clean(patch[name])
+        return
     merged = _merge_set(old or [], patch, name) if field.is_set else _merge_list(old or [], patch, name, field)
     if old is not None or merged or name in patch:
         result[name] = merged
@@ -113,8 +116,9 @@ def _merge_set(old: list[Any], patch: JsonObject, name: str) -> list[Any]:
     taken_out = {_identity(value) for value in removed}
     kept = [value for value in old if _identity(value) not in taken_out]
     there = {_identity(value) for value in kept}
-    added = [value for value in patch.get(name, []) if _identity(value) not in there]
-    order = _list_of(patch.get(_ORDER + name, []), _ORDER + name)
+    given = patch.get(name, [])
+    added = [value for value in given if _identity(value) not in there]
+    order = _list_of(patch.get(_ORDER + name, given), _ORDER + name)
     values = [(_identity(value), value) for value in kept + added]
     ordered = _ordered([one for one, _ in values], [_identity(one) for one in order], [_identity(one) for one in old])
     by_identity = {**{_identity(value): value for value in order}, **dict(values)}
@@ -135,17 +139,14 @@ def _merge_list(old: list[Any], patch: JsonObject, name: str, field: MergeField)
             merged.pop(identity, None)
         else:
             merged[identity] = merge_strategic(merged.get(identity, {}), element, field.schema)
-    if _ORDER + name not in patch:
-        return list(merged.values())
-    order = [_key_of(e, key, name) for e in _objects(patch[_ORDER + name], _ORDER + name)]
+    given = _objects(patch.get(_ORDER + name, elements), _ORDER + name)
+    order = [_key_of(e, key, name) for e in given]
     return [merged[identity] for identity in _ordered(list(merged), order, before)]
 
 
 def _ordered(values: list[Hashable], order: list[Hashable], before: list[Hashable]) -> list[Hashable]:
     """Return the values in the patch's order; those only in the original keep their place relative to their old
-    neighbours.
-
-    Without an order the original's values keep their order, and new ones follow.
+    neighbours, or follow.
     """
     if not order or order == values:
         return values

@@ -59,8 +59,8 @@ def conditions(*pairs: tuple[str, str]) -> dict[str, Any]:
         pytest.param(
             conditions(("A", "1")),
             conditions(("B", "1")),
-            conditions(("A", "1"), ("B", "1")),
-            id="a new element comes last",
+            conditions(("B", "1"), ("A", "1")),
+            id="a new element comes first",
         ),
         pytest.param(
             conditions(("A", "1"), ("B", "1")),
@@ -94,7 +94,7 @@ def conditions(*pairs: tuple[str, str]) -> dict[str, Any]:
         pytest.param(
             {"metadata": {"finalizers": ["a", "b"]}},
             {"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"], "finalizers": ["c", "b"]}},
-            {"metadata": {"finalizers": ["b", "c"]}},
+            {"metadata": {"finalizers": ["c", "b"]}},
             id="a set loses and gains values",
         ),
         pytest.param(
@@ -109,7 +109,7 @@ def conditions(*pairs: tuple[str, str]) -> dict[str, Any]:
             {
                 "spec": {
                     "containers": [
-                        {"name": "a", "env": [{"name": "X", "value": "1"}, {"name": "Y", "value": "2"}], "image": "i"}
+                        {"name": "a", "env": [{"name": "Y", "value": "2"}, {"name": "X", "value": "1"}], "image": "i"}
                     ]
                 }
             },
