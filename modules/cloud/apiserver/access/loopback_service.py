@@ -12,7 +12,7 @@ _HOSTS: Final = ("localhost", "127.0.0.1", "[::1]")
 
 
 class LoopbackService:
-    """Refuses requests that a browser makes for a web page (`HttpService`).
+    """Refuses requests that a browser makes for a web page, and those as another user (`HttpService`).
 
     Every client that can connect is an administrator. So a web page must not reach the port through its reader's
     browser: neither under a host name that resolves to 127.0.0.1, nor across origins. `kubectl proxy` refuses foreign
@@ -31,6 +31,9 @@ class LoopbackService:
             return ApiStatusError(403, "this port is served under the names localhost and 127.0.0.1 only").response()
         if is_sent_by_page(request):
             return ApiStatusError(403, "this port is not for web pages").response()
+        if any(name.startswith("impersonate-") for name, _ in request.headers):
+            why = "everybody may do everything at this port, and nobody is another user: ask the secure port"
+            return ApiStatusError(403, why).response()
         return self._administrators.serve(request)
 
 

@@ -48,6 +48,11 @@ def test_whoever_is_on_the_machine_is_an_administrator(port: int) -> None:
         assert ask(port, "GET", "/api/v1/pods", Host=host) == 200
 
 
+def test_nobody_is_another_user(port: int) -> None:
+    """`kubectl auth can-i … --as carol` would be told what an administrator may do."""
+    assert ask(port, "GET", "/api/v1/pods", **{"Impersonate-User": "carol"}) == 403
+
+
 @pytest.mark.parametrize(
     "headers",
     [{"Host": "attacker.example:8080"}, {"Host": "localhost.attacker.example"}, {"Host": "127.0.0.1:x"},
