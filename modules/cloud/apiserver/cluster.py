@@ -282,11 +282,11 @@ class Cluster:
         obj = self._shaped(obj, None)
         self._admit(None, obj)
         self._check_namespace(obj)
-        new = self._chain.admitted(computed(with_defaults, obj))
+        new = self._chain.admitted(self._track(None, computed(with_defaults, obj)))
         if self.storage.kinds.custom_of(new) is None:
             computed(validate_object, new, creation)
         self._check_admitted(new)
-        return self._bound(self._create(self._track(None, new), uid))
+        return self._bound(self._create(new, uid))
 
     def update(self, obj: JsonObject, changes: Update | None = None) -> JsonObject:
         """Replace an object, and return it. A status that is a subresource stays. A deletion that has begun goes on,

@@ -21,8 +21,10 @@ _CONTAINER: Final = {
 
 LISTS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "V1CSIDriverSpec": {"volumeLifecycleModes": ()},
+    "V1CSINodeSpec": {"drivers": ("name",)},
     "V1Container": _CONTAINER,
     "V1ContainerStatus": {"allocatedResourcesStatus": ("name",), "volumeMounts": ("mountPath",)},
+    "V1ControllerRevision": {"data": ()},
     "V1Endpoint": {"addresses": ()},
     "V1EphemeralContainer": _CONTAINER,
     "V1NodeSpec": {"podCIDRs": ()},
@@ -42,19 +44,22 @@ LISTS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "volumes": ("name",),
     },
     "V1PodStatus": {"podIPs": ("ip",), "resourceClaimStatuses": ("name",)},
+    "V1ReplicationControllerSpec": {"selector": ()},
     "V1ResourceRequirements": {"claims": ("name",)},
     "V1ResourceStatus": {"resources": ("resourceID",)},
+    "V1Scheduling": {"nodeSelector": ()},
     "V1ServiceAccount": {"secrets": ("name",)},
     "V1ServiceSpec": {"ports": ("port", "protocol"), "selector": ()},
     "V1UncountedTerminatedPods": {"failed": (), "succeeded": ()},
+    "V1beta1ResourceClaimStatus": {"devices": ("driver", "device", "pool"), "reservedFor": ("uid",)},
 }
 """The keys of lists, by type and field; none for a set, and for a map that is atomic."""
 
 ATOMIC_TYPES: Final = frozenset({
-    "CoreV1EndpointPort", "DiscoveryV1EndpointPort", "V1ConfigMapKeySelector", "V1EndpointAddress", "V1LabelSelector",
-    "V1LocalObjectReference", "V1NodeSelector", "V1NodeSelectorTerm", "V1ObjectFieldSelector", "V1ObjectReference",
-    "V1OwnerReference", "V1ResourceFieldSelector", "V1SecretKeySelector", "V1SecretReference",
-    "V1TypedLocalObjectReference",
+    "CoreV1EndpointPort", "DiscoveryV1EndpointPort", "RbacV1Subject", "V1ConfigMapKeySelector", "V1EndpointAddress",
+    "V1LabelSelector", "V1LocalObjectReference", "V1NodeSelector", "V1NodeSelectorTerm", "V1ObjectFieldSelector",
+    "V1ObjectReference", "V1OwnerReference", "V1ResourceFieldSelector", "V1RoleRef", "V1ScopeSelector",
+    "V1SecretKeySelector", "V1SecretReference", "V1TopologySelectorTerm", "V1TypedLocalObjectReference",
 })  # fmt: skip
 """Types that are merged as a whole."""
 

@@ -9,7 +9,10 @@ from modules.cloud.apiserver.field_manager.shapes import FieldShape, MergeForm
 _ABSENT: Any = object()
 _Parts = tuple[list[Path], list[Path], list[Path]]
 """Paths that are added, modified and removed."""
-_PLAIN = frozenset({"metadata", "spec", "status", "template", "jobTemplate", "containers", "strategy"})
+_PLAIN = frozenset({
+    "metadata", "spec", "status", "template", "jobTemplate", "containers", "strategy", "updateStrategy", "names",
+    "source", "resources",
+})  # fmt: skip
 """Fields that are there in every object of Go's types, so that nobody sets them as such."""
 
 
@@ -102,9 +105,13 @@ def _compare(
                 (added if before is _ABSENT else removed).append((*path, element))
         else:
             _compare(before, after, below, (*path, element), parts)
-    is_plain = bool(path) and path[-1][2:] in _PLAIN
-    if path and not is_plain and (old is _ABSENT or new is _ABSENT):
+    if path and not _is_plain(path) and (old is _ABSENT or new is _ABSENT):
         (added if old is _ABSENT else removed).append(path)
+
+
+def _is_plain(path: Path) -> bool:
+    """Return whether a field is there in an empty object, too; what is in a list's element is not."""
+    return path[-1][2:] in _PLAIN and all(step.startswith("f:") for step in path)
 
 
 def _pairs(old: Any, new: Any, shape: FieldShape, form: MergeForm, path: Path) -> list[tuple[str, Any, Any]]:
