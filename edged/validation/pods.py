@@ -60,8 +60,13 @@ def _unique_volumes(spec: Mapping[str, Any], path: str, found: Causes) -> None:
 
 
 def _mounted_volumes(spec: Mapping[str, Any], path: str, found: Causes) -> None:
-    """Check that containers mount volumes which the pod has, and as what these are."""
-    known = {volume.get("name") or "": volume for volume in spec.get("volumes") or ()}
+    """Check that containers mount volumes which the pod has without a fault, and as what these are."""
+    wrong = {cause.field.removeprefix(f"{path}.volumes[").partition("]")[0] for cause in found}
+    known = {
+        volume.get("name") or "": volume
+        for index, volume in enumerate(spec.get("volumes") or ())
+        if str(index) not in wrong
+    }
     for _, each, where in _containers_of(spec, path):
         for index, mount in enumerate(each.get("volumeMounts") or ()):
             volume = known.get(mount.get("name") or "")

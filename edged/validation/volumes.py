@@ -243,7 +243,17 @@ _TYPES: Final[dict[str, Row | Rule]] = {
     "image": Fields({"pullPolicy": one_of("Always", "IfNotPresent", "Never")}),
     **NETWORK_TYPES,
 }
-_VOLUME: Final = Fields({"name": on_nodes(needed(named(faults_of_label)))}, Union(_TYPES, ONE_TYPE, NO_TYPE))
+_ORDER: Final = (
+    "emptyDir", "hostPath", "gitRepo", "gcePersistentDisk", "awsElasticBlockStore", "secret", "nfs", "iscsi",
+    "glusterfs", "flocker", "persistentVolumeClaim", "rbd", "cinder", "cephfs", "quobyte", "downwardAPI", "fc",
+    "flexVolume", "configMap", "azureFile", "vsphereVolume", "photonPersistentDisk", "portworxVolume", "azureDisk",
+    "storageos", "projected", "scaleIO", "csi", "ephemeral", "image",
+)  # fmt: skip
+"""The types as Kubernetes checks them: of several, the first counts."""
+_VOLUME: Final = Fields(
+    {"name": on_nodes(needed(named(faults_of_label)))},
+    Union({name: _TYPES[name] for name in _ORDER}, ONE_TYPE, NO_TYPE),
+)
 
 
 volumes = Each(_VOLUME)

@@ -45,7 +45,8 @@ def _plain(token: str) -> bytes:
     read = _ALPHABET.match(text)
     good = len(read[0]) if read else 0
     if good < len(text) or good % 4 == 1 or len(token) > _LONGEST:
-        raise ValueError(f"{_INVALID}: illegal base64 data at input byte {good}")
+        at = good - 1 if good == len(text) else good
+        raise ValueError(f"{_INVALID}: illegal base64 data at input byte {at}")
     return base64.urlsafe_b64decode(text + b"=" * (-good % 4))
 
 

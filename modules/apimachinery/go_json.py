@@ -1,6 +1,7 @@
 """The refusals of Go's `encoding/json`, which an API server passes on to its clients."""
 
 import json
+import re
 from typing import Any, Final
 
 _AFTER: Final = {
@@ -14,6 +15,8 @@ _AFTER: Final = {
 """By the beginning of Python's message, where Go stumbles."""
 _TYPES: Final[dict[type[Any], str]] = {str: "string", list: "array", dict: "object"}
 _SHOWN: Final = 40
+_NUMBER: Final = re.compile("[+-]?[0-9]+")
+_LONGEST_INT64: Final = 40
 _VALUE: Final = "looking for beginning of value"
 _END: Final = "unexpected end of JSON input"
 
@@ -26,6 +29,15 @@ def type_error(value: Any, wanted: str) -> str:
 def number_error(text: str, function: str = "ParseInt") -> str:
     """Return the words of Go's `strconv` for a text that is no number."""
     return f'strconv.{function}: parsing "{text[:_SHOWN]}": invalid syntax'
+
+
+def int64_error(text: str) -> str:
+    """Return Go's words for a text that is no number of 64 bits; "" for one that is."""
+    if _NUMBER.fullmatch(text) is None:
+        return number_error(text)
+    if len(text) > _LONGEST_INT64 or not -(2**63) <= int(text) < 2**63:
+        return f'strconv.ParseInt: parsing "{text[:_SHOWN]}": value out of range'
+    return ""
 
 
 def syntax_error(text: bytes) -> str:

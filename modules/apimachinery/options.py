@@ -7,7 +7,7 @@ import msgspec
 
 from beehive.http.request import Request
 from modules.apimachinery.errors import ApiStatusError
-from modules.apimachinery.go_json import number_error
+from modules.apimachinery.go_json import int64_error
 from modules.apimachinery.resources import Resource
 from modules.apimachinery.selectors import Selector, parse_selector
 
@@ -15,6 +15,7 @@ WATCH_SECONDS: Final = 3600
 """Duration of a watch without `timeoutSeconds` (an API server: half an hour to an hour)."""
 
 _JSON: Final = ("application/json", "application/*", "*/*", "")
+_OFFERED: Final = "application/json, application/yaml"
 _NOT_OLDER: Final = "NotOlderThan"
 _INCLUDED: Final = ("Metadata", "Object", "None")
 
@@ -104,30 +105,35 @@ def form_of(accept: str) -> Form:
     """Return the first known form in an Accept header.
 
     Raises:
-        ApiStatusError: 406; the header accepts no JSON, only protobuf or YAML for instance.
+        ApiStatusError: 406; the header accepts no JSON, only protobuf for instance.
     """
+    is_offered = False
     for each in accept.split(","):
         media, *parameters = (part.strip() for part in each.split(";"))
         form = _FORMS.get(next((text[3:] for text in parameters if text.startswith("as=")), ""))
+        is_offered = is_offered or media in _JSON
         if media in _JSON and form is not None:
             return form
-    raise ApiStatusError(406, "only the following media types are accepted: application/json")
+    if is_offered:
+        raise ApiStatusError(406, f"only the following media types are accepted: {_OFFERED}")
+    raise ApiStatusError(406, f"406: Not Acceptable\n\nAvailable representations: {_OFFERED}")
 
 
 def check_plain(accept: str) -> None:
-    """Check that a client accepts an object as it is: a review has no table.
+    """Check that a client accepts a document as it is: a review has no table, for instance.
 
     Raises:
         ApiStatusError: 406; it does not.
     """
-    if accept and form_of(accept) is not Form.OBJECT:
-        raise ApiStatusError(406, "only the following media types are accepted: application/json")
+    if form_of(accept) is not Form.OBJECT:
+        raise ApiStatusError(406, f"only the following media types are accepted: {_OFFERED}")
 
 
 def _number(request: Request, name: str, otherwise: int) -> int:
-    text = request.first(name)
-    if not text:
+    """Return a number of the query; one below zero is as good as none, as in an API server."""
+    text = next(iter(request.all(name)), None)
+    if text is None:
         return otherwise
-    if not (text.isascii() and text.isdecimal() and len(text) < 10):
-        raise ApiStatusError(400, number_error(text))
-    return int(text)
+    if why := int64_error(text):
+        raise ApiStatusError(400, why)
+    return max(int(text), 0)

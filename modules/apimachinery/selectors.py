@@ -39,9 +39,12 @@ _FIELDS: Final = {
     "Node": ("metadata.name", "spec.unschedulable"),
     "Namespace": ("metadata.name", "status.phase"),
     "CertificateSigningRequest": ("metadata.name", "spec.signerName"),
+    "Job": (*_OF_ANY, "status.successful"),
+    "ReplicationController": (*_OF_ANY, "status.replicas"),
 }  # fmt: skip
 """The kinds with selectable fields of their own; all others have `_OF_ANY`."""
-_ELSEWHERE: Final = {"source": "source.component"}
+_ELSEWHERE: Final = {"source": "source.component", "status.successful": "status.succeeded"}
+_NUMBERS: Final = ("status.replicas", "status.successful")
 _FIELDS_BY_PART: Final = {
     kind: tuple(
         (part, tuple((_ELSEWHERE.get(field, field).rpartition(".")[2], field) for field in group))
@@ -320,6 +323,8 @@ def _unescaped(found: re.Match[str]) -> str:
 
 def _unsupported(resource: Resource, field: str) -> str:
     """Return an API server's words: kinds with fields of their own have a conversion of their own."""
+    if resource.kind == "Job" and not resource.is_custom:
+        return f'field label "{field}" not supported for Job'
     if _selectable(resource) is not _OF_ANY:
         return f"field label not supported: {field}"
     known = ", ".join(f'"{each}"' for each in _OF_ANY)
@@ -330,6 +335,8 @@ def _value(obj: dict[str, Any], field: str) -> str:
     text = text_at(obj, _ELSEWHERE.get(field, field))
     if field in _SWITCHES:
         return text or "false"
+    if field in _NUMBERS:
+        return text or "0"
     if field == "source":
         return text or text_at(obj, "reportingComponent")
     return text

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from edged.validation.causes import Causes, forbidden, invalid, unsupported
+from edged.validation.causes import Causes, forbidden, invalid, required, unsupported
 from edged.validation.rules import non_negative
 from modules.apimachinery.kinds import JsonObject
 
@@ -69,7 +69,9 @@ def certificate_approval(new: JsonObject, live: JsonObject, found: Causes) -> No
         if len(_conditions(new, kind)) < len(_conditions(live, kind)):
             found.append(forbidden(where, f'updates may not remove a condition of type "{kind}"'))
     for index, each in enumerate(_status(new).get("conditions") or ()):
-        if each.get("type") in (APPROVED, DENIED, _FAILED) and each.get("status") != "True":
+        if not each.get("status"):
+            found.append(required(f"{where}[{index}].status"))
+        elif each.get("type") in (APPROVED, DENIED, _FAILED) and each.get("status") != "True":
             found.append(unsupported(f"{where}[{index}].status", each.get("status"), ["True"]))
     if _conditions(new, APPROVED) and _conditions(new, DENIED):
         found.append(invalid(where, DENIED, "Approved and Denied conditions are mutually exclusive"))

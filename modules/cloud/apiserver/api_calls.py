@@ -36,6 +36,7 @@ from modules.apimachinery.go_json import type_error
 from modules.apimachinery.go_values import go_text
 from modules.apimachinery.json_patch import apply_json_patch
 from modules.apimachinery.kinds import (
+    KINDS,
     JsonObject,
     Kind,
     ObjectKey,
@@ -138,6 +139,7 @@ def serve(
     Raises:
         DryRunError: a dry run has succeeded; the caller rolls back its changes.
     """
+    warnings: tuple[str, ...] = ()
     try:
         if request.verb == DOCUMENT:
             return ApiResult(document(cluster.storage.kinds, request.name))
@@ -152,7 +154,7 @@ def serve(
             shown = to_events(shown)
         result = result if shown is result.object else msgspec.structs.replace(result, object=shown)
     except (ApiError, ApiStatusError) as error:
-        return ApiResult(refusal=error.status())
+        return ApiResult(refusal=error.status(), warnings=warnings)
     except RecursionError:
         return ApiResult(refusal=BadRequestError(TOO_DEEP).status())
     if request.verb == "list" and request.node and result.object is not None and not knows_all:
@@ -635,13 +637,19 @@ def _named(obj: JsonObject, kind: Kind, request: ApiCall) -> JsonObject:
 
 def _check_type(obj: JsonObject, kind: Kind) -> None:
     given, version = (str(obj.get(field) or "")[:_LONGEST_PREFIX] for field in ("kind", "apiVersion"))
-    if given not in ("", kind.name):
-        of = version.rpartition("/")[2]
-        why = f"the path is one of {kind.plural}"
-        raise BadRequestError(f'{given} in version "{of}" cannot be handled as a {kind.name}: {why}')
-    if version not in ("", kind.api_version):
+    given, version = given or kind.name, version or kind.api_version
+    if (given, version) == (kind.name, kind.api_version):
+        return
+    if kind.is_custom and given == kind.name:
         data = f"the API version in the data ({version})"
         raise BadRequestError(f"{data} does not match the expected API version ({kind.api_version})")
+    of = version.rpartition("/")[2]
+    if any((one.name, one.api_version) == (given, version) for one in KINDS):
+        group = kind.api_group.partition(".")[0] or "core"
+        why = f"converting ({of}.{given}) to ({group}.{kind.name}): unknown conversion"
+    else:
+        why = f'no kind "{given}" is registered for version "{version}"'
+    raise BadRequestError(f'{given} in version "{of}" cannot be handled as a {kind.name}: {why}')
 
 
 def _misnamed(request: ApiCall, field: str, given: str, value: str) -> BadRequestError:
@@ -653,6 +661,8 @@ def _misnamed(request: ApiCall, field: str, given: str, value: str) -> BadReques
 
 def _grace(request: ApiCall) -> int | None:
     grace = request.options.get("gracePeriodSeconds")
-    if grace is None or type(grace) is int:
-        return grace
+    if grace is None:
+        return None
+    if type(grace) is int:
+        return grace if grace >= 0 else 1
     raise BadRequestError("gracePeriodSeconds is a number of seconds")

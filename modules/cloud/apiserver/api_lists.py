@@ -166,8 +166,10 @@ def _key(obj: JsonObject) -> tuple[str, str]:
 
 def _limit(options: JsonObject) -> int:
     limit = options.get("limit") or 0
-    if not isinstance(limit, int) or limit < 0:
-        raise BadRequestError("limit is a number, 0 or more")
+    if not isinstance(limit, int):
+        raise BadRequestError("limit is a number")
+    if limit < 0:
+        return 0
     return 0 if options.get("resourceVersion") == "0" and not options.get("continue") else limit
 
 

@@ -23,23 +23,37 @@ def bind_pod(cluster: Cluster, namespace: str, name: str, binding: JsonObject) -
 
     Raises:
         NotFoundError: there is no such pod.
-        ConflictError: the pod has a node already, or scheduling gates.
-        BadRequestError, InvalidError: the Binding names no node.
+        ConflictError: the pod has a node already, scheduling gates, or another uid than the Binding.
+        BadRequestError, InvalidError: the Binding names no node, or another pod.
     """
+    uid = _uid_for(name, binding, "Binding")
     target = binding.get("target")
     if not isinstance(target, dict) or target.get("kind") not in (None, "", "Node"):
         raise BadRequestError("a Binding with a target of the kind Node is wanted")
     node = target.get("name")
     if not isinstance(node, str) or not node:
         raise InvalidError("Binding", name, "target.name", "Required value")
-    pod = cluster.storage.get(key_for(_POD, namespace, name))
+    pod = cluster.storage.get(key_for(_POD, namespace, name), uid)
     bound = pod["spec"].get("nodeName")
     if bound:
         raise ConflictError("pods/binding", name, f'pod {name} is already assigned to node "{bound}"')
     if is_gated(pod):
         raise ConflictError("pods/binding", name, f"pod {name} has non-empty .spec.schedulingGates")
-    cluster.replace(with_node(pod, node, format_rfc3339(cluster.clock.now())))
+    cluster.replace(with_node(pod, node, format_rfc3339(cluster.clock.now()), is_told=True))
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+
+
+def _uid_for(name: str, request: JsonObject, kind: str) -> str:
+    """Return the uid that a request for a pod names, or "".
+
+    Raises:
+        BadRequestError: it is for a pod of another name.
+    """
+    metadata = request.get("metadata")
+    named = metadata if isinstance(metadata, dict) else {}
+    if named.get("name") != name:
+        raise BadRequestError(f"name in URL does not match name in {kind} object")
+    return str(named.get("uid") or "")
 
 
 def evict_pod(cluster: Cluster, namespace: str, name: str, eviction: JsonObject) -> JsonObject:
@@ -49,9 +63,10 @@ def evict_pod(cluster: Cluster, namespace: str, name: str, eviction: JsonObject)
     Raises:
         NotFoundError: there is no such pod.
         ConflictError: the pod has another uid than the options name.
-        BadRequestError: the options cannot be read.
+        BadRequestError: the options cannot be read, or it is for another pod.
         TooManyRequestsError, ForbiddenError, InternalError: its budget does not allow it; see `charged_budget`.
     """
+    _uid_for(name, eviction, "Eviction")
     options = eviction.get("deleteOptions") or {}
     grace = options.get("gracePeriodSeconds") if isinstance(options, dict) else ""
     if grace is not None and type(grace) is not int:

@@ -112,6 +112,9 @@ def _complete_volume(volume: JsonObject) -> None:
             volume[name].setdefault("defaultMode", _MODE_0644)
     if isinstance(volume.get("hostPath"), dict):
         volume["hostPath"].setdefault("type", "")
+    claim = ((volume.get("ephemeral") or {}).get("volumeClaimTemplate") or {}).get("spec")
+    if isinstance(claim, dict):
+        claim.setdefault("volumeMode", "Filesystem")
     projections = [volume.get("downwardAPI") or {}]
     for source in (volume.get("projected") or {}).get("sources", []):
         projections.append(source.get("downwardAPI") or {})

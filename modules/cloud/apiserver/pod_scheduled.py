@@ -58,16 +58,18 @@ def as_preempted(pod: JsonObject, now: str) -> JsonObject:
     return {**pod, "status": {**status, "conditions": [*others, why]}}
 
 
-def with_node(pod: JsonObject, node: str, now: str) -> JsonObject:
+def with_node(pod: JsonObject, node: str, now: str, *, is_told: bool = False) -> JsonObject:
     """Return the pod on its node; a condition that it waits becomes one that it does not.
 
     Args:
         pod: the pod.
         node: the node's name.
         now: the present time as Kubernetes writes it.
+        is_told: whether a pod without the condition gets it.
     """
     placed = {**pod, "spec": {**pod["spec"], "nodeName": node}}
-    return _with_condition(placed, {"status": "True", "lastTransitionTime": now}) if _condition_of(pod) else placed
+    has_condition = is_told or _condition_of(pod)
+    return _with_condition(placed, {"status": "True", "lastTransitionTime": now}) if has_condition else placed
 
 
 def as_waiting(pod: JsonObject, why: str, now: str) -> JsonObject:
@@ -78,9 +80,11 @@ def as_waiting(pod: JsonObject, why: str, now: str) -> JsonObject:
     return _with_condition(pod, condition)
 
 
-def as_gated(pod: JsonObject) -> JsonObject:
+def as_gated(pod: JsonObject, now: str) -> JsonObject:
     """Return the pod with the condition that its gates keep it from every node."""
-    return _with_condition(pod, _GATED)
+    known = _condition_of(pod)
+    since = known.get("lastTransitionTime", now) if known.get("status") == "False" else now
+    return _with_condition(pod, {**_GATED, "lastTransitionTime": since})
 
 
 def failed_scheduling(pod: JsonObject, why: str, now: str, suffix: str) -> JsonObject:

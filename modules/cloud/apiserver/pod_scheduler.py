@@ -86,7 +86,7 @@ class PodScheduler:
         if obj["kind"] != _POD.name or obj["spec"].get("nodeName") or is_being_deleted(obj):
             return obj
         if is_gated(obj):
-            return as_gated(obj)
+            return as_gated(obj, format_rfc3339(self._clock.now()))
         if not self._is_own(obj):
             return obj
         now = format_rfc3339(self._clock.now())

@@ -89,6 +89,9 @@ def with_changed_status(new: JsonObject, live: JsonObject) -> JsonObject:
             **{name: value for name, value in before.items() if name in kept},
         }
     changed = {**{name: value for name, value in live.items() if name != _STATUS}, "metadata": metadata}
+    was = (live.get(_STATUS) or {}).get("qosClass")
+    if was and isinstance(new.get(_STATUS), dict) and not new[_STATUS].get("qosClass"):
+        new = {**new, _STATUS: {**new[_STATUS], "qosClass": was}}
     return with_first_status({**changed, _STATUS: new[_STATUS]} if _STATUS in new else changed)
 
 

@@ -37,8 +37,11 @@ def with_job_selector(job: JsonObject, uid: str) -> JsonObject:
     metadata = template.get("metadata") or {}
     labels = {**(metadata.get("labels") or {}), **job_labels(job["metadata"]["name"], uid)}
     selector = {"matchLabels": {CONTROLLER_UID: uid, **((spec.get("selector") or {}).get("matchLabels") or {})}}
+    own = job["metadata"].get("labels")
+    shared = {} if own and own != metadata.get("labels") else {"labels": labels}  # Go's Job has its template's map
     return {
         **job,
+        "metadata": {**job["metadata"], **shared},
         "spec": {
             **spec,
             "selector": {**(spec.get("selector") or {}), **selector},

@@ -42,7 +42,9 @@ def review(user: User, parts: tuple[str, ...], body: Any, index: RbacIndex) -> R
     if not isinstance(spec, dict):
         raise BadRequestError(f"a {kind} with a spec is wanted")
     if parts == _RULES:
-        status = rules_status(user, str(spec.get("namespace") or ""), index)
+        if not spec.get("namespace"):
+            raise BadRequestError("no namespace on request")
+        status = rules_status(user, str(spec["namespace"]), index)
     else:
         check_attributes(kind, spec)
         status = decision(user, spec, index)

@@ -259,6 +259,15 @@ _COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
         Column("Modes", lambda driver, _: ",".join(map(str, list_at(driver, "spec.volumeLifecycleModes")))),
         _AGE,
     ),
+    "CSINode": (_NAME, Column("Drivers", lambda node, _: len(list_at(node, "spec.drivers"))), _AGE),
+    "StorageClass": (
+        _NAME,
+        Column("Provisioner", _at("provisioner")),
+        Column("ReclaimPolicy", _at("reclaimPolicy", "Delete")),
+        Column("VolumeBindingMode", _at("volumeBindingMode", "Immediate")),
+        Column("AllowVolumeExpansion", _at("allowVolumeExpansion", "false")),
+        _AGE,
+    ),
     "Lease": (_NAME, Column("Holder", _at("spec.holderIdentity")), _AGE),
     "PersistentVolume": (
         _NAME,
@@ -324,6 +333,15 @@ _COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
         Column("Ready", _number("status.readyReplicas")),
         _AGE,
         *_TEMPLATE_AND_SELECTOR,
+    ),
+    "ReplicationController": (
+        _NAME,
+        Column("Desired", _number("spec.replicas")),
+        Column("Current", _number("status.replicas")),
+        Column("Ready", _number("status.readyReplicas")),
+        _AGE,
+        *_TEMPLATE,
+        Column("Selector", _selector, wide=True),
     ),
     "DaemonSet": (
         _NAME,

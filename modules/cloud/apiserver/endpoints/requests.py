@@ -15,7 +15,7 @@ from modules.apimachinery.api_errors import (
     UnsupportedMediaTypeError,
 )
 from modules.apimachinery.errors import no_such_path
-from modules.apimachinery.go_json import number_error, syntax_error
+from modules.apimachinery.go_json import int64_error, syntax_error
 from modules.apimachinery.limits import VALUES, is_too_large
 from modules.apimachinery.protobuf.decoding import MEDIA as PROTOBUF
 from modules.apimachinery.protobuf.decoding import ProtobufError, TooManyMembersError, decode_protobuf
@@ -187,7 +187,7 @@ def _unknown_media(verb: str) -> UnsupportedMediaTypeError:
 def _options(request: Request) -> dict[str, Any]:
     """Return metav1.ListOptions, CreateOptions, PatchOptions, … out of the query."""
     options: dict[str, Any] = {name: value for name in _TEXTS if (value := request.first(name))}
-    options |= {name: number(request, name) for name in _NUMBERS if request.first(name)}
+    options |= {name: number(request, name) for name in _NUMBERS if request.all(name)}
     if request.all("dryRun"):
         options["dryRun"] = list(request.all("dryRun"))
     if request.flag("force"):
@@ -201,10 +201,12 @@ def number(request: Request, name: str, otherwise: int = 0) -> int:
     Raises:
         BadRequestError: it is no such request.
     """
-    text = request.first(name)
-    if text and not (text.isascii() and text.isdecimal() and len(text) < 20):
-        raise BadRequestError(number_error(text))
-    return int(text) if text else otherwise
+    text = next(iter(request.all(name)), None)
+    if text is None:
+        return otherwise
+    if why := int64_error(text):
+        raise BadRequestError(why)
+    return int(text)
 
 
 def _delete_options(body: bytes, media: str) -> dict[str, Any]:

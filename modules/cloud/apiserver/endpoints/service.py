@@ -63,6 +63,8 @@ _LONGEST_DOCUMENT: Final = 5
 
 _NO_AUTOSCALER: Final = "nothing is scaled by itself here: `kubectl scale` sets the number of replicas"
 _RESIZE: Final = "resize"
+_CREATED: Final = ("binding", "eviction", "token")
+"""The subresources that are created, and not read."""
 _GROUPS: Final = {
     "autoscaling": _NO_AUTOSCALER,
     "networking.k8s.io": "services have no network here; hostPort or hostNetwork of a pod opens a port of its node",
@@ -205,7 +207,7 @@ class ApiService:
         check_subresource(target, resource)
         if self._nodes is not None and is_stream(target):
             return serve_stream(request, target, self._caller, self._nodes, self._user)
-        if request.method in _READS:
+        if request.method in _READS and target.subresource not in _CREATED:
             return self._read(request, target, resource)
         check_method(request.method, target, resource)
         return self._write(request, target, resource)
@@ -220,7 +222,11 @@ class ApiService:
             found = aggregated((*self._resources(), *REVIEWS), version, core=request.parts == _CORE)
             return Response(HTTPStatus.OK, content_type(version), msgspec.json.encode(found))
         document = self._document(request.parts)
-        return self._openid(request.parts) if document is None else json(msgspec.json.encode(document))
+        if document is None:
+            return self._openid(request.parts)
+        if request.parts[:1] in _ROOTS:
+            check_plain(request.header("accept"))
+        return json(msgspec.json.encode(document))
 
     def _reviewed(self, request: Request) -> Response | None:
         """Return the response to a review; None for another request."""
@@ -304,7 +310,7 @@ class ApiService:
     def _watch(self, request: Request, target: Target, resource: Resource, options: ReadOptions) -> Stream:
         if target.name:
             options = msgspec.structs.replace(options, selector=options.selector.named(target.name))
-        version = number(request, "resourceVersion")
+        version = number(request, "resourceVersion") if request.first("resourceVersion") else 0
         kind = resource.watched_as or resource.kind
         subscription = self._subscriptions.subscribe(kind)
         try:
