@@ -20,7 +20,7 @@ from modules.apimachinery.api_errors import (
 )
 from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named
 from modules.apimachinery.limits import OBJECT_BYTES
-from modules.apimachinery.times import parse_rfc3339
+from modules.apimachinery.times import format_rfc3339, parse_rfc3339
 from modules.apimachinery.validation.pods import ephemeral_containers_update
 from modules.cloud.apiserver.cluster import ApplyOutcome, Cluster
 from modules.cloud.apiserver.field_manager.managed_fields import Manager
@@ -391,6 +391,7 @@ def test_a_pod_with_gates_waits_until_they_are_removed(cluster: Cluster) -> None
             "status": "False",
             "reason": "SchedulingGated",
             "message": "Scheduling is blocked due to non-empty scheduling gates",
+            "lastTransitionTime": format_rfc3339(cluster.clock.now()),
         }
     ]
     one_gate = cluster.update({**made, "spec": {**made["spec"], "schedulingGates": [{"name": "b"}]}})

@@ -102,7 +102,8 @@ def test_why_a_json_patch_does_not_fit_is_in_the_details(cluster: Cluster) -> No
         ("create", {"metadata": {"name": "d", "namespace": "other"}},
          "the namespace of the provided object does not match the namespace sent on the request"),
         ("create", {"apiVersion": "v2", "kind": "ConfigMap", "metadata": {"name": "d"}},
-         "the API version in the data (v2) does not match the expected API version (v1)"),
+         'ConfigMap in version "v2" cannot be handled as a ConfigMap: no kind "ConfigMap" is registered for '
+         'version "v2"'),
         ("create", "x",
          "the object provided is unrecognized (must be of type ConfigMap): couldn't get version/kind; json parse "
          'error: json: cannot unmarshal string into Go value of type struct { APIVersion string '

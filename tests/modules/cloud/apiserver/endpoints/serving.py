@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlencode
 
+from beehive.clock import Clock
 from beehive.http.request import MAX_HEAD, Request, read_request
 from beehive.http.responses import Reply, Response, Stream
 from beehive.http.server import ServerExchange
@@ -38,12 +40,21 @@ class Watcher:
         return False
 
 
+def on_one_node(clock: Clock) -> Cluster:
+    """Return a cluster with one node for all pods."""
+    return Cluster(clock, default_node="n1")
+
+
 class Serving:
     """The service and what a test asks of it."""
 
-    def __init__(self, authenticate: Authenticate | None = None) -> None:
+    def __init__(
+        self,
+        authenticate: Authenticate | None = None,
+        make_cluster: Callable[[Clock], Cluster] = on_one_node,
+    ) -> None:
         self.simulation = Simulation(0)
-        self.cluster = Cluster(self.simulation.clock, default_node="n1")
+        self.cluster = make_cluster(self.simulation.clock)
         self.history = WatchHistory(self.cluster.storage)
         self.subscriptions = Subscriptions()
         self.calls: list[ApiCall] = []
@@ -94,9 +105,10 @@ class Serving:
         target = f"{path}?{urlencode(query)}" if query else path
         head = f"{method} {target} HTTP/1.1\r\nHost: x\r\nContent-Type: {media}\r\nContent-Length: {len(data)}\r\n"
         head += f"Accept: {accept}\r\n" if accept else ""
-        return self.service.serve(_request(head.encode() + b"\r\n" + data))
+        return self.service.serve(read(head.encode() + b"\r\n" + data))
 
 
-def _request(text: bytes) -> Request:
+def read(text: bytes) -> Request:
+    """Return the request of its text."""
     parts = [text]
     return read_request(ServerExchange(MAX_HEAD), lambda: parts.pop() if parts else b"", 1 << 22)

@@ -1,0 +1,138 @@
+"""What differs on purpose between cloudcore's API server and a kube-apiserver 1.32; docs/cloud-api.md says the same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from edged.api.quantity import QuantityError, parse_quantity
+from tests.modules.cloud.apiserver.reference.recordings import Request, differences
+
+
+class Difference(NamedTuple):
+    """A member of an answer that differs, or what a refusal says."""
+
+    request: Request
+    path: tuple[Any, ...]
+    """`code` alone, of another status, and `message` alone, of a refusal with other words."""
+    theirs: Any
+    """`...` if it is not there; of another status and of a refusal, what is said."""
+    ours: Any
+
+    @property
+    def steps(self) -> str:
+        """The path, with `*` for indexes."""
+        return ".".join("*" if isinstance(step, int) else str(step) for step in self.path)
+
+    @property
+    def words(self) -> str:
+        """What both refusals say."""
+        return f"{self.theirs} {self.ours}" if self.path in (_CODE, _MESSAGE) else ""
+
+
+_CODE = ("code",)
+_MESSAGE = ("message",)
+_LONG = re.compile(r"a{20,}(\.\.\.)?")
+_SCHEME = re.compile(r' in scheme \\?"[^"]*"')
+_GO = re.compile(r"[a-z]\w*\.[A-Z]\w+\{|\[\][a-z]\w*[.{(]|map\[|\(nil\)|<nil>|0x[0-9a-f]{6}|  core\.")
+_NEWER = "image|clusterTrustBundle|resizePolicy|procMount|volumeAttributesClassName|restartPolicyRules|stopSignal"
+_NETWORK_TYPES = re.compile(
+    "gcePersistentDisk|awsElasticBlockStore|iscsi|glusterfs|rbd|cinder|cephfs|flocker|fc|azure|flexVolume|quobyte"
+    "|vsphereVolume|photon|portworx|scaleIO|storageos|gitRepo|persistentDisk",
+    re.IGNORECASE,
+)
+
+
+def _is_unknown(it: Difference) -> bool:
+    return "bogusField" in f"{it.steps} {it.request.changed}" or "unknown field" in it.words
+
+
+def _is_quantity(it: Difference) -> bool:
+    try:
+        return parse_quantity(str(it.theirs)) == parse_quantity(str(it.ours))
+    except QuantityError:
+        return False
+
+
+def _is_empty(value: Any) -> bool:
+    return value is not ... and (not value or (isinstance(value, dict) and all(map(_is_empty, value.values()))))
+
+
+def _is_unreadable(it: Difference) -> bool:
+    return it.path == _CODE and it.theirs[0] == 500 and it.ours[0] in (400, 404, 409, 422)
+
+
+LISTED: dict[str, Callable[[Difference], bool]] = {
+    "apiVersion and kind of the items of a list": lambda it: (
+        it.theirs is ... and it.path[:1] == ("items",) and it.path[2:] in (("apiVersion",), ("kind",))
+    ),
+    "unknown fields are stored": _is_unknown,
+    "quantities are as they were given": _is_quantity,
+    "generations of kinds without them, and of pods": lambda it: (
+        it.path[-1:] == ("generation",) or "metadata.generation" in it.words
+    ),
+    "members without a value are left out": lambda it: it.ours is ... and (
+        _is_empty(it.theirs) or it.path[-1:] == ("divisor",)
+    ),
+    "the user of the recording": lambda it: it.path[:1] == ("spec",) and it.path[1:] in (
+        ("username",), ("uid",), ("groups",), ("extra",)
+    ),
+    "a resourceVersion that is no number, or of a new object": lambda it: (
+        it.path == _CODE and "resourceVersion" in f"{it.words} {it.request.changed} {it.request.path}"
+    ),
+    "what cannot be read is no failure of the server": _is_unreadable,
+    "a structure in a message": lambda it: it.path == _MESSAGE and _GO.search(str(it.theirs)) is not None,
+    "finalizers and taints of controllers that are not here": lambda it: it.steps in (
+        "metadata.finalizers", "spec.taints", "metadata.annotations", "metadata.managedFields.*.fieldsV1.f:metadata"
+    ) or it.path[-1:] == ("lastPhaseTransitionTime",),
+    "a CustomResourceDefinition is accepted at once": lambda it: (
+        it.path[:1] == ("status",) and "customresourcedefinitions" in it.request.path
+    ),
+    "fields whose features are off there": lambda it: (
+        re.search(_NEWER, f"{it.steps} {it.request.changed}") is not None
+    ),
+    "volumes of several types, or of the network's": lambda it: (
+        _NETWORK_TYPES.search(f"{it.words} {it.steps}") is not None or "more than 1 volume type" in it.words
+    ),
+    "texts and types of columns": lambda it: (
+        it.path[:1] == ("columnDefinitions",) and it.path[2:] in (("description",), ("type",), ("format",))
+    ) or str(it.theirs).lower() == it.ours,
+    "no protobuf in answers": lambda it: "application/vnd.kubernetes.protobuf" in str(it.theirs),
+    "more words of advice": lambda it: it.path == _MESSAGE and str(it.ours).startswith(f"{it.theirs}: "),
+    "no hashes of versions, no addresses of the server": lambda it: (
+        it.path[-1:] in (("storageVersionHash",), ("serverAddressByClientCIDRs",))
+    ),
+    "a list without items": lambda it: it.path == ("items",) and not it.theirs and not it.ours,
+    "managers of what is in an empty object": lambda it: it.path[:2] == ("metadata", "managedFields"),
+}  # fmt: skip
+"""By name; of a difference the first counts."""
+
+
+def found(request: Request, code: int, answer: Any) -> Iterator[Difference]:
+    """Yield the differences of an answer from the recorded one."""
+    theirs, ours = _told(request.answer), _told(answer)
+    if request.code != code:
+        yield Difference(request, _CODE, (request.code, theirs), (code, ours))
+    elif code < 400:
+        yield from (Difference(request, *each) for each in differences(request.answer, answer))
+    elif theirs != ours and _causes(request.answer) != (_causes(answer) or ours):
+        yield Difference(request, _MESSAGE, theirs, ours)
+
+
+def _told(answer: Any) -> Any:
+    """Return what a refusal says; of a long value its beginning, and not where Kubernetes' sources are."""
+    if not isinstance(answer, dict) or answer.get("status") != "Failure":
+        return str(answer)[:100]
+    return _plain(f"{answer.get('reason')}: {answer.get('message')}")
+
+
+def _plain(text: str) -> str:
+    return _SCHEME.sub("", _LONG.sub("LONG", text))
+
+
+def _causes(answer: Any) -> frozenset[tuple[str, ...]]:
+    """Return the causes of a refusal: one that is told twice counts once."""
+    details = answer.get("details") if isinstance(answer, dict) else None
+    causes = (details or {}).get("causes") or ()
+    return frozenset(tuple(_plain(str(one.get(name))) for name in ("field", "reason", "message")) for one in causes)

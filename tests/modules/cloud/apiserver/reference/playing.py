@@ -1,0 +1,69 @@
+"""The requests of a recording, made to the API server of cloudcore."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from beehive.http.responses import Response, Stream
+from modules.cloud.apiserver.admission.chain import PLUGINS
+from modules.cloud.apiserver.api_calls import DryRunError, serve
+from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.system_objects import make_system_objects
+from modules.cloud.client.calls import ApiCall, ApiResult
+from tests.modules.cloud.apiserver.endpoints.serving import Serving, read
+from tests.modules.cloud.apiserver.reference.recordings import Request, normalized
+
+
+class _Gone:
+    """The client of a watch that goes after the objects that are there."""
+
+    def gone_within(self, _seconds: float, _wake: int | None = None) -> bool:
+        return True
+
+
+class Player(Serving):
+    """The API server with its admission plug-ins, and without controllers, as the kube-apiserver was."""
+
+    def __init__(self) -> None:
+        super().__init__(make_cluster=lambda clock: Cluster(clock, plugins=PLUGINS, schedules=False))
+        make_system_objects(self.cluster)
+        self.noted()
+
+    def noted(self) -> None:
+        """Pass changes on, and keep them."""
+        super().noted()
+        self.cluster.storage.set_savepoint()
+
+    def call(self, call: ApiCall) -> ApiResult:
+        """Carry out a call; nothing of a dry run remains."""
+        try:
+            with self.cluster.within_quotas():
+                return serve(self.cluster, call)
+        except DryRunError as end:
+            for event in self.cluster.storage.roll_back():
+                self.cluster.quotas.roll_back(event)
+            return end.result
+        finally:
+            self.noted()
+
+    def play(self, request: Request) -> tuple[int, Any]:
+        """Return the status and the answer to a request."""
+        body = request.body
+        if isinstance(body, dict) and "_hex" in body:
+            body = bytes.fromhex(body["_hex"])
+        elif isinstance(body, str):
+            body = body.encode()
+        data = b"" if body is None else body if isinstance(body, bytes) else msgspec.json.encode(body)
+        head = f"{request.method} {request.path} HTTP/1.1\r\nHost: x\r\nUser-Agent: kubectl/v1.32\r\n"
+        head += f"Content-Length: {len(data)}\r\n"
+        head += f"Content-Type: {request.media}\r\n" if request.media is not None else ""
+        head += f"Accept: {request.accept}\r\n" if request.accept is not None else ""
+        reply = self.service.serve(read(head.encode() + b"\r\n" + data))
+        if isinstance(reply, Stream):
+            answer = b"".join(reply.pieces(_Gone()))
+            reply.done()
+            return 200, normalized(request.body, answer)
+        assert isinstance(reply, Response)
+        return reply.status, normalized(request.body, reply.body)
