@@ -29,7 +29,6 @@ _MASKS = (
 """What differs between two servers, and between two runs."""
 _GENERATED = "[bcdfghjklmnpqrstvwxz2456789]{5}"
 _OF_METADATA = ("uid", "resourceVersion", "creationTimestamp", "selfLink")
-_OF_MANAGERS = ("time",)
 
 
 class Request(msgspec.Struct, frozen=True, omit_defaults=True):
