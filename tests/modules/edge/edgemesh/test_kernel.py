@@ -279,3 +279,18 @@ def test_what_is_used_no_more_is_deleted_also_what_an_earlier_process_left(machi
 def test_without_the_program_the_reason_says_what_to_install() -> None:
     with pytest.raises(NftError, match="apt-get install nftables"):
         Nft(["/nowhere/program"]).apply("")
+
+
+def test_a_client_that_is_idle_for_its_time_is_free(machine: Machine, plane: NftPlane) -> None:
+    """Case 5: the kernel forgets it, and no other one."""
+    with machine.do(lambda: socket.create_server(("127.0.0.1", 0))) as server:
+        short = table(server.getsockname(), affinity=1)
+        long = short._replace(service="db", addresses=("10.96.0.2",), affinity=3600)
+        apply(plane, short, long)
+        for address in (WEB, "10.96.0.2"):
+            machine.do(lambda address=address: connect(address, 80)).close()  # type: ignore[misc]
+
+        def remembered() -> int:
+            return machine.sh("nft list table ip edgecore").count("expires")
+
+        wait_until(lambda: remembered() == 1, "one is forgotten")
