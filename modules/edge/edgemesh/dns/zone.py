@@ -3,7 +3,8 @@
 import ipaddress
 import random
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple, TypeVar
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, TypeVar
 
 from modules.edge.edgemesh.backends import MeshBackend
 from modules.edge.edgemesh.dns.wire import (
@@ -34,6 +35,8 @@ _SMALLEST: Final = 16
 _SMALLEST_SRV: Final = 18
 """Bytes of a record of a port, without its target's name."""
 _ADDRESS_TYPES: Final = {Type.A: False, Type.AAAA: True}
+_NOBODY: Final[Mapping[str, Any]] = MappingProxyType({})
+"""The endpoints that a Service with an address has by name; there may be a thousand such Services."""
 
 
 _Item = TypeVar("_Item")
@@ -49,8 +52,8 @@ class _Known(NamedTuple):
     """The ready ones, if it is headless."""
     addresses: tuple[str, ...]
     """Where programs of the node reach it."""
-    by_version: Mapping[bool, Sequence[str]]
-    """The addresses that its name has, by whether they are of IPv6."""
+    by_version: tuple[Sequence[str], Sequence[str]]
+    """The addresses that its name has: of IPv4, and of IPv6."""
     by_host: Mapping[str, Sequence[str]]
     """The endpoints' addresses by their labels."""
     hosts: Mapping[str, str]
@@ -97,8 +100,7 @@ class Zone:
         if service is None:
             return
         published = tuple(each for each in backends if each.ready)
-        shown = published if is_headless(service) else ()
-        self._services[key] = known = _known(service, shown, tuple(addresses))
+        self._services[key] = known = _known(service, published, tuple(addresses))
         self._namespaces[key.namespace] = self._namespaces.get(key.namespace, 0) + 1
         for address in known.all_addresses():
             self._by_address.setdefault(address, key)
@@ -189,7 +191,7 @@ class Zone:
         service = found.service
         if service.spec.type == "ExternalName":
             return None if rest else self._alias(name, service)
-        if not any(found.by_version.values()):
+        if not any(found.by_version):
             return None
         match rest:
             case []:
@@ -260,13 +262,16 @@ class Zone:
 
 
 def _known(service: Service, backends: tuple[MeshBackend, ...], addresses: tuple[str, ...]) -> _Known:
+    if not is_headless(service):
+        ipv6 = tuple(each for each in addresses if ":" in each)
+        ipv4 = tuple(each for each in addresses if ":" not in each) if ipv6 else addresses
+        return _Known(service, (), addresses, (ipv4, ipv6), _NOBODY, _NOBODY)
     hosts = {each.address: host_of(each) for each in backends}
     by_host: dict[str, list[str]] = {}
     for each in backends:
         by_host.setdefault(host_of(each), []).append(each.address)
-    named = tuple(hosts) if is_headless(service) else addresses
-    by_version = {is_6: tuple(each for each in named if (":" in each) is is_6) for is_6 in (False, True)}
-    return _Known(service, backends, addresses, by_version, by_host, hosts)
+    ipv4, ipv6 = (tuple(each for each in hosts if (":" in each) is is_6) for is_6 in (False, True))
+    return _Known(service, backends, addresses, (ipv4, ipv6), by_host, hosts)
 
 
 def host_of(backend: MeshBackend) -> str:
