@@ -31,6 +31,7 @@ from tests.bench import (
     oci,
     offline,
     page,
+    page_day,
     pleg,
     recorder,
     store,
@@ -39,6 +40,7 @@ from tests.bench import (
 )
 from tests.bench.rows import Goal, Row, Unit, heads, rates, written
 from tests.end_to_end.processes import Process
+from tests.support.browser import why_none
 from tests.support.containerd import reason_missing
 
 ROUNDS: Final = 5
@@ -126,9 +128,15 @@ SECTIONS: Final = (
     Section("workloads", "controllers of the embedded cloud, 200 nodes", lambda _rounds: workloads.measure(1)),
     Section("view", "a trace as a page in a browser", view.measure, view.missing),
     Section("page", "the page of a fleet", page.measure),
+    Section(
+        "page-day",
+        "a page that is open for eight hours, 200 nodes",
+        lambda _rounds: page_day.measure(),
+        lambda: why_none() or None,
+    ),
 )
 
-ON_REQUEST: Final = ("cloud", "crowd-20", "devices", "full-embedded", "full-oci", "full-containerd")
+ON_REQUEST: Final = ("cloud", "crowd-20", "devices", "full-embedded", "full-oci", "full-containerd", "page-day")
 """Sections that take minutes and run only when `--only` names them."""
 
 

@@ -38,7 +38,7 @@ DEVICES: Final = 2_000
 CHANGES: Final = 50
 """Nodes that change each second."""
 SECONDS: Final = 20
-_TOKEN: Final = "bench-token"  # noqa: S105 - of a server that lives for this bench
+TOKEN: Final = "bench-token"  # noqa: S105 - of a server that lives for this bench
 
 
 def measure(rounds: int) -> list[Row]:
@@ -138,7 +138,8 @@ def _ask(api: Any, path: str) -> Any:
 def _real() -> list[Row]:
     """Measure the memory of a cloudcore with the page on its secure port, before and while somebody looks."""
     rows = []
-    with TemporaryDirectory() as directory, _cloudcore(Path(directory)) as (process, port):
+    fleet = LargeFleet(0.0, 2)
+    with TemporaryDirectory() as directory, cloudcore_with(Path(directory), fleet) as (process, port):
         apart = psutil.Process(process.pid)
         idle = apart.memory_info().rss / 1e6
         rows.append(Row(f"cloudcore with {NODES:,} nodes and {2 * NODES:,} pods, memory", idle, Unit.MEGABYTES))
@@ -146,7 +147,7 @@ def _real() -> list[Row]:
         connection = http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=60)
         host = f"https://127.0.0.1:{port}"
         headers = {"Origin": host, "X-Edgecore-Page": "1", "Sec-Fetch-Site": "same-origin"}
-        connection.request("POST", "/page/v1/session", msgspec.json.encode({"token": _TOKEN}), headers)
+        connection.request("POST", "/page/v1/session", msgspec.json.encode({"token": TOKEN}), headers)
         headers = {"Authorization": f"Bearer {msgspec.json.decode(connection.getresponse().read())['key']}"}
         version, answers = 0, list[float]()
         used = began = 0.0
@@ -172,10 +173,10 @@ def _real() -> list[Row]:
 
 
 @contextmanager
-def _cloudcore(directory: Path) -> Iterator[tuple[Process, int]]:
-    """Start a cloudcore with a fleet, and yield it and its secure port."""
+def cloudcore_with(directory: Path, fleet: LargeFleet) -> Iterator[tuple[Process, int]]:
+    """Start a cloudcore with the objects of a fleet, and yield it and its secure port."""
     tokens, port = directory / "tokens.csv", free_port()
-    tokens.write_text(f'{_TOKEN},bench,1,"system:masters"\n')
+    tokens.write_text(f'{TOKEN},bench,1,"system:masters"\n')
     tokens.chmod(0o600)
     arguments = ["run", "--root", str(directory), "--tls", "--listen", "127.0.0.1:0", "--https-listen", "127.0.0.1:0"]
     arguments += ["--secure-port", str(port), "--page", "--token-auth-file", str(tokens), "--controllers", "none"]
@@ -184,7 +185,6 @@ def _cloudcore(directory: Path) -> Iterator[tuple[Process, int]]:
         socket = directory / "cloudcore.sock"
         wait_until(socket.exists, "cloudcore listens")
         control = ControlClient(socket)
-        fleet = LargeFleet(0.0, 2)
         fleet.objects["namespaces"] = [{"metadata": {"name": f"team{number}"}} for number in range(5)]
         for plural in ("namespaces", "nodes", "pods"):
             kind = {"apiVersion": "v1", "kind": plural.removesuffix("s").capitalize()}

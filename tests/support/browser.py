@@ -18,7 +18,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tests.support.directories import AT_END
 
@@ -34,6 +34,15 @@ def why_none() -> str:
     """Why no browser can be had here; empty when one can."""
     missing = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
     return f"not installed: {', '.join(missing)} (.ci/install-browser)" if missing else ""
+
+
+class BrowserMemory(NamedTuple):
+    """What a page takes of the browser."""
+
+    heap: int
+    """Bytes of its JavaScript."""
+    nodes: int
+    """Nodes of its documents, detached ones included."""
 
 
 class Browser:
@@ -60,6 +69,20 @@ class Browser:
                 self._said += said
                 return
             command, value = "refresh", {}
+
+    def before_each_page(self, script: str) -> None:
+        """Run a script in each document of this tab before its own scripts."""
+        self._command("Page.addScriptToEvaluateOnNewDocument", source=script)
+
+    def show(self, path: str) -> None:
+        """Go to another path of a page that has the History API, as by one of its links."""
+        self.run("history.pushState(null, '', arguments[0]); dispatchEvent(new PopStateEvent('popstate'))", path)
+
+    def memory(self) -> BrowserMemory:
+        """Return what the page takes once its garbage is collected."""
+        self._command("HeapProfiler.collectGarbage")
+        heap, counters = self._command("Runtime.getHeapUsage"), self._command("Memory.getDOMCounters")
+        return BrowserMemory(int(heap["usedSize"]), int(counters["nodes"]))
 
     def run(self, script: str, *arguments: Any) -> Any:
         """Run the body of a JavaScript function and return its value."""
@@ -151,8 +174,8 @@ class Browser:
         """End the browser."""
         _call("DELETE", f"{self._base}/session/{self._session}")
 
-    def _command(self, name: str, **parameters: Any) -> None:
-        self._post("goog/cdp/execute", {"cmd": name, "params": parameters})
+    def _command(self, name: str, **parameters: Any) -> Any:
+        return self._post("goog/cdp/execute", {"cmd": name, "params": parameters})
 
     def _get(self, what: str) -> Any:
         return _call("GET", f"{self._base}/session/{self._session}/{what}")

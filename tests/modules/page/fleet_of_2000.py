@@ -27,15 +27,16 @@ class LargeFleet:
         now: the time of the beginning, in seconds since 1970.
         pods: of each node.
         devices: in all.
+        nodes: in all.
     """
 
-    def __init__(self, now: float, pods: int = 2, devices: int = 0) -> None:
+    def __init__(self, now: float, pods: int = 2, devices: int = 0, nodes: int = NODES) -> None:
         self._now = now
-        self.names = [f"zone{number % _ZONES:02}-{number // _ZONES:03}" for number in range(NODES)]
+        self.names = [f"zone{number % _ZONES:02}-{number // _ZONES:03}" for number in range(nodes)]
         self.objects = {
             "nodes": [_node(name, number) for number, name in enumerate(self.names)],
             "pods": [_pod(name, number) for name in self.names for number in range(pods)],
-            "devices": [_device(number, self.names[number % NODES]) for number in range(devices)],
+            "devices": [_device(number, self.names[number % nodes]) for number in range(devices)],
             "devicemodels": [_model()] if devices else [],
             "devicestatuses": [_device_status(number) for number in range(devices)],
         }

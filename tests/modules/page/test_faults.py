@@ -61,9 +61,9 @@ class Planted:
             {"metadata": metadata, "spec": {"nodeName": node, "containers": [{"name": "c"}]}, "status": status}
         )
 
-    def picture(self) -> Picture:
-        """Return the picture of it."""
-        picture = Picture(lambda: NOW)
+    def picture(self, later: float = 0.0) -> Picture:
+        """Return the picture of it, so many seconds after the fault."""
+        picture = Picture(lambda: NOW + later)
         picture.put_nodes([short_node(each) for each in self.nodes.values()])
         picture.put_pods([pod_row(each) for each in self.pods])
         picture.put_sessions([each for found in self.sessions.values() for each in found])
@@ -364,6 +364,20 @@ def test_the_page_says_the_right_sentence_of_each_fault(fault: str) -> None:
         rollouts=rollouts(picture.pods(), rows, picture.lacks()).sentence,
     )
     assert found == says
+
+
+_PASSING: Final = ("agent killed, 39 s ago", "a certificate that was not renewed")
+"""Faults of which the sentence has a time."""
+
+
+@pytest.mark.parametrize("fault", [each for each in FAULTS if each not in _PASSING])
+def test_the_finding_is_the_same_after_six_hours(fault: str) -> None:
+    plant, says = FAULTS[fault]
+    fleet = Planted()
+    plant(fleet)
+    head = fleet.picture(6 * _HOUR).changes(0, ()).head
+    assert head is not None
+    assert says.finding == (head.findings[0].sentence if head.findings else "")
 
 
 def test_nodes_that_are_cut_together_are_one_finding_and_their_pods_none() -> None:

@@ -146,7 +146,10 @@ def test_many_troubled_nodes_are_counted_and_not_all_listed() -> None:
     )
     assert [each.text for each in found] == [
         "46 more nodes are away",
-        *(f"n{number} is away: {ago} ago · no pod bound to it" for number, ago in ((1, "120m"), (10, "20h"), (11, "22h"))),
+        *(
+            f"n{number} is away: {ago} ago · no pod bound to it"
+            for number, ago in ((1, "120m"), (10, "20h"), (11, "22h"))
+        ),
     ]
 
 
