@@ -75,7 +75,7 @@ class PodStories:
             namespace: of the pod.
             name: of the pod.
             now: seconds since 1970.
-            known: returns the row of a node, for users to whom cloudcore's own facts are closed.
+            known: returns the row of a node; of one that it does not know cloudcore is asked.
 
         Raises:
             KubectlError: there is no such pod, or no server answers.

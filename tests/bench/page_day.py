@@ -34,7 +34,7 @@ _REPORTS: Final = 300.0
 """Seconds between two reports of a Node."""
 _CHANGES: Final = 1200.0
 """Seconds between two changes of a pod."""
-_STAY: Final = 60.0
+_STAY: Final = 300.0
 """Seconds that a person looks at a page before the next one."""
 _WALK: Final = (
     "", "nodes/zone03-001", "pods", "pods/team1/app1-zone03-001", "rollouts", "devices", "changes", "pods?q=app7",
@@ -71,6 +71,7 @@ def _watched(
     window.wait("document.querySelector('#token')")
     window.keys(f"{TOKEN}\ue007", "#token")
     window.wait(f"document.querySelectorAll('.rows .row').length === {_NODES}")
+    window.console()  # it has no certificate, and there is no identity provider
     writing.start()
     memory, heap, nodes = list[float](), list[float](), list[float]()
     began, used = time.monotonic(), sum(server.cpu_times()[:2])
@@ -101,7 +102,10 @@ def _watched(
         Row("its growth in the second half", memory[-1] - memory[half], Unit.MEGABYTES, goals=(Goal(3.0),)),
         Row("the browser's heap after the first hour", heap[0], Unit.MEGABYTES),
         Row(f"the browser's heap after {hours:g} hours", heap[-1], Unit.MEGABYTES, goals=(Goal(120.0),)),
-        Row("its growth in the second half", heap[-1] - heap[half], Unit.MEGABYTES, goals=(Goal(0.5),)),
+        Row(
+            "most in the second half, more than in the first", max(heap[half:]) - max(heap[:half]), Unit.MEGABYTES,
+            goals=(Goal(0.5),),
+        ),
         Row("growth of its documents' nodes in that half", nodes[-1] - nodes[half], Unit.COUNT, goals=(Goal(500),)),
         Row(f"cloudcore, everything {FASTER} times faster, of a core", share, Unit.PERCENT),
     ]  # fmt: skip

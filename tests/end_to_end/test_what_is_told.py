@@ -77,8 +77,8 @@ def edgecore(machine: Machine, command: str, *words: str) -> str:
     return done.stdout + done.stderr
 
 
-def told(machine: Machine) -> Told:
-    """Ask the page and the commands."""
+def told(machine: Machine, findings: int = 0) -> Told:
+    """Ask the page, once it has so many findings, and the commands: devices and workloads are read after the rest."""
     clock = RealClock()
     with closing(clock), closing(socket_api(machine.cloud.socket, (), clock)) as api:
 
@@ -87,6 +87,7 @@ def told(machine: Machine) -> Told:
             return json.loads(api.serve(Request(method="GET", target=path, parts=parts), parts).body)
 
         wait_until(lambda: asked("changes")["is_read"], "the fleet is read")
+        wait_until(lambda: len(asked("changes")["head"]["findings"]) >= findings, f"{findings} findings")
         head, story = asked("changes")["head"], asked("explain/default/p")["answer"]
         node = asked(f"nodes/{NODE}")["sentence"]
     command = json.loads(cloudcore(machine, "why", "pod", "p", "-o", "json"))
@@ -175,7 +176,7 @@ def test_a_mapper_that_is_killed(machine: Machine) -> None:
     finally:
         mapper.kill()
     wait_until(lambda: people.status("hall").get("state") == "unknown", "the node has noticed")
-    found = told(machine)
+    found = told(machine, findings=1)
     said = f"2 devices on {NODE} are in a state that is not known: default/hall"
     assert found.findings[0].startswith(said)
     assert "its mapper has ended, or is silent" in found.findings[0]
@@ -192,7 +193,7 @@ def test_a_quota_that_is_exceeded(machine: Machine) -> None:
     machine.cloud.apply(quota, web)
     said = "Deployment web: 2 of 3 pods cannot be made: pods "
     wait_until(lambda: said in cloudcore(machine, "why", "deployment", "web"), "the quota is the reason")
-    found = told(machine)
+    found = told(machine, findings=1)
     assert found.findings[0].startswith(said)
     assert "exceeded quota: few, requested: pods=1" in found.findings[0]
     assert said in found.doctor

@@ -2,7 +2,7 @@
 
 import { path } from "./api.js";
 import { h } from "./dom.js";
-import { certificate, command, mark, panel, same, sentence, stateWords, strip, time } from "./parts.js";
+import { certificate, command, mark, panel, same, sentence, stateWords, strip, time, told } from "./parts.js";
 import { filter } from "./search.js";
 import { count, now, plain, since } from "./words.js";
 
@@ -22,8 +22,8 @@ function finding(each) {
   const href = devices.length === 1 ? path("devices", ...devices[0].split("/")) : devices.length ? "/page/devices?q=overdue" : pods.length === 1 ? path("pods", ...pods[0].split("/")) : pods.length ? `/page/pods` : each.workload ? "/page/rollouts" : nodes.length === 1 ? path("nodes", nodes[0]) : nodes.length ? names(nodes) : null;
   return h("li", { key: each.sentence }, mark(each.mark), h("b", {}, plain(each.sentence)),
     href ? h("a", { href }, pods.length || devices.length || each.workload ? "Why" : nodes.length > 1 ? `Show the ${nodes.length}` : "Open") : h("span"),
-    each.detail ? h("span", { class: "sub" }, plain(each.detail)) : null,
-    each.remedy ? h("span", { class: "sub quiet" }, plain(each.remedy)) : null);
+    each.detail ? h("span", { class: "sub" }, told(each.detail)) : null,
+    each.remedy ? h("span", { class: "sub advice" }, told(each.remedy)) : null);
 }
 
 function row(each, number) {

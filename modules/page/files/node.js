@@ -2,7 +2,7 @@
 
 import { changesOf } from "./changes.js";
 import { h } from "./dom.js";
-import { certificate, conditions, mark, panel, same, stateWords, strip, table, textPanel, time } from "./parts.js";
+import { certificate, conditions, mark, panel, same, stateWords, strip, table, textPanel, time, told } from "./parts.js";
 import { podTable } from "./pods.js";
 import { count, duration, now, plain, since } from "./words.js";
 
@@ -24,7 +24,7 @@ export function node(story) {
     ...Object.entries(story.facts).map(([name, value]) => [plain(name), plain(value)]),
   ];
   return [
-    h("div", { class: "lead" }, h("h1", { id: "sentence" }, plain(story.sentence)), h("p", { class: "quiet" }, changesOf(`node:${row.name}`, "What changed here"), " · The last 24 hours: "), h("div", { class: "wide" }, strip(row))),
+    h("div", { class: "lead" }, h("h1", { id: "sentence" }, told(story.sentence)), h("p", { class: "quiet" }, changesOf(`node:${row.name}`, "What changed here"), " · The last 24 hours: "), h("div", { class: "wide" }, strip(row))),
     h("div", { class: "cols even" },
       textPanel("The node", "", h("table", {}, h("tbody", {}, facts.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, value)))))),
       isLinkKnown ? textPanel("Connections", "seven days", history(story.sessions)) : null),
@@ -39,7 +39,7 @@ export function ownNode(story) {
   const rows = story.modules.map((each) => h("tr", { key: each.name }, h("td", {}, mark(each.state === "ready" ? "good" : "bad"), " ", plain(each.name)),
     h("td", {}, plain(each.state), each.reason ? h("div", { class: "quiet" }, plain(each.reason)) : null), h("td", { class: "num" }, String(each.waiting)), h("td", { class: "num" }, String(each.restarts))));
   return [
-    h("div", { class: "lead" }, h("h1", { id: "sentence" }, mark(story.link), " ", plain(story.sentence)),
+    h("div", { class: "lead" }, h("h1", { id: "sentence" }, mark(story.link), " ", told(story.sentence)),
       h("p", { class: "quiet" }, "Said by the node itself; the cloud may know less.")),
     panel("Pods", "", story.pods.length ? podTable(story.pods, {}) : h("p", { class: "empty quiet" }, "This node has no pod.")),
     h("div", { class: "cols even" },

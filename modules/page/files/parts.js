@@ -66,6 +66,12 @@ export function command(text) {
   return h("div", { class: "cmd" }, h("code", {}, plain(text)), h("button", { type: "button", onclick: copy }, "Copy"));
 }
 
+/** A text with the commands in it, which stand between backquotes. */
+export function told(text) {
+  const parts = plain(text).split("`");
+  return parts.length % 2 ? parts.map((part, number) => (number % 2 ? h("code", {}, part) : part)) : parts.join("`");
+}
+
 /** The command that says the same as a page, or what the label says. */
 export function same(text, label = "The same in a terminal") {
   return h("div", { class: "same" }, h("span", { class: "quiet" }, `${label}: `), command(text));

@@ -3,7 +3,7 @@
 import { askText, path } from "./api.js";
 import { changesOf } from "./changes.js";
 import { h } from "./dom.js";
-import { allowed, command, conditions, mark, panel, program, same, table, textPanel, time } from "./parts.js";
+import { allowed, command, conditions, mark, panel, program, same, table, textPanel, time, told } from "./parts.js";
 import { plain, seconds, since } from "./words.js";
 
 const MARKS = { runs: "good", ended: "good", fails: "bad", waits: "warn", ending: "warn", unknown: "never" };
@@ -20,8 +20,8 @@ export function pod(story, logs, paint) {
     h("div", { class: "lead" }, h("h1", { id: "sentence" }, mark(MARKS[answer.state]), " ", `${plain(answer.sentence)}.`),
       h("p", { class: "quiet" }, row.node ? ["on ", h("a", { href: path("nodes", row.node) }, plain(row.node))] : "without a node",
         row.owner ? ` · ${plain(row.owner)}` : "", ` · ${plain(row.status)}, ${plain(row.ready)} ready`, row.created ? ` · ${since(seconds(row.created) || 0)} old` : "", program === "cloudcore" ? [" · ", changesOf(`kind:pod ns:${row.namespace} name:${row.name}`, "What changed")] : null),
-      answer.notes.map((each) => h("p", { class: "warn" }, plain(each)))),
-    answer.remedy.length ? panel("To do", "", h("ul", { class: "remedy" }, answer.remedy.map((each) => h("li", {}, /^(cloudcore|edgecore|kubectl) /.test(each) ? command(each) : plain(each))))) : null,
+      answer.notes.map((each) => h("p", { class: "warn advice" }, told(each)))),
+    answer.remedy.length ? panel("To do", "", h("ul", { class: "remedy" }, answer.remedy.map((each) => h("li", {}, /^(cloudcore|edgecore|kubectl) /.test(each) ? command(each) : told(each))))) : null,
     panel("How it came to this", answer.left_out ? `${answer.left_out} earlier steps are left out` : "",
       answer.steps.length ? h("ol", { class: "chain" }, answer.steps.map(step)) : h("p", { class: "empty quiet" }, "No step is known.")),
     panel("Containers", "", table("", ["container", "state", "restarts", "image", "log", "shell"],

@@ -121,7 +121,7 @@ def pod_facts(
         namespace: of the pod.
         name: of the pod.
         now: seconds since 1970.
-        known: returns the row of a node, for users to whom cloudcore's own facts are closed.
+        known: returns the row of a node; of one that it does not know cloudcore is asked.
 
     Raises:
         KubectlError: there is no such pod, or no server answers.
@@ -146,7 +146,7 @@ def pod_facts(
     node, is_there = _get(session, "nodes", "", bound, unread) if bound else (None, True)
     row = None
     if session.program != _NODE and node is not None:
-        row = row_of(session.client, bound, node, now) or known(bound)
+        row = known(bound) or row_of(session.client, bound, node, now)
     is_unready = node is not None and text_at(condition(node, "Ready"), "status") == "Unknown"
     is_away = is_unready if row is None else row.is_lost or row.state in (AWAY, NEVER)
     lease = _get(session, "leases", _LEASES, bound, [])[0] if is_away and row is None else None

@@ -375,7 +375,7 @@ RULES: Final[tuple[Callable[[Case], Finding | None], ...]] = (
 
 def _notes(facts: PodFacts) -> Iterator[str]:
     away, row = _away(facts), facts.link
-    if away:
+    if away and (row is None or row.state != NEVER):
         yield f"{away}: what the node has said is as old as that"
     elif row is not None and row.state == BEHIND:
         yield f"node {row.name} {link_words(row, facts.now)}"
