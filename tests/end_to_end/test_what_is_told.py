@@ -95,10 +95,15 @@ def told(machine: Machine, findings: int = 0) -> Told:
         "".join(part["text"] for part in head["sentence"]),
         node,
         [f"{each['sentence']}: {each.get('detail', '')}" for each in head["findings"]],
-        *(" ".join((each["sentence"], *each["notes"])) for each in (command, story)),
+        _said(command),
+        _said(story),
         cloudcore(machine, "doctor"),
         cloudcore(machine, "nodes"),
     )
+
+
+def _said(answer: Any) -> str:
+    return " ".join((answer["sentence"], *answer["notes"]))
 
 
 def test_an_agent_that_is_killed_is_behind_at_once_then_away_also_after_a_restart_of_the_cloud(
