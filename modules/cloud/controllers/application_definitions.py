@@ -5,7 +5,7 @@ for their tables, and their admission.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from edged.validation.causes import Cause
+from edged.validation.causes import Cause, too_long
 from modules.apimachinery.kinds import JsonObject, Kind
 from modules.cloud.apiextensions.admission import CustomAdmission, Find
 from modules.cloud.applications import EDGE_APPLICATION, NODE_GROUP
@@ -15,6 +15,8 @@ _STRING: Final = {"type": "string"}
 _TEXTS: Final = {"type": "object", "additionalProperties": _STRING}
 _WORDS: Final = {"type": "array", "items": _STRING}
 _KEEP: Final = {"x-kubernetes-preserve-unknown-fields": True}
+_LONGEST: Final = 63
+"""Characters of the value of a label."""
 
 
 def _object(*required: str, **members: Any) -> JsonObject:
@@ -132,5 +134,13 @@ def _application_causes(new: JsonObject, live: JsonObject | None, _find: Find) -
     return [] if live is not None and live.get("spec") == new.get("spec") else copies_of(new)[1]
 
 
-ADMISSIONS: Final[Mapping[str, CustomAdmission]] = {EDGE_APPLICATION.key_name: _application_causes}
+def _group_causes(new: JsonObject, _live: JsonObject | None, _find: Find) -> list[Cause]:
+    """Return the rule that a NodeGroup's name may break: it is the value of a label."""
+    return [too_long("metadata.name", _LONGEST)] if len(new["metadata"]["name"]) > _LONGEST else []
+
+
+ADMISSIONS: Final[Mapping[str, CustomAdmission]] = {
+    EDGE_APPLICATION.key_name: _application_causes,
+    NODE_GROUP.key_name: _group_causes,
+}
 """The admission of these kinds, for the embedded API server."""

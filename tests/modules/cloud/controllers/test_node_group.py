@@ -6,7 +6,7 @@ from typing import Any
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted
 from modules.cloud.applications import BELONGING_TO, NODE_GROUP
-from modules.cloud.controllers.application_definitions import definitions
+from modules.cloud.controllers.application_definitions import ADMISSIONS, definitions
 from tests.modules.cloud.controllers.site import Site, workload
 
 ZONE = "topology.kubernetes.io/zone"
@@ -130,3 +130,10 @@ def test_a_settled_group_is_not_written_again() -> None:
     at.engine.look_at_all()
     at.run_for(60)
     assert at.writes == []
+
+
+def test_a_group_has_a_name_that_a_label_can_have() -> None:
+    admission = ADMISSIONS[NODE_GROUP.key_name]
+    assert admission(group("g" * 63), None, lambda _: None) == []
+    (cause,) = admission(group("g" * 64), None, lambda _: None)
+    assert str(cause) == "metadata.name: Too long: may not be more than 63 bytes"
