@@ -7,12 +7,14 @@ and WSGI, almost 3 MB of memory in every process.
 import math
 from abc import ABC
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar, NamedTuple, Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeVar
+
+import msgspec
 
 K = TypeVar("K", bound=str)
 
 
-class _Sample(NamedTuple):
+class _Sample(msgspec.Struct, frozen=True):
     suffix: str
     values: Sequence[str]
     more: tuple[tuple[str, str], ...]

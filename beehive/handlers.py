@@ -1,7 +1,9 @@
 """Chooses the method of a module that handles a message, by resource type, operation and source."""
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
+
+import msgspec
 
 from beehive.cache import are_short
 from beehive.delivery import OverflowPolicy
@@ -13,14 +15,14 @@ _MARK = "_beehive_handles"
 _CACHE_LIMIT = 1024
 
 
-class Handler(NamedTuple):
+class Handler(msgspec.Struct, frozen=True):
     """A method that handles messages, and the overflow policy of these messages."""
 
     call: Callable[[Any, Message], None]
     overflow: OverflowPolicy
 
 
-class _Mark(NamedTuple):
+class _Mark(msgspec.Struct, frozen=True):
     resource_type: str | None
     operation: str | None
     source: str | None

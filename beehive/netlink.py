@@ -10,7 +10,9 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 HEADER: Final = struct.Struct("=IHHII")
 """Length, type, flags, number, port."""
@@ -22,7 +24,7 @@ LARGEST: Final = 256 * 1024
 """Bytes read of a datagram; the kernel's have at most 32 KiB."""
 
 
-class NetlinkMessage(NamedTuple):
+class NetlinkMessage(msgspec.Struct, frozen=True):
     """A message of a datagram."""
 
     type: int

@@ -5,8 +5,9 @@ import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
+import msgspec
 import pykka
 
 from beehive.actor import FAILURES, Actor
@@ -95,7 +96,7 @@ class ThreadFuture(Future[T]):
         self._gate.release()
 
 
-class RunningActor(NamedTuple, Generic[A]):
+class RunningActor(msgspec.Struct, Generic[A], frozen=True):
     """A started actor, and how to stop it."""
 
     ref: pykka.ActorRef[A]

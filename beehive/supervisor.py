@@ -6,8 +6,9 @@ them; here every module is restarted.
 
 import logging
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 import pykka
 
 from beehive.actor import Actor
@@ -27,14 +28,14 @@ GOOD_RUN = 60.0
 """Seconds without a failure after which the delays start from `FIRST_DELAY` again."""
 
 
-class ModuleDown(NamedTuple):
+class ModuleDown(msgspec.Struct, frozen=True):
     """Message to the supervisor: an exception has stopped a module."""
 
     name: str
     error: BaseException
 
 
-class _Restart(NamedTuple):
+class _Restart(msgspec.Struct, frozen=True):
     name: str
 
 

@@ -3,8 +3,9 @@
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 import pykka
 from msgspec import Struct
 
@@ -29,7 +30,7 @@ from edged.sync_events import SyncEvents
 _log = logging.getLogger(__name__)
 
 
-class Chore(NamedTuple):
+class Chore(msgspec.Struct, frozen=True):
     """A periodic task."""
 
     name: str
@@ -41,7 +42,7 @@ class Chore(NamedTuple):
     """Seconds until the first run; the period, unless given."""
 
 
-class Now(NamedTuple):
+class Now(msgspec.Struct, frozen=True):
     """Run all chores now, in addition to their periods. Several waiting requests count as one."""
 
     since: float

@@ -1,6 +1,8 @@
 """How parts of edged send events to the sync loop."""
 
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Protocol, TypeVar
+
+import msgspec
 
 from edged.pods.model import PodUid
 
@@ -17,11 +19,11 @@ class SyncEvents(Protocol[Event_contra]):
         """Take an event later, on the edged module's thread; may be called on any thread."""
 
 
-class PodHealthChanged(NamedTuple):
+class PodHealthChanged(msgspec.Struct, frozen=True):
     """A probe has another result, or a postStart hook or an image pull has ended."""
 
     uid: PodUid
 
 
-class PluginsChanged(NamedTuple):
+class PluginsChanged(msgspec.Struct, frozen=True):
     """A storage driver was added or removed, or devices were."""

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 import pykka
 
 from beehive import Actor, ModuleContext
@@ -33,13 +34,13 @@ REGISTRY = "plugins_registry"
 """Directory below the root into which plug-ins put their sockets (kubelet's)."""
 
 
-class Measure(NamedTuple):
+class Measure(msgspec.Struct, frozen=True):
     """The request to measure the volumes of these pods."""
 
     pods: tuple[Pod, ...]
 
 
-class Measured(NamedTuple):
+class Measured(msgspec.Struct, frozen=True):
     """The result of a measurement."""
 
     over: tuple[tuple[PodUid, str], ...]

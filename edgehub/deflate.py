@@ -8,7 +8,9 @@ KubeEdge's cloud supports no extension; messages then travel uncompressed.
 """
 
 import zlib
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from edgehub.errors import UpgradeError
 
@@ -22,7 +24,7 @@ _MEMORY_LEVEL: Final = 5
 _TAIL: Final = b"\x00\x00\xff\xff"
 
 
-class Agreement(NamedTuple):
+class Agreement(msgspec.Struct, frozen=True):
     """The extension parameters that the peer accepted."""
 
     forgets: bool

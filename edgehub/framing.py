@@ -11,7 +11,8 @@ import os
 import struct
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import NamedTuple
+
+import msgspec
 
 from edgehub.deflate import inflate
 from edgehub.errors import ProtocolError
@@ -41,21 +42,21 @@ _OPCODES = {int(opcode): opcode for opcode in Opcode}
 _WHOLE = (Opcode.TEXT, Opcode.BINARY)
 
 
-class Received(NamedTuple):
+class Received(msgspec.Struct, frozen=True):
     """A complete message, or a control frame."""
 
     opcode: Opcode
     payload: bytes
 
 
-class Skipped(NamedTuple):
+class Skipped(msgspec.Struct, frozen=True):
     """A message over the limit: its first bytes and its size in bytes."""
 
     head: bytes
     size: int
 
 
-class _Header(NamedTuple):
+class _Header(msgspec.Struct, frozen=True):
     opcode: Opcode
     final: bool
     length: int

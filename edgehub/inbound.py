@@ -16,6 +16,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
+import msgspec
 import pykka
 
 from beehive import (
@@ -182,7 +183,7 @@ _PARENT_ID = re.compile(rb'"parent_msg_id"\s*:\s*"([!-~]{1,64}?)"')
 _RESOURCE = re.compile(rb'"resource"\s*:\s*"([ -~]{1,512}?)"')
 
 
-class LinkHooks(NamedTuple):
+class LinkHooks(msgspec.Struct, frozen=True):
     """Callbacks of the module; none of them blocks."""
 
     opened: Callable[[], None]
@@ -359,7 +360,7 @@ def _found(pattern: re.Pattern[bytes], head: bytes) -> str:
     return match.group(1).decode() if match else ""
 
 
-class _Entry(NamedTuple):
+class _Entry(msgspec.Struct, frozen=True):
     size: int
     since: float
 

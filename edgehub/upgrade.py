@@ -4,8 +4,9 @@ import base64
 import hashlib
 import os
 import re
-from typing import NamedTuple
 from urllib.parse import urlsplit
+
+import msgspec
 
 from edgehub.deflate import OFFER, Agreement, agreement
 from edgehub.errors import SettingsError, UpgradeError
@@ -25,7 +26,7 @@ _PRINTABLE = re.compile(r"[!-~]+")
 _VALUE = re.compile(r"[ -~]*")
 
 
-class Target(NamedTuple):
+class Target(msgspec.Struct, frozen=True):
     """Address and path of the cloud's websocket."""
 
     secure: bool

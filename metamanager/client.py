@@ -62,7 +62,7 @@ Json = bytes | msgspec.Raw | dict[str, Any] | msgspec.Struct
 """An object: JSON text as bytes or Raw, or a value for msgspec to encode."""
 
 
-class Call(NamedTuple, Generic[T]):
+class Call(msgspec.Struct, Generic[T], frozen=True):
     """One request and the function that reads its answer."""
 
     operation: Operation

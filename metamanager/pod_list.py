@@ -18,7 +18,7 @@ hours, and again after a registration of the node or a restart of the process.
 
 import logging
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -54,7 +54,7 @@ _PODS: Final = Target("", "v1", "pods")
 _ATTEMPT: Final = "get the list of this node's pods from the cloud"
 
 
-class ListedPod(NamedTuple):
+class ListedPod(msgspec.Struct, frozen=True):
     """A pod of the list."""
 
     key: str
@@ -64,7 +64,7 @@ class ListedPod(NamedTuple):
     """The pod as JSON, as received."""
 
 
-class PodListing(NamedTuple):
+class PodListing(msgspec.Struct, frozen=True):
     """The answer to a list request."""
 
     pods: list[ListedPod]

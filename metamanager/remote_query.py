@@ -7,7 +7,7 @@ answers are the pod, NotFound and Conflict.
 """
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -46,7 +46,7 @@ def question_of(request: Message) -> Message:
     return question.with_content("{}" if text == _EMPTY else text.decode())
 
 
-class Question(NamedTuple):
+class Question(msgspec.Struct, frozen=True):
     """Route and content of the query for a pod."""
 
     resource: str

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
+import msgspec
+
 from beehive import Clock, DeliveryMode, Group, Message, ModuleName, Source
 from beehive.trace_context import NO_CAUSE, Cause, current_cause, own_context, resumed
 from metamanager.errors import StoreError, StoreWriteError
@@ -10,7 +12,7 @@ from metamanager.rows import StoredPod
 from metamanager.store import Store
 
 
-class Reply(NamedTuple):
+class Reply(msgspec.Struct, frozen=True):
     """A message to send, with its receiver."""
 
     mode: DeliveryMode

@@ -1,6 +1,6 @@
 """The store's rows, and how to make them from messages. Pure."""
 
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -184,7 +184,7 @@ def version_number(text: str | None) -> int:
     return whole_number(text, _LONGEST_NUMBER) or 0
 
 
-class StoredPod(NamedTuple):
+class StoredPod(msgspec.Struct, frozen=True):
     """A pod of the store."""
 
     namespace: str

@@ -3,12 +3,13 @@
 import errno
 import os
 from pathlib import Path
-from typing import NamedTuple
+
+import msgspec
 
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class MountOf(NamedTuple):
+class MountOf(msgspec.Struct, frozen=True):
     """The mount of a file. Bind mounts of the same file system share the device and differ in the number."""
 
     device: int

@@ -10,7 +10,8 @@ import os
 from collections.abc import Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+
+import msgspec
 
 from beehive.files.descriptors import open_directory
 
@@ -30,7 +31,7 @@ _HOPS = 1024
 """Levels that one call goes up: a path has 4,096 bytes at most."""
 
 
-class Found(NamedTuple):
+class Found(msgspec.Struct, frozen=True):
     """An entry of a directory, valid until the next one is taken."""
 
     within: int

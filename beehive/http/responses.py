@@ -4,6 +4,8 @@ import socket
 from collections.abc import Callable, Generator, Iterator
 from typing import NamedTuple, Protocol
 
+import msgspec
+
 from beehive.http.request import Request
 
 
@@ -31,7 +33,7 @@ class Peer(Protocol):
         """
 
 
-class Stream(NamedTuple):
+class Stream(msgspec.Struct, frozen=True):
     """A response with status 200 that is sent piece by piece, until the pieces end or the client goes."""
 
     content_type: str
@@ -44,7 +46,7 @@ class Stream(NamedTuple):
     """
 
 
-class Takeover(NamedTuple):
+class Takeover(msgspec.Struct, frozen=True):
     """Hands the connection over to the handler; `Request.rest` has the bytes already read. It is closed afterwards."""
 
     carry_on: Callable[[socket.socket], None]

@@ -1,7 +1,9 @@
 """Routes of paths to handlers."""
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
+
+import msgspec
 
 from beehive.http.request import Request
 from beehive.http.responses import Handler, Reply, Response, text
@@ -16,7 +18,7 @@ class HttpService(Protocol):
         """Return the reply. An HttpStatusError becomes the response."""
 
 
-class HttpRoute(NamedTuple):
+class HttpRoute(msgspec.Struct, frozen=True):
     """A pattern and its handler.
 
     Parts of a pattern in braces match any name: `/containerLogs/{namespace}/{pod}/{container}`.

@@ -2,7 +2,9 @@
 
 import logging
 from collections import deque
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from beehive.actor import Actor
 from beehive.clock import Timer
@@ -53,7 +55,7 @@ class Waiting:
         self._entries.clear()
 
 
-class _Write(NamedTuple):
+class _Write(msgspec.Struct, frozen=True):
     """Message of the timer to the recorder: write the entries."""
 
 

@@ -13,7 +13,9 @@ above it.
 import hashlib
 import sys
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 SHORTEST: Final = 6
 """Bytes that a needle has at least."""
@@ -33,7 +35,7 @@ class TooMuchWorkError(Exception):
     """The search exceeded its budget, so its result is unknown."""
 
 
-class SubstringMatch(NamedTuple):
+class SubstringMatch(msgspec.Struct, frozen=True):
     """A place in a text with a needle, or with several overlapping ones."""
 
     begin: int

@@ -5,7 +5,8 @@ scale of weights (kubelet's cgroup_v1_manager and cgroup_v2_manager over libcont
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+
+import msgspec
 
 from edged.cgroups.resource_config import UNLIMITED, ResourceConfig
 
@@ -13,7 +14,7 @@ CONTROLLERS = ("cpu", "cpuacct", "memory", "pids", "hugetlb")
 """Controllers in whose hierarchies edged itself makes cgroups; the runtime makes them in the others."""
 
 
-class Knob(NamedTuple):
+class Knob(msgspec.Struct, frozen=True):
     """One interface file and its new content."""
 
     controller: str

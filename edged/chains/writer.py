@@ -1,13 +1,13 @@
 """ChainWriter: writes the chains to their file, on a thread of its own."""
 
-from typing import NamedTuple
+import msgspec
 
 from beehive import Actor
 from edged.chains.chains import Chains
 from edged.chains.file import ChainFile
 
 
-class WriteChains(NamedTuple):
+class WriteChains(msgspec.Struct, frozen=True):
     """Write the steps that the file lacks."""
 
 

@@ -3,7 +3,9 @@
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
+
+import msgspec
 
 from edged.devices.model import Device, PluginOptions
 from edged.pods.config.device_options import DeviceRunContainerOptions
@@ -36,7 +38,7 @@ class DevicePlugin(Protocol):
         """Close the connection: calls under way end. May be called more than once."""
 
 
-class GrpcService(NamedTuple):
+class GrpcService(msgspec.Struct, frozen=True):
     """A service on a socket of the node."""
 
     path: Path

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import NamedTuple
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -123,7 +123,7 @@ class Inventory:
         return [each.plugin for each in self._endpoints.values() if each.plugin is not None]
 
 
-class DevicePool(NamedTuple):
+class DevicePool(msgspec.Struct, frozen=True):
     """The devices of one resource, as one container may choose from them."""
 
     healthy: AbstractSet[str]

@@ -4,7 +4,9 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
+
+import msgspec
 
 from beehive import Clock
 from edged.api import Container, Pod
@@ -56,7 +58,7 @@ _AWAY = frozenset({"UNAVAILABLE", "CANCELLED"})
 _ALLOCATE = "give devices to a container"
 
 
-class _DeviceRequest(NamedTuple):
+class _DeviceRequest(msgspec.Struct, frozen=True):
     pod: Pod
     container: Container
     resource: str

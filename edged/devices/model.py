@@ -1,7 +1,6 @@
 """Devices, and a container's options for them."""
 
-from typing import NamedTuple
-
+import msgspec
 from msgspec import Struct, field
 
 from edged.pods.config.device_options import DeviceRunContainerOptions
@@ -21,7 +20,7 @@ class Device(Struct, frozen=True, gc=False):
     """Ids of the nearby NUMA nodes."""
 
 
-class PluginOptions(NamedTuple):
+class PluginOptions(msgspec.Struct, frozen=True):
     """The optional calls of a plug-in."""
 
     pre_start: bool = False
@@ -43,7 +42,7 @@ class DeviceAllocation(Struct, frozen=True):
         return frozenset(device.id for device in self.devices)
 
 
-class DeviceCapacity(NamedTuple):
+class DeviceCapacity(msgspec.Struct, frozen=True):
     """The number of devices of one resource on the node, and how many of them a pod could get."""
 
     capacity: int

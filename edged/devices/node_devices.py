@@ -5,7 +5,9 @@ import stat
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from beehive import Actor, ModuleContext
 from edged.api import Pod
@@ -27,7 +29,7 @@ NOTIFY_SECONDS = 1.0
 _REGISTRATION = "v1beta1.Registration"
 
 
-class _Read(NamedTuple):
+class _Read(msgspec.Struct, frozen=True):
     """The request to begin."""
 
 

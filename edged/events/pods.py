@@ -1,7 +1,8 @@
 """Events of pods, in kubelet's words."""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+
+import msgspec
 
 from edged.api import Pod, PodStatus
 from edged.api.pod_status import ContainerStateTerminated, ContainerStatus
@@ -11,7 +12,7 @@ from edged.events.recorder import EventRecorder
 from edged.pods.labels import ref_of
 
 
-class StatusStep(NamedTuple):
+class StatusStep(msgspec.Struct, frozen=True):
     """A step that no Event tells."""
 
     reason: str

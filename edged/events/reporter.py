@@ -40,7 +40,7 @@ COMPONENT = "kubelet"
 """The event source that tools expect (KubeEdge's edge runs a kubelet, and uses this name)."""
 
 
-class CorrelatedEvent(NamedTuple):
+class CorrelatedEvent(msgspec.Struct, frozen=True):
     """An event after its latest occurrence."""
 
     event: Event

@@ -2,7 +2,9 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from beehive import Clock
 from edged.api import Pod
@@ -31,7 +33,7 @@ POD_CLEANUP_TIMEOUT: Final = 30.0
 """
 
 
-class EvictionCallbacks(NamedTuple):
+class EvictionCallbacks(msgspec.Struct, frozen=True):
     """The pods that the evictor may end, and the receivers of its decisions."""
 
     pods: Callable[[], tuple[Pod, ...]]
@@ -44,7 +46,7 @@ class EvictionCallbacks(NamedTuple):
     """Takes the node's conditions when they have changed. Called on the evictor's thread."""
 
 
-class Collectors(NamedTuple):
+class Collectors(msgspec.Struct, frozen=True):
     """The garbage collectors. `images` is None for a runtime without images."""
 
     containers: ContainerCollector

@@ -25,7 +25,7 @@ Times are monotonic seconds, so that a corrected wall clock ages no image.
 import logging
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -308,7 +308,7 @@ Units = dict[Unit, list[cri.Container]]
 """The dead containers of each unit that may be removed, newest first."""
 
 
-class Garbage(NamedTuple):
+class Garbage(msgspec.Struct, frozen=True):
     """Objects to remove, in this order."""
 
     containers: list[cri.Container]

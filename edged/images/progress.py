@@ -32,7 +32,7 @@ class PulledLayer(NamedTuple):
     unpacked: int
 
 
-class PullProgress(NamedTuple):
+class PullProgress(msgspec.Struct, frozen=True):
     """How far a pull is."""
 
     layers: tuple[PulledLayer, ...]

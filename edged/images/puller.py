@@ -5,7 +5,9 @@ import threading
 from collections import Counter, OrderedDict, deque
 from collections.abc import Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from beehive import Runtime
 from beehive.clock import Timer
@@ -34,14 +36,14 @@ LONGEST_SECONDS: Final = 600.0
 """Between two questions: the spam filter of events drops an object's events that are more frequent than every 300 s."""
 
 
-class PullRequest(NamedTuple):
+class PullRequest(msgspec.Struct, frozen=True):
     """An image and the credentials to try, in this order; without any, the pull is anonymous."""
 
     image: str
     credentials: tuple[Credentials, ...] = ()
 
 
-class PullResult(NamedTuple):
+class PullResult(msgspec.Struct, frozen=True):
     """The result of a pull."""
 
     reference: str = ""

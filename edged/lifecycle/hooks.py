@@ -1,6 +1,6 @@
 """HookRunner: runs lifecycle hooks (kubelet's HandlerRunner)."""
 
-from typing import NamedTuple
+import msgspec
 
 from edged.api import Container
 from edged.api.probes import LifecycleHandler
@@ -17,7 +17,7 @@ _LONGEST_REQUEST = 300.0
 """Seconds that an HTTP or TCP hook may take where nothing else limits it. (A kubelet sets no limit.)"""
 
 
-class HookTarget(NamedTuple):
+class HookTarget(msgspec.Struct, frozen=True):
     """The container that a hook belongs to."""
 
     uid: PodUid

@@ -15,7 +15,9 @@ import zlib
 from collections.abc import Iterator
 from io import BufferedReader
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from edged.logs.lines import LONGEST_HEAD, is_whole
 
@@ -172,7 +174,7 @@ def open_log(path: Path) -> BufferedReader:
     return os.fdopen(descriptor, "rb")
 
 
-class Tail(NamedTuple):
+class Tail(msgspec.Struct, frozen=True):
     """The beginning of the last lines."""
 
     offset: int

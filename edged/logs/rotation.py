@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from beehive import Clock
 from beehive.files.durable import put_in_place
@@ -30,7 +32,7 @@ _LEVEL: Final = 6
 _FORMAT: Final = "%Y%m%d-%H%M%S"
 
 
-class RunningLog(NamedTuple):
+class RunningLog(msgspec.Struct, frozen=True):
     """The log of a running container."""
 
     container: ContainerId

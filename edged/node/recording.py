@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
@@ -16,7 +16,7 @@ from edged.eviction_api.usage import PodUsage
 from edged.node.machine import MachineFacts, MachineInfo, MachineUsage
 
 
-class _Names(NamedTuple):
+class _Names(msgspec.Struct, frozen=True):
     kind: str
     """Kind of the notes."""
     machine: str

@@ -3,7 +3,8 @@
 import logging
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import NamedTuple
+
+import msgspec
 
 from beehive import Actor
 from edged.api.nodes import ContainerImage
@@ -22,7 +23,7 @@ MOST_NAMES = 5
 """Names of one image in the list (kubelet's MaxNamesPerImageInNodeStatus)."""
 
 
-class CheckNode(NamedTuple):
+class CheckNode(msgspec.Struct, frozen=True):
     """Inspect the machine and the runtime now."""
 
 

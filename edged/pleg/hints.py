@@ -1,7 +1,8 @@
 """Hints for the PLEG: events of the runtime, and inspections by workers."""
 
 import threading
-from typing import NamedTuple
+
+import msgspec
 
 from edged.pleg.messages import WorkerInspection
 from edged.pods import labels
@@ -14,7 +15,7 @@ events causes twenty inspections a second at most.
 """
 
 
-class Hint(NamedTuple):
+class Hint(msgspec.Struct, frozen=True):
     """An event about a pod."""
 
     ref: PodRef
@@ -23,7 +24,7 @@ class Hint(NamedTuple):
     urgent: bool
 
 
-class Announced(NamedTuple):
+class Announced(msgspec.Struct, frozen=True):
     """The pods that events were about."""
 
     pods: frozenset[PodUid]

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+import msgspec
+
 from edged.cri.errors import CriError
 from edged.pleg.reader import PodSnapshot
 from edged.pods.model import PodFacts, PodUid
@@ -25,7 +27,7 @@ class Relisted(NamedTuple):
     at: float
 
 
-class RelistFailed(NamedTuple):
+class RelistFailed(msgspec.Struct, frozen=True):
     """The runtime did not answer, or not for one pod; that pod counts as changed until it does."""
 
     error: CriError
@@ -35,7 +37,7 @@ PlegEvent = Relisted | PodInspection | RelistFailed
 """An event for edged: a `PodInspection` of a pod that has changed."""
 
 
-class WorkerInspection(NamedTuple):
+class WorkerInspection(msgspec.Struct, frozen=True):
     """The facts of one pod that a worker has read itself."""
 
     facts: PodFacts
@@ -44,23 +46,23 @@ class WorkerInspection(NamedTuple):
     """As in `PodInspection`."""
 
 
-class RelistSoon(NamedTuple):
+class RelistSoon(msgspec.Struct, frozen=True):
     """A request to relist after the shorter period at the latest."""
 
 
-class StreamRequested(NamedTuple):
+class StreamRequested(msgspec.Struct, frozen=True):
     """The listener has requested the runtime's events."""
 
 
-class StreamOpened(NamedTuple):
+class StreamOpened(msgspec.Struct, frozen=True):
     """The runtime has begun to send its events."""
 
 
-class StreamBroke(NamedTuple):
+class StreamBroke(msgspec.Struct, frozen=True):
     """The runtime does not send events, or no longer."""
 
 
-class HintAdded(NamedTuple):
+class HintAdded(msgspec.Struct, frozen=True):
     """`Hints` has a new hint."""
 
 

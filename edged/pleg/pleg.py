@@ -1,7 +1,8 @@
 """The actor that inspects the runtime's pods (kubelet's generic and evented PLEG)."""
 
 import logging
-from typing import NamedTuple
+
+import msgspec
 
 from beehive import Actor
 from beehive.clock import Timer
@@ -32,13 +33,13 @@ _RUNTIME_AWAY = (UnavailableError, DeadlineExceededError)
 """Errors after which the other pods are not tried."""
 
 
-class _Relist(NamedTuple):
+class _Relist(msgspec.Struct, frozen=True):
     """List everything. If two relists are scheduled, only the later one counts."""
 
     number: int
 
 
-class _InspectHinted(NamedTuple):
+class _InspectHinted(msgspec.Struct, frozen=True):
     """Inspect the hinted pods, if that is due."""
 
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+import msgspec
+
 from beehive import Actor
 from edged.errors import EdgedError, PluginError
 from edged.plugins.socket import PluginSocket
@@ -57,7 +59,7 @@ class _Known(NamedTuple):
     """Monotonic seconds of the next attempt after a failure."""
 
 
-class Scan(NamedTuple):
+class Scan(msgspec.Struct, frozen=True):
     """The request to scan the directory."""
 
 

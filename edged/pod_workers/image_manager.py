@@ -1,6 +1,6 @@
 """ImageManager: makes sure that the image of a container is on the node."""
 
-from typing import NamedTuple
+import msgspec
 
 from edged.api import Container, Nanoseconds, Pod
 from edged.cri.contract import ContainerRuntime
@@ -38,7 +38,7 @@ _NOMINAL_SIZE = 1
 _SECOND = 1e9
 
 
-class ImageRequest(NamedTuple):
+class ImageRequest(msgspec.Struct, frozen=True):
     """The image that a container needs."""
 
     pod: Pod
@@ -54,13 +54,13 @@ class ImageRequest(NamedTuple):
         return ref_of(self.pod).uid
 
 
-class _Failure(NamedTuple):
+class _Failure(msgspec.Struct, frozen=True):
     at: Nanoseconds
     reason: str
     message: str
 
 
-class _Requested(NamedTuple):
+class _Requested(msgspec.Struct, frozen=True):
     """A pull that a pod waits for."""
 
     at: Nanoseconds

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+
+import msgspec
 
 from beehive import Clock
 from edged.api import Container, EphemeralContainer, Pod, seconds
@@ -32,7 +33,7 @@ from protos.cri.v1 import api_pb2 as cri
 from protos.status import StatusCode
 
 
-class PodSandbox(NamedTuple):
+class PodSandbox(msgspec.Struct, frozen=True):
     """A sandbox of a pod, with the configuration that its containers are created with."""
 
     id: SandboxId
@@ -40,7 +41,7 @@ class PodSandbox(NamedTuple):
     ips: tuple[str, ...]
 
 
-class StartContext(NamedTuple):
+class StartContext(msgspec.Struct, frozen=True):
     """The input that the starts of a pod's containers share in one job."""
 
     sandbox: PodSandbox
@@ -51,7 +52,7 @@ class StartContext(NamedTuple):
     """Facts of the pod when the job began."""
 
 
-class _ConfigurationParts(NamedTuple):
+class _ConfigurationParts(msgspec.Struct, frozen=True):
     """Parts of a container's configuration."""
 
     environment: dict[str, str]

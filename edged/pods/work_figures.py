@@ -1,12 +1,13 @@
 """The figures of the pod workers' queues, for the node's local server."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+
+import msgspec
 
 from edged.pods.model import PodUid
 
 
-class WorkFigures(NamedTuple):
+class WorkFigures(msgspec.Struct, frozen=True):
     """The queues of the pod workers at one moment. Never changed."""
 
     waiting: int

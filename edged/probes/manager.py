@@ -2,7 +2,8 @@
 
 import logging
 from collections.abc import Iterator
-from typing import NamedTuple
+
+import msgspec
 
 from beehive import ModuleContext, Timer
 from edged.api import Container, ContainerStatus, Pod
@@ -28,14 +29,14 @@ from edged.probes.worker_pool import ProbeWorkerPool
 from edged.sync_events import PodHealthChanged, SyncEvents
 
 
-class ProbeHistory(NamedTuple):
+class ProbeHistory(msgspec.Struct, frozen=True):
     """The last outcome and how many times in a row it came. UNKNOWN is left out."""
 
     last: ProbeOutcome | None = None
     result_run: int = 0
 
 
-class ProbeDecision(NamedTuple):
+class ProbeDecision(msgspec.Struct, frozen=True):
     """The state of a probe after one more outcome."""
 
     history: ProbeHistory

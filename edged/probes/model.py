@@ -1,8 +1,8 @@
 """Kinds, results and timing of probes."""
 
 from enum import Enum
-from typing import NamedTuple
 
+import msgspec
 from msgspec import Struct
 
 from edged.api import Container, Pod
@@ -27,7 +27,7 @@ class ProbeOutcome(Enum):
     """The probe could not be made, so the container's health is unknown."""
 
 
-class ProbeResult(NamedTuple):
+class ProbeResult(msgspec.Struct, frozen=True):
     """An outcome and a short reason. The reason never has output of the container, which may be a secret."""
 
     outcome: ProbeOutcome

@@ -1,7 +1,9 @@
 """Runs one probe, blocking, for the actors of `ProbeWorkerPool`."""
 
 import logging
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+import msgspec
 
 from edged.cri.contract import ContainerId, ContainerRuntime
 from edged.cri.errors import CriError, DeadlineExceededError
@@ -16,7 +18,7 @@ _TRIES = 3
 """Tries in a row when the probe cannot be made (kubelet's maxProbeRetries)."""
 
 
-class ProbeAttempt(NamedTuple):
+class ProbeAttempt(msgspec.Struct, frozen=True):
     """One probe to make. `seconds` is its time limit."""
 
     container: ContainerId

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+import msgspec
+
 from beehive.whole_numbers import whole_number
 from edged.api import Container
 from edged.api.probes import ExecAction, HTTPGetAction, IntOrString, Probe, TCPSocketAction
@@ -16,7 +18,7 @@ HOOK_AGENT = "kube-lifecycle/1.32"
 """`User-Agent` of lifecycle hooks."""
 
 
-class ExecTarget(NamedTuple):
+class ExecTarget(msgspec.Struct, frozen=True):
     """A command to run in the container."""
 
     command: tuple[str, ...]
@@ -32,14 +34,14 @@ class HttpTarget(NamedTuple):
     headers: tuple[tuple[str, str], ...] = ()
 
 
-class TcpTarget(NamedTuple):
+class TcpTarget(msgspec.Struct, frozen=True):
     """A TCP connection to open."""
 
     host: str
     port: int
 
 
-class GrpcTarget(NamedTuple):
+class GrpcTarget(msgspec.Struct, frozen=True):
     """A health service to call (grpc.health.v1); `service` is "" for the whole server."""
 
     host: str

@@ -2,8 +2,9 @@
 
 from collections import Counter, deque
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+import msgspec
 import pykka
 
 from beehive import Actor, ModuleContext
@@ -24,14 +25,14 @@ PROBER: Final = "edged/prober"
 """Name of the actors."""
 
 
-class CompletedProbe(NamedTuple):
+class CompletedProbe(msgspec.Struct, frozen=True):
     """The result of a probe, by the number that the pool gave it."""
 
     number: int
     result: ProbeResult
 
 
-class _Assignment(NamedTuple):
+class _Assignment(msgspec.Struct, frozen=True):
     number: int
     attempt: ProbeAttempt
 
@@ -52,13 +53,13 @@ class ProbeWorker(Actor):
             self._context.call_soon(lambda: self._pool.complete(completed))
 
 
-class _Waiting(NamedTuple):
+class _Waiting(msgspec.Struct, frozen=True):
     assignment: _Assignment
     answered: Callable[[ProbeResult], None]
     still_needed: Callable[[], bool]
 
 
-class _Busy(NamedTuple):
+class _Busy(msgspec.Struct, frozen=True):
     worker: pykka.ActorRef[Any]
     uid: PodUid
     answered: Callable[[ProbeResult], None]

@@ -1,7 +1,9 @@
 """Groups of pods that are terminated one after another when the machine shuts down. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from edged.api import Pod
 from edged.pods.grace_period import grace_seconds
@@ -15,7 +17,7 @@ _CRITICAL: Final = 2_000_000_000
 """Least priority of critical pods (system-cluster-critical)."""
 
 
-class Step(NamedTuple):
+class Step(msgspec.Struct, frozen=True):
     """Pods that are terminated together."""
 
     pods: tuple[Pod, ...]

@@ -2,7 +2,9 @@
 
 import logging
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from beehive import Actor
 from edged.errors import ManifestError
@@ -21,11 +23,11 @@ _Stamp = tuple[int, int, int]
 """Inode, size in bytes, and time of the last change in nanoseconds."""
 
 
-class _Scan(NamedTuple):
+class _Scan(msgspec.Struct, frozen=True):
     """Scan the directory now."""
 
 
-class StaticPodChanges(NamedTuple):
+class StaticPodChanges(msgspec.Struct, frozen=True):
     """The changes since the last scan. A changed pod is in both lists, with another uid in each."""
 
     removed: list[JsonPod]

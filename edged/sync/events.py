@@ -1,6 +1,6 @@
 """The events that parts of edged send to the sync loop (kubelet's syncLoopIteration reads them from channels)."""
 
-from typing import NamedTuple
+import msgspec
 
 from edged.api import Pod
 from edged.node.status import NodeReport
@@ -11,13 +11,13 @@ from edged.static_pods.directory import StaticPodChanges
 from edged.sync_events import PluginsChanged, PodHealthChanged
 
 
-class PodReleased(NamedTuple):
+class PodReleased(msgspec.Struct, frozen=True):
     """A pod that was requested from the cloud, or held until the cloud answered, may begin now."""
 
     pod: Pod
 
 
-class PodsListed(NamedTuple):
+class PodsListed(msgspec.Struct, frozen=True):
     """The store has returned the pods of this node."""
 
     pods: tuple[Pod, ...]

@@ -2,7 +2,8 @@
 
 import logging
 from collections.abc import Iterable
-from typing import NamedTuple
+
+import msgspec
 
 from beehive import ModuleContext, Timer
 from edged.admission.admit import refusal_by_node
@@ -48,7 +49,7 @@ from edged.sync_events import PluginsChanged, PodHealthChanged
 _log = logging.getLogger(__name__)
 
 
-class _Deadline(NamedTuple):
+class _Deadline(msgspec.Struct, frozen=True):
     at: Nanoseconds
     """Wall clock."""
     timer: Timer

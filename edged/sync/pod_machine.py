@@ -24,8 +24,8 @@ A pod is in one of three states, each with the job that a worker does in it (`Po
 """
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
+import msgspec
 from msgspec import Struct
 
 from edged.api import ContainerStateWaiting, Nanoseconds, Pod
@@ -74,7 +74,7 @@ class SyncFacts(Struct):
     """Whether a pod is held until this one is removed."""
 
 
-class Retry(NamedTuple):
+class Retry(msgspec.Struct, frozen=True):
     """The next attempt of a job that failed."""
 
     delay: float
@@ -83,7 +83,7 @@ class Retry(NamedTuple):
     """Time of the retry, in seconds of the monotonic clock."""
 
 
-class _Plan(NamedTuple):
+class _Plan(msgspec.Struct, frozen=True):
     """The next actions of a pod, and the facts that they were computed from."""
 
     pod: Pod

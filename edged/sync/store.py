@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -31,7 +31,7 @@ FIRST_DELAY: Final = 10.0
 LONGEST_DELAY: Final = 300.0
 
 
-class LocalPods(NamedTuple):
+class LocalPods(msgspec.Struct, frozen=True):
     """Finds the pods that belong to this node, and the ended pods that still have files or devices on it."""
 
     node_name: str

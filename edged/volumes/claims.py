@@ -4,8 +4,9 @@ desired-state-of-world populator).
 
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
+import msgspec
 from msgspec import Struct
 
 from edged.api import Pod
@@ -32,7 +33,7 @@ class LocalVolume(Struct, frozen=True):
 PersistentPlan = HostPath | LocalVolume | CsiVolume
 
 
-class NodeIdentity(NamedTuple):
+class NodeIdentity(msgspec.Struct, frozen=True):
     """The node's name and labels, for the node affinity of volumes."""
 
     name: str

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
+import msgspec
+
 SEQUENCE: Final = 0x30
 UTC_TIME: Final = 0x17
 GENERALIZED_TIME: Final = 0x18
@@ -15,7 +17,7 @@ GENERALIZED_TIME: Final = 0x18
 _LONGEST_LENGTH: Final = 4
 
 
-class Element(NamedTuple):
+class Element(msgspec.Struct, frozen=True):
     """One DER value."""
 
     tag: int

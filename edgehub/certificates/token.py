@@ -8,7 +8,7 @@ import base64
 import binascii
 import hashlib
 import re
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -29,7 +29,7 @@ class _Claims(msgspec.Struct):
     replace: bool = False
 
 
-class Token(NamedTuple):
+class Token(msgspec.Struct, frozen=True):
     """A parsed token; `repr` omits the secret."""
 
     authority: str

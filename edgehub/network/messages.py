@@ -5,6 +5,8 @@ import sys
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+import msgspec
+
 from beehive.netlink import attributes, messages
 
 NEW_LINK: Final = 16
@@ -26,7 +28,7 @@ _TABLE_MAIN, _UNICAST = 254, 1
 _INDEX_BYTES = 4
 
 
-class InterfaceState(NamedTuple):
+class InterfaceState(msgspec.Struct, frozen=True):
     """State of an interface, except the loopback and ports of a bridge or bond."""
 
     device: int

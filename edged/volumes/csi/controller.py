@@ -2,7 +2,9 @@
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from beehive import Actor, Operation
 from beehive.decoding import decode_json
@@ -20,7 +22,7 @@ SECONDS = 55.0
 """Time-out of the driver: a little less than metamanager's for edged (60 s), so that its error arrives in time."""
 
 
-class _Call(NamedTuple):
+class _Call(msgspec.Struct, frozen=True):
     method: str
     capability: str
     """Capability of the driver's controller; a driver without it is not called, and the answer is empty (KubeEdge)."""
@@ -36,7 +38,7 @@ _CALLS: Mapping[str, _Call] = {
 OPERATIONS = tuple(_CALLS)
 
 
-class ControllerRequest(NamedTuple):
+class ControllerRequest(msgspec.Struct, frozen=True):
     """One operation."""
 
     operation: str

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -49,7 +49,7 @@ class CsiSources(Protocol):
         """Return a secret of any namespace."""
 
 
-class _Task(NamedTuple):
+class _Task(msgspec.Struct, frozen=True):
     """One volume to be published to one pod, with the data that the driver needs."""
 
     uid: PodUid

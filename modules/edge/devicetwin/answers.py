@@ -1,7 +1,7 @@
 """The messages of devicetwin to applications and to the cloud, in KubeEdge's form and order of keys. Pure."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -13,14 +13,14 @@ from modules.edge.devicetwin.twins import differs
 Json = dict[str, Any]
 
 
-class Publication(NamedTuple):
+class Publication(msgspec.Struct, frozen=True):
     """A message to applications."""
 
     topic: str
     payload: bytes
 
 
-class Voice(NamedTuple):
+class Voice(msgspec.Struct, frozen=True):
     """The time of a message, and the source of new ids."""
 
     now: int

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Final, NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from modules.apimachinery.device_properties import ModelProperty, desired_fault
@@ -28,7 +29,7 @@ _FEW: Final = 500
 Models = Mapping[str, ModelProperty]
 
 
-class Rules(NamedTuple):
+class Rules(msgspec.Struct, frozen=True):
     """Where devicetwin can follow KubeEdge's rules or its own."""
 
     heartbeat: int = 60_000

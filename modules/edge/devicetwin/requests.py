@@ -41,7 +41,7 @@ class TwinRequest(NamedTuple):
     """The desired value that a mapper has received (DMI's `observedDesired`)."""
 
 
-class TwinsRequest(NamedTuple):
+class TwinsRequest(msgspec.Struct, frozen=True):
     """A message about the properties of a device; None deletes a property."""
 
     event_id: str
@@ -50,18 +50,18 @@ class TwinsRequest(NamedTuple):
     """The writer of the expected values."""
 
 
-class DeviceRequest(NamedTuple):
+class DeviceRequest(msgspec.Struct, frozen=True):
     """A device in a message about the membership."""
 
     id: str
     name: str = ""
     description: str = ""
     state: str = ""
-    attributes: dict[str, Attribute] = {}  # noqa: RUF012 - never changed
-    twins: dict[str, TwinRequest | None] = {}  # noqa: RUF012
+    attributes: dict[str, Attribute] = {}
+    twins: dict[str, TwinRequest | None] = {}
 
 
-class MembershipRequest(NamedTuple):
+class MembershipRequest(msgspec.Struct, frozen=True):
     """The devices to add and to remove; or, in `devices`, the complete list."""
 
     event_id: str

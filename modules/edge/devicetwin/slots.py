@@ -7,7 +7,9 @@ and each of them is answered with a refusal.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
+
+import msgspec
 
 from modules.edge.devicetwin.answers import Publication
 from modules.edge.devicetwin.state import Device
@@ -29,7 +31,7 @@ class DeviceStore(Protocol):
         """Remove a device."""
 
 
-class _Waiting(NamedTuple):
+class _Waiting(msgspec.Struct, frozen=True):
     """The publications about a change, for a successful and for a failed commit."""
 
     publications: tuple[Publication, ...]

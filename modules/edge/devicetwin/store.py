@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -21,7 +21,7 @@ SECONDS: Final = 30.0
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
-class Stored(NamedTuple):
+class Stored(msgspec.Struct, frozen=True):
     """The contents of the store that concern devices."""
 
     devices: list[Device]

@@ -7,7 +7,9 @@ devices in namespaces such as `dev` or `e`.
 import base64
 import binascii
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from beehive import Message, ModuleName, ResourceType, Source
 
@@ -52,7 +54,7 @@ class Action(Enum):
     UNKNOWN = "unknown"
 
 
-class Asked(NamedTuple):
+class Asked(msgspec.Struct, frozen=True):
     """The request in a message, and its device."""
 
     action: Action

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -43,7 +43,7 @@ _LATEST: Final = 2**53
 """Milliseconds; a number that every JSON decoder reads exactly."""
 
 
-class Verdict(NamedTuple):
+class Verdict(msgspec.Struct, frozen=True):
     """The meaning of the cloud's answer."""
 
     taken: bool
@@ -54,7 +54,7 @@ class Verdict(NamedTuple):
     """Times of the values that the cloud has: the message's values count with later times."""
 
 
-class Flight(NamedTuple):
+class Flight(msgspec.Struct, frozen=True):
     """A message that waits for its answer."""
 
     device: str

@@ -7,7 +7,9 @@ KubeEdge's cloud writes the answers into the job's status (its `pkg/nodetask` fo
 import logging
 import re
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+import msgspec
 
 from beehive import Group, Message, Module, ModuleName, handles
 from beehive.errors import BeehiveError
@@ -26,7 +28,7 @@ _EVENTS: Final = {"Checking": "Check", "BackingUp": "Backup", "Upgrading": "Upgr
 """Of v1alpha1, the event that ends a state; another state's is `Init`."""
 
 
-class JobAnswer(NamedTuple):
+class JobAnswer(msgspec.Struct, frozen=True):
     """The answer to a job."""
 
     resource: str

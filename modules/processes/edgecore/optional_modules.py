@@ -6,7 +6,9 @@ A module that is off is not imported, because its libraries take memory: each fu
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from beehive import Hive
 from beehive.exposition import CollectorRegistry
@@ -100,7 +102,7 @@ def _has_mappers(modules: Modules) -> bool:
     return _has_store(modules) and modules.device_twin.enable and modules.device_twin.enable_mappers
 
 
-class OptionalModule(NamedTuple):
+class OptionalModule(msgspec.Struct, frozen=True):
     """A module that a configuration switches on: the condition, and the function that adds it to the hive."""
 
     is_enabled: Callable[[Modules], bool]

@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
@@ -31,7 +31,7 @@ _ANSWER_SECONDS = 60.0
 _GONE = (errno.ENOENT, errno.ECONNREFUSED)
 
 
-class ServeTraceSocket(NamedTuple):
+class ServeTraceSocket(msgspec.Struct, frozen=True):
     """Message to the listener: answer until the socket is shut down."""
 
 

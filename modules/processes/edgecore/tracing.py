@@ -7,7 +7,7 @@ import os
 import threading
 from pathlib import Path
 from time import gmtime, strftime
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -65,14 +65,14 @@ _NOT_SHOWN = "not shown"
 _FORESEEN = (BeehiveError, EdgedError, OSError)
 
 
-class Dumped(NamedTuple):
+class Dumped(msgspec.Struct, frozen=True):
     """A written file of the flight recorder."""
 
     path: Path
     records: int
 
 
-class Dump(NamedTuple):
+class Dump(msgspec.Struct, frozen=True):
     """Message to the dumper: write the flight recorder."""
 
     why: str

@@ -6,7 +6,9 @@ a warning could go unnoticed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from modules.processes.common.loopback import is_loopback
 
@@ -38,7 +40,7 @@ _TLS_KEYS: Final = (
 )  # fmt: skip
 
 
-class Danger(NamedTuple):
+class Danger(msgspec.Struct, frozen=True):
     """A dangerous combination."""
 
     check: str
