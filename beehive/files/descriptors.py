@@ -3,13 +3,12 @@
 import errno
 import os
 from pathlib import Path
-
-import msgspec
+from typing import NamedTuple
 
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class MountOf(msgspec.Struct, frozen=True):
+class MountOf(NamedTuple):
     """The mount of a file. Bind mounts of the same file system share the device and differ in the number."""
 
     device: int

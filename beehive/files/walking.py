@@ -10,8 +10,7 @@ import os
 from collections.abc import Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
-
-import msgspec
+from typing import NamedTuple
 
 from beehive.files.descriptors import open_directory
 
@@ -31,7 +30,7 @@ _HOPS = 1024
 """Levels that one call goes up: a path has 4,096 bytes at most."""
 
 
-class Found(msgspec.Struct, frozen=True):
+class Found(NamedTuple):
     """An entry of a directory, valid until the next one is taken."""
 
     within: int
