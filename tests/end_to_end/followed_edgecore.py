@@ -1,4 +1,5 @@
-"""`edgecore` that writes down each call of some functions: `python -m tests.end_to_end.followed_edgecore run …`.
+"""A process that writes down each call of some functions: `python -m tests.end_to_end.followed_edgecore run …`, and
+`followed_cloudcore`.
 
 The environment names two files. `FOLLOW` has one function a line, `PATH QUALNAME`, the path relative to the repository.
 `FOLLOWED` gets a line for each call of one of them, `PATH QUALNAME THREAD`, in the order of the calls.
@@ -12,8 +13,6 @@ import threading
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
-
-from modules.processes.edgecore.__main__ import main
 
 _REPOSITORY: Final = Path(__file__).parents[2]
 
@@ -44,7 +43,14 @@ class Follower:
             os.write(self._output, f"{known} {threading.current_thread().name}\n".encode())
 
 
-if __name__ == "__main__":
+def follow() -> None:
+    """Follow the functions of the environment."""
     lines = Path(os.environ["FOLLOW"]).read_text().splitlines()
     Follower([(path, name) for path, name in (line.split() for line in lines)], Path(os.environ["FOLLOWED"])).start()
+
+
+if __name__ == "__main__":
+    from modules.processes.edgecore.__main__ import main
+
+    follow()
     sys.exit(main())

@@ -1,4 +1,4 @@
-"""A real pod goes the way that docs/architecture.md says: from the cloud's frame to a container that runs, and back."""
+"""A real pod goes the way on docs/architecture.md: from its manifest to a container that runs, and back."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ def test_a_pod_goes_the_way_that_the_page_says(stopped_machine: Machine, monkeyp
     follow.write_text("".join(f"{step.path} {step.function}\n" for step in dict.fromkeys(steps)))
     monkeypatch.setenv("FOLLOW", str(follow))
     monkeypatch.setenv("FOLLOWED", str(followed))
+    machine.cloud.module = "tests.end_to_end.followed_cloudcore"
     machine.edge.module = "tests.end_to_end.followed_edgecore"
     machine.start()
     before = len(followed.read_text().splitlines())
