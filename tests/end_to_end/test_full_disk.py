@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
-from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
@@ -15,6 +13,7 @@ from tests.end_to_end.machine import NODE, Machine
 from tests.end_to_end.pods import config_map, container, is_ready, mount, phase, pod
 from tests.end_to_end.processes import wait_until
 from tests.end_to_end.runtimes import OciUnderTest
+from tests.support.full_disk import fill
 from tests.support.leftovers import unmount_under
 
 FILL = "sleep 1; cat /dev/zero > /v/large; sleep 1000"
@@ -48,17 +47,6 @@ def with_volume(name: str, script: str) -> JsonObject:
     """A pod with a directory of its own on the disk."""
     volume: JsonObject = {"name": "v", "emptyDir": {}}
     return pod(name, container(script, volumeMounts=[mount("v", "/v")]), volumes=(volume,), restartPolicy="Never")
-
-
-def fill(disk: Path) -> Path:
-    """A file of somebody else that takes all that is left."""
-    ballast = disk / "ballast"
-    with ballast.open("ab", buffering=0) as file:
-        for size in (4096, 1):
-            with suppress(OSError):
-                while True:
-                    file.write(b"\0" * size)
-    return ballast
 
 
 def condition(node: JsonObject, kind: str) -> str:

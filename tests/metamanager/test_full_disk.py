@@ -1,13 +1,9 @@
 """A disk without room: what is stored can be read, nothing is acknowledged that was not stored, and it passes."""
 
-import os
 import re
 import sqlite3
-import subprocess
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from unittest.mock import Mock
 
 import pytest
@@ -24,6 +20,7 @@ from metamanager.sqlite_store import COMMITS_BETWEEN_LOOKS, SqliteStore
 from metamanager.store import open_store
 from metamanager.store_health import PROBE_AFTER, StoreStatistics
 from tests.metamanager.support import META, from_cloud, from_edged, node, store_of, thing
+from tests.support.full_disk import fill, small_file_system
 
 BIG = "x" * 100_000
 
@@ -31,16 +28,7 @@ BIG = "x" * 100_000
 @pytest.fixture
 def small_disk() -> Iterator[Path]:
     """A file system of 1 MB."""
-    if os.geteuid():
-        pytest.skip("only root may mount")
-    with TemporaryDirectory(prefix="full-") as directory:
-        made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "full", directory], check=False)
-        if made.returncode:
-            pytest.skip("this machine allows no mount")
-        try:
-            yield Path(directory)
-        finally:
-            subprocess.run(["umount", directory], check=True)
+    yield from small_file_system("1m")
 
 
 def test_a_real_disk_that_is_full(small_disk: Path) -> None:
@@ -165,17 +153,6 @@ def test_a_file_of_an_earlier_version_is_made_to_shrink(tmp_path: Path) -> None:
 
 
 GOING = {"deletionTimestamp": "2027-01-15T08:00:30Z", "deletionGracePeriodSeconds": 30}
-
-
-def fill(disk: Path) -> Path:
-    """A file that takes all that is left."""
-    ballast = disk / "ballast"
-    with ballast.open("ab", buffering=0) as file:
-        for size in (4096, 1):
-            with suppress(OSError):
-                while True:
-                    file.write(b"\0" * size)
-    return ballast
 
 
 @pytest.mark.parametrize("number", [1, 5])

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -22,6 +21,7 @@ from modules.cloud.storage.database.engine import make_engine, url_of
 from modules.cloud.storage.database.room import Room
 from tests.modules.cloud.edgecontroller.controller import Controller, add_api_server
 from tests.modules.cloud.objects import configmap, node
+from tests.support.full_disk import small_file_system
 from tests.support.postgresql import PrivatePostgresql, needs_postgresql
 
 BIG = "x" * 200_000
@@ -74,16 +74,7 @@ def test_a_database_without_room_is_read_and_not_restarted(tmp_path: Path) -> No
 @pytest.fixture
 def small_disk() -> Iterator[Path]:
     """A file system of 8 MB."""
-    if os.geteuid():
-        pytest.skip("only root may mount")
-    with TemporaryDirectory(prefix="full-") as directory:
-        made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "full", directory], check=False)
-        if made.returncode:
-            pytest.skip("this machine allows no mount")
-        try:
-            yield Path(directory)
-        finally:
-            subprocess.run(["umount", directory], check=True)
+    yield from small_file_system("8m")
 
 
 def test_leases_find_room_on_a_full_disk(small_disk: Path) -> None:

@@ -14,8 +14,8 @@ import pytest
 from modules.runtimes.oci.crun.conmon import BUNDLE, conmon_pid
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.node import OciNode, control_groups
-from tests.modules.runtimes.oci.test_streams import streaming_session
 from tests.modules.runtimes.process.node import eventually, wait_for_death
+from tests.modules.runtimes.stream_client import streaming_session
 from tests.support.slow import one_in
 
 _READ_BYTES = 8192

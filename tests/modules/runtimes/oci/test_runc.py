@@ -13,10 +13,10 @@ from modules.runtimes.engine.engine import purge
 from modules.runtimes.oci.driver import OciSettings
 from protos.cri.v1 import api_pb2 as cri
 from tests.cri_contract.client import refused
-from tests.modules.runtimes.oci import test_streams
 from tests.modules.runtimes.oci.node import OciNode, node_directory
 from tests.modules.runtimes.oci.served import settings_of
 from tests.modules.runtimes.process.node import eventually
+from tests.modules.runtimes.stream_client import streaming_session
 
 
 class _RuncNode(OciNode):
@@ -63,16 +63,16 @@ def test_terminals(runc_node: OciNode) -> None:
         request = cri.ExecRequest(container_id=container, cmd=command, tty=True, stdin=True, stdout=True)
         return str(runc_node.cri.Exec(request).url)
 
-    with test_streams.streaming_session(url("sh")) as session:
+    with streaming_session(url("sh")) as session:
         for size, text in ((b'{"Width":91,"Height":33}\n', b"33 91\r"), (b'{"Width":50,"Height":20}\n', b"20 50\r")):
             session.send(4, size)
             session.send(0, b"until stty size | grep -q '%s'; do :; done; stty size\n" % text[:-1])
             session.until(1, text)
         session.send(0, b"exit 4\n")
         assert session.status()["details"]["causes"] == [{"reason": "ExitCode", "message": "4"}]
-    with test_streams.streaming_session(url("nosuch")) as session:
+    with streaming_session(url("nosuch")) as session:
         assert '"nosuch": executable file not found' in session.status()["message"]
-    with test_streams.streaming_session(url("sleep", "4321")):
+    with streaming_session(url("sleep", "4321")):
         eventually(lambda: b"4321" in runc_node.execute(container, "ps").stdout)
     eventually(lambda: b"4321" not in runc_node.execute(container, "ps").stdout)
 

@@ -17,6 +17,7 @@ from tests.modules.runtimes.oci import test_life, test_streams
 from tests.modules.runtimes.oci.node import OciNode
 from tests.modules.runtimes.oci.served import settings_of
 from tests.modules.runtimes.process.node import alive, wait_for_death
+from tests.modules.runtimes.stream_client import streaming_session
 
 
 class ShimNode(OciNode):
@@ -66,7 +67,7 @@ def test_a_terminal(shims: ShimNode) -> None:
     """The container has one, of the size that a client sets; input and output pass; its log has the output."""
     container = shims.shell("stty size; read line; echo got $line; tty", cri.ContainerConfig(tty=True, stdin=True))
     url = shims.cri.Attach(cri.AttachRequest(container_id=container, stdin=True, stdout=True, tty=True)).url
-    with test_streams.streaming_session(url) as session:
+    with streaming_session(url) as session:
         session.send(4, b'{"Width":100,"Height":30}')
         session.send(0, b"text\n")
         session.until(1, b"got text\r\n")
@@ -83,7 +84,7 @@ def test_much_output_and_input_that_is_not_taken(shims: ShimNode) -> None:
     config = cri.ContainerConfig(stdin=True, stdin_once=True)
     container = shims.shell(script, config)
     url = shims.cri.Attach(cri.AttachRequest(container_id=container, stdin=True, stdout=True)).url
-    with test_streams.streaming_session(url) as session:
+    with streaming_session(url) as session:
         for _ in range(40):
             session.send(0, bytes(10_000))
         session.send(255, b"\0")

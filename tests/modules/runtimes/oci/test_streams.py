@@ -1,61 +1,20 @@
 """exec, attach and port-forward of the OCI runtime, as a client of Kubernetes sees them (WebSocket, v5)."""
 
-import json
 import re
 import socket
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
 
 import grpc
 import pytest
-from websockets.sync.client import ClientConnection, connect
+from websockets.sync.client import connect
 from websockets.typing import Subprotocol
 
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.node import OciNode
-from tests.modules.runtimes.process.node import DEADLINE_SECONDS, eventually
+from tests.modules.runtimes.process.node import eventually
+from tests.modules.runtimes.stream_client import CLOSE, RESIZE, STDERR, STDIN, STDOUT, Session, streaming_session
 
 _LOOP = "exec sleep 1000"
-_STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE, _CLOSE = 0, 1, 2, 3, 4, 255
-
-
-class _Session:
-    """One connection; what it received so far, by channel."""
-
-    def __init__(self, connection: ClientConnection) -> None:
-        self._connection = connection
-        self.received: dict[int, bytes] = {}
-
-    def send(self, channel: int, data: bytes) -> None:
-        self._connection.send(bytes([channel]) + data)
-
-    def until(self, channel: int, text: bytes) -> None:
-        """Receive until a channel has had this text."""
-        while text not in self.received.get(channel, b""):
-            self._receive()
-
-    def status(self) -> dict[str, Any]:
-        """Receive to the end, and return the status."""
-        while not self.received.get(_ERROR):
-            self._receive()
-        status: dict[str, Any] = json.loads(self.received[_ERROR])
-        return status
-
-    def _receive(self) -> None:
-        message = self._connection.recv(DEADLINE_SECONDS)
-        assert isinstance(message, bytes)
-        if message:
-            self.received[message[0]] = self.received.get(message[0], b"") + message[1:]
-
-
-@contextmanager
-def streaming_session(url: str) -> Iterator[_Session]:
-    """A connection to an address of the streaming server."""
-    address = url.replace("http://", "ws://")
-    with connect(address, subprotocols=[Subprotocol("v5.channel.k8s.io")], compression=None) as connection:
-        yield _Session(connection)
 
 
 def _exec(node: OciNode, container: str, *command: str, **streams: bool) -> str:
@@ -67,11 +26,11 @@ def test_a_command_with_all_streams(node: OciNode) -> None:
     """Input, output, errors and the exit code pass; the end of the input ends the command."""
     container = node.shell(_LOOP)
     with streaming_session(_exec(node, container, "sh", "-c", "cat; echo err >&2; exit 3", stdin=True)) as session:
-        session.send(_STDIN, b"hello\n")
-        session.until(_STDOUT, b"hello\n")
-        session.send(_CLOSE, bytes([_STDIN]))
+        session.send(STDIN, b"hello\n")
+        session.until(STDOUT, b"hello\n")
+        session.send(CLOSE, bytes([STDIN]))
         status = session.status()
-    assert session.received[_STDERR] == b"err\n"
+    assert session.received[STDERR] == b"err\n"
     assert status["details"]["causes"] == [{"reason": "ExitCode", "message": "3"}]
 
 
@@ -79,12 +38,12 @@ def test_a_command_with_a_terminal(node: OciNode) -> None:
     """It has a terminal of the client's size, which echoes what is typed, and ends lines as terminals do."""
     container = node.shell(_LOOP)
     with streaming_session(_exec(node, container, "sh", tty=True, stdin=True)) as session:
-        session.send(_RESIZE, b'{"Width":91,"Height":33}\n')
-        session.send(_STDIN, b"stty size; tty\n")
-        session.until(_STDOUT, b"/dev/pts/")
-        session.send(_STDIN, b"exit 4\n")
+        session.send(RESIZE, b'{"Width":91,"Height":33}\n')
+        session.send(STDIN, b"stty size; tty\n")
+        session.until(STDOUT, b"/dev/pts/")
+        session.send(STDIN, b"exit 4\n")
         status = session.status()
-    assert b"33 91\r\n" in session.received[_STDOUT]
+    assert b"33 91\r\n" in session.received[STDOUT]
     assert status["details"]["causes"] == [{"reason": "ExitCode", "message": "4"}]
 
 
@@ -104,7 +63,7 @@ def test_a_command_that_cannot_be_executed(node: OciNode, program: str, reason: 
         status = session.status()
     assert (status["status"], status["reason"]) == ("Failure", "InternalError")
     assert status["message"].endswith(f'unable to start container process: exec: "{program}": {reason}')
-    assert session.received.get(_STDERR, b"") == b""
+    assert session.received.get(STDERR, b"") == b""
     with pytest.raises(grpc.RpcError, match=re.escape(f'exec: "{program}": {reason}')):
         node.execute(container, program)
 
@@ -113,7 +72,7 @@ def test_a_client_that_goes_ends_its_command(node: OciNode) -> None:
     """Nobody would read what it writes, nor end it."""
     container = node.shell(_LOOP)
     with streaming_session(_exec(node, container, "sh", "-c", "echo up; exec sleep 4321")) as session:
-        session.until(_STDOUT, b"up")
+        session.until(STDOUT, b"up")
     eventually(lambda: b"4321" not in node.execute(container, "ps").stdout)
 
 
@@ -122,10 +81,10 @@ def test_an_attached_shell(node: OciNode) -> None:
     container = node.start(node.create(["sh"], cri.ContainerConfig(stdin=True)))
     request = cri.AttachRequest(container_id=container, stdin=True, stdout=True, stderr=True)
     with streaming_session(node.cri.Attach(request).url) as session:
-        session.send(_STDIN, b"echo $((40 + 2))\n")
-        session.until(_STDOUT, b"42\n")
-        session.send(_STDIN, b"echo oops >&2; exit\n")
-        session.until(_STDERR, b"oops\n")
+        session.send(STDIN, b"echo $((40 + 2))\n")
+        session.until(STDOUT, b"42\n")
+        session.send(STDIN, b"echo oops >&2; exit\n")
+        session.until(STDERR, b"oops\n")
         assert session.status()["status"] == "Success"
     assert node.ended(container).exit_code == 0
     assert [text for *_, text in node.log(container)] == ["42", "oops"]
@@ -147,7 +106,7 @@ def test_a_port_of_the_machine(node: OciNode) -> None:
         url = node.cri.PortForward(cri.PortForwardRequest(pod_sandbox_id=pod, port=[port])).url
         address = f"{url.replace('http://', 'ws://')}?port={port}"
         with connect(address, subprotocols=[Subprotocol("v4.channel.k8s.io")], compression=None) as connection:
-            session = _Session(connection)
+            session = Session(connection)
             session.send(0, b"ping")
             session.until(0, b"got ping")
         served.join()
