@@ -92,7 +92,7 @@ class Housekeeper(Actor):
                 _log.warning("cannot %s, and try again: %s", chore.name, problem)
             self._problems[chore.name] = problem
         except Exception:  # noqa: BLE001 - no pod depends on it
-            _log.exception("cannot %s, for a reason nobody foresaw", chore.name)
+            _log.exception("cannot %s: an unexpected error", chore.name)
         else:
             self._problems.pop(chore.name, None)
 

@@ -206,7 +206,7 @@ class WebsocketLink(Link):
             self._update_ping_deadline(now)
         dead = self._dead()
         if now >= dead:
-            hint = "the network or the cloud is gone without a word"
+            hint = "the network or the cloud has vanished"
             raise DeadPeerError(f"nothing heard for {now - self._last_read:.1f} s", str(self._target), hint)
         if self._unwritten:
             stuck = max(self._last_write, self._ping_deadline.last_progress) + settings.write_deadline

@@ -78,7 +78,7 @@ def reason_of(error: Exception) -> str:
     """Return SQLite's text, with the remedy if it is known."""
     text = str(error)
     if text.startswith(_NOT_TEXT) or isinstance(error, UnicodeDecodeError):
-        text = "what is stored as text is none"  # Python quotes all of it: perhaps a secret
+        text = "a value stored as text is not text"  # Python quotes all of it: perhaps a secret
     if is_damage(error):
         return f"{text}; move the file away: the cloud sends again what belongs to this node"
     if "locked" in text:
@@ -151,7 +151,7 @@ def _let_shrink(connection: sqlite3.Connection, path: Path) -> None:
         connection.execute(_SHRINKS)
         connection.execute("VACUUM")
     except sqlite3.OperationalError as error:
-        text = "database %s cannot shrink, for it could not be written anew (%s); the next start tries again"
+        text = "database %s cannot shrink, because it could not be rewritten (%s); the next start tries again"
         _log.warning(text, path, error)
 
 

@@ -136,7 +136,7 @@ class DeviceManager:
         with self._lock:
             counted = self._inventory.disconnected(resource, plugin, self._clock.monotonic()) and not self._closed
         if counted:
-            _log.warning("device plug-in of %s is gone", resource)
+            _log.warning("device plug-in of %s has ended", resource)
             self._changed()
 
     def allocate(self, pod: Pod, *, anew: bool, running: Collection[str] = ()) -> None:

@@ -56,7 +56,7 @@ class DeviceReader(Actor):
         except PluginError as error:
             _log.debug("device plug-in of %s: %s", self._resource, error)
         except Exception:  # noqa: BLE001 - see above
-            _log.exception("device plug-in of %s failed in a way nobody foresaw", self._resource)
+            _log.exception("device plug-in of %s failed unexpectedly", self._resource)
         self._manager.disconnect(self._resource, self._plugin)
         self.stop()
 

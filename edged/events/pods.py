@@ -35,7 +35,7 @@ def steps_between(before: PodStatus, after: PodStatus) -> Iterator[StatusStep]:
     if is_ready and not was_ready:
         yield StatusStep("Ready", "the pod is ready")
     elif was_ready and not is_ready:
-        yield StatusStep("NotReady", "the pod is not ready any more")
+        yield StatusStep("NotReady", "the pod is no longer ready")
     if after.phase == "Succeeded" and before.phase != after.phase:
         yield StatusStep("Succeeded", "all containers ended with exit code 0")
     elif after.phase == "Failed" and before.phase != after.phase:

@@ -235,7 +235,7 @@ class ImagePuller:
             except CriError as failure:
                 error = failure
             except Exception as failure:  # noqa: BLE001 - a bug must not keep the others from being pulled
-                _log.exception("the pull of image %s failed in a way nobody foresaw", pull.request.image)
+                _log.exception("the pull of image %s failed unexpectedly", pull.request.image)
                 error = failure
             else:
                 return PullResult(reference, None, clock.monotonic() - begin, clock.monotonic())

@@ -70,7 +70,7 @@ class PostStartHooks:
         except HookError as error:
             failure = str(error)
         except Exception as error:  # noqa: BLE001 - a bug; the container is killed as for any other failure
-            _log.exception("the postStart hook of container %s failed in a way nobody foresaw", subject.container.name)
+            _log.exception("the postStart hook of container %s failed unexpectedly", subject.container.name)
             failure = type(error).__name__
         with self._lock:
             known = self._facts.get(subject.uid)

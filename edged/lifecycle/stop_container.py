@@ -80,7 +80,7 @@ class ContainerStop:
             _log.warning("pod %s: preStop: %s", ref_of(self._pod), error)
             self._events.pre_stop_failed(self._pod, container.name)
         except Exception:  # noqa: BLE001 - a bug; the container is stopped as after any other failure
-            _log.exception("preStop of container %s failed in a way nobody foresaw", container.name)
+            _log.exception("preStop of container %s failed unexpectedly", container.name)
             self._events.pre_stop_failed(self._pod, container.name)
 
     def _stop(self, stop: Stop, grace_period: GracePeriod) -> None:

@@ -232,7 +232,7 @@ class NodeReporter:
 
     def _lost(self) -> None:
         """Register a node that the cloud does not have. Its caches may still have the node: hence the pause."""
-        _log.warning("the cloud has no node %s any more: it registers again", self._settings.node_name)
+        _log.warning("the cloud no longer has node %s: it registers again", self._settings.node_name)
         self._set_node(None, registered=False)
         self._anew = True
         self._lease.forget()

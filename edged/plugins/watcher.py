@@ -112,7 +112,7 @@ class PluginWatcher(Actor):
     def _forget(self, path: Path) -> None:
         known = self._known.pop(path)
         if known.plugin is not None:
-            _log.info("plug-in %s is gone", known.plugin.name)
+            _log.info("plug-in %s was removed", known.plugin.name)
             self._handlers[known.kind].deregister(known.plugin)
 
     def _register(self, path: Path, known: _Known) -> _Known:
@@ -122,7 +122,7 @@ class PluginWatcher(Actor):
         except EdgedError as error:
             reason = str(error)
         except Exception as error:  # noqa: BLE001 - one plug-in must not end edged
-            _log.exception("plug-in at %s failed in a way nobody foresaw", path)
+            _log.exception("plug-in at %s failed unexpectedly", path)
             reason = type(error).__name__
         finally:
             socket.close()

@@ -117,7 +117,7 @@ class PodSyncer:
         except POD_FAILURES as failure:
             error = failure
         except Exception as failure:  # noqa: BLE001 - see above
-            _log.exception("%s of pod %s failed in a way nobody foresaw", job.state.value, job.ref)
+            _log.exception("%s of pod %s failed unexpectedly", job.state.value, job.ref)
             error = failure
             if job.pod is not None:
                 self._events.sync_failed(job.pod, failure)
@@ -302,7 +302,7 @@ class PodSyncer:
             level = logging.DEBUG if isinstance(error, UnavailableError) else logging.WARNING
             _log.log(level, "pod %s cannot be looked at: %s", job.ref, error)
         except Exception:  # noqa: BLE001 - see `sync`
-            _log.exception("a look at pod %s failed in a way nobody foresaw", job.ref)
+            _log.exception("a look at pod %s failed unexpectedly", job.ref)
         return None
 
     def _now(self) -> Nanoseconds:

@@ -49,7 +49,7 @@ class ContainerProbeRunner:
         except NetworkError as error:
             return ProbeResult(ProbeOutcome.FAILURE, str(error))
         except Exception as error:  # noqa: BLE001 - see the docstring
-            _log.exception("a probe of container %s failed in a way nobody foresaw", attempt.container)
+            _log.exception("a probe of container %s failed unexpectedly", attempt.container)
             return ProbeResult(ProbeOutcome.UNKNOWN, type(error).__name__)
 
     def _probe(self, attempt: ProbeAttempt) -> ProbeResult:

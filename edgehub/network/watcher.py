@@ -39,4 +39,4 @@ class NetworkWatcher(Actor):
         try:
             message.run(self._changed)  # type: ignore[attr-defined]
         except OSError as error:
-            _log.warning("changes of the network are not watched any more: %s", error)
+            _log.warning("changes of the network are no longer watched: %s", error)

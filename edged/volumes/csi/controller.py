@@ -70,7 +70,7 @@ class CsiController(Actor):
             _log.warning("%s: %s", message.operation, error)
             answer = error
         except Exception:  # noqa: BLE001 - one message must not end edged
-            _log.exception("%s failed in a way nobody foresaw", message.operation)
+            _log.exception("%s failed unexpectedly", message.operation)
             answer = PluginError(message.operation, "", "edged failed; its log says where")
         message.then(answer)
 

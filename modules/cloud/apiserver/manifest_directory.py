@@ -233,5 +233,5 @@ class ManifestDirectory:
             annotations = obj["metadata"].get("annotations") or {}
             name = annotations.get(MANIFEST_ANNOTATION)
             if name is not None and name not in unread and key_of(obj) not in wanted:
-                _log.info("%s is in no manifest any more", key_of(obj))
+                _log.info("%s is no longer in a manifest", key_of(obj))
                 self._delete(key_of(obj))

@@ -257,7 +257,7 @@ class MapperSession:
     def _connect(self) -> None:
         path = self.row.socket
         if path is None:
-            _log.warning("mapper %s has no address: it reports, and is told nothing", self.row.name)
+            _log.warning("mapper %s has no address: it reports, but gets no values", self.row.name)
             return
         self._connection = MapperConnection(path)
         self._caller = self._module.start_actor(MapperCaller, self._connection, name=f"dmi/{self.row.name}")
@@ -316,7 +316,7 @@ class MapperSession:
             self._gone(outcome.text, now)
         else:
             if self._is_away:
-                _log.info("mapper %s is back, and is told everything", self.row.name)
+                _log.info("mapper %s is back, and gets all values", self.row.name)
             self._is_away = False
             self._lost_since = None
             self._backoff.reset()

@@ -69,7 +69,7 @@ def _await(connection: socket.socket, wanted: tuple[bytes, ...], clock: Clock, d
         part = connection.recv(_MOST)
         came += part
         if not part or len(came) > _MOST:
-            raise NoAnswerError("it ends the connection" if not part else "its answer is none of MQTT")
+            raise NoAnswerError("it ends the connection" if not part else "its answer is not MQTT")
 
 
 def _packet(kind: int, body: bytes) -> bytes:

@@ -52,7 +52,7 @@ class CommittedObjects:
             rows = _rows(connection) if connection is not None else {}
         except (sqlite3.Error, UnicodeDecodeError, OSError) as error:
             self.close()
-            reason = "what is stored as text is none" if "decode" in str(error) else str(error)
+            reason = "a value stored as text is not text" if "decode" in str(error) else str(error)
             raise ApiStatusError(503, f"the node's store cannot be read: {self._path}: {reason}") from error
         self._seen = state
         return rows

@@ -92,7 +92,7 @@ class ProcessWatcher:
         try:
             yield
         except Exception:  # noqa: BLE001 (see above)
-            _log.exception("what came from the parent of a container cannot be dealt with; it is not watched any more")
+            _log.exception("what came from the parent of a container cannot be dealt with; it is no longer watched")
 
     def _run(self) -> None:
         while not self._stopping:

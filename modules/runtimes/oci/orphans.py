@@ -66,9 +66,7 @@ def await_orphans(orphans: Iterable[Orphan], seconds: float = _SECONDS) -> None:
         try:
             if _arguments(each.pid) == each.arguments and not _is_done(each, process, seconds):
                 said = os.fsdecode(b" ".join(each.arguments))[:_SHOWN]
-                _log.warning(
-                    "process %d, which nothing waits for any more, does not end; it is killed: %s", each.pid, said
-                )
+                _log.warning("process %d, for which nothing waits now, does not end; it is killed: %s", each.pid, said)
                 with contextlib.suppress(ProcessLookupError):
                     signal.pidfd_send_signal(process, signal.SIGKILL)
                 _ends(process, _KILLED_MILLISECONDS)

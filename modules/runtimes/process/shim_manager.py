@@ -146,7 +146,7 @@ class ShimManager:
             _log.error("the processes of a container do not end: %s", directory)
             return False
         except OSError as error:
-            _log.debug("the shim of %s has gone: %s", directory, error)
+            _log.debug("the shim of %s has ended: %s", directory, error)
         kill_leftovers(directory / "work")
         return True
 

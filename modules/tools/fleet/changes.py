@@ -245,7 +245,7 @@ def changes_sentence(rows: Sequence[ChangeRow], more: int, *, is_reach_known: bo
         return f"{head}."
     newest = f"; of the newest {len(rows)}" if more else ""
     if not said:
-        return f"{head}{newest or ':'} nothing is on its way to a node any more."
+        return f"{head}{newest or ':'} nothing more is on its way to a node."
     return f"{head}{newest}: {said}."
 
 

@@ -18,7 +18,7 @@ _ABSENT: Final = {
     "--prune": "it would delete what no manifest names; `delete -f` or `delete -l` the old objects yourself",
     "--prune-allowlist": "there is no --prune",
     "--applyset": "there is no --prune",
-    "--force": "`replace --force -f` deletes an object and makes it anew",
+    "--force": "`replace --force -f` deletes an object and creates it again",
     "-l": "put the manifests that you want into a file or directory of their own",
     "--selector": "put the manifests that you want into a file or directory of their own",
 }

@@ -91,7 +91,7 @@ VERBS: Final = {
     "apply": VerbCommand("make objects as manifests describe them", f"{_HERE}.apply"),
     "diff": VerbCommand("show what apply would change", f"{_HERE}.diff"),
     "create": VerbCommand("make new objects", f"{_HERE}.create"),
-    "replace": VerbCommand("write objects anew", f"{_HERE}.replace"),
+    "replace": VerbCommand("replace objects by manifests", f"{_HERE}.replace"),
     "edit": VerbCommand("change objects in an editor", f"{_HERE}.edit"),
     "explain": VerbCommand("show the fields of a kind", f"{_HERE}.explain"),
     "events": VerbCommand("show events, the newest last", f"{_HERE}.events"),

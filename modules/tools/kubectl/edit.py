@@ -144,7 +144,7 @@ def _written(session: Session, chosen: Any, ref: ObjectRef, before: JsonObject, 
     live = _without_managed_fields(session.client.get(ref.path))
     taken = common_fields(patch, merge_patch(before, live))
     if taken:
-        raise KubectlError(f"somebody else has changed {', '.join(taken)} meanwhile: close the editor and edit anew")
+        raise KubectlError(f"somebody else has changed {', '.join(taken)} meanwhile: close the editor and edit again")
     query = [("fieldManager", chosen.field_manager or session.program), ("fieldValidation", "Strict")]
     return session.client.request("PATCH", ref.path, query, patch, MERGE_PATCH)
 

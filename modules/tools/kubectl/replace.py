@@ -23,7 +23,7 @@ _LONGEST_WAIT: Final = "5m"
 def add(parser: VerbParser) -> None:
     """Add the options."""
     file_objects.add_options(parser)
-    parser.flag("--force", text="delete the object at once and make it anew, where a field cannot be changed")
+    parser.flag("--force", text="delete the object immediately and create it again, where a field cannot be changed")
     parser.flag("--cascade")
 
 

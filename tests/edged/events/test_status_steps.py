@@ -53,7 +53,7 @@ CRASHED = StatusStep("Ended", "container app ended with exit code 1", "app", is_
         ),
         (status(), ready("True"), [StatusStep("Ready", "the pod is ready")]),
         (ready("True"), ready("True"), []),
-        (ready("True"), ready("False"), [StatusStep("NotReady", "the pod is not ready any more")]),
+        (ready("True"), ready("False"), [StatusStep("NotReady", "the pod is no longer ready")]),
         (status(), ready("False"), []),
     ],
 )

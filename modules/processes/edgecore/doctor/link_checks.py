@@ -71,7 +71,7 @@ def check_cloud(cloud: CloudReach, now: float) -> Iterator[CheckResult]:
     if cloud.certificates is not None:
         yield from _reach(cloud.certificates, secure=True)
     if cloud.other_authority:
-        text = "the cloud has another CA than this node's CA file: it was set up anew, or it is another cloud"
+        text = "the cloud has another CA than this node's CA file: it was set up again, or it is another cloud"
         yield failed("CA", text, f"if it is the right one, join again: {_JOIN}")
     aheads = [each.ahead for each in (cloud.link, cloud.certificates) if each is not None and each.ahead is not None]
     if aheads:

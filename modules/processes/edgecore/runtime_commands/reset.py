@@ -94,7 +94,7 @@ def _listed(directories: Sequence[Path]) -> str:
 
 def _ask(what: str) -> None:
     if not sys.stdin.isatty():
-        raise EdgedError("reset the runtime", what, "--yes says that it is meant")
+        raise EdgedError("reset the runtime", what, "--yes confirms it")
     sys.stderr.write(f"edgecore: end all pods and remove {what}? [y/N] ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):

@@ -163,4 +163,4 @@ def _path(chosen: argparse.Namespace) -> Path:
 
 def _reason(error: sqlite3.Error) -> str:
     """Return the error without Python's quote of undecodable text."""
-    return "what is stored as text is none" if "Could not decode" in str(error) else str(error)
+    return "a value stored as text is not text" if "Could not decode" in str(error) else str(error)

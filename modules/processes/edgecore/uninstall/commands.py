@@ -120,9 +120,7 @@ def _tell_plan(found: Leftovers, units: list[Path], pods: int, chosen: argparse.
 
 def _ask(location: NodeLocation) -> None:
     if not sys.stdin.isatty():
-        raise BackupError(
-            "not uninstalled", str(location), "--yes says that it is meant, --dry-run shows what would be"
-        )
+        raise BackupError("not uninstalled", str(location), "--yes confirms it, --dry-run shows what would be")
     sys.stderr.write("edgecore: uninstall? [y/N] ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):

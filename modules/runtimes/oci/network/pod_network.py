@@ -215,7 +215,7 @@ class PodNetwork:
         }
         lost = leases - alive - {self._name(each, network) for each in alive}
         for container_id in sorted(lost):
-            _log.info("sandbox %s does not exist any more; its address is freed", printable(container_id))
+            _log.info("sandbox %s no longer exists; its address is freed", printable(container_id))
             try:
                 with self._turns.to_detach(container_id):
                     self._chain.delete(Attachment(network, container_id, _ARGUMENTS, {}), "")

@@ -244,7 +244,7 @@ def test_invalid_text_is_not_quoted(tmp_path: Path, store: SqliteStore) -> None:
         connection.execute("UPDATE meta SET value = CAST(x'ff70617373' AS TEXT)")
     connection.close()
     objects = CommittedObjects(tmp_path / "db")
-    with pytest.raises(ApiStatusError, match="what is stored as text is none") as error:
+    with pytest.raises(ApiStatusError, match="a value stored as text is not text") as error:
         objects.read_if_changed()
     assert "pass" not in str(error.value)
     objects.close()

@@ -103,7 +103,7 @@ def test_the_sentence_counts_what_is_not_done() -> None:
         return ChangeRow(AT, "jan", "changed", "Pod", "shop", "p", 1, mark=mark)
 
     assert changes_sentence([], 0) == "Nothing has changed here in the last seven days."
-    assert changes_sentence([row(DONE)], 0) == "1 change in seven days: nothing is on its way to a node any more."
+    assert changes_sentence([row(DONE)], 0) == "1 change in seven days: nothing more is on its way to a node."
     assert changes_sentence([row(FAILS), row(WAITS), row(UNKNOWN)], 4) == (
         "7 changes in seven days; of the newest 3: "
         "1 with pods that fail, 1 on the way, 1 unknown, because a node is away."

@@ -70,7 +70,7 @@ def kind_of(document: Document, content_type: str = "") -> str:
         raise invalid("the manifest's media type is not the one that the registry announced")
     kind = str(named or content_type)
     if kind.startswith(_SCHEMA_1) or document.get("schemaVersion") == 1:
-        raise invalid("the image's manifest has schema 1, which nothing makes since 2017", "push it anew")
+        raise invalid("the image's manifest has schema 1, which nothing makes since 2017", "push it again")
     if kind in (*INDEXES, *MANIFESTS):
         return kind
     if isinstance(document.get("manifests"), list):
