@@ -41,7 +41,7 @@ def _requests(resources: ResourceRequirements) -> Mapping[str, Quantity]:
 
 
 def pod_sum(pod: Pod, pick: Callable[[ResourceRequirements], Mapping[str, Quantity]]) -> Amounts:
-    """Return what the containers of a pod ask for at once, of what `pick` returns of each container's resources."""
+    """Return what a pod's containers need at the same time, by the amounts that `pick` returns for each container."""
 
     def of(container: Container) -> Amounts:
         return _parse(pick(container.resources))

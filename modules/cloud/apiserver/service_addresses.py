@@ -70,8 +70,8 @@ def api_server_address(ranges: ServiceRanges) -> str:
 
 
 def with_kept_addresses(new: JsonObject, live: JsonObject) -> JsonObject:
-    """Return a new state of a Service with what it does not say and the stored one has: addresses and node ports. What
-    a type does not have goes when the type changes (`patchAllocatedValues`, `dropTypeDependentFields`).
+    """Return a new state of a Service with the addresses and node ports of the stored one where it names none. Fields
+    that a type does not have go when the type changes (`patchAllocatedValues`, `dropTypeDependentFields`).
     """
     spec, before = dict(new.get("spec") or {}), live.get("spec") or {}
     if spec.get("type") == _EXTERNAL_NAME != before.get("type"):

@@ -66,7 +66,7 @@ def with_first_status(obj: JsonObject) -> JsonObject:
 
 
 def with_kept_fields(new: JsonObject, live: JsonObject) -> JsonObject:
-    """Return a new state of an object with what an update of it keeps: a status that is a subresource."""
+    """Return a new state of an object with the fields that an update keeps: a status that is a subresource."""
     if not has_status(new) or new["kind"] == _COMPUTED:
         return new
     kept = (_STATUS, "spec") if new["kind"] == _SPEC_OF_CREATION else (_STATUS,)

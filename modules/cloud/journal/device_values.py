@@ -209,7 +209,7 @@ def _ids(connection: Connection, wanted: dict[_Key, str]) -> dict[_Key, int]:
 
 
 def _half(count: object) -> int:
-    """Return half of a number; none of what is no number, as in a database that something else has changed."""
+    """Return half of a number; 0 for anything else, as in a database that another program has changed."""
     return count // 2 if isinstance(count, int) else 0
 
 

@@ -46,7 +46,7 @@ class Members:
         self._module = module
         self._unstored: dict[str, DeviceRequest | None] = {}
         """Devices about which the store has refused the cloud's newest message, with what was to be added; None if
-        the device was to be removed, or its object says what it has.
+        the device was to be removed, or its object has that.
         """
         self._models: dict[str, ModelObject] = {}
         self._objects: dict[str, DeviceObject] = {}

@@ -27,7 +27,7 @@ class RowWatch:
         """Keys and uids of objects that were deleted for good."""
         self.begin()
         self.trusts_deletions = True
-        """Whether what is deleted must not come back."""
+        """Whether deleted rows must not come back."""
 
     def begin(self) -> None:
         """Drop uncommitted changes."""

@@ -56,7 +56,7 @@ class WorkloadWatch:
         """The times for which CronJobs have made Jobs, with the CronJob's uid."""
 
     def blind(self, seconds: float) -> None:
-        """Allow what was so until now for some seconds more: the controllers see nothing, or begin anew."""
+        """Allow what was so until now for some seconds more: the controllers see nothing, or start again."""
         now = self._now()
         if now >= self._blind_until:
             self._blind_since = now

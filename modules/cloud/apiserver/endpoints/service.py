@@ -213,7 +213,7 @@ class ApiService:
         return self._write(request, target, resource)
 
     def _served_document(self, request: Request) -> Reply | None:
-        """Return the reply to a read of what is no object; None for an object or a list."""
+        """Return the reply to a read of a document; None for an object or a list."""
         if request.parts[:1] and request.parts[0] in _HEALTH:
             return self._health(request)
         if request.parts == V2_PATH:

@@ -1,4 +1,4 @@
-"""Field sets of values: what a value has, in what two values differ, and what merges and removals make of them."""
+"""Field sets of values: the fields of a value, the differences of two values, the results of merges and removals."""
 
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ class DuplicateKeysError(ValueError):
 
 
 class Comparison(NamedTuple):
-    """In what a value differs from an older one."""
+    """The differences of a value from an older one."""
 
     added: FieldSet
     modified: FieldSet

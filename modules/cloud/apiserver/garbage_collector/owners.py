@@ -67,8 +67,8 @@ class OwnerIndex:
         return self._dependents.get(uid, {})
 
     def is_blocked(self, uid: str, namespace: str) -> bool:
-        """Return whether an owner, in a namespace or "" for none, has a dependent that keeps it. One of another
-        namespace keeps it not, whatever it says.
+        """Return whether an owner, in a namespace or "" for none, has a dependent that keeps it. A dependent in
+        another namespace does not, whatever its reference says.
         """
         return (uid, namespace) in self._blocking
 

@@ -56,7 +56,7 @@ class SignIn(msgspec.Struct, frozen=True):
 
 
 class SignInCode(msgspec.Struct, frozen=True):
-    """What a browser comes back with."""
+    """The parameters with which a browser comes back from the provider."""
 
     code: str = ""
     verifier: str = ""

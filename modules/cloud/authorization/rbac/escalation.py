@@ -44,7 +44,7 @@ def admission(
     Args:
         user: the user.
         index: the roles and bindings.
-        creation: what the user must be allowed if a write that is none creates an object: a server-side apply.
+        creation: the right that a server-side apply needs where it creates the object; None for other writes.
     """
 
     def admit(old: JsonObject | None, new: JsonObject | None) -> None:

@@ -1,6 +1,6 @@
 """Makes the first process of a pod: a container whose root is empty, without rights, files and names of the machine.
 
-Containers of the pod see it in their /proc, and one with SYS_PTRACE may do with it what it likes: so there must be
+Containers of the pod see it in their /proc, and one with SYS_PTRACE may do anything with it: so there must be
 nothing behind it. It is in the pod's namespaces; its mount namespace has one empty file system that cannot be written;
 it is nobody, without groups and capabilities; the kernel leaves it the system calls that it needs to wait and to end.
 
