@@ -65,9 +65,9 @@ def _time_of_the_clock(patch: Patch) -> None:
 def _answer_before_the_commit(patch: Patch) -> None:
     take = Slots._take
 
-    def hasty(self: Slots, device_id: str, device: object, waiting: object) -> None:
-        self._say(waiting)  # type: ignore[arg-type]
-        take(self, device_id, device, waiting._replace(publications=()))  # type: ignore[arg-type, attr-defined]
+    def hasty(self: Slots, device_id: str, device: Any, waiting: Any) -> None:
+        self._say(waiting)
+        take(self, device_id, device, msgspec.structs.replace(waiting, publications=()))
 
     patch.setattr(Slots, "_take", hasty)
 

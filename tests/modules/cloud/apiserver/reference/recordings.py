@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from beehive.decoding import json_decoder
+
 ANSWERS = Path(__file__).parent / "answers"
 
 _SUFFIX = ".jsonl.xz"
@@ -62,7 +64,7 @@ def read(script: str) -> Iterator[Request]:
     lines = lzma.decompress((ANSWERS / f"{script}{_SUFFIX}").read_bytes()).splitlines()
     body: Any = None
     answer: Any = None
-    for request in map(msgspec.json.Decoder(Request).decode, lines):
+    for request in map(json_decoder(Request).decode, lines):
         if request.is_first:
             body, answer = request.body, request.answer or {}
         full = msgspec.structs.replace(
