@@ -210,7 +210,8 @@ class Life(Site):
             return
         pod = self.random.choice(healthy)
         self.watch.excuse(pod)
-        result = self._person("create", key_of(pod), {"kind": "Eviction"}, subresource="eviction")
+        eviction = {"kind": "Eviction", "metadata": {"name": pod["metadata"]["name"]}}
+        result = self._person("create", key_of(pod), eviction, subresource="eviction")
         wanted = int(self._found(DEPLOYMENT)["spec"]["replicas"])
         if result.refusal is None:
             assert len(healthy) - 1 >= wanted - 1, f"evicted with {len(healthy)} healthy pods of {wanted}"

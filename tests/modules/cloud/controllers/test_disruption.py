@@ -35,9 +35,9 @@ def counts(site: Site) -> tuple[int, ...]:
 
 
 def evict(site: Site, pod: JsonObject, *, settle: bool = True) -> ApiResult:
-    key = key_of(pod)
+    key, body = key_of(pod), {"kind": "Eviction", "metadata": {"name": pod["metadata"]["name"]}}
     call = ApiCall(verb="create", api_version="v1", plural="pods", namespace=key.namespace, name=key.name,
-                   subresource="eviction", body={"kind": "Eviction"})  # fmt: skip
+                   subresource="eviction", body=body)  # fmt: skip
     result = api_calls.serve(site.cluster, call)
     if settle:
         site.settle()
