@@ -6,7 +6,7 @@ invalid UTF-8) take the slow path, which reads member by member in order, as enc
 `FrameError`: rejected, counted and logged at the border, never an exception inside a module.
 
 Four differences to Go remain. The content is not decoded, so a number in it that no float64 can hold passes. Nesting is
-limited by the interpreter's stack (about 1,000) instead of 10,000. A text of header or route has at most `LONGEST_TEXT`
+limited to 256 levels instead of 10,000. A text of header or route has at most `LONGEST_TEXT`
 bytes, because tables keep it and logs print it. The slow path is limited in bytes and members, because it costs a
 hundred times as much; no Kubernetes object that a Go peer sends takes it. What surrounds a content has the same limit.
 """
@@ -21,6 +21,7 @@ import msgspec
 from beehive.decoding import decode_json, json_decoder
 from beehive.errors import ContentError, FrameError
 from beehive.message import Header, Message, Route
+from beehive.nesting import check_nesting, read_json
 
 T = TypeVar("T")
 
@@ -226,6 +227,7 @@ def _first_value(text: str) -> str:
     if begin == len(text):
         raise FrameError("empty", "no JSON value in it", "one JSON object a frame is wanted")
     try:
+        check_nesting(text)
         _, end = _value_at(text, begin)
     except (ValueError, RecursionError) as error:
         raise FrameError("json", _position(error), "one JSON object a frame is wanted") from error
@@ -278,7 +280,7 @@ def _fields(text: str, types: dict[str, type[Any]], path: str) -> dict[str, Any]
 
 def _value(text: str, kind: type[T], path: str) -> T:
     if kind is str and text[0] == '"':
-        return cast("T", _without_surrogates(json.loads(text)))
+        return cast("T", _without_surrogates(read_json(text)))
     try:
         return decode_json(text, kind)
     except _MALFORMED as error:

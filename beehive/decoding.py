@@ -3,14 +3,16 @@
 msgspec resolves the annotations of a Struct when the type is first decoded, and shows the type to other threads while
 some of its fields are still null pointers: two threads that decode a type for the first time, simultaneously, can end
 the process with a segmentation fault (msgspec 0.22). Here a lock surrounds the resolution; later uses take none. All
-typed decoding of the project goes through this module.
+decoding of the project goes through this module, or `beehive.nesting` where Python's decoder is needed.
 """
 
 import threading
 from collections.abc import Callable
-from typing import Any, Final, TypeVar, overload
+from typing import Any, Final, Generic, TypeVar, overload
 
 import msgspec
+
+from beehive.nesting import check_nesting
 
 T = TypeVar("T")
 
@@ -23,20 +25,42 @@ _PREFIX: Final = 1024 * 1024
 Hook = Callable[[type, Any], Any]
 """Makes a value of a type that msgspec does not know."""
 
+JsonText = bytes | bytearray | memoryview | str | msgspec.Raw
+
+
+class JsonDecoder(Generic[T]):
+    """Decodes JSON to a type; the nesting of what it decodes is bounded (`beehive.nesting`).
+
+    An `msgspec.Raw` is a part of a text that was decoded before, or was encoded here.
+    """
+
+    __slots__ = ("_decode",)
+
+    def __init__(self, kind: Any) -> None:
+        self._decode = msgspec.json.Decoder(kind).decode
+
+    def decode(self, text: JsonText) -> T:
+        """Return the value. Raises msgspec.DecodeError, UnicodeError, NestingError; ValidationError has the path."""
+        if not isinstance(text, msgspec.Raw):
+            check_nesting(bytes(text) if isinstance(text, memoryview) else text)
+        decoded: T = self._decode(text)
+        return decoded
+
+
 _resolving: Final = threading.Lock()
-_json: Final[dict[Any, msgspec.json.Decoder[Any]]] = {}
+_json: Final[dict[Any, JsonDecoder[Any]]] = {}
 
 
 @overload
-def json_decoder(kind: type[T]) -> msgspec.json.Decoder[T]: ...
+def json_decoder(kind: type[T]) -> JsonDecoder[T]: ...
 @overload
-def json_decoder(kind: Any) -> msgspec.json.Decoder[Any]: ...
-def json_decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+def json_decoder(kind: Any) -> JsonDecoder[Any]: ...
+def json_decoder(kind: Any) -> JsonDecoder[Any]:
     """Return the decoder of JSON to a type, the same one at every call. Types that it decodes to are resolved."""
     decoder = _json.get(kind)
     if decoder is None:
         with _resolving:
-            decoder = _json.setdefault(kind, msgspec.json.Decoder(kind))
+            decoder = _json.setdefault(kind, JsonDecoder(kind))
     return decoder
 
 
@@ -51,11 +75,11 @@ def msgpack_decoder(kind: Any) -> msgspec.msgpack.Decoder[Any]:
 
 
 @overload
-def decode_json(text: bytes | bytearray | memoryview | str | msgspec.Raw, kind: type[T]) -> T: ...
+def decode_json(text: JsonText, kind: type[T]) -> T: ...
 @overload
-def decode_json(text: bytes | bytearray | memoryview | str | msgspec.Raw, kind: Any) -> Any: ...
-def decode_json(text: bytes | bytearray | memoryview | str | msgspec.Raw, kind: Any) -> Any:
-    """Return the value of type `kind` in a JSON text. Raises msgspec.DecodeError; ValidationError has the path."""
+def decode_json(text: JsonText, kind: Any = Any) -> Any: ...
+def decode_json(text: JsonText, kind: Any = Any) -> Any:
+    """Return the value of type `kind` in a JSON text. Raises as `JsonDecoder.decode`."""
     return json_decoder(kind).decode(text)
 
 

@@ -18,6 +18,7 @@ from typing import Final
 import msgspec
 
 from beehive import ResourceType
+from beehive.decoding import decode_json
 from metamanager.errors import StoreOpenError
 from metamanager.rows import Row, head_of, row_of
 from metamanager.sqlite_open import reason_of
@@ -94,7 +95,7 @@ def readable_rows(bad: Path) -> list[Row]:
 def _sound_rows(cursor: sqlite3.Cursor) -> Iterator[Row]:
     for key, value in cursor:
         with suppress(UnicodeError, msgspec.DecodeError, RecursionError):
-            msgspec.json.decode(value)
+            decode_json(value)
             row = row_of(key.decode(), value, 0)
             named = head_of(value).name
             if row.type not in ("", ResourceType.STORE) and named in (None, row.name):

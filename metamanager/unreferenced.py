@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from beehive import Module, ResourceType, Timer
+from beehive.decoding import decode_json
 from metamanager.errors import StoreError
 from metamanager.replies import Outcome, StoreChanges
 from metamanager.rows import Cause, Metadata, head_of
@@ -107,7 +108,7 @@ def unreferenced(kept: Mapping[str, Iterable[str]], users: Iterable[str]) -> dic
     names: set[str] = set()
     for user in users:
         try:
-            _add_texts(msgspec.json.decode(user), names)
+            _add_texts(decode_json(user), names)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             return {}
     heads = [(kind, head_of(value.encode())) for kind, values in kept.items() for value in values]

@@ -13,7 +13,7 @@ from typing import IO, Any, Final
 
 import msgspec
 
-from beehive.decoding import json_decoder
+from beehive.decoding import decode_json, json_decoder
 from beehive.errors import TraceError
 from beehive.trace.contents import ContentJoiner
 from beehive.trace.format import (
@@ -267,7 +267,7 @@ class ForeignFrames:
             line = _line.decode(text)
             if not self.offset and (line.ts is None or not isinstance(line.kind, str)):
                 raise msgspec.ValidationError("Object missing required field `ts` or `kind`")
-            return line, None if _is_frame(line) else msgspec.json.decode(text)
+            return line, None if _is_frame(line) else decode_json(text)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             if not self.offset:
                 hint = "a trace of edgecore, or JSON lines with `ts`, `dir` and `kind`, is wanted"

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import msgspec
 
-from beehive.decoding import json_decoder
+from beehive.decoding import decode_json, json_decoder
 from beehive.names import Operation
 from beehive.resource import Side, type_of
 from beehive.trace.secret_marks import MARK, SecretMarks
@@ -126,7 +126,7 @@ def _datum(marks: SecretMarks, key: str, value: Any) -> Any:
         return _everything(marks, value)
     if key in _DOCKER_KEYS:
         try:
-            return _encoded(msgspec.json.encode(redact_credentials(marks, msgspec.json.decode(plain))))
+            return _encoded(msgspec.json.encode(redact_credentials(marks, decode_json(plain))))
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             pass
     if not plain or plain.startswith(MARK.encode()):
@@ -210,7 +210,7 @@ def _is_docker(value: dict[str, Any]) -> bool:
 
 def _json(text: bytes) -> Any:
     try:
-        return msgspec.json.decode(text)
+        return decode_json(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
 
@@ -318,7 +318,7 @@ class Redactor:
         is_once = frame.count(_CONTENT) == 1 or not repeats_names(frame)
         if redacted == content and is_once and not self._marks.holds_known(frame.replace(content, b"", 1)):
             return frame
-        whole = {**msgspec.json.decode(frame), "content": None}
+        whole = {**decode_json(frame), "content": None}
         if not self.known.is_full:
             whole = redact_any(self._marks, whole)
         return msgspec.json.encode({**whole, "content": msgspec.Raw(redacted or b"null")})
@@ -332,7 +332,7 @@ class Redactor:
         if self.known.is_full:
             return self._whole(text)
         try:
-            value = msgspec.json.decode(text)
+            value = decode_json(text)
             redacted = how(self._marks, value)
             return text if redacted == value and not repeats_names(text) else msgspec.json.encode(redacted)
         except (msgspec.DecodeError, UnicodeError, RecursionError):

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from beehive.decoding import decode_json
 from edged.errors import EdgedError
 
 T = TypeVar("T")
@@ -36,9 +37,9 @@ def decode(kind: type[T], raw: bytes | bytearray | memoryview | str | msgspec.Ra
         try:
             found = decode_json(raw, kind)
         except msgspec.ValidationError:
-            return from_value(kind, msgspec.json.decode(raw))
+            return from_value(kind, decode_json(raw))
         text = raw.encode() if isinstance(raw, str) else bytes(raw)
-        return from_value(kind, msgspec.json.decode(raw)) if _LONG_NUMBER in text.translate(_ZEROES) else found
+        return from_value(kind, decode_json(raw)) if _LONG_NUMBER in text.translate(_ZEROES) else found
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DecodeError(f"cannot read a {kind.__name__}", str(error), "the content is no JSON") from error
 
@@ -60,7 +61,7 @@ def encode(value: Any) -> bytes:
 
 def to_value(value: Any) -> Any:
     """Return the object as plain dictionaries, lists and scalars, the decoded form of its JSON."""
-    return msgspec.json.decode(msgspec.json.encode(value))
+    return decode_json(msgspec.json.encode(value))
 
 
 def _without_nulls(value: Any) -> Any:

@@ -31,6 +31,7 @@ import msgspec
 from msgspec import Struct
 
 from beehive import Clock
+from beehive.decoding import decode_json
 from edged.api import Nanoseconds, Pod, seconds
 from edged.cri.contract import ContainerId, ContainerRuntime, SandboxId
 from edged.cri.errors import CriError
@@ -295,7 +296,7 @@ def sandbox_images(runtime: ContainerRuntime) -> frozenset[str]:
     found = set()
     for text in runtime.status(verbose=True).info.values():
         try:
-            config = msgspec.json.decode(text)
+            config = decode_json(text)
         except msgspec.DecodeError:
             continue
         if isinstance(config, dict):

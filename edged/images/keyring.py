@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from beehive.decoding import decode_json
 from edged.api import Secret
 from edged.errors import EdgedError
 
@@ -130,7 +131,7 @@ def _padded(encoded: str) -> str:
 
 def _object(text: bytes, where: str) -> Mapping[str, Any]:
     try:
-        value = msgspec.json.decode(text)
+        value = decode_json(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         raise _unreadable(where) from None
     if not isinstance(value, dict):

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
+from beehive.decoding import decode_json
 from modules.apimachinery.go_json import syntax_error, type_error
 
 _VERSION: Final = "meta.k8s.io/v1"
@@ -52,7 +53,7 @@ def _plain(token: str) -> bytes:
 
 def _json_of(text: bytes) -> dict[str, Any]:
     fault = syntax_error(text)
-    found = None if fault else msgspec.json.decode(text.decode("utf-8", "replace"))
+    found = None if fault else decode_json(text.decode("utf-8", "replace"))
     if isinstance(found, dict):
         return found
     raise ValueError(f"{_INVALID}: {fault or type_error(found, 'storage.continueToken')}")

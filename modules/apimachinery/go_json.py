@@ -4,6 +4,8 @@ import json
 import re
 from typing import Any, Final
 
+from beehive.nesting import read_json
+
 _AFTER: Final = {
     "Expecting property name enclosed in double quotes": "looking for beginning of object key string",
     "Illegal trailing comma before end of object": "looking for beginning of object key string",
@@ -44,7 +46,7 @@ def syntax_error(text: bytes) -> str:
     """Return Go's words for a text that is not JSON, or ""."""
     plain = text.decode("utf-8", "replace")
     try:
-        json.loads(plain)
+        read_json(plain)
     except json.JSONDecodeError as error:
         return _told(plain, error)
     except (ValueError, RecursionError):
@@ -54,6 +56,8 @@ def syntax_error(text: bytes) -> str:
 
 def _told(text: str, error: json.JSONDecodeError) -> str:
     at = error.pos
+    if error.msg.startswith("Illegal trailing comma"):  # Python 3.13 names the comma, and not the bracket behind it
+        at = len(text) - len(text[at + 1 :].lstrip(" \t\r\n"))
     if at >= len(text) or error.msg.startswith("Unterminated string"):
         return _END
     where = next((words for begin, words in _AFTER.items() if error.msg.startswith(begin)), _VALUE)

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from beehive.decoding import json_decoder
+from beehive.decoding import decode_json, json_decoder
 from modules.apimachinery.conversion import REVISION
 from modules.apimachinery.event_versions import is_newer, to_core
 from modules.apimachinery.options import Form
@@ -85,7 +85,7 @@ class ObjectEncoder:
             case Form.METADATA:
                 return msgspec.json.encode(_partial(text))
             case _:
-                metadata = msgspec.json.decode(_DOCUMENT.decode(text)["metadata"])
+                metadata = decode_json(_DOCUMENT.decode(text)["metadata"])
                 return self._table([text], {"resourceVersion": metadata.get("resourceVersion", "")})
 
     def encode_list(self, texts: Iterable[bytes], metadata: dict[str, Any]) -> bytes:
@@ -134,7 +134,7 @@ class ObjectEncoder:
         return (*columns_of("")[:1], *map(custom_column, self._resource.columns))
 
     def _row(self, columns: Sequence[Column], text: bytes) -> dict[str, Any]:
-        obj = msgspec.json.decode(text)
+        obj = decode_json(text)
         printed = to_core(obj) if is_newer(self._resource) else obj
         row: dict[str, Any] = {"cells": [column.cell(printed, self._now) for column in columns]}
         if self._included == "Object":

@@ -4,6 +4,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from beehive.decoding import decode_json
 from modules.tools.fleet.rows import LONGEST, ZONE
 from modules.tools.printing.fields import JsonObject, map_at, objects_at, text_at
 
@@ -25,7 +26,7 @@ class ShortNode(NamedTuple):
 
     def object(self) -> JsonObject:
         """Return the Node."""
-        found: JsonObject = msgspec.json.decode(self.text)
+        found: JsonObject = decode_json(self.text)
         return found
 
 

@@ -1,6 +1,7 @@
 """A recorded store keeps as the store does, tells what became durable, and teaches the secrets that it holds."""
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -126,7 +127,7 @@ def test_rows_of_earlier_runs_are_reported_under_their_own_keys(tmp_path: Path) 
 
 def test_rows_that_cannot_be_read_are_reported_as_an_error(path: Path) -> None:
     """So that a replay does not take the store for empty."""
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE meta SET value = CAST(x'ff' AS TEXT) WHERE key = 'default/pod/p'")
     [opened] = Recorded(path).commits()
     assert opened.error

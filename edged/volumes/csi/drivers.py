@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from beehive.nesting import read_json
 from edged.errors import PluginError
 from edged.plugins.watcher import Plugin
 from edged.sync_events import PluginsChanged, SyncEvents
@@ -112,7 +113,7 @@ def with_node_ids(annotations: Mapping[str, str], ids: Mapping[str, str], gone: 
 
 def _node_ids(annotations: Mapping[str, str]) -> dict[str, str]:
     try:
-        known = json.loads(annotations.get(NODE_ID_ANNOTATION, "{}"))
+        known = read_json(annotations.get(NODE_ID_ANNOTATION, "{}"))
     except ValueError:
         return {}
     return {str(name): str(value) for name, value in known.items()} if isinstance(known, dict) else {}

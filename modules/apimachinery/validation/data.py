@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from beehive.decoding import decode_json
 from edged.validation.causes import Causes, forbidden, invalid, required, too_long
 from edged.validation.names import faults_of_data_key
 from modules.apimachinery.kinds import JsonObject
@@ -69,7 +70,7 @@ def secret(obj: Mapping[str, Any], path: str, found: Causes) -> None:
 
 def _json(text: str, path: str, found: Causes) -> None:
     try:
-        content = msgspec.json.decode(base64.b64decode(text))
+        content = decode_json(base64.b64decode(text))
     except (binascii.Error, msgspec.DecodeError, ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):

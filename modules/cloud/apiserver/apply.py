@@ -7,6 +7,7 @@ labels of a node that registered itself. The last manifest is stored in kubectl'
 import json
 from typing import Any
 
+from beehive.nesting import read_json
 from modules.apimachinery.conversion import copied
 from modules.apimachinery.kinds import LAST_APPLIED, JsonObject, kind_named
 from modules.apimachinery.validation.objects import check_shape, validate_object
@@ -84,7 +85,7 @@ def _last_applied(live: JsonObject) -> JsonObject:
         return {"data": live.get("data") or {}}
     text = (live["metadata"].get("annotations") or {}).get(LAST_APPLIED, "{}")
     try:
-        last = json.loads(text)
+        last = read_json(text)
     except ValueError:
         return {}
     return last if isinstance(last, dict) else {}

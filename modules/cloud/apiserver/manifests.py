@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from beehive.errors import BeehiveError
+from beehive.nesting import read_json
 from edged.yaml_reader import DEPTH, YamlError, json_documents
 
 _MAX_BYTES = 16 * 1024 * 1024
@@ -90,7 +91,7 @@ def items_of(contents: Iterable[Any]) -> Iterator[Any]:
 
 def _read_json(text: str, where: str) -> list[Document]:
     try:
-        content = json.loads(text, object_pairs_hook=_without_duplicates) if text.strip() else None
+        content = read_json(text, object_pairs_hook=_without_duplicates) if text.strip() else None
     except json.JSONDecodeError as error:
         raise ManifestError(where, error.lineno, error.msg) from error
     except RecursionError as error:

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from beehive.cache import cached_for_short_texts
-from beehive.decoding import json_decoder
+from beehive.decoding import decode_json, json_decoder
 from modules.cloud.client.calls import DOCUMENT, ApiCall, ApiResult, JsonObject
 from modules.cloud.client.transport import ApiRequest, ApiResponse
 
@@ -91,7 +91,7 @@ def result_of(response: ApiResponse, *, is_passed_on: bool = False) -> ApiResult
     status = response.head.status
     is_success = HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES
     try:
-        content = _with_text(response.body) if is_success and is_passed_on else msgspec.json.decode(response.body)
+        content = _with_text(response.body) if is_success and is_passed_on else decode_json(response.body)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         content = None
     if is_success and isinstance(content, dict):
@@ -105,10 +105,7 @@ def result_of(response: ApiResponse, *, is_passed_on: bool = False) -> ApiResult
 
 def _with_text(body: bytes) -> JsonObject:
     """Return an object whose spec and status are JSON text."""
-    return {
-        name: value if name in _LARGE_PARTS else msgspec.json.decode(value)
-        for name, value in _PARTS.decode(body).items()
-    }
+    return {name: value if name in _LARGE_PARTS else decode_json(value) for name, value in _PARTS.decode(body).items()}
 
 
 def failure(code: int, message: str) -> ApiResult:

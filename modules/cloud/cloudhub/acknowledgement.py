@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from beehive.decoding import decode_json
 from beehive.message import Message
 from beehive.names import OK, Group, ModuleName, Operation, ResourceType, Source
 from beehive.resource import Resource, Side
@@ -67,6 +68,6 @@ def plain_content(message: Message) -> Any:
     if not isinstance(message.content, msgspec.Raw):
         return message.content
     try:
-        return msgspec.json.decode(message.content)
+        return decode_json(message.content)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None

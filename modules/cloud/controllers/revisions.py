@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from beehive.decoding import decode_json
 from modules.apimachinery.conversion import without_null_members
 from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.cloud.controllers.plan import PlannedWrite, create, delete, patch
@@ -100,7 +101,7 @@ def _as_go_writes(template: JsonObject) -> JsonObject:
     """
     metadata = {"creationTimestamp": None, **(template.get("metadata") or {})}
     patch = {**template, "metadata": metadata, "$patch": "replace"}
-    written: JsonObject = msgspec.json.decode(msgspec.json.encode(patch, order="deterministic"))
+    written: JsonObject = decode_json(msgspec.json.encode(patch, order="deterministic"))
     return written
 
 

@@ -169,4 +169,4 @@ def _rejected(app: Application, reason: str) -> Application:
 
 
 def _json(text: bytes | None) -> Any:
-    return msgspec.json.decode(text) if text else None
+    return decode_json(text) if text else None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from beehive.decoding import decode_json
 from modules.apimachinery.api_errors import (
     AlreadyExistsError,
     BadRequestError,
@@ -423,7 +424,7 @@ class Storage:
                 meta = {**old["metadata"], "resourceVersion": str(change.version)}
                 self._note(EventType.DELETED, key, {**old, "metadata": meta}, old)
         elif change.body is not None:
-            new = _compacted(msgspec.json.decode(change.body))
+            new = _compacted(decode_json(change.body))
             self._note(EventType.ADDED if old is None else EventType.MODIFIED, key, new, old, change.body)
 
     def next_version(self) -> int:
@@ -527,9 +528,9 @@ def _stored(obj: JsonObject, old: JsonObject) -> tuple[bytes, bytes, JsonObject]
     shared = {name: value for name, value in obj.items() if isinstance(value, dict) and value is old.get(name)}
     if shared:
         own = msgspec.json.encode({name: value for name, value in bare.items() if name not in shared})
-        copy: JsonObject = {**bare, **msgspec.json.decode(own)}
+        copy: JsonObject = {**bare, **decode_json(own)}
     else:
-        copy = msgspec.json.decode(bare_body)  # in a fraction of deepcopy's time
+        copy = decode_json(bare_body)  # in a fraction of deepcopy's time
     if not managed:
         return bare_body, b"" if _MANAGED in obj["metadata"] else bare_body, copy
     copy["metadata"][_MANAGED] = managed if isinstance(managed, msgspec.Raw) else _raw(managed)

@@ -256,7 +256,7 @@ class Reader:
             revision = place.revision
             entries = [each for each in entries if each[0][1:] > (place.namespace, place.name)]
         if not options.selector.selects_all:
-            entries = [each for each in entries if options.selector.selects(msgspec.json.decode(each[1]))]
+            entries = [each for each in entries if options.selector.selects(decode_json(each[1]))]
         metadata: dict[str, Any] = {"resourceVersion": str(revision)}
         shown = entries[: options.limit] if options.limit else entries
         if len(shown) < len(entries):

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from beehive.decoding import json_decoder
+from beehive.decoding import decode_json, json_decoder
 from modules.apimachinery.resources import Resource
 from modules.tools.printing.fields import map_at, text_at
 
@@ -38,7 +38,7 @@ def compose(row: bytes | None, statuses: Iterable[LiveStatus]) -> bytes | None:
     if not newest_first:
         return row
     document = _DOCUMENT.decode(row)
-    metadata = {"metadata": msgspec.json.decode(document.get("metadata", b"{}"))}
+    metadata = {"metadata": decode_json(document.get("metadata", b"{}"))}
     uid, mirror = text_at(metadata, "metadata.uid"), MIRROR in map_at(metadata, "metadata.annotations")
     for live in newest_first:
         if mirror or live.uid in ("", uid):

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from beehive import Clock
+from beehive.decoding import decode_json
 from beehive.http.responses import Peer, Stream
 from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.object_encoder import ObjectEncoder
@@ -59,7 +60,7 @@ def transform(change: CacheChange, selector: Selector) -> WatchEvent | None:
 
 
 def _selected(text: bytes | None, selector: Selector) -> bytes | None:
-    if text is None or selector.selects_all or selector.selects(msgspec.json.decode(text)):
+    if text is None or selector.selects_all or selector.selects(decode_json(text)):
         return text
     return None
 

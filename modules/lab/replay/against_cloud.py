@@ -5,9 +5,8 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
-import msgspec
-
 from beehive import Hive, Message
+from beehive.decoding import decode_json
 from beehive.names import Group, ModuleName, Operation
 from beehive.simulation import EPOCH, Simulation
 from beehive.trace import Record, RecordedMessage
@@ -166,6 +165,6 @@ def _output(time: float, to: str, message: RecordedMessage) -> Output:
     """
     source = message.source if to == "the node" else ""
     title = f"{message.operation} {message.resource} to {to}"
-    content = msgspec.json.decode(message.content) if message.content else None
+    content = decode_json(message.content) if message.content else None
     envelope = {"id": message.id, "answers": message.parent_id, "source": source, "group": message.group}
     return Output(time, (to, message.resource), title, (title, *lines({**envelope, "content": content})))

@@ -159,7 +159,7 @@ def _step(time: float, title: str, agent_run: int) -> Output:
 
 def _phase_in(content: bytes) -> str:
     try:
-        patch = msgspec.json.decode(decode_json(content, str))
+        patch = decode_json(decode_json(content, str))
         return str(patch["status"].get("phase", ""))
     except (msgspec.DecodeError, KeyError, TypeError, AttributeError):
         return ""

@@ -7,7 +7,6 @@ replay opens the stream at the recorded times.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NoReturn, TypeVar, cast
 
-import msgspec
 import pykka
 from google.protobuf.json_format import ParseDict
 
@@ -66,7 +65,7 @@ class RecordedEvents:
             elif record.kind == ENDED:
                 raise _error(record)
             else:
-                happened(ParseDict(msgspec.json.decode(record.detail), pb.ContainerEventResponse()))
+                happened(ParseDict(decode_json(record.detail), pb.ContainerEventResponse()))
         self._actors.future().get()
         raise AssertionError
 

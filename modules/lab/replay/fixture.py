@@ -147,16 +147,16 @@ class _Reducer:
 
     def _own_listed(self, content: bytes) -> bytes:
         """Reduce the cloud's answer to an Application if it is a list of pods."""
-        app = msgspec.json.decode(content)
+        app = decode_json(content)
         if not isinstance(app, dict) or app.get("Key") != _LIST_OF_PODS or not app.get("RespBody"):
             return content
-        body = msgspec.json.decode(base64.b64decode(app["RespBody"]))
+        body = decode_json(base64.b64decode(app["RespBody"]))
         items = [item for item in body["items"] if self._is_mine(item["metadata"])]
         return msgspec.json.encode({**app, "RespBody": msgspec.json.encode({**body, "items": items})})
 
     def _own_pods(self, content: bytes) -> bytes:
         """Reduce a list of pods as texts."""
-        items = msgspec.json.decode(content)
+        items = decode_json(content)
         if not isinstance(items, list):
             return content
         return msgspec.json.encode([item for item in items if self._is_mine(_object(item).get("metadata") or {})])
@@ -170,12 +170,12 @@ class _Reducer:
             yield msgspec.structs.replace(commit, changes=changes)
 
     def _call(self, call: CriCall) -> Iterator[Record]:
-        request = msgspec.json.decode(call.request)
+        request = decode_json(call.request)
         pod = self._pod_of(request)
         if pod and pod != f"{self._namespace}/{self._name}":
             return
         if call.method in _LISTS and call.answer:
-            mine = [item for item in msgspec.json.decode(call.answer) if self._is_own_item(item)]
+            mine = [item for item in decode_json(call.answer) if self._is_own_item(item)]
             yield msgspec.structs.replace(call, answer=msgspec.json.encode(mine))
         else:
             yield call
@@ -200,15 +200,15 @@ class _Reducer:
         if not call.answer:
             return
         if call.method in _LISTS:
-            for item in msgspec.json.decode(call.answer):
+            for item in decode_json(call.answer):
                 labels = item.get("labels", {})
                 pod = f"{labels.get(_NAMESPACE, '')}/{labels.get(_NAME, '')}"
                 self._subjects[item["id"]] = self._subjects[labels.get(POD_UID, "")] = pod
         elif call.method in ("run_pod_sandbox", "create_container"):
-            request = msgspec.json.decode(call.request)
+            request = decode_json(call.request)
             pod = self._pod_of(request)
             metadata = (request.get("sandbox_config") or request["config"]).get("metadata", {})
-            self._subjects[msgspec.json.decode(call.answer)] = self._subjects[metadata.get("uid", "")] = pod
+            self._subjects[decode_json(call.answer)] = self._subjects[metadata.get("uid", "")] = pod
 
 
 _NAME = "io.kubernetes.pod.name"
@@ -216,7 +216,7 @@ _NAMESPACE = "io.kubernetes.pod.namespace"
 
 
 def _object(item: Any) -> dict[str, Any]:
-    value = msgspec.json.decode(item) if isinstance(item, str) else item
+    value = decode_json(item) if isinstance(item, str) else item
     return value if isinstance(value, dict) else {}
 
 

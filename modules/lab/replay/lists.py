@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from beehive.decoding import decode_json
 from beehive.trace import CriCall, CriEvent
 from edged.cri.recording_events import KINDS
 from edged.pods.labels import POD_UID
@@ -81,7 +82,7 @@ class RecordedLists:
         for call in calls:
             pod = _pod_in(call.method, call.request)
             if pod is not None and call.answer:
-                items = msgspec.json.decode(call.answer)
+                items = decode_json(call.answer)
                 known[call.method].append(_Listed(call.time, pod, items))
                 self.pods.update((item["id"], _pod_of(item)) for item in items)
         for event in events:
@@ -89,7 +90,7 @@ class RecordedLists:
                 self._changes.setdefault(event.subject, []).append(event.time)
             for method, states in _STATES.items():
                 if event.kind in states or event.kind == _GONE:
-                    subject = msgspec.json.decode(event.detail).get("container_id", "")
+                    subject = decode_json(event.detail).get("container_id", "")
                     self._changes.setdefault(subject, []).append(event.time)
                     known[method].append(_Event(event.time, subject, states.get(event.kind, "")))
         self._known = {method: sorted(each, key=lambda one: one.time) for method, each in known.items()}
@@ -126,7 +127,7 @@ def _pod_in(method: str, request: bytes) -> str | None:
     """Return the pod that a list is limited to, empty for all pods. None for other calls and other filters."""
     if method not in LISTS:
         return None
-    wanted = msgspec.json.decode(request).get(LISTS[method]) or {}
+    wanted = decode_json(request).get(LISTS[method]) or {}
     pod = (wanted.get("label_selector") or {}).get(POD_UID, "")
     return str(pod) if pod or not wanted else None
 

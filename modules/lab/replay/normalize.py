@@ -10,6 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
+from beehive.decoding import decode_json
+
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
 _NOT_IN_THE_TRACE: Final = frozenset({"dns_config", "masked_paths"})
 """Keys of CRI requests that depend on files of the machine, which no trace has (resolv.conf, processors)."""
@@ -72,7 +74,7 @@ def _field(key: str, value: Any) -> Any:
 def _text(text: str) -> Any:
     if text[:1] in "{[" and text:
         try:
-            return {"(JSON)": normalize(msgspec.json.decode(text))}
+            return {"(JSON)": normalize(decode_json(text))}
         except (msgspec.DecodeError, RecursionError):
             pass
     return _TIME.sub("<time>", text) if "T" in text else text

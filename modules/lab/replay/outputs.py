@@ -140,7 +140,7 @@ class RunOutputs:
         if call.method not in CHANGES:
             self._learn(call)
             return []
-        request = msgspec.json.decode(self._plain(call.request))
+        request = decode_json(self._plain(call.request))
         about = self._about(call, request)
         title = f"{call.method} {subject_of(request)}"
         if call.method == "pull_image":
@@ -305,6 +305,6 @@ def subject_of(request: dict[str, Any]) -> str:
 
 def _decoded(text: bytes) -> Any:
     try:
-        return msgspec.json.decode(text)
+        return decode_json(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return text.decode("utf-8", "replace")

@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import ClassVar, Final, NamedTuple
 
-import msgspec
-
 from beehive.clock import Clock
+from beehive.decoding import decode_json
 from beehive.trace import CriCall, CriEvent
 from beehive.trace_context import current_cause, resumed
 from edged.pleg.hints import Hints
@@ -58,12 +57,12 @@ class RecordedInspections:
         for call in calls:
             if call.method not in ("list_pod_sandboxes", "list_containers"):
                 continue
-            for item in msgspec.json.decode(call.answer or b"[]"):
+            for item in decode_json(call.answer or b"[]"):
                 ref = labels.ref_from_labels(item.get("labels") or {})
                 if ref is not None:
                     refs[ref.uid] = ref
             if call.sender.endswith(_NAME) and call.method == "list_pod_sandboxes":
-                asked = msgspec.json.decode(call.request).get("sandbox_filter") or {}
+                asked = decode_json(call.request).get("sandbox_filter") or {}
                 begun.append((call.time - call.seconds, (asked.get("label_selector") or {}).get(labels.POD_UID, "")))
         self.times = [(time, refs.get(uid)) for time, uid in begun if not uid or uid in refs]
         self._relists = [time for time, uid in begun if not uid]

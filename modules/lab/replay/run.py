@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from beehive import Actor, Hive
+from beehive.decoding import decode_json
 from beehive.delivery import DeliveryMode, DropReason
 from beehive.names import ModuleName
 from beehive.simulation import EPOCH, Simulation
@@ -206,7 +207,7 @@ class Replay:
         """
         if role(call.method, call.request) in self._cut_off:
             return True
-        request = msgspec.json.decode(call.request)
+        request = decode_json(call.request)
         config = request.get("sandbox_config") or request.get("config") or {}
         subject = subject_of(request)
         names = (

@@ -10,6 +10,7 @@ from google.protobuf.json_format import ParseDict
 from google.protobuf.message import Message
 
 from beehive import Runtime
+from beehive.decoding import decode_json
 from beehive.trace import CriCall, CriEvent
 from beehive.trace.format import SYNCED
 from beehive.trace.redact import Redactor
@@ -163,7 +164,7 @@ class RecordedRuntime:
 
     def _pod_of(self, call: CriCall) -> str:
         """Return the uid of the pod that a call is about; empty for calls about no pod."""
-        request = msgspec.json.decode(call.request)
+        request = decode_json(call.request)
         config = request.get("sandbox_config") or request.get("config") or {}
         uid = config.get("metadata", {}).get("uid") or _pod_in(call.request)
         return uid or self._lists.pods.get(_subject_in(call.request), "")
@@ -264,14 +265,14 @@ def _role_of(call: CriCall) -> Hashable:
 
 def _pod_in(request: bytes) -> str:
     """Return the pod that a list is limited to; empty otherwise."""
-    asked = msgspec.json.decode(request)
+    asked = decode_json(request)
     wanted = asked.get("sandbox_filter") or asked.get("container_filter") or {}
     return str((wanted.get("label_selector") or {}).get(POD_UID, ""))
 
 
 def _subject_in(request: bytes) -> str:
     """Return the sandbox or container that a call is about; empty for other calls."""
-    asked = msgspec.json.decode(request)
+    asked = decode_json(request)
     return str(asked.get("container_id") or asked.get("sandbox_id") or "")
 
 
@@ -282,7 +283,7 @@ def _asker(actor: str) -> str:
 
 def role(method: str, request: bytes) -> Hashable:
     """Return the role of a call, which is equal for the same call in two runs."""
-    asked = msgspec.json.decode(request)
+    asked = decode_json(request)
     match method:
         case "run_pod_sandbox":
             return method, *_metadata(asked["config"])
@@ -314,7 +315,7 @@ _NAMES: Final[dict[str, tuple[str, ...]]] = {
 @lru_cache(maxsize=4096)
 def _answer(method: str, text: bytes) -> Any:
     """Return the answer in a JSON text. Answers are never changed, so equal ones share one object."""
-    value = msgspec.json.decode(text)
+    value = decode_json(text)
     if method == "exec_sync":
         return ExecResult(value["stdout"].encode(), value["stderr"].encode(), value["exit_code"])
     kind = _ANSWERS.get(method)

@@ -8,8 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
+from beehive.decoding import decode_json
 from beehive.delivery import DeliveryMode
 from beehive.names import ModuleName, Operation
 from beehive.trace import Delivered
@@ -36,7 +35,7 @@ def directory_states(deliveries: Iterable[Delivered], ours: Callable[[bytes], by
     for one in filter(_tells_of_a_file, deliveries):
         if not found or sent_at(one) - found[-1][0] > _ONE_LOOK:
             found.append((sent_at(one), StaticPodChanges([], [])))
-        changes, pod = found[-1][1], msgspec.json.decode(ours(one.message.content))
+        changes, pod = found[-1][1], decode_json(ours(one.message.content))
         (changes.removed if one.message.operation == Operation.DELETE else changes.added).append(pod)
     return found
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from beehive.decoding import decode_json
 from beehive.names import ModuleName, ResourceType
 from beehive.resource import Side, type_of
 from beehive.trace import Delivered
@@ -38,7 +39,7 @@ class TerminationMessages:
 
     def add_to(self, answer: bytes) -> bytes:
         """Return the runtime's answer about the status of a container, with its termination message."""
-        response = msgspec.json.decode(answer)
+        response = decode_json(answer)
         status = (response or {}).get("status") or {}
         message = self._messages.get(status.get("id", ""))
         if message is None or status.get("state") != _EXITED:
@@ -50,7 +51,7 @@ def _messages_in(value: Any) -> Iterator[tuple[str, str]]:
     """Yield the containers' ids and messages of statuses in a JSON value, also in strings that are JSON."""
     if isinstance(value, str) and value[:1] in ("{", "[", '"'):
         with suppress(msgspec.DecodeError, RecursionError):
-            yield from _messages_in(msgspec.json.decode(value))
+            yield from _messages_in(decode_json(value))
     elif isinstance(value, list):
         for item in value:
             yield from _messages_in(item)

@@ -4,6 +4,7 @@ import json
 from functools import partial
 from typing import Any, Final
 
+from beehive.nesting import read_json
 from modules.edge.devicetwin import topics
 from modules.lab.simulate.broker import SimulatedBroker
 from modules.lab.simulate.device_watch import TEMPERATURE, DeviceWatch
@@ -89,7 +90,7 @@ class SimulatedDevice:
         self._broker.publish(topics.device_topic(self.id, end), json.dumps(payload, separators=(",", ":")))
 
     def _hear(self, topic: str, payload: str) -> None:
-        said = json.loads(payload)
+        said = read_json(payload)
         if topic.endswith(topics.MEMBERSHIP_UPDATED):
             self._membership(said)
             return

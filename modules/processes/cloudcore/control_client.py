@@ -271,12 +271,12 @@ class ControlClient:
             return CommandItem(error=str(error))
         if status not in _OK:
             return CommandItem(error=_message_in(body))
-        made = msgspec.json.decode(body)
+        made = decode_json(body)
         return CommandItem(made, _outcome(live, made))
 
     def _live(self, kind: Kind, namespace: str, name: str) -> JsonObject | None:
         status, body = self.request("GET", _path(kind, namespace, name))
-        return msgspec.json.decode(body) if status in _OK else None
+        return decode_json(body) if status in _OK else None
 
     def _get(self, command: Get) -> list[CommandItem]:
         kind = _kind(command.kind)
@@ -287,7 +287,7 @@ class ControlClient:
             status, body = self.request("GET", path + query)
             if status not in _OK:
                 return [CommandItem(error=_message_in(body))]
-            found = msgspec.json.decode(body)
+            found = decode_json(body)
             if command.name:
                 return [CommandItem(found)]
             items += [CommandItem({"kind": kind.name, "apiVersion": kind.api_version, **obj}) for obj in found["items"]]
@@ -359,7 +359,7 @@ def _events(receive: Callable[[], bytes]) -> Iterator[tuple[str, CommandItem]]:
     while piece := _piece(receive):
         *lines, pending = (pending + piece).split(b"\n")
         for line in lines:
-            event = msgspec.json.decode(line)
+            event = decode_json(line)
             yield event["type"], CommandItem(event["object"])
 
 
@@ -378,6 +378,6 @@ def _outcome(live: JsonObject | None, made: JsonObject) -> str:
 
 def _message_in(body: bytes) -> str:
     try:
-        return str(msgspec.json.decode(body)["message"])
+        return str(decode_json(body)["message"])
     except (msgspec.DecodeError, UnicodeError, KeyError, TypeError):
         return body.decode("utf-8", "replace")[:500]

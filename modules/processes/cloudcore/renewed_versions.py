@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from beehive.decoding import decode_json
 from modules.processes.common.backup.errors import BackupError
 
 MOST_LOST: Final = 1_000_000
@@ -45,6 +46,6 @@ def renew_versions(path: Path, now: float) -> None:
 
 def _with_version(body: bytes, version: int) -> bytes:
     """Return an object with another resourceVersion."""
-    found = msgspec.json.decode(body)
+    found = decode_json(body)
     found["metadata"]["resourceVersion"] = str(version)
     return msgspec.json.encode(found)

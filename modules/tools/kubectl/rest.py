@@ -13,6 +13,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
+from beehive.decoding import decode_json
 from beehive.unix_sockets import connect_unix
 from modules.tools.kubectl.errors import KubectlError, StatusError, TimedOutError, UnreachableError
 from modules.tools.printing.terminal import print_text
@@ -198,7 +199,7 @@ def body_of(content: Any) -> bytes:
 def decoded(data: bytes) -> dict[str, Any]:
     """Return the JSON object in a body. Raises KubectlError."""
     try:
-        found = msgspec.json.decode(data)
+        found = decode_json(data)
     except (msgspec.DecodeError, RecursionError) as error:
         raise KubectlError(f"the server's answer is not JSON: {error}") from error
     if not isinstance(found, dict):
@@ -209,7 +210,7 @@ def decoded(data: bytes) -> dict[str, Any]:
 def status_error(code: int, body: bytes) -> StatusError:
     """Return the error that an answer describes: a `metav1.Status`, or any text."""
     try:
-        found = msgspec.json.decode(body)
+        found = decode_json(body)
     except (msgspec.DecodeError, RecursionError):
         found = None
     if not isinstance(found, dict) or found.get("kind") != "Status":

@@ -169,7 +169,7 @@ def _of_call(record: CriCall) -> Event:
 def _subject(request: bytes) -> str:
     """Return the subject of a request: the pod and container by its labels, or its image, or an id."""
     try:
-        arguments = msgspec.json.decode(request)
+        arguments = decode_json(request)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return ""
     if not isinstance(arguments, dict):
@@ -223,7 +223,7 @@ def _of_commit(record: StoreCommit) -> Event:
 def _value(text: bytes) -> Any:
     """Return a row's value decoded as JSON, or as text if it is not JSON."""
     try:
-        return msgspec.json.decode(text)
+        return decode_json(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return text.decode(errors="replace")
 

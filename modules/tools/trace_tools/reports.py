@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from beehive.decoding import convert
+from beehive.decoding import convert, decode_json
 from modules.tools.trace_tools.event import Event
 
 
@@ -58,13 +58,13 @@ class DesiredPod(msgspec.Struct):
 def content_of(event: Event) -> Any:
     """Return the decoded content of a message, also of JSON in a string; None without a content."""
     try:
-        body = msgspec.json.decode(event.body)
+        body = decode_json(event.body)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
     content = body.get("content") if isinstance(body, dict) else None
     if isinstance(content, str) and content[:1] == "{":
         try:
-            return msgspec.json.decode(content)
+            return decode_json(content)
         except (msgspec.DecodeError, RecursionError):
             return content
     return content

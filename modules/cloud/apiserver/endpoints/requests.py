@@ -130,7 +130,7 @@ def decoded(body: bytes, media: str, kind: str = "") -> Any:
     try:
         if media in (_YAML, APPLY) and not _is_json(body):
             return _from_yaml(body)
-        return msgspec.json.decode(body)
+        return decode_json(body)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise _unreadable(body, media, str(error), kind) from error
     except (ManifestError, YamlError) as error:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from beehive.decoding import decode_json
 from beehive.http.request import Request
 from beehive.http.responses import Reply, Response, Stream, Takeover
 from modules.apimachinery.errors import ApiStatusError
@@ -51,7 +52,7 @@ def in_yaml(reply: Reply, *, is_watch: bool) -> Reply:
         reply = Response(HTTPStatus.OK, _JSON, _begun(reply.steps(lambda: None)))
     if len(reply.body) > MOST_BYTES:
         raise ApiStatusError(406, f"the answer is too long for YAML: accept {_JSON}, or ask for parts with `limit`")
-    return reply._replace(content_type=_YAML, body=yaml_of(msgspec.json.decode(reply.body)))
+    return reply._replace(content_type=_YAML, body=yaml_of(decode_json(reply.body)))
 
 
 def _begun(pieces: Iterator[bytes | float]) -> bytes:

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
+from beehive.decoding import decode_json
 from modules.apimachinery.kinds import JsonObject, metadata_of
 from modules.cloud.apiserver.field_manager.paths import NOTHING, FieldSet, from_fields_v1, to_fields_v1
 
@@ -47,7 +48,7 @@ Entries = Mapping[tuple[str, str, str, str], Managed]
 
 def listed(managed: Any) -> Any:
     """Return the value of `managedFields`, which is JSON in a stored object."""
-    return msgspec.json.decode(managed) if isinstance(managed, msgspec.Raw) else managed
+    return decode_json(managed) if isinstance(managed, msgspec.Raw) else managed
 
 
 def read_entries(obj: JsonObject | None) -> Entries | None:

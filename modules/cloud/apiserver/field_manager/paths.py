@@ -80,7 +80,7 @@ def _check(element: str) -> None:
         raise ValueError(f"{element[:100]!r} is no element of a path")
     if form != "f":
         try:
-            value = msgspec.json.decode(rest)
+            value = decode_json(rest)
         except msgspec.DecodeError as error:
             raise ValueError(f"{element[:100]!r} is no element of a path") from error
         if form == "k" and not isinstance(value, dict):

@@ -1,11 +1,11 @@
 """The managers of an object after an update or an apply (structured-merge-diff's `Updater`)."""
 
-import json
 from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
 
+from beehive.nesting import read_json
 from modules.apimachinery.api_errors import ApiError, BadRequestError
 from modules.apimachinery.kinds import LAST_APPLIED, JsonObject, metadata_of
 from modules.cloud.apiserver.field_manager.managed_fields import (
@@ -158,7 +158,7 @@ class Tracking:
     def _last_applied(self, live: JsonObject) -> FieldSet:
         text = (metadata_of(live).get("annotations") or {}).get(LAST_APPLIED)
         try:
-            last: Any = json.loads(text) if text else None
+            last: Any = read_json(text) if text else None
             if not isinstance(last, dict):
                 return NOTHING
             return fields_of(last, self._shape) - compared(last, live, self._shape).modified

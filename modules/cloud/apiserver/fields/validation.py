@@ -3,7 +3,6 @@
 A person's typing error (`comand:`) is otherwise no error at all: an API server ignores fields that it does not know.
 """
 
-import json
 from collections.abc import Iterator
 from functools import cache
 from itertools import islice
@@ -13,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from beehive.decoding import decode_json
+from beehive.nesting import read_json
 from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.kinds import JsonObject, Kind
 
@@ -125,7 +125,7 @@ def duplicate_fields(body: bytes) -> tuple[str, ...]:
     not JSON.
     """
     try:
-        found = json.loads(body, object_pairs_hook=_repeated)
+        found = read_json(body, object_pairs_hook=_repeated)
     except (ValueError, RecursionError):
         return ()
     return tuple(dict.fromkeys(_inside(found, "")))[:_MOST]

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from beehive.decoding import json_decoder
+from beehive.decoding import JsonDecoder, json_decoder
 from beehive.errors import BeehiveError
 from beehive.printable import clipped
 from modules.cloud.client.reflector.observations import (
@@ -167,7 +167,7 @@ def _object_or_none(body: bytes) -> _Object | None:
         return None
 
 
-def _decoded(decoder: msgspec.json.Decoder[Any], body: bytes, what: str) -> Any:
+def _decoded(decoder: JsonDecoder[Any], body: bytes, what: str) -> Any:
     try:
         return decoder.decode(body)
     except _DECODE_ERRORS as error:

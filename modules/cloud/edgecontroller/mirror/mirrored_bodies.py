@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from beehive.decoding import json_decoder
+from beehive.decoding import decode_json, json_decoder
 from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey
 from modules.apimachinery.pod_references import other_references_of, references_of
 from modules.cloud.client.reflector.observations import ObservedObject
@@ -46,7 +46,7 @@ class Mirrored(msgspec.Struct, frozen=True, gc=False):
     @property
     def obj(self) -> JsonObject:
         """The object, or its part."""
-        decoded: JsonObject = msgspec.json.decode(self.kept) if isinstance(self.kept, bytes) else self.kept
+        decoded: JsonObject = decode_json(self.kept) if isinstance(self.kept, bytes) else self.kept
         return decoded
 
 
@@ -207,7 +207,7 @@ def compact(kind: Kind, observed: ObservedObject) -> tuple[JsonObject, bytes] | 
     try:
         if _MANAGED in body:
             body = _without_managed_fields(body)
-        obj = msgspec.json.decode(body) if body else None
+        obj = decode_json(body) if body else None
         if not isinstance(obj, dict) or not isinstance(obj.get("metadata"), dict):
             return None
         if (obj.get("kind"), obj.get("apiVersion")) == (kind.name, kind.api_version):

@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from beehive.decoding import decode_json
 from beehive.errors import ContentError
 from beehive.message import Message
 from beehive.resource import NULL_NAMESPACE, Resource, Side
@@ -66,7 +67,7 @@ class UpstreamRequest(msgspec.Struct, frozen=True):
         if not isinstance(content, msgspec.Raw):
             return content
         try:
-            return msgspec.json.decode(content)
+            return decode_json(content)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise ContentError("cannot read a request", self.message.route.resource, str(error)) from error
 

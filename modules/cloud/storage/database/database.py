@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, Protocol
 
-import msgspec
 from sqlalchemy import Connection, Select, select
 from sqlalchemy.exc import SQLAlchemyError
 
+from beehive.decoding import decode_json
 from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.cloud.storage.database.beginning import Beginning
 from modules.cloud.storage.database.change_rows import changes_after, has_gap_after, stored_history
@@ -519,7 +519,7 @@ class Database:
             key = ObjectKey(kind, namespace, name)
             if known.get(key) == revision:
                 continue
-            obj = None if body is None else reader.take(key, msgspec.json.decode(body), len(body))
+            obj = None if body is None else reader.take(key, decode_json(body), len(body))
             if obj is not None or not complete:
                 found.append((key, obj))
         claims = self._queries.claims.rows(connection, seen=self._seen)

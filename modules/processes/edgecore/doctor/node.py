@@ -99,7 +99,7 @@ def cgroup_driver(text: str) -> str:
     runc's option SystemdCgroup is false if it is missing (io.containerd.runc.v2).
     """
     try:
-        containerd = msgspec.json.decode(text)["containerd"]
+        containerd = decode_json(text)["containerd"]
         name = containerd.get("defaultRuntimeName") or "runc"
         runtime: Any = containerd["runtimes"][name]
         if not runtime["runtimeType"].startswith("io.containerd.runc."):

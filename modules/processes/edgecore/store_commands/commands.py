@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import msgspec
 import yaml
 
+from beehive.decoding import decode_json
 from beehive.names import Operation
 from beehive.trace.redact import Redactor
 from metamanager.history import MARK_KEY
@@ -40,7 +41,7 @@ def get(chosen: argparse.Namespace) -> None:
     if chosen.json:
         print_json(_as_json(text))
     else:
-        print_yaml(msgspec.json.decode(_as_json(text)), width=120)
+        print_yaml(decode_json(_as_json(text)), width=120)
 
 
 @database_command
@@ -103,14 +104,14 @@ def _redacted(key: str, text: str) -> str:
 def _as_json(text: str) -> bytes:
     """Return a state as JSON; a state that is plain text becomes a JSON string."""
     try:
-        msgspec.json.decode(text)
+        decode_json(text)
     except (msgspec.DecodeError, UnicodeError):
         return msgspec.json.encode(text)
     return text.encode()
 
 
 def _as_yaml(text: str) -> str:
-    value = msgspec.json.decode(_as_json(text))
+    value = decode_json(_as_json(text))
     return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=120)
 
 

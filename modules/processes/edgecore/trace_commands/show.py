@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from beehive import BeehiveError
+from beehive.decoding import decode_json
 from beehive.trace import (
     CriCall,
     CriEvent,
@@ -187,7 +188,7 @@ def _plain(value: Any) -> Any:
 def _json(text: bytes) -> Any:
     """Return JSON text as a value, other text as a string."""
     try:
-        msgspec.json.decode(text)
+        decode_json(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return text.decode("utf-8", "replace")
     return msgspec.Raw(text)

@@ -6,7 +6,6 @@ of conmon. See conmon(8).
 
 import contextlib
 import errno
-import json
 import os
 import select
 import subprocess
@@ -14,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from beehive.nesting import read_json
 from modules.runtimes.oci.crun.launching import SECONDS, Launcher
 from modules.runtimes.oci.crun.runtime_command import CommandFailedError, RuntimeCommand, message_in
 
@@ -130,7 +130,7 @@ def _wait(process: subprocess.Popen[bytes]) -> None:
 
 def _created(answer: bytes, directory: Path) -> Parent:
     try:
-        told = json.loads(answer)
+        told = read_json(answer)
         pid = int(told["data"])
     except (ValueError, KeyError, TypeError):
         raise CommandFailedError("conmon ended without an answer, or was too slow") from None

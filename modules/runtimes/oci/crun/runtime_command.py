@@ -25,6 +25,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from beehive.nesting import read_json
 from modules.runtimes.oci.crun.launching import Finished, Launcher
 from modules.runtimes.oci.crun.read_only_program import ReadOnlyProgram
 from modules.runtimes.oci.orphans import await_orphans, commands_with
@@ -130,7 +131,7 @@ class RuntimeCommand:
     def _status(self, container: str) -> str:
         finished = self._run("state", container)
         try:
-            return str(json.loads(finished.stdout)["status"]) if finished.code == 0 else ""
+            return str(read_json(finished.stdout)["status"]) if finished.code == 0 else ""
         except (ValueError, KeyError, TypeError):
             return ""
 
@@ -156,7 +157,7 @@ def message_in(stderr: bytes) -> str:
     if not lines:
         return ""
     try:
-        said = str(json.loads(lines[-1])["msg"])
+        said = str(read_json(lines[-1])["msg"])
     except (ValueError, KeyError, TypeError):
         said = lines[-1]
     return "".join(char if char.isprintable() else " " for char in said)[:_LONGEST_MESSAGE]

@@ -2,13 +2,13 @@
 
 import base64
 import binascii
-import json
 import re
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
+from beehive.nesting import read_json
 from modules.runtimes.oci.images.worker.errors import DENIED, INVALID, UNAVAILABLE, ImageWorkError, invalid
 from modules.runtimes.oci.images.worker.hosts import RegistryHost, address_of
 from modules.runtimes.oci.images.worker.http_exchange import HttpExchange, read_bounded
@@ -182,7 +182,7 @@ class Authorization:
                 raise OSError(f"the token server answers {response.status}")
             content = read_bounded(response, _LONGEST_ANSWER)
         try:
-            found = json.loads(content)
+            found = read_json(content)
         except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict):

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any, BinaryIO, NamedTuple
 
+from beehive.nesting import read_json
 from modules.runtimes.oci.images.worker.documents import Config
 from modules.runtimes.oci.images.worker.errors import ImageWorkError
 from modules.runtimes.oci.images.worker.layer_progress import LayerReport
@@ -54,7 +55,7 @@ class Conversation:
         line = self._requests.readline(LONGEST_LINE)
         if not line.endswith(b"\n"):
             raise EOFError
-        found: dict[str, Any] = json.loads(line)
+        found: dict[str, Any] = read_json(line)
         return found
 
     def need(self, layers: Sequence[str], blobs: Sequence[str]) -> None:

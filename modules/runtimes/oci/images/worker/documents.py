@@ -1,9 +1,9 @@
 """JSON documents of an image: index, manifest and config, checked as far as they are used."""
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from beehive.nesting import read_json
 from modules.runtimes.oci.images.worker.digests import checked_digest
 from modules.runtimes.oci.images.worker.errors import invalid
 from modules.runtimes.oci.images.worker.limits import LONGEST_MANIFEST, MOST_LAYERS
@@ -55,7 +55,7 @@ def parse_document(content: bytes, what: str) -> Document:
     if len(content) > LONGEST_MANIFEST:
         raise invalid(f"{what} has more than {LONGEST_MANIFEST} bytes")
     try:
-        found = json.loads(content)
+        found = read_json(content)
     except (ValueError, RecursionError):
         raise invalid(f"{what} is no JSON") from None
     if not isinstance(found, dict):

@@ -1,6 +1,5 @@
 """Imports the images of an archive."""
 
-import json
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -8,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from beehive.nesting import read_json
 from modules.runtimes.oci.images.worker.archive import Archive, blob_name
 from modules.runtimes.oci.images.worker.blob_file import BlobFile
 from modules.runtimes.oci.images.worker.compression import PlainBytes, is_compressed
@@ -83,7 +83,7 @@ def images_of(archive: Archive, own: Platform) -> list[ArchivedImage]:
 def _saved(archive: Archive) -> list[dict[str, Any]]:
     content = archive.read("manifest.json")
     try:
-        found = json.loads(content)
+        found = read_json(content)
     except (ValueError, RecursionError):
         raise invalid("manifest.json is no JSON") from None
     if not isinstance(found, list) or len(found) > _MOST_IMAGES or not all(isinstance(each, dict) for each in found):

@@ -1,12 +1,12 @@
 """One repository of a registry: its manifests and blobs, from mirrors or from the registry itself."""
 
-import json
 import ssl
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from http.client import HTTPException, HTTPResponse
 from typing import Final, TypeVar
 
+from beehive.nesting import read_json
 from modules.runtimes.oci.images.worker.authorization import Authorization, RegistryCredentials
 from modules.runtimes.oci.images.worker.blob_file import BlobFile
 from modules.runtimes.oci.images.worker.digests import is_digest, matches, sha256_of
@@ -241,7 +241,7 @@ def _refused(response: HTTPResponse, endpoint: RegistryHost) -> _RefusedAnswerEr
 
 def _message(response: HTTPResponse) -> str:
     try:
-        first = json.loads(response.read(_LONGEST_ERROR))["errors"][0]
+        first = read_json(response.read(_LONGEST_ERROR))["errors"][0]
         text = f"{first['code']}: {first.get('message', '')}"
     except (OSError, HTTPException, ValueError, RecursionError, LookupError, TypeError, AttributeError):
         return ""

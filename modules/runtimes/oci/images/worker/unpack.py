@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
+from beehive.nesting import read_json
 from modules.runtimes.oci.images.worker import kernel
 from modules.runtimes.oci.images.worker.compression import PlainBytes, ReadBytes
 from modules.runtimes.oci.images.worker.errors import LIMIT, MACHINE, ImageWorkError, beyond_limit, invalid
@@ -167,7 +168,7 @@ def _in_child(root: int, kept: Sequence[int], work: Callable[[], Unpacked]) -> U
         _, status = os.waitpid(child, 0)
     if not answer:
         raise invalid(f"the layer ended the process that unpacked it (status {status})")
-    found = json.loads(answer)
+    found = read_json(answer)
     if "error" in found:
         raise ImageWorkError(**found["error"])
     return Unpacked(**found)

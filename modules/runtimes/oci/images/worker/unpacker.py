@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from beehive.nesting import read_json
 from modules.runtimes.oci.images.worker import kernel
 from modules.runtimes.oci.images.worker.errors import MACHINE, ImageWorkError
 from modules.runtimes.oci.images.worker.limits import UnpackLimits
@@ -69,7 +70,7 @@ class Unpacker:
             answer = peer.recv(_LONGEST_JOB)
         except OSError as error:
             raise ImageWorkError(MACHINE, f"the process that unpacks has ended: {error.strerror}") from None
-        found = json.loads(answer) if answer else {"error": {"kind": MACHINE, "reason": "the unpacking ended early"}}
+        found = read_json(answer) if answer else {"error": {"kind": MACHINE, "reason": "the unpacking ended early"}}
         if "error" in found:
             raise ImageWorkError(**found["error"])
 
@@ -100,7 +101,7 @@ def serve_unpacking(descriptor: int, settings: str) -> None:
     """Unpack the layers that come over a socket, until its other end closes."""
     kernel.die_with_parent(signal.SIGKILL)
     os.umask(0o077)
-    given = json.loads(settings)
+    given = read_json(settings)
     publication = Publication(StoreLayout(Path(given["root"])), UnpackLimits(**given["limits"]))
     with socket.socket(fileno=descriptor) as peer, publication:
         while True:
@@ -108,7 +109,7 @@ def serve_unpacking(descriptor: int, settings: str) -> None:
             if not job:
                 return
             try:
-                answer = _do(json.loads(job), descriptors, publication)
+                answer = _do(read_json(job), descriptors, publication)
             finally:
                 for each in descriptors:
                     os.close(each)

@@ -1,0 +1,57 @@
+"""The bound of nesting for JSON that others send.
+
+A decoder without it is bounded by the interpreter: at about 1,000 levels, less the calls that are under way, in Python
+3.11, and at some thousands from 3.12 on, where whatever goes through the decoded value fails instead.
+"""
+
+import json
+from collections.abc import Callable
+from itertools import accumulate
+from typing import Any, Final
+
+LEVELS: Final = 256
+"""Levels of lists and objects in a JSON text. Objects of Kubernetes have about 20, a schema of 40 levels has 90."""
+
+_OTHERS: Final = bytes(set(range(256)) - set(b'[]{}"'))
+_STEPS: Final = [(byte in b"[{") - (byte in b"]}") for byte in range(256)]
+
+
+class NestingError(RecursionError, ValueError):
+    """A JSON text is nested more than `LEVELS` levels deep; a decoder without the bound raises RecursionError."""
+
+
+def check_nesting(text: bytes | bytearray | str) -> None:
+    """Raise NestingError for a JSON text that is nested too deeply; for any other text decoding raises what is wrong.
+
+    A text with few brackets costs no more than to count them.
+    """
+    if len(text) <= LEVELS:
+        return
+    if isinstance(text, str):
+        if text.count("[") + text.count("{") <= LEVELS:
+            return
+        text = text.encode("utf-8", "surrogatepass")
+    elif text.count(b"[") + text.count(b"{") <= LEVELS:
+        return
+    levels = accumulate(map(_STEPS.__getitem__, _brackets(text)))
+    if next(filter(LEVELS.__lt__, levels), None) is not None:
+        raise NestingError(f"JSON is nested more than {LEVELS} levels deep")
+
+
+def _brackets(text: bytes | bytearray) -> bytes | bytearray:
+    """Return the brackets of a JSON text, without those in its texts."""
+    if b'\\"' in text:
+        text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
+    return b"".join(text.translate(None, _OTHERS).replace(b'""', b"").split(b'"')[::2])
+
+
+def read_json(text: bytes | str, object_pairs_hook: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
+    """Return the value of a JSON text, by Python's decoder: where msgspec is not loaded, or its answer is not enough.
+
+    Raises:
+        ValueError: the text is not JSON (`json.JSONDecodeError`), not Unicode, or nested too deeply.
+    """
+    if not isinstance(text, str):
+        text = text.decode(json.detect_encoding(text), "surrogatepass")
+    check_nesting(text)
+    return json.loads(text, object_pairs_hook=object_pairs_hook)
