@@ -24,10 +24,10 @@ def test_a_process_runs_and_ends(server: Preloaded, tmp_path: Path) -> None:
     """With its arguments and its environment, in a session of its own; the second one knows nothing of the first."""
     (tmp_path / "given").write_text("[1]")
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    for name, status, text in (("given", 0, "[\n    1\n]\n"), ("none", 2, "No such file")):
+    for argument, status, text in ((str(tmp_path / "given"), 0, "[\n    1\n]\n"), ("--none", 2, "unrecognized")):
         with (tmp_path / "out").open("wb") as output:
             streams = {1: output.fileno(), 2: output.fileno()}
-            started = server.start("json.tool", [str(tmp_path / name)], streams, environment)
+            started = server.start("json.tool", [argument], streams, environment)
         assert started.wait(60) == status
         assert started.poll() == status
         assert text in (tmp_path / "out").read_text()
@@ -59,7 +59,7 @@ def test_streams(server: Preloaded, tmp_path: Path) -> None:
     with (tmp_path / "out").open("wb") as output, (tmp_path / "errors").open("wb") as errors:
         streams = {0: reading, 1: output.fileno(), 2: errors.fileno()}
         assert server.start("json.tool", [], streams, os.environ).wait(60) == 0
-        assert server.start("json.tool", [str(tmp_path / "none")], streams, os.environ).wait(60) == 2
+        assert server.start("json.tool", ["--none"], streams, os.environ).wait(60) == 2
     os.close(reading)
     assert (tmp_path / "out").read_text() == "[\n    1\n]\n"
-    assert "No such file" in (tmp_path / "errors").read_text()
+    assert "unrecognized" in (tmp_path / "errors").read_text()

@@ -53,7 +53,7 @@ def test_a_list_stands_for_its_items() -> None:
     [
         ("a: 1\nb: [1\nc: 2", "a.yaml", 3),
         ("a: 1\n---\nb: !!python/object:os.system x", "a.yaml", 3),
-        ('{\n"a": 1,\n}', "a.json", 3),
+        ('{\n"a": 1,\n"b"}', "a.json", 3),
         ("a: !!binary aGk=", "a.yaml", 1),
     ],
 )
