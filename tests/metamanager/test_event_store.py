@@ -1,5 +1,7 @@
 """The newest few events are kept, also over a restart, and the oldest make room in the same transaction."""
 
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +33,9 @@ def names(store: SqliteStore) -> list[str]:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> SqliteStore:
-    return SqliteStore(tmp_path / "edgecore.db")
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    with closing(SqliteStore(tmp_path / "edgecore.db")) as made:
+        yield made
 
 
 def test_the_oldest_makes_room(store: SqliteStore) -> None:

@@ -129,5 +129,7 @@ def test_rows_that_cannot_be_read_are_reported_as_an_error(path: Path) -> None:
     """So that a replay does not take the store for empty."""
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE meta SET value = CAST(x'ff' AS TEXT) WHERE key = 'default/pod/p'")
-    [opened] = Recorded(path).commits()
+    recorded = Recorded(path)
+    [opened] = recorded.commits()
+    recorded.store.close()
     assert opened.error

@@ -98,6 +98,7 @@ class _Traced(Interleaving):
     def _called(self, frame: FrameType, _event: str, _argument: Any) -> Any:
         if frame.f_code.co_filename not in self._files:
             return None
+        frame.f_trace = self._executed  # from Python 3.12 on, opcodes are traced only if it is set before
         frame.f_trace_lines, frame.f_trace_opcodes = False, True
         return self._executed
 

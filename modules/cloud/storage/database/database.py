@@ -2,6 +2,7 @@
 
 import functools
 import logging
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, Protocol
@@ -136,6 +137,7 @@ class Database:
         parsed = url_of(url)
         self.where = shown(parsed)
         self.engine = make_engine(parsed, durable=durable)
+        weakref.finalize(self, self.engine.dispose).atexit = False  # of a database that nobody closes, as in memory
         self._beginning, self._queries, self._writer = _rendered(parsed.drivername)
         self.outlives_process = bool(parsed.database) and parsed.database != ":memory:"
         self.shared = self.outlives_process if shared is None else shared

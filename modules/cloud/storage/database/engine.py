@@ -2,7 +2,6 @@
 
 import os
 import sqlite3
-import weakref
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -98,8 +97,6 @@ def make_engine(url: URL, *, durable: bool = True) -> Engine:
     except (NoSuchModuleError, ModuleNotFoundError) as error:
         hint = f"{error}; its driver is not installed: for PostgreSQL, pip install 'edgecore[postgresql]'"
         raise DatabaseError("open the database", shown(url), hint) from error
-    if isinstance(engine.pool, StaticPool):
-        weakref.finalize(engine, engine.pool.dispose)  # nobody else has the database that is in memory
     _set_up(engine, durable=durable)
     return engine
 
