@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, TypeVar, overload
 
 import msgspec
 
-from beehive.nesting import check_nesting
+from beehive.nesting import NestingError, check_nesting
 
 T = TypeVar("T")
 
@@ -28,6 +28,10 @@ Hook = Callable[[type, Any], Any]
 JsonText = bytes | bytearray | memoryview | str | msgspec.Raw
 
 
+class DeepJsonError(NestingError, msgspec.DecodeError):
+    """A JSON text is nested too deeply; whoever handles text that is not JSON handles it, too."""
+
+
 class JsonDecoder(Generic[T]):
     """Decodes JSON to a type; the nesting of what it decodes is bounded (`beehive.nesting`).
 
@@ -40,9 +44,9 @@ class JsonDecoder(Generic[T]):
         self._decode = msgspec.json.Decoder(kind).decode
 
     def decode(self, text: JsonText) -> T:
-        """Return the value. Raises msgspec.DecodeError, UnicodeError, NestingError; ValidationError has the path."""
+        """Return the value. Raises msgspec.DecodeError, UnicodeError; ValidationError has the path."""
         if not isinstance(text, msgspec.Raw):
-            check_nesting(bytes(text) if isinstance(text, memoryview) else text)
+            check_nesting(bytes(text) if isinstance(text, memoryview) else text, DeepJsonError)
         decoded: T = self._decode(text)
         return decoded
 

@@ -20,8 +20,8 @@ class NestingError(RecursionError, ValueError):
     """A JSON text is nested more than `LEVELS` levels deep; a decoder without the bound raises RecursionError."""
 
 
-def check_nesting(text: bytes | bytearray | str) -> None:
-    """Raise NestingError for a JSON text that is nested too deeply; for any other text decoding raises what is wrong.
+def check_nesting(text: bytes | bytearray | str, error: type[NestingError] = NestingError) -> None:
+    """Raise `error` for a JSON text that is nested too deeply; for any other text decoding raises what is wrong.
 
     A text with few brackets costs no more than to count them.
     """
@@ -35,7 +35,7 @@ def check_nesting(text: bytes | bytearray | str) -> None:
         return
     levels = accumulate(map(_STEPS.__getitem__, _brackets(text)))
     if next(filter(LEVELS.__lt__, levels), None) is not None:
-        raise NestingError(f"JSON is nested more than {LEVELS} levels deep")
+        raise error(f"JSON is nested more than {LEVELS} levels deep")
 
 
 def _brackets(text: bytes | bytearray) -> bytes | bytearray:

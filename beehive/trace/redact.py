@@ -15,7 +15,6 @@ too long, and always once values of secrets were not learnt (`KnownSecrets.is_fu
 import base64
 import binascii
 import hashlib
-import json
 import re
 from collections.abc import Callable
 from typing import Any, Final
@@ -24,6 +23,7 @@ import msgspec
 
 from beehive.decoding import decode_json, json_decoder
 from beehive.names import Operation
+from beehive.nesting import read_json
 from beehive.resource import Side, type_of
 from beehive.trace.secret_marks import MARK, SecretMarks
 from beehive.trace.secrets import KnownSecrets
@@ -362,7 +362,7 @@ class _RepeatedNameError(ValueError):
 def repeats_names(text: bytes) -> bool:
     """Return whether an object in a JSON text has a name twice, or the text cannot be read."""
     try:
-        json.loads(text, object_pairs_hook=_checked)
+        read_json(text, object_pairs_hook=_checked)
     except (ValueError, RecursionError):
         return True
     return False

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,8 +33,10 @@ def _objects(levels: int) -> str:
 def test_what_is_nested_too_deeply_is_refused(nested: Any, read: Any) -> None:
     assert read(nested(LEVELS)) == json.loads(nested(LEVELS))
     for levels in (LEVELS + 1, 2_000, 100_000):
-        with pytest.raises(NestingError, match="more than 256 levels"):
+        with pytest.raises(NestingError, match="more than 256 levels") as refused:
             read(nested(levels))
+        assert isinstance(refused.value, RecursionError), "as the interpreter's own bound"
+        assert isinstance(refused.value, ValueError if read is read_json else msgspec.DecodeError)
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 3_000, '["' + "]" * 999 + '",' + "[" * 300])
