@@ -10,6 +10,8 @@ from modules.tools.fleet.rows import FleetPodRow, NodeRow
 from modules.tools.fleet.sentences import pods_sentence
 
 _MOST_PODS: Final = 200
+_FEW: Final = 30
+"""Pods that are all shown, without a search."""
 
 
 class PodGroup(msgspec.Struct, frozen=True):
@@ -28,13 +30,13 @@ class Pods(msgspec.Struct, frozen=True):
     groups: Sequence[PodGroup]
     """Pods that do not run, unless something is searched."""
     found: Sequence[FleetPodRow]
-    """Pods that a search has found."""
+    """Pods that a search has found; without one, all others of a few."""
     more: int
     """Pods that were found beyond these."""
 
 
 def pods_answer(rows: Iterable[FleetPodRow], nodes: Sequence[NodeRow], query: str) -> Pods:
-    """Return the pods with some words, or without words the pods that do not run."""
+    """Return the pods with some words; without words the pods that do not run, and of a few the others, too."""
     pods = sorted(rows, key=lambda each: each.key)
     sentence = pods_sentence(pods, nodes)
     words = query.lower().split()
@@ -48,7 +50,8 @@ def pods_answer(rows: Iterable[FleetPodRow], nodes: Sequence[NodeRow], query: st
     most = sorted(groups.items(), key=lambda each: -len(each[1]))[:_MOST_PODS]
     shown = [PodGroup(owner, status, each[:_MOST_PODS]) for (owner, status), each in most]
     more = sum(len(each) for each in groups.values()) - sum(len(each.pods) for each in shown)
-    return Pods(sentence, shown, [], more)
+    others = [each for each in pods if not each.is_troubled] if len(pods) <= _FEW else []
+    return Pods(sentence, shown, others, more)
 
 
 def pods_of_node(rows: Iterable[FleetPodRow], node: str) -> list[FleetPodRow]:

@@ -23,9 +23,10 @@ export function pods(answer, query, go) {
   const found = answer.found.length ? panel("Found", answer.more ? `${answer.more} more: search for more words` : count(answer.found.length, "pod"), podTable(answer.found))
     : h("p", { class: "empty quiet" }, "No pod has all of these words in its name, node, status, owner or image.");
   return [
-    h("div", { class: "lead" }, h("h1", { id: "sentence" }, plain(answer.sentence)), h("p", { class: "quiet" }, "Those that do not run are below; all others by search.")),
+    h("div", { class: "lead" }, h("h1", { id: "sentence" }, plain(answer.sentence)), answer.found.length ? null : h("p", { class: "quiet" }, "Those that do not run are below; all others by search.")),
     h("div", { class: "tools plain" }, field),
-    query ? found : groups.length ? groups : h("p", { class: "empty" }, mark("good"), " Every pod runs."),
+    query ? found : groups.length ? groups : answer.found.length ? null : h("p", { class: "empty" }, mark("good"), " Every pod runs."),
+    !query && answer.found.length ? panel(groups.length ? "All others" : "All pods", count(answer.found.length, "pod"), podTable(answer.found)) : null,
     answer.more && !query ? h("p", { class: "empty quiet" }, `${count(answer.more, "more pod")} that ${answer.more === 1 ? "does" : "do"} not run`) : null,
     same(`${program} get pods -A`),
   ];

@@ -190,12 +190,14 @@ def _pods(facts: CloudFacts) -> Iterator[CheckResult]:
     known = {str(node["metadata"]["name"]) for node in facts.nodes}
     unbound = [pod for pod in facts.pods if not (pod.get("spec") or {}).get("nodeName")]
     if unbound:
-        hint = "`cloudcore describe pod` says why"
-        yield warning("pods", f"{len(unbound)} have no node: {_names(unbound)}", hint)
+        verb = "has" if len(unbound) == 1 else "have"
+        hint = "`cloudcore why pod` says why"
+        yield warning("pods", f"{len(unbound)} {verb} no node: {_names(unbound)}", hint)
     lost = [pod for pod in facts.pods if (node := (pod.get("spec") or {}).get("nodeName")) and node not in known]
     if lost:
         hint = "they wait until such a node registers: is its name right?"
-        yield warning("pods", f"{len(lost)} are on nodes that do not exist: {_names(lost)}", hint)
+        verb = "is" if len(lost) == 1 else "are"
+        yield warning("pods", f"{len(lost)} {verb} on nodes that do not exist: {_names(lost)}", hint)
 
 
 def _names(pods: Sequence[JsonObject]) -> str:

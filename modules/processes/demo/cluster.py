@@ -257,6 +257,7 @@ class DemoCluster:
         """Directory of the containers' logs."""
         self.port = _free_port()
         """TCP port of the node's `/pods` and `/healthz`."""
+        self._tunnel_port = _free_port(self.port)
 
     def __enter__(self) -> Self:
         adopt_orphans()
@@ -298,7 +299,7 @@ class DemoCluster:
 
     def with_own_ports(self, examples: Iterable[Example]) -> list[Example]:
         """Return the examples with a free port of this machine in the place of theirs."""
-        port = _free_port(self.port)
+        port = _free_port(self.port, self._tunnel_port)
         return [with_own_port(each, self.directory, port) for each in examples]
 
     def ask(self, names: Iterable[ObjectName]) -> None:
@@ -335,6 +336,7 @@ class DemoCluster:
     def _start_cloud(self) -> str:
         ready = self.directory / "cloud.address"
         arguments = ["run", "--listen", "127.0.0.1:0", "--socket", str(self.socket), "--ready-file", str(ready)]
+        arguments += ["--tunnel-listen", f"127.0.0.1:{self._tunnel_port}"]
         self._children.append(Child("modules.processes.cloudcore", arguments, self.directory / "cloudcore.log"))
         deadline = Deadline(self._events, _START_SECONDS)
         while not ready.exists():
@@ -345,7 +347,8 @@ class DemoCluster:
 
     def _start_edge(self, address: str) -> None:
         file = self.directory / "edgecore.yaml"
-        self._config = _config(self.directory / "edge", address, self.port, oci=bool(self._images))
+        ports = self.port, self._tunnel_port
+        self._config = _config(self.directory / "edge", address, *ports, oci=bool(self._images))
         file.write_text(render(self._config))
         if self._images:
             self._config.image_archives.mkdir(parents=True)
@@ -415,11 +418,11 @@ def _scratch_directory() -> Path:
     return Path(tempfile.mkdtemp(prefix="edgecore-", dir=parent))
 
 
-def _free_port(other: int = 0) -> int:
-    """Return a port, not the other one, that is free at all addresses of this machine, and stays so until it is used:
+def _free_port(*others: int) -> int:
+    """Return a port, none of the others, that is free at all addresses of this machine, and stays so until it is used:
     the kernel gives none of this range to others.
     """
-    ports = [each for each in range(_FIRST_PORT, _LAST_PORT) if each != other]
+    ports = [each for each in range(_FIRST_PORT, _LAST_PORT) if each not in others]
     random.shuffle(ports)
     for port in ports:
         with socket.socket() as probe, suppress(OSError):
@@ -428,8 +431,8 @@ def _free_port(other: int = 0) -> int:
     raise DemoError("find a free port", f"none from {_FIRST_PORT} to {_LAST_PORT}")
 
 
-def _config(root: Path, cloud: str, port: int, *, oci: bool) -> EdgeCoreConfig:
-    """Return the defaults of a node below `root`, with the cloud's address and a port of its own.
+def _config(root: Path, cloud: str, port: int, tunnel: int, *, oci: bool) -> EdgeCoreConfig:
+    """Return the defaults of a node below `root`, with the cloud's address, a port of its own, and the stream tunnel.
 
     Services are carried by a proxy that changes nothing on the machine, whoever runs it. With `oci`, containers are
     isolated, so the name server, on a loopback address, is not for them.
@@ -458,6 +461,7 @@ def _config(root: Path, cloud: str, port: int, *, oci: bool) -> EdgeCoreConfig:
                 dns_address=_NAME_SERVER,
             ),
             edge_hub=replace(hub, websocket=replace(hub.websocket, server=f"ws://{cloud}")),
+            edge_stream=replace(config.modules.edge_stream, enable=True, server=f"ws://127.0.0.1:{tunnel}"),
             edged=replace(edged, tailored_kubelet_config=kubelet),
         ),
     )

@@ -114,8 +114,8 @@ def test_without_a_process_only_what_can_be_known_is_checked() -> None:
             Level.WARNING,
             "Deployment web: 2 of 3 pods cannot be made: exceeded quota: few",
         ),
-        ({"pods": [pod(nodeName="")]}, Level.WARNING, "1 have no node: default/web"),
-        ({"pods": [pod(nodeName="n9")]}, Level.WARNING, "1 are on nodes that do not exist: default/web"),
+        ({"pods": [pod(nodeName="")]}, Level.WARNING, "1 has no node: default/web"),
+        ({"pods": [pod(nodeName="n9")]}, Level.WARNING, "1 is on nodes that do not exist: default/web"),
         (
             {"connections": [*WELL.connections, NodeConnection("n2", 9.0, 1.0)]},
             Level.FAILED,
@@ -162,7 +162,7 @@ def test_the_command_examines_a_running_cloudcore(tmp_path: Path, capsys: pytest
         text = capsys.readouterr().out
         assert "is ready" in text
         assert "server.crt expires in" in text
-        assert "1 have no node: default/web" in text
+        assert "1 has no node: default/web" in text
         stub.client.run(Apply([{"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n1"}}]))
         assert main(["doctor", "--json", *socket]) == ExitCode.UNWELL
         found = {each["check"]: each["level"] for each in json.loads(capsys.readouterr().out)}
