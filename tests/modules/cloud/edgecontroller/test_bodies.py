@@ -320,6 +320,31 @@ def test_the_newest_small_configmaps_are_kept_without_a_pod_and_no_more_than_tho
     assert len(kept.mirror.bodies.whole("ConfigMap")) == 128
 
 
+def test_one_configmap_that_changes_again_and_again_takes_one_place(kept: Kept) -> None:
+    kept.observe(kind_named("ConfigMap"), configmap("c", a="1"))
+    for number in range(200):
+        kept.observe(kind_named("ConfigMap"), configmap("changing", a=f"{number}" + 5_000 * "x"))
+    assert len(kept.mirror.bodies.whole("ConfigMap")) == 2
+    assert kept.bodies._recent_bytes == sum(kept.bodies._recent.values())
+
+
+def test_a_node_that_was_deleted_and_made_again_is_no_other_cloudcores(kept: Kept) -> None:
+    kept.bodies.claimed([("n1", "other")])
+    kept.mirror.remove(ObjectKey("Node", "", "n1"))
+    for event in kept.mirror.take_events():
+        kept.bodies.handle_event(event)
+    kept.observe(NODE, node("n1", **EDGE))
+    kept.observe(POD, pod())
+    assert not kept.mirror.bodies.is_partial(WEB)
+
+
+def test_a_connection_that_failed_keeps_no_bodies(kept: Kept) -> None:
+    kept.bodies.connecting("n2")
+    kept.bodies.connected("n2")
+    kept.observe(POD, pod(nodeName="n2"))
+    assert kept.mirror.bodies.is_partial(WEB)
+
+
 def test_a_pod_of_a_node_that_is_no_edge_node_is_in_the_mirror_in_part(kept: Kept) -> None:
     kept.observe(POD, pod(nodeName="n2"))
     found = kept.mirror.find(WEB)

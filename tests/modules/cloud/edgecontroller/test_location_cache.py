@@ -31,8 +31,12 @@ def test_a_node_leaves_with_its_last_pod() -> None:
     assert cache.nodes_of(KEY) == ["n2"]
     assert cache.count("n1") == 0
     cache.remove_pod(key("c"), "n2")
+    cache.add_or_update_pod(key("d"), pod(""))
+    cache.add_or_update_pod(key("d"), pod("n1"))
+    cache.remove_pod(key("d"), "n1")
     assert not cache._nodes
     assert not cache._keys, "nothing grows with the pods that come and go"
+    assert not any(cache._pods.values())
 
 
 def test_a_node_leaves_when_its_pod_refers_to_the_object_no_more() -> None:

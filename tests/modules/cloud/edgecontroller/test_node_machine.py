@@ -227,6 +227,37 @@ def test_a_node_that_has_connected_elsewhere_since_is_left_to_that_cloudcore(at:
     assert any(isinstance(effect, Claim) for effect in effects) is not is_newer
 
 
+def test_a_node_that_was_left_to_another_cloudcore_is_taken_when_it_comes_again() -> None:
+    record, _ = step(NodeRecord(), ClaimedElsewhere(Holder("other", 6)), Facts())
+    record, effects = step(record, Connected("link 1", Holder(OWN, 5)), Facts())
+    assert effects == [Close("link 1")]
+    record, _ = step(record, Connected("link 2", Holder(OWN, 5)), Facts())
+    assert record.connection == "link 2"
+
+
+def test_a_registration_before_the_connection_was_claimed_counts_for_that_connection_only() -> None:
+    record, _ = step(NodeRecord(), Registered(""), Facts())
+    for link, restarts in (("link 1", 1), ("link 2", 0)):
+        record, effects = step(record, Connected(link, Holder(OWN, 5)), Facts())
+        assert effects.count(Restart()) == restarts
+
+
+def test_a_new_node_object_takes_no_state_of_another_one() -> None:
+    """Its state is stored when it is loaded, which forgets what belongs to the other."""
+    stored = {uid: step(connected_to(), NodeAdded("new"), Facts("new", NodeState(uid)))[1] for uid in ("", "other")}
+    assert [Store(NodeState("new")) in effects for effects in stored.values()] == [True, False]
+
+
+@pytest.mark.parametrize("epoch", [1, 3])
+def test_versions_of_another_epoch_do_not_count_whichever_is_later(epoch: int) -> None:
+    _, effects = step(NodeRecord(), Connected("link 1", Holder(OWN, 5)), Facts(stored=NodeState("", 2), epoch=epoch))
+    assert [effect.resets for effect in effects if isinstance(effect, Load)] == [True]
+
+
+def test_after_a_roll_back_nothing_was_sent_over_the_connection() -> None:
+    assert step(NodeRecord(), RolledBack(), Facts()) == (NodeRecord(), [BeginConnection()])
+
+
 def test_in_an_epoch_that_is_over_a_node_is_not_served_and_all_is_listed_again() -> None:
     record, effects = step(NodeRecord(), Connected("link 1", Holder(OWN, 5)), Facts(is_epoch_over=True))
     assert record == NodeRecord()

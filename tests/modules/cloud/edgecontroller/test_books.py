@@ -1,0 +1,107 @@
+"""What edgecontroller remembers beside the mirror: versions that were told, ended pods, missed connections."""
+
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from beehive import Message, Operation
+from modules.apimachinery.kinds import JsonObject, ObjectKey
+from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.edgecontroller.downstream.controller import NewestVersions
+from modules.cloud.edgecontroller.mirror.ended_pods import ended_uid, missing_pods
+from modules.cloud.edgecontroller.missed_connections import MissedConnections
+from modules.cloud.edgecontroller.upstream.status_merge import merged_pod_status
+from modules.cloud.messages import ConnectEvent, NodeConnection
+from modules.cloud.storage.object_sync import ObjectSync
+
+ACKNOWLEDGED = ObjectSync(ObjectKey("Pod", "default", "web"))
+
+
+def test_the_newest_version_of_a_kind_stays_when_an_older_one_is_told_late() -> None:
+    newest = NewestVersions()
+    newest.told("Pod", "u", "10")
+    newest.told("Pod", "v", "9")
+    assert newest.of("Pod") == "10"
+    newest.listed("Pod", "8")
+    assert newest.of("Pod") == "8", "after a restore"
+
+
+def test_an_object_is_ahead_of_the_watch_until_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever version is told: an object that is told and then missing was deleted. Of many the last ones count."""
+    monkeypatch.setattr("modules.cloud.edgecontroller.downstream.controller._MOST", 1)
+    newest = NewestVersions()
+    newest.listed("Pod", "5")
+    newest.ahead("Pod", "first", "12")
+    newest.ahead("Pod", "u", "12")
+    assert [newest.is_ahead(uid, ACKNOWLEDGED) for uid in ("first", "u")] == [False, True]
+    newest.told("Pod", "u", "11")
+    assert not newest.is_ahead("u", ACKNOWLEDGED)
+
+
+@pytest.mark.parametrize(
+    ("answer", "uid"),
+    [
+        ({"kind": "Status"}, "u"),
+        ({"metadata": {"uid": "u"}}, "u"),
+        ({"metadata": {"uid": "u", "deletionGracePeriodSeconds": 30}}, ""),
+        ({"metadata": {"uid": "u", "finalizers": ["x"]}}, ""),
+        pytest.param({"metadata": {"uid": "another"}}, "", id="a pod of the same name"),
+    ],
+)
+def test_a_deletion_ends_the_pod_that_it_names(answer: JsonObject, uid: str) -> None:
+    call = ApiCall(verb="delete", api_version="v1", plural="pods", options={"preconditions": {"uid": "u"}})
+    assert ended_uid(call, ApiResult(answer)) == uid
+
+
+@pytest.mark.parametrize(
+    ("metadata", "missing"),
+    [
+        ({"resourceVersion": "11"}, ["gone"]),
+        pytest.param({"resourceVersion": "10"}, [], id="the pod may be of this version"),
+        pytest.param({"resourceVersion": "11", "continue": "more"}, [], id="the first page"),
+    ],
+)
+def test_a_list_shows_that_an_older_pod_is_gone(metadata: JsonObject, missing: list[str]) -> None:
+    options: JsonObject = {"fieldSelector": "spec.nodeName=n1"}
+    call = ApiCall(verb="list", api_version="v1", plural="pods", options=options)
+    known = [
+        {"metadata": {"uid": uid, "resourceVersion": "10"}, "spec": {"nodeName": place}}
+        for uid, place in (("gone", "n1"), ("there", "n1"), ("elsewhere", "n2"))
+    ]
+    result = ApiResult({"metadata": metadata, "items": [{"metadata": {"uid": "there"}}]})
+    assert [pod["metadata"]["uid"] for pod in missing_pods(call, "n1", result, known)] == missing
+
+
+def test_a_pod_has_started_once() -> None:
+    """A node that has lost its store reports another time."""
+    pod = {"status": {"startTime": "2026-01-01T00:00:00Z"}}
+    assert merged_pod_status(pod, {"startTime": "2026-01-02T00:00:00Z"}, 0.0)["startTime"] == "2026-01-01T00:00:00Z"
+
+
+def test_connections_that_were_missed_begin_when_they_began_and_replace_those_before() -> None:
+    """A cloudcore that is slow must not claim a node from one to which it has connected since."""
+    told: list[Any] = []
+    module = mock.Mock(clock=SimpleNamespace(now=lambda: 1000.0))
+    module.message = lambda resource, operation, content=None: Message(content=(resource, operation, content))
+    takes = SimpleNamespace(
+        on_connected=lambda message: told.append(message.content),
+        on_disconnected=lambda message: told.append(message.content),
+    )
+    known = {"same": "a", "again": "b", "gone": "c"}
+    MissedConnections(module, takes, mock.Mock(connected=known)).ask()
+    take = module.request.call_args.args[3]
+    present = [
+        NodeConnection(node, seconds, 0.0, connection=connection)
+        for node, seconds, connection in (("same", 90.0, "a"), ("again", 30.0, "d"), ("new", 7.0, "e"))
+    ]
+    take(mock.Mock(spec=Message, content_as=lambda _: present))
+    connected, disconnected = Operation.CONNECTED.value, Operation.DISCONNECTED.value
+    assert [event for _, _, event in told] == [
+        ConnectEvent(disconnected, 1000, "gone", "c"),
+        ConnectEvent(connected, 970, "again", "d"),
+        ConnectEvent(connected, 993, "new", "e"),
+    ]
+    take(mock.Mock())
+    assert module.after.call_count == 1, "without an answer it asks again"
