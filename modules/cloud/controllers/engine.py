@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, uid_of, version_of
+from modules.cloud.applications import EDGE_APPLICATION
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.controllers.concerned import concerned_by
 from modules.cloud.controllers.event_recorder import EventRecorder
@@ -35,8 +36,8 @@ _STEADY: Final = 100
 """Looks at an object, each with something to do, after which there is a second between them."""
 _NOT_AT_ONCE: Final = 1.0
 """Seconds until the next look at an object whose plan names a time that is over; it would be looked at without end."""
-_GATHERED: Final = ("Service",)
-"""Kinds whose objects rest for a second after a write, so that the pods of a rollout are few writes."""
+_GATHERED: Final = ("Service", EDGE_APPLICATION.key_name)
+"""Kinds whose objects rest for a second after a write, so that the changes of a rollout are few looks and writes."""
 _POD: Final = "Pod"
 _NODE: Final = "Node"
 """Whose controller deletes pods against their controllers' will."""
