@@ -312,7 +312,7 @@ class ApiService:
             options = msgspec.structs.replace(options, selector=options.selector.named(target.name))
         version = number(request, "resourceVersion") if request.first("resourceVersion") else 0
         kind = resource.watched_as or resource.kind
-        subscription = self._subscriptions.subscribe(kind)
+        subscription = self._subscriptions.subscribe(kind, of_client=True)
         try:
             from_present = version == 0 or options.initial_events
             start = self._caller.start_watch(WatchQuery(kind, None if from_present else version))

@@ -7,21 +7,40 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
+import msgspec
+
 from modules.cloud.storage.watch_history import ObjectChanged
 
 WAITING: Final = 4096
 """Changes that may wait for one watch; a slower one is ended."""
 
 
-class Subscription:
-    """The changes of one kind for one watch, from `Subscriptions.subscribe` until `close`."""
+WAITING_BYTES: Final = 64 * 1024 * 1024
+"""Bytes of changes of all kinds that may be published while a change waits for a client's watch: no client that reads
+nothing keeps older states in memory.
+"""
+_STEP: Final = 8 * 1024 * 1024
+"""Published bytes between two looks at all subscriptions."""
+_AT_ONCE: Final = 256 * 1024
+"""Bytes of changes that a watch takes together."""
 
-    def __init__(self, kind: str) -> None:
+
+class Subscription:
+    """The changes of one kind for one watch, from `Subscriptions.subscribe` until `close`.
+
+    Args:
+        kind: as in keys of objects.
+        published: returns the bytes of all changes so far.
+    """
+
+    def __init__(self, kind: str, published: Callable[[], int] = lambda: 0) -> None:
         self.kind = kind
+        self._published = published
         self._woken: Callable[[], None] | None = None
         self._lock = threading.Lock()
         self._descriptor: int | None = None
-        self._waiting: deque[ObjectChanged] = deque()
+        self._waiting: deque[tuple[ObjectChanged, int]] = deque()
+        """The changes, and the bytes that were published with each."""
         self._ended = False
         self._closed = False
 
@@ -46,14 +65,28 @@ class Subscription:
         self._woken = woken
 
     def put(self, changed: ObjectChanged) -> None:
-        """Add a change, or end the subscription when too many wait."""
+        """Add a change, or end the subscription, without those that wait, when they are too many or too old."""
         with self._lock:
-            if len(self._waiting) >= WAITING:
+            if len(self._waiting) >= WAITING or self._is_old():
                 self._ended = True
+            if self._ended:
+                self._waiting.clear()
             else:
-                self._waiting.append(changed)
+                self._waiting.append((changed, self._published()))
             self._signal()
         self._tell()
+
+    def end_if_old(self) -> None:
+        """End the subscription, without the changes that wait, when they are too old."""
+        with self._lock:
+            is_old = self._is_old()
+            if is_old:
+                self._waiting.clear()
+        if is_old:
+            self.end()
+
+    def _is_old(self) -> bool:
+        return bool(self._waiting) and self._published() - self._waiting[0][1] > WAITING_BYTES
 
     def end(self) -> None:
         """End the subscription: no more changes come."""
@@ -68,9 +101,22 @@ class Subscription:
             if not self._closed and self._descriptor is not None:
                 with contextlib.suppress(BlockingIOError):
                     os.eventfd_read(self._descriptor)
-            found = list(self._waiting)
+            found = [changed for changed, _ in self._waiting]
             self._waiting.clear()
             return found, self._ended
+
+    def take_some(self) -> tuple[list[ObjectChanged], bool]:
+        """Return the oldest changes that wait, none if there are none, and whether it has ended after them."""
+        with self._lock:
+            found, size = list[ObjectChanged](), 0
+            while self._waiting and size < _AT_ONCE:
+                changed, _ = self._waiting.popleft()
+                found.append(changed)
+                size += len(changed.body)
+            if not found and not self._closed and self._descriptor is not None:
+                with contextlib.suppress(BlockingIOError):
+                    os.eventfd_read(self._descriptor)
+            return found, self._ended and not self._waiting
 
     def close(self) -> None:
         """Close the descriptor; may be called twice."""
@@ -112,10 +158,11 @@ class Subscriptions:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._by_kind: dict[str, tuple[Subscriber, ...]] = {}
+        self._published = 0
 
-    def subscribe(self, kind: str) -> Subscription:
-        """Return a new subscription to the changes of a kind."""
-        subscription = Subscription(kind)
+    def subscribe(self, kind: str, *, of_client: bool = False) -> Subscription:
+        """Return a new subscription to the changes of a kind; that of a client ends when the client is too slow."""
+        subscription = Subscription(kind, lambda: self._published) if of_client else Subscription(kind)
         self.add(subscription)
         return subscription
 
@@ -141,6 +188,12 @@ class Subscriptions:
 
     def publish(self, changed: ObjectChanged) -> None:
         """Pass a change to the subscriptions of its kind."""
+        before = self._published
+        self._published += len(changed.body) or len(msgspec.json.encode(changed.object))
+        if before // _STEP != self._published // _STEP:
+            for each in self._all:
+                if isinstance(each, Subscription):
+                    each.end_if_old()
         for subscription in self._by_kind.get(changed.kind, ()):
             subscription.put(changed)
 

@@ -81,10 +81,12 @@ class ObjectWatch:
     def _later(self, start: WatchStart, subscription: Subscription) -> Iterator[bytes | float]:
         deadline, version = self._begin + self._options.seconds, start.version
         while True:
-            changes, ended = subscription.take()
+            changes, ended = subscription.take_some()
             later = [change for change in changes if change.version > start.version]
             version = max([version, *(change.version for change in later)])
             lines = b"".join(self._lines(later))
+            has_more = bool(changes)
+            del changes, later
             if lines:
                 yield lines
             if self._options.bookmarks and (lines or self._until_bookmark() <= 0):
@@ -92,7 +94,8 @@ class ObjectWatch:
             left = deadline - self._clock.monotonic()
             if ended or left <= 0:
                 return
-            yield max(0.0, min(left, self._until_bookmark()))
+            if not has_more:
+                yield max(0.0, min(left, self._until_bookmark()))
 
     def _until_bookmark(self) -> float:
         due = self._marked + BOOKMARK_SECONDS if self._options.bookmarks else self._clock.monotonic() + BOOKMARK_SECONDS
