@@ -78,8 +78,19 @@ def test_a_calm_pending_waits_a_moment_and_is_left_out_when_it_has_passed(
 
 def test_a_calm_pending_that_lasts_is_sent(requests: MetaRequests, reporter: StatusManager) -> None:
     reporter.set_pod_status(UID, waiting_for("ContainerCreating"))
+    requests.clock.jump_wall(-86400.0)
     requests.run(PENDING_DELAY)
     assert len(requests.open) == 1
+
+
+def test_after_a_lost_answer_the_whole_status_is_sent_also_when_the_cloud_came_back_meanwhile(
+    requests: MetaRequests, reporter: StatusManager
+) -> None:
+    reporter.set_pod_status(UID, RUNNING)
+    difference = set(requests.open[0].value["status"])
+    reporter.connected()
+    requests.answer(LOST)
+    assert set(requests.open[0].value["status"]) > difference
 
 
 def test_one_pending_status_at_a_time_is_sent_for_many_pods_that_start_together(
@@ -233,6 +244,7 @@ def test_what_others_wrote_is_corrected_immediately_and_then_less_often(
     reporter.add_pod(ref_of(a_pod()), a_pod(replace(RUNNING, reason="NodeLost"), "90"))
     reporter.correct_pod_status(UID)
     assert requests.open == []
+    requests.clock.jump_wall(-86400.0)
     requests.run(CORRECTION_PERIOD)
     reporter.correct_pod_status(UID)
     assert len(requests.open) == 1
