@@ -171,7 +171,7 @@ def test_stored_messages_that_keep_it_from_starting_are_set_aside(
     [
         (b"", "ends the connection"),
         (None, "does not answer in time"),
-        (b"HTTP/1.1 400 Bad Request" * 300, "none of MQTT"),
+        (b"HTTP/1.1 400 Bad Request" * 300, "not MQTT"),
     ],
     ids=["ends", "silent", "no-broker"],
 )
