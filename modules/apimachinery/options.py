@@ -63,11 +63,13 @@ def read_options(request: Request, resource: Resource) -> ReadOptions:
         ApiStatusError: one of them cannot be read, or the client accepts no known form.
     """
     included = request.first("includeObject") or "Metadata"
-    if included not in _INCLUDED:
-        raise ApiStatusError(400, f"includeObject is {', '.join(_INCLUDED)}")
+    form = form_of(request.header("accept"))
+    if form is Form.TABLE and included not in _INCLUDED:
+        why = f"Invalid value: \"{included[:40]}\": must be 'Metadata', 'Object', 'None', or empty"
+        raise ApiStatusError(400, f"Unable to convert to Table as requested: includeObject: {why}")
     _check_initial_events(request)
     return ReadOptions(
-        form=form_of(request.header("accept")),
+        form=form,
         included=included,
         selector=parse_selector(resource, request.first("labelSelector"), request.first("fieldSelector")),
         limit=_number(request, "limit", 0),

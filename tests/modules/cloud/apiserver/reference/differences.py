@@ -34,7 +34,7 @@ class Difference(NamedTuple):
 _CODE = ("code",)
 _MESSAGE = ("message",)
 _LONG = re.compile(r"a{20,}(\.\.\.)?")
-_SCHEME = re.compile(r' in scheme \\?"[^"]*"')
+_SOURCES = re.compile(r' in scheme \\?"[^"]*"| of type [\w.\[\]*]+')
 _GO = re.compile(r"[a-z]\w*\.[A-Z]\w+\{|\[\][a-z]\w*[.{(]|map\[|\(nil\)|<nil>|0x[0-9a-f]{6}|  core\.")
 _NEWER = "image|clusterTrustBundle|resizePolicy|procMount|volumeAttributesClassName|restartPolicyRules|stopSignal"
 _NETWORK_TYPES = re.compile(
@@ -121,14 +121,14 @@ def found(request: Request, code: int, answer: Any) -> Iterator[Difference]:
 
 
 def _told(answer: Any) -> Any:
-    """Return what a refusal says; of a long value its beginning, and not where Kubernetes' sources are."""
+    """Return what a refusal says; of a long value its beginning, and no names of Go's types."""
     if not isinstance(answer, dict) or answer.get("status") != "Failure":
         return str(answer)[:100]
     return _plain(f"{answer.get('reason')}: {answer.get('message')}")
 
 
 def _plain(text: str) -> str:
-    return _SCHEME.sub("", _LONG.sub("LONG", text))
+    return _SOURCES.sub("", _LONG.sub("LONG", text))
 
 
 def _causes(answer: Any) -> frozenset[tuple[str, ...]]:
