@@ -10,9 +10,10 @@ from typing import Any, Final
 import pytest
 
 from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles
+from modules.processes.common.exit_codes import ExitCode
 from tests.end_to_end.machine import Cloud, Machine
 from tests.end_to_end.pods import RUN, config_map, container, is_ready, mount, phase, pod, state_of
-from tests.end_to_end.processes import Process, wait_until
+from tests.end_to_end.processes import Process, run_program, wait_until
 from tests.end_to_end.runtimes import EmbeddedUnderTest
 from tests.support.kubeconfigs import write_kubeconfig, write_token_file
 from tests.support.ports import free_port
@@ -55,6 +56,15 @@ class CloudOfCluster(Cloud):
         """The process of cloudcore."""
         assert self._core is not None
         return self._core.pid
+
+    @property
+    def core_socket(self) -> Path:
+        """The control socket of cloudcore."""
+        return self._where / "core.sock"
+
+    def kill_cluster(self) -> None:
+        """SIGKILL of the cluster alone."""
+        super().kill()
 
     def kill_core(self) -> None:
         """SIGKILL of cloudcore alone."""
@@ -130,6 +140,19 @@ def test_pods_of_a_cluster_run_and_end_although_cloudcore_was_killed(cluster: Cl
     cluster.pods.wait("three", is_ready)
     cluster.pods.wait_gone("one")
     assert is_ready(cluster.get("Pod", "two"))
+
+
+@pytest.mark.slow
+def test_a_cluster_that_is_away_is_named_and_nothing_is_guessed(cluster: CloudOfCluster) -> None:
+    cluster.kill_cluster()
+    socket = ["--socket", str(cluster.core_socket)]
+    shown = run_program("cloudcore", "nodes", *socket)
+    assert shown.returncode == ExitCode.NOT_DONE
+    assert "The Nodes are not known: no answer of the API server" in shown.stdout
+    assert "Unregistered" not in shown.stdout
+    examined = run_program("cloudcore", "doctor", *socket)
+    assert examined.returncode == ExitCode.UNWELL
+    assert "FAIL    API server" in examined.stdout
 
 
 def test_a_pod_reads_what_its_service_account_may(cluster: CloudOfCluster, tmp_path: Path) -> None:

@@ -61,6 +61,8 @@ class CloudFacts(msgspec.Struct, frozen=True, kw_only=True):
     socket: str = ""
     unready: str = ""
     """Why cloudcore is not ready; empty when it is."""
+    unanswered: str = ""
+    """Why the API server has not told the nodes and pods, as of a cluster that is away; empty if it has."""
     free_bytes: int | None = None
     """Bytes that are free where the database is; None: it is not a file here."""
     database: DatabaseServer | None = None
@@ -89,7 +91,10 @@ def check_cloud(facts: CloudFacts) -> list[CheckResult]:
     if facts.database is not None:
         found.append(_server(facts.database))
     found += [_certificate(path, end, facts.now) for path, end in sorted(facts.certificates.items())]
-    if facts.process:
+    if facts.unanswered:
+        hint = "nodes, pods and devices are not known until it answers; those that run go on"
+        found.append(failed("API server", facts.unanswered, hint))
+    elif facts.process:
         found += [*_cloudcores(facts.cloudcores), *_nodes(facts), *_pods(facts)]
     return found
 

@@ -87,17 +87,17 @@ def gathered(socket: Path, database: str, tls: Path) -> CloudFacts:
         return facts
     client = ControlClient(socket)
     status, body = client.request("GET", "/readyz")
-    nodes, pods = (
-        [item.object for item in client.run(Get(kind, namespace=None)) if item.object is not None]
-        for kind in ("Node", "Pod")
-    )
+    nodes, pods = (list(client.run(Get(kind, namespace=None))) for kind in ("Node", "Pod"))
     unready = "" if status == 200 else body.decode(errors="replace").strip()
+    unanswered = next((item.error for item in (*nodes, *pods) if item.error), "")
+    if unanswered:
+        return msgspec.structs.replace(facts, unready=unready, unanswered=unanswered)
     found, api = client.connections(), RestClient(socket)
     return msgspec.structs.replace(
         facts,
         unready=unready,
-        nodes=nodes,
-        pods=pods,
+        nodes=[item.object for item in nodes if item.object is not None],
+        pods=[item.object for item in pods if item.object is not None],
         devices=DeviceReader(api, clock).facts()[0],
         lacks=read_lacks(api),
         connections=found.nodes,

@@ -33,6 +33,7 @@ _HEADINGS: Final = (
 )  # fmt: skip
 _VERSION: Final = "status.nodeInfo.kubeletVersion"
 _NONE: Final = "<none>"
+_UNKNOWN: Final = "<unknown>"
 _LONGEST_ERROR: Final = 80
 _HISTORY: Final = ("NODE", "FROM", "UNTIL", "LASTED", "ADDRESS", "CLOUDCORE", "END")
 
@@ -66,10 +67,13 @@ def run(chosen: argparse.Namespace) -> int:
     if chosen.output == "json":
         _print_json(found.nodes)
         return ExitCode.OK
-    nodes = [item.object for item in client.run(Get("Node")) if item.object is not None]
-    newest = client.links(LinkQuery(newest_only=True))
-    print_lines(table(nodes, found.nodes, client.cloudcores().elsewhere(), found.refused, newest, time.time()))
-    return ExitCode.OK
+    listed = list(client.run(Get("Node")))
+    nodes, unread = [item.object for item in listed if item.object is not None], [each.error for each in listed]
+    newest, elsewhere = client.links(LinkQuery(newest_only=True)), client.cloudcores().elsewhere()
+    why = next(filter(None, unread), "")
+    lines = table(nodes, found.nodes, elsewhere, found.refused, newest, time.time(), are_read=not why)
+    print_lines([*lines, *([f"The Nodes are not known: {printable(why)}"] if why else [])])
+    return ExitCode.NOT_DONE if why else ExitCode.OK
 
 
 def history(sessions: Sequence[LinkSession], now: float) -> list[str]:
@@ -100,6 +104,8 @@ def table(
     refused: Sequence[RefusedConnection] = (),
     newest: Sequence[LinkSession] = (),
     now: float = 0.0,
+    *,
+    are_read: bool = True,
 ) -> list[str]:
     """Return the lines of the table: a line for each Node, and for each connected node without one.
 
@@ -110,6 +116,7 @@ def table(
         refused: nodes whose connections were refused by this cloudcore.
         newest: the newest connection of each node in the link journal.
         now: seconds since 1970.
+        are_read: whether the API server has told the Nodes.
     """
     found = {str(node["metadata"]["name"]): node for node in nodes}
     connected = {one.node: one for one in connections}
@@ -121,7 +128,7 @@ def table(
     rows = [
         _row(
             name, found.get(name), connected.get(name), turned_away.get(name, _NONE),
-            _absence(name, found.get(name), elsewhere.get(name, ""), last.get(name), now),
+            _absence(name, found.get(name), elsewhere.get(name, ""), last.get(name), now), are_read=are_read,
         )
         for name in names
     ]  # fmt: skip
@@ -129,9 +136,9 @@ def table(
 
 
 def _row(
-    name: str, node: JsonObject | None, connection: NodeConnection | None, refusal: str, absence: str
+    name: str, node: JsonObject | None, connection: NodeConnection | None, refusal: str, absence: str, *, are_read: bool
 ) -> tuple[str, ...]:
-    status = "Unregistered" if node is None else node_ready(node)
+    status = node_ready(node) if node is not None else "Unregistered" if are_read else _UNKNOWN
     version = (text_at(node, _VERSION) if node is not None else "") or _NONE
     if connection is None:
         return (name, status, absence, _NONE, _NONE, _NONE, _NONE, version, refusal)

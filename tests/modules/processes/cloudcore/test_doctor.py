@@ -139,6 +139,11 @@ def test_an_old_error_is_no_problem() -> None:
     assert problems(connections=[NodeConnection("n1", 9.0, 1.0, last_error="x", last_error_seconds=700.0)]) == []
 
 
+def test_of_an_api_server_that_is_away_nothing_is_guessed() -> None:
+    (found,) = problems(unanswered="connection refused", nodes=[], pods=[])
+    assert (found.check, found.level, found.text) == ("API server", Level.FAILED, "connection refused")
+
+
 def test_many_troubled_nodes_are_counted_and_not_all_listed() -> None:
     sessions = [LinkSession(f"n{number}", str(number), "a", 1.0, NOW - 7200.0 * number) for number in range(1, 50)]
     found = problems(

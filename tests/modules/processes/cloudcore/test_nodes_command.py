@@ -63,6 +63,11 @@ def test_a_connected_node_that_has_not_registered_is_listed() -> None:
     assert cells(line)[:3] == ["n2", "Unregistered", "1s"]
 
 
+def test_a_node_is_not_called_unregistered_while_the_api_server_is_away() -> None:
+    _, line = table([], [NodeConnection("n2", 1.0, 1.0)], {}, are_read=False)
+    assert cells(line)[:3] == ["n2", "<unknown>", "1s"]
+
+
 def test_what_a_node_says_cannot_control_the_terminal() -> None:
     error = NodeConnection("n1", 1.0, 1.0, last_error="\x1b[2J" + "x" * 500)
     _, line = table([node("n1")], [error], {})
