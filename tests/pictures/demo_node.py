@@ -36,25 +36,35 @@ class DemoNode:
     def __init__(self, machine: Machine, examples: list[Example]) -> None:
         self._directory = machine.directory
         self._recorded = machine.directory / "demo.trace"
-        expected = [name for example in examples for name in example.expected if name.kind == "Pod"]
-        self.names = sorted([*(name.name for name in expected), WAITS])
+        goals = {name: goal for example in examples for name, goal in example.expected.items() if name.kind == "Pod"}
+        self._goals = {name.name: goal for name, goal in goals.items()}
+        self.names = sorted([*self._goals, WAITS])
         self._file = machine.edge.file
         self._view = SocketView(NodeClient(socket_path(load(self._file).config)))
         self._edgecore("trace", "dump", "--config", str(self._file), "-o", str(self._recorded))
 
     def look(self) -> Look:
-        """What `edgecore top --live` gets to see once it knows the use of processors."""
+        """What `edgecore top --live` gets to see of a moment when it knows the use of processors and each pod is as its
+        example says: one that fails again and again runs in between, and a busy node may answer too late.
+        """
         seen: list[Look] = []
 
         def looked() -> bool:
             look = self._view.look()
-            assert isinstance(look, Look), look
-            seen.append(look)
-            cpu = None if look.usage is None else look.usage.node.cpu
-            return cpu is not None and cpu.usage_nano_cores is not None
+            if isinstance(look, Look):
+                seen.append(look)
+            return isinstance(look, Look) and self._is_whole(look)
 
-        wait_until(looked, "the use of processors has been measured twice")
+        wait_until(looked, "the use of processors has been measured twice, and the pods are as their examples say")
         return seen[-1]
+
+    def _is_whole(self, look: Look) -> bool:
+        cpu = None if look.usage is None else look.usage.node.cpu
+        if cpu is None or cpu.usage_nano_cores is None:
+            return False
+        pods = {pod["metadata"]["name"]: pod for pod in look.pods}
+        waiting = "CreateContainerConfigError" in str(pods.get(WAITS, {}).get("status"))
+        return waiting and all(unmet(goal, pods.get(name, {})) == "" for name, goal in self._goals.items())
 
     def trace_page(self) -> Path:
         """The page of `edgecore trace view` with the story of one pod."""

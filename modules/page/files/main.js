@@ -125,6 +125,13 @@ function ended(why) {
   if (hasUsers) provider().then((found) => { if (found && document.getElementById("token")) signedOut(why, found); }, () => {});
 }
 
+/** Sign out; a request that is under way does not say so once more, and takes the way to sign in again off the page. */
+function leave() {
+  clearTimeout(timer);
+  turn += 1;
+  signOut().finally(() => ended("You have signed out."));
+}
+
 /** Say why there is no session, and how to get one: by a token, or at an identity provider. */
 function signedOut(why, found) {
   render(content, [h("div", { class: "lead" }, h("h1", { id: "sentence" }, hasUsers ? "Sign in to see the fleet." : "This page has no session."), h("p", { role: "status" }, plain(why))),
@@ -216,7 +223,7 @@ async function entered() {
   setAbout(state.about);
   render(document.getElementById("may"), state.about.allowed.length ? "may open shells" : "read only");
   render(document.getElementById("brand"), [plain(state.about.program), h("span", {}, plain(state.about.server))]);
-  render(document.getElementById("who"), state.about.user ? [h("span", { class: "hide-s" }, plain(state.about.user)), h("button", { type: "button", onclick: () => signOut().finally(() => ended("You have signed out.")) }, "Sign out")] : []);
+  render(document.getElementById("who"), state.about.user ? [h("span", { class: "hide-s" }, plain(state.about.user)), h("button", { type: "button", onclick: leave }, "Sign out")] : []);
   turned();
 }
 

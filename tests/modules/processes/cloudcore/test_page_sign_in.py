@@ -218,3 +218,41 @@ def test_a_browser_signs_in_and_nothing_of_it_stays_in_the_address(door: Door) -
         assert [each for each in window.console() if "Content Security Policy" in each or "Uncaught" in each] == []
     exchanged = [each for each in door.provider.application.heard if each.target == f"{SITE}/token"]
     wait_until(lambda: len(exchanged) == 1, "one code was exchanged, and the made-up one was not")
+
+
+_HELD = """
+const real = window.fetch, seen = window.seen = [];
+let left, answered;
+const isLeft = new Promise((resolve) => { left = resolve; });
+const isAnswered = new Promise((resolve) => { answered = resolve; });
+window.fetch = async (url, options = {}) => {
+  if (String(url).endsWith("sign-in")) return real(url, options);
+  if (options.method === "DELETE") { const answer = await real(url, options); left(); await isAnswered; return answer; }
+  await isLeft;
+  const answer = await real(url, options);
+  requestAnimationFrame(() => requestAnimationFrame(() => requestAnimationFrame(answered)));
+  return answer;
+};
+const main = document.querySelector("main");
+new MutationObserver(() => {
+  const told = main.querySelector("[role=status]")?.textContent;
+  if (told && seen.at(-1) !== told) seen.push(told);
+}).observe(main, { childList: true, subtree: true, characterData: true });
+document.dispatchEvent(new Event("visibilitychange"));
+"""
+"""Holds the page's requests until the session has ended, and the end of the session until one of them is answered."""
+
+
+@pytest.mark.skipif(bool(why_none()), reason=why_none() or "-")
+def test_a_request_that_is_under_way_does_not_take_the_way_to_sign_in_away(door: Door) -> None:
+    """It is refused before the page knows that the session has ended: the page said both, one after the other."""
+    with browser(1280, 900) as window:
+        window.open(f"{door.secure.url}/page/nodes/n1")
+        window.wait("Boolean(document.getElementById('provider'))")
+        window.click("#provider")
+        window.wait("Boolean(document.querySelector('#who button') && document.getElementById('sentence'))")
+        window.run(_HELD)
+        window.click("#who button")
+        window.wait("window.seen.includes('You have signed out.') && document.getElementById('provider')")
+        assert window.run("return window.seen") == ["You have signed out."]
+        window.console()
