@@ -10,7 +10,6 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from beehive.decoding import decode_json
 from edged.errors import EdgedError
 
 T = TypeVar("T")
@@ -61,6 +60,8 @@ def encode(value: Any) -> bytes:
 
 def to_value(value: Any) -> Any:
     """Return the object as plain dictionaries, lists and scalars, the decoded form of its JSON."""
+    from beehive.decoding import decode_json  # noqa: PLC0415 - as in `decode`
+
     return decode_json(msgspec.json.encode(value))
 
 
