@@ -94,8 +94,12 @@ def _connect(path: Path) -> sqlite3.Connection:
     """Open the database; the caller makes sure that one thread at a time uses it."""
     uri = f"{path.absolute().as_uri()}?mode=ro"
     connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS, check_same_thread=False)
-    connection.execute("PRAGMA query_only=ON")
-    connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
+    try:
+        connection.execute("PRAGMA query_only=ON")
+        connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
+    except sqlite3.Error:
+        connection.close()
+        raise
     return connection
 
 

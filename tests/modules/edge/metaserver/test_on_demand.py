@@ -192,10 +192,22 @@ def test_revisions_grow_over_a_dropped_cache(owner: Owner, store: SqliteStore) -
     assert json.loads(line)["object"]["reason"] == "Expired"
 
 
-def test_a_store_that_cannot_be_read_is_reported(owner: Owner, tmp_path: Path) -> None:
+def test_a_store_that_cannot_be_read_is_reported(owner: Owner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection is closed at once: the error's traceback may hold it for long."""
+    opened = list[sqlite3.Connection]()
+    connect = sqlite3.connect
+
+    def noted(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        opened.append(connect(*arguments, **options))
+        return opened[-1]
+
+    monkeypatch.setattr(sqlite3, "connect", noted)
     (tmp_path / "db").write_text("this is no database, and long enough to be read as the head of one" * 20)
     status, body = owner.ask("/api/v1/pods")
     assert (status, "not a database" in body["message"]) == (503, True)
+    (connection,) = opened
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        connection.execute("SELECT 1")
 
 
 def test_a_node_with_another_database_has_its_pods_and_nothing_else() -> None:
