@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from edged.validation.causes import Cause, duplicate, forbidden, invalid, required, too_many, unsupported
+from edged.validation.causes import Cause, duplicate, forbidden, invalid, required, too_long, too_many, unsupported
 from modules.apimachinery.kinds import JsonObject, key_of
 from modules.cloud.applications import BELONGING_TO, RANGE_NODE_GROUP, TOPOLOGY, kind_of
 from modules.cloud.controllers.overriders import override
@@ -21,6 +21,8 @@ may read them would read Secrets."""
 _COPIED: Final = "Deployment"
 _MOST: Final = 1000
 """Objects of one EdgeApplication."""
+_MOST_BYTES: Final = 2 * 1024 * 1024
+"""Of the Deployments of one EdgeApplication: they are computed at each of its changes, which takes 50 ms then."""
 _MANIFESTS: Final = "spec.workloadTemplate.manifests"
 _OVERRIDERS: Final = ("envOverriders", "commandOverriders", "argsOverriders", "resourcesOverriders")
 _GARBLED: Final = "a part of it has the wrong type"
@@ -51,6 +53,8 @@ def copies_of(application: JsonObject) -> tuple[list[Copy], list[Cause]]:
     number = sum(len(targets) if each.get("kind") == _COPIED else 1 for each in manifests)
     if number > _MOST:
         causes.append(too_many(_MANIFESTS, number, _MOST))
+    elif _size(manifests, targets) > _MOST_BYTES:
+        causes.append(too_long(_MANIFESTS, _MOST_BYTES))
     if causes:
         return [], causes
     copies: list[Copy] = []
@@ -71,6 +75,23 @@ def copies_of(application: JsonObject) -> tuple[list[Copy], list[Cause]]:
         copies += [Copy(ordinal, obj) for obj in made]
     causes += _faults_of_containers(manifests, targets)
     return copies, causes
+
+
+def _size(manifests: Sequence[JsonObject], targets: Sequence[_Target]) -> int:
+    """Return how many bytes of JSON the Deployments may have: each container may get all that a target overrides."""
+    overriders = sum(len(msgspec.json.encode(each.overriders)) for each in targets)
+    return sum(
+        len(msgspec.json.encode(each)) * len(targets) + _containers(each) * overriders
+        for each in manifests
+        if each.get("kind") == _COPIED
+    )
+
+
+def _containers(manifest: JsonObject) -> int:
+    try:
+        return len(manifest["spec"]["template"]["spec"]["containers"])
+    except (KeyError, TypeError):
+        return 0
 
 
 def _manifests(application: JsonObject) -> list[JsonObject]:

@@ -4,7 +4,7 @@ Other than KubeEdge's, it labels the zone of a node only if the node has none, n
 `matchLabels`, and a node that a group leaves is another group's immediately.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of, version_of
@@ -32,9 +32,11 @@ def reconcile(view: View, key: ObjectKey, _now: float) -> ReconcilePlan:
         return ReconcilePlan(tuple(writes))
     if FINALIZER not in finalizers:
         return ReconcilePlan((_marked(group, [*finalizers, FINALIZER]),))
-    nodes = _nodes(view)
-    members = [node for node in nodes if _selects(group, node)]
-    writes = _left(view, key.name, [node for node in nodes if node not in members])
+    selects = _selector(group)
+    members, others = list[JsonObject](), list[JsonObject]()
+    for node in _nodes(view):
+        (members if selects(node) else others).append(node)
+    writes = _left(view, key.name, others)
     is_zone = bool((group.get("spec") or {}).get("topologyEnabled"))
     writes += [write for node in members if (write := _labelled(node, key.name, is_zone=is_zone))]
     return ReconcilePlan(tuple(writes[:MOST_WRITES]), update_status(group, _status(group, members)))
@@ -48,11 +50,16 @@ def _labels(node: JsonObject) -> dict[str, str]:
     return node["metadata"].get("labels") or {}
 
 
-def _selects(group: JsonObject, node: JsonObject) -> bool:
+def _selector(group: JsonObject) -> Callable[[JsonObject], bool]:
+    """Return the function that says whether a group wants a node."""
     spec = group.get("spec") or {}
-    wanted = spec.get("matchLabels") or {}
-    has_labels = bool(wanted) and wanted.items() <= _labels(node).items()
-    return has_labels or node["metadata"]["name"] in (spec.get("nodes") or ())
+    wanted, names = spec.get("matchLabels") or {}, frozenset(spec.get("nodes") or ())
+
+    def selects(node: JsonObject) -> bool:
+        has_labels = bool(wanted) and wanted.items() <= _labels(node).items()
+        return has_labels or node["metadata"]["name"] in names
+
+    return selects
 
 
 def _labelled(node: JsonObject, group: str, *, is_zone: bool) -> PlannedWrite | None:

@@ -69,6 +69,16 @@ def states(at: Site) -> list[tuple[int, str, str]]:
     return [(each["identifier"]["ordinal"], each["identifier"].get("name", ""), each["conditions"]) for each in found]
 
 
+TOO_LONG = "spec.workloadTemplate.manifests: Too long: may not be more than 2097152 bytes"
+
+
+def large(arguments: list[str]) -> JsonObject:
+    """A Deployment with a container, all of the same name, for each argument."""
+    made = workload("Deployment")
+    made["spec"]["template"]["spec"]["containers"] = [{"name": "main", "args": [each]} for each in arguments]
+    return made
+
+
 def causes_of(obj: JsonObject) -> list[str]:
     return [str(cause) for cause in ADMISSIONS[EDGE_APPLICATION.key_name](obj, None, lambda _: None)]
 
@@ -334,6 +344,14 @@ KINDS = (
         (
             application(*(target(f"g{at}") for at in range(501)), manifests=[workload("Deployment")] * 2),
             "spec.workloadTemplate.manifests: Too many: 1002: must have at most 1000 items",
+        ),
+        (application(*(target(f"g{at}") for at in range(100)), manifests=[large(["x" * 30_000])]), TOO_LONG),
+        (
+            application(
+                target("g", argsOverriders=[{"containerName": "main", "operator": "add", "value": ["x" * 30_000]}]),
+                manifests=[large(["x"] * 100)],
+            ),
+            TOO_LONG,
         ),
     ],
 )  # fmt: skip
