@@ -7,7 +7,7 @@ from beehive.clock import Clock, Timer
 from beehive.trace_context import current_context
 
 _LONGEST: Final = 1.0
-"""Seconds after which the begin of a turn is not its time any more; also of one before the hive was observed."""
+"""Seconds of a turn in which the time stands still. A turn that seems longer began before the hive was observed."""
 
 
 class TurnClock(Clock):

@@ -195,7 +195,7 @@ def _faults_of_containers(manifests: Sequence[JsonObject], targets: Sequence[_Ta
 def _made(
     application: JsonObject, manifest: JsonObject, targets: Sequence[_Target], faults: list[Cause]
 ) -> Iterator[JsonObject]:
-    """Yield what a manifest is made into; what is wrong with overriders is added to the faults."""
+    """Yield the objects that a manifest makes; faults of overriders are added to `faults`."""
     base = _in_namespace(manifest, application)
     if manifest["kind"] != _COPIED:
         scope = application["spec"].get("workloadScope") or {}

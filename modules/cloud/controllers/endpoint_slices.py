@@ -33,7 +33,7 @@ class SliceOwner(NamedTuple):
     labels: dict[str, str]
 
     def labels_in(self, group: Group) -> dict[str, str]:
-        """Return the labels of a slice: with the node group, by which nodes know what is theirs."""
+        """Return the labels of a slice; nodes know the slices of their node group by its label."""
         return {**self.labels, **({BELONGING_TO: group[2]} if group[2] else {})}
 
 

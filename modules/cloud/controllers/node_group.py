@@ -78,7 +78,7 @@ def _labelled(node: JsonObject, group: str, *, is_zone: bool) -> PlannedWrite | 
 
 
 def _left(view: View, group: str, nodes: Sequence[JsonObject]) -> list[PlannedWrite]:
-    """Return the writes after which nodes are not a group's any more, nor have its pods. The pods go first: without
+    """Return the writes that take nodes, and the pods on them, from a group. The pods go first: without
     the label nobody would know of them.
     """
     leaving = [node for node in nodes if _labels(node).get(BELONGING_TO) == group]

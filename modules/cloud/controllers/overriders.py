@@ -9,7 +9,7 @@ from modules.apimachinery.kinds import JsonObject
 
 
 def override(deployment: JsonObject, overriders: JsonObject, where: str) -> Iterator[Cause]:
-    """Change a Deployment, and yield what is wrong with the overriders.
+    """Change a Deployment, and yield the faults of the overriders.
 
     Args:
         deployment: is changed.

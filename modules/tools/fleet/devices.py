@@ -39,7 +39,7 @@ TOLD: Final = {
     NODE_AWAY: "cannot be heard",
 }
 SILENT: Final = (OFFLINE, UNHEALTHY, OVERDUE, UNKNOWN)
-"""States of devices of which nothing comes, or that their node calls ill."""
+"""States of devices that report nothing, or that their node calls ill."""
 _STATES: Final = {"": GOOD, "online": GOOD, "ok": GOOD, "offline": OFFLINE, "unhealthy": UNHEALTHY}
 """Of the states that a node reports; any other is unknown."""
 

@@ -249,7 +249,7 @@ def _missing_pods(fleet: Fleet) -> Iterator[FleetFinding]:
 
 
 def _silent_devices(fleet: Fleet) -> Iterator[FleetFinding]:
-    """Find devices of which nothing comes, or that their node calls ill: one mapper has often ended for all."""
+    """Find devices that report nothing, or that their node calls ill: often one mapper has ended for all."""
     nodes = {each.name: each for each in fleet.nodes}
     groups: defaultdict[tuple[str, str], list[DeviceRow]] = defaultdict(list)
     for facts in fleet.devices:

@@ -28,7 +28,7 @@ _LEASES: Final = ("apis", "coordination.k8s.io")
 _METRICS: Final = ("apis", "metrics.k8s.io")
 _DOCUMENTS: Final = ("openapi",)
 _COLLECTIONS: Final = ("list", "watch")
-"""A deletion of a collection is none of them: it waits for seconds for the database, and would keep lists waiting."""
+"""A deletion of a collection does not count: it waits for seconds for the database, and would keep lists waiting."""
 _LONG: Final = ("log", "exec", "attach", "portforward", "proxy")
 """Subresources that nodes answer."""
 

@@ -29,7 +29,7 @@ _Amounts = Mapping[str, Any]
 
 
 class _Limit(NamedTuple):
-    """A limit, and what is held against it."""
+    """A limit, and the requests and limits that it bounds."""
 
     of_type: str
     name: str

@@ -42,7 +42,7 @@ def list_answer(parts: Iterator[bytes], turn: Turn = nullcontext) -> Reply:
 
 
 def in_turns(pieces: Iterator[bytes], turn: Turn) -> Iterator[bytes]:
-    """Yield pieces, each of which is made in a context of its own."""
+    """Yield pieces; each one is made in a context of its own."""
     while True:
         with turn():
             piece = next(pieces, None)

@@ -74,7 +74,7 @@ class ObjectWatch:
         yield from self._later(start, subscription)
 
     def _begun(self, start: WatchStart) -> Iterator[bytes]:
-        """Yield the lines of what is there, or has happened, at the beginning."""
+        """Yield the lines of the present objects, or of the changes so far."""
         end = [self._bookmark(start.version, _INITIAL_END)] if self._options.initial_events else []
         yield from in_pieces(chain(self._lines(start.changes), end))
 

@@ -110,7 +110,7 @@ def _compare(
 
 
 def _is_plain(path: Path) -> bool:
-    """Return whether a field is there in an empty object, too; what is in a list's element is not."""
+    """Return whether an empty object has a field, too; fields of a list's elements never are."""
     return path[-1][2:] in _PLAIN and all(step.startswith("f:") for step in path)
 
 

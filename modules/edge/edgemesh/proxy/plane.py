@@ -288,7 +288,7 @@ class ProxyPlane:
         self._udp_clients += 1
 
     def forget_client(self, client: socket.socket) -> None:
-        """Do not watch the socket of a client of UDP any more."""
+        """Stop watching the socket of a client of UDP."""
         del self._handlers[client.fileno()]
         self._udp_clients -= 1
 
@@ -326,7 +326,7 @@ class ProxyPlane:
         self._handlers[channel.fileno()] = partial(self._go_on, relay)
 
     def forget_socket(self, channel: socket.socket) -> None:
-        """Do not watch a socket any more, before it is closed: its number may be another's at once."""
+        """Stop watching a socket before it is closed: the next socket may have its number."""
         self._handlers.pop(channel.fileno(), None)
 
     def _go_on(self, relay: Relay) -> None:
