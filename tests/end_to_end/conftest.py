@@ -7,6 +7,7 @@ from typing import Final
 
 import pytest
 
+from modules.processes.common.exit_codes import ExitCode
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.runtimes import (
     ContainerdUnderTest,
@@ -92,6 +93,19 @@ def stopped_machine(runtime: RuntimeUnderTest) -> Iterator[Machine]:
     """A machine with nothing started yet."""
     made = Machine(runtime)
     try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def joined_machine() -> Iterator[Machine]:
+    """A node that has joined a cloud with TLS; edgecore does not run yet."""
+    made = Machine(EmbeddedUnderTest())
+    made.cloud.tls_options = []
+    try:
+        made.cloud.start()
+        assert made.edge.join(made.cloud, made.cloud.client.token(3600.0)).returncode == ExitCode.OK
         yield made
     finally:
         made.close()

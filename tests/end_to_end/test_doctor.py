@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import socket
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,22 +18,14 @@ from modules.processes.edgecore.config.names import PROCESS_ENDPOINT
 from tests.edgehub.certificates.authority import Authority
 from tests.end_to_end.machine import NODE, Machine
 from tests.end_to_end.processes import run_program, wait_until
-from tests.end_to_end.runtimes import EmbeddedUnderTest
 
 Lines = dict[str, dict[str, Any]]
 
 
 @pytest.fixture
-def machine() -> Iterator[Machine]:
-    """A node that has joined a cloud with TLS; edgecore does not run yet."""
-    made = Machine(EmbeddedUnderTest())
-    made.cloud.tls_options = []
-    try:
-        made.cloud.start()
-        assert made.edge.join(made.cloud, made.cloud.client.token(3600.0)).returncode == ExitCode.OK
-        yield made
-    finally:
-        made.close()
+def machine(joined_machine: Machine) -> Machine:
+    """The node of these tests."""
+    return joined_machine
 
 
 def doctor(file: Path, *more: str) -> subprocess.CompletedProcess[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from contextlib import closing
 from typing import Any, NamedTuple
 
@@ -15,11 +14,9 @@ from beehive.clock import RealClock
 from beehive.http.request import Request
 from modules.cloud.messages import LinkQuery
 from modules.processes.cloudcore.page_command import socket_api
-from modules.processes.common.exit_codes import ExitCode
 from tests.end_to_end.machine import NODE, Machine
 from tests.end_to_end.pods import container, is_ready, pod
 from tests.end_to_end.processes import REPOSITORY, Process, run_program, wait_until
-from tests.end_to_end.runtimes import EmbeddedUnderTest
 from tests.modules.processes.cloudcore.devices import People
 from tests.support.ports import free_port
 
@@ -27,16 +24,9 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def machine() -> Iterator[Machine]:
-    """A node that has joined a cloud with TLS, and has the pod p."""
-    made = Machine(EmbeddedUnderTest())
-    made.cloud.tls_options = []
-    try:
-        made.cloud.start()
-        assert made.edge.join(made.cloud, made.cloud.client.token(3600.0)).returncode == ExitCode.OK
-        yield made
-    finally:
-        made.close()
+def machine(joined_machine: Machine) -> Machine:
+    """The node of these tests."""
+    return joined_machine
 
 
 def run_pod(machine: Machine) -> None:
