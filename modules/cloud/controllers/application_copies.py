@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from edged.validation.causes import Cause, duplicate, forbidden, invalid, required, too_long, too_many, unsupported
+from edged.validation.causes import Cause, duplicate, forbidden, invalid, required, too_many, unsupported
 from modules.apimachinery.kinds import JsonObject, key_of
 from modules.cloud.applications import BELONGING_TO, RANGE_NODE_GROUP, TOPOLOGY, kind_of
 from modules.cloud.controllers.overriders import override
@@ -54,7 +54,8 @@ def copies_of(application: JsonObject) -> tuple[list[Copy], list[Cause]]:
     if number > _MOST:
         causes.append(too_many(_MANIFESTS, number, _MOST))
     elif _size(manifests, targets) > _MOST_BYTES:
-        causes.append(too_long(_MANIFESTS, _MOST_BYTES))
+        why = f"Too long: the Deployments of all targets may not be more than {_MOST_BYTES} bytes"
+        causes.append(Cause(_MANIFESTS, why, "FieldValueTooLong"))
     if causes:
         return [], causes
     copies: list[Copy] = []

@@ -69,7 +69,9 @@ def states(at: Site) -> list[tuple[int, str, str]]:
     return [(each["identifier"]["ordinal"], each["identifier"].get("name", ""), each["conditions"]) for each in found]
 
 
-TOO_LONG = "spec.workloadTemplate.manifests: Too long: may not be more than 2097152 bytes"
+TOO_LONG = (
+    "spec.workloadTemplate.manifests: Too long: the Deployments of all targets may not be more than 2097152 bytes"
+)
 
 
 def large(arguments: list[str]) -> JsonObject:
