@@ -14,7 +14,12 @@ from typing import Final
 
 from beehive import Clock
 from beehive.files.removal import remove_tree
-from modules.runtimes.oci.network.bridge import Interface, addresses_of_bridge, remove_bridge
+from modules.runtimes.oci.network.bridge import (
+    Interface,
+    addresses_of_bridge,
+    remove_bridge,
+    use_ipv6_addresses_immediately,
+)
 from modules.runtimes.oci.network.configuration import NetworkConfiguration, Plugin
 from modules.runtimes.oci.network.errors import PodNetworkError
 from modules.runtimes.oci.network.firewall import CHECK_SECONDS, IPV4, IPV6, Rule, SavedRules, change_rules, read_rules
@@ -62,6 +67,7 @@ class DefaultNetwork:
             if not self._is_settled:
                 self._settle()
                 self._is_settled = True
+            self._make_bridge()
             if self._checked is None or self._clock.monotonic() - self._checked >= CHECK_SECONDS:
                 self._restore(read_rules)
 
@@ -89,6 +95,14 @@ class DefaultNetwork:
                 remove_bridge(self._bridge)
         except OSError as error:
             raise PodNetworkError(attempt, f"the bridge {self._bridge}: {error}") from error
+
+    def _make_bridge(self) -> None:
+        """Make the bridge where the plug-in would give it addresses that cannot be used yet. Raises PodNetworkError."""
+        if any(each.version == 6 for each in self._ranges):
+            try:
+                use_ipv6_addresses_immediately(self._bridge)
+            except OSError as error:
+                raise PodNetworkError(f"make the bridge {self._bridge}", str(error)) from error
 
     def _is_foreign(self, address: Interface) -> bool:
         """Return whether an address of the bridge belongs to another range than pods are to have."""

@@ -109,6 +109,15 @@ def test_only_ipv6(machine: OwnMachine) -> None:
 
 
 @needs_plugins
+def test_a_bridge_answers_for_its_ipv6_address_immediately(machine: OwnMachine) -> None:
+    """The first pod would have no route while the kernel looks for a duplicate; also if somebody removed the bridge."""
+    for sandbox_id in ("i1", "i2"):
+        machine.up(sandbox_id)
+        assert "tentative" not in machine.sh(f"ip -6 address show dev {BRIDGE} scope global")
+        machine.do(lambda: remove_bridge(BRIDGE))
+
+
+@needs_plugins
 def test_other_ranges_wait_until_no_pod_has_the_former(machine: OwnMachine) -> None:
     """The message says what to do; then the bridge and the rules are made again."""
     machine.up("d1")
