@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from beehive.http.responses import Response, Stream
 from modules.cloud.apiserver.admission.chain import PLUGINS
 from modules.cloud.apiserver.api_calls import DryRunError, serve
@@ -13,7 +11,7 @@ from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.system_objects import make_system_objects
 from modules.cloud.client.calls import ApiCall, ApiResult
 from tests.modules.cloud.apiserver.endpoints.serving import Serving, read
-from tests.modules.cloud.apiserver.reference.recordings import Request, normalized
+from tests.modules.cloud.apiserver.reference.recordings import Answers, Request, body_bytes, normalized
 
 
 class _Gone:
@@ -28,6 +26,7 @@ class Player(Serving):
 
     def __init__(self) -> None:
         super().__init__(make_cluster=lambda clock: Cluster(clock, plugins=PLUGINS, schedules=False))
+        self._answers = Answers()
         make_system_objects(self.cluster)
         self.noted()
 
@@ -50,20 +49,18 @@ class Player(Serving):
 
     def play(self, request: Request) -> tuple[int, Any]:
         """Return the status and the answer to a request."""
-        body = request.body
-        if isinstance(body, dict) and "_hex" in body:
-            body = bytes.fromhex(body["_hex"])
-        elif isinstance(body, str):
-            body = body.encode()
-        data = b"" if body is None else body if isinstance(body, bytes) else msgspec.json.encode(body)
-        head = f"{request.method} {request.path} HTTP/1.1\r\nHost: x\r\nUser-Agent: kubectl/v1.32\r\n"
+        data = body_bytes(request.body)
+        path = self._answers.filled(request.path)
+        head = f"{request.method} {path} HTTP/1.1\r\nHost: x\r\nUser-Agent: kubectl/v1.32\r\n"
         head += f"Content-Length: {len(data)}\r\n"
         head += f"Content-Type: {request.media}\r\n" if request.media is not None else ""
         head += f"Accept: {request.accept}\r\n" if request.accept is not None else ""
         reply = self.service.serve(read(head.encode() + b"\r\n" + data))
         if isinstance(reply, Stream):
-            answer = b"".join(reply.pieces(_Gone()))
+            status, answer = 200, b"".join(reply.pieces(_Gone()))
             reply.done()
-            return 200, normalized(request.body, answer)
-        assert isinstance(reply, Response)
-        return reply.status, normalized(request.body, reply.body)
+        else:
+            assert isinstance(reply, Response)
+            status, answer = reply.status, reply.body
+        self._answers.note(answer)
+        return status, normalized(request.body, answer)

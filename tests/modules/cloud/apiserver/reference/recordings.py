@@ -26,9 +26,16 @@ _MASKS = (
     (re.compile(r'"(\d+(s|ms)|<1s)"'), '"AGE"'),
     (re.compile(r'"userInfo":{"username":"(system:)?admin",("uid":"[^"]*",)?'), '"userInfo":{'),
     (re.compile(r',"username":"admin","uid":"admin","groups":\["system:masters","system:authenticated"\]'), ""),
+    (re.compile(r"\b0xc0[0-9a-f]{8}\b"), "POINTER"),
+    (re.compile(r"(resource version: )\d+, current: \d+"), r"\1VERSION"),
     (re.compile(r'"token":"[^"]{100,}"'), '"token":"TOKEN"'),
 )
 """What differs between two servers, and between two runs."""
+_REFERRED = {
+    "continue": re.compile(rb'"continue":"([^"]+)"'),
+    "version": re.compile(rb'"resourceVersion":"([1-9]\d*)"'),
+    "uid": re.compile(rb'"uid":"([^"]+)"'),
+}
 _GENERATED = "[bcdfghjklmnpqrstvwxz2456789]{5}"
 _OF_METADATA = ("uid", "resourceVersion", "creationTimestamp", "selfLink")
 
@@ -52,6 +59,34 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether the answer does not matter."""
     is_first: bool = False
     """Whether its body and its answer are those that others differ from."""
+
+
+class Answers:
+    """What requests refer to in the answers before them: `{continue}`, `{version}` and `{uid}` in a path."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, str] = {}
+
+    def note(self, answer: bytes) -> None:
+        """Remember an answer, as it came."""
+        for name, pattern in _REFERRED.items():
+            if match := pattern.search(answer):
+                self._last[name] = match[1].decode()
+
+    def filled(self, path: str) -> str:
+        """Return a path with the values of the last answers that had them."""
+        for name, value in self._last.items():
+            path = path.replace(f"{{{name}}}", value)
+        return path
+
+
+def body_bytes(body: Any) -> bytes:
+    """Return what is sent for the body of a request."""
+    if isinstance(body, dict) and "_hex" in body:
+        return bytes.fromhex(body["_hex"])
+    if isinstance(body, str):
+        return body.encode()
+    return b"" if body is None else msgspec.json.encode(body)
 
 
 def scripts() -> list[str]:
