@@ -68,7 +68,7 @@ def _lab_sources(clone: Path, version: str, into: Path) -> Path:
     """Make the directory that edgecore-lab is built in: its own metadata and `modules/lab`; return it."""
     shutil.copytree(clone / "deploy" / "lab", into)
     shutil.copytree(clone / "modules" / "lab", into / "modules" / "lab")
-    shutil.copyfile(clone / "LICENSE", into / "LICENSE")
+    shutil.copy(clone / "LICENSE", into / "LICENSE")  # with its mode, whatever the umask
     (into / "VERSION").write_text(version)
     (into / "requirements.txt").write_text(f"edgecore=={version}\n")
     return into

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import subprocess
 import sys
 import sysconfig
@@ -197,12 +198,16 @@ def test_the_files_of_a_release_and_their_sums(release: Path) -> None:
 def test_the_same_bytes_elsewhere_and_later(
     release: Path, clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In another directory, in another second, time zone and language, and from the sdist without git."""
+    """In another directory, in another second, time zone, language and umask, and from the sdist without git."""
     time.sleep(2)
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     monkeypatch.setenv("PYTHONHASHSEED", "7")
     output_of("git", "clone", "--quiet", clone, tmp_path / "another place", cwd=tmp_path)
-    again = build(tmp_path / "another place", tmp_path / "dist")
+    umask = os.umask(0o077)
+    try:
+        again = build(tmp_path / "another place", tmp_path / "dist")
+    finally:
+        os.umask(umask)
     assert {file.name: file.read_bytes() for file in again} == {
         file.name: file.read_bytes() for file in release.iterdir()
     }
