@@ -57,7 +57,7 @@ _ROUTE_TYPES: dict[str, type[Any]] = dict.fromkeys(Route.__struct_fields__, str)
 _UTF8_BYTES = 4
 """Bytes that a character has at most."""
 _INT64 = range(-(2**63), 2**63)
-_MALFORMED = (msgspec.DecodeError, UnicodeError, RecursionError)
+_MALFORMED = (msgspec.DecodeError, UnicodeError)
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")
 """Python's characters for the bytes 128 to 255 that are not UTF-8 (`surrogateescape`)."""
 LONGEST_TEXT: Final = 1024
@@ -196,7 +196,7 @@ def _has_each_once(head: str) -> bool:
         return False
     try:
         keys = [key for key, _ in _pairs(f"{head.rstrip().removesuffix(',')}}}")]
-    except (ValueError, TypeError, RecursionError):
+    except (ValueError, TypeError):
         return False
     return len(keys) == len(set(keys))
 
@@ -229,7 +229,7 @@ def _first_value(text: str) -> str:
     try:
         check_nesting(text)
         _, end = _value_at(text, begin)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise FrameError("json", _position(error), "one JSON object a frame is wanted") from error
     return text[begin:end]
 
@@ -237,7 +237,7 @@ def _first_value(text: str) -> str:
 def _position(error: Exception) -> str:
     if isinstance(error, json.JSONDecodeError):
         return f"{error.msg} at character {error.pos}"
-    return "nested too deeply" if isinstance(error, RecursionError) else str(error)
+    return str(error)
 
 
 def _members(text: str, path: str) -> Iterator[tuple[str, str]]:

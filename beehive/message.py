@@ -176,7 +176,7 @@ class Message(msgspec.Struct, frozen=True):
         inner = self._decode(raw, str)
         try:
             return decode_json(inner, kind)
-        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        except (msgspec.DecodeError, UnicodeError) as error:
             plain = _base64_json(inner)
             if plain is None:
                 raise self._content_error(error) from error
@@ -185,7 +185,7 @@ class Message(msgspec.Struct, frozen=True):
     def _decode(self, data: bytes | msgspec.Raw, kind: type[T]) -> T:
         try:
             return decode_json(data, kind)
-        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        except (msgspec.DecodeError, UnicodeError) as error:
             raise self._content_error(error) from error
 
     def _content_error(self, error: Exception) -> ContentError:

@@ -210,7 +210,7 @@ def _namespace_of(text: bytes) -> str | None:
 def _decode(answer: Message, raw: bytes, kind: type[Any]) -> Any:
     try:
         return decode_json(raw, kind)
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeError) as error:
         raise MalformedAnswerError("read the object of an answer", _about(answer), str(error)) from error
 
 

@@ -181,7 +181,7 @@ def absent(stored: Iterable[str], listed: frozenset[str], node: str) -> Iterator
     for text in stored:
         try:
             pod = decode_json(text, _Pod)
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
+        except (msgspec.DecodeError, UnicodeError):
             continue
         head = pod.metadata
         if head.uid and head.namespace and head.name and head.uid not in listed and pod.spec.node_name in ("", node):

@@ -94,7 +94,7 @@ def readable_rows(bad: Path) -> list[Row]:
 
 def _sound_rows(cursor: sqlite3.Cursor) -> Iterator[Row]:
     for key, value in cursor:
-        with suppress(UnicodeError, msgspec.DecodeError, RecursionError):
+        with suppress(UnicodeError, msgspec.DecodeError):
             decode_json(value)
             row = row_of(key.decode(), value, 0)
             named = head_of(value).name

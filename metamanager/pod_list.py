@@ -279,7 +279,7 @@ def pods_in(answer: Message, node: str) -> PodListing:
         found = decode_json(body, _List)
     except CallError:
         raise
-    except (BeehiveError, msgspec.DecodeError, UnicodeError, RecursionError) as error:
+    except (BeehiveError, msgspec.DecodeError, UnicodeError) as error:
         raise MalformedAnswerError(_ATTEMPT, node, "the answer is no list") from error
     pods = [pod for item in found.items or () if (pod := _listed(bytes(item), node)) is not None]
     return PodListing(pods, not found.metadata.continued and not found.metadata.remaining_item_count, len(body))
@@ -289,7 +289,7 @@ def _listed(text: bytes, node: str) -> ListedPod | None:
     try:
         text.decode()
         pod = decode_json(text, _Pod)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError):
         return None
     head = pod.metadata
     if pod.spec.node_name != node or not (head.uid and head.namespace and head.name):

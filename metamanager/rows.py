@@ -85,7 +85,7 @@ def head_of(content: bytes) -> Metadata:
     """Return the metadata of a content; empty if the content is no Kubernetes object."""
     try:
         return decode_json(content, ObjectHead).metadata or Metadata()
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError):
         return Metadata()
 
 
@@ -105,7 +105,7 @@ def is_being_deleted(content: bytes) -> bool:
         return False
     try:
         metadata = decode_json(content, _DeletionHead).metadata
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError):
         return False
     return metadata is not None and bool(metadata.deletion_timestamp)
 
@@ -120,7 +120,7 @@ def last_time_of(value: str) -> str:
     """Return an event's lastTimestamp, as text that sorts by time; empty without one."""
     try:
         return decode_json(value, _EventTime).last_timestamp or ""
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError):
         return ""
 
 

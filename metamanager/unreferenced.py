@@ -109,7 +109,7 @@ def unreferenced(kept: Mapping[str, Iterable[str]], users: Iterable[str]) -> dic
     for user in users:
         try:
             _add_texts(decode_json(user), names)
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
+        except (msgspec.DecodeError, UnicodeError):
             return {}
     heads = [(kind, head_of(value.encode())) for kind, values in kept.items() for value in values]
     return {

@@ -268,7 +268,7 @@ class ForeignFrames:
             if not self.offset and (line.ts is None or not isinstance(line.kind, str)):
                 raise msgspec.ValidationError("Object missing required field `ts` or `kind`")
             return line, None if _is_frame(line) else decode_json(text)
-        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        except (msgspec.DecodeError, UnicodeError) as error:
             if not self.offset:
                 hint = "a trace of edgecore, or JSON lines with `ts`, `dir` and `kind`, is wanted"
                 raise TraceError("cannot read the trace", f"{self._name}: {error}", hint) from error

@@ -127,7 +127,7 @@ def _datum(marks: SecretMarks, key: str, value: Any) -> Any:
     if key in _DOCKER_KEYS:
         try:
             return _encoded(msgspec.json.encode(redact_credentials(marks, decode_json(plain))))
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
+        except (msgspec.DecodeError, UnicodeError):
             pass
     if not plain or plain.startswith(MARK.encode()):
         return value
@@ -211,7 +211,7 @@ def _is_docker(value: dict[str, Any]) -> bool:
 def _json(text: bytes) -> Any:
     try:
         return decode_json(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError):
         return None
 
 
@@ -363,7 +363,7 @@ def repeats_names(text: bytes) -> bool:
     """Return whether an object in a JSON text has a name twice, or the text cannot be read."""
     try:
         read_json(text, object_pairs_hook=_checked)
-    except (ValueError, RecursionError):
+    except ValueError:
         return True
     return False
 

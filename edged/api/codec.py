@@ -39,7 +39,7 @@ def decode(kind: type[T], raw: bytes | bytearray | memoryview | str | msgspec.Ra
             return from_value(kind, decode_json(raw))
         text = raw.encode() if isinstance(raw, str) else bytes(raw)
         return from_value(kind, decode_json(raw)) if _LONG_NUMBER in text.translate(_ZEROES) else found
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise DecodeError(f"cannot read a {kind.__name__}", str(error), "the content is no JSON") from error
 
 

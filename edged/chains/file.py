@@ -54,7 +54,7 @@ class ChainFile:
         for line in lines:
             try:
                 chain = decode_json(line, Chain)
-            except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+            except (msgspec.MsgspecError, UnicodeError) as error:
                 problem = str(error)
                 continue
             chains.pop(chain.uid, None)

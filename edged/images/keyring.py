@@ -132,7 +132,7 @@ def _padded(encoded: str) -> str:
 def _object(text: bytes, where: str) -> Mapping[str, Any]:
     try:
         value = decode_json(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError):
         raise _unreadable(where) from None
     if not isinstance(value, dict):
         raise _unreadable(where)

@@ -21,7 +21,7 @@ MOST_VALUES = 20_000
 """Largest number of strings, numbers, lists and mappings in a file; a large pod has a thousand."""
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
-_UNFORESEEN = (ValueError, TypeError, AttributeError, LookupError, RecursionError)
+_UNFORESEEN = (ValueError, TypeError, AttributeError, LookupError)
 """Errors that PyYAML lets through: a date without a month 0, `!!bool maybe`, `!!timestamp never`."""
 _LISTS = ("containers", "volumes", "tolerations")
 _ATTEMPTED = "cannot make a static pod of"
@@ -57,7 +57,7 @@ def static_pod(text: bytes, file: str, node: str) -> dict[str, Any]:
         read = from_value(Pod, whole)
         check_pod(read)
         msgspec.json.encode(whole)  # the bus's form; in YAML `on` is a boolean, and may be a key
-    except (DecodeError, RecursionError, TypeError) as error:
+    except (DecodeError, TypeError) as error:
         raise ManifestError(_ATTEMPTED, file, str(error)) from error
     if (invalid := validate_pod(read)) is not None:
         raise ManifestError(_ATTEMPTED, file, invalid.message)

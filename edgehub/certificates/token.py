@@ -98,5 +98,5 @@ def _claims(jwt: str) -> _Claims:
     payload = jwt.split(".")[1]
     try:
         return decode_json(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)), _Claims)
-    except (ValueError, binascii.Error, msgspec.MsgspecError, RecursionError):
+    except (ValueError, binascii.Error, msgspec.MsgspecError):
         return _Claims()

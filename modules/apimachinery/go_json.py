@@ -49,7 +49,7 @@ def syntax_error(text: bytes) -> str:
         read_json(plain)
     except json.JSONDecodeError as error:
         return _told(plain, error)
-    except (ValueError, RecursionError):
+    except ValueError:
         return "exceeded max depth"
     return ""
 

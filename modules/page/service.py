@@ -338,7 +338,7 @@ def _body_of(request: Request, kind: type[_Body]) -> _Body:
         raise HttpStatusError(413, "the body is too long")
     try:
         return decode_json(request.body, kind)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+    except (msgspec.MsgspecError, UnicodeError) as error:
         raise HttpStatusError(400, "the body is not what is asked for") from error
 
 

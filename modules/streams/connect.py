@@ -87,7 +87,7 @@ def decode(data: bytes) -> StreamRequest:
         raise ConnectError(f"the request is longer than {MAX_CONNECT} bytes")
     try:
         read = decode_json(data, _Connect)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ConnectError(f"the request cannot be read: {error}") from None
     target = _path(read.url) + (f"?{read.url.RawQuery}" if read.url.RawQuery else "")
     if not target.startswith("/") or len(target) > MAX_TARGET or not _TARGET.fullmatch(target):

@@ -1,6 +1,8 @@
 """JSON that others send has a bound of nesting, the same one on every interpreter."""
 
+import ast
 import json
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -10,6 +12,8 @@ from hypothesis import strategies as st
 
 from beehive.decoding import decode_json
 from beehive.nesting import LEVELS, NestingError, check_nesting, read_json
+from edged.api.codec import from_value
+from metamanager.unreferenced import unreferenced
 from tests.docs import REPOSITORY
 
 _PACKAGES = ("beehive", "edged", "edgehub", "metamanager", "modules", "protos")
@@ -17,6 +21,24 @@ _OWN = {
     "beehive/decoding.py": "the decoder with the bound",
     "beehive/nesting.py": "the bound",
     "modules/runtimes/shim/protocol.py": "the peer is the process that started this one, which is spared the import",
+}
+
+
+_CAUGHT = {
+    "beehive/codec.py": "a content that a module has built is encoded",
+    "beehive/decoding.py": "an `msgspec.Raw` is not looked at again; it becomes DecodeError for everybody",
+    "beehive/nesting.py": "the bound's error is one",
+    "beehive/trace/frames.py": "msgpack; and the data of a note are encoded",
+    "beehive/trace/redact.py": "JSON in a text of JSON in a text of JSON",
+    "edged/shutdown/bus.py": "signatures of D-Bus, which jeepney reads",
+    "edged/volumes/sub_path.py": "`os.path.realpath` before Python 3.13",
+    "modules/apimachinery/failures.py": "a JSON patch makes values that are deeper than its text",
+    "modules/cloud/apiserver/api_calls.py": "a JSON patch",
+    "modules/cloud/authorization/node_accounts.py": "a JSON patch",
+    "modules/cloud/edgecontroller/upstream/node_writes.py": "a JSON patch",
+    "modules/lab/replay/normalize.py": "JSON in a text of JSON",
+    "modules/lab/replay/termination.py": "JSON in a text of JSON",
+    "modules/runtimes/oci/images/worker/hosts.py": "TOML",
 }
 
 
@@ -77,6 +99,37 @@ def test_brackets_in_texts_do_not_count(value: Any, levels: int, is_ascii: bool)
 def _levels(value: Any) -> int:
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
     return 0 if inner is None else 1 + max(map(_levels, inner), default=0)
+
+
+def test_a_part_that_nobody_has_looked_at_is_refused_as_well() -> None:
+    """The content of a message in a recording is one; whoever decodes handles DecodeError and no RecursionError."""
+    with pytest.raises(NestingError) as refused:
+        decode_json(msgspec.Raw(_lists(100_000).encode()))
+    assert isinstance(refused.value, msgspec.DecodeError)
+
+
+def _at(calls: int, of: Callable[[], Any]) -> Any:
+    return of() if calls == 0 else _at(calls - 1, of)
+
+
+@pytest.mark.parametrize("nested", [_lists, _objects])
+def test_what_is_decoded_can_be_gone_through(nested: Callable[[int], str]) -> None:
+    """By what recurses over it, with 200 calls under way."""
+    user = f'{{"spec":{nested(LEVELS - 1)}}}'
+    assert _at(200, lambda: from_value(dict[str, Any], decode_json(user))) is not None
+    assert _at(200, lambda: unreferenced({"secret": ['{"metadata":{"name":"a","namespace":"b"}}']}, [user]))
+
+
+def test_no_recursion_is_expected_where_none_can_be() -> None:
+    """What is decoded through the two modules is no deeper than `LEVELS`, and YAML than `edged.yaml_reader.DEPTH`."""
+    found = {
+        str(path.relative_to(REPOSITORY))
+        for package in _PACKAGES
+        for path in (REPOSITORY / package).rglob("*.py")
+        if "RecursionError" in (text := path.read_text())
+        and any(isinstance(node, ast.Name) and node.id == "RecursionError" for node in ast.walk(ast.parse(text)))
+    }
+    assert found == set(_CAUGHT)
 
 
 def test_nothing_is_decoded_without_the_bound() -> None:

@@ -226,7 +226,7 @@ def _int_or_string(data: memoryview, left: _Left) -> int | str:
 def _raw_json(data: memoryview, left: _Left) -> Any:
     try:
         return decode_json(_bytes(dict(_members(data, left)).get(1, b"{}")))
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeError) as error:
         raise ProtobufError("a field with JSON has none") from error
 
 

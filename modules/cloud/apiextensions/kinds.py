@@ -180,7 +180,7 @@ def readable_kinds_of(definition: JsonObject) -> list[CustomKind]:
         kinds = kinds_of(definition)
         wrong = [cause for kind in kinds for cause in schema_faults(kind.schema, "openAPIV3Schema")]
         why = wrong[0].message if wrong else ""
-    except (AttributeError, IndexError, KeyError, StopIteration, TypeError, ValueError, RecursionError) as error:
+    except (AttributeError, IndexError, KeyError, StopIteration, TypeError, ValueError) as error:
         kinds, why = [], f"{type(error).__name__}: {error}"
     if why:
         name = str((definition.get("metadata") or {}).get("name"))[:253]

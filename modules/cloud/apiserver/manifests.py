@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from beehive.errors import BeehiveError
-from beehive.nesting import read_json
+from beehive.nesting import NestingError, read_json
 from edged.yaml_reader import DEPTH, YamlError, json_documents
 
 _MAX_BYTES = 16 * 1024 * 1024
@@ -94,7 +94,7 @@ def _read_json(text: str, where: str) -> list[Document]:
         content = read_json(text, object_pairs_hook=_without_duplicates) if text.strip() else None
     except json.JSONDecodeError as error:
         raise ManifestError(where, error.lineno, error.msg) from error
-    except RecursionError as error:
+    except NestingError as error:
         raise ManifestError(where, 1, "nested too deeply") from error
     except _DuplicateError as error:
         raise ManifestError(where, 1, str(error)) from error
@@ -131,7 +131,7 @@ def _read_yaml(text: str, where: str) -> list[Document]:
             found.append(Document(content, line))
     except YamlError as error:
         raise ManifestError(where, error.line, error.why) from error
-    except (RecursionError, TypeError, ValueError) as error:
+    except (TypeError, ValueError) as error:
         line = found[-1].line + 1 if found else 1
         raise ManifestError(where, line, f"not plain data: {error}") from error
     return found

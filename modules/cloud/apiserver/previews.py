@@ -79,7 +79,7 @@ class Previews:
         try:
             if len(msgspec.json.encode(call.body)) >= LARGE:
                 return True
-        except (TypeError, ValueError, OverflowError, RecursionError):
+        except (TypeError, ValueError, OverflowError):
             return False  # it has no JSON form, and is refused
         key = self._key_of(call)
         return key is not None and self._cluster.storage.is_large(key)

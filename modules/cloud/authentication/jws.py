@@ -75,7 +75,7 @@ def read_jws(token: str) -> Jws:
     try:
         head, payload, signature = map(from_base64url, parts)
         header = decode_json(head, _Header)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise JwsError("a part is not base64url, or its header is not what it should be") from error
     if header.crit is not None or len(header.kid) > _LONGEST_KEY_ID:
         raise JwsError("its header demands what is not known here")

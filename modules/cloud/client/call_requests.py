@@ -82,7 +82,7 @@ def _body_of(call: ApiCall) -> bytes:
         return b""
     try:
         return msgspec.json.encode(body)
-    except (TypeError, ValueError, RecursionError) as error:
+    except (TypeError, ValueError) as error:
         raise CallError(f"the body has no JSON form: {error}") from error
 
 
@@ -92,7 +92,7 @@ def result_of(response: ApiResponse, *, is_passed_on: bool = False) -> ApiResult
     is_success = HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES
     try:
         content = _with_text(response.body) if is_success and is_passed_on else decode_json(response.body)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError):
         content = None
     if is_success and isinstance(content, dict):
         return ApiResult(content, created=status == HTTPStatus.CREATED)

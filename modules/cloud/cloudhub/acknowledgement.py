@@ -69,5 +69,5 @@ def plain_content(message: Message) -> Any:
         return message.content
     try:
         return decode_json(message.content)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError):
         return None

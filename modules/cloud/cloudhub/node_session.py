@@ -257,7 +257,7 @@ def _uid_in(message: Message) -> str:
     if isinstance(message.content, msgspec.Raw):
         try:
             return _OBJECT.decode(message.content).metadata.uid
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
+        except (msgspec.DecodeError, UnicodeError):
             pass  # another form than an object's
     content = plain_content(message)
     metadata = content.get("metadata") if isinstance(content, dict) else None

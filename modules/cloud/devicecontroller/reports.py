@@ -114,7 +114,7 @@ def _content(message: Message) -> JsonObject:
         content = decode_json(message.content_raw(), Any)
         if isinstance(content, str):
             content = decode_json(content.encode(), Any)
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeError) as error:
         raise ReportError(400, f"the content is no JSON: {error}") from error
     if not isinstance(content, dict):
         raise ReportError(400, "the content must be an object")

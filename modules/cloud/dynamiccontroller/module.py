@@ -137,7 +137,7 @@ def call_of(app: Application) -> ApiCall | str:
             if is_too_large(patch.data, NODE_VALUES):
                 return TooLargeError(NODE_LIMIT).message
             options, body = patch.options, _json(patch.data)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError):
         return "its option or body is not the JSON that the verb wants"
     return ApiCall(
         verb=app.verb,

@@ -294,7 +294,7 @@ class IdentitiesModule(Module):
         name = observed.name
         try:
             obj = observed.read()
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
+        except (msgspec.DecodeError, UnicodeError):
             obj = {}
         record = record_in({**obj, "metadata": {**(obj.get("metadata") or {}), "name": name}})
         if record is None:

@@ -129,7 +129,7 @@ def record_in(obj: JsonObject) -> Record | None:
         return None
     try:
         record: Record = decode_json(text.encode(), Record)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+    except (msgspec.MsgspecError, UnicodeError):
         return None
     return record if metadata.get("name") == object_name(key_of(record)) else None
 

@@ -84,7 +84,7 @@ class ClusterRuleWatch:
     def _observe(self, kind: Kind, observed: ObservedObject) -> None:
         try:
             obj = observed.read()
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
+        except (msgspec.DecodeError, UnicodeError):
             _log.warning("%s %s/%s cannot be read", kind.name, observed.namespace[:253], observed.name[:253])
             return
         self._take(ObjectChanged(EventType.MODIFIED, _with_kind(kind, obj)))

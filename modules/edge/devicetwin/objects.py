@@ -83,7 +83,7 @@ class ModelObject(msgspec.Struct, frozen=True):
 
 
 def read_device(text: bytes) -> DeviceObject:
-    """Read a Device. Raises msgspec.DecodeError, UnicodeError, RecursionError."""
+    """Read a Device. Raises msgspec.DecodeError, UnicodeError."""
     return decode_json(text, DeviceObject)
 
 

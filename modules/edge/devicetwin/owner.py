@@ -30,7 +30,7 @@ def read_desired(text: bytes) -> dict[str, str | None]:
     """Return the desired values in a request; None returns a property to the cloud's control. Raises TwinRefused."""
     try:
         found = decode_json(text, dict[str, str | None])
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError):
         raise TwinRefused(BAD_REQUEST, "a JSON object of properties and their values as strings is wanted") from None
     if not 0 < len(found) <= MAX_PROPERTIES:
         raise TwinRefused(BAD_REQUEST, f"1 to {MAX_PROPERTIES} properties can be set at once")

@@ -74,7 +74,7 @@ def read_object(text: bytes | str | msgspec.Raw) -> dict[str, Any]:
     """Return a JSON object. Raises TwinRefused for any other text."""
     try:
         value = decode_json(text, Any)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError):
         raise TwinRefused(BAD_REQUEST, BAD_JSON) from None
     if not isinstance(value, dict):
         raise TwinRefused(BAD_REQUEST, BAD_JSON)

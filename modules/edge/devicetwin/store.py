@@ -18,7 +18,7 @@ T = TypeVar("T")
 SECONDS: Final = 30.0
 """Seconds for an answer of metamanager."""
 
-UNREADABLE: Final = (msgspec.DecodeError, UnicodeError, RecursionError)
+UNREADABLE: Final = (msgspec.DecodeError, UnicodeError)
 
 
 class Stored(msgspec.Struct, frozen=True):

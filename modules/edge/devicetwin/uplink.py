@@ -213,7 +213,7 @@ def verdict_of(answer: Message) -> Verdict:
     """
     try:
         content: Any = decode_json(answer.content_raw(), Any)
-    except (BeehiveError, msgspec.DecodeError, UnicodeError, RecursionError) as error:
+    except (BeehiveError, msgspec.DecodeError, UnicodeError) as error:
         return Verdict(taken=False, final=False, reason=str(error))
     if answer.route.operation != Operation.ERROR and not isinstance(content, dict):
         taken = content is None or content == OK

@@ -323,7 +323,7 @@ def _set_push_method(message: dmi.DeviceProperty, given: Mapping[str, Any], note
     push = dmi.PushMethod()
     try:
         ParseDict(_renamed(methods, depth=4), push, ignore_unknown_fields=True)
-    except (ParseError, TypeError, ValueError, RecursionError) as error:
+    except (ParseError, TypeError, ValueError) as error:
         notes.append(f"pushMethod of {message.name} is left out: {str(error)[:200]}")
         return
     anomaly = given.get("anomalyDetection")

@@ -107,6 +107,6 @@ class CatalogueLoader:
             if kind == ResourceType.DEVICE_MODEL:
                 return self._catalogue.put_model(read_mapped_model(text))
             return self._catalogue.put_device(read_mapped_device(text))
-        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        except (msgspec.DecodeError, UnicodeError) as error:
             _log.error("a stored %s cannot be read, and its mapper is not told: %s", kind, error)
             return set()

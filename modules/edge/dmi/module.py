@@ -298,6 +298,6 @@ class Dmi(Module):
 def _read_mapper(text: bytes) -> MapperRow | None:
     try:
         return decode_mapper(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError, MapperCallRefused) as error:
+    except (msgspec.DecodeError, UnicodeError, MapperCallRefused) as error:
         _log.error("a stored mapper cannot be read, and has to register again: %s", error)
         return None

@@ -134,7 +134,7 @@ def with_desired(device: MappedDevice, values: Mapping[str, str]) -> MappedDevic
 
 
 def read_mapped_device(text: bytes) -> MappedDevice:
-    """Read a Device. Raises msgspec.DecodeError, UnicodeError, RecursionError."""
+    """Read a Device. Raises msgspec.DecodeError, UnicodeError."""
     return decode_json(text, MappedDevice)
 
 

@@ -412,7 +412,7 @@ class EdgeMesh(Module):
         """
         try:
             texts = decode_json(message.content_bytes(), list[Raw] | None) or []
-        except (ContentError, MsgspecError, UnicodeError, RecursionError) as error:
+        except (ContentError, MsgspecError, UnicodeError) as error:
             self._counters.unread += 1
             _log.warning("%s cannot be read: %s", message.route.resource[:200], error)
             return [], False
@@ -433,7 +433,7 @@ def _listed(rows: Iterable[bytes]) -> list[bytes]:
     for row in rows:
         try:
             found.extend(bytes(text) for text in decode_json(row, list[Raw])[:MOST_LISTED])
-        except (MsgspecError, UnicodeError, RecursionError) as error:
+        except (MsgspecError, UnicodeError) as error:
             _log.warning("a stored list cannot be read: %s", error)
     return found
 

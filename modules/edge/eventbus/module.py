@@ -361,7 +361,7 @@ def _payload(message: Message) -> bytes | None:
 def _read(row: bytes) -> list[str]:
     try:
         found: list[str] = decode_json(row, dict[str, list[str]]).get("topics", [])
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError):
         _log.error("the stored subscriptions cannot be read")
         return []
     return [topic for topic in found if routing.is_filter(topic)]

@@ -334,7 +334,7 @@ def _body(request: Request) -> bytes:
         raise ApiStatusError(415, why)
     try:
         decode_json(request.body, dict[str, msgspec.Raw])
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeError) as error:
         raise ApiStatusError(400, "the body of the request is no JSON object") from error
     return request.body
 

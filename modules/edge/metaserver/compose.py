@@ -51,7 +51,7 @@ def normalize(resource: Resource, text: bytes) -> bytes | None:
     """Return a stored object with its kind, which Go omits after create and patch; None for text that is no object."""
     try:
         document = _DOCUMENT.decode(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError):
         return None
     if bytes(document.get("metadata", b""))[:1] != b"{":
         return None

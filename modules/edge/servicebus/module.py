@@ -57,7 +57,7 @@ def read_urls(row: bytes) -> StoredUrls:
     """Decode a stored row. A row that cannot be decoded is logged and treated as empty."""
     try:
         found = decode_json(row, StoredUrls)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError):
         _log.error("the stored URLs of applications cannot be decoded and are ignored")
         return StoredUrls()
     return StoredUrls(_valid(found.urls), _valid(found.kubeedge))
@@ -126,7 +126,7 @@ class LocalService:
     def _answer(self, body: bytes) -> LocalResponse:
         try:
             url = decode_json(body, LocalRequest).target_url
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
+        except (msgspec.DecodeError, UnicodeError):
             return LocalResponse(_FAILED, "invalid params")
         if url not in self._module.allowed:
             why = f"url {url[:1024]} is not allowed and please make a rule for this url in the cloud"
@@ -246,7 +246,7 @@ class ServiceBus(Module):
                 return
             try:
                 found = reads(result)
-            except (msgspec.DecodeError, UnicodeError, RecursionError):
+            except (msgspec.DecodeError, UnicodeError):
                 found = ""
             then(found)
 

@@ -128,7 +128,7 @@ def metadata_of(row: bytes) -> Metadata:
     """Return the metadata of a stored object; empty if it cannot be read."""
     try:
         return decode_json(row, _Object).metadata
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError):
         return Metadata()
 
 
@@ -170,7 +170,7 @@ def check_membership(body: bytes) -> None:
 def _json(body: bytes) -> dict[str, Any]:
     try:
         value = decode_json(body, Any)
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeError) as error:
         raise HttpStatusError(400, "the body is no JSON object", hint=str(error)[:200]) from error
     if not isinstance(value, dict):
         raise HttpStatusError(400, "the body is no JSON object")

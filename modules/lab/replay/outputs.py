@@ -306,5 +306,5 @@ def subject_of(request: dict[str, Any]) -> str:
 def _decoded(text: bytes) -> Any:
     try:
         return decode_json(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError):
         return text.decode("utf-8", "replace")

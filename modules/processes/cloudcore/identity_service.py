@@ -74,7 +74,7 @@ class IdentityService:
 def _read(request: Request, kind: type[T]) -> T:
     try:
         return decode_json(request.body or b"{}", kind)
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeError) as error:
         raise ApiStatusError(400, f"the body cannot be read: {error}") from error
 
 

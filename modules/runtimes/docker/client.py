@@ -233,7 +233,7 @@ class DockerClient:
     def _decoded(self, content: bytes, kind: type[AnswerT], attempt: str) -> AnswerT:
         try:
             return decode_json(content, kind)
-        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        except (msgspec.MsgspecError, UnicodeError) as error:
             raise self.unreachable(attempt, error) from error
 
 
@@ -251,5 +251,5 @@ def _json(body: Any) -> tuple[bytes, Headers]:
 def _message(body: bytes) -> str:
     try:
         return decode_json(body, _ErrorMessage).message
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+    except (msgspec.MsgspecError, UnicodeError):
         return body.decode(errors="replace")

@@ -269,7 +269,7 @@ def _progress(exchange: Exchange) -> Iterator[Progress]:
         if len(rest) > _LONGEST_LINE:
             raise HttpError(502, "a line of Docker's report is too long")
         for line in lines:
-            with suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
+            with suppress(msgspec.MsgspecError, UnicodeError):
                 yield decode_json(line, Progress)
 
 

@@ -171,7 +171,7 @@ def _of_text(text: str, where: str) -> list[Manifest | KubectlError]:
         lines = text.splitlines()[error.line - 1 : error.line]
         hint = " (a tab indents it; YAML wants spaces)" if lines and lines[0].lstrip(" ").startswith("\t") else ""
         raise KubectlError(f"error parsing {where}:{error.line}: {error.why}{hint}") from error
-    except (TypeError, ValueError, RecursionError) as error:
+    except (TypeError, ValueError) as error:
         raise KubectlError(f"{where}: not plain data: {error}") from error
 
 

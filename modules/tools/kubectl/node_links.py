@@ -48,7 +48,7 @@ def row_of(client: RestClient, name: str, node: JsonObject | None, now: float) -
         cloudcores = decode_json(_asked(client, "cloudcores"), _Cloudcores)
     except UnreachableError:
         raise
-    except (KubectlError, msgspec.MsgspecError, UnicodeError, RecursionError):
+    except (KubectlError, msgspec.MsgspecError, UnicodeError):
         return None
     holder = cloudcores.nodes.get(name, "")
     link = LinkKnowledge(

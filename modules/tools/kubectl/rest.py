@@ -200,7 +200,7 @@ def decoded(data: bytes) -> dict[str, Any]:
     """Return the JSON object in a body. Raises KubectlError."""
     try:
         found = decode_json(data)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except msgspec.DecodeError as error:
         raise KubectlError(f"the server's answer is not JSON: {error}") from error
     if not isinstance(found, dict):
         raise KubectlError("the server's answer is not a JSON object")
@@ -211,7 +211,7 @@ def status_error(code: int, body: bytes) -> StatusError:
     """Return the error that an answer describes: a `metav1.Status`, or any text."""
     try:
         found = decode_json(body)
-    except (msgspec.DecodeError, RecursionError):
+    except msgspec.DecodeError:
         found = None
     if not isinstance(found, dict) or found.get("kind") != "Status":
         text = body[:1000].decode(errors="replace").strip()

@@ -203,7 +203,7 @@ def _chain(session: Session, pod: JsonObject, unread: list[str]) -> NodeChain | 
         return None
     except UnreachableError:
         raise
-    except (KubectlError, msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+    except (KubectlError, msgspec.MsgspecError, UnicodeError) as error:
         unread.append(f"the steps that node {bound} has kept: {error}")
         return None
     return chain if chain.uid == uid or _MIRROR in map_at(pod, "metadata.annotations") else None
@@ -221,7 +221,7 @@ def _is_stored(session: Session, pod: JsonObject) -> bool | None:
     query = (("kind", "Pod"), ("namespace", namespace), ("name", name), ("limit", "1"))
     try:
         found = decode_json(session.client.raw("GET", _CHANGES, query, most=_MOST_OF_A_CHAIN), StoredCounts).writes
-    except (KubectlError, msgspec.MsgspecError, UnicodeError, RecursionError):
+    except (KubectlError, msgspec.MsgspecError, UnicodeError):
         return None  # a cluster, or a user who may not see it
     return found[0].acknowledged > 0 if found and found[0].holders > 0 else None
 

@@ -136,7 +136,7 @@ def _of_frame(record: LinkFrame) -> Event:
 def _wire(frame: bytes) -> _Wire:
     try:
         return decode_json(frame, _Wire)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError):
         return _Wire()
 
 
@@ -170,7 +170,7 @@ def _subject(request: bytes) -> str:
     """Return the subject of a request: the pod and container by its labels, or its image, or an id."""
     try:
         arguments = decode_json(request)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError):
         return ""
     if not isinstance(arguments, dict):
         return ""
@@ -224,7 +224,7 @@ def _value(text: bytes) -> Any:
     """Return a row's value decoded as JSON, or as text if it is not JSON."""
     try:
         return decode_json(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError):
         return text.decode(errors="replace")
 
 

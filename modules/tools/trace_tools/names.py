@@ -28,7 +28,7 @@ def call_in(event: Event) -> RuntimeCall:
     """Return the call of an event; an empty one for other events."""
     try:
         return decode_json(event.body, RuntimeCall)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError):
         return RuntimeCall()
 
 

@@ -189,5 +189,5 @@ def _uid(body: bytes) -> str:
     """Return the uid of the object in a message; empty without one."""
     try:
         return decode_json(body, _Body).content.metadata.uid
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError):
         return ""

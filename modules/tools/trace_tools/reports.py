@@ -59,13 +59,13 @@ def content_of(event: Event) -> Any:
     """Return the decoded content of a message, also of JSON in a string; None without a content."""
     try:
         body = decode_json(event.body)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError):
         return None
     content = body.get("content") if isinstance(body, dict) else None
     if isinstance(content, str) and content[:1] == "{":
         try:
             return decode_json(content)
-        except (msgspec.DecodeError, RecursionError):
+        except msgspec.DecodeError:
             return content
     return content
 

@@ -151,7 +151,7 @@ class UsageReader:
         self._asked[node] = now
         try:
             summary = decode_json(text, _Summary)
-        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        except (msgspec.DecodeError, UnicodeError) as error:
             _log.warning("node %s: its statistics cannot be read: %s", node, error)
             self._silent[node] = now
             return

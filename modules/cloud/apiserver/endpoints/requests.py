@@ -131,7 +131,7 @@ def decoded(body: bytes, media: str, kind: str = "") -> Any:
         if media in (_YAML, APPLY) and not _is_json(body):
             return _from_yaml(body)
         return decode_json(body)
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeError) as error:
         raise _unreadable(body, media, str(error), kind) from error
     except (ManifestError, YamlError) as error:
         raise BadRequestError(f"the body of the request cannot be read: {error}") from error
@@ -162,7 +162,7 @@ def _is_json(body: bytes) -> bool:
         return False
     try:
         decode_json(body, dict[str, msgspec.Raw])
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError):
         return False
     return True
 

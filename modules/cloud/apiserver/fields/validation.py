@@ -126,7 +126,7 @@ def duplicate_fields(body: bytes) -> tuple[str, ...]:
     """
     try:
         found = read_json(body, object_pairs_hook=_repeated)
-    except (ValueError, RecursionError):
+    except ValueError:
         return ()
     return tuple(dict.fromkeys(_inside(found, "")))[:_MOST]
 

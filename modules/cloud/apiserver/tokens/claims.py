@@ -74,7 +74,7 @@ def read_claims(payload: bytes, issuer: str, now: float) -> AccountClaims | None
     """
     try:
         claims = decode_json(payload, AccountClaims)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError):
         return None
     account = claims.bound.serviceaccount
     is_own = claims.iss == issuer and claims.sub == subject(claims.bound.namespace, account.name)

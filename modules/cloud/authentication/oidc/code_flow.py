@@ -141,7 +141,7 @@ class CodeFlow:
             raise SignInError(f"it refuses the code, with the status {reply.status}: sign in again")
         try:
             token = decode_json(reply.body, _Tokens).id_token
-        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        except (msgspec.MsgspecError, UnicodeError) as error:
             raise SignInError("its answer cannot be read") from error
         if not token:
             raise SignInError("its answer has no ID token")

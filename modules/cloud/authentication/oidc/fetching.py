@@ -95,7 +95,7 @@ def fetch_document(issuer: str, context: ssl.SSLContext, clock: Clock, kind: typ
     body = _get(where, context, clock)
     try:
         found, document = decode_json(body, _Issuer).issuer, decode_json(body, kind)
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeError) as error:
         raise FetchError(where, "the answer is no discovery document") from error
     if found != issuer:
         raise FetchError(where, f"it is another issuer's, {found[:200]!a}: --oidc-issuer-url must equal it")

@@ -65,7 +65,7 @@ def read_key_set(text: bytes) -> tuple[ProviderKey, ...]:
     """
     try:
         entries = decode_json(text, _KeySet).keys
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeError) as error:
         raise KeySetError("it is no JSON Web Key Set") from error
     if len(entries) > MOST_KEYS:
         raise KeySetError(f"it has more than {MOST_KEYS} keys")
@@ -87,7 +87,7 @@ def _provider_key(entry: msgspec.Raw) -> ProviderKey | None:
     try:
         described = decode_json(entry, JsonWebKey)
         key = _public_key(described) if described.use in ("", "sig") else None
-    except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
+    except ValueError:  # msgspec's errors are ValueErrors
         return None
     return None if key is None else ProviderKey(described.kid, described.alg, key)
 

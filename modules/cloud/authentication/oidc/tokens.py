@@ -52,7 +52,7 @@ def read_claims(jws: Jws) -> Claims:
     """Return the claims of a token, whether or not it is signed; none of one without claims."""
     try:
         claims = decode_json(jws.payload, Claims)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError):
         return {}
     return dict(claims)
 

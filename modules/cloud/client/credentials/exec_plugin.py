@@ -160,7 +160,7 @@ class ExecPlugin:
     def _status(self, output: bytes) -> ExecStatus:
         try:
             credential = decode_json(output, ExecCredential)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except (msgspec.DecodeError, UnicodeDecodeError):
             raise no_credentials(self._where, f"it prints no ExecCredential as JSON{self._hint()}") from None
         status = credential.status
         if (credential.kind, credential.api_version) != ("ExecCredential", self._entry.api_version) or status is None:

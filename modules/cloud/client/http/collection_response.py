@@ -33,7 +33,7 @@ MAX_REFUSAL: Final = 64 * 1024
 
 _LONGEST_TOKEN: Final = 16 * 1024
 """Characters of a continue token; API servers write some hundred."""
-_DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeError, RecursionError)
+_DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeError)
 
 
 class MalformedError(BeehiveError):

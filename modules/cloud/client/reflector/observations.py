@@ -26,7 +26,7 @@ class ObservedObject(msgspec.Struct, frozen=True, gc=False):
         """Return the object, which must not be changed.
 
         Raises:
-            msgspec.DecodeError, UnicodeError, RecursionError: its JSON is no object.
+            msgspec.DecodeError, UnicodeError: its JSON is no object.
         """
         return decode_json(self.body, JsonObject) if self.shared is None else self.shared
 

@@ -100,5 +100,5 @@ def _bytes_of(part: str) -> bytes:
 def _decode(part: str, kind: type[T]) -> T:
     try:
         return decode_json(_bytes_of(part), kind)
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeError) as error:
         raise TokenError(_CHECKING, "the token's parts are not what they should be", _NEW_ONE) from error

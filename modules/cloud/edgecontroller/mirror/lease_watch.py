@@ -32,7 +32,7 @@ def _told(listener: LeaseListener, news: News) -> None:
         case Added() | Modified():
             try:
                 listener.told(news.object.name, news.object.read())
-            except (msgspec.DecodeError, UnicodeError, RecursionError):
+            except (msgspec.DecodeError, UnicodeError):
                 listener.gone(news.object.name)
         case Deleted():
             listener.gone(news.object.name)

@@ -214,7 +214,7 @@ def compact(kind: Kind, observed: ObservedObject) -> tuple[JsonObject, bytes] | 
             return obj, body
         obj = {**obj, "kind": kind.name, "apiVersion": kind.api_version}
         return obj, msgspec.json.encode(obj)
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeError) as error:
         _log.warning("one of the %s cannot be read: %s", kind.plural, error)
         return None
 

@@ -81,7 +81,7 @@ def read(obj: JsonObject) -> StoredState | None:
             return None
         holder = Holder(spec.cloudcore, spec.connected_at)
         return StoredState(holder, NodeState(spec.node_uid, spec.epoch), _unpacked(spec.objects))
-    except (msgspec.MsgspecError, ValueError, TypeError, zlib.error, RecursionError):
+    except (msgspec.MsgspecError, ValueError, TypeError, zlib.error):
         return None
 
 

@@ -68,7 +68,7 @@ class UpstreamRequest(msgspec.Struct, frozen=True):
             return content
         try:
             return decode_json(content)
-        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        except (msgspec.DecodeError, UnicodeError) as error:
             raise ContentError("cannot read a request", self.message.route.resource, str(error)) from error
 
     def object(self, kind: Kind) -> JsonObject:

@@ -94,7 +94,7 @@ class HostAddresses:
     def _read(self, kind: type[T], *arguments: str) -> T:
         try:
             return decode_json(self._run("-j", *arguments), kind)
-        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        except (msgspec.DecodeError, UnicodeError) as error:
             raise AddressError(f"what ip prints cannot be read: {error}") from error
 
     def _run(self, *arguments: str) -> bytes:

@@ -71,7 +71,7 @@ class Nft:
             text = self._run(["-j", "-t", "list", what, family], "")
             try:
                 entries = decode_json(text, _Listing).nftables
-            except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            except (msgspec.DecodeError, UnicodeError) as error:
                 raise NftError(f"the list of {what} cannot be read: {error}") from error
             named = [each.chain or each.set for each in entries]
             found.extend(each.name for each in named if each is not None and each.table == TABLE)

@@ -59,7 +59,7 @@ def result_of(content: bytes) -> CommandExit:
     """Decode a message of the result channel."""
     try:
         status = decode_json(content, _Status)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError):
         return CommandExit(1, content.decode(errors="replace"))
     if status.status == "Success":
         return CommandExit(0)

@@ -86,7 +86,7 @@ def answer_of(reply: HttpReply) -> str:
         raise NodeError("the mapper refuses", told or str(reply.status))
     try:
         answer = decode_json(reply.body, MapperAnswer)
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeError) as error:
         raise NodeError("the answer is no mapper's", told[:100], "--port names the mapper's port") from error
     if answer.status_code != 200:
         raise NodeError("the mapper refuses", answer.message[:300] or str(answer.status_code))

@@ -117,7 +117,7 @@ def _device(database: StoreReader, device_id: str) -> Device:
 def _read(text: str) -> Device:
     try:
         return decode(text.encode())
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeError) as error:
         raise StoreReadError("read a device", "the database", str(error)) from error
 
 

@@ -77,5 +77,5 @@ def _read(database: StoreReader, kind: ResourceType, read: Callable[[bytes], T])
     for row in database.objects(kind):
         try:
             yield read(row.value.encode())
-        except (msgspec.DecodeError, UnicodeError, RecursionError, MapperCallRefused):
+        except (msgspec.DecodeError, UnicodeError, MapperCallRefused):
             continue

@@ -59,7 +59,7 @@ def _objects(database: StoreReader, kind: ResourceType) -> list[JsonObject]:
     for row in database.objects(kind):
         try:
             found.append(decode_json(row.value.encode(), dict[str, Any]))
-        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        except (msgspec.MsgspecError, UnicodeError):
             continue
     return found
 
@@ -67,7 +67,7 @@ def _objects(database: StoreReader, kind: ResourceType) -> list[JsonObject]:
 def _twins(row: str) -> Device | None:
     try:
         return decode(row.encode())
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+    except (msgspec.MsgspecError, UnicodeError):
         return None
 
 

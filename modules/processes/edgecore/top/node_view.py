@@ -122,7 +122,7 @@ class SocketView:
             return Look(state, pods_in(self._node.get("/pods")), self._newest_usage(), self._disk())
         except NodeError as error:
             return Unreachable(_why(error))
-        except (msgspec.DecodeError, DecodeError, UnicodeError, RecursionError) as error:
+        except (msgspec.DecodeError, DecodeError, UnicodeError) as error:
             return Unreachable(f"edgecore's answer cannot be read: {error}")
 
     def log(self, namespace: str, pod: str, container: str) -> SocketLog:
@@ -158,7 +158,7 @@ class SocketView:
         parts = ("namespaces", namespace, "events") if pod else ("events",)
         try:
             answer = decode_json(self._node.get(url("api", "v1", *parts, query=query)), dict[str, Any])
-        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        except (msgspec.DecodeError, UnicodeError) as error:
             raise NodeError("edgecore's answer cannot be read", "", str(error)) from error
         except NodeError as error:
             if error.status == 404:

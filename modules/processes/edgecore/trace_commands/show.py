@@ -189,7 +189,7 @@ def _json(text: bytes) -> Any:
     """Return JSON text as a value, other text as a string."""
     try:
         decode_json(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError):
         return text.decode("utf-8", "replace")
     return msgspec.Raw(text)
 

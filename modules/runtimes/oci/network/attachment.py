@@ -55,7 +55,7 @@ def read_attachment(directory: Path) -> Attachment | None:
         return None
     try:
         attachment = decode_json(text, Attachment)
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeError) as error:
         raise ValueError(str(error)) from None
     check_configuration(attachment.network)
     return attachment

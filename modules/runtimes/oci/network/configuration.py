@@ -76,7 +76,7 @@ def parse_configuration(text: bytes) -> NetworkConfiguration:
     try:
         whole = decode_json(text, dict[str, Any])
         content = convert(whole, _File)
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeError) as error:
         raise ValueError(f"it is no CNI configuration: {error}") from None
     plugins = [whole] if content.plugins is None else content.plugins
     spoken = [each for each in VERSIONS if each in content.cni_versions] or [content.cni_version]

@@ -121,8 +121,6 @@ class PluginRunner:
             outcome = self._outcome(program, task, msgspec.json.encode(configuration))
         except _ClosedError:
             raise PluginFailedError(attempt, "edgecore is stopping", "the next start undoes what was begun") from None
-        except RecursionError:
-            raise PluginFailedError(attempt, "its configuration or the result before it is nested too deeply") from None
         except TimeoutError:
             raise PluginFailedError(attempt, f"it did not end within {self._seconds:g} s and was killed") from None
         except OverflowError:
@@ -133,7 +131,7 @@ class PluginRunner:
             raise _failure(attempt, outcome)
         try:
             return decode_json(outcome.output, dict[str, Any]) if outcome.output.strip() else {}
-        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        except (msgspec.DecodeError, UnicodeError) as error:
             raise PluginFailedError(attempt, f"its result is no JSON object: {error}") from None
 
     def _outcome(self, program: Path, task: Mapping[str, str], text: bytes) -> _Outcome:
@@ -217,7 +215,7 @@ def _kill_group(process: "subprocess.Popen[bytes]") -> None:
 def _failure(attempt: str, outcome: _Outcome) -> PodNetworkError:
     try:
         error = decode_json(outcome.output, _PluginError)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError):
         error = _PluginError()
     said = ": ".join(part for part in (error.msg, error.details) if part)
     said = said or outcome.complaint.decode(errors="replace") or f"it ended with {outcome.exit_code} and said nothing"

@@ -145,7 +145,7 @@ class _Registry:
         for path in _files(directory):
             try:
                 file = _decoded(path)
-            except (OSError, ValueError, RecursionError, msgspec.DecodeError) as error:
+            except (OSError, ValueError, msgspec.DecodeError) as error:
                 self._problems.append(f"{path} is wrong: {str(error)[:200]}")
                 continue
             for entry in file.devices:

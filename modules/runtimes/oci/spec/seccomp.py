@@ -242,7 +242,7 @@ def read_profile(
     except OSError as error:
         hint = "profiles are files below seccomp/ in edged's rootDirectory, on every node"
         raise BadRequestError(attempt, f'the seccomp profile "{path[:200]}": {error.strerror}', hint) from error
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         reason = f'the seccomp profile "{path[:200]}" is wrong: {str(error)[:200]}'
         raise BadRequestError(
             attempt, reason, "it is JSON as in the OCI runtime specification, linux.seccomp"

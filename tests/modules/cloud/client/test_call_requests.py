@@ -118,16 +118,6 @@ def test_a_read_has_no_body() -> None:
     assert (request.body, dict(request.headers)) == (b"", {"Accept": "application/json"})
 
 
-def test_a_body_that_is_too_deep_to_be_written_is_refused() -> None:
-    body: Any = []
-    for _ in range(100_000):
-        body = [body]
-    with pytest.raises(CallError):
-        request_of(ApiCall(verb="create", **POD, body=body))
-    while body:
-        body = body[0]
-
-
 def result(status: int, body: bytes) -> Any:
     """The result in a response."""
     return result_of(ApiResponse(ResponseHead(status), body))

@@ -183,7 +183,7 @@ class Authorization:
             content = read_bounded(response, _LONGEST_ANSWER)
         try:
             found = read_json(content)
-        except (ValueError, RecursionError):
+        except ValueError:
             found = None
         if not isinstance(found, dict):
             raise ImageWorkError(UNAVAILABLE, "the registry's token server does not answer with JSON")

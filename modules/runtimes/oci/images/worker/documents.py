@@ -56,7 +56,7 @@ def parse_document(content: bytes, what: str) -> Document:
         raise invalid(f"{what} has more than {LONGEST_MANIFEST} bytes")
     try:
         found = read_json(content)
-    except (ValueError, RecursionError):
+    except ValueError:
         raise invalid(f"{what} is no JSON") from None
     if not isinstance(found, dict):
         raise invalid(f"{what} is no JSON object")

@@ -84,7 +84,7 @@ def _saved(archive: Archive) -> list[dict[str, Any]]:
     content = archive.read("manifest.json")
     try:
         found = read_json(content)
-    except (ValueError, RecursionError):
+    except ValueError:
         raise invalid("manifest.json is no JSON") from None
     if not isinstance(found, list) or len(found) > _MOST_IMAGES or not all(isinstance(each, dict) for each in found):
         raise invalid("manifest.json is no list of images, or has too many")

@@ -224,7 +224,7 @@ class Downloads:
                 self._put(descriptor.digest, self._fetch(descriptor))
             except ImageWorkError as error:
                 self._fail(error)
-            except (OSError, HTTPException, MemoryError, RecursionError) as error:
+            except (OSError, HTTPException, MemoryError) as error:
                 self._fail(ImageWorkError(MACHINE, f"a layer cannot be fetched: {error}"))
 
     def _next(self) -> Descriptor | None:

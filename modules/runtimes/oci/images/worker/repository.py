@@ -243,6 +243,6 @@ def _message(response: HTTPResponse) -> str:
     try:
         first = read_json(response.read(_LONGEST_ERROR))["errors"][0]
         text = f"{first['code']}: {first.get('message', '')}"
-    except (OSError, HTTPException, ValueError, RecursionError, LookupError, TypeError, AttributeError):
+    except (OSError, HTTPException, ValueError, LookupError, TypeError, AttributeError):
         return ""
     return f" ({''.join(each if each.isprintable() else ' ' for each in text[:_SHOWN])})"

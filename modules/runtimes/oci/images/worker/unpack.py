@@ -205,8 +205,6 @@ def _confined(root: int, kept: Sequence[int], work: Callable[[], Unpacked]) -> d
         return _described(error)
     except MemoryError:
         return _described(beyond_limit("the layer takes too much memory to unpack"))
-    except RecursionError:
-        return _described(invalid("the layer is nested too deeply"))
     except (OSError, ValueError, OverflowError, struct.error) as error:
         return _described(ImageWorkError(MACHINE, f"the layer cannot be unpacked: {error}"))
 

@@ -27,8 +27,6 @@ def serve() -> None:
         conversation.fail(error)
     except MemoryError:
         conversation.fail(invalid("the image takes too much memory"))
-    except RecursionError:
-        conversation.fail(invalid("the image is nested too deeply"))
     except OSError as error:
         where = f' "{error.filename}"' if isinstance(error.filename, str) else ""
         conversation.fail(ImageWorkError(MACHINE, f"{error.strerror or error}{where}"))

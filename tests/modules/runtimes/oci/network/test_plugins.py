@@ -224,16 +224,6 @@ def test_a_hostile_plugin_fails_as_an_error(machine: Machine, text: str, error: 
         machine.attach()
 
 
-def test_a_result_too_deep_to_be_passed_on_is_an_error(machine: Machine, clock: RealClock) -> None:
-    """What could just be read may be too deep inside of another object."""
-    deep: dict[str, Any] = {}
-    for _ in range(100_000):
-        deep = {"x": deep}
-    machine.plugin("first", "true")
-    with pytest.raises(PodNetworkError, match="nested too deeply"):
-        PluginRunner(clock).run(machine.programs / "first", {}, {"prevResult": deep})
-
-
 class BeginningClock(RealClock):
     """A clock whose time passes once, when a plug-in has written a file: however slowly it starts, it comes to hang."""
 
