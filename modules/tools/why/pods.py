@@ -426,7 +426,11 @@ def _remedy_of_end(case: Case, status: JsonObject, path: str) -> tuple[str, ...]
     """Return the remedy for a container that has ended; its log has more, unless it never ran."""
     name, reason = text_at(status, "name"), text_at(status, f"{path}.reason")
     if reason in _NEVER_BEGAN:
-        return (f"correct the command or the image of container {name}: it never ran, so it has no log",)
+        node = text_at(case.pod, "spec.nodeName")
+        return (
+            f"correct the command or the image of container {name}: it never ran, so it has no log",
+            f"if the reason is not the container's, see `edgecore doctor` on {node}",
+        )
     log = _log(case, status, " --previous" if path.startswith("lastState") else "")
     if reason != _OUT_OF_MEMORY:
         return (log,)

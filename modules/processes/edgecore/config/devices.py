@@ -23,7 +23,7 @@ class DeviceTwins(Section, frozen=True, kw_only=True):
     Ours."""
 
     dmi_sock_path: Annotated[Path, AbsolutePath()] = Path("/etc/kubeedge")
-    """Directory of the socket `dmi.sock`for mappers of devices to register; or, if the path ends in `.sock`, any
+    """Directory of the socket `dmi.sock` for mappers of devices to register; or, if the path ends in `.sock`, any
     name in that directory: the socket is called dmi.sock nevertheless, as in KubeEdge."""
 
     enable: Annotated[bool, Switch()] = True

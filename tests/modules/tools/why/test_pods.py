@@ -401,7 +401,8 @@ KILLED = NodeChain(
             "fails",
             "does not run: container app ended with exit code 128 (StartError); it was restarted 3 times, and waits "
             "to be started again",
-            "correct the command or the image of container app: it never ran, so it has no log",
+            "correct the command or the image of container app: it never ran, so it has no log if the reason is not "
+            "the container's, see `edgecore doctor` on n1",
         ),
         (
             {
