@@ -12,6 +12,7 @@ import logging
 import select
 import socket
 import ssl
+import threading
 from collections.abc import Callable, Mapping
 from ipaddress import ip_address
 from typing import Any, Final
@@ -26,6 +27,7 @@ from beehive.http.request import MAX_HEAD, Request, read_request
 from beehive.http.responses import Reply, Response, Stream, Takeover, text
 from beehive.http.router import HttpService
 from beehive.peer_certificate import peer_certificate
+from beehive.rate import TokenBucket
 
 _log = logging.getLogger(__name__)
 
@@ -40,6 +42,13 @@ MAX_CONNECTIONS: Final = 64
 MAX_STREAMS: Final = 32
 """Streams and taken-over connections at one time."""
 
+REFUSALS: Final = 100
+"""Refusals in a second, and in a burst, after which further ones are held back."""
+PAUSE_SECONDS: Final = 0.25
+"""Seconds that such a refusal is held back, and up to twice as long."""
+_SHARES: Final = 16
+_REFUSED: Final = (401, 403, 429)
+
 _READ_BYTES: Final = 16 * 1024
 _PIECE_BYTES: Final = 256 * 1024
 """Bytes of a response that a client must receive in `REQUEST_SECONDS`, and then the next."""
@@ -49,6 +58,10 @@ _INSTANT: Final = 0.001
 
 class HttpServer(ConnectionServer):
     """Serves an `HttpService` on one socket, between `start` and `stop`.
+
+    Beyond `REFUSALS` in a second, a refusal (401, 403, 429) is held back for a moment, in which its connection makes
+    room for others: clients without rights that ask without end would take the interpreter from all others, some dozen
+    threads of theirs standing in line before each step of every other request.
 
     Args:
         listening: from `listen_tcp` or `listen_unix`; closed by `stop`.
@@ -86,6 +99,9 @@ class HttpServer(ConnectionServer):
         connections = OpenConnections(name, clock, max_connections, of_address, max_streams)
         super().__init__(listening, connections, "http")
         self._streams = StreamShares(max_streams)
+        self._refusals = TokenBucket(REFUSALS, REFUSALS)
+        self._refusals_lock = threading.Lock()
+        self._held_back = 0
 
     def end_connections(self, refused: Callable[[Mapping[str, Any] | None, str], bool]) -> None:
         """End the connections of clients whose certificates or credentials are refused now, also while they are
@@ -127,9 +143,22 @@ class HttpServer(ConnectionServer):
             self._open.enter(connection.open, Phase.ANSWERED)
             reply = text(refusal.status, f"{refusal}\n")
         if isinstance(reply, Response):
+            if reply.status in _REFUSED:
+                self._hold_back(connection)
             return connection.send(reply, keeps=self._idle_seconds > 0)
         self._send_long(connection, reply, client)
         return False
+
+    def _hold_back(self, connection: "_Connection") -> None:
+        """Wait before a refusal, if there were too many."""
+        with self._refusals_lock:
+            is_one_of_many = self._refusals.take(self._clock.monotonic()) > 0
+            self._held_back += is_one_of_many
+            share = self._held_back % _SHARES / _SHARES
+        if is_one_of_many:
+            self._open.enter(connection.open, Phase.IDLE)
+            connection.pause(PAUSE_SECONDS * (1 + share))  # else all would go on at the same moment
+            self._open.enter(connection.open, Phase.ANSWERED)
 
     def _call_service(self, request: Request) -> Reply:
         try:
@@ -199,6 +228,12 @@ class _Connection:
             self._exchange.receive(data)
         self._deadline = self._clock.monotonic() + REQUEST_SECONDS
         return True
+
+    def pause(self, seconds: float) -> None:
+        """Wait so long, or until the connection is closed."""
+        poll = select.poll()
+        poll.register(self.socket, 0)  # POLLHUP is always reported
+        poll.poll(seconds * 1000)
 
     def send(self, response: Response, *, keeps: bool = False) -> bool:
         """Send a whole response, and end the connection's sending side unless it `keeps` the connection. Return whether

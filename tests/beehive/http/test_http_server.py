@@ -14,13 +14,15 @@ import pytest
 
 from beehive import RealClock
 from beehive.accepting import accept_connection
+from beehive.http.connections import OpenConnection, Phase
 from beehive.http.errors import HttpStatusError
-from beehive.http.http_server import MAX_CONNECTIONS, MAX_STREAMS, HttpServer
+from beehive.http.http_server import MAX_CONNECTIONS, MAX_STREAMS, REFUSALS, HttpServer, _Connection
 from beehive.http.listening import listen_tcp, listen_unix
 from beehive.http.request import Request
 from beehive.http.responses import Handler, Peer, Response, Stream, Takeover, text
 from beehive.http.router import HttpRoute, Router
 from beehive.ports import ListenError
+from beehive.rate import TokenBucket
 from beehive.unix_sockets import short_name
 
 SECONDS = 60
@@ -462,3 +464,33 @@ def test_a_kept_connection_ends_when_no_request_comes() -> None:
     assert connection.sock.recv(1) == b""
     connection.close()
     server.stop()
+
+
+@pytest.mark.parametrize("status", [401, 403, 429])
+def test_refusals_without_end_are_held_back(monkeypatch: pytest.MonkeyPatch, status: int) -> None:
+    """Dozens of threads that only refuse stand in line for the interpreter before each step of every other request.
+    Meanwhile the connection makes room for others, and what is no refusal is answered at once.
+    """
+    held: list[Phase] = []
+    monkeypatch.setattr(_Connection, "pause", lambda self, _: held.append(self.open.phase))
+    monkeypatch.setattr("beehive.http.http_server.TokenBucket", lambda _, burst: TokenBucket(1e-9, burst))
+    server = serving(HttpRoute("/no", lambda _: text(status, "no")), idle_seconds=SECONDS)
+    client = HTTPConnection("127.0.0.1", server.port, timeout=SECONDS)
+    try:
+        for path in ["/no"] * (REFUSALS + 2) + ["/healthz"] * 3:
+            client.request("GET", path)
+            answer = client.getresponse()
+            assert (answer.status, bool(answer.read())) == (200 if path == "/healthz" else status, True)
+    finally:
+        client.close()
+        server.stop()
+    assert held == [Phase.IDLE] * 2
+
+
+def test_who_is_held_back_does_not_outstay_its_connection() -> None:
+    """It ends with it: a server that stops waits for nobody."""
+    near, far = socket.socketpair()
+    with near, far:
+        connection = _Connection(OpenConnection("", near, 0.0), RealClock())
+        connection.open.end()
+        connection.pause(10 * SECONDS)
