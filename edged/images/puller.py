@@ -29,6 +29,8 @@ TURN_SECONDS = 60.0
 """Seconds that a running pull keeps pulls from other registries waiting."""
 MOST_SLOW = 8
 """Pulls that run beyond the limit because they take longer."""
+MOST_SLOW_OF_NAMESPACE = 4
+"""Running pulls of one namespace, unless the limit allows more: a registry may have any number of names."""
 
 FIRST_SECONDS: Final = 30.0
 """Age of a pull at the first question. The time to the next question doubles."""
@@ -70,6 +72,11 @@ class _Pull:
         """Name of the registry."""
         return self.request.image.partition("/")[0]
 
+    @property
+    def namespace(self) -> str:
+        """Namespace of the pod that asked first."""
+        return str(self.sandbox.metadata.namespace)
+
 
 class ImagePuller:
     """Pulls images, each on an actor of its own, so that no worker waits for a pull. Thread-safe.
@@ -79,7 +86,8 @@ class ImagePuller:
     (`serializeImagePulls`, `maxParallelImagePulls`), and so is their rate (`registryPullQPS`), in the order of the
     requests. A kubelet refuses requests beyond the rate (`pull QPS exceeded`); here they wait, because starting twenty
     pods at once is not an error. And no registry may hold up the others by sending slowly: a pull that has run for a
-    minute counts for its own registry only, and `MOST_SLOW` such pulls may run beyond the limit.
+    minute counts for its own registry only, and `MOST_SLOW` such pulls may run beyond the limit, half of them of one
+    namespace. Of the waiting pulls, the first of the namespace with the fewest running ones is next.
 
         puller.request(uid, PullRequest("docker.io/library/nginx:1.29"), sandbox)
         puller.take_result(uid, "docker.io/library/nginx:1.29")  # None until the pull has ended
@@ -170,7 +178,12 @@ class ImagePuller:
         if len(self._running) - min(slow, MOST_SLOW) >= self._parallel:
             return None
         busy = Counter(each.registry for each in self._running)
-        return next((each for each in self._waiting if busy[each.registry] < self._parallel), None)
+        owners = Counter(each.namespace for each in self._running)
+        most = max(self._parallel, MOST_SLOW_OF_NAMESPACE)
+        ready = (
+            each for each in self._waiting if busy[each.registry] < self._parallel and owners[each.namespace] < most
+        )
+        return min(ready, key=lambda each: owners[each.namespace], default=None)
 
     def _await_turn(self, now: float) -> None:
         """Look again when the next running pull has had its time, if others wait."""

@@ -11,7 +11,15 @@ from edged.cri.contract import ImageRef
 from edged.cri.errors import CriError, UnavailableError
 from edged.images.keyring import Credentials
 from edged.images.limits import PullLimits
-from edged.images.puller import FRESH_SECONDS, MOST_SLOW, TURN_SECONDS, ImagePuller, PullRequest, PullResult
+from edged.images.puller import (
+    FRESH_SECONDS,
+    MOST_SLOW,
+    MOST_SLOW_OF_NAMESPACE,
+    TURN_SECONDS,
+    ImagePuller,
+    PullRequest,
+    PullResult,
+)
 from edged.node.watch import largest_images
 from edged.pods.model import PodUid
 from edged.sync_events import PodHealthChanged
@@ -40,8 +48,9 @@ class Registry:
         """The pods that were queued for their images."""
         return [event.uid for event in self.posted]
 
-    def ask(self, uid: PodUid, image: str = "one", *credentials: Credentials) -> None:
-        self.pulls.request(uid, PullRequest(image, credentials), cri.PodSandboxConfig())
+    def ask(self, uid: PodUid, image: str = "one", *credentials: Credentials, namespace: str = "") -> None:
+        sandbox = cri.PodSandboxConfig(metadata=cri.PodSandboxMetadata(namespace=namespace))
+        self.pulls.request(uid, PullRequest(image, credentials), sandbox)
 
     def outcome(self, uid: PodUid, image: str = "one") -> PullResult:
         outcome = self.pulls.take_result(uid, image)
@@ -126,9 +135,33 @@ def test_slow_pulls_are_so_many_at_most() -> None:
     registry = Registry(parallel=1)
     registry.runtime.pull_seconds = 1e6
     for number in range(2 * MOST_SLOW):
-        registry.ask(PodUid(str(number)), f"slow{number}.example/one")
+        registry.ask(PodUid(str(number)), f"slow{number}.example/one", namespace=str(number))
     registry.run(3 * MOST_SLOW * TURN_SECONDS)
     assert registry.begun == MOST_SLOW + 1
+
+
+def test_a_namespace_takes_half_of_the_places_for_slow_pulls() -> None:
+    """A registry may have any number of names: with nine of them, and a pod for each, no other image was pulled."""
+    registry = Registry(parallel=1)
+    registry.runtime.pull_seconds = 1e6
+    for number in range(2 * MOST_SLOW):
+        registry.ask(PodUid(str(number)), f"slow{number}.example/one", namespace="tenant")
+    registry.run(2 * MOST_SLOW * TURN_SECONDS)
+    assert registry.begun == MOST_SLOW_OF_NAMESPACE
+    registry.runtime.pull_seconds = SECONDS
+    registry.ask(A, "right.example/one", namespace="other")
+    registry.run(SECONDS + 1)
+    assert registry.pulled_for == [A]
+
+
+def test_the_namespace_with_the_fewest_running_pulls_is_next() -> None:
+    """A tenant that asks for a thousand images holds up the others for one pull."""
+    registry = Registry(parallel=2)
+    for number in range(20):
+        registry.ask(PodUid(str(number)), f"image-{number}", namespace="tenant")
+    registry.ask(A, "one", namespace="other")
+    registry.run(2 * SECONDS + 1)
+    assert A in registry.pulled_for
 
 
 def test_no_more_begin_than_the_rate_allows() -> None:

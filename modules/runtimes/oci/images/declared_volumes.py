@@ -15,12 +15,14 @@ from modules.runtimes.oci.images.copied_roots import CopyBudget, copy_tree
 from modules.runtimes.oci.images.errors import BadRequestError, RunFailedError
 from modules.runtimes.oci.images.idmapping import MappedRoot
 from modules.runtimes.oci.images.worker.errors import ImageWorkError
-from modules.runtimes.oci.images.worker.inside import OPEN_DIRECTORY, open_inside
+from modules.runtimes.oci.images.worker.inside import OPEN_DIRECTORY, StepBudget, open_inside
 from modules.runtimes.oci.images.worker.limits import GIB
 
 DECLARED: Final = "declared-volumes"
 """Name in a container's directory."""
 
+_STEPS: Final = 200_000
+"""Components of paths that may be entered for all volumes of one container."""
 _OWNER_ONLY: Final = 0o700
 _MODE: Final = 0o755
 _LABEL: Final = "security.selinux"
@@ -66,14 +68,17 @@ def make_declared_volumes(
         RunFailedError: there is no space, or too much to copy.
     """
     entries, size = limits or VolumeLimits()
-    budget = CopyBudget(entries, size)
+    budget, steps = CopyBudget(entries, size), StepBudget(_STEPS)
     top = directory / DECLARED
     try:
         remove_tree(top)
         top.mkdir(mode=_OWNER_ONLY)
         root = os.open(image.path, OPEN_DIRECTORY)
         try:
-            return {path: _make(top / str(number), root, path, image, budget) for number, path in enumerate(paths)}
+            return {
+                path: _make(top / str(number), _opened(root, path, steps), image, budget)
+                for number, path in enumerate(paths)
+            }
         finally:
             os.close(root)
     except OSError as error:
@@ -81,12 +86,15 @@ def make_declared_volumes(
         raise RunFailedError("make the volumes of the image", error.strerror or str(error), hint) from error
 
 
-def _make(target: Path, root: int, path: str, image: ImageRoot, budget: CopyBudget) -> Path:
+def _opened(root: int, path: str, steps: StepBudget) -> int | None:
     try:
-        source = open_inside(root, os.fsencode(path).split(b"/"))
+        return open_inside(root, os.fsencode(path).split(b"/"), steps)
     except ImageWorkError as error:
         reason = f'the image has no directory at its volume "{path[:200]}": {error.reason}'
         raise BadRequestError("make the volumes of the image", reason, error.hint) from error
+
+
+def _make(target: Path, source: int | None, image: ImageRoot, budget: CopyBudget) -> Path:
     if source is None:
         target.mkdir()
         target.chmod(_MODE)

@@ -1,6 +1,7 @@
 """The image store: CRI's ImageService, the holds of containers, archives, and garbage collection."""
 
 import logging
+import shutil
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -29,6 +30,8 @@ _log = logging.getLogger(__name__)
 _SHOWN = 200
 _LONGEST_RECORD: Final = 64 * 1024
 _PARTS_SECONDS: Final = 24 * 3600.0
+_LEAST_FREE: Final = 0.2
+"""Part of the disk; nodes evict pods with less than 0.15."""
 """Seconds that an interrupted pull can be resumed."""
 _SHA256: Final = "sha256:"
 
@@ -406,10 +409,12 @@ class Layers:
                 self.throw_away(path)
 
     def _drop_old_parts(self) -> None:
-        """Discard locks, and old downloads of interrupted pulls."""
-        before = self._clock.now() - _PARTS_SECONDS
+        """Discard locks, and old downloads of interrupted pulls; all of these when the disk gets full."""
+        disk = shutil.disk_usage(self._layout.ingest)
+        kept = _PARTS_SECONDS if disk.free >= disk.total * _LEAST_FREE else 0.0
+        before = self._clock.now() - kept
         for path in self._layout.ingest.iterdir():
-            if path.suffix == ".lock" or path.stat().st_mtime < before:
+            if path.suffix == ".lock" or path.stat().st_mtime <= before:
                 self.throw_away(path)
 
     def _all(self) -> list[str]:

@@ -15,7 +15,8 @@ _HUB_SERVER: Final = "registry-1.docker.io"
 _LONGEST_FILE: Final = 1024 * 1024
 _DEFAULT: Final = "_default"
 _CAPABILITIES: Final = ("pull", "resolve", "push")
-_HOST: Final = re.compile(r"[A-Za-z0-9._-]{1,253}|[0-9A-Fa-f:.]{2,45}")
+_LABEL: Final = "[A-Za-z0-9_-]{1,63}"
+_HOST: Final = re.compile(rf"(?=.{{1,253}}$){_LABEL}(?:\.{_LABEL})*\.?|[0-9A-Fa-f:.]{{2,45}}")
 _PORTS: Final = {"http": 80, "https": 443}
 
 
@@ -74,7 +75,7 @@ def address_of(url: str) -> ServerAddress | None:
     except ValueError:
         return None
     host = parts.hostname or ""
-    if parts.scheme not in _PORTS or not _HOST.fullmatch(host) or parts.username is not None:
+    if parts.scheme not in _PORTS or not url.isascii() or not _HOST.fullmatch(host) or parts.username is not None:
         return None
     return ServerAddress(parts.scheme, host, port or _PORTS[parts.scheme])
 

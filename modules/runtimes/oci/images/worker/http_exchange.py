@@ -1,12 +1,15 @@
 """HTTP requests of a pull: TLS, redirects, bounded answers."""
 
 import http.client
+import io
 import ipaddress
 import os
 import ssl
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final
+from functools import partial
+from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
 
 from modules.runtimes.oci.images.worker.errors import UNAVAILABLE, ImageWorkError, invalid
@@ -17,6 +20,8 @@ _MOST_REDIRECTS: Final = 5
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
 _LONGEST_URL: Final = 16 * 1024
 _AGENT: Final = "edgecore"
+_LEAST: Final = 64 * 1024
+"""Bytes that an answer, its head included, must bring in each period of `stall_seconds`, unless it ends."""
 
 
 class HttpExchange:
@@ -24,12 +29,14 @@ class HttpExchange:
 
     Args:
         endpoint: the server.
-        stall_seconds: longest silence of a connection.
+        stall_seconds: longest silence of a connection, and the period in which an answer must get on.
+        now: monotonic seconds.
     """
 
-    def __init__(self, endpoint: RegistryHost, stall_seconds: float) -> None:
+    def __init__(self, endpoint: RegistryHost, stall_seconds: float, now: Callable[[], float] = time.monotonic) -> None:
         self._endpoint = endpoint
         self._seconds = stall_seconds
+        self._response = partial(_PacedResponse, stall_seconds, now)
         self._contexts: dict[bool, ssl.SSLContext] = {}
 
     @contextmanager
@@ -94,6 +101,7 @@ class HttpExchange:
             connection = http.client.HTTPSConnection(host, port, timeout=self._seconds, context=context)
             if proxy is not None:
                 connection.set_tunnel(target.host, target.port, proxy.headers)
+        connection.response_class = self._response  # type: ignore[assignment]
         own = self._endpoint.address
         if proxy is None:
             connection.connect()
@@ -119,6 +127,39 @@ class HttpExchange:
                 context.verify_mode = ssl.CERT_NONE
             self._contexts[lax] = context
         return self._contexts[lax]
+
+
+class _PacedResponse(http.client.HTTPResponse):
+    """An answer that must come at a least rate, from its first header to the end of its body."""
+
+    def __init__(self, seconds: float, now: Callable[[], float], sock: Any, *args: Any, **kwargs: Any) -> None:
+        super().__init__(sock, *args, **kwargs)
+        self.fp = io.BufferedReader(_PacedReader(self.fp.detach(), seconds, now))
+
+
+class _PacedReader(io.RawIOBase):
+    def __init__(self, raw: io.RawIOBase, seconds: float, now: Callable[[], float]) -> None:
+        self._raw = raw
+        self._seconds = seconds
+        self._now = now
+        self._until = now() + seconds
+        self._since = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int | None:
+        count: int | None = self._raw.readinto(buffer)
+        self._since += count or 0
+        if self._now() > self._until:
+            if self._since < _LEAST and count:
+                raise TimeoutError(f"less than {_LEAST} bytes came in {self._seconds:g} s")
+            self._until, self._since = self._now() + self._seconds, 0
+        return count
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
 
 
 def read_bounded(response: http.client.HTTPResponse, most: int) -> bytes:

@@ -8,28 +8,49 @@ import stat
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from modules.runtimes.oci.images.worker.errors import invalid
+from modules.runtimes.oci.images.worker.errors import beyond_limit, invalid
 
 OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MOST_LINKS = 40
 """As the kernel's limit (ELOOP)."""
 _MOST_STEPS = 20_000
-"""Directories opened for one path: links may lead up and down again."""
+"""Steps of one path: links may lead up and down again."""
 
 Missing = Callable[[int, bytes, tuple[bytes, ...]], None]
 """Makes the directory that is missing, or replaces a whiteout: descriptor of its parent, its name, its real path."""
 
 
-def open_inside(root: int, parts: Iterable[bytes], missing: Missing | None = None) -> int | None:
+class StepBudget:
+    """The steps that many paths may take together: each may take thousands, and an image has millions of paths.
+
+    Args:
+        left: steps; each enters one component, about a microsecond of processor time.
+    """
+
+    def __init__(self, left: int) -> None:
+        self._left = left
+
+    def add(self, steps: int) -> None:
+        """Allow more steps."""
+        self._left += steps
+
+    def take(self) -> None:
+        """Take one step. Raises ImageWorkError when none is left."""
+        self._left -= 1
+        if self._left < 0:
+            raise beyond_limit("the paths of the image lead through too many directories")
+
+
+def open_inside(root: int, parts: Iterable[bytes], budget: StepBudget, missing: Missing | None = None) -> int | None:
     """Open the directory at a path below `root`, whose links lead to paths below `root` only.
 
     Returns its descriptor, which the caller closes; None if it is missing and may not be made.
 
     Raises:
-        ImageWorkError: a component is no directory (also: a whiteout, which `missing` would replace), or there are too
-            many links.
+        ImageWorkError: a component is no directory (also: a whiteout, which `missing` would replace), there are too
+            many links, or the budget is spent.
     """
-    walk = _Walk(root, parts, replaces=missing is not None)
+    walk = _Walk(root, parts, budget, replaces=missing is not None)
     try:
         while walk.pending:
             if not walk.step(missing):
@@ -47,8 +68,9 @@ def is_whiteout(status: os.stat_result) -> bool:
 
 
 class _Walk:
-    def __init__(self, root: int, parts: Iterable[bytes], *, replaces: bool) -> None:
+    def __init__(self, root: int, parts: Iterable[bytes], budget: StepBudget, *, replaces: bool) -> None:
         self._root = root
+        self._budget = budget
         self._replaces = replaces
         self.pending = deque(parts)
         self.at = os.dup(root)
@@ -61,6 +83,7 @@ class _Walk:
     def step(self, missing: Missing | None) -> bool:
         """Go into the next component; return False if it is missing."""
         name = self.pending.popleft()
+        self._count()
         if name in (b"", b"."):
             return True
         if name == b"..":
@@ -77,10 +100,13 @@ class _Walk:
             raise invalid(f"{name!r} cannot be made a directory")
         return True
 
-    def _enter(self, name: bytes) -> bool:
+    def _count(self) -> None:
+        self._budget.take()
         self._steps += 1
         if self._steps > _MOST_STEPS:
             raise invalid("a path leads through too many directories")
+
+    def _enter(self, name: bytes) -> bool:
         try:
             below = os.open(name, OPEN_DIRECTORY, dir_fd=self.at)
         except (FileNotFoundError, NotADirectoryError):
@@ -115,5 +141,6 @@ class _Walk:
         self.at = os.dup(self._root)
         self._done = []
         for name in done:
+            self._count()
             if not self._enter(name):
                 raise invalid("a directory vanished")

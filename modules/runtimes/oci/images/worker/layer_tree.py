@@ -19,9 +19,9 @@ from typing import BinaryIO, Final
 
 from modules.runtimes.oci.images.worker import tar_entries as tar
 from modules.runtimes.oci.images.worker.attributes import copy_attributes, mark_opaque, set_attributes, set_time
-from modules.runtimes.oci.images.worker.errors import ImageWorkError, invalid
-from modules.runtimes.oci.images.worker.inside import is_whiteout, open_inside
-from modules.runtimes.oci.images.worker.limits import LONGEST_COMPONENT, LONGEST_NAME
+from modules.runtimes.oci.images.worker.errors import LIMIT, ImageWorkError, invalid
+from modules.runtimes.oci.images.worker.inside import StepBudget, is_whiteout, open_inside
+from modules.runtimes.oci.images.worker.limits import LONGEST_COMPONENT, LONGEST_NAME, STEPS_OF_ENTRY, STEPS_OF_LAYER
 from modules.runtimes.oci.images.worker.tar_entries import Entry
 from modules.runtimes.oci.images.worker.tar_stream import TarStream
 
@@ -91,7 +91,8 @@ class LayerTree:
     def __init__(self, root: int, replaced: int, lower: Sequence[int]) -> None:
         self._root = root
         self._replaced = replaced
-        self._lower = LowerLayers(lower)
+        self._steps = StepBudget(STEPS_OF_LAYER)
+        self._lower = LowerLayers(lower, self._steps)
         self._directories: OrderedDict[tuple[bytes, ...], int] = OrderedDict()
         self._times = DirectoryTimes(replaced)
         self._moved = 0
@@ -101,6 +102,7 @@ class LayerTree:
 
     def apply(self, entry: Entry, stream: TarStream) -> None:
         """Make the entry. Its body is read. Raises ImageWorkError and OSError."""
+        self._steps.add(STEPS_OF_ENTRY)
         parts = components(entry.name)
         if not parts or is_reserved(parts):
             stream.skip(entry.stored)
@@ -119,8 +121,9 @@ class LayerTree:
         """Set the times of directories, which each new file in them changed."""
         for parts, time in self._times:
             try:
-                within = open_inside(self._root, parts[:-1])
-            except ImageWorkError:  # a later entry is in the place of a directory on the way
+                within = open_inside(self._root, parts[:-1], self._steps)
+            except ImageWorkError as error:  # a later entry is in the place of a directory on the way
+                _raise_limit(error)
                 continue
             if within is None:
                 continue
@@ -138,7 +141,7 @@ class LayerTree:
         if known is not None:
             self._directories.move_to_end(parts)
             return known
-        opened = open_inside(self._root, parts, partial(self._make_missing, stream))
+        opened = open_inside(self._root, parts, self._steps, partial(self._make_missing, stream))
         if opened is None:
             raise invalid("a directory is missing")
         self._directories[parts] = opened
@@ -236,7 +239,7 @@ class LayerTree:
     def _link_source(self, entry: Entry) -> "_LinkSource":
         """Find the target of a hard link in this layer, else copy it from a lower layer."""
         parts = components(entry.target)
-        within = open_inside(self._root, parts[:-1]) if parts else None
+        within = open_inside(self._root, parts[:-1], self._steps) if parts else None
         if within is not None:
             source = _LinkSource(within, parts[-1])
             if source.exists():
@@ -413,17 +416,20 @@ class LowerLayers:
 
     Args:
         roots: descriptors of the layers' directories.
+        steps: that all paths may take.
     """
 
-    def __init__(self, roots: Sequence[int]) -> None:
+    def __init__(self, roots: Sequence[int], steps: StepBudget) -> None:
         self._roots = roots
+        self._steps = steps
 
     def directory(self, path: tuple[bytes, ...]) -> int | None:
         """Open the directory at a path; None if the uppermost layer that has the path has no directory there."""
         for root in self._roots:
             try:
-                found = open_inside(root, path)
-            except ImageWorkError:
+                found = open_inside(root, path, self._steps)
+            except ImageWorkError as error:
+                _raise_limit(error)
                 return None
             if found is not None:
                 return found
@@ -433,8 +439,9 @@ class LowerLayers:
         """Open the regular file at a path; None if it is missing, or a layer above removed it."""
         for root in self._roots if path else ():
             try:
-                within = open_inside(root, path[:-1])
-            except ImageWorkError:
+                within = open_inside(root, path[:-1], self._steps)
+            except ImageWorkError as error:
+                _raise_limit(error)
                 return None
             if within is None:
                 continue
@@ -449,6 +456,12 @@ class LowerLayers:
             finally:
                 os.close(within)
         return None
+
+
+def _raise_limit(error: ImageWorkError) -> None:
+    """Raise the error of a path again if it is a limit of the whole layer."""
+    if error.kind == LIMIT:
+        raise error
 
 
 def _is_opaque(directory: int) -> bool:

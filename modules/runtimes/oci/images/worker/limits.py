@@ -31,7 +31,14 @@ RATIO_AFTER: Final = 64 * MIB
 LOOK_AT_DISK_EVERY: Final = 64 * MIB
 """Unpacked bytes between two looks at the free space."""
 
+LOOK_AT_INODES_EVERY: Final = 1024
+"""New inodes between two looks at the free space: a directory takes 4 KiB of the disk, and half a KiB of the tar."""
+
 LEAST_FREE_INODES: Final = 4096
+
+STEPS_OF_LAYER: Final = 2_000_000
+STEPS_OF_ENTRY: Final = 64
+"""Components of paths that unpacking a layer may enter, and more for each entry; a hostile path takes thousands."""
 
 LONGEST_PAX: Final = MIB
 """Bytes of one extended header, which is held in memory."""

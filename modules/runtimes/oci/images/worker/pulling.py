@@ -4,7 +4,6 @@ import shutil
 import threading
 from collections.abc import Mapping, Sequence
 from functools import partial
-from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -26,7 +25,7 @@ from modules.runtimes.oci.images.worker.documents import (
 from modules.runtimes.oci.images.worker.errors import LIMIT, MACHINE, ImageWorkError, invalid
 from modules.runtimes.oci.images.worker.hosts import endpoints_of
 from modules.runtimes.oci.images.worker.layer_progress import LayersProgress
-from modules.runtimes.oci.images.worker.limits import UnpackLimits
+from modules.runtimes.oci.images.worker.limits import LOOK_AT_DISK_EVERY, UnpackLimits
 from modules.runtimes.oci.images.worker.platforms import Platform, fitting, own_platform, rank_of
 from modules.runtimes.oci.images.worker.publication import Publication
 from modules.runtimes.oci.images.worker.references import Reference, parse_reference
@@ -36,6 +35,7 @@ from modules.runtimes.oci.images.worker.store_layout import StoreLayout
 from modules.runtimes.oci.images.worker.unpack import LayerSource
 from modules.runtimes.oci.images.worker.unpacker import Unpacker
 
+_FREE_SPACE: Final = "free some space"
 _DEPTH: Final = 2
 _MOST_TRIED: Final = 8
 """Entries of an index without a platform whose configs are read."""
@@ -71,9 +71,9 @@ def pull(request: Mapping[str, Any], conversation: Conversation) -> None:
         publication.add_documents(found.documents)
         is_synced = _add_layers(_Work(registry, layout, limits, conversation), found, chain, request["parallel"])
         if request["keep_blobs"]:
-            _keep(found.manifest.layers, layout, publication)
+            _keep(found.manifest.layers, layout, reference.host, publication)
         publication.publish(is_synced=is_synced)
-    _drop_parts(found.manifest.layers, layout)
+    _drop_parts(found.manifest.layers, layout, reference.host)
     blobs = {each.digest: each.size for each in found.manifest.layers if layout.blob(each.digest).exists()}
     sizes = {digest: len(content) for digest, content in found.documents.items()}
     conversation.finish(
@@ -81,17 +81,17 @@ def pull(request: Mapping[str, Any], conversation: Conversation) -> None:
     )
 
 
-def _keep(layers: Sequence[Descriptor], layout: StoreLayout, publication: Publication) -> None:
+def _keep(layers: Sequence[Descriptor], layout: StoreLayout, registry: str, publication: Publication) -> None:
     """Make the fetched layers blobs of the store; they are whole, for they were unpacked."""
     for each in layers:
-        part = layout.part(each.digest)
+        part = layout.part(each.digest, registry)
         if part.exists():
             publication.add_file(each.digest, part)
 
 
-def _drop_parts(layers: Sequence[Descriptor], layout: StoreLayout) -> None:
+def _drop_parts(layers: Sequence[Descriptor], layout: StoreLayout, registry: str) -> None:
     for each in layers:
-        layout.part(each.digest).unlink(missing_ok=True)
+        layout.part(each.digest, registry).unlink(missing_ok=True)
 
 
 class _Work(NamedTuple):
@@ -200,13 +200,16 @@ class Downloads:
         self._changed = threading.Condition()
         self._fetched: dict[str, BlobFile] = {}
         self._failure: ImageWorkError | None = None
+        self._until_look = LOOK_AT_DISK_EVERY
+        self._reserve = 0
 
     def start(self, parallel: int, reserve: int) -> None:
         """Begin, with so many at a time. Raises ImageWorkError without room on the disk."""
+        self._reserve = reserve
         free = shutil.disk_usage(self._layout.ingest).free
         total = sum(each.size for each in self._wanted.values())
         if total > free - reserve:
-            raise ImageWorkError(LIMIT, f"the image's {total} bytes do not fit on the disk", "free some space")
+            raise ImageWorkError(LIMIT, f"the image's {total} bytes do not fit on the disk", _FREE_SPACE)
         for _ in range(min(parallel, len(self._waiting))):
             threading.Thread(target=self._work, daemon=True).start()
 
@@ -224,8 +227,8 @@ class Downloads:
                 self._put(descriptor.digest, self._fetch(descriptor))
             except ImageWorkError as error:
                 self._fail(error)
-            except (OSError, HTTPException, MemoryError) as error:
-                self._fail(ImageWorkError(MACHINE, f"a layer cannot be fetched: {error}"))
+            except Exception as error:  # noqa: BLE001 - the pull would wait for this layer for ever
+                self._fail(ImageWorkError(MACHINE, f"a layer cannot be fetched: {type(error).__name__}: {error}"))
 
     def _next(self) -> Descriptor | None:
         with self._changed:
@@ -242,11 +245,21 @@ class Downloads:
             self._changed.notify_all()
 
     def _fetch(self, descriptor: Descriptor) -> BlobFile:
-        """Fetch one blob under its lock: another pull may be fetching it."""
-        part = self._layout.part(descriptor.digest)
+        """Fetch one blob under its lock: another pull from this registry may be fetching it."""
+        part = self._layout.part(descriptor.digest, self._registry.name)
         with self._layout.locked(part.stem):
             blob = BlobFile(part, descriptor.digest, descriptor.size)
-            fetched = partial(self._progress.add_fetched, descriptor.digest)
-            fetched(blob.position())
-            self._registry.fetch(descriptor, blob, fetched)
+            self._progress.add_fetched(descriptor.digest, blob.position())
+            self._registry.fetch(descriptor, blob, partial(self._count, descriptor.digest))
             return blob
+
+    def _count(self, digest: str, size: int) -> None:
+        """Count fetched bytes, and look at the disk from time to time: other pulls fill it as well."""
+        self._progress.add_fetched(digest, size)
+        with self._changed:
+            self._until_look -= size
+            looks = self._until_look <= 0
+            if looks:
+                self._until_look = LOOK_AT_DISK_EVERY
+        if looks and shutil.disk_usage(self._layout.ingest).free < self._reserve:
+            raise ImageWorkError(LIMIT, f"less than {self._reserve} bytes of the disk would stay free", _FREE_SPACE)

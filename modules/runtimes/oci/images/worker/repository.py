@@ -23,8 +23,6 @@ _ACCEPT: Final = ", ".join((*INDEXES, *MANIFESTS, "*/*;q=0.1"))
 _LONGEST_ERROR: Final = 64 * 1024
 _SHOWN: Final = 200
 _CHUNK: Final = 256 * 1024
-_LEAST: Final = 1024
-"""Bytes that a connection must bring in each period of `stall_seconds`."""
 
 
 class _RefusedAnswerError(Exception):
@@ -46,7 +44,7 @@ class _Server:
         self.endpoint = endpoint
         self._base = f"{endpoint.address.scheme}://{endpoint.address.name}{endpoint.prefix}/{path}"
         self._query = "" if endpoint.is_registry else f"?ns={registry}"
-        self._exchange = HttpExchange(endpoint, waiting.stall_seconds)
+        self._exchange = HttpExchange(endpoint, waiting.stall_seconds, waiting.now)
         self._authorization = Authorization(endpoint, self._exchange, credentials, path, waiting.now)
 
     @contextmanager
@@ -91,6 +89,7 @@ class Repository:
         credentials: RegistryCredentials,
         waiting: RetryPolicy,
     ) -> None:
+        self.name = registry
         self._servers = [_Server(each, registry, path, credentials, waiting) for each in endpoints]
         self._waiting = waiting
 
@@ -175,19 +174,12 @@ class Repository:
     def _stream(
         self, response: HTTPResponse, descriptor: Descriptor, blob: BlobFile, fetched: Callable[[int], None]
     ) -> None:
-        now, seconds = self._waiting.now, self._waiting.stall_seconds
-        until, since = now() + seconds, 0
         while chunk := response.read1(_CHUNK):
             if blob.position() + len(chunk) > descriptor.size:
                 fetched(-blob.restart())
                 raise invalid(f"the registry sends more than the {descriptor.size} bytes of {descriptor.digest}")
             blob.write(chunk)
             fetched(len(chunk))
-            since += len(chunk)
-            if now() > until:
-                if since < _LEAST:
-                    raise TimeoutError(f"less than {_LEAST} bytes came in {seconds:g} s")
-                until, since = now() + seconds, 0
 
     def _from_any(self, servers: Sequence[_Server], action: Callable[[_Server], _T], position: Callable[[], int]) -> _T:
         """Return the result of the first server where the action succeeds; the last server gets several attempts."""

@@ -11,6 +11,7 @@ ROOT/index.json               the images
 
 import contextlib
 import fcntl
+import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,9 +41,12 @@ class StoreLayout:
         algorithm, _, hexadecimal = digest.partition(":")
         return self.blobs / algorithm / hexadecimal
 
-    def part(self, digest: str) -> Path:
-        """Return the path of a blob that is being fetched."""
-        return self.ingest / f"{digest.replace(':', '-')}.part"
+    def part(self, digest: str, registry: str) -> Path:
+        """Return the path of a blob that is being fetched, of its own for each registry: it is locked meanwhile, and a
+        slow registry may name the layers of any image as its own.
+        """
+        whose = hashlib.sha256(registry.encode()).hexdigest()[:16]
+        return self.ingest / f"{digest.replace(':', '-')}-{whose}.part"
 
     def layer(self, chain_id: str) -> Path:
         """Return the directory of a layer."""

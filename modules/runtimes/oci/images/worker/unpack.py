@@ -20,7 +20,7 @@ from modules.runtimes.oci.images.worker import kernel
 from modules.runtimes.oci.images.worker.compression import PlainBytes, ReadBytes
 from modules.runtimes.oci.images.worker.errors import LIMIT, MACHINE, ImageWorkError, beyond_limit, invalid
 from modules.runtimes.oci.images.worker.layer_tree import LayerTree
-from modules.runtimes.oci.images.worker.limits import LEAST_FREE_INODES, MIB, UnpackLimits
+from modules.runtimes.oci.images.worker.limits import LEAST_FREE_INODES, LOOK_AT_INODES_EVERY, MIB, UnpackLimits
 from modules.runtimes.oci.images.worker.tar_entries import TarEntries
 from modules.runtimes.oci.images.worker.tar_stream import TarStream
 
@@ -120,11 +120,15 @@ def _work(tree: LayerTree, source: LayerSource, root: int, limits: UnpackLimits)
     os.chroot(".")
     _limit(resource.RLIMIT_AS, _MEMORY)
     stream = TarStream(plain, limits, lambda: _look_at_disk(root, limits.reserve))
+    looked_at = 0
     for entry in TarEntries(stream, limits.entries):
         try:
             tree.apply(entry, stream)
         except OSError as error:
             raise _of_entry(error, entry.name) from None
+        if tree.inodes - looked_at >= LOOK_AT_INODES_EVERY:
+            looked_at = tree.inodes
+            _look_at_disk(root, limits.reserve)
     diff_id = stream.digest()
     tree.finish()
     return Unpacked(diff_id, tree.size, tree.inodes)

@@ -103,6 +103,17 @@ def test_bounds(container: Path, root: ImageRoot, limits: VolumeLimits) -> None:
         make_declared_volumes(container, root, ["/srv", "/data"], limits)
 
 
+def test_the_ways_to_all_volumes_are_bounded_together(container: Path, root: ImageRoot) -> None:
+    """A path may lead up and down through twenty thousand directories, and a container has a hundred volumes."""
+    deep = "d/" * 80
+    (root.path / deep).mkdir(parents=True)
+    (root.path / "down-and-up").symlink_to(deep + "../" * 80)
+    path = "/down-and-up" * 3
+    assert make_declared_volumes(container, root, [path])
+    with pytest.raises(BadRequestError, match="through too many directories"):
+        make_declared_volumes(container, root, [f"{path}/./{number * '/'}" for number in range(30)])
+
+
 def test_a_full_disk(container: Path, root: ImageRoot, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error says what to do."""
 

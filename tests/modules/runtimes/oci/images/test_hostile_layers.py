@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import itertools
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -15,11 +16,14 @@ from hypothesis import strategies as st
 from beehive.clock import RealClock
 from modules.runtimes.oci.images import ImageStore
 from modules.runtimes.oci.images.errors import BadRequestError, TooManyError
+from modules.runtimes.oci.images.worker import layer_tree
+from modules.runtimes.oci.images.worker import unpack as unpack_module
 from modules.runtimes.oci.images.worker.compression import PlainBytes
-from modules.runtimes.oci.images.worker.errors import ImageWorkError
+from modules.runtimes.oci.images.worker.errors import ImageWorkError, beyond_limit
 from modules.runtimes.oci.images.worker.limits import MIB, UnpackLimits
 from modules.runtimes.oci.images.worker.tar_entries import TarEntries
 from modules.runtimes.oci.images.worker.tar_stream import TarStream
+from modules.runtimes.oci.images.worker.unpack import LayerSource, Unpacked
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.images.tars import (
     Made,
@@ -235,6 +239,73 @@ def test_directories_that_entries_leave_out_count(scratch: Path, outside: Path) 
     with pytest.raises(TooManyError, match="more than 1048576 bytes"):
         unpacked(store, many)
     _clean(store, outside)
+
+
+def _unpack_here(scratch: Path, layers: list[bytes]) -> Unpacked:
+    """Unpack layers, the lowest first, in a fork of this process, which has its bounds."""
+    found, lower = None, list[Path]()
+    scratch.mkdir()
+    for number, content in enumerate(layers):
+        path, directory = scratch / f"{number}.tar", scratch / str(number)
+        path.write_bytes(content)
+        directory.mkdir()
+        with path.open("rb") as file:
+            source = LayerSource(file.fileno(), 0, len(content))
+            found = unpack_module.unpack(source, directory, lower, UnpackLimits(reserve=0))
+        lower.insert(0, directory / "fs")
+    assert found is not None
+    return found
+
+
+def _through_links() -> list[bytes]:
+    """Each path leads through three links, and each of these 80 levels down and up again."""
+    deep = "d/" * 80
+    links = [symlink(f"l{n}", deep + "../" * 80) for n in range(3)]
+    way = "/".join(f"l{n}" for n in range(3))
+    return [tar(directory(deep), *links, *(file(f"{way}/x{n}/f") for n in range(3)))]
+
+
+def _looked_up_below() -> list[bytes]:
+    """A directory that the tar leaves out is looked up in each layer below; these have all but its last component."""
+    deep = "d/" * 100
+    return [*[tar(directory(deep), file(f"only-{n}")) for n in range(12)], tar(file(f"{deep}x/f"), file(f"{deep}y/f"))]
+
+
+@pytest.mark.parametrize("made", [_through_links, _looked_up_below])
+def test_paths_take_a_bounded_number_of_steps_together(
+    scratch: Path, monkeypatch: pytest.MonkeyPatch, made: Callable[[], list[bytes]]
+) -> None:
+    """Each path is bounded, and a layer has two million entries: a megabyte of tar took a processor for hours."""
+    assert _unpack_here(scratch / "enough", made())
+    monkeypatch.setattr(layer_tree, "STEPS_OF_LAYER", 1_000)
+    with pytest.raises(ImageWorkError, match="through too many directories"):
+        _unpack_here(scratch / "few", made())
+
+
+def test_times_of_directories_count_as_steps(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are set at the end, and a spent budget is no reason to leave them out."""
+    layer = tar(*(directory("/".join("d" * depth)) for depth in range(1, 60)))
+    assert _unpack_here(scratch / "enough", [layer])
+    monkeypatch.setattr(layer_tree, "STEPS_OF_LAYER", 0)
+    monkeypatch.setattr(layer_tree, "STEPS_OF_ENTRY", 30)
+    with pytest.raises(ImageWorkError, match="through too many directories"):
+        _unpack_here(scratch / "few", [layer])
+
+
+def test_the_disk_is_looked_at_after_some_inodes(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory is 512 bytes of the tar, and 4 KiB of the disk: 64 MiB of them took twice the reserve."""
+    looks = itertools.count(1)
+
+    def look(*_: object) -> None:
+        if next(looks) == 3:
+            raise beyond_limit("the disk is full")
+
+    monkeypatch.setattr(unpack_module, "_look_at_disk", look)
+    layer = tar(*(directory(str(n)) for n in range(30)))
+    assert _unpack_here(scratch / "few", [layer])
+    monkeypatch.setattr(unpack_module, "LOOK_AT_INODES_EVERY", 10)
+    with pytest.raises(ImageWorkError, match="the disk is full"):
+        _unpack_here(scratch / "many", [layer])
 
 
 def test_copies_of_files_below_count(scratch: Path, outside: Path) -> None:

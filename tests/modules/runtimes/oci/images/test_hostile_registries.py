@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import shutil
+import socket
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,14 +24,25 @@ from modules.runtimes.oci.images.errors import (
     RequestRefusedError,
     TooManyError,
 )
-from modules.runtimes.oci.images.worker.http_exchange import _is_inside
+from modules.runtimes.oci.images.worker import pulling
+from modules.runtimes.oci.images.worker.authorization import RegistryCredentials
+from modules.runtimes.oci.images.worker.documents import Descriptor
+from modules.runtimes.oci.images.worker.errors import ImageWorkError
+from modules.runtimes.oci.images.worker.hosts import RegistryHost, address_of
+from modules.runtimes.oci.images.worker.http_exchange import HttpExchange, _is_inside
+from modules.runtimes.oci.images.worker.layer_progress import LayersProgress
 from modules.runtimes.oci.images.worker.limits import GIB, MIB, UnpackLimits
+from modules.runtimes.oci.images.worker.pulling import Downloads
+from modules.runtimes.oci.images.worker.repository import Repository
+from modules.runtimes.oci.images.worker.retries import RetryPolicy
+from modules.runtimes.oci.images.worker.store_layout import StoreLayout
 from tests.modules.runtimes.oci.images.registry import (
     DOCKER_MANIFEST,
     OCI_CONFIG,
     OCI_INDEX,
     OCI_MANIFEST,
     Fault,
+    Handler,
     TestRegistry,
     body,
     certificates,
@@ -63,6 +80,16 @@ def _name(registry: TestRegistry) -> str:
 def _layer(registry: TestRegistry) -> tuple[str, bytes]:
     (digest,) = registry.layer_digests()
     return digest, registry.blobs[digest]
+
+
+def suppressing(kind: type[Exception], action: Callable[[], object]) -> Callable[[], None]:
+    """Return the action, which may fail so."""
+
+    def run() -> None:
+        with suppress(kind):
+            action()
+
+    return run
 
 
 def _nothing_stays(store: ImageStore) -> None:
@@ -121,8 +148,11 @@ def test_a_blob_whose_connection_ends_goes_on_where_it_was(store: ImageStore, re
     assert [each.range for each in registry.seen if each.path.endswith(digest)] == ["", "bytes=300000-"]
 
 
-def test_a_later_pull_resumes_what_an_earlier_one_left(store: ImageStore, registry: TestRegistry) -> None:
+def test_a_later_pull_resumes_what_an_earlier_one_left(
+    store: ImageStore, registry: TestRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The part stays in the store for a day."""
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(total=1000, free=500))
     digest, content = _layer(registry)
     registry.fail(digest, cut(content, 300_000), status(404))
     with pytest.raises(NoSuchObjectError):
@@ -307,6 +337,9 @@ def test_redirects_over_tls_reach_another_server(store: ImageStore, scratch: Pat
         ("https://[::1", "no URL of HTTP"),
         ("/v2/team/app/manifests/1", "in a circle"),
         ("https://" + "a" * 17_000, "no URL of HTTP"),
+        ("https://" + "a" * 64 + ".example/", "no URL of HTTP"),
+        ("https://a..example/", "no URL of HTTP"),
+        ("/caf\xe9", "no URL of HTTP"),
     ],
 )
 def test_redirects_that_lead_astray_are_refused(
@@ -316,6 +349,109 @@ def test_redirects_that_lead_astray_are_refused(
     registry.fail("/manifests/1", *[redirect(target)] * 6)
     with pytest.raises(BadRequestError, match=reason):
         pull(store, _name(registry))
+
+
+@pytest.mark.parametrize("target", ["https://" + "a" * 64 + ".example/", "/caf\xe9", "/a b"])
+def test_a_layer_that_is_redirected_astray_ends_the_pull(
+    store: ImageStore, registry: TestRegistry, target: str
+) -> None:
+    """A thread fetches it, and the pull waits for that: it waited for ever."""
+    registry.fail(_layer(registry)[0], *[redirect(target)] * 3)
+    with pytest.raises(RequestRefusedError):
+        pull(store, _name(registry))
+
+
+def test_whatever_goes_wrong_with_a_layer_ends_the_pull(scratch: Path) -> None:
+    """Also what nobody expected."""
+
+    class Broken:
+        name = "example.org"
+
+        def fetch(self, *_: object) -> None:
+            raise ArithmeticError("out of the blue")
+
+    layer = Descriptor("", sha256(b""), 0, {}, {})
+    layout = StoreLayout(scratch)
+    layout.make()
+    downloads = Downloads(Broken(), layout, [layer], LayersProgress([layer], lambda _: None))  # type: ignore[arg-type]
+    downloads.start(1, 0)
+    with pytest.raises(ImageWorkError, match="out of the blue"):
+        downloads.take(layer.digest)
+
+
+def test_a_registry_that_drips_does_not_hold_the_layers_of_others(store: ImageStore, scratch: Path) -> None:
+    """Whoever names a layer of another image as its own, and sends it slowly, would keep that from being pulled."""
+    with TestRegistry() as slow, TestRegistry() as right:
+        for each in (slow, right):
+            each.add(_LARGE, pack=lambda layer: layer)
+        began = threading.Event()
+        digest, content = _layer(slow)
+
+        def drip(handler: Handler) -> bool:
+            began.set()
+            return stall(content[:1000])(handler)
+
+        slow.fail(digest, drip)
+        held = threading.Thread(target=suppressing(RequestRefusedError, lambda: pull(store, _name(slow))))
+        held.start()
+        assert began.wait(60)
+        assert pull(store, _name(right))
+        slow.released.set()
+        held.join()
+
+
+def test_the_disk_is_looked_at_while_layers_come(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other pulls fill it as well, and each had seen that its own layers have room."""
+    layout = StoreLayout(scratch)
+    layout.make()
+    content = bytes(range(256)) * 4000
+    layer = Descriptor("", sha256(content), len(content), {}, {})
+    free = iter([10**9, 10])
+    monkeypatch.setattr(pulling, "LOOK_AT_DISK_EVERY", MIB // 2)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=next(free)))
+    with TestRegistry() as registry:
+        registry.blobs[layer.digest] = content
+        address = address_of(f"http://{registry.address}")
+        assert address is not None
+        endpoint = RegistryHost(address, "/v2", is_registry=True)
+        repository = Repository(registry.address, "a", [endpoint], RegistryCredentials(), RetryPolicy())
+        downloads = Downloads(repository, layout, [layer], LayersProgress([layer], lambda _: None))
+        downloads.start(1, 1000)
+        with pytest.raises(ImageWorkError, match="would stay free"):
+            downloads.take(layer.digest)
+
+
+@pytest.mark.parametrize("spread", ["headers", "chunk size", "body"])
+def test_answers_must_come_at_a_least_rate(spread: str) -> None:
+    """Whatever part of them drips: a byte a minute is no silence, and a manifest would take years."""
+    times = itertools.count(0.0, 30.0)
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n"
+    sent = {
+        "headers": (head, b"X-Pad: "),
+        "chunk size": (head + b"\r\n", b"0000"),
+        "body": (head + b"\r\nfffffff\r\n", b"x"),
+    }[spread]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            peer, _ = listener.accept()
+            with peer, suppress(OSError):
+                peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                for each in (sent[0], *[sent[1]] * 10_000):
+                    peer.sendall(each)
+
+        server = threading.Thread(target=serve)
+        server.start()
+        address = address_of(f"http://127.0.0.1:{listener.getsockname()[1]}")
+        assert address is not None
+        exchange = HttpExchange(RegistryHost(address, "/v2", is_registry=True), 60.0, lambda: next(times))
+        with (
+            pytest.raises(TimeoutError, match="bytes came in 60 s"),
+            exchange.get(f"http://{address.name}/", {}) as response,
+        ):
+            while response.read1(1):
+                pass
+        server.join()
 
 
 def test_a_token_server_without_tls_is_not_trusted_by_a_registry_with_it(store: ImageStore, scratch: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -338,3 +340,15 @@ def test_the_config_of_an_image_is_kept(store: ImageStore, scratch: Path) -> Non
     assert (config.entrypoint, config.command, config.environment) == (("/app",), ("-v",), ("A=b",))
     assert (config.user, config.working_directory, config.stop_signal) == ("7:8", "/srv", "SIGINT")
     assert (config.volumes, config.labels) == (("/data",), {"a": "b"})
+
+
+def test_given_up_downloads_go_when_the_disk_gets_full(store: ImageStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else they stay for a day, for a later pull: registries that break off would fill the disk with them."""
+    part = store.layout.part("sha256:" + "0" * 64, "registry.example")
+    part.write_bytes(b"begun")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(total=1000, free=200))
+    store.collect()
+    assert part.exists()
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(total=1000, free=199))
+    store.collect()
+    assert not part.exists()
