@@ -7,7 +7,7 @@ import msgspec
 
 _LONGEST: Final = 200
 """Characters of a value in a message."""
-_MOST_SHOWN: Final = 20
+_MOST_SHOWN: Final = 25
 """Supported values in a message."""
 
 
@@ -46,7 +46,7 @@ class Causes(list[Cause]):
 
 def invalid(field: str, value: Any, why: str) -> Cause:
     """Return the cause for a wrong value."""
-    return Cause(field, f"Invalid value: {shown(value)}: {why}")
+    return Cause(field, f"Invalid value: {shown(value)}{f': {why}' if why else ''}")
 
 
 def contradictory(field: str, why: str) -> Cause:

@@ -163,6 +163,12 @@ def _data_source(value: Mapping[str, Any], path: str, found: Causes) -> None:
         found.append(invalid(path, kind, why))
 
 
+def _same_sources(value: Mapping[str, Any], path: str, found: Causes) -> None:
+    source, reference = value.get("dataSource"), value.get("dataSourceRef") or {}
+    if source and reference and not reference.get("namespace") and source != reference:
+        found.append(invalid(path, source, "must match dataSourceRef"))
+
+
 _SOURCE: Final = Fields({"name": needed(), "kind": needed()}, _data_source)
 claim_spec = Fields(
     {
@@ -173,6 +179,7 @@ claim_spec = Fields(
         "dataSource": _SOURCE,
         "dataSourceRef": _SOURCE,
     },
+    _same_sources,
     _storage,
 )
 _CLAIM_TEMPLATE: Final = Fields({"metadata": Fields({"labels": labels}), "spec": or_zero(claim_spec, {})})

@@ -16,8 +16,7 @@ _UPDATABLE: Final = (
 )
 _OF_CONTAINERS: Final = ("containers", "initContainers")
 _LARGEST_INT32: Final = 2**31 - 1
-_GATED: Final = ("nodeSelector", "affinity")
-"""The fields that may change while a pod is gated; additions only, in Kubernetes."""
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def _mirror(obj: Mapping[str, Any], path: str, found: Causes) -> None:
@@ -51,6 +50,8 @@ def pod_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
     _deadline(wanted.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds"), found)
     _tolerations(wanted.get("tolerations") or (), before.get("tolerations") or (), found)
     _scheduling_gates(wanted.get("schedulingGates") or (), before.get("schedulingGates") or (), found)
+    if before.get("schedulingGates"):
+        _placing_while_gated(wanted, before, found)
     changed = changed_fields(wanted, before)
     if changed:
         advice = "delete the pod and create it again"
@@ -79,7 +80,12 @@ def changed_fields(wanted: JsonObject, before: JsonObject) -> list[str]:
     if (before.get("terminationGracePeriodSeconds") or 0) < 0 and wanted.get("terminationGracePeriodSeconds") == 1:
         one["terminationGracePeriodSeconds"] = before["terminationGracePeriodSeconds"]
     free = [] if before.get("nodeName") else ["nodeName"]
-    free += _GATED if before.get("schedulingGates") else []
+    if before.get("schedulingGates"):
+        free.append("nodeSelector")
+        for each in (one, other):
+            each["affinity"] = {
+                name: value for name, value in (each.get("affinity") or {}).items() if name != "nodeAffinity"
+            }
     return [name for name in sorted({*one, *other}) if one.get(name) != other.get(name) and name not in free]
 
 
@@ -91,6 +97,39 @@ def _comparable(spec: JsonObject) -> JsonObject:
         if made.get(field):
             made[field] = [{**each, "image": ""} for each in made[field]]
     return made
+
+
+def _placing_while_gated(wanted: JsonObject, before: JsonObject, found: Causes) -> None:
+    """Check that what chooses the node of a gated pod is only narrowed."""
+    selector = wanted.get("nodeSelector") or {}
+    if any(selector.get(name) != value for name, value in (before.get("nodeSelector") or {}).items()):
+        why = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
+        found.append(invalid("spec.nodeSelector", selector, why))
+    terms, old = (_required_terms(spec) for spec in (wanted, before))
+    path = f"spec.affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms"
+    if old and len(terms) != len(old):
+        why = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
+        found.append(invalid(path, terms, why))
+        return
+    for index, term in enumerate(old):
+        if not _only_adds(terms[index], term):
+            why = "only additions are allowed (no mutations or deletions)"
+            found.append(invalid(f"{path}[{index}]", terms[index], why))
+
+
+def _required_terms(spec: JsonObject) -> list[JsonObject]:
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    found: list[JsonObject] = (affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms") or []
+    return found
+
+
+def _only_adds(term: JsonObject, before: JsonObject) -> bool:
+    """Return whether the requirements of a term begin with those of before; one that matches nothing gets none."""
+    names = ("matchExpressions", "matchFields")
+    if not any(before.get(name) for name in names):
+        return not any(term.get(name) for name in names)
+    pairs = ((term.get(name) or [], before.get(name) or []) for name in names)
+    return all(new[: len(old)] == old for new, old in pairs)
 
 
 def _annotation_updates(new: JsonObject, live: JsonObject, found: Causes) -> None:

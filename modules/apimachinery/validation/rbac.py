@@ -38,6 +38,13 @@ def _policy_rule(*, is_namespaced: bool) -> Rule:
 role = Fields({"rules": Each(_policy_rule(is_namespaced=True))})
 
 
+def _role_selector(value: Mapping[str, Any], path: str, found: Causes) -> None:
+    faults = Causes()
+    label_selector(value, path, faults)
+    for fault in (*faults, invalid(path, "null", "invalid label selector.")) if faults else ():
+        found.append(fault)
+
+
 def _selectors(value: Mapping[str, Any], path: str, found: Causes) -> None:
     if not value.get("clusterRoleSelectors"):
         why = "at least one clusterRoleSelector required if aggregationRule is non-nil"
@@ -47,7 +54,7 @@ def _selectors(value: Mapping[str, Any], path: str, found: Causes) -> None:
 cluster_role = Fields(
     {
         "rules": Each(_policy_rule(is_namespaced=False)),
-        "aggregationRule": Fields({"clusterRoleSelectors": Each(label_selector)}, _selectors),
+        "aggregationRule": Fields({"clusterRoleSelectors": Each(_role_selector)}, _selectors),
     }
 )
 

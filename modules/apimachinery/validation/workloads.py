@@ -17,7 +17,8 @@ from modules.apimachinery.workload_selectors import matcher_of
 _LONGEST_CRON_JOB: Final = 52
 _TELLING: Final = ("deployment", "replicaset")
 """The kinds that tell a selector with faults as a whole, too."""
-_TEMPLATE: Final = Fields({"metadata": template_metadata, "spec": needed(pod_spec)})
+_TELLING_WITHOUT_WORDS: Final = "statefulset"
+_TEMPLATE: Final = Fields({"metadata": template_metadata, "spec": or_zero(pod_spec, {})})
 
 
 def _number_or_percent(value: Any, path: str, found: Causes) -> None:
@@ -40,6 +41,12 @@ def _is_none(value: Any) -> bool:
     return value in (None, 0, "0%")
 
 
+def _is_some(value: Any) -> bool:
+    """Return whether a value is a number of pods above 0, or such a percentage; a text that is neither counts none."""
+    number = whole_number(value.removesuffix("%")) if isinstance(value, str) and value.endswith("%") else value
+    return isinstance(number, int) and number > 0
+
+
 def _selector_of(kind: str) -> Rule:
     """Return the rule that a selector matches the template."""
 
@@ -50,15 +57,21 @@ def _selector_of(kind: str) -> Rule:
             found.append(invalid(f"{path}.selector", selector, f"empty selector is invalid for {kind}"))
             return
         if faults:
-            if kind in _TELLING:
-                found.append(invalid(f"{path}.selector", selector, "invalid label selector"))
+            if kind in _TELLING or kind == _TELLING_WITHOUT_WORDS:
+                why = "invalid label selector" if kind in _TELLING else ""
+                found.append(invalid(f"{path}.selector", selector, why))
             return
-        labels = ((value.get("template") or {}).get("metadata") or {}).get("labels") or {}
-        if selector and not matcher_of(selector)(labels):
-            why = "`selector` does not match template `labels`"
-            found.append(invalid(f"{path}.template.metadata.labels", labels, why))
+        _matches_template(value, path, found)
 
     return rule
+
+
+def _matches_template(value: Mapping[str, Any], path: str, found: Causes) -> None:
+    """Check that a selector matches the labels of the template; none matches nothing."""
+    selector, labels = value.get("selector"), ((value.get("template") or {}).get("metadata") or {}).get("labels") or {}
+    if not selector or not matcher_of(selector)(labels):
+        why = "`selector` does not match template `labels`"
+        found.append(invalid(f"{path}.template.metadata.labels", labels, why))
 
 
 def _restarts(*policies: str) -> Rule:
@@ -69,15 +82,17 @@ def _restarts(*policies: str) -> Rule:
         where = f"{path}.template.spec.restartPolicy"
         if not policy and len(policies) > 1:
             found.append(required(where, f"valid values: {', '.join(map(shown, policies))}"))
-        elif policy not in policies:
-            found.append(unsupported(where, policy or "", list(policies)))
+        elif policy and policy not in policies:
+            found.append(unsupported(where, policy, list(policies)))
 
     return rule
 
 
 def _of_deployment(value: Mapping[str, Any], path: str, found: Causes) -> None:
-    rolling = value.get("rollingUpdate")
-    if value.get("type") == "Recreate" and rolling is not None:
+    rolling, kinds = value.get("rollingUpdate"), ("Recreate", "RollingUpdate")
+    if value.get("type") not in kinds:
+        found.append(unsupported(path, dict(value), kinds))
+    elif value.get("type") == "Recreate" and rolling is not None:
         found.append(forbidden(f"{path}.rollingUpdate", "may not be specified when strategy `type` is 'Recreate'"))
     elif rolling and _is_none(rolling.get("maxSurge")) and _is_none(rolling.get("maxUnavailable")):
         why = "may not be 0 when `maxSurge` is 0"
@@ -85,10 +100,12 @@ def _of_deployment(value: Mapping[str, Any], path: str, found: Causes) -> None:
 
 
 def _of_daemon_set(value: Mapping[str, Any], path: str, found: Causes) -> None:
-    rolling = value.get("rollingUpdate") or {}
+    rolling, kinds = value.get("rollingUpdate") or {}, ("RollingUpdate", "OnDelete")
+    if value.get("type") not in kinds:
+        found.append(unsupported(path, dict(value), kinds))
     if value.get("type") != "RollingUpdate" or not rolling:
         return
-    surges, lacks = (not _is_none(rolling.get(name)) for name in ("maxSurge", "maxUnavailable"))
+    surges, lacks = (_is_some(rolling.get(name)) for name in ("maxSurge", "maxUnavailable"))
     if surges and lacks:
         why = "may not be set when maxUnavailable is non-zero"
         found.append(invalid(f"{path}.rollingUpdate.maxSurge", rolling.get("maxSurge"), why))
@@ -108,7 +125,7 @@ _COMMON: Final[dict[str, Rule | Row]] = {
     "replicas": pointer(non_negative),
     "minReadySeconds": non_negative,
     "selector": needed(label_selector),
-    "template": needed(_TEMPLATE),
+    "template": or_zero(_TEMPLATE, {}),
     "revisionHistoryLimit": pointer(non_negative),
 }
 
@@ -118,10 +135,7 @@ deployment = Fields(
             Fields(
                 {
                     **_COMMON,
-                    "strategy": Fields(
-                        {"type": or_zero(one_of("Recreate", "RollingUpdate"), ""), "rollingUpdate": _ROLLING},
-                        _of_deployment,
-                    ),
+                    "strategy": Fields({"rollingUpdate": _ROLLING}, _of_deployment),
                     "progressDeadlineSeconds": pointer(non_negative),
                 },
                 _selector_of("deployment"),
@@ -166,10 +180,8 @@ daemon_set = Fields(
             Fields(
                 {
                     **_COMMON,
-                    "updateStrategy": Fields(
-                        {"type": or_zero(one_of("RollingUpdate", "OnDelete"), ""), "rollingUpdate": _ROLLING},
-                        _of_daemon_set,
-                    ),
+                    "selector": label_selector,
+                    "updateStrategy": Fields({"rollingUpdate": _ROLLING}, _of_daemon_set),
                 },
                 _selector_of("daemonset"),
                 _ALWAYS,
@@ -232,13 +244,19 @@ _JOB_SPEC: Final = Fields(
         **POLICY_FIELDS,
         "completionMode": pointer(one_of("NonIndexed", "Indexed")),
         "podReplacementPolicy": pointer(one_of("Failed", "TerminatingOrFailed")),
-        "selector": label_selector,
-        "template": needed(_TEMPLATE),
+        "template": or_zero(_TEMPLATE, {}),
     },
     job_policies,
     _restarts("OnFailure", "Never"),
 )
-job = Fields({"spec": needed(_JOB_SPEC)})
+job = Fields({"spec": or_zero(Fields({"selector": label_selector}, _JOB_SPEC), {})})
+
+
+def _generated_selector(value: Mapping[str, Any], path: str, found: Causes) -> None:
+    if value.get("manualSelector"):
+        found.append(unsupported(f"{path}.manualSelector", value["manualSelector"], ["nil", "false"]))
+    if value.get("selector") is not None:
+        found.append(invalid(f"{path}.selector", value["selector"], "`selector` will be auto-generated"))
 
 
 def _schedule(value: Any, path: str, found: Causes) -> None:
@@ -271,6 +289,7 @@ def cron_job_creation(obj: JsonObject, found: Causes) -> None:
         found.append(invalid("metadata.name", name, f"must be no more than {_LONGEST_CRON_JOB} characters"))
 
 
+_TEMPLATE_OF_JOB: Final = Fields({}, _JOB_SPEC, _generated_selector)
 cron_job = Fields(
     {
         "spec": needed(
@@ -280,7 +299,7 @@ cron_job = Fields(
                     "startingDeadlineSeconds": pointer(non_negative),
                     "concurrencyPolicy": or_zero(one_of("Allow", "Forbid", "Replace"), ""),
                     "timeZone": pointer(_zone),
-                    "jobTemplate": needed(Fields({"spec": needed(_JOB_SPEC)})),
+                    "jobTemplate": or_zero(Fields({"spec": or_zero(_TEMPLATE_OF_JOB, {})}), {}),
                     "successfulJobsHistoryLimit": pointer(non_negative),
                     "failedJobsHistoryLimit": pointer(non_negative),
                 }
@@ -356,6 +375,9 @@ _PLACING: Final = ("nodeSelector", "tolerations", "schedulingGates")
 def job_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
     """Check a change of a Job: where its pods go may change while it is suspended and has not begun."""
     wanted, before, status = new.get("spec") or {}, live.get("spec") or {}, live.get("status") or {}
+    if wanted.get("selector") is None and before.get("selector") is not None:
+        found.append(required("spec.selector"))
+        _matches_template(wanted, "spec", found)
     completions, path = wanted.get("completions"), "spec.completions"
     if before.get("completionMode") != "Indexed":
         immutable(completions, before.get("completions"), path, found)

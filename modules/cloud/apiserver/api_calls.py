@@ -88,7 +88,8 @@ _CREATED: Final = {
 """The subresources that are created; nodes have no right to them here."""
 _CORE: Final = "v1"
 _VERSIONED: Final = (
-    "CSIDriver", "CSINode", "CSIStorageCapacity", "Lease", "PodDisruptionBudget", "RuntimeClass", "VolumeAttachment",
+    "CSIDriver", "CSINode", "CSIStorageCapacity", "CustomResourceDefinition", "Lease", "PodDisruptionBudget",
+    "RuntimeClass", "VolumeAttachment",
 )  # fmt: skip
 """The kinds whose updates name the state that they change (`AllowUnconditionalUpdate`)."""
 _FINALIZE: Final = "finalize"
@@ -346,10 +347,12 @@ def _without(cluster: Cluster, kind: Kind) -> str:
 
 def _managed(cluster: Cluster, request: ApiCall) -> AbstractContextManager[None]:
     """Return the context that attributes the changes of a request to its manager. A node has none: its
-    writes are of statuses, and notes about them would be larger than they are.
+    writes are of statuses, and notes about them would be larger than they are. A binding has none, as in Kubernetes.
     """
     name = str(request.options.get("fieldManager") or "")
     if not name or request.node or request.verb not in _WITH_OBJECT or request.patch_type == APPLY:
+        return nullcontext()
+    if request.subresource == "binding":
         return nullcontext()
     return cluster.managed_by(Manager(name, UPDATED, request.subresource, _stored_version(request)))
 

@@ -45,7 +45,7 @@ from modules.cloud.apiserver.event_registry import EventRegistry
 from modules.cloud.apiserver.field_manager.managed_fields import Manager, with_entries
 from modules.cloud.apiserver.field_manager.shapes import SchemaShape, shape_of
 from modules.cloud.apiserver.field_manager.tracking import Tracking
-from modules.cloud.apiserver.kind_defaults import with_defaults
+from modules.cloud.apiserver.kind_defaults import as_created, as_updated, with_decoded_defaults
 from modules.cloud.apiserver.namespaces import (
     check_creation,
     check_deletion,
@@ -282,7 +282,8 @@ class Cluster:
         obj = self._shaped(obj, None)
         self._admit(None, obj)
         self._check_namespace(obj)
-        new = self._chain.admitted(self._track(None, computed(with_defaults, obj)))
+        new = as_created(self._track(None, computed(with_decoded_defaults, obj)))
+        new = self._chain.admitted(new)
         if self.storage.kinds.custom_of(new) is None:
             computed(validate_object, new, creation)
         self._check_admitted(new)
@@ -306,16 +307,16 @@ class Cluster:
         check_version(self.storage.kinds.of_key(key), live, obj)
         obj = self._shaped(obj, live)
         is_namespace = obj["kind"] == _NAMESPACE.name
-        new = with_stored_state(obj, live) if is_namespace else _with_kept(computed(with_defaults, obj), live)
+        new = with_stored_state(obj, live) if is_namespace else _with_kept(computed(with_decoded_defaults, obj), live)
         new = _with_deletion_of(live, new)
-        new = with_kept_fields(new, live)
+        new = as_updated(self._track(live, with_kept_fields(new, live)))
         self._admit(live, new)
         new = self._chain.admitted(new, live)
         if self.storage.kinds.custom_of(new) is None:
             computed(validate_update, new, live, changes)
         check_finalizers(live, new)
         self._check_admitted(new, live)
-        stored = self.storage.replace(self._track(live, self._addressed(new, live)))
+        stored = self.storage.replace(self._addressed(new, live))
         self._custom.changed(stored)
         return self._without_finalizers(self._bound(stored))
 
@@ -521,7 +522,7 @@ class _Tracked(NamedTuple):
     def tracking(self) -> Tracking:
         """Its managers."""
         shape = shape_of(self.kind) if self.schema is None else SchemaShape(self.schema, is_root=True)
-        return Tracking(shape, self.now, has_status=self.has_status)
+        return Tracking("" if self.schema is not None else self.kind, shape, self.now, has_status=self.has_status)
 
 
 def _updated(tracked: _Tracked, live: JsonObject | None, new: JsonObject, manager: Manager) -> JsonObject:

@@ -4,16 +4,17 @@ import base64
 from collections.abc import Callable
 from typing import Any, Final
 
-from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject, is_custom
 from modules.apimachinery.protobuf.empty_members import without_empty_members
-from modules.cloud.apiserver.namespaces import with_namespace_defaults
-from modules.cloud.apiserver.pod_defaults import with_pod_defaults
+from modules.cloud.apiserver.namespaces import with_content_finalizer, with_namespace_defaults
+from modules.cloud.apiserver.pod_defaults import with_pod_defaults, with_service_account
 from modules.cloud.apiserver.strategies import with_first_status
 from modules.cloud.apiserver.workload_defaults import WORKLOADS, with_workload_defaults
 
 _EXTERNAL: Final = ("NodePort", "LoadBalancer")
 _AFFINITY_SECONDS: Final = 10800
 _DATA_SOURCES: Final = (("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot"))
+_CLAIM: Final = "PersistentVolumeClaim"
 _RBAC: Final = "rbac.authorization.k8s.io"
 _CSI_DRIVER: Final = {
     "attachRequired": True,
@@ -27,11 +28,27 @@ _CSI_DRIVER: Final = {
 
 
 def with_defaults(obj: JsonObject) -> JsonObject:
-    """Return an object with the defaults of its kind, the `status` that its kind begins with, and no empty members that
-    Kubernetes' JSON leaves out.
+    """Return a new object with the defaults of its kind, and what its creation sets."""
+    return as_created(with_decoded_defaults(obj))
+
+
+def with_decoded_defaults(obj: JsonObject) -> JsonObject:
+    """Return an object as Kubernetes' decoder reads it: with the defaults of its kind, the `status` that it begins
+    with, and no empty members that Kubernetes' JSON leaves out. Who sends it is the manager of these fields.
     """
     complete, written = _DEFAULTS.get(obj["kind"]), without_empty_members(obj)
     return with_first_status(written if complete is None else complete(written))
+
+
+def as_created(obj: JsonObject) -> JsonObject:
+    """Return a new object with the fields that its creation sets: nobody is their manager."""
+    complete = _CREATION.get(obj["kind"])
+    return obj if complete is None or is_custom(obj) else complete(obj)
+
+
+def as_updated(obj: JsonObject) -> JsonObject:
+    """Return a changed object with the fields that follow from others."""
+    return _with_data_source(obj) if obj["kind"] == _CLAIM and not is_custom(obj) else obj
 
 
 def _secret(obj: JsonObject) -> JsonObject:
@@ -119,22 +136,23 @@ def _persistent_volume(obj: JsonObject) -> JsonObject:
 
 
 def _claim(obj: JsonObject) -> JsonObject:
-    spec = _with_data_source({"volumeMode": "Filesystem", **(obj.get("spec") or {})})
+    spec = {"volumeMode": "Filesystem", **(obj.get("spec") or {})}
     return {**obj, "spec": spec, "status": {"phase": "Pending", **(obj.get("status") or {})}}
 
 
-def _with_data_source(spec: JsonObject) -> JsonObject:
-    """Return the spec of a claim whose `dataSource` and `dataSourceRef` are the same. A source of another kind is
-    forgotten unless `dataSourceRef` names it (EnforceDataSourceBackwardsCompatibility, NormalizeDataSources).
+def _with_data_source(claim: JsonObject) -> JsonObject:
+    """Return a claim whose `dataSource` and `dataSourceRef` are the same. A source of another kind is forgotten unless
+    `dataSourceRef` names it (EnforceDataSourceBackwardsCompatibility, NormalizeDataSources).
     """
+    spec = claim["spec"]
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
     if source and not reference:
         if (source.get("apiGroup") or "", source.get("kind")) not in _DATA_SOURCES:
-            return {name: value for name, value in spec.items() if name != "dataSource"}
-        return {**spec, "dataSourceRef": dict(source)}
+            return {**claim, "spec": {name: value for name, value in spec.items() if name != "dataSource"}}
+        return {**claim, "spec": {**spec, "dataSourceRef": dict(source)}}
     if reference and not source and not reference.get("namespace"):
-        return {**spec, "dataSource": dict(reference)}
-    return spec
+        return {**claim, "spec": {**spec, "dataSource": dict(reference)}}
+    return claim
 
 
 def _limit_range(obj: JsonObject) -> JsonObject:
@@ -172,10 +190,15 @@ _DEFAULTS: Final[dict[str, Callable[[JsonObject], JsonObject]]] = {
     "Endpoints": _endpoints,
     "EndpointSlice": _endpoint_slice,
     "PersistentVolume": _persistent_volume,
-    "PersistentVolumeClaim": _claim,
+    _CLAIM: _claim,
     "LimitRange": _limit_range,
     "PriorityClass": lambda obj: {"value": 0, "preemptionPolicy": "PreemptLowerPriority", **obj},
     **dict.fromkeys(("RoleBinding", "ClusterRoleBinding"), _binding),
     "StorageClass": lambda obj: {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate", **obj},
     "CSIDriver": lambda obj: {**obj, "spec": {**_CSI_DRIVER, **(obj.get("spec") or {})}},
+}
+_CREATION: Final[dict[str, Callable[[JsonObject], JsonObject]]] = {
+    "Pod": with_service_account,
+    _CLAIM: _with_data_source,
+    "Namespace": with_content_finalizer,
 }

@@ -22,15 +22,18 @@ _LABEL: Final = "kubernetes.io/metadata.name"
 
 
 def with_namespace_defaults(namespace: JsonObject) -> JsonObject:
-    """Return a namespace with the label of its name, the finalizer of its contents, and the phase of a new one."""
-    metadata, spec = namespace["metadata"], namespace.get("spec") or {}
+    """Return a namespace with the label of its name, and the phase of a new one."""
+    metadata = namespace["metadata"]
     labels = {**(metadata.get("labels") or {}), _LABEL: metadata["name"]}
-    finalizers = content_finalizers_of(namespace)
+    return {**namespace, "metadata": {**metadata, "labels": labels}, "status": {"phase": "Active"}}
+
+
+def with_content_finalizer(namespace: JsonObject) -> JsonObject:
+    """Return a new namespace with the finalizer of its contents."""
+    spec, finalizers = namespace.get("spec") or {}, content_finalizers_of(namespace)
     return {
         **namespace,
-        "metadata": {**metadata, "labels": labels},
         "spec": {**spec, "finalizers": finalizers if CONTENTS in finalizers else [*finalizers, CONTENTS]},
-        "status": {"phase": "Active"},
     }
 
 

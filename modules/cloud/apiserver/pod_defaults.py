@@ -30,12 +30,19 @@ def with_pod_defaults(pod: JsonObject) -> JsonObject:
     pod = copied(pod)
     spec = pod.setdefault("spec", {})
     complete_pod_spec(spec)
-    spec.setdefault("serviceAccountName", "default")
-    spec.setdefault("serviceAccount", spec["serviceAccountName"])
+    if spec.get("serviceAccountName"):
+        spec.setdefault("serviceAccount", spec["serviceAccountName"])
     status = pod.setdefault("status", {})
     status.setdefault("phase", "Pending")
     status.setdefault("qosClass", qos_class(convert(pod, Pod, "Pod")).value)
     return pod
+
+
+def with_service_account(pod: JsonObject) -> JsonObject:
+    """Return a new pod with the service account of its namespace if it names none."""
+    spec = pod["spec"]
+    name = spec.get("serviceAccountName") or "default"
+    return {**pod, "spec": {**spec, "serviceAccountName": name, "serviceAccount": name}}
 
 
 def complete_pod_spec(spec: JsonObject) -> None:
@@ -95,6 +102,8 @@ def _complete_container(container: JsonObject) -> None:
 def _complete_probe(probe: JsonObject) -> None:
     for name, value in _PROBE.items():
         probe.setdefault(name, value)
+    if isinstance(probe.get("grpc"), dict):
+        probe["grpc"].setdefault("service", "")
     _complete_http_get(probe)
 
 

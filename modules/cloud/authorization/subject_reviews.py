@@ -5,8 +5,10 @@ SubjectAccessReview, LocalSubjectAccessReview and TokenReview.
 from collections.abc import Callable
 from typing import Any, Final
 
+from edged.validation.causes import Causes, invalid
 from modules.apimachinery.api_errors import BadRequestError, InvalidError
 from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.structural_schema.causes import InvalidFieldsError
 from modules.cloud.authentication.users import Authenticated, User, user_info
 from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.authorization.rbac.reviews import decision
@@ -91,26 +93,36 @@ def _spec_of(body: Any, kind: str) -> JsonObject:
     return spec
 
 
-def check_attributes(kind: str, spec: JsonObject) -> None:
-    """Check that a review asks for exactly one thing.
+def check_attributes(kind: str, spec: JsonObject, *, of_user: bool = False) -> None:
+    """Check that a review asks for exactly one thing, as kube-apiserver does (ValidateSubjectAccessReviewSpec).
+
+    Args:
+        kind: its kind.
+        spec: its spec.
+        of_user: whether it has to name a user or groups.
 
     Raises:
-        InvalidError: it does not.
+        InvalidFieldsError: it does not.
     """
-    if isinstance(spec.get("resourceAttributes"), dict) == isinstance(spec.get("nonResourceAttributes"), dict):
-        why = "Invalid value: exactly one of nonResourceAttributes or resourceAttributes must be specified"
-        raise InvalidError(kind, "", "spec.resourceAttributes", why, _AUTHORIZATION)
+    found, path = Causes(), spec.get("nonResourceAttributes")
+    has_resource = isinstance(spec.get("resourceAttributes"), dict)
+    if has_resource and isinstance(path, dict):
+        why = "cannot be specified in combination with resourceAttributes"
+        found.append(invalid("spec.nonResourceAttributes", path, why))
+    elif not has_resource and not isinstance(path, dict):
+        why = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        found.append(invalid("spec.resourceAttributes", "null", why))
+    if of_user and not spec.get("user") and not spec.get("groups"):
+        found.append(invalid("spec.user", "", "at least one of user or group must be specified"))
+    if found:
+        raise InvalidFieldsError(kind, _AUTHORIZATION, "", found)
 
 
 def _check(kind: str, spec: JsonObject, namespace: str) -> None:
-    """Check the spec as kube-apiserver does (ValidateSubjectAccessReviewSpec)."""
     resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if namespace and path is not None:
         why = "Invalid value: disallowed on this kind of request"
         raise InvalidError(kind, "", "spec.nonResourceAttributes", why, _AUTHORIZATION)
-    check_attributes(kind, spec)
-    if not spec.get("user") and not spec.get("groups"):
-        why = 'Invalid value: "": at least one of user or group must be specified'
-        raise InvalidError(kind, "", "spec.user", why, _AUTHORIZATION)
+    check_attributes(kind, spec, of_user=True)
     if namespace and isinstance(resource, dict) and resource.get("namespace") != namespace:
         raise BadRequestError(f"spec.resourceAttributes.namespace must match namespace: {namespace}")

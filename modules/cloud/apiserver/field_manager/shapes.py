@@ -63,6 +63,9 @@ ATOMIC_TYPES: Final = frozenset({
 })  # fmt: skip
 """Types that are merged as a whole."""
 
+GRANULAR: Final = frozenset({("V1PersistentVolumeSpec", "claimRef")})
+"""Fields of such a type that are merged field by field all the same."""
+
 DEFAULTS: Final[dict[str, dict[str, Any]]] = {
     "V1ContainerPort": {"protocol": "TCP"},
     "V1ServicePort": {"protocol": "TCP"},
@@ -145,17 +148,17 @@ class BuiltInShape:
         types: the fields of all types (`field_types`).
         of: its type, as in `types`.
         merged: its keys if it is a list with keys, () if it is a set, None for another.
-        is_atomic: whether it is a map that is merged as a whole.
+        is_atomic: whether it is a map that is merged as a whole; None: as all of its type.
     """
 
     def __init__(
         self, types: Mapping[str, Mapping[str, str]], of: str, merged: tuple[str, ...] | None = None,
-        *, is_atomic: bool = False,
+        *, is_atomic: bool | None = None,
     ) -> None:  # fmt: skip
         self._types = types
         self._of = of
         self._merged = merged
-        self._is_atomic = is_atomic or of in ATOMIC_TYPES
+        self._is_atomic = of in ATOMIC_TYPES if is_atomic is None else is_atomic
         self.keys = merged or ()
 
     def form(self, value: Any) -> MergeForm:
@@ -181,7 +184,8 @@ class BuiltInShape:
         rule = LISTS.get(self._of, {}).get(name)
         if rule is None and name == "conditions":
             rule = ("type",)
-        return BuiltInShape(self._types, of, rule if of.startswith("[") else None, is_atomic=rule == ())
+        is_atomic = True if rule == () else False if (self._of, name) in GRANULAR else None
+        return BuiltInShape(self._types, of, rule if of.startswith("[") else None, is_atomic=is_atomic)
 
     def element(self) -> FieldShape:
         """Return the shape of a list's elements."""

@@ -46,20 +46,31 @@ _OF_SERVER: Final = frozenset(
 )  # fmt: skip
 """Fields that no manager has."""
 _STATUS: Final = "status"
-
+_RESET: Final[dict[str, dict[str, tuple[Path, ...]]]] = {
+    "CertificateSigningRequest": {
+        "": (("f:spec",), ("f:status",)),
+        _STATUS: (("f:spec",), ("f:status", "f:conditions")),
+        "approval": (("f:spec",), ("f:status", "f:certificate")),
+    },
+    "Deployment": {_STATUS: (("f:spec",), ("f:metadata", "f:labels"))},
+    "Pod": {_STATUS: (("f:spec",), ("f:metadata", "f:ownerReferences"))},
+    "VolumeAttachment": {_STATUS: (("f:spec",), ("f:metadata",))},
+}
+"""By kind and subresource: the fields that a request cannot set, so that it does not manage them (GetResetFields);
+without a row, those of the object are its status, and those of the status the spec.
+"""
 _MOST: Final = 100
 """Conflicts that are named."""
 _LONGEST: Final = 300
 """Characters of a path."""
 
 
-def _kept(fields: FieldSet, manager: Manager, *, has_status: bool) -> FieldSet:
-    """Return the fields that a request of a manager can set."""
+def _reset(kind: str, subresource: str, *, has_status: bool) -> tuple[Path, ...]:
+    """Return the fields that a request cannot set, besides the server's."""
     if not has_status:
-        return fields - _OF_SERVER
-    if manager.subresource == _STATUS:
-        return frozenset(one for one in fields if one[0] != "f:spec") - _OF_SERVER
-    return frozenset(one for one in fields if one[0] != "f:status") - _OF_SERVER
+        return ()
+    of_kind = _RESET.get(kind, {}).get(subresource)
+    return of_kind or ((("f:spec",),) if subresource == _STATUS else (("f:status",),))
 
 
 class ApplyConflictError(ApiError):
@@ -104,19 +115,25 @@ class Tracking:
     """Follows the managers of one kind's objects.
 
     Args:
+        kind: its name; "" for one of a CustomResourceDefinition.
         shape: of the kind.
         has_status: whether its status is a subresource.
         now: the present time.
     """
 
-    def __init__(self, shape: FieldShape, now: str, *, has_status: bool) -> None:
+    def __init__(self, kind: str, shape: FieldShape, now: str, *, has_status: bool) -> None:
+        self._kind = kind
         self._shape = shape
         self._has_status = has_status
         self._now = now
 
     def updated(self, live: JsonObject | None, new: JsonObject, manager: Manager) -> JsonObject:
-        """Return a new state of an object with the managers that it has after an update by one."""
+        """Return a new state of an object with the managers that it has after an update by one. An object that has had
+        none gets none before it is applied.
+        """
         entries = {} if is_reset(new) else _given_or_live(live, new)
+        if live is not None and not entries:
+            return with_entries(new, None)
         before = _bare(live or {})
         comparison = self._compared(before, _bare(new), manager)
         entries = _without_changed(entries, comparison, manager)
@@ -187,13 +204,13 @@ class Tracking:
         if live is not None and not entries:
             before = Manager(BEFORE_FIRST_APPLY, UPDATE, "", manager.api_version)
             all_ = compared({"metadata": {}}, _bare(live), self._shape).added
-            all_ = _kept(all_, before, has_status=self._has_status)
+            all_ = self._kept(all_, before)
             applied = all_ & self._last_applied(live) if manager.name in _CLIENTS else NOTHING
             if applied:
                 entries[manager.identity] = Managed(manager, applied, self._now)
             entries[before.identity] = Managed(before, all_ - applied, self._now)
         last = entries.get(manager.identity)
-        fields = _kept(fields_of(config, self._shape), manager, has_status=self._has_status)
+        fields = self._kept(fields_of(config, self._shape), manager)
         entries[manager.identity] = Managed(manager, fields, self._now)
         new = config if live is None else merged(_bare(live), config, self._shape)
         return entries, new if last is None else self._pruned(new, entries, last.fields)
@@ -211,9 +228,14 @@ class Tracking:
         found: JsonObject = without(obj, (there - pruned_fields) & ours, shape)
         return found
 
+    def _kept(self, fields: FieldSet, manager: Manager) -> FieldSet:
+        """Return the fields that a request of a manager can set."""
+        reset = _reset(self._kind, manager.subresource, has_status=self._has_status)
+        return frozenset(one for one in fields if one[:1] not in reset and one[:2] not in reset) - _OF_SERVER
+
     def _compared(self, old: JsonObject, new: JsonObject, manager: Manager) -> Comparison:
         found = compared(old, new, self._shape)
-        return Comparison(*(_kept(one, manager, has_status=self._has_status) for one in found))
+        return Comparison(*(self._kept(one, manager) for one in found))
 
     def _with(self, entries: Entries, manager: Manager, fields: FieldSet, before: Managed | None) -> Entries:
         """Return the entries with those fields of a manager; its time is their last change."""

@@ -11,7 +11,7 @@ _Parts = tuple[list[Path], list[Path], list[Path]]
 """Paths that are added, modified and removed."""
 _PLAIN = frozenset({
     "metadata", "spec", "status", "template", "jobTemplate", "containers", "strategy", "updateStrategy", "names",
-    "source", "resources",
+    "source", "resources", "drivers",
 })  # fmt: skip
 """Fields that are there in every object of Go's types, so that nobody sets them as such."""
 
@@ -93,6 +93,8 @@ def _compare(
     form = forms.pop()
     empty = all(one is _ABSENT or not one for one in (old, new))
     if forms or form is MergeForm.LEAF or empty:
+        if empty and path and form is MergeForm.MAP and _is_plain(path):
+            return
         if old is _ABSENT or new is _ABSENT:
             (added if old is _ABSENT else removed).append(path)
         elif old != new:

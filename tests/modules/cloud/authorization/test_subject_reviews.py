@@ -56,7 +56,7 @@ def test_the_rights_of_another(parts: tuple[str, ...], spec: dict[str, Any], all
     [
         (ACCESS, {}, 422, "at least one of user or group must be specified"),
         (ACCESS, {"user": "a", "resourceAttributes": None}, 422, "exactly one of"),
-        (ACCESS, {"user": "a", "nonResourceAttributes": {"path": "/"}}, 422, "exactly one of"),
+        (ACCESS, {"user": "a", "nonResourceAttributes": {"path": "/"}}, 422, "cannot be specified in combination"),
         (LOCAL, {"user": "a", "nonResourceAttributes": {"path": "/"}}, 422, "disallowed on this kind of request"),
         (LOCAL, {"user": "a", "resourceAttributes": {"namespace": "x"}}, 400, "must match namespace: shop"),
     ],

@@ -7,6 +7,7 @@ import pytest
 from beehive.clock import RealClock
 from modules.apimachinery.api_errors import ApiError
 from modules.apimachinery.kinds import key_for, kind_named
+from modules.apimachinery.structural_schema.causes import InvalidFieldsError
 from modules.cloud.apiserver.admission.chain import PLUGINS, AdmissionChain
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.system_objects import make_system_objects
@@ -188,9 +189,11 @@ def test_pods_get_the_pull_secrets_of_their_account(cluster: Cluster) -> None:
 
 def test_a_pod_whose_manifest_lacks_what_plugins_have_set_is_replaced(cluster: Cluster) -> None:
     cluster.create(pod())
-    written = pod()
+    written = pod(serviceAccountName="default")
     written["metadata"]["labels"] = {"app": "web"}
     assert cluster.update(written)["spec"]["priority"] == 0
+    with pytest.raises(InvalidFieldsError, match="serviceAccountName"):  # an update sets none, as in Kubernetes
+        cluster.update(pod())
     applied, _ = cluster.apply(pod("by-file", tolerations=[{"key": "x", "operator": "Exists"}]))
     again, outcome = cluster.apply(pod("by-file", tolerations=[{"key": "x", "operator": "Exists"}]))
     assert (again["spec"], outcome) == (applied["spec"], "unchanged")

@@ -12,6 +12,9 @@ from beehive.simulation import Simulation
 from modules.apimachinery.kinds import LAST_APPLIED, JsonObject
 from modules.cloud.apiserver.api_calls import serve
 from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.field_manager.managed_fields import Manager
+from modules.cloud.apiserver.field_manager.shapes import MergeForm, shape_of
+from modules.cloud.apiserver.field_manager.tracking import Tracking
 from modules.cloud.client.calls import APPLY, JSON_PATCH, MERGE, STRATEGIC, ApiCall
 
 CONTAINER: JsonObject = {"name": "app", "image": "busybox:1"}
@@ -229,14 +232,14 @@ def test_a_change_without_a_name_leaves_the_managers(api: Api) -> None:
 
 
 def test_the_oldest_updates_become_one(api: Api) -> None:
-    api("create", {"metadata": {"name": "c"}}, "m0", name="")
+    api("create", {"metadata": {"name": "c"}, "data": {"k0": "v"}}, "m0", name="")
     for number in range(1, 15):
         api.simulation.run_for(2)
         made = api("patch", {"data": {f"k{number}": "v"}}, f"m{number}", patch_type=MERGE)
     found = managers(made)
     assert len(found) == 10
     ancient = found["ancient-changes", "Update"]["f:data"]
-    assert set(ancient) == {".", "f:k1", "f:k2", "f:k3", "f:k4", "f:k5"}
+    assert set(ancient) == {".", "f:k0", "f:k1", "f:k2", "f:k3", "f:k4", "f:k5"}
 
 
 def test_prune_of_an_applyset_works_with_what_kubectl_sends(api: Api) -> None:
@@ -254,3 +257,31 @@ def test_prune_of_an_applyset_works_with_what_kubectl_sends(api: Api) -> None:
     resources = {"metadata": {"name": "parent", "annotations": {"applyset.kubernetes.io/tooling": "kubectl/v1.32"}}}
     updated = api.apply("kubectl-applyset", resources, name="parent", force=True)
     assert "labels" not in updated["metadata"]
+
+
+def test_what_admission_and_creation_set_has_no_manager(api: Api) -> None:
+    """Such as the service account of a pod that names none."""
+    body = {"metadata": {"name": "c"}, "spec": {"containers": [CONTAINER]}}
+    made = api("create", body, "kubectl-create", plural="pods", name="")
+    assert made["spec"]["serviceAccountName"] == "default"
+    assert "f:serviceAccountName" not in managers(made)["kubectl-create", "Update"]["f:spec"]
+
+
+def test_an_update_of_an_object_without_managers_notes_none(api: Api) -> None:
+    api("create", {"metadata": {"name": "c"}, "data": {"a": "1"}}, name="")
+    assert managers(api("patch", {"data": {"a": "2"}}, "editor", patch_type=MERGE)) == {}
+
+
+def test_the_claim_of_a_volume_is_managed_field_by_field() -> None:
+    shape = shape_of("PersistentVolume").field("spec")
+    assert shape.field("claimRef").form({"name": "a"}) is MergeForm.MAP
+    assert shape_of("Event").field("involvedObject").form({"name": "a"}) is MergeForm.LEAF
+
+
+def test_fields_that_a_request_cannot_set_are_not_its_managers() -> None:
+    new = {"kind": "CertificateSigningRequest", "metadata": {"labels": {"a": "b"}}, "spec": {"signerName": "a.b/c"}}
+    tracking = Tracking("CertificateSigningRequest", shape_of("CertificateSigningRequest"), "", has_status=True)
+    updated = tracking.updated(None, new, Manager("a", "Update", "", "v1"))
+    assert managers(msgspec.json.decode(msgspec.json.encode(updated))) == {
+        ("a", "Update"): {"f:metadata": {"f:labels": {".": {}, "f:a": {}}}}
+    }

@@ -41,6 +41,28 @@ class Row(NamedTuple):
     """The status of the stored object."""
 
 
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_TERMS = f"spec.affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms"
+_NEEDS = {"key": "a", "operator": "Exists"}
+_TERM = {"matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]}
+_ZONE = {_REQUIRED: [{"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": "b"}}}]}
+
+
+def _affinity(*terms: Json) -> Json:
+    return {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": list(terms)}}}
+
+
+_GATED: Json = {
+    "spec": {
+        "containers": [{"name": "main", "image": "busybox:1.35"}],
+        "nodeName": "",
+        "schedulingGates": [{"name": "a.b/c"}],
+        "nodeSelector": {"a": "b"},
+        "affinity": _affinity(_TERM),
+    }
+}
+
+
 def _spec(**fields: Any) -> Json:
     return {"spec": fields}
 
@@ -77,6 +99,12 @@ ROWS = (
     Row("Pod", _spec(containers=[_CONTAINER, {**_CONTAINER, "name": "b"}]), "spec.containers", "add or remove"),
     Row("Pod", _spec(nodeName="n2"), "spec", _OF_PODS),
     Row("Pod", _spec(restartPolicy="Never"), "spec", _OF_PODS),
+    Row("Pod", _spec(nodeSelector={"b": "c"}), before=_GATED),
+    Row("Pod", _spec(nodeSelector={"a": "c"}), "spec.nodeSelector", "only additions to spec.nodeSelector", _GATED),
+    Row("Pod", _spec(affinity=_affinity(_TERM, _TERM)), f"{_TERMS}", "no additions/deletions to non-empty", _GATED),
+    Row("Pod", _spec(affinity=_affinity({"matchExpressions": [*_TERM["matchExpressions"], _NEEDS]})), before=_GATED),
+    Row("Pod", _spec(affinity=_affinity({"matchExpressions": [_NEEDS]})), f"{_TERMS}[0]", "only additions", _GATED),
+    Row("Pod", _spec(affinity={"podAntiAffinity": _ZONE, **_affinity(_TERM)}), "spec", _OF_PODS, _GATED),
     Row("Pod", _spec(activeDeadlineSeconds=5)),
     Row(
         "Pod",
@@ -241,6 +269,7 @@ ROWS = (
     Row("ControllerRevision", {"revision": 2}),
     Row("ControllerRevision", {"data": {"a": "two"}}, "data", _IMMUTABLE),
     Row("Job", _spec(parallelism=2)),
+    Row("Job", _spec(selector=None), "spec.selector", "Required value"),
     Row("Job", _spec(suspend=True)),
     Row("Job", _spec(backoffLimit=2)),
     Row("Job", _spec(ttlSecondsAfterFinished=2)),
