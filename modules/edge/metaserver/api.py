@@ -36,6 +36,12 @@ _log = logging.getLogger(__name__)
 _HEALTH: Final = ("healthz", "livez", "readyz")
 _READ: Final = ("GET", "HEAD")
 _OF_EDGED: Final = (ResourceType.POD, ResourceType.NODE)
+_CREDENTIALS: Final = {
+    ("", "secrets", "*"): "secrets",
+    ("", "serviceaccounts", "token"): "tokens of service accounts",
+    ("certificates.k8s.io", "certificatesigningrequests", "*"): "certificates",
+}
+"""What no stranger may have, by group, resource and subresource."""
 _STREAMS: Final = ("exec", "attach", "portforward", "proxy")
 
 METHODS: Final = ("POST", "PUT", "PATCH", "DELETE")
@@ -119,17 +125,14 @@ class Api:
         document = self._openapi.document(request.parts) if document is None else document
         if document is not None:
             return _json(document)
-        return self._read(request, parse_target(request.parts))
+        target = parse_target(request.parts)
+        self._refuse_credentials(target)
+        return self._read(request, target)
 
     def _read(self, request: Request, target: Target) -> Reply:
         resource = find(target.group, target.version, target.plural)
         if resource is None:
             return self._read_in_cloud(request, target)
-        if resource.token == ResourceType.SECRET and not self._settings.secrets:
-            hint = "modules.metaManager.metaServer.serveSecrets allows it"
-            raise ApiStatusError(
-                403, f"secrets are not served here: whoever reaches this address could read them ({hint})"
-            )
         if not resource.namespaced and target.namespace:
             raise no_such_path()
         if target.subresource == "log" and resource.token == ResourceType.POD:
@@ -176,9 +179,22 @@ class Api:
 
     def _write(self, request: Request) -> Response:
         target = parse_target(request.parts)
+        self._refuse_credentials(target)
         _refuse_streams(target)
         _log.info("%s %s is taken to the cloud", request.method, request.path)
         return write(self._cloud, target, request)
+
+    def _refuse_credentials(self, target: Target) -> None:
+        """Refuse what has or makes credentials, in any version and by any verb, unless secrets are served: secrets,
+        tokens of the node's pods, and certificates of the node.
+        """
+        what = _CREDENTIALS.get((target.group, target.plural, target.subresource.partition("/")[0]))
+        what = what or _CREDENTIALS.get((target.group, target.plural, "*"))
+        if what and not self._settings.secrets:
+            hint = "modules.metaManager.metaServer.serveSecrets allows it"
+            raise ApiStatusError(
+                403, f"{what} are not served here: whoever reaches this address could have them ({hint})"
+            )
 
     def _log(self, request: Request, resource: Resource, target: Target) -> Reply:
         """Return the log of a container, as `/containerLogs` of the node's own server does."""

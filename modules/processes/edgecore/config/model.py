@@ -101,8 +101,8 @@ class MetaServer(Section, frozen=True, kw_only=True):
     """Whether it is served."""
 
     serve_secrets: Annotated[bool, Switch()] = False
-    """Whether secrets may be read there. Ours: it asks for no credentials, so everybody who reaches the address could
-    read them."""
+    """Whether secrets, tokens of service accounts and certificates are served there. Ours: it asks for no credentials,
+    so everybody who reaches the address could read them."""
 
     server: Annotated[str, LISTEN_ADDRESS] = "127.0.0.1:10550"
     """Where it listens, in plain HTTP without credentials. Every client that reaches it can read the node's objects,

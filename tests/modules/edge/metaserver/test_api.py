@@ -149,6 +149,34 @@ def test_pages_of_browsers_are_refused(served: Served, headers: dict[str, str], 
     assert served.kubectl.ask(PODS, **headers).status == (200 if served_ else 403)
 
 
+_CREDENTIALS = [
+    ("POST", "/api/v1/namespaces/default/serviceaccounts/app/token"),
+    ("POST", "/apis/certificates.k8s.io/v1/certificatesigningrequests"),
+    ("GET", "/apis/certificates.k8s.io/v1/certificatesigningrequests/mine"),
+    ("GET", "/api/v2/namespaces/default/secrets/pass"),
+    ("GET", "/api/v2/secrets?fieldSelector=metadata.name%3Dpass"),
+    ("GET", "/api/v1/namespaces/default/secrets/pass/status"),
+    ("PATCH", "/api/v1/namespaces/default/secrets/pass"),
+]
+
+
+@pytest.mark.parametrize(("method", "path"), _CREDENTIALS)
+def test_whoever_reaches_the_address_gets_no_credentials(served: Served, method: str, path: str) -> None:
+    """The node may ask the cloud for tokens of its pods, their secrets, and a certificate of its own; this port asks
+    for no credentials. Any local user got them.
+    """
+    served.cloud_answers(status="Approved", resp_body=b'{"status":{"token":"a"}}')
+    status, answer = served.kubectl.ask(path, method=method, body=None if method == "GET" else {"kind": "Any"})
+    assert (status, answer["reason"], served.asked) == (403, "Forbidden", [])
+
+
+def test_credentials_are_served_with_secrets(echoing: Served) -> None:
+    """That is what `serveSecrets` is for; the owner's socket serves them, too."""
+    echoing.cloud_answers(status="Approved", resp_body=b'{"done":1}')
+    path = "/api/v1/namespaces/default/serviceaccounts/app/token"
+    assert echoing.kubectl.ask(path, method="POST", body={"kind": "TokenRequest"}).status == 201
+
+
 def test_secrets_and_logs_where_they_are_served(echoing: Served) -> None:
     assert echoing.kubectl.ask("/api/v1/namespaces/default/secrets/pass").body["data"] == {"x": "aGVsbG8="}
     asked = echoing.kubectl.ask(f"{PODS}/web/log?container=app&follow=true").body
