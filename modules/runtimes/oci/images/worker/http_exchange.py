@@ -20,8 +20,10 @@ _MOST_REDIRECTS: Final = 5
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
 _LONGEST_URL: Final = 16 * 1024
 _AGENT: Final = "edgecore"
-_LEAST: Final = 64 * 1024
-"""Bytes that an answer, its head included, must bring in each period of `stall_seconds`, unless it ends."""
+_LEAST: Final = 16 * 1024
+"""Bytes that an answer, its head included, must bring in each period of `stall_seconds`, unless it ends. In a minute
+these are 2 kbit/s, as a layer may have on a thin link that others share.
+"""
 
 
 class HttpExchange:
