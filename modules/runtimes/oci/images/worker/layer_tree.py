@@ -164,6 +164,7 @@ class LayerTree:
         if was_whiteout:
             os.unlink(name)
         os.mkdir(name, 0o755)
+        os.chmod(name, 0o755)  # noqa: PTH101, S103 - bytes; else it has the set-group-ID bit of the directory above
         self.inodes += 1
         if was_whiteout:
             mark_opaque(name)

@@ -193,6 +193,13 @@ def test_directories_that_a_tar_leaves_out_keep_the_lower_layers_attributes(stor
     assert stat.S_IMODE((tree / "fresh").stat().st_mode) == 0o755
 
 
+def test_a_directory_that_a_tar_leaves_out_inherits_no_set_group_id(store: ImageStore) -> None:
+    """As with containerd, which sets the mode of each directory that it makes."""
+    tree = unpacked(store, tar(directory("a", mode=0o2755), file("a/b/c")))
+    assert stat.S_IMODE((tree / "a").stat().st_mode) == 0o2755
+    assert stat.S_IMODE((tree / "a/b").stat().st_mode) == 0o755
+
+
 def test_links_to_directories_lead_inside_of_the_layer(store: ImageStore) -> None:
     """Absolute, relative, with "..", and to directories that are still missing."""
     tree = unpacked(
