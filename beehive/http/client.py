@@ -112,6 +112,15 @@ class ClientExchange:
             body += event.data
         return bytes(body)
 
+    def read_piece(self, receive: Receive) -> bytes:
+        """Return the next piece of the body, `b""` after the last.
+
+        Raises:
+            HttpError: as `read_body`.
+        """
+        event = next_event(self._connection, receive)
+        return bytes(event.data) if isinstance(event, h11.Data) else b""
+
 
 def _head(event: h11.Response | h11.InformationalResponse) -> ResponseHead:
     fields = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in event.headers)

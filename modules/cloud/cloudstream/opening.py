@@ -12,7 +12,7 @@ import socket
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from http import HTTPStatus
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 from urllib.parse import parse_qs
 
 from beehive.clock import Clock
@@ -57,7 +57,7 @@ _TRUE: Final = ("true", "1", "t", "T", "TRUE", "True")
 _LOG: Final = "text/plain; charset=utf-8"
 _METRICS: Final = "text/plain; version=0.0.4; charset=utf-8"
 _JSON: Final = "application/json"
-_CONTENT_TYPES: Final = {"containerLogs": _LOG, "metrics": _METRICS, "stats": _JSON, "edgecore": _JSON}
+CONTENT_TYPES: Final = {"containerLogs": _LOG, "metrics": _METRICS, "stats": _JSON, "edgecore": _JSON}
 
 ANSWER_SECONDS: Final = 30.0
 """Seconds until a node must answer: its container runtime makes the streaming server ready meanwhile."""
@@ -132,16 +132,21 @@ def read_upgrade(node: str, stream: TunnelStream, protocol: str, clock: Clock) -
         exchange.request("GET", "/", [("Host", node), ("Connection", "Upgrade"), ("Upgrade", protocol)])
         head = exchange.read_head(receive)
         if head.status == HTTPStatus.SWITCHING_PROTOCOLS:
-            return Upgraded(_switched(head), exchange.rest)
+            return Upgraded(switched(head), exchange.rest)
         body = exchange.read_body(receive, REFUSAL_BYTES)[:REFUSAL_BYTES]
     except HttpError as error:
         why = stream.failure or f"its answer cannot be read: {error.reason}"
         raise ApiStatusError(HTTPStatus.BAD_GATEWAY, f"node {node}: {why}") from error
-    if not HTTPStatus.BAD_REQUEST <= head.status < 600:
-        why = f"node {node} has not switched to the stream's protocol: status {head.status}"
-        raise ApiStatusError(HTTPStatus.BAD_GATEWAY, why)
+    raise refusal_of(f"node {node}", head.status, body)
+
+
+def refusal_of(who: str, status: int, body: bytes) -> ApiStatusError:
+    """Return the error for a response that is not the wanted one: 502 if it is no refusal either."""
+    if not HTTPStatus.BAD_REQUEST <= status < 600:
+        why = f"{who} has not switched to the stream's protocol: status {status}"
+        return ApiStatusError(HTTPStatus.BAD_GATEWAY, why)
     text = body.decode(errors="replace").strip()
-    raise ApiStatusError(head.status, text or f"node {node} has refused with status {head.status}")
+    return ApiStatusError(status, text or f"{who} has refused with status {status}")
 
 
 def no_answer(node: str) -> str:
@@ -150,7 +155,7 @@ def no_answer(node: str) -> str:
     return f"node {node}: no answer within {ANSWER_SECONDS:g} s; {hint}"
 
 
-def _switched(head: ResponseHead) -> bytes:
+def switched(head: ResponseHead) -> bytes:
     """Return the head of the response with the headers that a client needs, and no others."""
     lines = ["HTTP/1.1 101 Switching Protocols", "Connection: Upgrade"]
     lines += [f"{name.title()}: {value}" for name, value in head.fields if name in _PASSED]
@@ -182,6 +187,18 @@ class _Answer:
         if self._size > ANSWER_BYTES or not self.stream.is_over or self.stream.failure:
             return None
         return b"".join(self._parts)
+
+
+class OtherTunnels(Protocol):
+    """Reaches nodes whose tunnels are at other cloudcores."""
+
+    def reply(self, node: str, target: str, request: Request, *, upgrades: bool) -> Reply | None:
+        """Return the reply of a node's server, or None if no other cloudcore has a tunnel of it. Raise ApiStatusError
+        if it is refused, or a cloudcore that may have it cannot be reached.
+        """
+
+    def gather(self, nodes: Iterable[str], target: str, took: Callable[[str, bytes], object]) -> list[str] | None:
+        """As `NodeStreams.gather`, of those nodes that other cloudcores have; None if they have none."""
 
 
 class Gathering:
@@ -254,11 +271,13 @@ class NodeStreams:
     Args:
         tunnels: of all nodes.
         clock: for idle times.
+        others: reaches nodes whose tunnel is elsewhere; None: they are not reached.
     """
 
-    def __init__(self, tunnels: Tunnels, clock: Clock) -> None:
+    def __init__(self, tunnels: Tunnels, clock: Clock, others: OtherTunnels | None = None) -> None:
         self._tunnels = tunnels
         self._clock = clock
+        self._others = others
 
     def reply(self, node: str, target: str, request: Request) -> Reply:
         """Return the reply of a node's server.
@@ -277,6 +296,10 @@ class NodeStreams:
         kind = _KINDS[path]
         if kind in _UPGRADES:
             _check_upgrade(request)
+        if self._others is not None and not self._tunnels.has(node):
+            passed = self._others.reply(node, target, request, upgrades=kind in _UPGRADES)
+            if passed is not None:
+                return passed
         stream = self._open(node, kind, target, request)
         if kind in _UPGRADES:
             try:
@@ -286,7 +309,7 @@ class NodeStreams:
                 raise
             return Takeover(lambda client: self._take_over(client, stream, upgraded, request.rest), stream.close)
         follows = parse_qs(target.partition("?")[2]).get("follow", [""])[-1] in _TRUE
-        return self._stream(node, stream, _CONTENT_TYPES[path], follows=follows)
+        return self._stream(node, stream, CONTENT_TYPES[path], follows=follows)
 
     def gather(self, nodes: Iterable[str], target: str, took: Callable[[str, bytes], object]) -> list[str]:
         """Ask nodes for a path of their servers, within 20 s, and return the ones without an answer in time.
@@ -299,9 +322,13 @@ class NodeStreams:
         Raises:
             ApiStatusError: 503; no tunnels are served here.
         """
-        if not self._tunnels.port:
+        wanted = list(nodes)
+        late: list[str] | None = None
+        if self._others is not None:
+            late = self._others.gather([node for node in wanted if not self._tunnels.has(node)], target, took)
+        if late is None and not self._tunnels.port:
             raise ApiStatusError(503, NOT_SERVED)
-        return Gathering(self._tunnels, self._clock, target, took).run(nodes)
+        return (late or []) + Gathering(self._tunnels, self._clock, target, took).run(wanted)
 
     def _open(self, node: str, kind: FrameType, target: str, request: Request) -> TunnelStream:
         try:

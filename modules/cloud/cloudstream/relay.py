@@ -1,7 +1,7 @@
 """Relays a client's connection to a stream of a node: bytes in both directions, SPDY and WebSocket unread.
 
 One thread serves a client. It is read only while the node reads, and a client that does not read stops its own stream
-(`TunnelStream`). When a stream ends before its time, the connection is reset: a client of SPDY takes a polite end for
+(`RelayedStream`). When a stream ends before its time, the connection is reset: a client of SPDY takes a polite end for
 the command's success.
 """
 
@@ -10,10 +10,9 @@ import select
 import socket
 import ssl
 import struct
-from typing import Final
+from typing import Final, Protocol
 
 from beehive.clock import Clock
-from modules.cloud.cloudstream.stream import TunnelStream
 
 IDLE_SECONDS: Final = 4 * 3600.0
 """Without a byte, after which a connection is closed (kubelet's `streamingConnectionIdleTimeout`)."""
@@ -23,8 +22,32 @@ _LINGER_SECONDS: Final = 2.0
 _RESET: Final = struct.pack("ii", 1, 0)
 
 
+class RelayedStream(Protocol):
+    """The node's side of a relay, as `TunnelStream` has it."""
+
+    failure: str
+    """Why it has ended before its time, or ""."""
+
+    def fileno(self) -> int:
+        """Return a descriptor that is readable when there is something to take, an end, or room to send."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended and all its data is taken."""
+
+    @property
+    def room(self) -> int:
+        """Bytes that it takes now."""
+
+    def take(self, now: float) -> bytes:
+        """Return received data, b"" when none waits."""
+
+    def send(self, data: bytes) -> None:
+        """Send bytes; never blocks. Raise OSError when it is about to end."""
+
+
 class ClientSocket:
-    """A client's connection, plain or TLS, that never blocks.
+    """A client's connection, plain or TLS, that never blocks; or a server's.
 
     Args:
         connection: the socket; its owner closes it.
@@ -66,7 +89,7 @@ class ClientSocket:
         self._held = self._held[sent:]
         return sent > 0
 
-    def wait(self, stream: TunnelStream, seconds: float) -> bool:
+    def wait(self, stream: RelayedStream, seconds: float) -> bool:
         """Wait for the next event of the client or the stream; return False if there was none."""
         poll = select.poll()
         wanted = select.POLLIN if stream.room else 0
@@ -93,7 +116,7 @@ class ClientSocket:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
 
 
-def relay(connection: socket.socket, stream: TunnelStream, first: bytes, clock: Clock) -> None:
+def relay(connection: socket.socket, stream: RelayedStream, first: bytes, clock: Clock) -> None:
     """Relay bytes until the client or the stream ends, or both are silent; the caller closes both.
 
     Args:
@@ -132,6 +155,6 @@ def relay(connection: socket.socket, stream: TunnelStream, first: bytes, clock: 
         client.end()
 
 
-def _to_client(client: ClientSocket, stream: TunnelStream, now: float) -> bool:
+def _to_client(client: ClientSocket, stream: RelayedStream, now: float) -> bool:
     """Write the bytes that wait for the client, or the stream's next bytes; return whether any were written."""
     return client.write() if client.writes else client.write(stream.take(now))

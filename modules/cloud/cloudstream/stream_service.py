@@ -37,6 +37,18 @@ _CONNECTIONS: Final = 256
 """At a time, beside one for each stream: an API server may open all of its streams at the same time."""
 
 
+def check_path(request: Request) -> None:
+    """Return if the path is one of a kubelet's that are served. Raise ApiStatusError, 404 or 405, if not."""
+    parts = request.parts
+    first = parts[0] if parts else ""
+    methods = ("GET",) if is_read_of_node(parts) else _STREAMS.get(first, ())
+    shortest = _SHORTEST.get(first, _PARTS)
+    if not methods or not (is_read_of_node(parts) or shortest <= len(parts) <= shortest + 1):
+        raise ApiStatusError(404, "this cloudcore serves no such path of a kubelet")
+    if request.method not in methods:
+        raise ApiStatusError(405, f"the methods are {' and '.join(methods)}")
+
+
 class StreamService:
     """Serves a cluster's API server (`HttpService`), on the threads of its connections.
 
@@ -71,16 +83,9 @@ class StreamService:
 
     def _node(self, request: Request) -> str:
         """Return the node that a request is for. Raise ApiStatusError if it names no node."""
+        check_path(request)
         parts = request.parts
-        if is_read_of_node(parts) and request.method == "GET":
-            return self._node_of_host(request)
-        methods = _STREAMS.get(parts[0] if parts else "", ())
-        shortest = _SHORTEST.get(parts[0] if parts else "", _PARTS)
-        if not methods or not shortest <= len(parts) <= shortest + 1:
-            raise ApiStatusError(404, "this cloudcore serves no such path of a kubelet")
-        if request.method not in methods:
-            raise ApiStatusError(405, f"the methods are {' and '.join(methods)}")
-        return self._node_of_pod(parts[1], parts[2])
+        return self._node_of_host(request) if is_read_of_node(parts) else self._node_of_pod(parts[1], parts[2])
 
     def _node_of_pod(self, namespace: str, name: str) -> str:
         call = ApiCall(verb="get", api_version="v1", plural="pods", namespace=namespace, name=name)

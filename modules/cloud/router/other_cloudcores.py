@@ -1,5 +1,6 @@
 """Calls of nodes that are connected to other cloudcores: passed on, once, to the router of that cloudcore."""
 
+import socket
 import ssl
 from collections.abc import Callable
 from functools import partial
@@ -20,6 +21,15 @@ _MOST_BODY: Final = 16 * 1024 * 1024
 """Bytes of a response: a node's largest message."""
 _MARGIN: Final = 5.0
 """Seconds that another cloudcore's answer about a node's silence may take longer."""
+
+NO_ROUTER: Final = "it has not said where its router is: --router-listen, --router-advertise-address"
+"""Advice about a cloudcore."""
+WITHOUT_PROOF: Final = "with --tls, --router-listen and one authority, cloudcores"
+"""Begins an advice for a cloudcore that passes nothing on."""
+_TCP: Final = (
+    (socket.TCP_NODELAY, 1), (socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 3),
+)  # fmt: skip
+"""Options of a connection that may be silent for long: it ends a minute after the other machine."""
 
 Outcome = HttpReply | CallFailedError
 
@@ -69,6 +79,26 @@ class OtherCloudcores:
         except OSError as error:
             return CallFailedError(str(call), str(error), sent=False)
 
+    def connect(self, identity: str, seconds: float) -> ssl.SSLSocket:
+        """Return a connection to another cloudcore's router, which has proved that it is the cloud's; blocks.
+
+        Args:
+            identity: of the cloudcore.
+            seconds: for each address of its host, and for TLS.
+
+        Raises:
+            OSError: it cannot be reached, is not the cloud, or has not said where its router is.
+        """
+        router = self.router_of(identity)
+        if router is None:
+            raise OSError(NO_ROUTER)
+        context = self._context()
+        plain = socket.create_connection(router, seconds)
+        plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in _TCP:
+            plain.setsockopt(socket.IPPROTO_TCP, option, value)
+        return context.wrap_socket(plain, server_hostname=self._name, suppress_ragged_eofs=False)
+
 
 class PassedCalls:
     """Serves callers of nodes that are not connected to this cloudcore: requests are passed on, a few at a time.
@@ -107,10 +137,10 @@ class PassedCalls:
     def _pass_on(self, call: RestCall, holder: str, seconds: float, answered: Callable[[RestAnswer], None]) -> str:
         """Pass a request on and return ""; or return advice for the caller."""
         if self._others is None:
-            return "call that one (with --tls and one authority, cloudcores pass calls on)"
+            return f"call that one ({WITHOUT_PROOF} pass calls on)"
         router = self._others.router_of(holder)
         if router is None:
-            return "call that one (it has not said where its router is: --router-advertise-address)"
+            return f"call that one ({NO_ROUTER})"
         asked = passed_on_call(call, *router, seconds)
         work = partial(self._others.ask, asked, self._module.clock, seconds + _MARGIN)
         taken = self._calls.submit(work, lambda outcome: answered(answer_of(outcome, holder)))

@@ -4,7 +4,7 @@ import re
 import ssl
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -12,10 +12,10 @@ from beehive.clock import Clock
 from beehive.http.browser_guard import OTHER_SITE, is_sent_by_another_site
 from beehive.http.errors import HttpStatusError
 from beehive.http.forwarding import Fields, passed_on
-from beehive.http.http_server import HttpServer
+from beehive.http.http_server import MAX_STREAMS, HttpServer
 from beehive.http.listening import listen_tcp
 from beehive.http.request import Request
-from beehive.http.responses import Response, text
+from beehive.http.responses import Reply, Response, text
 from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.identities.known import NOT_YET, KnownIdentities
 from modules.cloud.router.callers import CallApi, Callers, is_cloudcore
@@ -37,6 +37,16 @@ _AS_A_DOCUMENT: Final = (("Content-Security-Policy", "sandbox"), ("X-Content-Typ
 _NOT_PASSED_ON: Final = frozenset({_CONTENT_TYPE, "set-cookie", *(name.lower() for name, _ in _AS_A_DOCUMENT)})
 SECONDS_HEADER: Final = "x-cloudcore-seconds"
 """In a request of another cloudcore: seconds until its caller gets an answer."""
+
+NODE_HEADER: Final = "x-cloudcore-node"
+"""In a request of another cloudcore for a node's own server, whose stream tunnel is here: the node."""
+
+
+class PassedStreams(Protocol):
+    """Serves the servers of nodes to other cloudcores."""
+
+    def reply(self, node: str, request: Request) -> Reply:
+        """Return the reply to a kubelet's request."""
 
 
 class RestCall(msgspec.Struct, frozen=True):
@@ -72,6 +82,7 @@ class RestService:
         ask: returns the router's answer; may block.
         api: makes API calls; blocks.
         identities: knows the refused client certificates; None: none is.
+        streams: serves other cloudcores; None: no streams are served.
     """
 
     def __init__(
@@ -80,7 +91,9 @@ class RestService:
         ask: Callable[[RestCall], RestAnswer],
         api: CallApi,
         identities: KnownIdentities | None = None,
+        streams: PassedStreams | None = None,
     ) -> None:
+        self._streams = streams
         self._callers = callers
         self._identities = identities
         self._ask = ask
@@ -100,8 +113,11 @@ class RestService:
         except ApiStatusError as error:
             raise HttpStatusError(error.code, error.message) from error
 
-    def serve(self, request: Request) -> Response:
-        """Return the response."""
+    def serve(self, request: Request) -> Reply:
+        """Return the reply."""
+        node = request.header(NODE_HEADER) if is_cloudcore(request) else ""
+        if node and self._streams is not None:
+            return self._streams.reply(node, request)
         if request.method not in METHODS:
             return text(HTTPStatus.METHOD_NOT_ALLOWED, f"the methods are {', '.join(METHODS)}\n")
         if request.header("upgrade"):
@@ -111,7 +127,7 @@ class RestService:
             why = "a path such as /NODE/NAMESPACE/PATH is wanted, without empty parts, dots and quoted slashes\n"
             return text(HTTPStatus.BAD_REQUEST, why)
         seconds = _seconds(request.header(SECONDS_HEADER)) if is_cloudcore(request) else None
-        headers = passed_on(request.headers, _CREDENTIALS, SECONDS_HEADER)
+        headers = passed_on(request.headers, _CREDENTIALS, SECONDS_HEADER, NODE_HEADER)
         return response_of(self._ask(RestCall(request.method, path, headers, request.body, seconds)))
 
 
@@ -140,6 +156,8 @@ class RestListener:
         callers: decides who may call.
         context: its TLS; None serves plain HTTP.
         identities: knows the refused client certificates; None: none is.
+        streams: serves streams of nodes to other cloudcores; None: it does not.
+        max_streams: of them at a time; one cloudcore has three quarters at most.
     """
 
     def __init__(
@@ -149,8 +167,13 @@ class RestListener:
         callers: Callers,
         context: ssl.SSLContext | None = None,
         identities: KnownIdentities | None = None,
+        streams: PassedStreams | None = None,
+        *,
+        max_streams: int = MAX_STREAMS,
     ) -> None:
         self._identities = identities
+        self._streams = streams
+        self._max_streams = max_streams
         self._unwatch: Callable[[], None] = lambda: None
         self._address = address
         self._context = context
@@ -167,7 +190,7 @@ class RestListener:
     def start(self, ask: Callable[[RestCall], RestAnswer], api: CallApi, clock: Clock) -> HttpServer:
         """Start to serve. Raise ListenError when the address cannot be listened on."""
         listening = listen_tcp(self._address, self.port, "--router-listen")
-        service = RestService(self.callers, ask, api, self._identities)
+        service = RestService(self.callers, ask, api, self._identities, self._streams)
         server = HttpServer(
             listening,
             service,
@@ -177,6 +200,7 @@ class RestListener:
             idle_seconds=_IDLE_SECONDS,
             admit=service.admit,
             max_connections=_CONNECTIONS,
+            max_streams=self._max_streams,
         )
         self.port = server.port
         server.start()

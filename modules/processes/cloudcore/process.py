@@ -27,6 +27,7 @@ from modules.cloud.cloudhub.dispatcher import Dispatcher
 from modules.cloud.cloudhub.module import CloudHub, CloudHubSettings
 from modules.cloud.cloudstream.module import CloudStream
 from modules.cloud.cloudstream.opening import NodeStreams
+from modules.cloud.cloudstream.passed_streams import ReceivedStreams, StreamsElsewhere
 from modules.cloud.cloudstream.tunnels import Tunnels
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.devicecontroller.module import DeviceController
@@ -37,7 +38,15 @@ from modules.cloud.identities.known import KnownIdentities
 from modules.cloud.identities.module import IdentitiesModule
 from modules.cloud.journal.database import JournalDatabase
 from modules.cloud.journal.module import Journal
-from modules.cloud.messages import CLOUDCORES_RESOURCE, DRAIN, DRAIN_RESOURCE, RELEASE_LEASE, Drain
+from modules.cloud.messages import (
+    CLOUDCORES,
+    CLOUDCORES_RESOURCE,
+    DRAIN,
+    DRAIN_RESOURCE,
+    RELEASE_LEASE,
+    Cloudcores,
+    Drain,
+)
 from modules.cloud.refusals import Refusals
 from modules.cloud.router.module import REST_SECONDS, CloudRouter
 from modules.cloud.router.rest_service import RestListener
@@ -77,6 +86,7 @@ _LIST_SECONDS = 10.0
 """Time limit of edgecontroller for listing the objects of the embedded API server; after it, nodes are served later."""
 _RELEASE_SECONDS = 3.0
 """Time limit for giving up the Lease; a Lease left behind expires."""
+_CLOUDCORES_SECONDS = 5.0
 _HOST_CHARACTERS = 27
 """Characters of the host's name in the identity of a process: with an id it fits into 64 characters, the width of a
 column.
@@ -193,14 +203,14 @@ class CloudCore:
         self._add_cloudhub(ca_pem, refusals)
         self.hive.add(DynamicController)
         self.hive.add(DeviceController, refusals, known, deletes=selected is None)
+        self._tunnels = Tunnels(clock)
+        others = other_cloudcores(config, self._authority, known, clock) if may_be_several else None
         if selected is None or config.router is not None:
-            self._callers = rest_listener(config, self._tokens.authenticator, clock, self._identities)
-            others = other_cloudcores(config, self._authority, known, clock) if may_be_several else None
+            received = ReceivedStreams(self._tunnels, NodeStreams(self._tunnels, clock))
+            self._callers = rest_listener(config, self._tokens.authenticator, clock, self._identities, received)
             timeout = config.router.rest_timeout if config.router is not None else REST_SECONDS
             self.hive.add(CloudRouter, refusals, cluster.connect, self._callers, timeout, others, self._own_ports)
-        self._tunnels = Tunnels(clock)
-        self._streams: StreamListener | None = None
-        nodes = self._add_streams()
+        nodes = self._add_streams(StreamsElsewhere(others, self._known_cloudcores, clock) if may_be_several else None)
         self._listeners = self._api_listeners(selected)
         api_server = api_messages.MODULE if selected is None else ModuleName.EDGECONTROLLER
         self.hive.add(
@@ -351,10 +361,21 @@ class CloudCore:
         )
         self.hive.add(CloudHub, settings, self._make_server, counters.sessions, refusals, counters)
 
-    def _add_streams(self) -> NodeStreams:
+    def _known_cloudcores(self) -> Cloudcores:
+        """Return the live cloudcores, with the nodes that they have; none without an answer of edgecontroller."""
+        try:
+            request = self._message(CLOUDCORES_RESOURCE, CLOUDCORES, "")
+            answer: Message = self.hive.request(ModuleName.EDGECONTROLLER, request, _CLOUDCORES_SECONDS).get()
+            found: Cloudcores = answer.content_as(Cloudcores)
+        except BeehiveError as error:
+            _log.warning("which cloudcore has which node is not known: %s", error)
+            return Cloudcores("", ())
+        return found
+
+    def _add_streams(self, elsewhere: StreamsElsewhere | None) -> NodeStreams:
         """Add the module of stream tunnels, if it is wanted, and return the access to the servers of nodes."""
-        nodes = NodeStreams(self._tunnels, self._clock)
-        self._streams = stream_listener(self._config, self._tunnels, nodes)
+        nodes = NodeStreams(self._tunnels, self._clock, elsewhere)
+        self._streams: StreamListener | None = stream_listener(self._config, self._tunnels, nodes)
         if self._config.cloud_stream is not None:
             make = tunnel_server(self._config, self._tunnels, self._clock, self._websocket_context, self._identities)
             self.hive.add(CloudStream, self._tunnels, make, self._streams)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from modules.cloud.router.callers import AuthenticatedCallers, Callers, LoopbackCallers
 from modules.cloud.router.other_cloudcores import OtherCloudcores
-from modules.cloud.router.rest_service import RestListener
+from modules.cloud.router.rest_service import PassedStreams, RestListener
 from modules.cloud.router.reviewed_callers import ReviewedCallers
 
 if TYPE_CHECKING:
@@ -21,10 +21,14 @@ if TYPE_CHECKING:
 
 
 def rest_listener(
-    config: CloudCoreConfig, authenticator: Authenticator, clock: Clock, identities: KnownIdentities
+    config: CloudCoreConfig,
+    authenticator: Authenticator,
+    clock: Clock,
+    identities: KnownIdentities,
+    streams: PassedStreams,
 ) -> RestListener | None:
     """Return the port for callers of nodes: with TLS for users of the API, else for programs of this machine, which
-    are users of a cluster nevertheless.
+    are users of a cluster nevertheless. With TLS, other cloudcores find streams of nodes there, too.
     """
     router = config.router
     if router is None:
@@ -37,7 +41,8 @@ def rest_listener(
     from modules.cloud.cloudhub.certificates import authority_files, contexts  # noqa: PLC0415 - cryptography is 17 MB
 
     context = contexts.https_context(authority_files.AuthorityFiles(config.tls.directory))
-    return RestListener(router.address, router.port, callers, context, identities)
+    most = config.max_streams * 4 // 3  # one cloudcore has three quarters of them
+    return RestListener(router.address, router.port, callers, context, identities, streams, max_streams=most)
 
 
 def other_cloudcores(

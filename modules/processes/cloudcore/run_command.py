@@ -176,8 +176,8 @@ def _add_secure(parser: argparse.ArgumentParser) -> None:
         "--router-advertise-address",
         default="",
         metavar="HOST",
-        help="where other cloudcores reach --router-listen, to pass on calls of nodes that are connected to this one "
-        "(default: its address or, for 0.0.0.0, what the host's name stands for)",
+        help="where other cloudcores reach --router-listen, to pass on calls and streams of nodes that are connected "
+        "to this one (default: its address or, for 0.0.0.0, what the host's name stands for)",
     )
     group.add_argument(
         "--insecure-port",

@@ -13,7 +13,7 @@ from beehive.http.listening import listen_tcp
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles, open_authority
 from modules.cloud.cloudhub.certificates.contexts import websocket_context
-from modules.cloud.cloudstream.opening import NodeStreams
+from modules.cloud.cloudstream.opening import NodeStreams, OtherTunnels
 from modules.cloud.cloudstream.stream_service import StreamService
 from modules.cloud.cloudstream.tunnel_server import TunnelServer
 from modules.cloud.cloudstream.tunnels import Tunnels
@@ -35,9 +35,11 @@ class Pods:
 
 
 class Site:
-    """Both servers. The authority of the nodes is also the API server's, to keep the tests short."""
+    """Both servers. The authority of the nodes is also the API server's, to keep the tests short; with others, they
+    are asked for nodes without a tunnel here.
+    """
 
-    def __init__(self, directory: Path, clock: StandingClock) -> None:
+    def __init__(self, directory: Path, clock: StandingClock, others: OtherTunnels | None = None) -> None:
         self.clock = clock
         self.directory = directory
         self.files = AuthorityFiles(directory / "tls")
@@ -47,7 +49,7 @@ class Site:
         self.server = TunnelServer("127.0.0.1", 0, 10, self.tunnels, clock, context)
         self.tunnels.port = self.server.address[1]
         self.server.start()
-        service = StreamService(Pods(), NodeStreams(self.tunnels, clock), self.tunnels, [API_SERVER])
+        service = StreamService(Pods(), NodeStreams(self.tunnels, clock, others), self.tunnels, [API_SERVER])
         self.streams = HttpServer(listen_tcp("127.0.0.1", 0), service, clock, context=context, admit=service.admit)
         self.streams.start()
         self.client_context = self.of_user()

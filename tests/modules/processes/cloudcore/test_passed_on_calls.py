@@ -31,9 +31,9 @@ TOKEN = {"Authorization": "Bearer admins-token"}
 
 
 class Two:
-    """Two cloudcores on one database, with one authority; the second one has the node n1."""
+    """Two cloudcores on one database, with one authority and perhaps more options; the second one has the node n1."""
 
-    def __init__(self, directory: Path, stack: ExitStack) -> None:
+    def __init__(self, directory: Path, stack: ExitStack, **more: object) -> None:
         tokens = directory / "tokens.csv"
         tokens.write_text('admins-token,alice,1,"system:masters"\n')
         tokens.chmod(0o600)
@@ -45,10 +45,13 @@ class Two:
             "database": str(directory / "shared.db"),
             "lease": LeaseSettings(period=0.2),
             "router": RouterConfig(port=0),
+            **more,
         }
         self.first, self.second = (self._start(stack, name, options) for name in "ab")
         self.context = ssl.create_default_context(cafile=str(self.tls / "ca.crt"))
-        self.edge: Edge = stack.enter_context(self.second.edge("n1", self.of_node("n1")))
+        self.node = self.of_node("n1")
+        """The node's TLS."""
+        self.edge: Edge = stack.enter_context(self.second.edge("n1", self.node))
         self.edge.ask("null/node/n1", "insert", node())
 
     def _start(self, stack: ExitStack, name: str, options: dict[str, object]) -> Stub:

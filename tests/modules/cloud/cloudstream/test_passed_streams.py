@@ -1,0 +1,327 @@
+"""Streams of a node whose tunnel leads to another cloudcore, over real sockets and TLS."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from beehive.http.request import Request
+from modules.apimachinery.errors import ApiStatusError
+from modules.cloud.client.calls import ApiResult
+from modules.cloud.cloudhub.certificates.cloudcore_credentials import CloudcoreCredentials
+from modules.cloud.cloudhub.certificates.contexts import https_context
+from modules.cloud.cloudstream import passed_streams
+from modules.cloud.cloudstream.opening import NodeStreams
+from modules.cloud.cloudstream.passed_streams import ReceivedStreams, StreamsElsewhere
+from modules.cloud.cloudstream.tunnels import Tunnels
+from modules.cloud.coordination.known_cloudcores import KnownCloudcores
+from modules.cloud.messages import Cloudcores
+from modules.cloud.router.other_cloudcores import OtherCloudcores
+from modules.cloud.router.rest_service import RestAnswer, RestListener
+from modules.streams.frames import FrameType
+from tests.end_to_end.processes import wait_until
+from tests.modules.cloud.cloudhub.certificates.made import OPENSSL_LAG
+from tests.modules.cloud.cloudstream.edges import Edge
+from tests.modules.cloud.cloudstream.sites import DEADLINE, Site, read_all, read_until
+from tests.modules.cloud.cloudstream.test_servers import EXEC, SWITCHED, UPGRADE, GoingClock
+from tests.support.ports import free_port
+
+LOG = "GET /containerLogs/n1/web/main?follow=true"
+MUCH = 3 * 1024 * 1024
+
+
+class Nobody:
+    """Callers of the router: none may call."""
+
+    def check(self, request: Request, _api: object) -> None:
+        raise ApiStatusError(403, f"not admitted: {request.path}")
+
+
+class Pair:
+    """Two cloudcores with one authority: `here` is asked, `there` has the tunnel of n1."""
+
+    def __init__(self, directory: Path, clock: GoingClock) -> None:
+        self.clock = clock
+        self.there = Site(directory, clock)
+        received = ReceivedStreams(self.there.tunnels, NodeStreams(self.there.tunnels, clock))
+        context = https_context(self.there.files)
+        self.router = RestListener("127.0.0.1", 0, Nobody(), context, streams=received, max_streams=40)
+        self.server = self.router.start(lambda _: RestAnswer(200, b"called"), lambda _: ApiResult(), clock)
+        self.known = KnownCloudcores("here")
+        self.known.routers = {"there": f"127.0.0.1:{self.router.port}"}
+        self.cloudcores = Cloudcores("here", ("here", "there"), {"n1": "there"})
+        credentials = CloudcoreCredentials(self.there.files, self.there.authority, "here", _Earlier(clock))
+        self.others = OtherCloudcores(self.known, credentials.context, "127.0.0.1")
+        self.elsewhere = StreamsElsewhere(self.others, lambda: self.cloudcores, clock)
+        self.here = Site(directory, clock, self.elsewhere)
+
+    def close(self) -> None:
+        self.here.close()
+        self.server.stop()
+        self.there.close()
+
+    def asked(self, request: str = LOG, **headers: str) -> str:
+        """The whole answer of `here`."""
+        with self.here.client(request, **headers) as client:
+            return read_all(client)[0].decode()
+
+    @contextmanager
+    def impostor(self, context: ssl.SSLContext) -> Iterator[list[bytes]]:
+        """A server in the place of the router of `there`; yields what it has received."""
+        received: list[bytes] = []
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+
+            def serve() -> None:
+                accepted, _ = listening.accept()
+                try:
+                    with context.wrap_socket(accepted, server_side=True) as secured:
+                        received.append(secured.recv(4096))
+                except OSError:
+                    accepted.close()
+
+            thread = threading.Thread(target=serve, daemon=True)
+            thread.start()
+            self.known.routers = {"there": f"127.0.0.1:{listening.getsockname()[1]}"}
+            yield received
+            thread.join(DEADLINE)
+
+
+class _Earlier(GoingClock):
+    """A second ago (`OPENSSL_LAG`), so that the certificate is valid."""
+
+    def __init__(self, clock: GoingClock) -> None:
+        super().__init__()
+        self._clock = clock
+
+    def now(self) -> float:
+        return self._clock.now() - OPENSSL_LAG
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[Pair]:
+    with ExitStack() as stack:
+        clock = GoingClock()
+        stack.callback(clock.close)
+        made = Pair(tmp_path, clock)
+        stack.callback(made.close)
+        yield made
+
+
+def test_a_log_comes_from_there_and_ends_as_it_ends_there(pair: Pair) -> None:
+    """Without the user's credentials; half of it is not taken for the whole when the tunnel ends."""
+    with pair.there.edge() as edge:
+        with pair.here.client(LOG, Authorization="Bearer abc") as client:
+            frame, request = edge.opened()
+            assert (frame.kind, request.target) == (FrameType.LOGS, LOG.split()[1])
+            assert b"Bearer" not in frame.data
+            edge.send(frame.connection, b"one\n")
+            assert read_until(client, b"one\n\r\n").startswith(b"HTTP/1.1 200 ")
+            edge.end(frame.connection)
+            assert read_until(client, b"0\r\n\r\n")
+        with pair.here.client(LOG) as client:
+            frame, _ = edge.opened()
+            edge.send(frame.connection, b"half")
+            assert read_until(client, b"half\r\n")
+            edge.connection.close()
+            assert read_all(client)[0] == b""
+
+
+def test_a_client_that_goes_ends_the_stream_of_the_node(pair: Pair) -> None:
+    with pair.there.edge() as edge:
+        with pair.here.client(LOG) as client:
+            frame, _ = edge.opened()
+            edge.send(frame.connection, b"one\n")
+            read_until(client, b"one\n\r\n")
+        assert edge.receive().kind == FrameType.REMOVE
+
+
+def command(pair: Pair, edge: Edge, stack: ExitStack) -> tuple[socket.socket, int]:
+    """A command that has begun: the client's connection, and the stream's number at the node."""
+    client = stack.enter_context(pair.here.client(EXEC, **UPGRADE))
+    frame, request = edge.opened()
+    assert (frame.kind, request.method) == (FrameType.EXEC, "POST")
+    edge.send(frame.connection, SWITCHED + b"first")
+    assert read_until(client, b"first") == SWITCHED + b"first"
+    return client, frame.connection
+
+
+def test_a_command_passes_bytes_both_ways_until_it_ends(pair: Pair) -> None:
+    """Much in each direction, although the client begins to read late."""
+    with pair.there.edge() as edge, ExitStack() as stack:
+        client, number = command(pair, edge, stack)
+        sender = threading.Thread(target=client.sendall, args=(b"x" * MUCH,), daemon=True)
+        sender.start()
+        come = 0
+        while come < MUCH:
+            come += len(edge.receive().data)
+        sender.join(DEADLINE)
+
+        def says() -> None:
+            for _ in range(MUCH // 65536):
+                edge.send(number, b"y" * 65536)
+            edge.end(number)
+
+        feeder = threading.Thread(target=says, daemon=True)
+        feeder.start()
+        found, is_proper = read_all(client)
+        assert (len(found), is_proper) == (MUCH, True)
+        feeder.join(DEADLINE)
+
+
+def test_a_command_whose_tunnel_is_cut_is_reset(pair: Pair) -> None:
+    """A polite end would be success to a client of SPDY."""
+    with pair.there.edge() as edge, ExitStack() as stack:
+        client, _ = command(pair, edge, stack)
+        edge.connection.close()
+        assert read_all(client) == (b"", False)
+
+
+def test_a_command_ends_with_the_cloudcore_that_has_it(pair: Pair) -> None:
+    with pair.there.edge() as edge, ExitStack() as stack:
+        client, _ = command(pair, edge, stack)
+        pair.server.stop()
+        assert read_all(client) == (b"", False)
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "told"),
+    [
+        (b"HTTP/1.1 404 Not Found\r\nContent-Length: 7\r\n\r\nno such", 404, "no such"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", 502, "status 200"),
+    ],
+    ids=["refused", "no-upgrade"],
+)
+def test_a_refusal_of_the_node_is_told_here(pair: Pair, answer: bytes, status: int, told: str) -> None:
+    """And nothing of another answer than 101 passes as it came."""
+    with pair.there.edge() as edge, pair.here.client(EXEC, **UPGRADE) as client:
+        frame, _ = edge.opened()
+        edge.send(frame.connection, answer)
+        found = read_all(client)[0].decode()
+    assert found.startswith(f"HTTP/1.1 {status} ")
+    assert told in found
+
+
+def test_the_tunnel_may_be_at_another_one_than_the_link(pair: Pair) -> None:
+    """As behind a load balancer: who has no tunnel of the node says so, and the next is asked."""
+    pair.cloudcores = Cloudcores("here", ("away", "here", "there"), {"n1": "away"})
+    with pair.there.edge() as edge, pair.here.client(LOG) as client:
+        frame, _ = edge.opened()
+        edge.end(frame.connection)
+        assert read_until(client, b"0\r\n\r\n").startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize(
+    ("router", "told"),
+    [
+        ("there", "the node has no stream tunnel to this cloudcore"),
+        ("gone", "cloudcore there, to which it is connected, cannot be reached from here: Connection refused"),
+        ("", "cannot be reached from here: it has not said where its router is: --router-listen"),
+    ],
+    ids=["no-tunnel", "gone", "no-address"],
+)
+def test_nobody_has_it(pair: Pair, router: str, told: str) -> None:
+    """Nobody passes a stream on a second time: without a tunnel there, the answer is an error."""
+    if router != "there":
+        pair.known.routers = {"there": f"127.0.0.1:{free_port()}"} if router else {}
+    answer = pair.asked()
+    assert answer.startswith("HTTP/1.1 503 ")
+    assert "node n1" in answer
+    assert told in answer
+
+
+def test_without_certificates_the_other_one_is_named(pair: Pair) -> None:
+    nodes = NodeStreams(Tunnels(pair.clock), pair.clock, StreamsElsewhere(None, lambda: pair.cloudcores, pair.clock))
+    with pytest.raises(ApiStatusError, match=r"cloudcore there, to which it is connected,: ask that one \(with --tls"):
+        nodes.reply("n1", "/containerLogs/n1/web/main", Request(method="GET", target="/", parts=()))
+
+
+def test_only_cloudcores_pass_streams_on(pair: Pair) -> None:
+    """The header of a node, a user or nobody means nothing: who calls the router is its callers' affair."""
+    certificates = {
+        "node": pair.there.of_node("n2"),
+        "user": pair.there.of_user("alice"),
+        "nobody": pair.there.of_nobody(),
+    }
+    with pair.there.edge():
+        for name, context in certificates.items():
+            with (
+                socket.create_connection(("127.0.0.1", pair.router.port), DEADLINE) as plain,
+                context.wrap_socket(plain) as client,
+            ):
+                client.sendall(f"{EXEC} HTTP/1.1\r\nHost: x\r\nX-Cloudcore-Node: n1\r\nConnection: Upgrade\r\n"
+                               "Upgrade: SPDY/3.1\r\n\r\n".encode())  # fmt: skip
+                assert read_all(client)[0].startswith(b"HTTP/1.1 403 "), name
+        assert pair.there.tunnels.streams() == 0
+
+
+def test_a_cloudcore_passes_on_no_other_paths(pair: Pair) -> None:
+    with pair.there.edge(), pair.others.connect("there", DEADLINE) as client:
+        client.sendall(b"GET /configz HTTP/1.1\r\nHost: x\r\nX-Cloudcore-Node: n1\r\nConnection: close\r\n\r\n")
+        assert read_all(client)[0].startswith(b"HTTP/1.1 404 ")
+
+
+def test_nothing_is_sent_to_a_server_that_is_not_the_cloud(pair: Pair) -> None:
+    """Whoever has written the address: a node's certificate is of the same authority."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    pair.there.of_node("n2")
+    context.load_cert_chain(pair.there.directory / "n2.pem")
+    with pair.impostor(context) as received:
+        answer = pair.asked()
+    assert answer.startswith("HTTP/1.1 503 ")
+    assert "certificate verify failed" in answer
+    assert received in ([], [b""])
+
+
+def test_an_answer_that_cannot_be_read(pair: Pair) -> None:
+    """As of a cloudcore that ends meanwhile."""
+    with pair.impostor(https_context(pair.there.files)) as received:
+        answer = pair.asked()
+    assert b"x-cloudcore-node: n1" in received[0].lower()
+    assert answer.startswith("HTTP/1.1 502 ")
+    assert "cloudcore there has sent no answer for node n1 that can be read" in answer
+
+
+def test_few_wait_for_others_at_a_time(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that two cloudcores that ask each other leave room for their callers."""
+    monkeypatch.setattr(passed_streams, "OPENING", 1)
+    elsewhere = StreamsElsewhere(pair.others, lambda: pair.cloudcores, pair.clock)
+    with (
+        closing(Site(pair.here.directory, pair.clock, elsewhere)) as here,
+        pair.there.edge() as edge,
+        here.client(EXEC, **UPGRADE) as client,
+    ):
+        frame, _ = edge.opened()
+        with here.client(LOG) as refused:
+            assert read_all(refused)[0].startswith(b"HTTP/1.1 429 ")
+        edge.send(frame.connection, SWITCHED)
+        read_until(client, b"\r\n\r\n")
+        with here.client(LOG):
+            edge.opened()
+
+
+def test_statistics_of_nodes_there(pair: Pair) -> None:
+    """One that does not answer is late; one that nobody has is left out."""
+    pair.cloudcores = Cloudcores("here", ("here", "there"), {"n1": "there", "n2": "there", "n4": "here"})
+    found: dict[str, bytes] = {}
+    streams = NodeStreams(pair.here.tunnels, pair.clock, pair.elsewhere)
+    with pair.there.edge() as edge, pair.here.edge("n4") as own:
+
+        def answers() -> None:
+            for each in (edge, own):
+                frame, request = each.opened()
+                assert request.target == "/stats/summary"
+                each.send(frame.connection, b"{}")
+                each.end(frame.connection)
+
+        thread = threading.Thread(target=answers, daemon=True)
+        thread.start()
+        late = streams.gather(["n1", "n2", "n3", "n4"], "/stats/summary", found.__setitem__)
+        thread.join(DEADLINE)
+    assert (found, late) == ({"n1": b"{}", "n4": b"{}"}, ["n2"])
+    wait_until(lambda: pair.there.tunnels.streams() == 0, "the streams have ended")
