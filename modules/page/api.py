@@ -20,7 +20,7 @@ from modules.page.history import history_in_cloud
 from modules.page.journal import JournalReader, WriteSource
 from modules.page.nodes import conditions_of, machine_facts
 from modules.page.picture import Picture
-from modules.page.pod_story import PodStories
+from modules.page.pod_story import EventRow, PodStories
 from modules.page.pods import pods_answer, pods_of_node
 from modules.page.shells import ClosedDoor, ShellDoor
 from modules.page.sight import (
@@ -70,6 +70,8 @@ class NodeStory(msgspec.Struct, frozen=True):
     conditions: Sequence[Mapping[str, str]]
     pods: Sequence[FleetPodRow]
     sessions: Sequence[LinkSession]
+    events: Sequence[EventRow] | None
+    """The newest Events about it; None: the server does not list them."""
     now: float
 
 
@@ -229,7 +231,8 @@ class FleetApi:
         pods = pods_of_node(self._picture.pods(sees), name)
         sessions, now = self._journals.history(name), self._now()
         sentence = node_sentence(row, now, has_all_pods=sees.pods_in is None)
-        return NodeStory(sentence, row, machine_facts(node), conditions_of(node), pods, sessions, now)
+        events = self._stories.events_of_node(name)
+        return NodeStory(sentence, row, machine_facts(node), conditions_of(node), pods, sessions, events, now)
 
 
 def fleet_api(
@@ -251,7 +254,7 @@ def fleet_api(
         door: leads to containers; None: the page is read only.
         unknown: see `FleetApi`.
     """
-    picture, devices = Picture(clock.now, about.program), DeviceReader(client, clock)
+    picture, devices = Picture(clock.now, about.program, about.version), DeviceReader(client, clock)
     return FleetApi(
         picture,
         Feeds(picture, client, source, devices, clock),

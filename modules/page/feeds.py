@@ -151,7 +151,7 @@ class Feeds:
     ) -> None:
         """List objects and follow their changes, until the server ends the watch or nobody looks."""
         path = f"/api/v1/{plural}"
-        items, version = self._list(path, made)
+        items, version = self._list(plural, made)
         put(items)
         self._picture.answered(plural)
         query = (
@@ -169,12 +169,13 @@ class Feeds:
                 if not self._goes_on():
                     return
 
-    def _list(self, path: str, made: Callable[[dict[str, Any]], Any]) -> tuple[list[Any], str]:
+    def _list(self, plural: str, made: Callable[[dict[str, Any]], Any]) -> tuple[list[Any], str]:
         """Return what is made of each object, so that not all of them are held, and the version of the list."""
         items: list[Any] = []
         query: list[tuple[str, str]] = [("limit", str(_PART))]
         while True:
-            part = self._client.get(path, query)
+            self._picture.asks(plural)
+            part = self._client.get(f"/api/v1/{plural}", query)
             items += [made(each) for each in part.get("items") or () if isinstance(each, dict)]
             metadata = part.get("metadata") or {}
             if not metadata.get("continue"):
@@ -186,6 +187,7 @@ class Feeds:
         known: frozenset[str] | None = None
         polls = 0
         while self._goes_on():
+            self._picture.asks("links")
             links = self._source.links()
             present = frozenset(each.connection for each in links.connections.values())
             self._picture.put_links(links)

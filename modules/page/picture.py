@@ -30,6 +30,7 @@ _NEAR: Final = 3.0
 """Largest difference, in seconds, of two equal moments."""
 _LATE: Final = 10.0
 """Seconds without an answer of the server until a page shows it."""
+_SILENT: Final = "no answer from the API server"
 _ALL: Final = Sight()
 _ALL_PERIOD: Final = 10.0
 """Seconds after which all rows are made again: some change with time alone."""
@@ -170,10 +171,12 @@ class Picture:
     Args:
         now: returns the seconds since 1970.
         program: the command that findings name.
+        version: of this cloudcore, for nodes that do not suit it; "" compares none.
     """
 
-    def __init__(self, now: Callable[[], float], program: str = "cloudcore") -> None:
+    def __init__(self, now: Callable[[], float], program: str = "cloudcore", version: str = "") -> None:
         self._now = now
+        self._version = version
         self._program = program
         self._lock = threading.Lock()
         self._nodes: dict[str, ShortNode] = {}
@@ -199,6 +202,8 @@ class Picture:
         self._sessions: dict[str, list[LinkSession]] = {}
         self._answered: dict[str, float] = {}
         """When each feed has got its last answer."""
+        self._asked: dict[str, float] = {}
+        """Since when each feed waits for an answer."""
         self._troubles: dict[str, str] = {}
         self._made: dict[str, NodeRow] = {}
         self._made_at = self._all_made_at = float("-inf")
@@ -318,9 +323,15 @@ class Picture:
         """Return the workloads that lack something."""
         return [each for each in self._lacks if sight.has_workloads and sight.has_pods(each.namespace)]
 
+    def asks(self, feed: str) -> None:
+        """Note that a feed waits for an answer from now on."""
+        with self._lock:
+            self._asked[feed] = self._now()
+
     def answered(self, feed: str, trouble: str = "") -> None:
         """Note that a feed has got an answer, or why it has got none."""
         with self._lock:
+            self._asked.pop(feed, None)
             if trouble:
                 self._troubles[feed] = trouble
             else:
@@ -350,8 +361,9 @@ class Picture:
         with self._lock:
             now = self._now()
             found = self._view(sight, now)
-            trouble = next(iter(self._troubles.values()), "")
-            oldest = min((self._answered.get(each, 0.0) for each in self._troubles), default=0.0)
+            silent = [feed for feed, at in self._asked.items() if now - at > _LATE and feed not in self._troubles]
+            trouble = next(iter(self._troubles.values()), _SILENT if silent else "")
+            oldest = min((self._answered.get(each, 0.0) for each in (*self._troubles, *silent)), default=0.0)
             changes = Changes(
                 version=0,
                 now=round(now, 3),
@@ -436,7 +448,16 @@ class Picture:
         troubled = [each for each in self._troubled.values() if sight.has_pods(each.namespace)]
         whole = sight.pods_in is None
         found, number = findings(
-            Fleet(rows, troubled, now, self._program, devices, self.lacks(sight), has_all_pods=whole)
+            Fleet(
+                rows,
+                troubled,
+                now,
+                self._program,
+                devices,
+                self.lacks(sight),
+                has_all_pods=whole,
+                version=self._version,
+            )
         )
         counts = Counter(row.state for row in rows)
         happened, earlier = self._happenings(now) if sight.has_nodes else ([], 0)

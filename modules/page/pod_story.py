@@ -1,4 +1,4 @@
-"""The story of a pod: why it does not run, or how it came to run, and the log of a container."""
+"""The story of a pod: why it does not run, or how it came to run, and the log of a container; the Events of a node."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -7,6 +7,7 @@ import msgspec
 
 from modules.page.nodes import conditions_of
 from modules.tools.fleet.rows import LONGEST, FleetPodRow, NodeRow, pod_row
+from modules.tools.kubectl.errors import KubectlError
 from modules.tools.kubectl.rest import RestClient, path_of
 from modules.tools.kubectl.session import Session
 from modules.tools.kubectl.why import not_known, pod_facts
@@ -17,6 +18,8 @@ _LOG_LINES: Final = 500
 _LOG_BYTES: Final = 256 * 1024
 _STATES: Final = ("waiting", "running", "terminated")
 _MOST_EVENTS: Final = 100
+_READ_EVENTS: Final = 500
+_EVENTS_OF_NODE: Final = 20
 
 
 class ContainerRow(msgspec.Struct, frozen=True):
@@ -33,7 +36,7 @@ class ContainerRow(msgspec.Struct, frozen=True):
 
 
 class EventRow(msgspec.Struct, frozen=True):
-    """An Event about a pod."""
+    """An Event about a pod or a node."""
 
     at: str
     type: str
@@ -89,6 +92,19 @@ class PodStories:
             events=[_event(each) for each in facts.events[-_MOST_EVENTS:]],
             now=now,
         )
+
+    def events_of_node(self, name: str) -> list[EventRow] | None:
+        """Return the newest Events about a node, the newest last; None if the server refuses to list them."""
+        query = (
+            ("fieldSelector", f"involvedObject.kind=Node,involvedObject.name={name}"),
+            ("limit", str(_READ_EVENTS)),
+        )
+        try:
+            found = self._client.get("/api/v1/events", query)
+        except KubectlError:
+            return None
+        rows = [_event(each) for each in objects_at(found, "items")]
+        return sorted(rows, key=lambda each: each.at)[-_EVENTS_OF_NODE:]
 
     def log(self, namespace: str, name: str, container: str) -> str:
         """Return the last lines of a container's log, bytes that are no UTF-8 as `\\xNN`.

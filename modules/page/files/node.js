@@ -2,7 +2,7 @@
 
 import { changesOf } from "./changes.js";
 import { h } from "./dom.js";
-import { certificate, conditions, mark, panel, same, stateWords, strip, table, textPanel, time, told } from "./parts.js";
+import { certificate, conditions, events, mark, panel, same, stateWords, strip, table, textPanel, time, told } from "./parts.js";
 import { podTable } from "./pods.js";
 import { count, duration, now, plain, since } from "./words.js";
 
@@ -29,6 +29,7 @@ export function node(story) {
       textPanel("The node", "", h("table", {}, h("tbody", {}, facts.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, value)))))),
       isLinkKnown ? textPanel("Connections", "seven days", history(story.sessions)) : null),
     panel(`Pods on ${plain(row.name)}`, row.state === "away" ? "as it reported last" : "", story.pods.length ? podTable(story.pods, row) : h("p", { class: "empty quiet" }, story.forbidden?.pods ? "No pod that you may see is bound to this node." : "No pod is bound to this node.")),
+    story.events ? textPanel("Events", "", events(story.events, "node")) : null,
     textPanel("Conditions", "", conditions(story.conditions)),
     same(isLinkKnown ? `cloudcore nodes --history ${row.name}` : `kubectl describe node ${row.name}`),
   ];

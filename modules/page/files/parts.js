@@ -106,6 +106,12 @@ export function missing(forbidden) {
   return Object.values(forbidden || {}).map((each) => h("p", { class: "missing" }, "Not shown: ", plain(each)));
 }
 
+/** A table of Events, the newest first. */
+export function events(found, kind) {
+  return found.length ? table("", ["when", "event", "message", "by"], found.slice().reverse().map((each) => h("tr", {}, h("td", {}, time(seconds(each.at))),
+    h("td", { class: each.type === "Warning" ? "warn" : "" }, plain(each.reason), each.count > 1 ? ` ×${each.count}` : ""), h("td", {}, plain(each.message)), h("td", { class: "quiet" }, plain(each.who))))) : h("p", { class: "empty quiet" }, `No event is kept of this ${kind}: events are kept for an hour.`);
+}
+
 /** A table of conditions. */
 export function conditions(found) {
   if (!found.length) return h("p", { class: "empty quiet" }, "None is known.");

@@ -3,7 +3,7 @@
 import { askText, path } from "./api.js";
 import { changesOf } from "./changes.js";
 import { h } from "./dom.js";
-import { allowed, command, conditions, mark, panel, program, same, table, textPanel, time, told } from "./parts.js";
+import { allowed, command, conditions, events, mark, panel, program, same, table, textPanel, time, told } from "./parts.js";
 import { plain, seconds, since } from "./words.js";
 
 const MARKS = { runs: "good", ended: "good", fails: "bad", waits: "warn", ending: "warn", unknown: "never" };
@@ -31,8 +31,7 @@ export function pod(story, logs, paint) {
         h("td", { class: "num" }, String(each.restarts)), h("td", { class: "mono" }, plain(each.image)),
         h("td", {}, h("button", { type: "button", onclick: () => readLog(row, each.name, logs, paint) }, logs.has(each.name) ? "Read again" : "Read")), h("td", {}, shell(row, each)))))),
     [...logs].map(([name, text]) => panel(`Log of ${plain(name)}`, "the last 500 lines", h("pre", { class: "log", tabindex: "0" }, log(text)), command(`${program} logs ${row.namespace}/${row.name} -c ${name}`))),
-    textPanel("Events", "", story.events.length ? table("", ["when", "event", "message", "by"], story.events.slice().reverse().map((each) => h("tr", {}, h("td", {}, time(seconds(each.at))),
-      h("td", { class: each.type === "Warning" ? "warn" : "" }, plain(each.reason), each.count > 1 ? ` ×${each.count}` : ""), h("td", {}, plain(each.message)), h("td", { class: "quiet" }, plain(each.who))))) : h("p", { class: "empty quiet" }, "No event is kept of this pod: events are kept for an hour.")),
+    textPanel("Events", "", events(story.events, "pod")),
     textPanel("Conditions", "", conditions(story.conditions)),
     same(`${program} why pod ${row.namespace}/${row.name}`),
   ];

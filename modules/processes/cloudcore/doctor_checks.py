@@ -10,6 +10,7 @@ from modules.cloud.messages import Cloudcores
 from modules.page.nodes import short_node
 from modules.page.picture import Links, Picture
 from modules.processes.common.doctor.check_result import CheckResult, failed, ok, warning
+from modules.processes.common.version import VERSION
 from modules.tools.fleet.rows import pod_row
 from modules.tools.printing.ages import human_duration
 from modules.tools.printing.columns import node_ready
@@ -172,7 +173,7 @@ def _findings(facts: CloudFacts) -> tuple[Sequence[FleetFinding], int]:
     Pods without a node, or with one that does not exist, are `_pods`'.
     """
     known = {text_at(node, "metadata.name") for node in facts.nodes}
-    picture = Picture(lambda: facts.now)
+    picture = Picture(lambda: facts.now, version=VERSION)
     picture.put_nodes([short_node(each) for each in facts.nodes])
     picture.put_pods([pod_row(each) for each in facts.pods if text_at(each, "spec.nodeName") in known])
     picture.put_sessions(facts.sessions)

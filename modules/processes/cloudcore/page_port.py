@@ -56,7 +56,7 @@ class PagePort(HttpService):
         self._peer = LocalPeer()
         own = InProcessClient(of_cloudcore, Credentials(), self._peer)
         source = ControlLinks(InProcessControl(of_cloudcore, Credentials()))
-        picture, devices = Picture(clock.now, _PROGRAM), DeviceReader(own, clock)
+        picture, devices = Picture(clock.now, _PROGRAM, VERSION), DeviceReader(own, clock)
         feeds = Feeds(picture, own, source, devices, clock)
 
         def api_of(user: PageUser) -> FleetApi:

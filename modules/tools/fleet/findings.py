@@ -14,6 +14,7 @@ from modules.tools.fleet.lacks import Lack
 from modules.tools.fleet.rows import FleetPodRow, NodeRow
 from modules.tools.fleet.sentences import CERTIFICATE_DAYS, certificate_words, clock_words
 from modules.tools.fleet.states import AWAY, BEHIND, CONNECTED, NEVER, REFUSED
+from modules.tools.fleet.versions import skew_words
 from modules.tools.printing.ages import human_duration, seconds_of
 
 MOST_FINDINGS: Final = 12
@@ -69,6 +70,8 @@ class Fleet(msgspec.Struct, frozen=True):
     lacks: Sequence[Lack] = ()
     has_all_pods: bool = True
     """Whether all pods of the nodes are known; otherwise they are not counted."""
+    version: str = ""
+    """Of this cloudcore; "" compares no versions."""
 
 
 def findings(fleet: Fleet) -> tuple[list[FleetFinding], int]:
@@ -209,6 +212,20 @@ def _clocks(fleet: Fleet) -> Iterator[FleetFinding]:
         )  # fmt: skip
 
 
+def _versions(fleet: Fleet) -> Iterator[FleetFinding]:
+    by_words: defaultdict[tuple[str, str], list[NodeRow]] = defaultdict(list)
+    for node in fleet.nodes:
+        if words := skew_words(node.version, fleet.version):
+            by_words[node.version, words].append(node)
+    for (version, words), rows in by_words.items():
+        newer = words.startswith("newer")
+        yield FleetFinding(
+            "version-skew", "warn", f"{_names(rows)} {_has(rows)} an unsupported version", f"{version}: {words}",
+            "update cloudcore: it is to be no older than its nodes" if newer else "update edgecore there",
+            tuple(each.name for each in rows), command=f"{fleet.program} get nodes",
+        )  # fmt: skip
+
+
 def _failing_pods(fleet: Fleet) -> Iterator[FleetFinding]:
     states = {each.name: each.state for each in fleet.nodes}
     groups: defaultdict[tuple[str, str], list[FleetPodRow]] = defaultdict(list)
@@ -277,6 +294,7 @@ RULES: Final[tuple[Callable[[Fleet], Iterator[FleetFinding]], ...]] = (
     _certificates,
     _pressure,
     _clocks,
+    _versions,
     _failing_pods,
     _missing_pods,
     _silent_devices,

@@ -63,7 +63,7 @@ class Planted:
 
     def picture(self, later: float = 0.0) -> Picture:
         """Return the picture of it, so many seconds after the fault."""
-        picture = Picture(lambda: NOW + later)
+        picture = Picture(lambda: NOW + later, version="0.3.0")
         picture.put_nodes([short_node(each) for each in self.nodes.values()])
         picture.put_pods([pod_row(each) for each in self.pods])
         picture.put_sessions([each for found in self.sessions.values() for each in found])
@@ -117,6 +117,11 @@ def _full_disk(fleet: Planted) -> None:
 def _revoked(fleet: Planted) -> None:
     fleet.cut("n1", 600.0)
     fleet.refused["n1"] = "its certificate is revoked"
+
+
+def _old_versions(fleet: Planted) -> None:
+    for name in ("n1", "n2"):
+        fleet.nodes[name]["status"]["nodeInfo"] = {"kubeletVersion": "v1.32.10-edgecore-0.1.4"}
 
 
 def _all_clocks(fleet: Planted) -> None:
@@ -259,6 +264,14 @@ FAULTS: Final[dict[str, tuple[Callable[[Planted], object], Says]]] = {
             finding="The clock of n1 is 10m behind",
             detail="certificates, CronJobs and ages go by it", link=("n1",),
             node="n1 has been connected for 60m, and no pod is bound to it; its clock is 10m behind.",
+        ),
+    ),
+    "versions outside of the supported skew": (
+        _old_versions,
+        Says(
+            finding="n1 and n2 have an unsupported version",
+            detail="v1.32.10-edgecore-0.1.4: more than 1 minor version older than this cloudcore, 0.3.0",
+            link=("n1", "n2"),
         ),
     ),
     "all clocks are wrong": (

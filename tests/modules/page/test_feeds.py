@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from beehive.clock import RealClock
 from modules.cloud.messages import LinkSession, NodeConnection
@@ -99,8 +100,10 @@ def test_the_feeds_follow_the_fleet() -> None:
     clock.close()
 
 
-def test_the_objects_of_a_cluster_are_listed_again_and_again(tmp_path: Path) -> None:
-    """cloudcore serves no watches of a cluster's objects: the page goes on with lists, and without a trouble."""
+def test_the_objects_of_a_cluster_are_listed_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """cloudcore serves no watches of a cluster's objects: the page goes on with lists, and without a trouble. It says
+    since when the API server has not answered, before cloudcore has given it up.
+    """
     clock, cluster = RealClock(), Cluster(tmp_path)
     try:
         cluster.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}})
@@ -112,6 +115,14 @@ def test_the_objects_of_a_cluster_are_listed_again_and_again(tmp_path: Path) -> 
         cluster.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n2"}})
         wait_until(lambda: picture.node("n2") is not None)
         assert "no watch" not in picture.changes(0, NAMES).trouble
+        monkeypatch.setattr("modules.page.picture._LATE", 1.0)
+        answered = clock.now()
+        cluster.cluster.__exit__()
+        wait_until(lambda: picture.changes(0, NAMES).as_of > 0.0)
+        said = picture.changes(0, NAMES)
+        assert (said.trouble, said.as_of < answered + 1.0) == ("no answer from the API server", True)
+        cluster.start_cluster()
+        wait_until(lambda: picture.changes(0, NAMES).trouble == "")
         feeds.stop()
     finally:
         cluster.close()

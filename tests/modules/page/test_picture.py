@@ -131,6 +131,12 @@ def test_a_feed_without_an_answer_is_named_with_the_age_of_what_is_shown() -> No
     assert late.as_of == 1_000_000.0
     world.picture.answered("nodes")
     assert world.changes().trouble == ""
+    world.picture.asks("pods")
+    assert world.changes(after=5.0).trouble == ""
+    late = world.changes(after=6.0)
+    assert (late.trouble, late.as_of) == ("no answer from the API server", 1_000_000.0)
+    world.picture.answered("pods")
+    assert world.changes().trouble == ""
 
 
 def test_the_head_says_what_needs_somebody() -> None:

@@ -5,7 +5,7 @@ import hashlib
 import re
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -27,6 +27,7 @@ from modules.page.service import HEADERS, POLICY, OwnerEntrance, PageService
 from modules.page.sessions import Sessions
 from modules.page.shells import ClosedDoor
 from modules.tools.fleet.rows import pod_row
+from modules.tools.kubectl.errors import StatusError
 from modules.tools.kubectl.rest import RestClient
 
 HOST = "127.0.0.1:8080"
@@ -248,6 +249,37 @@ def test_a_node_and_pods_as_the_page_asks_for_them(page: Page) -> None:
     assert page.get("/page/v1/pods?q=else")["found"] == []
     answer = page.ask("/page/v1/nodes/n2", authorization=f"Bearer {page.key()}")
     assert (answer.status, b"there is no node n2" in answer.body) == (404, True)
+
+
+class Events:
+    """An API server with Events about a node, which perhaps does not list them."""
+
+    def __init__(self, *found: dict[str, Any], refusal: StatusError | None = None) -> None:
+        self._found = list(found)
+        self._refusal = refusal
+        self.asked: list[Any] = []
+
+    def get(self, path: str, query: Any = ()) -> dict[str, Any]:
+        """Return the list."""
+        self.asked.append((path, dict(query)["fieldSelector"]))
+        if self._refusal is not None:
+            raise self._refusal
+        return {"items": self._found}
+
+
+def test_a_node_has_its_events_the_newest_last() -> None:
+    """So a broker that has died there is known here."""
+    died = {"type": "Warning", "reason": "MQTTBrokerNotReady", "message": "it ends", "source": {"host": "n1"}}
+    api = Events(
+        {**died, "lastTimestamp": "2026-11-20T02:00:00Z"}, {"reason": "Ready", "lastTimestamp": "2026-11-20T01:00:00Z"}
+    )
+    found = PodStories("cloudcore", cast("RestClient", api)).events_of_node("n1")
+    assert api.asked == [("/api/v1/events", "involvedObject.kind=Node,involvedObject.name=n1")]
+    assert found is not None
+    assert [each.reason for each in found] == ["Ready", "MQTTBrokerNotReady"]
+    assert (found[-1].who, found[-1].message, found[-1].type) == ("n1", "it ends", "Warning")
+    refusing = Events(refusal=StatusError(403, "Forbidden", "no"))
+    assert PodStories("cloudcore", cast("RestClient", refusing)).events_of_node("n1") is None
 
 
 def test_the_workloads_are_counted(page: Page) -> None:
