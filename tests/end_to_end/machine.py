@@ -184,10 +184,14 @@ class Edge:
         self._process = Process(self.module, arguments, log, preloads=preloads)
 
     def join(self, cloud: Cloud, token: str) -> subprocess.CompletedProcess[str]:
-        """`edgecore join`, on a file that names another cloud."""
+        """`edgecore join`, on a file that names another cloud; the tunnel leads to its port here, not to KubeEdge's."""
         self.file.write_text(render(self._config("127.0.0.1:1")))
         where = ["--cloud", cloud.address, "--http-server", cloud.certificates, "--config", str(self.file)]
-        return run_program("edgecore", "join", *where, "--token", "-", given=token)
+        done = run_program("edgecore", "join", *where, "--token", "-", given=token)
+        if self.tunnel_port:
+            server = f"edgeStream:\n    server: 127.0.0.1:{self.tunnel_port}\n"
+            self.file.write_text(self.file.read_text().replace("edgeStream:\n", server))
+        return done
 
     @property
     def process(self) -> Process:

@@ -8,13 +8,31 @@ import pytest
 
 from modules.lab.site.metrics import metric_names
 from tests.end_to_end.machine import Machine
-from tests.end_to_end.processes import run_program
+from tests.end_to_end.processes import REPOSITORY, run_program
 
 _HELP = re.compile(r"^# HELP (\S+) ", re.MULTILINE)
+_SAMPLE = re.compile(r"^([a-z_]+)\{([^}]*)\} ", re.MULTILINE)
+_LABEL = re.compile(r'([a-z_]+)="')
+_ROW = re.compile(r"^\| `([a-z_]+)` \|([^|]*)\|", re.MULTILINE)
+
+
+def labels_in(text: str) -> dict[str, set[str]]:
+    """The labels of each family with some, without those that a histogram has."""
+    return {
+        re.sub(r"_seconds_(bucket|count|sum)$", "_seconds", name): set(_LABEL.findall(labels)) - {"le"}
+        for name, labels in _SAMPLE.findall(text)
+        if set(_LABEL.findall(labels)) - {"le"}
+    }
+
+
+def labels_of(page: str) -> dict[str, set[str]]:
+    """The labels that a page gives to each metric."""
+    rows = _ROW.findall((REPOSITORY / "docs" / page).read_text())
+    return {name: set(re.findall(r"`([a-z_]+)`", labels)) for name, labels in rows}
 
 
 @pytest.mark.gives_its_machine_back
-def test_every_exported_metric_is_in_the_reference(machine: Machine) -> None:
+def test_every_exported_metric_is_in_the_reference_and_has_its_row_with_its_labels(machine: Machine) -> None:
     known = {each.name for each in metric_names()}
     status, node = machine.edge.get("/metrics")
     cloud = run_program("cloudcore", "metrics", "--socket", str(machine.cloud.socket)).stdout
@@ -22,3 +40,7 @@ def test_every_exported_metric_is_in_the_reference(machine: Machine) -> None:
     exported = set(_HELP.findall(node)) | set(_HELP.findall(cloud))
     assert len(exported) > 20
     assert exported - known == set()
+    for page, text in (("edgecore-metrics.md", node), ("cloudcore-metrics.md", cloud)):
+        documented = labels_of(page)
+        assert set(_HELP.findall(text)) - documented.keys() == set(), page
+        assert {name: documented[name] for name in labels_in(text)} == labels_in(text), page

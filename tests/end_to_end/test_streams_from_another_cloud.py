@@ -32,15 +32,12 @@ def other(stopped_machine: Machine) -> Iterator[Cloud]:
     made = Cloud(directory)
     made.options = ["--database", str(machine.directory / "cloud.db")]
     machine.edge.tunnel_port = free_port()
-    tunnels = f"127.0.0.1:{machine.edge.tunnel_port}"
-    machine.cloud.options = ["--tunnel-listen", tunnels]
+    machine.cloud.options = ["--tunnel-listen", f"127.0.0.1:{machine.edge.tunnel_port}"]
     try:
         for cloud in (machine.cloud, made):
             cloud.tls_options = ["--router-listen", f"127.0.0.1:{free_port()}"]
             cloud.start()
         assert machine.edge.join(machine.cloud, machine.cloud.client.token(3600.0)).returncode == ExitCode.OK
-        joined = machine.edge.file.read_text()
-        machine.edge.file.write_text(joined.replace("edgeStream:\n", f"edgeStream:\n    server: {tunnels}\n"))
         machine.edge.run()
         machine.cloud.apply(pod("p", container(SCRIPT)))
         machine.cloud.pods.wait("p", is_ready)

@@ -21,7 +21,8 @@ class EventBusCollector(Collector):
         for name, is_up in list(counters.connected.items()):
             connected.add_metric([name], float(is_up))
         number, size = counters.waiting()
-        refused, dropped = "Messages of applications not taken.", "Messages for applications that were dropped."
+        refused = "Messages of applications not taken."
+        dropped = "Messages for applications that were dropped."
         return [
             connected,
             gauge("eventbus_waiting_messages", "Messages for applications that wait for the broker.", number),
