@@ -207,10 +207,12 @@ class FleetApi:
         raise HttpStatusError(404, "the page's server has no such path")
 
     def _seen(self, *, are_devices_asked: bool = False) -> UserSight:
-        pods, devices = self._picture.namespaces()
+        picture = self._picture
+        devices = picture.device_namespaces
         if are_devices_asked:  # the picture has those of half a minute ago
-            devices = {each.namespace for each in self._devices.facts()[0]}
-        sight, refused = seen_by(self._refusal, pods, devices, self._most_namespaces or MOST_NAMESPACES)
+            devices = lambda: {each.namespace for each in self._devices.facts()[0]}  # noqa: E731 - has no name
+        most = self._most_namespaces or MOST_NAMESPACES
+        sight, refused = seen_by(self._refusal, picture.pod_namespaces, devices, most)
         return UserSight(sight, {**refused, **self._unknown})
 
     def _row_seen(self, name: str) -> NodeRow | None:

@@ -21,7 +21,7 @@ LOOKED_SECONDS: Final = 60.0
 """Seconds that the feeds go on after a browser's last request."""
 NAMES: Final = ("nodes", "pods", "links")
 """The feeds without which nothing is shown."""
-_PART: Final = 500
+_PART: Final = 100
 """Objects of a part of a list."""
 _WATCH_SECONDS: Final = 120
 _AGAIN: Final = 2.0
@@ -151,8 +151,7 @@ class Feeds:
     ) -> None:
         """List objects and follow their changes, until the server ends the watch or nobody looks."""
         path = f"/api/v1/{plural}"
-        items, version = self._list(plural, made)
-        put(items)
+        version = self._list(plural, made, put)
         self._picture.answered(plural)
         query = (
             ("watch", "true"), ("resourceVersion", version), ("allowWatchBookmarks", "true"),
@@ -169,8 +168,8 @@ class Feeds:
                 if not self._goes_on():
                     return
 
-    def _list(self, plural: str, made: Callable[[dict[str, Any]], Any]) -> tuple[list[Any], str]:
-        """Return what is made of each object, so that not all of them are held, and the version of the list."""
+    def _list(self, plural: str, made: Callable[[dict[str, Any]], Any], put: Callable[[Iterable[Any]], None]) -> str:
+        """Put what is made of each object, so that not all of them are held, and return the version of the list."""
         items: list[Any] = []
         query: list[tuple[str, str]] = [("limit", str(_PART))]
         while True:
@@ -179,7 +178,8 @@ class Feeds:
             items += [made(each) for each in part.get("items") or () if isinstance(each, dict)]
             metadata = part.get("metadata") or {}
             if not metadata.get("continue"):
-                return items, str(metadata.get("resourceVersion") or "")
+                put(items)
+                return str(metadata.get("resourceVersion") or "")
             query = [("limit", str(_PART)), ("continue", str(metadata["continue"]))]
 
     def _poll(self) -> None:

@@ -108,7 +108,7 @@ class NodeApi:
             case ("pods",):
                 return json_of(pods_answer(self._pods(), [self._row], request.first("q")), now=self._clock.now())
             case ("explain", namespace, name):
-                return json_of(self._stories.story(namespace, name, self._clock.now()))
+                return json_of(self._stories.story(namespace, name, self._clock.now(), lambda _: None))
             case ("log", namespace, name, container):
                 return text(HTTPStatus.OK, self._stories.log(namespace, name, container))
             case ("devices",):

@@ -32,8 +32,10 @@ _LATE: Final = 10.0
 """Seconds without an answer of the server until a page shows it."""
 _SILENT: Final = "no answer from the API server"
 _ALL: Final = Sight()
-_ALL_PERIOD: Final = 10.0
-"""Seconds after which all rows are made again: some change with time alone."""
+_AGES_PERIOD: Final = 5.0
+"""Seconds after which a view without a change is made again: its sentences have ages."""
+_ALL_PERIOD: Final = 60.0
+"""Seconds after which all rows are made again: a gap of yesterday leaves them with time alone."""
 _DELETED: Final = "DELETED"
 _SHARED: Final = ("namespace", "node", "status", "ready", "owner", "image", "created")
 """Fields of a pod's row that many pods have in common."""
@@ -89,7 +91,7 @@ class Changes(msgspec.Struct, frozen=True, omit_defaults=True):
     """When the last answer came, if that is long ago."""
     is_full: bool = False
     """Whether `set` has all rows."""
-    set: Sequence[msgspec.Raw] = ()
+    set: Sequence[NodeRow] = ()
     gone: Sequence[str] = ()
     head: FleetHead | None = None
     """None if it has not changed."""
@@ -108,29 +110,27 @@ class _View:
         self.number = number
         self.made: list[NodeRow] = []
         self.made_at = float("-inf")
+        self.edition = 0
+        """The edition of the picture that it was made of."""
         self.version = 0
-        self._rows: dict[str, tuple[int, NodeRow, bytes]] = {}
-        """By name, the version in which a row has changed last, the row, and its JSON."""
+        self._rows: dict[str, tuple[int, NodeRow]] = {}
+        """By name, the version in which a row has changed last, and the row."""
         self._gone: deque[tuple[int, str]] = deque(maxlen=_GONE)
         self._forgotten = 0
         """The last version with forgotten removals of rows."""
         self._head: tuple[int, bytes, FleetHead] | None = None
 
-    def take(self, made: list[NodeRow], head: FleetHead, now: float) -> None:
+    def take(self, made: list[NodeRow], head: FleetHead, edition: int, now: float) -> None:
         """Take over new rows; the version grows if any differs."""
-        self.made, self.made_at = made, now
-        names = {row.name for row in made}
-        gone = [name for name in self._rows if name not in names]
-        changed = [(row, msgspec.json.encode(row)) for row in made if self._row(row.name) is not row]
-        is_any = any(self._json(row.name) != encoded for row, encoded in changed)
+        self.made, self.made_at, self.edition = made, now, edition
+        gone = self._rows.keys() - {row.name for row in made}
+        changed = [row for row in made if (known := self._rows.get(row.name)) is None or known[1] != row]
         head_bytes = msgspec.json.encode(head)
         is_other = self._head is None or self._head[1] != head_bytes
-        if is_any or gone or is_other:
+        if changed or gone or is_other:
             self.version += 1
-        for row, encoded in changed:
-            known = self._rows.get(row.name)
-            is_same = known is not None and known[2] == encoded
-            self._rows[row.name] = (known[0] if known is not None and is_same else self.version, row, encoded)
+        for row in changed:
+            self._rows[row.name] = self.version, row
         for name in gone:
             del self._rows[name]
             if len(self._gone) == self._gone.maxlen:
@@ -138,14 +138,6 @@ class _View:
             self._gone.append((self.version, name))
         if is_other:
             self._head = self.version, head_bytes, head
-
-    def _row(self, name: str) -> NodeRow | None:
-        found = self._rows.get(name)
-        return found[1] if found is not None else None
-
-    def _json(self, name: str) -> bytes:
-        found = self._rows.get(name)
-        return found[2] if found is not None else b""
 
     def is_full_since(self, since: int) -> bool:
         """Return whether whoever knows a version needs all rows."""
@@ -159,7 +151,7 @@ class _View:
             version=self.version,
             view=self.number,
             is_full=is_full,
-            set=[msgspec.Raw(row) for at, _, row in self._rows.values() if is_full or at > version],
+            set=[row for at, row in self._rows.values() if is_full or at > version],
             gone=() if is_full else [name for at, name in self._gone if at > version],
             head=head[2] if head is not None and (is_full or head[0] > version) else None,
         )
@@ -209,6 +201,10 @@ class Picture:
         self._made_at = self._all_made_at = float("-inf")
         self._changed: set[str] = set()
         """The nodes whose rows have to be made again."""
+        self._edition = 0
+        """Grows with everything that is reported and differs: without that, only ages change."""
+        self._made_edition = 0
+        """The edition of the rows that were made last."""
         self._happened: tuple[list[Happening], int] | None = None
         """What happened today; None: that has to be looked for."""
         self._happened_until = 0.0
@@ -251,6 +247,7 @@ class Picture:
     def _take_node(self, name: str, node: ShortNode | None) -> None:
         if self._nodes.get(name) == node:
             return
+        self._edition += 1
         self._changed.add(name)
         if node is None or name not in self._nodes:
             self._happened = None
@@ -265,6 +262,7 @@ class Picture:
         former = self._pods.get(key)
         if former == row:
             return
+        self._edition += 1
         for each, sign in ((former, -1), (row, 1)):
             if each is not None:
                 _add(self._bound, each.node, sign)
@@ -291,11 +289,13 @@ class Picture:
         with self._lock:
             former, self._links, self._links_at = self._links, links, self._now()
             names = former.connections.keys() | links.connections.keys()
-            self._changed |= {
-                name for name in names if _is_other(former.connections.get(name), links.connections.get(name))
-            }
+            changed = {name for name in names if _is_other(former.connections.get(name), links.connections.get(name))}
             for was, given in ((former.elsewhere, links.elsewhere), (former.refused, links.refused)):
-                self._changed |= {name for name, _ in was.items() ^ given.items()}
+                changed |= {name for name, _ in was.items() ^ given.items()}
+            self._changed |= changed
+            self._edition += bool(changed)
+            if former.are_known != links.are_known:
+                self._made_at = self._all_made_at = float("-inf")
 
     def put_sessions(self, sessions: Iterable[LinkSession]) -> None:
         """Take over the link journal of the last 24 hours, and the newest connection of each node."""
@@ -304,19 +304,23 @@ class Picture:
             by_node[each.node].append(each)
         with self._lock:
             names = self._sessions.keys() | by_node.keys()
-            self._changed |= {name for name in names if self._sessions.get(name) != by_node.get(name)}
+            changed = {name for name in names if self._sessions.get(name) != by_node.get(name)}
             self._sessions = dict(by_node)
-            if self._changed:
+            if changed:
+                self._changed |= changed
+                self._edition += 1
                 self._happened = None
 
     def put_devices(self, facts: Sequence[DeviceFacts]) -> None:
         """Take over the facts of all devices."""
         with self._lock:
+            self._edition += self._devices != facts
             self._devices = facts
 
     def put_lacks(self, lacks: Sequence[Lack]) -> None:
         """Take over the workloads that lack something."""
         with self._lock:
+            self._edition += self._lacks != lacks
             self._lacks = lacks
 
     def lacks(self, sight: Sight = _ALL) -> list[Lack]:
@@ -383,10 +387,15 @@ class Picture:
         with self._lock:
             return self._pods_of(sight)
 
-    def namespaces(self) -> tuple[set[str], set[str]]:
-        """Return the namespaces that have pods, and the ones that have devices."""
+    def pod_namespaces(self) -> set[str]:
+        """Return the namespaces that have pods."""
         with self._lock:
-            return {each.namespace for each in self._pods.values()}, {each.namespace for each in self._devices}
+            return {each.namespace for each in self._pods.values()}
+
+    def device_namespaces(self) -> set[str]:
+        """Return the namespaces that have devices."""
+        with self._lock:
+            return {each.namespace for each in self._devices}
 
     def node(self, name: str) -> JsonObject | None:
         """Return what is known of a Node."""
@@ -395,7 +404,7 @@ class Picture:
         return found.object() if found is not None else None
 
     def _view(self, sight: Sight, now: float) -> _View:
-        """Return a view that is a second old at most."""
+        """Return a view without a change that is older than a second."""
         found = self._views.pop(sight, None)
         if found is None:
             self._views_made += 1
@@ -403,31 +412,35 @@ class Picture:
         self._views[sight] = found  # the one that was asked for last is the last
         if len(self._views) > _MOST_VIEWS:
             del self._views[next(iter(self._views))]
-        if now - found.made_at >= _PERIOD or now < found.made_at:
+        period = _AGES_PERIOD if found.edition == self._edition else _PERIOD
+        if now - found.made_at >= period or now < found.made_at:
             if now - self._made_at >= _PERIOD or now < self._made_at:
                 self._make(now)
             rows = self._rows_of(sight)
-            found.take(rows, self._head_of(sight, rows, now), now)
+            found.take(rows, self._head_of(sight, rows, now), self._made_edition, now)
         return found
 
     def _make(self, now: float) -> None:
         """Make the rows again that have changed, or that are no longer so by themselves; all now and then."""
         is_all = now - self._all_made_at >= _ALL_PERIOD or now < self._all_made_at
-        self._made_at = now
-        names = self._nodes.keys() | self._links.connections.keys() | self._links.refused.keys()
-        for gone in self._made.keys() - names:
-            del self._made[gone]
-            for what in ("since", "oldest"):
-                self._moments.pop((gone, what), None)
-        for name in names:
-            row = self._made.get(name)
-            if is_all or row is None or row.state == BEHIND or name in self._changed:
-                made = self._row(name, now)
-                self._made[name] = made if made != row or row is None else row
-        self._changed.clear()
+        nodes, connections, refused = self._nodes, self._links.connections, self._links.refused
         if is_all:
+            due = nodes.keys() | connections.keys() | refused.keys() | self._made.keys()
             self._all_made_at = now
             self._happened = None
+        else:
+            due = self._changed | {name for name, row in self._made.items() if row.state == BEHIND}
+        for name in due:
+            if name in nodes or name in connections or name in refused:
+                row = self._row(name, now)
+                if self._made.get(name) != row:
+                    self._made[name] = row
+            else:
+                self._made.pop(name, None)
+                for what in ("since", "oldest"):
+                    self._moments.pop((name, what), None)
+        self._changed.clear()
+        self._made_at, self._made_edition = now, self._edition
 
     def _pods_of(self, sight: Sight) -> list[FleetPodRow]:
         return [each for each in self._pods.values() if sight.has_pods(each.namespace)]

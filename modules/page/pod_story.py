@@ -1,7 +1,8 @@
 """The story of a pod: why it does not run, or how it came to run, and the log of a container; the Events of a node."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -9,10 +10,12 @@ from modules.page.nodes import conditions_of
 from modules.tools.fleet.rows import LONGEST, FleetPodRow, NodeRow, pod_row
 from modules.tools.kubectl.errors import KubectlError
 from modules.tools.kubectl.rest import RestClient, path_of
-from modules.tools.kubectl.session import Session
-from modules.tools.kubectl.why import not_known, pod_facts
 from modules.tools.printing.fields import JsonObject, map_at, objects_at, text_at
-from modules.tools.why.pods import Answer, explain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from modules.tools.why.pods import Answer
 
 _LOG_LINES: Final = 500
 _LOG_BYTES: Final = 256 * 1024
@@ -69,20 +72,22 @@ class PodStories:
         self._program = program
         self._client = client
 
-    def story(
-        self, namespace: str, name: str, now: float, known: Callable[[str], NodeRow | None] = not_known
-    ) -> PodStory:
+    def story(self, namespace: str, name: str, now: float, known: Callable[[str], NodeRow | None]) -> PodStory:
         """Return the story of a pod.
 
         Args:
             namespace: of the pod.
             name: of the pod.
             now: seconds since 1970.
-            known: returns the row of a node; of one that it does not know cloudcore is asked.
+            known: returns the row of a node; cloudcore is asked about one that it does not know.
 
         Raises:
             KubectlError: there is no such pod, or no server answers.
         """
+        from modules.tools.kubectl.session import Session  # noqa: PLC0415 - a megabyte, which most pages do not need
+        from modules.tools.kubectl.why import pod_facts  # noqa: PLC0415
+        from modules.tools.why.pods import explain  # noqa: PLC0415
+
         facts = pod_facts(Session(self._program, self._client, namespace), namespace, name, now, known)
         return PodStory(
             row=pod_row(facts.pod),

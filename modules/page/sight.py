@@ -62,13 +62,18 @@ def nothing_refused(asked: AccessRequest) -> str:  # noqa: ARG001 - a `Refusal`
     return ""
 
 
-def seen_by(refusal: Refusal, pods: Iterable[str], devices: Iterable[str], most: int = MOST_NAMESPACES) -> UserSight:
+def seen_by(
+    refusal: Refusal,
+    pods: Callable[[], Iterable[str]],
+    devices: Callable[[], Iterable[str]],
+    most: int = MOST_NAMESPACES,
+) -> UserSight:
     """Return the part of the fleet that a user sees.
 
     Args:
         refusal: the user's rights.
-        pods: the namespaces with pods.
-        devices: the namespaces with devices.
+        pods: returns the namespaces with pods, for a user who may not list those of all.
+        devices: returns the namespaces with devices, likewise.
         most: namespaces of each whose rights are looked up.
     """
     nodes = refusal(_listing("", NODES, ""))
@@ -82,13 +87,13 @@ def seen_by(refusal: Refusal, pods: Iterable[str], devices: Iterable[str], most:
 
 
 def _namespaces(
-    refusal: Refusal, kinds: Iterable[tuple[str, str]], namespaces: Iterable[str], most: int
+    refusal: Refusal, kinds: Iterable[tuple[str, str]], namespaces: Callable[[], Iterable[str]], most: int
 ) -> tuple[frozenset[str] | None, str]:
     """Return the namespaces in which a user may list all of some kinds, None for all, and why not all."""
     why = next((text for group, kind in kinds if (text := refusal(_listing(group, kind, "")))), "")
     if not why:
         return None, ""
-    known = sorted(namespaces)
+    known = sorted(namespaces())
     found = [each for each in known[:most] if not any(refusal(_listing(group, kind, each)) for group, kind in kinds)]
     more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
     shown = f"; shown are those in {', '.join(found[:_NAMED])}{more}" if found else ""

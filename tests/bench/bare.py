@@ -22,7 +22,7 @@ from beehive import Threads
 from beehive.clock import RealClock
 from edged.api import Nanoseconds, Pod, decode
 from edged.cgroups.pod_cgroups import PodCgroups
-from edged.cri import CriClient
+from edged.cri.client import CriClient
 from edged.devices.manager import DeviceManager
 from edged.devices.pod_devices import Checkpoint
 from edged.events import EventRecorder

@@ -10,7 +10,8 @@ from typing import Any, Final
 import yaml
 
 from edged.api import Container
-from edged.cri import ContainerId, CriClient
+from edged.cri import ContainerId
+from edged.cri.client import CriClient
 from edged.pods.hash import kubelet_hash
 from modules.apimachinery.kinds import JsonObject
 from protos.cri.v1 import api_pb2 as cri

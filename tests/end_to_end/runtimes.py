@@ -13,7 +13,8 @@ from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
 from beehive.clock import RealClock
-from edged.cri import ContainerId, CriClient, CriError, SandboxId
+from edged.cri import ContainerId, CriError, SandboxId
+from edged.cri.client import CriClient
 from modules.processes.edgecore.config import PROCESS_ENDPOINT
 from modules.processes.edgecore.config.names import DOCKER_ENDPOINT, OCI_ENDPOINT
 from modules.runtimes.docker.answers import InspectedContainer, ListedContainer, State

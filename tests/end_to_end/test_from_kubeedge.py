@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from edged.api import Container
-from edged.cri import CriClient
+from edged.cri.client import CriClient
 from edged.pods.hash import kubelet_hash
 from modules.apimachinery.kinds import JsonObject
 from protos.cri.v1 import api_pb2 as cri

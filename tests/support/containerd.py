@@ -18,7 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from edged.cri import CriClient, CriError, SandboxId
+from edged.cri import CriError, SandboxId
+from edged.cri.client import CriClient
 from tests.support.containerd_config import CniNetwork, cni_conflist, containerd_config
 from tests.support.directories import new_directory
 from tests.support.images import BUSYBOX, Image, busybox_image, docker_archive, pause_image

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edged.cri import CriClient
+from edged.cri.client import CriClient
 from protos.cri.v1 import api_pb2 as pb
 from tests.support.containerd import PrivateContainerd, reason_missing
 from tests.support.images import BUSYBOX_IMAGE, busybox_image, docker_archive

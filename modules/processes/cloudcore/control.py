@@ -203,14 +203,19 @@ class Control(Module):
             from modules.cloud.authentication.oidc.code_flow import CodeFlow  # noqa: PLC0415 - see above
             from modules.cloud.authentication.oidc.fetching import trusted  # noqa: PLC0415
             from modules.page.shells import EXEC  # noqa: PLC0415
-            from modules.processes.cloudcore.page_doors import Doors  # noqa: PLC0415
             from modules.processes.cloudcore.page_port import PagePort  # noqa: PLC0415
-            from modules.processes.cloudcore.page_users import EmbeddedUsers  # noqa: PLC0415
+            from modules.processes.cloudcore.page_users import Doors, EmbeddedUsers  # noqa: PLC0415
 
-            allows = listener.page_allows
-            doors, provider = Doors(listener.authenticator, self._rbac.allowed, access), listener.provider
+            allows, provider = listener.page_allows, listener.provider
+            if EXEC in allows:
+                from modules.processes.cloudcore.page_doors import UserDoor  # noqa: PLC0415
+
+                shell: type[UserDoor] | None = UserDoor
+            else:
+                shell = None
+            doors = Doors(listener.authenticator, self._rbac.allowed, access, shell)
             flow = None if provider is None else CodeFlow(provider, trusted(provider.ca_file), self.clock)
-            users = EmbeddedUsers(doors, may_exec=EXEC in allows, flow=flow)
+            users = EmbeddedUsers(doors, flow)
             return PagePort(users, self.service(), listener.page_names, lambda: listener.port, self.clock, allows)
 
         return self._lazy(made, access)
@@ -219,8 +224,8 @@ class Control(Module):
         """Return the service of a port that has the page and nothing else."""
 
         def made() -> ClosingService:
+            from modules.processes.cloudcore.page_cluster_users import ClusterUsers  # noqa: PLC0415
             from modules.processes.cloudcore.page_port import PagePort  # noqa: PLC0415 - see above
-            from modules.processes.cloudcore.page_users import ClusterUsers  # noqa: PLC0415
 
             users = ClusterUsers(listener.cluster, self.clock)
             return PagePort(users, self.service(), listener.names, lambda: listener.port, self.clock)

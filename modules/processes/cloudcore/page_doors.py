@@ -1,18 +1,14 @@
-"""The Kubernetes API behind the page on the secure port, and its users' way to containers."""
+"""The way of the page's users on the secure port to containers."""
 
 import contextlib
 import socket
 import threading
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 from beehive.http.errors import HttpStatusError
 from beehive.http.forwarding import Fields
 from beehive.http.responses import Response, Stream, Takeover
 from beehive.http.router import HttpService
-from modules.cloud.apiserver.access.service import Authenticates
-from modules.cloud.authentication.users import User
 from modules.cloud.authorization.rbac.rules import AccessRequest
 from modules.page.shells import EXEC, ShellDoor, ShellTarget
 from modules.page.sight import Refusal
@@ -20,16 +16,6 @@ from modules.processes.cloudcore.in_process_client import Credentials, request_o
 from modules.processes.cloudcore.pod_client import PodClient
 from modules.processes.common.page_shell import shell_url
 from modules.tools.kubectl.rest import status_error
-
-
-class Doors(NamedTuple):
-    """The checks and services behind the page on the secure port."""
-
-    authenticator: Authenticates
-    allowed: Callable[[User, AccessRequest], object | None]
-    """Returns the grant that allows a request of a user who is no administrator, or None."""
-    of_users: HttpService
-    """The Kubernetes API as users have it, with their credentials."""
 
 
 class UserDoor(ShellDoor):

@@ -21,7 +21,7 @@ from beehive.names import SHUTDOWN_RESOURCE
 from edged.cgroups.opening import machine_hierarchies, open_cgroups
 from edged.cgroups.resource_config import NodeCapacity
 from edged.cgroups.tree import CgroupTree
-from edged.cri import CriClient
+from edged.cri.client import CriClient
 from edged.devices.transport import GrpcDevicePluginTransport
 from edged.errors import EdgedError
 from edged.eviction.consumption import consumption

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from edged.cri import CriClient
+from edged.cri.client import CriClient
 from protos.cri.v1 import api_pb2 as pb
 from tests.cri_contract.images import ContractImages
 from tests.cri_contract.kinds import KINDS

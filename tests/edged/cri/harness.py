@@ -18,7 +18,8 @@ from protos.cri.v1 import api_pb2 as pb
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from edged.cri import ContainerId, CriClient, SandboxId
+    from edged.cri import ContainerId, SandboxId
+    from edged.cri.client import CriClient
 
 Seen = TypeVar("Seen")
 

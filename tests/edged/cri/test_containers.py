@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from edged.cri import AlreadyExistsError, ContainerId, CriClient, CriError, NotFoundError
+from edged.cri import AlreadyExistsError, ContainerId, CriError, NotFoundError
+from edged.cri.client import CriClient
 from protos.cri.v1 import api_pb2 as pb
 from tests.edged.cri.harness import Can, Pods, eventually, shell
 

@@ -10,16 +10,8 @@ from typing import cast
 import pytest
 
 from beehive import Threads
-from edged.cri import (
-    AlreadyExistsError,
-    ContainerId,
-    CriClient,
-    CriError,
-    NotFoundError,
-    SandboxId,
-    Streams,
-    UnimplementedError,
-)
+from edged.cri import AlreadyExistsError, ContainerId, CriError, NotFoundError, SandboxId, Streams, UnimplementedError
+from edged.cri.client import CriClient
 from edged.cri.contract import ContainerRuntime
 from edged.cri.errors import ConnectionClosedError
 from modules.lab.doubles.container_runtime import FakeRuntime

@@ -11,19 +11,18 @@ import pytest
 
 from edged.cri import (
     ConnectionClosedError,
-    CriClient,
     CriError,
     DeadlineExceededError,
-    EndpointError,
     ExhaustedError,
     NotFoundError,
     SandboxId,
     UnavailableError,
     UnimplementedError,
     endpoint,
-    socket_path,
 )
+from edged.cri.client import CriClient
 from edged.cri.contract import ContainerId
+from edged.cri.endpoint import EndpointError, socket_path
 from protos.cri.v1 import api_pb2 as pb
 from tests.edged.cri.fake_server import FakeServer, failing, version_answer
 

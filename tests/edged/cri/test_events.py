@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import pytest
 
-from edged.cri import CriClient
+from edged.cri.client import CriClient
 from edged.cri.errors import CriError, UnavailableError, UnimplementedError
 from protos.cri.v1 import api_pb2 as pb
 from tests.edged.cri.event_listener import EventListener

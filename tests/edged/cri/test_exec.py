@@ -11,7 +11,8 @@ from protos.cri.v1 import api_pb2 as pb
 from tests.edged.cri.harness import Pods, eventually, shell
 
 if TYPE_CHECKING:
-    from edged.cri import ContainerId, CriClient
+    from edged.cri import ContainerId
+    from edged.cri.client import CriClient
 
 
 @pytest.fixture

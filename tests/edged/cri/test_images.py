@@ -12,7 +12,7 @@ from protos.cri.v1 import api_pb2 as pb
 from tests.edged.cri.harness import Can, Pods, RuntimeUnderTest
 
 if TYPE_CHECKING:
-    from edged.cri import CriClient
+    from edged.cri.client import CriClient
 
 MISSING = pb.ImageSpec(image="127.0.0.1:1/never/pushed:1")
 

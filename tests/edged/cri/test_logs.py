@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tests.edged.cri.harness import Pods, eventually, shell
 
 if TYPE_CHECKING:
-    from edged.cri import CriClient
+    from edged.cri.client import CriClient
 
 LINE = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)) (stdout|stderr) ([FP]) (.*)$")
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from edged.cri import AlreadyExistsError, CriClient, NotFoundError, SandboxId
+from edged.cri import AlreadyExistsError, NotFoundError, SandboxId
+from edged.cri.client import CriClient
 from protos.cri.v1 import api_pb2 as pb
 from tests.edged.cri.harness import Can, Pods, eventually, shell
 

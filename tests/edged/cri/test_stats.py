@@ -8,7 +8,7 @@ from protos.cri.v1 import api_pb2 as pb
 from tests.edged.cri.harness import Pods, eventually, shell
 
 if TYPE_CHECKING:
-    from edged.cri import CriClient
+    from edged.cri.client import CriClient
 
 
 def test_cpu_time_of_a_busy_container_grows_and_its_memory_is_seen(pods: Pods, client: CriClient) -> None:

@@ -14,7 +14,8 @@ from tests.edged.cri.harness import DEADLINE_SECONDS, Pods, eventually, shell
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from edged.cri import ContainerId, CriClient
+    from edged.cri import ContainerId
+    from edged.cri.client import CriClient
     from tests.edged.cri.harness import Pod
 
 PROMPT_SECONDS = 250

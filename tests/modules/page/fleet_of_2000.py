@@ -2,6 +2,7 @@
 
 import itertools
 import queue
+import threading
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -40,7 +41,8 @@ class LargeFleet:
             "devicemodels": [_model()] if devices else [],
             "devicestatuses": [_device_status(number) for number in range(devices)],
         }
-        self._events: queue.Queue[Any] = queue.Queue()
+        self._events: queue.Queue[bytes | None] = queue.Queue()
+        self._ended = threading.Event()
         self._turn = itertools.count()
 
     def change(self, number: int) -> None:
@@ -48,11 +50,12 @@ class LargeFleet:
         for _ in range(number):
             turn = next(self._turn)
             changed = {**_node(self.names[turn % NODES], turn), "spec": {"unschedulable": turn // NODES % 2 == 0}}
-            self._events.put({"type": "MODIFIED", "object": changed})
+            self._events.put(msgspec.json.encode({"type": "MODIFIED", "object": changed}))
 
     def end(self) -> None:
         """End the watches."""
         self._events.put(None)
+        self._ended.set()
 
     def get(self, path: str, query: Any = ()) -> dict[str, Any]:
         """See `ApiClient`; the copies are as new as those of a server."""
@@ -67,12 +70,11 @@ class LargeFleet:
 
     def lines(self, path: str, query: Any = ()) -> Iterator[bytes]:
         """See `ApiClient`: the changes of nodes; a watch of pods is silent."""
-        while (event := self._events.get()) is not None:
-            if path.endswith("nodes"):
-                yield msgspec.json.encode(event)
-            else:
-                self._events.put(event)
-        self._events.put(None)  # for the other watch
+        if path.endswith("nodes"):
+            while (event := self._events.get()) is not None:
+                yield event
+        else:
+            self._ended.wait()
 
     def links(self) -> Links:
         """See `LinkSource`: each twentieth node is away."""

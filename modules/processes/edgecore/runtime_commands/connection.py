@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from edged.cri import CriClient
+from edged.cri.client import CriClient
 from modules.processes.edgecore.location import node_location
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Final, NamedTuple, Protocol, TextIO
 
 from beehive.clock import Clock, RealClock
-from edged.cri import CriClient, ImageRef
+from edged.cri import ImageRef
+from edged.cri.client import CriClient
 from edged.errors import EdgedError
 from edged.images.names import listed_name
 from edged.images.progress import PulledLayer, PullProgress, megabytes, progress_of

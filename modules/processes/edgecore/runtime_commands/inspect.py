@@ -11,7 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from edged.cri import ContainerId, CriClient, SandboxId
+from edged.cri import ContainerId, SandboxId
+from edged.cri.client import CriClient
 from edged.cri.endpoint import socket_path
 from edged.errors import EdgedError
 from edged.pods.labels import POD_NAME, POD_NAMESPACE

@@ -9,7 +9,7 @@ from typing import Final
 from beehive import RealClock
 from edged.cgroups.names import CgroupNames
 from edged.cgroups.opening import machine_hierarchies
-from edged.cri import CriClient
+from edged.cri.client import CriClient
 from edged.cri.contract import ContainerId, SandboxId
 from edged.pods.labels import POD_NAME, POD_NAMESPACE, POD_UID
 from edged.pods.model import PodUid

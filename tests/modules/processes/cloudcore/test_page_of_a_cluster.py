@@ -16,8 +16,8 @@ from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.config import TlsConfig
 from modules.processes.cloudcore.control_client import Apply, Delete
 from modules.processes.cloudcore.in_process_client import Credentials
+from modules.processes.cloudcore.page_cluster_users import ClusterUsers
 from modules.processes.cloudcore.page_command import cluster_of
-from modules.processes.cloudcore.page_users import ClusterUsers
 from tests.end_to_end.processes import wait_until
 from tests.modules.processes.cloudcore.stubs import Stub
 from tests.modules.processes.cloudcore.test_page_port import (

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from edged.cri import CriClient, CriError
+from edged.cri import CriError
+from edged.cri.client import CriClient
 from edged.cri.errors import AlreadyExistsError, ConnectionClosedError, ExhaustedError, NotFoundError
 from modules.runtimes.cri_server.local_calls import REQUEST_LIMIT, local_calls
 from modules.runtimes.cri_server.methods import CriMethods

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from edged.cri import CriClient, CriError
+from edged.cri import CriError
+from edged.cri.client import CriClient
 from edged.cri.errors import ConnectionClosedError
 from modules.runtimes.cri_server.local_calls import LocalCallError
 from modules.runtimes.cri_server.runtime_server import CriServer
