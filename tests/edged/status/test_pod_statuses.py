@@ -83,6 +83,18 @@ def test_a_calm_pending_that_lasts_is_sent(requests: MetaRequests, reporter: Sta
     assert len(requests.open) == 1
 
 
+def test_a_calm_pending_waits_again_after_the_last_one_was_left_out(
+    requests: MetaRequests, reporter: StatusManager
+) -> None:
+    reporter.set_pod_status(UID, waiting_for("ContainerCreating"))
+    reporter.set_pod_status(UID, RUNNING)
+    requests.answer({})
+    reporter.set_pod_status(UID, waiting_for("ContainerCreating"))
+    assert requests.open == []
+    requests.run(PENDING_DELAY)
+    assert len(requests.open) == 1
+
+
 def test_after_a_lost_answer_the_whole_status_is_sent_also_when_the_cloud_came_back_meanwhile(
     requests: MetaRequests, reporter: StatusManager
 ) -> None:
@@ -90,6 +102,16 @@ def test_after_a_lost_answer_the_whole_status_is_sent_also_when_the_cloud_came_b
     difference = set(requests.open[0].value["status"])
     reporter.connected()
     requests.answer(LOST)
+    assert set(requests.open[0].value["status"]) > difference
+
+
+def test_a_lost_answer_counts_until_one_has_come(requests: MetaRequests, reporter: StatusManager) -> None:
+    """A refusal after it says nothing about the status whose answer was lost."""
+    reporter.set_pod_status(UID, RUNNING)
+    difference = set(requests.answer(LOST).value["status"])
+    reporter.sync_all()
+    requests.answer(AWAY)
+    reporter.sync_all()
     assert set(requests.open[0].value["status"]) > difference
 
 
@@ -214,6 +236,15 @@ def test_what_the_cloud_sends_while_a_patch_is_under_way_counts_after_it(
     assert requests.open[0].value["status"] == {"phase": "Running", "podIP": "10.0.0.1"}
 
 
+def test_of_two_states_of_one_version_the_later_counts(requests: MetaRequests, reporter: StatusManager) -> None:
+    """While a patch is under way, as well as without one."""
+    reporter.set_pod_status(UID, RUNNING)
+    for status in (FAILED, RUNNING):
+        reporter.add_pod(ref_of(a_pod()), a_pod(status, "9"))
+    requests.answer({"metadata": {"resourceVersion": "6"}})
+    assert requests.open == []
+
+
 def test_the_echo_of_our_own_patch_changes_nothing(requests: MetaRequests, reporter: StatusManager) -> None:
     reporter.set_pod_status(UID, RUNNING)
     reporter.add_pod(ref_of(a_pod()), a_pod(RUNNING, "6"))
@@ -334,10 +365,10 @@ def test_a_pod_that_has_ended_is_deleted_in_the_cloud_after_its_last_status(
     requests.answer({})
     assert requests.asked() == ["delete pod"]
     assert requests.answer(None).value["preconditions"] == {"uid": UID}
-    reporter.add_pod(ref_of(a_pod()), a_pod(RUNNING, "9"))
+    reporter.add_pod(ref_of(a_pod()), a_pod(PENDING, "9"))
     reporter.set_pod_status(UID, RUNNING)
     reporter.sync_all()
-    assert requests.open == []
+    assert requests.open == [], "neither its status nor the deletion"
 
 
 def test_a_deletion_that_the_cloud_took_and_lost_is_asked_for_again_when_it_comes_back(

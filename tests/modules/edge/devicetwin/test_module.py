@@ -1,6 +1,7 @@
 """devicetwin on the bus with a real store, alone with metamanager."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,17 @@ def test_a_report_that_cannot_be_stored_is_refused_and_taken_back(node: Node) ->
     node.disk_is_full = False
     (got,) = _report(node, {"event_id": "g"}, "$hw/events/device/ns/thermo/twin/get")
     assert got["twin"]["temperature"]["actual"]["value"] == "21"
+
+
+def test_an_application_hears_that_too_many_changes_wait(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also without waiting for an answer on the bus, and nothing of the change stays."""
+    _send(node, "ns/device/thermo", _device())
+    with monkeypatch.context() as full:
+        full.setattr("modules.edge.devicetwin.slots.MOST_WAITING", 0)
+        (result,) = _report(node, _actual("21"))
+        assert result["code"] == 500
+    (got,) = _report(node, {"event_id": "g"}, "$hw/events/device/ns/thermo/twin/get")
+    assert got["twin"] == {}
 
 
 def test_reports_of_an_outage_are_one_message_with_the_newest_values(node: Node) -> None:
@@ -179,13 +191,79 @@ def test_an_invalid_time_from_the_cloud_is_a_refusal(node: Node, time: object) -
     assert len(_uploads(node)) == 1
 
 
-def test_a_temporary_refusal_is_tried_again(node: Node) -> None:
+def test_a_temporary_refusal_is_tried_again_ever_later(node: Node) -> None:
     node.link(up=True)
     _send(node, "ns/device/thermo", _device())
     _report(node, _actual("1"))
-    node.answer({"code": 503, "reason": "later"})
-    node.bee.run_for(61.0)
-    assert len(_uploads(node)) == 2
+    for uploads, seconds in ((2, 60.0), (3, 120.0), (4, 240.0)):
+        node.answer({"code": 503, "reason": "later"})
+        node.bee.run_for(seconds - 1.0)
+        assert len(_uploads(node)) == uploads - 1
+        node.bee.run_for(2.0)
+        assert len(_uploads(node)) == uploads
+
+
+def test_a_device_that_comes_back_is_told_though_the_cloud_never_answered_about_the_one_before(node: Node) -> None:
+    node.link(up=True)
+    _send(node, "ns/device/thermo", _device())
+    _report(node, _actual("1"))
+    node.link(up=False)
+    _send(node, "ns/device/thermo", {"metadata": _metadata("thermo", 1)}, "delete")
+    node.link(up=True)
+    _send(node, "ns/device/thermo", _device())
+    _report(node, _actual("2"))
+    assert [each["temperature"]["actual"]["value"] for each in _uploads(node)] == ["1", "2"]
+
+
+def _told_devices(node: Node) -> list[str]:
+    """The devices whose values the cloud was told, in order."""
+    told = [one.route.resource for one in node.uploads]
+    return [each.split("/")[2] for each in told if each.endswith("/twin/edge_updated")]
+
+
+def _report_of(node: Node, name: str) -> None:
+    _send(node, f"ns/device/{name}", _device(name))
+    _report(node, _actual("1"), f"$hw/events/device/ns/{name}/twin/update")
+
+
+def test_what_has_no_answer_is_told_first_after_an_outage(node: Node) -> None:
+    """In the order in which it was told before."""
+    node.link(up=True)
+    for name in ("b", "c"):
+        _report_of(node, name)
+    node.link(up=False)
+    _report_of(node, "a")
+    node.link(up=True)
+    assert _told_devices(node) == ["b", "c", "b", "c", "a"]
+
+
+def test_the_messages_without_an_answer_are_bounded(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("modules.edge.devicetwin.uplink.WINDOW", 2)
+    node.link(up=True)
+    for name in ("a", "b", "c"):
+        _report_of(node, name)
+    assert _told_devices(node) == ["a", "b"]
+    node.answer()
+    assert "c" in _told_devices(node)
+
+
+def test_confirmations_are_stored_a_little_later_again_and_again(node: Node, tmp_path: Path) -> None:
+    """A process that is killed after that tells the cloud nothing twice."""
+    node.link(up=True)
+    _send(node, "ns/device/thermo", _device())
+    for value in ("1", "2"):
+        _report(node, _actual(value))
+        while node.answer():
+            pass
+        node.bee.run_for(6.0)
+    after = tmp_path / "after the kill"
+    after.mkdir()
+    for file in tmp_path.glob("edgecore.db*"):
+        shutil.copy(file, after)
+    next_process = Node(after, name="n1")
+    next_process.link(up=True)
+    assert _uploads(next_process) == []
+    next_process.stop()
 
 
 def test_a_desired_value_that_changed_reaches_applications(node: Node) -> None:

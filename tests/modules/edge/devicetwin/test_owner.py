@@ -1,6 +1,7 @@
 """The node's owner sets desired values and watches changes: devicetwin on the bus with a real store."""
 
 import json
+import os
 import select
 from collections.abc import Iterator
 from itertools import pairwise
@@ -177,6 +178,8 @@ def test_a_slow_watch_loses_the_oldest_changes_and_learns_how_many() -> None:
             feed.put(before, after)
         lost, *kept = listener.take()
         assert lost.lost == 3 and (kept[-1].value or "")[:1] == "l"
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(listener.descriptor)
 
 
 def test_a_value_that_is_reported_again_is_a_change_and_a_confirmation_is_not() -> None:

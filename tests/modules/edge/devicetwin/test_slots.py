@@ -85,6 +85,19 @@ def test_a_confirmation_that_comes_while_its_device_is_saved_is_stored_too() -> 
         pass
     assert _due(store) == 0
     assert [after and after.number for after in owner.devices] == [1, 1]
+    assert [after and after.twins_are_due for after in owner.devices] == [False, False], "or the cloud is told again"
+
+
+def test_a_confirmation_that_a_change_has_stored_is_not_stored_again() -> None:
+    store = SlowStore()
+    slots = _slots(store)
+    slots.change(_device(1))
+    store.end()
+    slots.amend("ns/thermo", lambda device: confirmed(device, 1))
+    slots.change(_device(2))
+    store.end()
+    slots.flush()
+    assert not store.end()
 
 
 def test_a_confirmation_whose_commit_fails_is_stored_by_the_next_flush() -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import select
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from beehive import ModuleName, Operation, Source
+from beehive.clock import RealClock
+from beehive.errors import BeehiveError
 from beehive.exposition import CollectorRegistry
 from beehive.http.responses import text
 from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED, CONNECTION_RESOURCE
@@ -19,11 +22,13 @@ from edgehub.framing import Opcode
 from modules.edge.edgestream import module, session, stream
 from modules.edge.edgestream.counters import StreamCollector, StreamCounters
 from modules.edge.edgestream.module import MOST_STREAMS, EdgeStream
+from modules.edge.edgestream.session import TunnelSession
 from modules.edge.edgestream.stream import Stream
+from modules.edge.edgestream.tunnel import TunnelEvents
 from modules.lab.doubles.memory_cloud import MemoryCloud
 from modules.streams.connect import StreamRequest
 from modules.streams.credit import FIRST_CREDIT, FRAME_COST
-from modules.streams.frames import MAX_DATA, Frame, FrameType, credit_frame, credit_of
+from modules.streams.frames import MAX_DATA, Frame, FrameType, credit_frame, credit_of, decode
 from tests.edgehub.clouds import TIMEOUT
 from tests.end_to_end.processes import wait_until
 from tests.modules.edge.edgestream.beds import EXEC, LOGS, Bed, CloudEnd, connect_frame, registered
@@ -227,9 +232,17 @@ def test_with_credit_a_container_that_takes_bytes_lets_the_cloud_send_more(bed: 
         left = FIRST_CREDIT + credit_of(frame) - 2 * FRAME_COST - len(head)
         while left:
             left -= len(container.recv(left))
+        asked = credit_of(frame)
+        while _granted(cloud) - asked <= stream.HELD - FIRST_CREDIT:
+            cloud.next()
         cloud.send(Frame(1, DATA, b"x"))
         assert container.recv(1) == b"x"
     assert bed.counters.broken == 0
+
+
+def _granted(cloud: CloudEnd) -> int:
+    """The bytes that the node has granted for stream 1."""
+    return sum(credit_of(each) for each in cloud.frames if (each.connection, each.kind) == (1, FrameType.CREDIT))
 
 
 def test_a_cut_tunnel(bed: Bed, cloud: CloudEnd) -> None:
@@ -296,6 +309,74 @@ def test_many_streams_share_the_memory() -> None:
         assert (one.events(session.BUFFERS), one.events(100_000)) == (select.POLLIN, 0)
         one.hold(bytes(100_000))
         assert (one.is_full(session.BUFFERS), one.is_full(100_000)) == (False, True)
+
+
+def test_a_container_that_takes_some_bytes_has_its_time_anew() -> None:
+    """A slow one is not taken for one that takes nothing, however often it holds up the tunnel."""
+    request = StreamRequest(1, EXEC, (("Upgrade", "SPDY/3.1"),), "POST")
+    local, other = socket.socketpair()
+    with local, other:
+        one = Stream(FrameType.EXEC, request, local)
+        one.stalled_since = 1.0
+        one.write()
+        assert one.stalled_since is None
+
+
+class _Sent:
+    """A link that keeps what a session sends."""
+
+    def __init__(self) -> None:
+        self.frames: list[Frame] = []
+
+    def run(self, events: TunnelEvents) -> BeehiveError:
+        """Not used here."""
+        raise NotImplementedError(events)
+
+    def send(self, frame: bytes) -> None:
+        """Keep a frame."""
+        self.frames.append(decode(frame))
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def _serve(dial: Callable[[], socket.socket], *frames: Frame) -> tuple[list[Frame], StreamCounters]:
+    """Serve frames that all came before the streams' thread saw one; return what the cloud gets, and the counters."""
+    link, counters = _Sent(), StreamCounters()
+    tunnel = TunnelSession(link, dial, RealClock(), counters, MOST_STREAMS, cast("EdgeStream", None))
+    for each in frames:
+        tunnel.received(each.encode())
+    tunnel.close()
+    tunnel.serve()
+    return link.frames, counters
+
+
+def test_bytes_just_before_the_end_of_a_stream_reach_the_container() -> None:
+    local, container = socket.socketpair()
+    local.settimeout(0)
+    with container:
+        frames = Frame(1, DATA, b"last words"), Frame(1, REMOVE)
+        sent, _ = _serve(lambda: local, connect_frame(1, FrameType.EXEC, EXEC), *frames)
+        assert container.recv(65536).endswith(b"last words")
+        assert container.recv(1) == b""
+    assert sent == [Frame(1, REMOVE)]
+
+
+def test_a_stream_that_is_open_is_not_opened_again() -> None:
+    """Its connection to the node's server would stay open for ever."""
+    local, container = socket.socketpair()
+    local.settimeout(0)
+    dialled: list[socket.socket] = []
+
+    def dial() -> socket.socket:
+        dialled.append(local)
+        return local
+
+    with container:
+        opening = connect_frame(1, FrameType.EXEC, EXEC)
+        _, counters = _serve(dial, opening, opening)
+        assert len(dialled) == 1
+    assert (sum(counters.opened.values()), sum(counters.open.values())) == (1, 0)
 
 
 def test_a_dead_cloud(tmp_path: Path) -> None:
