@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from tests.support.directories import AT_END
+from tests.support.ports import free_port
 
 _ELEMENT: Final = "element-6066-11e4-a52e-4f735466cecf"
 """WebDriver's name for a reference to an element."""
@@ -228,12 +229,12 @@ def _started() -> Iterator[Browser]:
 def _driver() -> Iterator[str]:
     """Start chromedriver, and yield its address.
 
-    It takes a free port of ::1 and wants the same one of 127.0.0.1, where another program may have it: then it ends,
-    and is started again.
+    It wants the same port of 127.0.0.1 and, if there is IPv6, of ::1, where another program may have it: then it ends,
+    and is started again. A port of its own choice (`--port=0`) would not be told without IPv6.
     """
     for left in reversed(range(_STARTS)):
         with subprocess.Popen(
-            ["chromedriver", "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            ["chromedriver", f"--port={free_port()}"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         ) as process:
             port, last_line = _port_of(process)
             if port is None:

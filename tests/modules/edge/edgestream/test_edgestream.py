@@ -11,7 +11,7 @@ from typing import cast
 
 import pytest
 
-from beehive import ModuleName, Operation, Source
+from beehive import Actor, ModuleName, Operation, Source
 from beehive.clock import RealClock
 from beehive.errors import BeehiveError
 from beehive.exposition import CollectorRegistry
@@ -22,16 +22,17 @@ from edgehub.framing import Opcode
 from modules.edge.edgestream import module, session, stream
 from modules.edge.edgestream.counters import StreamCollector, StreamCounters
 from modules.edge.edgestream.module import MOST_STREAMS, EdgeStream
-from modules.edge.edgestream.session import TunnelSession
+from modules.edge.edgestream.session import Intake, TunnelSession
 from modules.edge.edgestream.stream import Stream
 from modules.edge.edgestream.tunnel import TunnelEvents
 from modules.lab.doubles.memory_cloud import MemoryCloud
 from modules.streams.connect import StreamRequest
 from modules.streams.credit import FIRST_CREDIT, FRAME_COST
-from modules.streams.frames import MAX_DATA, Frame, FrameType, credit_frame, credit_of, decode
+from modules.streams.frames import MAX_DATA, SENT_DATA, Frame, FrameType, credit_frame, credit_of, decode
 from tests.edgehub.clouds import TIMEOUT
 from tests.end_to_end.processes import wait_until
 from tests.modules.edge.edgestream.beds import EXEC, LOGS, Bed, CloudEnd, connect_frame, registered
+from tests.support.descriptors import open_descriptors
 
 DATA, REMOVE = FrameType.DATA, FrameType.REMOVE
 
@@ -322,6 +323,34 @@ def test_a_container_that_takes_some_bytes_has_its_time_anew() -> None:
         assert one.stalled_since is None
 
 
+def test_a_container_that_reads_no_more_may_still_answer() -> None:
+    """What is sent to it is dropped, and does not make its connection look ready again and again."""
+    request = StreamRequest(1, EXEC, (("Upgrade", "SPDY/3.1"),), "POST")
+    local, other = socket.socketpair()
+    with local, other:
+        one = Stream(FrameType.EXEC, request, local)
+        other.shutdown(socket.SHUT_RD)
+        one.write()
+        one.hold(b"more")
+        assert one.events(session.BUFFERS) == select.POLLIN
+        other.sendall(b"the answer")
+        assert one.read() == (b"the answer", None)
+
+
+def test_frames_that_were_handled_take_no_room() -> None:
+    """Also empty ones, however many have come."""
+    intake = Intake()
+    for _ in range(2 * session.MOST_BYTES // 64):
+        intake.put(Frame(1, DATA))
+        intake.drop_head()
+        assert intake.head() is None
+    large = threading.Thread(target=intake.put, args=(Frame(1, DATA, bytes(session.MOST_BYTES)),), daemon=True)
+    large.start()
+    large.join(TIMEOUT)
+    assert not large.is_alive()
+    intake.release()
+
+
 class _Sent:
     """A link that keeps what a session sends."""
 
@@ -329,8 +358,8 @@ class _Sent:
         self.frames: list[Frame] = []
 
     def run(self, events: TunnelEvents) -> BeehiveError:
-        """Not used here."""
-        raise NotImplementedError(events)
+        """End before it was open."""
+        return BeehiveError("dial", "the cloud", repr(events)[:0])
 
     def send(self, frame: bytes) -> None:
         """Keep a frame."""
@@ -340,10 +369,14 @@ class _Sent:
         """Nothing is open."""
 
 
+def _tunnel(link: _Sent, dial: Callable[[], socket.socket], counters: StreamCounters) -> TunnelSession:
+    return TunnelSession(link, dial, RealClock(), counters, MOST_STREAMS, cast("EdgeStream", None))
+
+
 def _serve(dial: Callable[[], socket.socket], *frames: Frame) -> tuple[list[Frame], StreamCounters]:
     """Serve frames that all came before the streams' thread saw one; return what the cloud gets, and the counters."""
     link, counters = _Sent(), StreamCounters()
-    tunnel = TunnelSession(link, dial, RealClock(), counters, MOST_STREAMS, cast("EdgeStream", None))
+    tunnel = _tunnel(link, dial, counters)
     for each in frames:
         tunnel.received(each.encode())
     tunnel.close()
@@ -360,6 +393,38 @@ def test_bytes_just_before_the_end_of_a_stream_reach_the_container() -> None:
         assert container.recv(65536).endswith(b"last words")
         assert container.recv(1) == b""
     assert sent == [Frame(1, REMOVE)]
+
+
+def test_a_tunnel_leaves_no_descriptor() -> None:
+    """Neither one that was served, nor one that never opened."""
+    before = open_descriptors()
+    _serve(socket.socket)
+    _tunnel(_Sent(), socket.socket, StreamCounters()).run()
+    assert open_descriptors() <= before
+
+
+def test_the_largest_frame_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "MOST_BYTES", 2 * MAX_DATA)
+    local, container = socket.socketpair()
+    local.settimeout(0)
+    with container:
+        opening = connect_frame(1, FrameType.EXEC, EXEC)
+        assert _serve(lambda: local, opening, Frame(1, DATA, bytes(MAX_DATA)))[0] == []
+
+
+def test_a_stream_that_has_its_share_of_the_memory_holds_up_the_tunnel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Streams that are many have less each than one alone."""
+    monkeypatch.setattr(session, "BUFFERS", 4 * SENT_DATA)
+    pairs = [socket.socketpair() for _ in range(5)]
+    for local, _ in pairs:
+        local.settimeout(0)
+    dialled = iter([local for local, _ in pairs])
+    opening = [connect_frame(number, FrameType.EXEC, EXEC) for number in range(1, 6)]
+    data = Frame(1, DATA, bytes(SENT_DATA))
+    _, counters = _serve(lambda: next(dialled), *opening[:4], data, data, opening[4])
+    for each in (end for pair in pairs for end in pair):
+        each.close()
+    assert sum(counters.opened.values()) == 4
 
 
 def test_a_stream_that_is_open_is_not_opened_again() -> None:
@@ -407,6 +472,34 @@ def test_back_off(caplog: pytest.LogCaptureFixture) -> None:
     assert len(set(waits)) == len(waits)
     assert (counters.connected, counters.connections) == (False, 0)
     assert len([each for each in caplog.records if "no stream tunnel" in each.getMessage()]) == 1
+
+
+class _NoStreams(Actor):
+    """In place of the streams' actor, which waits for real sockets."""
+
+    def on_receive(self, message: object) -> None:
+        """Serve nothing."""
+
+
+def test_back_off_after_a_tunnel_that_was_up_for_long(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It begins anew, and then grows as ever. The log names the end of each tunnel, also for the same reason."""
+    monkeypatch.setattr(module, "StreamsRunner", _NoStreams)
+    with Harness() as bee:
+        cloud = MemoryCloud(bee.simulation)
+        bee.add(EdgeStream, cloud.make_link, socket.socket, StreamCounters())
+        bee.start()
+        bee.send(ModuleName.EDGESTREAM, registered(bee.clock))
+        for _ in range(2):
+            bee.run_for(600)
+            cloud.cut()
+        bee.run_for(600)
+        cloud.refusing = True
+        cloud.cut()
+        bee.run_for(600)
+    assert 15 < len(cloud.dialled) - 3 < 90
+    assert len([each for each in caplog.records if "cut" in each.getMessage()]) == 3
 
 
 def test_stop_while_dialling() -> None:
