@@ -13,6 +13,7 @@ from modules.edge.eventbus.session import BrokerSettings, MqttSession
 from modules.edge.eventbus.tls import TlsFiles
 from tests.edgehub.certificates.authority import Authority, key_pem, name
 from tests.modules.edge.eventbus.broker import Broker, needs_mosquitto
+from tests.support.descriptors import open_descriptors
 
 pytestmark = needs_mosquitto
 
@@ -78,8 +79,10 @@ def test_the_broker_is_verified_and_the_node_shows_its_certificate(
 
 
 def test_a_broker_of_another_authority_is_refused(broker: Broker, tmp_path: Path) -> None:
-    """KubeEdge takes any broker under `ssl://` unless TLS is enabled besides."""
-    accepted, why = _run(broker.port, _files(tmp_path / "node", Authority()))
+    """KubeEdge takes any broker under `ssl://` unless TLS is enabled besides. The connection is closed."""
+    files, before = _files(tmp_path / "node", Authority()), open_descriptors()
+    accepted, why = _run(broker.port, files)
+    assert open_descriptors() <= before
     assert not accepted
     assert "certificate" in why.lower()
 

@@ -1,0 +1,218 @@
+"""The connection to a broker, with sessions that end when the test says, in virtual time."""
+
+import json
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from paho.mqtt.client import MQTTMessage
+from paho.mqtt.enums import CallbackAPIVersion
+
+from beehive import Message, Module
+from beehive.clock import RealClock
+from beehive.testing import FakeContext, Harness
+from modules.edge.eventbus.client import BufferedClient
+from modules.edge.eventbus.connection import LONGEST_DELAY, BrokerConnection, SessionLink
+from modules.edge.eventbus.counters import EventBusCounters
+from modules.edge.eventbus.module import EventBus, EventBusSettings
+from modules.edge.eventbus.packets import publish
+from modules.edge.eventbus.session import BrokerSettings, MqttSession
+
+SETTINGS = BrokerSettings("127.0.0.1", 1883, "n1")
+
+
+class Broker:
+    """A connection, whose dials and publications are noted."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._context = FakeContext()
+        self.published: list[tuple[int, str]] = []
+        self.links: list[SessionLink] = []
+        session = SimpleNamespace(publish=self._publish, answered=lambda _: None, close=lambda: None)
+        monkeypatch.setattr("modules.edge.eventbus.connection.MqttSession", lambda *_rest: session)
+        clock = SimpleNamespace(
+            monotonic=self._context.clock.monotonic,
+            random=SimpleNamespace(uniform=lambda _least, most: most),
+            new_id=lambda: "id",
+        )
+        module = SimpleNamespace(
+            clock=clock,
+            name="eventbus",
+            after=self._context.after,
+            call_soon=self._context.call_soon,
+            start_actor=lambda *_rest, **_named: SimpleNamespace(tell=self.links.append),
+        )
+        self.connection = BrokerConnection(
+            cast("Module", module), "external", SETTINGS, list, lambda *_rest: None, EventBusCounters()
+        )
+        self.connection.start()
+        self.connection.dial()
+
+    def _publish(self, taken: list[tuple[int, str, bytes]]) -> None:
+        self.published += [(number, topic) for number, topic, _ in taken]
+
+    @property
+    def now(self) -> float:
+        """Monotonic seconds."""
+        return self._context.clock.monotonic()
+
+    def run(self, seconds: float = 0.001) -> None:
+        """Let time pass."""
+        self._context.simulation.run_for(seconds)
+
+    def accept(self) -> SessionLink:
+        """Let the broker accept the newest session."""
+        self.links[-1].connected()
+        self.run()
+        return self.links[-1]
+
+    def end(self) -> None:
+        """Let the newest session end."""
+        self.links[-1].ended("gone")
+        self.run()
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
+    return Broker(monkeypatch)
+
+
+def test_what_the_broker_has_not_acknowledged_is_published_again(broker: Broker) -> None:
+    broker.accept()
+    broker.connection.publish("a", b"")
+    broker.run()
+    broker.end()
+    broker.run(2.0)
+    broker.accept()
+    assert [topic for _, topic in broker.published] == ["a", "a"]
+
+
+def test_a_broker_that_never_answers_is_away_since_the_beginning(broker: Broker) -> None:
+    """Each attempt that fails is no new absence: the event that tells of it would never be recorded."""
+    began = broker.now
+    for _ in range(3):
+        broker.run(10.0)
+        broker.end()
+    assert broker.connection.down_for(began + 40.0) == pytest.approx(40.0, abs=0.1)
+
+
+def test_a_dial_before_its_time_leaves_no_second_one(broker: Broker) -> None:
+    broker.end()  # the next dial is in 1 s
+    broker.connection.dial()
+    broker.end()  # in 2 s
+    broker.run(1.5)
+    assert len(broker.links) == 2
+    broker.run(1.0)
+    assert len(broker.links) == 3
+
+
+def test_while_nothing_is_stored_the_broker_is_dialled_ever_later(broker: Broker) -> None:
+    """However long the sessions last; the first message that is stored begins anew."""
+
+    def waits() -> float:
+        dials, began = len(broker.links), broker.now
+        broker.end()
+        while len(broker.links) == dials:
+            broker.run(0.1)
+        return round(broker.now - began)
+
+    def give_up() -> float:
+        broker.accept().give_up()
+        broker.run(LONGEST_DELAY + 1)
+        return waits()
+
+    assert [give_up() for _ in range(3)] == [1, 2, 4]
+    broker.accept().stored([])
+    assert waits() == 1
+
+
+@pytest.fixture
+def client() -> Iterator[BufferedClient]:
+    yield BufferedClient(CallbackAPIVersion.VERSION2, client_id="n1", clean_session=False)
+
+
+def test_a_client_is_behind_until_it_has_handled_what_it_read(client: BufferedClient) -> None:
+    """Or its session would go round without a pause."""
+    client._incoming += publish("a", b"", 1, qos=1, retain=False) + publish("a", b"", 2, qos=1, retain=False)
+    assert (len(client.handle(1).messages), client.is_behind) == (1, True)
+    assert (len(client.handle(1).messages), client.is_behind) == (1, False)
+
+
+def test_a_number_that_was_of_a_message_too_large_may_be_of_another(client: BufferedClient) -> None:
+    client._left_out_by_number = {7: 5}
+    for _ in range(2):
+        client._take_message(client, None, MQTTMessage(mid=7, topic=b"a"))
+    assert [each.left_out for each in client._messages] == [5, 0]
+
+
+def test_a_subscription_that_ended_before_the_broker_answered_is_not_asked_for() -> None:
+    session = MqttSession(SETTINGS, ["a", "b"], RealClock())
+    session.unsubscribe("a")
+    ended: list[str] = []
+    session._commands.popleft()(cast("BufferedClient", SimpleNamespace(unsubscribe=ended.append)))
+    assert (session._topics, ended) == (["b"], ["a"])
+    session._end(cast("BufferedClient", SimpleNamespace(socket=lambda: None)))
+
+
+class _Subscribing(EventBus):
+    """Has two brokers that take publications when the test says."""
+
+    def __init__(self, taken: list[Callable[[str], None]]) -> None:
+        super().__init__(EventBusSettings("n1", None))
+
+        def publish_later(_topic: str, _payload: bytes, done: Callable[[str], None]) -> None:
+            taken.append(done)
+
+        queue = SimpleNamespace(size=0, __len__=lambda: 0)
+        one: Any = SimpleNamespace(
+            publish=publish_later, publications=queue, subscribe=lambda _: None, unsubscribe=lambda _: None,
+            down_for=lambda _: 0.0, name="one", is_local=True, close=lambda: None,
+        )  # fmt: skip
+        self._connections = [one, one]
+
+
+def _kept(bee: Harness) -> list[list[str]]:
+    """The subscriptions that metamanager is to store, after each change."""
+    found = [one for one in bee.sent_to("metamanager") if one.route.operation == "update"]
+    return [json.loads(bytes(one.content_raw()))["topics"] for one in found]
+
+
+def test_subscriptions_of_the_cloud_are_stored_at_each_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that has forgotten its sessions is told them again."""
+    monkeypatch.setattr("modules.edge.eventbus.module.MOST_TOPICS", 2)
+    with Harness() as bee:
+        bee.add(_Subscribing, [])
+        bee.start()
+        for topic, operation in (("a", "subscribe"), ("b", "subscribe"), ("c", "subscribe"), ("a", "unsubscribe")):
+            bee.send("eventbus", bee.message(topic, operation))
+        assert _kept(bee) == [["a"], ["a", "b"], ["b"]]
+
+
+def test_subscriptions_in_the_store_are_no_more_than_topics() -> None:
+    """What stands there may be damaged, and a broker ends a session that asks for a wrong one."""
+
+    def stored(message: Message) -> Message:
+        return message.reply(bee.clock, [json.dumps({"topics": ["a/+", "wrong#"]})], source="metamanager")
+
+    with Harness() as bee:
+        bee.answer("metamanager", stored)
+        bee.add(_Subscribing, [])
+        bee.start()
+        bee.settle()
+        bee.send("eventbus", bee.message("b", "subscribe"))
+        assert _kept(bee) == [["a/+", "b"]]
+
+
+def test_a_message_that_one_broker_has_not_is_not_published() -> None:
+    taken: list[Callable[[str], None]] = []
+    with Harness() as bee:
+        bee.add(_Subscribing, taken)
+        bee.start()
+        asked = bee.message("out/a", "publish", "text")
+        answer = bee.hive.request("eventbus", asked, 10.0)
+        bee.settle()
+        for done, why in zip(taken, ("dropped", ""), strict=True):
+            done(why)
+        bee.settle()
+        assert answer.get().route.operation == "error"
