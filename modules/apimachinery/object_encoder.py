@@ -1,5 +1,6 @@
 """Encoding of objects in the form that a client accepts."""
 
+from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
@@ -9,11 +10,13 @@ from beehive.decoding import decode_json, json_decoder
 from modules.apimachinery.conversion import REVISION
 from modules.apimachinery.event_versions import is_newer, to_core
 from modules.apimachinery.options import Form
-from modules.apimachinery.resources import PrinterColumn, Resource
+from modules.apimachinery.resources import Elements, PrinterColumn, Resource
 from modules.tools.printing.ages import ago
 from modules.tools.printing.columns import Column, columns_of
 from modules.tools.printing.fields import JsonObject
 
+_INITIAL_END: Final = "k8s.io/initial-events-end"
+_BLUEPRINT: Final = "kubernetes.io/initial-events-list-blueprint"
 _META: Final = "meta.k8s.io/v1"
 _DOCUMENT: Final = json_decoder(dict[str, msgspec.Raw])
 _ESCAPED: Final = ((b"&", rb"\u0026"), (b"<", rb"\u003c"), (b">", rb"\u003e"), ("\u2028".encode(), rb"\u2028"),
@@ -33,32 +36,41 @@ def encoded(obj: JsonObject) -> bytes:
 
 
 def custom_column(column: PrinterColumn) -> Column:
-    """Return the column that shows the value at a path; a date as an age."""
+    """Return the column that shows the first value at a path, if it has the column's type; a date as an age."""
 
-    def cell(obj: JsonObject, now: float) -> str | int:
-        found = _value(obj, column.path)
-        if column.type == "date":
-            return ago(found, now) if isinstance(found, str) else "<unknown>" if found is None else "<invalid>"
-        return _shown(found)
+    def cell(obj: JsonObject, now: float) -> str | float | None:
+        found = next(_values(obj, column.path), None)
+        match column.type:
+            case "date":
+                return ago(found, now) if isinstance(found, str) else None
+            case "integer" if isinstance(found, int | float) and not isinstance(found, bool):
+                return int(found)
+            case "number" if isinstance(found, int | float) and not isinstance(found, bool):
+                return found
+            case "boolean" if isinstance(found, bool):
+                return found
+            case "string" if found is not None:
+                return found if isinstance(found, str) else msgspec.json.encode(found).decode()
+        return None
 
     return Column(column.name, cell, column.priority > 0)
 
 
-def _value(obj: Any, path: tuple[str | int, ...]) -> Any:
-    for step in path:
-        if isinstance(step, int):
-            obj = obj[step] if isinstance(obj, list) and step < len(obj) else None
-        else:
-            obj = obj.get(step) if isinstance(obj, dict) else None
-    return obj
-
-
-def _shown(value: Any) -> str | int:
-    if value is None:
-        return ""
-    if isinstance(value, str) or type(value) is int:
-        return value
-    return msgspec.json.encode(value).decode()
+def _values(obj: Any, path: tuple[str | int | Elements, ...]) -> Iterator[Any]:
+    """Yield the values at a path."""
+    if not path:
+        yield obj
+        return
+    step, rest = path[0], path[1:]
+    if isinstance(step, Elements):
+        for each in obj if isinstance(obj, list) else ():
+            if not step.path or step.value in _values(each, step.path):
+                yield from _values(each, rest)
+    elif isinstance(step, int):
+        if isinstance(obj, list) and step < len(obj):
+            yield from _values(obj[step], rest)
+    elif isinstance(obj, dict) and step in obj:
+        yield from _values(obj[step], rest)
 
 
 class ObjectEncoder:
@@ -110,6 +122,14 @@ class ObjectEncoder:
         for number, item in enumerate(items):
             yield b"," + item if number else item
         yield b"]}"
+
+    def end_of_initial_events(self) -> dict[str, str]:
+        """Return the annotations of the bookmark after the present objects of a watch; one is an empty list."""
+        is_whole = self._form is Form.OBJECT
+        kind = f"{self._resource.kind}List" if is_whole else "PartialObjectMetadataList"
+        version = self._resource.group_version if is_whole else _META
+        blueprint = msgspec.json.encode({"kind": kind, "apiVersion": version, "metadata": {}, "items": None}) + b"\n"
+        return {_INITIAL_END: "true", _BLUEPRINT: b64encode(blueprint).decode()}
 
     def encode_bookmark(self, metadata: dict[str, Any]) -> bytes:
         """Return the object of a bookmark: only its metadata."""

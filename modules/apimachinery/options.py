@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 
 from beehive.http.request import Request
+from edged.validation.causes import Causes, forbidden, unsupported
 from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.go_json import int64_error
 from modules.apimachinery.resources import Resource
@@ -51,7 +52,8 @@ class ReadOptions(msgspec.Struct, frozen=True):
     revision: str = ""
     """Revision after which a watch begins; empty or `0` begins with the present objects."""
     bookmarks: bool = False
-    initial_events: bool = False
+    initial_events: bool | None = None
+    """Whether a watch begins with the present objects; None: as `revision` says."""
     seconds: int = WATCH_SECONDS
     """Duration of a watch."""
 
@@ -63,7 +65,8 @@ def read_options(request: Request, resource: Resource) -> ReadOptions:
         ApiStatusError: one of them cannot be read, or the client accepts no known form.
     """
     included = request.first("includeObject") or "Metadata"
-    form = form_of(request.header("accept"))
+    initial_events = request.flag("sendInitialEvents") if request.first("sendInitialEvents") else None
+    form = form_of(request.header("accept"), has_tables=not (initial_events and request.flag("watch")))
     if form is Form.TABLE and included not in _INCLUDED:
         why = f"Invalid value: \"{included[:40]}\": must be 'Metadata', 'Object', 'None', or empty"
         raise ApiStatusError(400, f"Unable to convert to Table as requested: includeObject: {why}")
@@ -77,7 +80,7 @@ def read_options(request: Request, resource: Resource) -> ReadOptions:
         watch=request.flag("watch"),
         revision=request.first("resourceVersion"),
         bookmarks=request.flag("allowWatchBookmarks"),
-        initial_events=request.flag("sendInitialEvents"),
+        initial_events=initial_events,
         seconds=_number(request, "timeoutSeconds", 0) or WATCH_SECONDS,
     )
 
@@ -87,24 +90,31 @@ def _check_initial_events(request: Request) -> None:
     (ValidateListOptions).
     """
     match, is_asked = request.first("resourceVersionMatch"), bool(request.first("sendInitialEvents"))
-    field, why = "", ""
+    found, field = Causes(), "resourceVersionMatch"
     if not request.flag("watch"):
         if is_asked:
-            field, why = "sendInitialEvents", "sendInitialEvents is forbidden for list"
+            found.append(forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
     elif is_asked and match != _NOT_OLDER:
-        field = "resourceVersionMatch"
-        why = f"sendInitialEvents requires setting resourceVersionMatch to {_NOT_OLDER}"
+        found.append(forbidden(field, f"sendInitialEvents requires setting resourceVersionMatch to {_NOT_OLDER}"))
     elif match and not is_asked:
-        field = "resourceVersionMatch"
-        why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
-    if why:
-        cause = {"reason": "FieldValueForbidden", "message": f"Forbidden: {why}", "field": field}
-        details = {"group": "meta.k8s.io", "kind": "ListOptions", "causes": [cause]}
-        raise ApiStatusError(422, f'ListOptions.meta.k8s.io "" is invalid: {field}: Forbidden: {why}', details)
+        found.append(
+            forbidden(field, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
+        )
+    if match not in ("", _NOT_OLDER) and request.flag("watch"):
+        found.append(unsupported(field, match, [_NOT_OLDER]))
+    if found:
+        causes = [{"reason": one.reason, "message": one.message, "field": one.field} for one in found]
+        told = str(found[0]) if len(found) == 1 else f"[{', '.join(map(str, found))}]"
+        details = {"group": "meta.k8s.io", "kind": "ListOptions", "causes": causes}
+        raise ApiStatusError(422, f'ListOptions.meta.k8s.io "" is invalid: {told}', details)
 
 
-def form_of(accept: str) -> Form:
+def form_of(accept: str, *, has_tables: bool = True) -> Form:
     """Return the first known form in an Accept header.
+
+    Args:
+        accept: the header.
+        has_tables: whether tables are served: not to a watch that begins with the present objects on request.
 
     Raises:
         ApiStatusError: 406; the header accepts no JSON, only protobuf for instance.
@@ -114,7 +124,7 @@ def form_of(accept: str) -> Form:
         media, *parameters = (part.strip() for part in each.split(";"))
         form = _FORMS.get(next((text[3:] for text in parameters if text.startswith("as=")), ""))
         is_offered = is_offered or media in _JSON
-        if media in _JSON and form is not None:
+        if media in _JSON and form is not None and (has_tables or form is not Form.TABLE):
             return form
     if is_offered:
         raise ApiStatusError(406, f"only the following media types are accepted: {_OFFERED}")

@@ -1,16 +1,24 @@
 """Resources of the Kubernetes API, as discovery lists them."""
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
+
+
+class Elements(NamedTuple):
+    """A step of a path to all elements of a list, or to those with a value."""
+
+    path: tuple[str, ...] = ()
+    """The names that lead to the value; () are all elements."""
+    value: str | float | bool = ""
 
 
 class PrinterColumn(msgspec.Struct, frozen=True):
     """A column of a custom resource's table (additionalPrinterColumns)."""
 
     name: str
-    path: tuple[str | int, ...]
+    path: tuple[str | int | Elements, ...]
     """Names of members and indexes of elements, out of its JSONPath."""
     type: str = "string"
     priority: int = 0

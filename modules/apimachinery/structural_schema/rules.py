@@ -28,6 +28,13 @@ _NOT_SUPPORTED: Final = {
     )
 }
 """The advice about a refused keyword of Kubernetes: without the rule, objects would pass that a cluster refuses."""
+_OUTSIDE: Final = ("$ref", "id", "additionalItems", "patternProperties", "definitions", "dependencies")
+"""Keywords of JSON Schema that Kubernetes does not have."""
+_LIST_TYPE, _MAP_TYPE, _KEYS = "x-kubernetes-list-type", "x-kubernetes-map-type", "x-kubernetes-list-map-keys"
+_LIST_TYPES: Final = ("atomic", "set", "map")
+_MAP_TYPES: Final = ("atomic", "granular")
+_EMPTY_IN_VALUES: Final = ("type", "description", "title")
+_UNDEFINED_IN_VALUES: Final = ("default", "nullable", "additionalProperties", PRESERVE, EMBEDDED)
 _KNOWN: Final = frozenset((*_FLAGS, *_COUNTS, *_NUMBERS, *_TEXTS, *_ANY))
 
 
@@ -42,7 +49,22 @@ def schema_faults(schema: Any, path: str) -> list[Cause]:
     found = list(islice(checker.check(schema, path, 0), MOST))
     if not found and schema.get("type") != "object":
         found.append(invalid(f"{path}.type", schema.get("type", ""), "must be object at the root"))
-    return found
+    return found or list(_root_faults(schema, path))
+
+
+def _root_faults(schema: dict[str, Any], path: str) -> Iterator[Cause]:
+    """Yield the faults of the members that each object has."""
+    properties = schema.get("properties") or {}
+    metadata = properties.get("metadata") or {}
+    if metadata.keys() - {"type", "properties", "description"} or (
+        (metadata.get("properties") or {}).keys() - {"name", "generateName"}
+    ):
+        why = "must not specify anything other than name and generateName, but metadata is implicitly specified"
+        yield forbidden(f"{path}.properties[metadata]", why)
+    for name in ("apiVersion", "kind"):
+        kind = (properties.get(name) or {}).get("type", "string")
+        if kind != "string":
+            yield invalid(f"{path}.properties[{name}].type", kind, "must be string")
 
 
 class _Checker:
@@ -64,6 +86,9 @@ class _Checker:
             return
         if not is_value:
             yield from _structure_faults(schema, path)
+            yield from _extension_faults(schema, path)
+        else:
+            yield from _value_faults(schema, path)
         for place, inner, of_value in _inner(schema, path):
             yield from self.check(inner, place, depth + 1, is_value=is_value or of_value)
         if "default" in schema and not is_value and depth < DEPTH and self._nodes <= NODES:
@@ -79,9 +104,8 @@ def _default_faults(schema: dict[str, Any], path: str) -> Iterator[Cause]:
 
 def _keyword_faults(schema: dict[str, Any], path: str) -> Iterator[Cause]:
     for name in schema.keys() - _KNOWN:
-        yield forbidden(
-            f"{path}.{name[:60]}", _NOT_SUPPORTED.get(name, "this keyword is not supported by this API server")
-        )
+        why = f"{name} is not supported" if name in _OUTSIDE else "this keyword is not supported by this API server"
+        yield forbidden(f"{path}.{name[:60]}", _NOT_SUPPORTED.get(name, why))
     shapes: tuple[tuple[tuple[str, ...], Any, str], ...] = (
         (_FLAGS, bool, "must be a boolean"), (_TEXTS, str, "must be a string"),
         (_NUMBERS, (int, float), "must be a number"),
@@ -122,6 +146,70 @@ def _structure_faults(schema: dict[str, Any], path: str) -> Iterator[Cause]:
         yield forbidden(f"{path}.uniqueItems", why)
     if schema.get("properties") and "additionalProperties" in schema:
         yield forbidden(f"{path}.additionalProperties", "additionalProperties and properties are mutual exclusive")
+
+
+def _extension_faults(schema: dict[str, Any], path: str) -> Iterator[Cause]:
+    """Yield the faults of Kubernetes' own keywords."""
+    kind = schema.get("type")
+    if schema.get(PRESERVE) is False:
+        yield invalid(f"{path}.{PRESERVE}", False, "must be true or undefined")  # noqa: FBT003 - the value
+    if schema.get(EMBEDDED):
+        if kind != "object":
+            why = f"must be object if {EMBEDDED} is true"
+            yield invalid(f"{path}.type", kind, why) if kind else required(f"{path}.type", why)
+        if not schema.get(PRESERVE) and not schema.get("properties"):
+            yield required(f"{path}.properties", f"must not be empty if {EMBEDDED} is true without {PRESERVE}")
+    if (merged := schema.get(_MAP_TYPE)) is not None:
+        if merged not in _MAP_TYPES:
+            yield unsupported(f"{path}.{_MAP_TYPE}", merged, _MAP_TYPES)
+        if kind != "object":
+            yield invalid(f"{path}.type", kind or "", f"must be object if {_MAP_TYPE} is specified")
+    if schema.get(_LIST_TYPE) is not None:
+        yield from _list_faults(schema, path)
+
+
+def _list_faults(schema: dict[str, Any], path: str) -> Iterator[Cause]:
+    kind, merged = schema.get("type"), schema[_LIST_TYPE]
+    if kind != "array":
+        yield invalid(f"{path}.type", kind or "", f"must be array if {_LIST_TYPE} is specified")
+    if merged not in _LIST_TYPES:
+        yield unsupported(f"{path}.{_LIST_TYPE}", merged, _LIST_TYPES)
+    items = schema.get("items")
+    if isinstance(items, dict) and merged == "map":
+        yield from _key_faults(schema, items, path)
+    elif isinstance(items, dict) and merged == "set" and items.get("type") in ("array", "object"):
+        of = _LIST_TYPE if items["type"] == "array" else _MAP_TYPE
+        if items.get(of) != "atomic" and (of == _MAP_TYPE or of in items):
+            why = f"must be atomic as item of a list with {_LIST_TYPE}=set"
+            yield invalid(f"{path}.items.{of}", items.get(of), why)
+
+
+def _key_faults(schema: dict[str, Any], items: dict[str, Any], path: str) -> Iterator[Cause]:
+    """Yield the faults of the keys of a list's elements."""
+    keys, properties = schema.get(_KEYS) or [], items.get("properties") or {}
+    if not keys:
+        yield required(f"{path}.{_KEYS}", f"must not be empty if {_LIST_TYPE} is map")
+    if items.get("type") != "object":
+        why = f"must be object if parent array's {_LIST_TYPE} is map"
+        yield invalid(f"{path}.items.type", items.get("type") or "", why)
+    if not all(isinstance(key, str) and isinstance(properties.get(key), dict) for key in keys):
+        yield invalid(f"{path}.{_KEYS}", keys, "entries must all be names of item properties")
+        return
+    for key in keys:
+        if "default" not in properties[key] and key not in (items.get("required") or ()):
+            why = f"this property is in {_KEYS}, so it must have a default or be a required property"
+            yield required(f"{path}.items.properties[{key[:60]}].default", why)
+
+
+def _value_faults(schema: dict[str, Any], path: str) -> Iterator[Cause]:
+    """Yield the faults of a schema below allOf, anyOf, oneOf or not: it only says which values fit."""
+    is_choice = schema.keys() == {"type"} and path.rpartition(".")[2].startswith("anyOf[")
+    for name in _EMPTY_IN_VALUES:
+        if schema.get(name) and not is_choice:
+            yield forbidden(f"{path}.{name}", "must be empty to be structural")
+    for name in _UNDEFINED_IN_VALUES:
+        if name in schema:
+            yield forbidden(f"{path}.{name}", "must be undefined to be structural")
 
 
 def _inner(schema: dict[str, Any], path: str) -> Iterator[tuple[str, Any, bool]]:

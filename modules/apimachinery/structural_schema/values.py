@@ -5,8 +5,11 @@ from copy import deepcopy
 from itertools import islice
 from typing import Any, Final
 
-from edged.validation.causes import Cause, invalid, required, unsupported
+import msgspec
+
+from edged.validation.causes import Cause, duplicate, invalid, required, shown, unsupported
 from modules.apimachinery.structural_schema.causes import MOST
+from modules.apimachinery.structural_schema.formats import fits_format
 from modules.apimachinery.structural_schema.patterns import PatternError, pattern
 
 Schema = dict[str, Any]
@@ -82,6 +85,24 @@ def with_defaults(value: Any, schema: Schema) -> Any:
     return {name: with_defaults(member, member_schema(schema, name) or {}) for name, member in made.items()}
 
 
+def without_wrong_nulls(value: Any, schema: Schema) -> Any:
+    """Return the value without members that are null and may not be (PruneNonNullableNullsWithoutDefaults)."""
+    if isinstance(value, list):
+        return [without_wrong_nulls(each, schema.get("items") or {}) for each in value]
+    if not isinstance(value, dict):
+        return value
+    kept: dict[str, Any] = {}
+    for name, member in value.items():
+        of = member_schema(schema, name)
+        if member is not None or of is None or of.get("nullable") or not _has_type(of):
+            kept[name] = without_wrong_nulls(member, of or {})
+    return kept
+
+
+def _has_type(schema: Schema) -> bool:
+    return bool(schema.get("type") or schema.get(INT_OR_STRING))
+
+
 def faults(value: Any, schema: Schema, path: str = "") -> list[Cause]:
     """Return the rules of the schema that a value breaks; at most twenty."""
     return list(islice(_faults(value, schema, path), MOST))
@@ -89,12 +110,14 @@ def faults(value: Any, schema: Schema, path: str = "") -> list[Cause]:
 
 def _faults(value: Any, schema: Schema, path: str) -> Iterator[Cause]:
     if value is None:
-        if not schema.get("nullable") and (schema.get("type") or schema.get(INT_OR_STRING)):
+        if not schema.get("nullable") and _has_type(schema):
             yield _wrong_type(path, "null", str(schema.get("type") or "integer,string"))
         return
     wanted = ["integer", "string"] if schema.get(INT_OR_STRING) else [schema["type"]] if schema.get("type") else []
     if wanted and not any(_is(value, each) for each in wanted):
         yield _wrong_type(path, _type_of(value), ",".join(wanted))
+        if "enum" in schema:
+            yield unsupported(path, value, schema["enum"])
         return
     if "enum" in schema and not any(_same(value, each) for each in schema["enum"]):
         yield unsupported(path, value, schema["enum"])
@@ -126,7 +149,7 @@ def _junctor_faults(value: Any, schema: Schema, path: str) -> Iterator[Cause]:
 def _text_faults(value: str, schema: Schema, path: str) -> Iterator[Cause]:
     if len(value) < schema.get("minLength", 0):
         yield invalid(path, value, f"{path} in body should be at least {schema['minLength']} chars long")
-    if len(value) > schema.get("maxLength", len(value)):
+    elif len(value) > schema.get("maxLength", len(value)):
         yield Cause(path, f"Too long: may not be more than {schema['maxLength']} bytes", "FieldValueTooLong")
     elif "pattern" in schema:
         try:
@@ -136,6 +159,9 @@ def _text_faults(value: str, schema: Schema, path: str) -> Iterator[Cause]:
         else:
             if not fits:
                 yield invalid(path, value, f"{path} in body should match '{schema['pattern']}'")
+    if not fits_format(schema.get("format", ""), value):
+        yield Cause(path, f"Invalid value: {shown(value)}: {path} in body must be of type {schema['format']}: "
+                          f"{shown(value)}", "FieldValueInvalid")  # fmt: skip
 
 
 def _number_faults(value: float, schema: Schema, path: str) -> Iterator[Cause]:
@@ -158,6 +184,21 @@ def _list_faults(value: list[Any], schema: Schema, path: str) -> Iterator[Cause]
         yield Cause(path, why, "FieldValueTooMany")
     for at, each in enumerate(value):
         yield from _faults(each, schema.get("items") or {}, f"{path}[{at}]")
+    yield from _repeated(value, schema, path)
+
+
+def _repeated(value: list[Any], schema: Schema, path: str) -> Iterator[Cause]:
+    """Yield the elements of a set, or of a list with keys, that are there before."""
+    kind, keys = schema.get("x-kubernetes-list-type"), schema.get("x-kubernetes-list-map-keys") or ()
+    if kind not in ("set", "map"):
+        return
+    seen: set[bytes] = set()
+    for at, each in enumerate(value):
+        one = {key: each[key] for key in keys if key in each} if kind == "map" and isinstance(each, dict) else each
+        text = msgspec.json.encode(one, order="sorted")
+        if text in seen:
+            yield duplicate(f"{path}[{at}]", one)
+        seen.add(text)
 
 
 def _object_faults(value: dict[str, Any], schema: Schema, path: str) -> Iterator[Cause]:
@@ -173,6 +214,10 @@ def _object_faults(value: dict[str, Any], schema: Schema, path: str) -> Iterator
         of = member_schema(schema, name)
         if of is not None:
             yield from _faults(member, of, _join(path, name))
+    if schema.get(EMBEDDED):
+        for name in ("apiVersion", "kind"):
+            if not value.get(name):
+                yield required(_join(path, name), "must not be empty")
 
 
 def _wrong_type(path: str, found: str, wanted: str) -> Cause:

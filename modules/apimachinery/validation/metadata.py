@@ -71,28 +71,32 @@ def _owner_references(value: Any, path: str, found: Causes) -> None:
 def finalizers(value: Any, path: str, found: Causes) -> None:
     """Check finalizers: each is one of Kubernetes' own or has a domain, and they do not contradict each other."""
     for index, name in enumerate(value):
-        for why in faults_of_label_key(name):
-            found.append(invalid(path, name, why))
         if "/" not in name and name not in _STANDARD_FINALIZERS:
             why = "name is neither a standard finalizer name nor is it fully qualified"
             found.append(invalid(f"{path}[{index}]", name, why))
+    custom_finalizers(value, path, found)
+
+
+def custom_finalizers(value: Any, path: str, found: Causes) -> None:
+    """Check the finalizers of an object of a custom kind, which need no domain."""
+    for name in value:
+        for why in faults_of_label_key(name):
+            found.append(invalid(path, name, why))
     if ORPHAN in value and FOREGROUND in value:
         found.append(invalid(path, value, f"finalizer {ORPHAN} and {FOREGROUND} cannot be both set"))
 
 
-_METADATA: Final = Fields(
-    {
-        "labels": labels,
-        "annotations": annotations,
-        "ownerReferences": _owner_references,
-        "finalizers": finalizers,
-    }
+_METADATA, _OF_CUSTOM = (
+    Fields({"labels": labels, "annotations": annotations, "ownerReferences": _owner_references, "finalizers": rule})
+    for rule in (finalizers, custom_finalizers)
 )
 template_metadata = Fields({"labels": labels, "annotations": annotations})
 """The metadata of a template, such as a Deployment's pod template."""
 
 
-def check_metadata(metadata: Mapping[str, Any], name: Rule, found: Causes, *, is_namespaced: bool) -> None:
+def check_metadata(
+    metadata: Mapping[str, Any], name: Rule, found: Causes, *, is_namespaced: bool, is_custom: bool = False
+) -> None:
     """Check the metadata of an object.
 
     Args:
@@ -100,6 +104,7 @@ def check_metadata(metadata: Mapping[str, Any], name: Rule, found: Causes, *, is
         name: the rule of names of its kind.
         found: the list of causes to append to.
         is_namespaced: whether its kind is.
+        is_custom: whether its kind is one of a CustomResourceDefinition.
     """
     if prefix := metadata.get("generateName"):
         _generate_name(prefix, name, found)
@@ -109,7 +114,7 @@ def check_metadata(metadata: Mapping[str, Any], name: Rule, found: Causes, *, is
         found.append(required("metadata.name", "name or generateName is required"))
     if is_namespaced:
         namespace_name(metadata.get("namespace") or "default", "metadata.namespace", found)
-    _METADATA(metadata, "metadata", found)
+    (_OF_CUSTOM if is_custom else _METADATA)(metadata, "metadata", found)
 
 
 def _generate_name(prefix: str, name: Rule, found: Causes) -> None:

@@ -51,7 +51,8 @@ def validate_metadata(obj: Any, kind: Kind | None = None) -> JsonObject:
     checked = check_shape(obj, kind)
     kind = kind or kind_named(checked["kind"])
     found = Causes()
-    check_metadata(checked["metadata"], _rules(kind).name, found, is_namespaced=kind.namespaced)
+    is_namespaced, is_custom = kind.namespaced, kind.is_custom
+    check_metadata(checked["metadata"], _rules(kind).name, found, is_namespaced=is_namespaced, is_custom=is_custom)
     _refuse(checked, kind, found)
     return checked
 

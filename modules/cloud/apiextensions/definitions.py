@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from edged.validation.causes import Cause, invalid, required, unsupported
+from edged.validation.names import faults_of_dns_1035_label
 from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.kinds import KINDS, JsonObject, kind_named
 from modules.apimachinery.structural_schema.causes import InvalidFieldsError
@@ -14,11 +15,15 @@ from modules.cloud.apiextensions.printer_columns import parse_path
 from modules.cloud.apiextensions.scale import scale_faults
 
 _KIND: Final = kind_named("CustomResourceDefinition")
-_LABEL: Final = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _GROUP: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+")
-_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}")
 _COLUMN_TYPES: Final = ["boolean", "date", "integer", "number", "string"]
 _SCOPES: Final = ["Cluster", "Namespaced"]
+_FORMATS: Final = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
+_OF_ONLY_VERSION: Final = (
+    ("spec.versions[0].schema.openAPIV3Schema.", "spec.validation.openAPIV3Schema."),
+    ("spec.versions[0].subresources.", "spec.subresources."),
+    ("spec.versions[0].additionalPrinterColumns[", "spec.additionalPrinterColumns["),
+)
 _MOST_VERSIONS: Final = 20
 _MOST_COLUMNS: Final = 40
 
@@ -41,11 +46,24 @@ def prepared_definition(obj: JsonObject, live: JsonObject | None, others: Iterab
     except (AttributeError, KeyError, TypeError) as error:
         causes = [invalid("spec", type(error).__name__, "a part of it has the wrong type")]
     if causes:
-        raise InvalidFieldsError(_KIND.name, _KIND.api_group, name, causes)
+        raise InvalidFieldsError(_KIND.name, _KIND.api_group, name, list(_at_their_places(causes, obj)))
     spec = obj["spec"]
     names = {"listKind": f"{spec['names']['kind']}List", "singular": spec["names"]["kind"].lower(), **spec["names"]}
     made = {**obj, "spec": {"conversion": {"strategy": "None"}, **spec, "names": names}}
     return with_status(made, live, others, now)
+
+
+def _at_their_places(causes: Iterable[Cause], obj: JsonObject) -> Iterator[Cause]:
+    """Yield causes with the paths that Kubernetes tells: those of the only version are the definition's."""
+    versions = (obj.get("spec") or {}).get("versions")
+    is_only = isinstance(versions, list) and len(versions) == 1
+    for cause in causes:
+        field = cause.field
+        for before, after in _OF_ONLY_VERSION if is_only else ():
+            field = field.replace(before, after, 1) if field.startswith(before) else field
+        if ".additionalPrinterColumns[" in field:
+            field = field.replace(".jsonPath", ".JSONPath")
+        yield cause._replace(field=field)
 
 
 def with_status(obj: JsonObject, live: JsonObject | None, others: Iterable[JsonObject], now: str) -> JsonObject:
@@ -116,7 +134,9 @@ def _spec_faults(obj: JsonObject) -> Iterator[Cause]:
     group, names, versions = spec.get("group"), spec.get("names"), spec.get("versions")
     if not isinstance(group, str) or len(group) > 253 or not _GROUP.fullmatch(group):
         yield invalid("spec.group", group, "should be a domain with at least one dot")
-    if spec.get("scope") not in _SCOPES:
+    if not spec.get("scope"):
+        yield required("spec.scope")
+    elif spec["scope"] not in _SCOPES:
         yield unsupported("spec.scope", spec.get("scope"), _SCOPES)
     if not isinstance(names, dict):
         yield required("spec.names")
@@ -124,10 +144,7 @@ def _spec_faults(obj: JsonObject) -> Iterator[Cause]:
     yield from _name_faults(names)
     if obj["metadata"]["name"] != f"{names.get('plural')}.{group}":
         yield invalid("metadata.name", obj["metadata"]["name"], 'must be spec.names.plural+"."+spec.group')
-    if spec.get("preserveUnknownFields"):
-        yield invalid("spec.preserveUnknownFields", spec["preserveUnknownFields"], "must be false")
-    if (spec.get("conversion") or {}).get("strategy", "None") != "None":
-        yield unsupported("spec.conversion.strategy", spec["conversion"]["strategy"], ["None"])
+    yield from _option_faults(spec)
     if not isinstance(versions, list) or not versions or len(versions) > _MOST_VERSIONS:
         yield invalid("spec.versions", None, f"must have one version at least and {_MOST_VERSIONS} at most")
         return
@@ -140,24 +157,45 @@ def _spec_faults(obj: JsonObject) -> Iterator[Cause]:
         yield invalid("spec.versions", [one.get("name") for one in versions], "must contain unique version names")
 
 
+def _option_faults(spec: dict[str, Any]) -> Iterator[Cause]:
+    if spec.get("preserveUnknownFields"):
+        why = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
+        yield invalid("spec.preserveUnknownFields", spec["preserveUnknownFields"], why)
+    if (spec.get("conversion") or {}).get("strategy", "None") != "None":
+        yield unsupported("spec.conversion.strategy", spec["conversion"]["strategy"], ["None"])
+
+
 def _name_faults(names: dict[str, Any]) -> Iterator[Cause]:
     for field in ("plural", "singular"):
-        word = names.get(field)
-        if (word is not None or field == "plural") and not (isinstance(word, str) and _LABEL.fullmatch(word)):
-            yield invalid(f"spec.names.{field}", word, "a lowercase RFC 1035 label must consist of 'a-z', '0-9' or '-'")
+        yield from _label_faults(names.get(field), f"spec.names.{field}", is_needed=field == "plural")
     for field in ("kind", "listKind"):
         word = names.get(field)
-        if (word is not None or field == "kind") and not (isinstance(word, str) and _NAME.fullmatch(word)):
-            yield invalid(f"spec.names.{field}", word, "must be letters and digits, beginning with a letter")
+        mixed = "may have mixed case, but should otherwise match: "
+        yield from _label_faults(word, f"spec.names.{field}", is_needed=field == "kind", before=mixed)
+    if names.get("listKind") and names["listKind"] == names.get("kind"):
+        yield invalid("spec.names.listKind", names["listKind"], "kind and listKind may not be the same")
     for field in ("shortNames", "categories"):
-        for word in names.get(field) or ():
-            if not (isinstance(word, str) and _LABEL.fullmatch(word)):
-                yield invalid(f"spec.names.{field}", word, "a lowercase RFC 1035 label is wanted")
+        for at, word in enumerate(names.get(field) or ()):
+            yield from _label_faults(word, f"spec.names.{field}[{at}]", is_needed=True)
+
+
+def _label_faults(word: Any, path: str, *, is_needed: bool, before: str = "") -> Iterator[Cause]:
+    """Yield what a label of RFC 1035 lacks; `before` is said of one that may have capitals."""
+    if not word:
+        if is_needed:
+            yield required(path)
+    elif not isinstance(word, str):
+        yield invalid(path, word, "must be a string")
+    else:
+        for why in faults_of_dns_1035_label(word.lower() if before else word):
+            yield invalid(path, word, f"{before}{why}")
 
 
 def _version_faults(version: Any, path: str) -> Iterator[Cause]:
-    if not isinstance(version.get("name"), str) or not _LABEL.fullmatch(version["name"]):
-        yield invalid(f"{path}.name", version.get("name"), "a lowercase RFC 1035 label is wanted")
+    yield from _label_faults(version.get("name"), f"{path}.name", is_needed=True)
+    if version.get("deprecationWarning") is not None and not version.get("deprecated"):
+        why = "can only be set for deprecated versions"
+        yield invalid(f"{path}.deprecationWarning", version["deprecationWarning"], why)
     for flag in ("served", "storage"):
         if not isinstance(version.get(flag), bool):
             yield required(f"{path}.{flag}")
@@ -178,12 +216,20 @@ def _version_faults(version: Any, path: str) -> Iterator[Cause]:
 def _column_faults(column: Any, path: str) -> Iterator[Cause]:
     if not isinstance(column.get("name"), str) or not column["name"]:
         yield required(f"{path}.name")
-    if column.get("type") not in _COLUMN_TYPES:
-        yield unsupported(f"{path}.type", column.get("type"), _COLUMN_TYPES)
+    why = f"must be one of {','.join(_COLUMN_TYPES)}"
+    if not column.get("type"):
+        yield required(f"{path}.type", why)
+    elif column["type"] not in _COLUMN_TYPES:
+        yield invalid(f"{path}.type", column["type"], why)
+    if column.get("format") and column["format"] not in _FORMATS:
+        yield invalid(f"{path}.format", column["format"], f"must be one of {','.join(_FORMATS)}")
     if type(column.get("priority", 0)) is not int or not isinstance(column.get("description", ""), str):
         yield invalid(path, column, "priority is a whole number and description is text")
+    if not column.get("jsonPath"):
+        yield required(f"{path}.jsonPath")
+        return
     try:
-        parse_path(str(column.get("jsonPath") or ""))
+        parse_path(str(column["jsonPath"]))
     except BadRequestError as error:
         yield invalid(f"{path}.jsonPath", column.get("jsonPath"), error.message)
 

@@ -2,7 +2,7 @@
 
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.structural_schema.causes import InvalidFieldsError
-from modules.apimachinery.structural_schema.values import faults, pruned, with_defaults
+from modules.apimachinery.structural_schema.values import faults, pruned, with_defaults, without_wrong_nulls
 from modules.apimachinery.validation.objects import validate_metadata
 from modules.cloud.apiextensions.kinds import CustomKind
 
@@ -43,7 +43,7 @@ def conforming(custom: CustomKind, obj: JsonObject) -> JsonObject:
     Raises:
         InvalidFieldsError: it breaks a rule of its schema.
     """
-    new: JsonObject = with_defaults(pruned(obj, custom.schema), custom.schema)
+    new: JsonObject = without_wrong_nulls(with_defaults(pruned(obj, custom.schema), custom.schema), custom.schema)
     new["metadata"] = {**obj["metadata"]}
     if custom.kind.namespaced:
         new["metadata"].setdefault("namespace", "default")

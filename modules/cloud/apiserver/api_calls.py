@@ -291,7 +291,7 @@ def _update_subresource(cluster: Cluster, request: ApiCall, key: ObjectKey, kind
         return _with_ephemeral_containers(cluster, key, new)
     if request.subresource == _APPROVAL:
         return cluster.update_approval(key, new)
-    return cluster.update_status(key, new)
+    return cluster.update_status(key, _versioned(cluster, new, kind))
 
 
 def _apply(cluster: Cluster, kind: Kind, request: ApiCall) -> ApiResult:
@@ -420,11 +420,11 @@ def _check_uid(live: JsonObject, merged: JsonObject) -> None:
 
 
 def _versioned(cluster: Cluster, obj: JsonObject, kind: Kind) -> JsonObject:
-    """Return an object of an update, which needs a resourceVersion if its kind is such: two holders would both get a
-    Lease.
+    """Return an object of an update, which needs a resourceVersion if its kind is custom or such: two holders would
+    both get a Lease.
     """
-    is_needed = kind.name in _VERSIONED and not kind.is_custom and cluster.storage.find(key_of(obj)) is not None
-    if is_needed and not version_of(obj):
+    is_needed = kind.is_custom or kind.name in _VERSIONED
+    if is_needed and not version_of(obj) and cluster.storage.find(key_of(obj)) is not None:
         why = "Invalid value: 0x0: must be specified for an update"
         raise InvalidError(kind.plural, obj["metadata"]["name"], "metadata.resourceVersion", why, kind.api_group)
     return obj

@@ -43,6 +43,10 @@ def serve_scale(cluster: Cluster, key: ObjectKey, request: ApiCall) -> JsonObjec
         case _:
             raise MethodNotAllowedError(f"the verb {request.verb[:40]!r} is not served for a scale")
     metadata = {**live["metadata"], "resourceVersion": _version(wanted) or version_of(live)}
+    if (name := wanted["metadata"].get("name")) != key.name:
+        raise BadRequestError(
+            f"the name of the object ({str(name)[:253]}) does not match the name on the URL ({key.name})"
+        )
     scaled = with_value({**live, "metadata": metadata}, paths.replicas, _replicas(wanted, key))
     return scale_of(cluster.update(scaled))
 
@@ -75,7 +79,7 @@ def _scale_of(paths: ScalePaths, obj: JsonObject) -> JsonObject:
 
 
 def _version(scale: Any) -> str:
-    if not isinstance(scale, dict) or not isinstance(scale.get("metadata", {}), dict):
+    if not isinstance(scale, dict) or not isinstance(scale.get("metadata"), dict):
         raise BadRequestError("a Scale of autoscaling/v1 is wanted")
     return version_of(scale)
 

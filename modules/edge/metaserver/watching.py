@@ -22,8 +22,6 @@ BOOKMARK_SECONDS: Final = 60.0
 LONGEST_WAIT: Final = 3600.0
 """Longest single wait of a watch, in seconds."""
 
-_INITIAL_END: Final = {"k8s.io/initial-events-end": "true"}
-
 
 class WatchSource(NamedTuple):
     """The source of a cache's changes while clients watch it."""
@@ -156,8 +154,8 @@ class _Watch:
         texts = [text for _, text in entries if _selected(text, self._options.selector) is not None]
         encoder = self._encoder()
         events = [_event("ADDED", encoder.encode_object(text)) for text in texts]
-        if self._options.initial_events:
-            events.append(self._bookmark(revision, _INITIAL_END))
+        if self._options.initial_events and self._options.bookmarks:
+            events.append(self._bookmark(revision, encoder.end_of_initial_events()))
         return revision, events
 
     def _events_and_bookmark(self, changes: list[CacheChange], revision: int) -> Iterator[bytes]:

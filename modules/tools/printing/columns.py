@@ -19,7 +19,7 @@ _MODES: Final = {
 _MOST_ENDPOINTS = 3
 _UNSET = "<unset>"
 
-Cell = Callable[[JsonObject, float], str | int]
+Cell = Callable[[JsonObject, float], str | float | None]
 
 
 class Column(NamedTuple):

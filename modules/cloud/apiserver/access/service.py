@@ -97,7 +97,7 @@ def attributes_of(request: Request) -> AccessRequest:
         fields = request.first("fieldSelector")
         if verb != "create" and fields.startswith(_BY_NAME) and "," not in fields:
             name = fields.removeprefix(_BY_NAME)
-    if verb in ("get", "list") and request.flag("watch") and not target.subresource:
+    if verb == "list" and request.flag("watch"):
         verb = "watch"
     is_namespace = target.plural == _NAMESPACES and not target.group
     return AccessRequest(

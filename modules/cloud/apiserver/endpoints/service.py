@@ -283,7 +283,7 @@ class ApiService:
 
     def _read(self, request: Request, target: Target, resource: Resource) -> Reply:
         options = read_options(request, resource)
-        if options.watch and not target.subresource:
+        if options.watch and not target.subresource and not target.name:
             return self._watch(request, target, resource, options)
         result = self._caller.call(call_of_request(request, target))
         if result.refusal is not None or result.object is None:
@@ -308,14 +308,14 @@ class ApiService:
         return _response(status, obj, result.warnings)
 
     def _watch(self, request: Request, target: Target, resource: Resource, options: ReadOptions) -> Stream:
-        if target.name:
-            options = msgspec.structs.replace(options, selector=options.selector.named(target.name))
         version = number(request, "resourceVersion") if request.first("resourceVersion") else 0
         kind = resource.watched_as or resource.kind
         subscription = self._subscriptions.subscribe(kind, of_client=True)
         try:
             from_present = version == 0 or options.initial_events
             start = self._caller.start_watch(WatchQuery(kind, None if from_present else version))
+            if version == 0 and options.initial_events is False:
+                start = msgspec.structs.replace(start, changes=[])
         except BaseException:
             self._subscriptions.unsubscribe(subscription)
             raise

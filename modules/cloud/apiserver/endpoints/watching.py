@@ -24,7 +24,6 @@ BOOKMARK_SECONDS: Final = 60.0
 """Seconds between bookmarks without events (an API server: about a minute)."""
 
 _DELETED: Final = "DELETED"
-_INITIAL_END: Final = {"k8s.io/initial-events-end": "true"}
 
 
 class ObjectWatch:
@@ -75,7 +74,8 @@ class ObjectWatch:
 
     def _begun(self, start: WatchStart) -> Iterator[bytes]:
         """Yield the lines of the present objects, or of the changes so far."""
-        end = [self._bookmark(start.version, _INITIAL_END)] if self._options.initial_events else []
+        asked = self._options.initial_events and self._options.bookmarks
+        end = [self._bookmark(start.version, self._encoder().end_of_initial_events())] if asked else []
         yield from in_pieces(chain(self._lines(start.changes), end))
 
     def _later(self, start: WatchStart, subscription: Subscription) -> Iterator[bytes | float]:

@@ -93,6 +93,10 @@ class FieldShape(Protocol):
     def keys(self) -> tuple[str, ...]:
         """The keys of a list's elements."""
 
+    @property
+    def has_plain(self) -> bool:
+        """Whether the kind has fields that are there even in an empty object."""
+
     def form(self, value: Any) -> MergeForm:
         """Return how a value is merged; one of another type than the schema's is a leaf."""
 
@@ -116,6 +120,7 @@ class DeducedShape:
     """A value without a schema: a map is merged field by field, everything else is a leaf."""
 
     keys: tuple[str, ...] = ()
+    has_plain = False
 
     def form(self, value: Any) -> MergeForm:
         """Return how a value is merged."""
@@ -150,6 +155,8 @@ class BuiltInShape:
         merged: its keys if it is a list with keys, () if it is a set, None for another.
         is_atomic: whether it is a map that is merged as a whole; None: as all of its type.
     """
+
+    has_plain = True
 
     def __init__(
         self, types: Mapping[str, Mapping[str, str]], of: str, merged: tuple[str, ...] | None = None,
@@ -203,6 +210,8 @@ class SchemaShape:
         schema: of the field.
         is_root: whether it is the whole object, whose metadata every kind has.
     """
+
+    has_plain = False
 
     def __init__(self, schema: Mapping[str, Any], *, is_root: bool = False) -> None:
         self._schema = schema

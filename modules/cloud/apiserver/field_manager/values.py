@@ -93,7 +93,7 @@ def _compare(
     form = forms.pop()
     empty = all(one is _ABSENT or not one for one in (old, new))
     if forms or form is MergeForm.LEAF or empty:
-        if empty and path and form is MergeForm.MAP and _is_plain(path):
+        if empty and path and form is MergeForm.MAP and shape.has_plain and _is_plain(path):
             return
         if old is _ABSENT or new is _ABSENT:
             (added if old is _ABSENT else removed).append(path)
@@ -107,7 +107,7 @@ def _compare(
                 (added if before is _ABSENT else removed).append((*path, element))
         else:
             _compare(before, after, below, (*path, element), parts)
-    if path and not _is_plain(path) and (old is _ABSENT or new is _ABSENT):
+    if path and not (shape.has_plain and _is_plain(path)) and (old is _ABSENT or new is _ABSENT):
         (added if old is _ABSENT else removed).append(path)
 
 

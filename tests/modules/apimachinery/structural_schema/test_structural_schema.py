@@ -5,9 +5,16 @@ from typing import Any
 
 import pytest
 
+from modules.apimachinery.structural_schema.formats import fits_format
 from modules.apimachinery.structural_schema.patterns import Pattern, PatternError
 from modules.apimachinery.structural_schema.rules import schema_faults
-from modules.apimachinery.structural_schema.values import faults, pruned, unknown_fields, with_defaults
+from modules.apimachinery.structural_schema.values import (
+    faults,
+    pruned,
+    unknown_fields,
+    with_defaults,
+    without_wrong_nulls,
+)
 
 TEXT = {"type": "string"}
 NAMES = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
@@ -66,6 +73,90 @@ def test_a_schema_is_bounded_in_depth() -> None:
     assert "levels" in schema_faults(schema, "s")[0].message
 
 
+KEYED: Any = {
+    "type": "array",
+    "x-kubernetes-list-type": "map",
+    "x-kubernetes-list-map-keys": ["k"],
+    "items": {"type": "object", "properties": {"k": TEXT}},
+}
+
+
+@pytest.mark.parametrize(
+    ("format_", "fitting", "others"),
+    [
+        ("uri", ["http://a/b", "/b"], ["x", "", "a b:c"]),
+        ("email", ["a@b.c"], ["a", "a@", "@b"]),
+        ("hostname", ["a", "a.bc"], ["-", "a.b", "a..bc", "a" * 300]),
+        ("ipv4", ["192.0.2.1"], ["192.0.2", "::1"]),
+        ("ipv6", ["2001:db8::1"], ["192.0.2.1", "x"]),
+        ("cidr", ["10.0.0.1/8", "2001:db8::/32"], ["10.0.0.1", "10.0.0.1/33"]),
+        ("mac", ["00:11:22:33:44:55"], ["00:11"]),
+        ("uuid", ["6f1d3a3e-6a63-4c6b-9d1f-3a7f4d6c1b2a", "6F1D3A3E6A634C6B9D1F3A7F4D6C1B2A"], ["x"]),
+        ("uuid4", ["6f1d3a3e-6a63-4c6b-9d1f-3a7f4d6c1b2a"], ["6f1d3a3e-6a63-3c6b-9d1f-3a7f4d6c1b2a"]),
+        ("byte", ["aGk=", ""], ["%%", "a"]),
+        ("date", ["2024-02-29"], ["2023-02-29", "20240101"]),
+        ("date-time", ["2024-01-01T00:00:00Z", "2024-01-01T00:00:00.5+01:00"], ["2024-01-01", "2024-01-01T25:00:00Z"]),
+        ("duration", ["1h", "22 ns", "1m30s"], ["", "x", "1", "1h " * 2000]),
+        ("hexcolor", ["#fff"], ["#ffff"]),
+        ("rgbcolor", ["rgb(1, 2,255)"], ["rgb(1,2,256)"]),
+        ("password", ["x"], []),
+        ("of-nobody", ["x"], []),
+    ],
+)
+def test_a_text_has_its_format(format_: str, fitting: list[str], others: list[str]) -> None:
+    assert [text for text in (*fitting, *others) if fits_format(format_, text)] == fitting
+
+
+def test_a_null_that_may_not_be_one_goes() -> None:
+    schema = {"type": "object", "properties": {"a": TEXT, "b": {**TEXT, "nullable": True}, "c": {}}}
+    assert without_wrong_nulls({"a": None, "b": None, "c": None}, schema) == {"b": None, "c": None}
+    assert without_wrong_nulls([{"a": None}], {"type": "array", "items": schema}) == [{}]
+
+
+@pytest.mark.parametrize(
+    ("schema", "place", "message"),
+    [
+        ({**KEYED, "x-kubernetes-list-type": "foo"}, "x-kubernetes-list-type", "Unsupported value"),
+        ({**KEYED, "x-kubernetes-list-map-keys": []}, "x-kubernetes-list-map-keys", "must not be empty if"),
+        ({**KEYED, "x-kubernetes-list-map-keys": ["z"]}, "x-kubernetes-list-map-keys", "entries must all be names"),
+        (KEYED, "items.properties[k].default", "so it must have a default or be a required property"),
+        ({**KEYED, "items": TEXT}, "items.type", "must be object if parent array"),
+        ({**TEXT, "x-kubernetes-list-type": "set"}, "type", "must be array if"),
+        (
+            {"type": "array", "items": {"type": "object"}, "x-kubernetes-list-type": "set"},
+            "items.x-kubernetes-map-type",
+            "must be atomic as item",
+        ),
+        ({**TEXT, "x-kubernetes-map-type": "atomic"}, "type", "must be object if"),
+        ({"type": "object", "x-kubernetes-map-type": "foo"}, "x-kubernetes-map-type", "Unsupported value"),
+        ({"type": "object", "x-kubernetes-embedded-resource": True}, "properties", "must not be empty if"),
+        ({**TEXT, "x-kubernetes-embedded-resource": True}, "type", "must be object if"),
+        (
+            {"type": "object", "x-kubernetes-preserve-unknown-fields": False},
+            "x-kubernetes-preserve-unknown-fields",
+            "must be true or undefined",
+        ),
+        ({"type": "object", "oneOf": [TEXT]}, "oneOf[0].type", "must be empty to be structural"),
+        ({"type": "object", "not": {"default": 1}}, "not.default", "must be undefined to be structural"),
+        ({"type": "object", "definitions": {}}, "definitions", "definitions is not supported"),
+    ],
+)
+def test_a_schema_has_rules(schema: Any, place: str, message: str) -> None:
+    found = schema_faults({"type": "object", "properties": {"a": schema}}, "s")
+    assert any(each.field == f"s.properties[a].{place}" and message in each.message for each in found)
+
+
+@pytest.mark.parametrize(
+    ("properties", "place"),
+    [
+        ({"metadata": {"type": "object", "properties": {"labels": {"type": "object"}}}}, "properties[metadata]"),
+        ({"kind": {"type": "integer"}}, "properties[kind].type"),
+    ],
+)
+def test_what_each_object_has_is_not_described_otherwise(properties: Any, place: str) -> None:
+    assert [each.field for each in schema_faults({"type": "object", "properties": properties}, "s")] == [f"s.{place}"]
+
+
 @pytest.mark.parametrize(
     ("schema", "value", "message"),
     [
@@ -79,6 +170,19 @@ def test_a_schema_is_bounded_in_depth() -> None:
         ({**TEXT, "pattern": "^a$"}, "b", "Invalid value: \"b\": f in body should match '^a$'"),
         ({**TEXT, "enum": ["a", "b"]}, "c", 'Unsupported value: "c": supported values: "a", "b"'),
         ({"type": "object", "required": ["a"]}, {}, "Required value"),
+        ({**TEXT, "format": "ipv4"}, "x", 'Invalid value: "x": f in body must be of type ipv4: "x"'),
+        ({"type": "array", "items": TEXT, "x-kubernetes-list-type": "set"}, ["a", "a"], 'Duplicate value: "a"'),
+        (KEYED, [{"k": "a", "v": 1}, {"k": "b"}, {"k": "a"}], 'Duplicate value: map[string]string{"k":"a"}'),
+        (
+            {"type": "object", "x-kubernetes-embedded-resource": True},
+            {"kind": "x"},
+            "Required value: must not be empty",
+        ),
+        (
+            {**TEXT, "minLength": 2, "pattern": "^b"},
+            "a",
+            'Invalid value: "a": f in body should be at least 2 chars long',
+        ),
         ({"type": "array", "items": TEXT, "maxItems": 1}, ["a", "b"], "Too many: 2: must have at most 1 items"),
     ],
 )

@@ -124,7 +124,7 @@ def test_a_custom_object_is_scaled_at_its_paths() -> None:
 def test_a_definition_with_a_wrong_path_of_replicas_is_refused(field: str, path: str, why: str) -> None:
     refused = answer(Serving(), "POST", DEFINITIONS, scalable(**{field: path}))
     (cause,) = refused["details"]["causes"]
-    assert (refused["code"], cause["field"]) == (422, f"spec.versions[0].subresources.scale.{field}")
+    assert (refused["code"], cause["field"]) == (422, f"spec.subresources.scale.{field}")
     assert why in cause["message"]
 
 
@@ -196,6 +196,65 @@ def test_a_table_has_the_printer_columns(serving: Serving) -> None:
     table = json.loads(serving.ask("GET", DEVICES, accept=accept).body)
     assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Protocol"]
     assert table["rows"][0]["cells"] == ["pump", "modbus"]
+
+
+@pytest.mark.parametrize(
+    ("path", "type_", "cell"),
+    [
+        (".spec.protocol", "string", "modbus"),
+        (".spec.rate", "integer", 5),
+        (".spec.rate", "string", "5"),
+        (".spec.rate", "boolean", None),
+        (".spec.nothing", "string", None),
+        (".spec.pins[*].n", "integer", 1),
+        (".spec.pins[1].n", "integer", 2),
+        ('.spec.pins[?(@.name=="b")].n', "integer", 2),
+        (".spec.pins[?(@.n==2)].name", "string", "b"),
+        (".spec.pins[?(@.name=='c')].n", "integer", None),
+        (".spec.pins", "string", '[{"name":"a","n":1},{"name":"b","n":2}]'),
+        (r".metadata.labels.a\.b/c", "string", "x"),
+        (".metadata.creationTimestamp", "date", "0s"),
+    ],
+)
+def test_a_column_shows_the_first_value_at_its_path(path: str, type_: str, cell: Any) -> None:
+    serving, made = Serving(), definition()
+    (version,) = made["spec"]["versions"]
+    version["additionalPrinterColumns"] = [{"name": "C", "type": type_, "jsonPath": path}]
+    version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["pins"] = {
+        "type": "array", "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+    }  # fmt: skip
+    assert serving.ask("POST", DEFINITIONS, made).status == 201
+    pump = device(rate=5, pins=[{"name": "a", "n": 1}, {"name": "b", "n": 2}])
+    pump["metadata"]["labels"] = {"a.b/c": "x"}
+    answer(serving, "POST", DEVICES, pump)
+    accept = "application/json;as=Table;v=v1;g=meta.k8s.io"
+    assert json.loads(serving.ask("GET", DEVICES, accept=accept).body)["rows"][0]["cells"] == ["pump", cell]
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"name": "C", "type": "string", "jsonPath": "spec.a"}, "JSONPath"),
+        ({"name": "C", "type": "string", "jsonPath": ".spec..a"}, "JSONPath"),
+        ({"name": "C", "type": "string", "jsonPath": ".spec.a[0:2]"}, "JSONPath"),
+        ({"name": "C", "type": "foo", "jsonPath": ".spec.a"}, "type"),
+        ({"name": "C", "type": "string", "format": "foo", "jsonPath": ".spec.a"}, "format"),
+    ],
+)
+def test_a_definition_with_a_wrong_column_is_refused(change: Any, field: str) -> None:
+    made = definition()
+    made["spec"]["versions"][0]["additionalPrinterColumns"] = [change]
+    refused = answer(Serving(), "POST", DEFINITIONS, made)
+    assert [cause["field"] for cause in refused["details"]["causes"]] == [f"spec.additionalPrinterColumns[0].{field}"]
+
+
+def test_an_update_of_a_custom_object_names_its_version(serving: Serving) -> None:
+    """As in Kubernetes; its finalizers need no domain."""
+    made = answer(serving, "POST", DEVICES, {**device(), "metadata": {"name": "pump", "finalizers": ["mine"]}})
+    for path in (f"{DEVICES}/pump", f"{DEVICES}/pump/status"):
+        refused = answer(serving, "PUT", path, device())
+        assert (refused["code"], refused["details"]["causes"][0]["field"]) == (422, "metadata.resourceVersion")
+    assert answer(serving, "PUT", f"{DEVICES}/pump", made)["metadata"]["finalizers"] == ["mine"]
 
 
 def test_nodes_have_no_rights_on_custom_resources() -> None:

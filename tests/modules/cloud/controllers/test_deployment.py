@@ -377,7 +377,9 @@ def test_the_scale_subresource_sets_the_replicas() -> None:
     site.call("update", site.get("Deployment", "web"), subresource="scale", body={**found, "spec": {"replicas": 5}})
     site.run_for(10)
     assert len(site.pods()) == 5
-    refusal = site.call("update", site.get("Deployment", "web"), subresource="scale", body={"spec": {"replicas": -1}})
+    refusal = site.call(
+        "update", site.get("Deployment", "web"), subresource="scale", body={**found, "spec": {"replicas": -1}}
+    )
     assert (refusal.refusal or {}).get("code") == 422
 
 

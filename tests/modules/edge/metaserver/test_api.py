@@ -241,7 +241,7 @@ def test_an_informer_gets_bookmarks_of_our_revisions(served: Served) -> None:
     with served.kubectl.watch(path) as events:
         assert next(events)["type"] == "ADDED"
         mark = next(events)["object"]
-        assert mark["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+        assert mark["metadata"]["annotations"]["k8s.io/initial-events-end"] == "true"
         served.has(obj("new"))
         wait_for(events, type="ADDED")
         revision = wait_for(events, type="BOOKMARK")["object"]["metadata"]["resourceVersion"]

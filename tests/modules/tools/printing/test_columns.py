@@ -13,7 +13,7 @@ NOW = 1_795_139_690.0
 CREATED = "2026-11-20T01:54:00Z"
 
 
-def cells(kind: str, **fields: Any) -> list[str | int]:
+def cells(kind: str, **fields: Any) -> list[str | float | None]:
     metadata = {"name": "x", "creationTimestamp": CREATED, **fields.pop("metadata", {})}
     obj = {"kind": kind, "metadata": metadata, **fields}
     return [column.cell(obj, NOW) for column in columns_of(kind)]
@@ -81,7 +81,7 @@ RESTARTED: dict[str, Any] = {
                               "status": {"attached": True}}, ["x", "d", "v", "n", "true", "50s"]),
     ],
 )  # fmt: skip
-def test_cells(kind: str, fields: dict[str, Any], wanted: list[str | int]) -> None:
+def test_cells(kind: str, fields: dict[str, Any], wanted: list[str | float | None]) -> None:
     assert cells(kind, **fields) == wanted
 
 

@@ -405,9 +405,22 @@ def test_what_a_selector_does_not_select_any_more_is_deleted_for_that_watch(api:
 
 
 def test_a_watch_of_one_object_by_its_path(api: Serving) -> None:
+    """It is one of the older paths; elsewhere the path of an object is read once."""
     api.ask("POST", MAPS, configmap("b"))
     make = lambda: api.ask("POST", MAPS, configmap("a"))  # noqa: E731 - what happens meanwhile
-    assert api.watch(f"{MAPS}/a", Watcher(make)) == [("ADDED", "a")]
+    assert api.watch("/api/v1/watch/namespaces/default/configmaps/a", Watcher(make)) == [("ADDED", "a")]
+    assert api.ask("GET", f"{MAPS}/a?watch=true").status == 200
+
+
+def test_the_end_of_the_initial_events_is_a_bookmark_for_who_wants_bookmarks(api: Serving) -> None:
+    api.ask("POST", MAPS, configmap("a"))
+    asked = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+    assert api.watch(MAPS, Watcher(), **asked) == [("ADDED", "a")]
+    assert [kind for kind, _ in api.watch(MAPS, Watcher(), allowWatchBookmarks="true", **asked)] == [
+        "ADDED",
+        "BOOKMARK",
+    ]
+    assert api.watch(MAPS, Watcher(), **{**asked, "sendInitialEvents": "false"}) == []
 
 
 def test_a_watch_ends_in_time(api: Serving) -> None:
