@@ -1,7 +1,7 @@
 """Decodes bodies in Kubernetes' protobuf to the JSON that they stand for (apimachinery's `serializer/protobuf`).
 
 A Go client writes empty texts and times of fields that JSON leaves out, and zeros and falses, too; they are left out
-here. Pointers' values stay, as they mean something.
+here. Those that JSON has stay, such as the message of a condition, and pointers' values, as they mean something.
 """
 
 import base64
@@ -28,8 +28,6 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _SKIPPED: Final = {_FIXED64: 8, _FIXED32: 4}
 _Left = Iterator[int]
 """Yields once for each member that a body may still have."""
-_EXPLICIT: Final = ("storageClassName", "failedIndexes")
-"""Text fields where an empty text differs from an absent one."""
 
 
 class ProtobufError(ValueError):
@@ -156,15 +154,9 @@ def _message(name: str, data: memoryview, depth: int, left: _Left) -> dict[str, 
             made.setdefault(field.name, []).append(decoded)
         elif not field.name:
             made.update(decoded)
-        elif _means_something(field, decoded):
+        elif decoded or not (decoded is None or field.is_never_zero):
             made[field.name] = decoded
     return made
-
-
-def _means_something(field: MessageField, value: Any) -> bool:
-    if field.is_never_zero:
-        return bool(value)
-    return value is not None and (value != "" or field.name in _EXPLICIT)
 
 
 def _entry(field: MessageField, value: int | memoryview, depth: int, left: _Left) -> tuple[str, Any]:

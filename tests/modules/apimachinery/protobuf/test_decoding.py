@@ -40,7 +40,7 @@ NODE_PORT = (
         (CONFIG_MAP, {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "two"},
                       "data": {"a": "b"}}),
         (ROBOT, {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1",
-                       "metadata": {}, "spec": {"expirationSeconds": 1200}, "status": {}}),
+                       "metadata": {}, "spec": {"expirationSeconds": 1200}, "status": {"token": ""}}),
     ],
 )  # fmt: skip
 def test_what_kubectl_sends(body: str, read: dict[str, Any]) -> None:
@@ -103,6 +103,16 @@ def _sample(kind: str, depth: int = 0) -> tuple[int | bytes, Any]:
         else:
             read.update(shown)
     return data, read
+
+
+def test_an_empty_text_stays_where_json_has_it() -> None:
+    """The condition of a budget has no message, and kube-apiserver shows that it is empty."""
+    condition = _member(1, b"DisruptionAllowed") + _member(5, b"") + _member(6, b"")
+    budget = _member(1, _member(1, b"b") + _member(2, b"")) + _member(3, _member(7, condition))
+    about = _member(1, b"policy/v1") + _member(2, b"PodDisruptionBudget")
+    read = decode_protobuf(b"k8s\x00" + _member(1, about) + _member(2, budget))
+    assert read["status"]["conditions"] == [{"type": "DisruptionAllowed", "reason": "", "message": ""}]
+    assert read["metadata"] == {"name": "b"}, "JSON leaves an empty generateName out"
 
 
 @pytest.mark.parametrize("kind", sorted(decoding._table().kinds))
