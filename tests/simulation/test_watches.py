@@ -1,6 +1,7 @@
 """What the simulation watches, seen for itself: each watch says what is wrong, and nothing of what is right."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta, timezone
 from typing import cast
 
 import msgspec
@@ -14,11 +15,13 @@ from edged.pods import labels
 from edged.pods.model import PodUid
 from metamanager.rows import Row
 from modules.apimachinery.kinds import JsonObject
+from modules.cloud.storage.object_storage import EventType
 from modules.lab.simulate.ended_watch import EndedWatch
 from modules.lab.simulate.machine import Machine
 from modules.lab.simulate.row_watch import RowWatch
 from modules.lab.simulate.runtime_watch import RuntimeWatch
 from modules.lab.simulate.status_watch import StatusWatch, unlike
+from modules.lab.simulate.workload_watch import WorkloadWatch
 from modules.lab.simulate.world import World
 from protos.cri.v1 import api_pb2 as pb
 
@@ -213,3 +216,23 @@ def test_fields_are_compared_member_by_member() -> None:
     wanted = {"same": 1, "list": [{"a": 1, "b": 3}], "long": [1, 2], "gone": {"c": "d"}}
     expected = ["gone is None, not {'c': 'd'}", "list[0].b is 2, not 3", "long is [1], not [1, 2]"]
     assert list(unlike(has, wanted)) == expected
+
+
+@pytest.mark.parametrize(
+    ("minutes", "wrong"), [((1, 2, 4), False), ((0,), True), ((-300,), True), ((1, 1), True), ((2, 1), True)]
+)
+def test_a_cron_job_makes_jobs_for_times_after_its_creation_in_their_order(
+    world: World, minutes: tuple[int, ...], *, wrong: bool
+) -> None:
+    """Whether or not the Job of a former time is still there."""
+    created = datetime(2026, 11, 25, 4, tzinfo=UTC)
+    meta = {"name": "tick", "uid": "c", "creationTimestamp": "2026-11-25T04:00:00Z"}
+    cron_job = {"kind": "CronJob", "metadata": meta, "spec": {}}
+    watch = WorkloadWatch(lambda kind: [cron_job] if kind == "CronJob" else [], world.now, world.violated)
+    for number, minute in enumerate(minutes):
+        time = (created + timedelta(minutes=minute)).astimezone(timezone(timedelta(hours=1))).isoformat()
+        owner = {"kind": "CronJob", "name": "tick", "uid": "c", "controller": True}
+        annotations = {"batch.kubernetes.io/cronjob-scheduled-timestamp": time}
+        job = {"name": f"tick-{number}", "uid": f"j{number}", "ownerReferences": [owner], "annotations": annotations}
+        watch.changed(EventType.ADDED, {"kind": "Job", "metadata": job, "spec": {}}, None)
+    assert bool(invariants(world)) == wrong

@@ -3,10 +3,11 @@
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
 from typing import Final
 
 from modules.apimachinery.kinds import JsonObject, is_being_deleted, uid_of
-from modules.cloud.controllers.pods import has_ended, is_active, is_ready
+from modules.cloud.controllers.pods import created_at, has_ended, is_active, is_ready
 from modules.cloud.controllers.view import controller_of, node_of
 from modules.cloud.storage.object_storage import EventType
 from modules.lab.simulate.recent_states import RecentStates
@@ -52,8 +53,8 @@ class WorkloadWatch:
         """Uids of Deployments whose ReplicaSets follow a change of its replicas: a rollout has such bounds."""
         self._succeeded: defaultdict[str, dict[str, int | None]] = defaultdict(dict)
         """The pods that have succeeded, with their indexes, by the uid of their Job."""
-        self._times: set[tuple[str, str]] = set()
-        """The times for which CronJobs have made Jobs, with the CronJob's uid."""
+        self._times: dict[str, float] = {}
+        """The latest time for which a CronJob has made a Job, by its uid."""
 
     def blind(self, seconds: float) -> None:
         """Allow what was so until now for some seconds more: the controllers see nothing, or start again."""
@@ -179,10 +180,11 @@ class WorkloadWatch:
         cron_job = self._owner_of(job) if is_new else None
         if cron_job is None:
             return
-        time = uid_of(cron_job), str((job["metadata"].get("annotations") or {}).get(_SCHEDULED))
-        if time in self._times:
-            self._violated("a CronJob runs once for a time", f"{_name(job)} is for {time[1]}")
-        self._times.add(time)
+        time = str((job["metadata"].get("annotations") or {}).get(_SCHEDULED))
+        moment, last = datetime.fromisoformat(time).timestamp(), self._times.get(uid_of(cron_job), created_at(cron_job))
+        if moment <= last:
+            self._violated("a CronJob runs once for a time, and for none before it", f"{_name(job)} is for {time}")
+        self._times[uid_of(cron_job)] = max(moment, last)
         others = [one for one in self._owned("Job", cron_job) if uid_of(one) != uid_of(job)]
         busy = [_name(one) for one in others if not any(map(_has_finished, self._recent(one)))]
         if busy and all(one["spec"].get("concurrencyPolicy") == "Forbid" for one in self._recent(cron_job)):
