@@ -51,7 +51,8 @@ class ModelProperty(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
 
 
 def desired_fault(model: ModelProperty | None, name: str, text: str) -> str:
-    """Return why a desired value is forbidden; empty if it is allowed, or if nothing is desired.
+    """Return why a desired value is forbidden; empty if it is allowed, or if nothing is desired. A model whose limits
+    cannot be checked allows none: a mistake in it must not let everything reach a machine.
 
     Args:
         model: the property in the device's model; None if the model does not have it.
@@ -62,6 +63,8 @@ def desired_fault(model: ModelProperty | None, name: str, text: str) -> str:
         return ""
     if model is None:
         return f"the device's model has no property {name[:_SHOWN]}"
+    if fault := rules_fault(model):
+        return f"{name[:_SHOWN]} takes no expected value: {fault}"
     return writable_fault(model) or value_fault(model, text)
 
 
@@ -114,7 +117,7 @@ def rules_fault(model: ModelProperty) -> str:
         return ""
     for limit in (model.minimum, model.maximum):
         if limit and number_of(limit) is None:
-            return f"{limit[:_SHOWN]} is no number, and limits no value"
+            return f"the limit {limit[:_SHOWN]} is no number"
     low, high = number_of(model.minimum), number_of(model.maximum)
     if low is not None and high is not None and low > high:
         return f"the minimum {model.minimum[:_SHOWN]} lies above the maximum {model.maximum[:_SHOWN]}"

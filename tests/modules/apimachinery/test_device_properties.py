@@ -53,10 +53,18 @@ def test_limits_are_exact_for_whole_numbers_of_any_size(value: int, low: int | N
     ("model", "fault"),
     [
         (TARGET, ""), (LEVEL, ""), (ModelProperty("p", "STRING", "", "a", "b"), ""),
-        (ModelProperty("p", "INT", "", "low"), "low is no number"),
+        (ModelProperty("p", "INT", "", "low"), "the limit low is no number"),
         (ModelProperty("p", "INT", "", "9", "1"), "the minimum 9 lies above the maximum 1"),
     ],
 )  # fmt: skip
 def test_limits_that_cannot_be_checked_are_a_fault_of_the_model(model: ModelProperty, fault: str) -> None:
     found = rules_fault(model)
     assert fault in found and bool(found) == bool(fault)
+
+
+@pytest.mark.parametrize("limits", [("low", ""), ("", "80 °C"), ("0", "1e999"), ("9", "1")])
+def test_limits_that_cannot_be_checked_allow_no_value(limits: tuple[str, str]) -> None:
+    """A cluster's API server takes such a model: a maximum of `80 °C` let 600 reach the machine."""
+    model = ModelProperty("target", "FLOAT", "ReadWrite", *limits)
+    assert "target takes no expected value" in desired_fault(model, "target", "600")
+    assert desired_fault(model, "target", "") == ""

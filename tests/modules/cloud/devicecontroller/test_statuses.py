@@ -146,6 +146,7 @@ MODEL = {"spec": {"properties": [
     {"name": "s", "type": "FLOAT", "accessMode": "ReadWrite", "minimum": "0", "maximum": "100"},
     {"name": "b", "type": "BOOLEAN", "accessMode": "ReadWrite"},
     {"name": "n", "type": "INT", "accessMode": "ReadWrite", "minimum": "x"},
+    {"name": "i", "type": "INT", "accessMode": "ReadWrite"},
 ]}}  # fmt: skip
 
 
@@ -154,8 +155,8 @@ MODEL = {"spec": {"properties": [
     [
         ("s", "30.5", ""), ("s", "", ""), ("s", "101", "out of range (s is FLOAT 0 to 100"),
         ("s", "warm", "not float"), ("t", "1", "ReadOnly"), ("b", "true", ""), ("b", "1", "true or false"),
-        ("n", "-5", ""), ("n", "1.0", "not int"),
-        ("n", "9" * 19, "not int"), ("s", "nan", "not float"), ("x", "1", "not in the model"),
+        ("n", "-5", "the limit x is no number"), ("i", "1.0", "not int"),
+        ("i", "9" * 19, "not int"), ("s", "nan", "not float"), ("x", "1", "not in the model"),
     ],
 )  # fmt: skip
 def test_a_desired_value_has_to_fit_the_model(name: str, desired: str, fault: str) -> None:
