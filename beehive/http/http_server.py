@@ -43,7 +43,7 @@ MAX_STREAMS: Final = 32
 """Streams and taken-over connections at one time."""
 
 REFUSALS: Final = 100
-"""Refusals in a second, and in a burst, after which further ones are held back."""
+"""Answers to clients without rights in a second, and in a burst, after which further ones are held back."""
 PAUSE_SECONDS: Final = 0.25
 """Seconds that such a refusal is held back, and up to twice as long."""
 _SHARES: Final = 16
@@ -59,9 +59,10 @@ _INSTANT: Final = 0.001
 class HttpServer(ConnectionServer):
     """Serves an `HttpService` on one socket, between `start` and `stop`.
 
-    Beyond `REFUSALS` in a second, a refusal (401, 403, 429) is held back for a moment, in which its connection makes
-    room for others: clients without rights that ask without end would take the interpreter from all others, some dozen
-    threads of theirs standing in line before each step of every other request.
+    Beyond `REFUSALS` in a second, a refusal (401, 403, 429), and over HTTPS any answer to a client without credentials,
+    is held back for a moment, in which its connection makes room for others: clients without rights that ask without
+    end would take the interpreter from all others, some dozen threads of theirs standing in line before each step of
+    every other request.
 
     Args:
         listening: from `listen_tcp` or `listen_unix`; closed by `stop`.
@@ -132,25 +133,26 @@ class HttpServer(ConnectionServer):
 
     def _reply(self, connection: "_Connection") -> bool:
         """Answer a request; return whether the connection can carry another."""
-        client = ""
+        client, is_stranger = "", self._context is not None
         try:
             request = connection.read_request(self._max_body, self._admit)
             client = _client_of(request, connection.open.address)
             connection.open.credentials = request.header("authorization")
+            is_stranger = is_stranger and not (request.certificate or connection.open.credentials)
             self._open.enter(connection.open, Phase.ANSWERED)
             reply = self._call_service(request)
         except HttpStatusError as refusal:
             self._open.enter(connection.open, Phase.ANSWERED)
             reply = text(refusal.status, f"{refusal}\n")
         if isinstance(reply, Response):
-            if reply.status in _REFUSED:
+            if is_stranger or reply.status in _REFUSED:
                 self._hold_back(connection)
             return connection.send(reply, keeps=self._idle_seconds > 0)
         self._send_long(connection, reply, client)
         return False
 
     def _hold_back(self, connection: "_Connection") -> None:
-        """Wait before a refusal, if there were too many."""
+        """Wait before an answer to a client without rights, if there were too many."""
         with self._refusals_lock:
             is_one_of_many = self._refusals.take(self._clock.monotonic()) > 0
             self._held_back += is_one_of_many

@@ -3,10 +3,11 @@
 import os
 import select
 import socket
+import ssl
 import threading
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPSConnection
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from beehive.http.router import HttpRoute, Router
 from beehive.ports import ListenError
 from beehive.rate import TokenBucket
 from beehive.unix_sockets import short_name
+from tests.modules.runtimes.oci.images.registry import certificates
 
 SECONDS = 60
 
@@ -485,6 +487,34 @@ def test_refusals_without_end_are_held_back(monkeypatch: pytest.MonkeyPatch, sta
         client.close()
         server.stop()
     assert held == [Phase.IDLE] * 2
+
+
+def test_clients_without_credentials_are_held_back_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What anybody may ask over HTTPS, such as the version, costs as much as a refusal. Without TLS nobody has any."""
+    held: list[str] = []
+    monkeypatch.setattr(_Connection, "pause", lambda self, _: held.append(self.open.credentials))
+    monkeypatch.setattr("beehive.http.http_server.TokenBucket", lambda _, burst: TokenBucket(1e-9, burst))
+    router = Router([HttpRoute(pattern, handler) for pattern, handler in ROUTES.items()])
+    _, certified = certificates(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certified)
+    for each in (context, None):
+        server = HttpServer(listen_tcp("127.0.0.1", 0), router, RealClock(), idle_seconds=SECONDS, context=each)
+        server.start()
+        trusting = ssl._create_unverified_context()  # noqa: S323 - of this test's own server
+        client = (
+            HTTPConnection("127.0.0.1", server.port, timeout=SECONDS)
+            if each is None
+            else HTTPSConnection("127.0.0.1", server.port, timeout=SECONDS, context=trusting)
+        )
+        try:
+            for credentials in [""] * (REFUSALS + 1) + ["Bearer known"] * 2:
+                client.request("GET", "/healthz", headers={"Authorization": credentials} if credentials else {})
+                assert client.getresponse().read() == b"ok"
+        finally:
+            client.close()
+            server.stop()
+    assert held == [""]
 
 
 def test_who_is_held_back_does_not_outstay_its_connection() -> None:
