@@ -67,10 +67,18 @@ class LogReader:
         for file in self._files:
             file.close()
 
+    def _drop(self, file: LogFile) -> None:
+        """Close a file that has been read: a log that is followed for weeks is rotated a million times, and a removed
+        file takes its place on the disk until it is closed.
+        """
+        file.close()
+        self._files.remove(file)
+
     def _raw(self, gone_within: Callable[[float], bool]) -> Iterator[bytes | None]:
         """Yield the lines of the files; an empty one before each wait for more; None at the end of a file."""
         for file in self._files[:-1]:
             yield from _ended_lines(file)
+            self._drop(file)
         file = self._files[-1]
         while True:
             # checked before the last read, which then gets everything that the container has written
@@ -83,7 +91,7 @@ class LogReader:
             if successor is not None:
                 self._files.append(successor)
                 yield from _ended_lines(file)
-                file.close()
+                self._drop(file)
                 file = successor
             elif over:
                 yield from _lines(file)

@@ -192,6 +192,23 @@ def test_a_follower_goes_on_over_a_rotation(log: Path) -> None:
     assert list(follower.pieces()) == ["late\n", "fresh\n", "more\n"]
 
 
+def test_a_follower_keeps_nothing_of_files_that_it_has_read(log: Path) -> None:
+    """A removed file that is open takes its place on the disk, and the rest of it 8 KiB of memory for each rotation; a
+    container that writes much is rotated every ten seconds.
+    """
+    for at in range(3):
+        rotate(log, to=f"0.log.20261119-06000{at}")()
+        append(log, line("old"))()
+    steps = [
+        step for at in range(5) for step in (rotate(log, to=f"0.log.20261120-06000{at}"), append(log, line("new")))
+    ]
+    follower = Follower(log, *steps)
+    opened = list(follower._reader._files)
+    assert [piece for piece in follower.pieces() if piece == "new\n"] == ["new\n"] * 5
+    assert len(opened) == 4 and all(each.closed for each in opened)
+    assert len(follower._reader._files) == 1
+
+
 def test_a_file_that_was_emptied_is_read_from_its_beginning(log: Path) -> None:
     follower = Follower(log, lambda: os.truncate(log, 0), append(log, line("again")), tail=0)
     assert list(follower.pieces()) == ["again\n"]

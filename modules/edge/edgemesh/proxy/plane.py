@@ -16,6 +16,7 @@ import resource
 import select
 import socket
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
@@ -72,6 +73,13 @@ def _is_reached(table: PortTable) -> bool:
     return bool(table.inside.endpoints or (table.protocol == "udp" and table.serving))
 
 
+def _carry_out(step: Callable[[], None]) -> None:
+    try:
+        step()
+    except Exception:  # noqa: BLE001 - one connection must not end those of all Services
+        _log.exception("a connection through the proxy failed")
+
+
 class ProxyPlane:
     """See the module.
 
@@ -97,8 +105,8 @@ class ProxyPlane:
         self._listeners: dict[str, socket.socket | UdpClients] = {}
         self._tables: dict[str, PortTable] = {}
         self._handlers: dict[int, Callable[[], None]] = {}
-        self._relays: dict[Relay, str] = {}
-        """With the Services that they are of."""
+        self._relays: dict[Relay, tuple[str, str]] = {}
+        """With the Service and the client's address of each, the oldest first."""
         self._beginning: set[Relay] = set()
         """Those whose endpoint has yet to answer."""
         self._resting: list[socket.socket] = []
@@ -198,10 +206,10 @@ class ProxyPlane:
             for descriptor, _ in self._epoll.poll(0 if pending else self._wait_seconds()):
                 handler = self._take_commands if descriptor == self._bell else self._handlers.get(descriptor)
                 if handler is not None:
-                    handler()
+                    _carry_out(handler)
             for relay in pending:
-                self._go_on(relay)
-            self._expire()
+                _carry_out(partial(self._go_on, relay))
+            _carry_out(self._expire)
         for each in (*self._relays, *self._listeners.values()):
             each.close()
         self._relays.clear()
@@ -300,11 +308,16 @@ class ProxyPlane:
                 self._epoll.modify(listening, 0)
                 self._resting.append(listening)
             return
+        try:
+            self._begin(key, client, source)
+        except Exception:
+            client.close()
+            raise
+
+    def _begin(self, key: str, client: socket.socket, source: Address) -> None:
         table = self._tables[key]
         service = f"{table.namespace}/{table.service}"
-        mine = sum(each == service for each in self._relays.values())
-        is_full = len(self._relays) >= MOST_CONNECTIONS or mine >= MOST_OF_A_SERVICE
-        if is_full or not self._has_room(DESCRIPTORS):
+        if not self._make_room(service, source[0]):
             reset(client)
             return
         now = self._clock.monotonic()
@@ -315,10 +328,28 @@ class ProxyPlane:
 
         note(endpoints[0])  # its next connection may come before this one has an answer
         relay = Relay(client, endpoints, self, note)
-        self._relays[relay] = service
+        self._relays[relay] = service, source[0]
         self._beginning.add(relay)
         relay.begin(now)
         self._forget_if_closed(relay)
+
+    def _make_room(self, service: str, client: str) -> bool:
+        """Return whether a client may connect to a Service. If there are too many connections, the client with the most
+        of them loses its oldest one, unless it would then have fewer than the new one's client.
+        """
+        crowd = [relay for relay, (name, _) in self._relays.items() if name == service]
+        if len(crowd) < MOST_OF_A_SERVICE:
+            if len(self._relays) < MOST_CONNECTIONS and self._has_room(DESCRIPTORS):
+                return True
+            crowd = list(self._relays)
+        held = Counter(self._relays[each][1] for each in crowd)
+        largest, most = max(held.items(), key=lambda each: each[1], default=(client, 0))
+        if most <= held[client] + 1:
+            return False
+        oldest = next(each for each in crowd if self._relays[each][1] == largest)
+        oldest.break_off()
+        self._forget_if_closed(oldest)
+        return True
 
     def watch_relay(self, relay: Relay, channel: socket.socket) -> None:
         """Watch a socket of a connection for edges. Raises OSError."""
@@ -330,9 +361,14 @@ class ProxyPlane:
         self._handlers.pop(channel.fileno(), None)
 
     def _go_on(self, relay: Relay) -> None:
-        if relay.event(self._clock.monotonic()):
-            self._more.append(relay)
-        self._forget_if_closed(relay)
+        try:
+            if relay.event(self._clock.monotonic()):
+                self._more.append(relay)
+        except Exception:
+            relay.break_off()
+            raise
+        finally:
+            self._forget_if_closed(relay)
 
     def _forget_if_closed(self, relay: Relay) -> None:
         if not relay.is_open:

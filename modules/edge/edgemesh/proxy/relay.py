@@ -84,7 +84,7 @@ class Relay:
             self._plane.watch_relay(self, self._client)
             self._try_next(now)
         except OSError:
-            self._break_off()
+            self.break_off()
 
     def event(self, now: float) -> bool:
         """Go on after an event of one of its sockets; return whether there is more to do now."""
@@ -95,7 +95,7 @@ class Relay:
                 self._finish_connecting(now)
             return self._pump() if self._directions else False
         except OSError:
-            self._break_off()
+            self.break_off()
             return False
 
     def expire(self, now: float) -> None:
@@ -104,7 +104,7 @@ class Relay:
             try:
                 self._try_next(now)
             except OSError:
-                self._break_off()
+                self.break_off()
 
     def close(self) -> None:
         """End both connections."""
@@ -117,7 +117,7 @@ class Relay:
             each.close()
         self._directions = ()
 
-    def _break_off(self) -> None:
+    def break_off(self) -> None:
         """End both connections by a reset: a side must not take what it has got for all there was."""
         for channel in (self._client, self._server):
             if channel is not None:
@@ -132,7 +132,7 @@ class Relay:
                 self._server.close()
                 self._server = None
             if not self._endpoints:
-                self._break_off()
+                self.break_off()
                 return
             address = self._endpoints.popleft()
             family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET

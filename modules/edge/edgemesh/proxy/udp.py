@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections import Counter
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -100,7 +101,7 @@ class UdpClients:
             return None
         has_room = self._plane.has_room_for_client()
         if len(self._clients) >= MOST_CLIENTS or (self._clients and not has_room):
-            self._forget(min(self._clients, key=lambda each: self._clients[each][2]))
+            self._forget(self._least_needed())
         elif not has_room:
             return None
         to = endpoints[0]
@@ -118,6 +119,14 @@ class UdpClients:
             return None
         self._clients[source] = (client, to, now)
         return client
+
+    def _least_needed(self) -> Any:
+        """Return the client that has been silent longest, of those at the address with the most: each port of an
+        address is a client, and none may displace those of others by them.
+        """
+        held = Counter(source[0] for source in self._clients)
+        most = max(held.values())
+        return min((each for each in self._clients if held[each[0]] == most), key=lambda each: self._clients[each][2])
 
     def _forget(self, source: Any) -> None:
         gone = self._clients.pop(source, None)

@@ -19,7 +19,7 @@ from modules.edge.edgemesh.nft.addresses import HostAddresses
 from modules.edge.edgemesh.proxy import affinity
 from modules.edge.edgemesh.proxy import plane as plane_module
 from modules.edge.edgemesh.proxy.plane import ProxyPlane, listen_address
-from modules.edge.edgemesh.proxy.relay import DESCRIPTORS, reset
+from modules.edge.edgemesh.proxy.relay import DESCRIPTORS, Relay, reset
 from modules.edge.edgemesh.tables import Address, MeshTarget, PortTable
 from tests.end_to_end.processes import wait_until
 from tests.modules.edge.edgemesh.objects import port_table as table
@@ -172,6 +172,71 @@ def test_connections_take_no_more_descriptors_than_the_proxy_may_have(plane: Pro
     assert answers(given)
 
 
+@pytest.mark.parametrize("bound", ["MOST_OF_A_SERVICE", "MOST_CONNECTIONS"])
+def test_no_client_keeps_others_out(
+    plane: ProxyPlane, server: socket.socket, monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
+    """A pod that held 256 idle connections to a Service had it for itself."""
+    monkeypatch.setattr(plane_module, bound, 4)
+    given = table(server.getsockname())
+    apply(plane, given)
+
+    def connect(address: str) -> tuple[socket.socket, socket.socket]:
+        client = socket.create_connection(listen_address(given), SECONDS, (address, 0))
+        wait_until(lambda: not plane._beginning, "the proxy has decided")
+        return client, server.accept()[0]
+
+    def is_there(client: socket.socket) -> bool:
+        client.settimeout(0)
+        try:
+            return client.recv(1) != b""
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+
+    pairs = [connect(address) for address in ("127.0.0.2",) * 4 + ("127.0.0.3", "127.0.0.4")]
+    try:
+        assert [is_there(client) for client, _ in pairs] == [False, False, True, True, True, True]
+    finally:
+        for client, endpoint in pairs:
+            client.close()
+            endpoint.close()
+
+
+def test_of_equals_the_one_that_comes_last_is_refused(
+    plane: ProxyPlane, echo: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No client loses a connection to another that has as many."""
+    monkeypatch.setattr(plane_module, "MOST_OF_A_SERVICE", 2)
+    given = table(echo)
+    apply(plane, given)
+    held = [socket.create_connection(listen_address(given), SECONDS, (f"127.0.0.{n}", 0)) for n in (2, 3)]
+    wait_until(lambda: len(plane._relays) == 2, "both are accepted")
+    assert not answers(given)
+    for each in held:
+        each.sendall(b"c")
+        assert each.recv(1) == b"c"
+        each.close()
+
+
+def test_a_failure_of_one_connection_ends_no_other(
+    plane: ProxyPlane, echo: Address, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One thread carries all Services of the node."""
+    given = table(echo)
+    apply(plane, given)
+    with monkeypatch.context() as patched:
+        patched.setattr(plane._affinity, "order", lambda *_: [])
+        assert not answers(given)
+    with monkeypatch.context() as patched:
+        patched.setattr(Relay, "event", lambda *_: 1 // 0)
+        assert not answers(given)
+    assert caplog.text.count("a connection through the proxy failed") == 2
+    assert answers(given)
+    wait_until(lambda: not plane._relays, "nothing of them is kept")
+
+
 def test_exhausted_descriptors_end_a_connection_and_not_the_proxy(
     plane: ProxyPlane, echo: Address, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -293,6 +358,30 @@ def test_clients_of_udp_are_bounded_over_all_services(plane: ProxyPlane, monkeyp
         assert endpoint.recv(9) == b"w", "a Service without clients gets none of another's"
         for client in clients:
             client.close()
+
+
+def test_no_client_of_udp_displaces_others_by_its_ports(plane: ProxyPlane, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each port of an address is a client of its own."""
+    monkeypatch.setattr(plane_module, "MOST_UDP_CLIENTS", 3)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as endpoint:
+        endpoint.bind(("127.0.0.1", 0))
+        endpoint.settimeout(SECONDS)
+        web = table(endpoint.getsockname(), protocol="udp")
+        apply(plane, web)
+
+        def ask(address: str) -> tuple[socket.socket, Address]:
+            client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            client.bind((address, 0))
+            client.settimeout(SECONDS)
+            client.sendto(b"asked", listen_address(web))
+            return client, endpoint.recvfrom(9)[1]
+
+        quiet, behind = ask("127.0.0.3")
+        hostile = [ask("127.0.0.2")[0] for _ in range(6)]
+        endpoint.sendto(b"answer", behind)
+        assert quiet.recv(9) == b"answer"
+        for each in (quiet, *hostile):
+            each.close()
 
 
 def test_a_client_is_remembered_for_its_time_and_not_too_many_are(monkeypatch: pytest.MonkeyPatch) -> None:
