@@ -2,18 +2,25 @@
 
 import os
 from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
 from edged.logs.files import LONGEST_LINE, LogFile, PackedFile, keep_tail, open_all, open_log
 from edged.logs.lines import LogLine, parse_line
 from edged.logs.options import LogOptions
+from edged.logs.turns import ReadingTurns
 
 PIECE: Final = 32 * 1024
 """Bytes per piece when more text is available."""
 
 PAUSE: Final = 0.1
 """Seconds between two reads of a followed log."""
+
+_TURN: Final = 256 * 1024
+"""Bytes to read in a turn, where nothing of them is shown."""
+_TURNS: Final = ReadingTurns()
+"""Of all logs."""
 
 
 class LogReader:
@@ -39,8 +46,9 @@ class LogReader:
         self._path = path
         self._options = options
         self._ended = ended
-        files = open_all(path)
-        self._files = files if options.tail is None else keep_tail(files, options.tail)
+        with _TURNS.turn():
+            files = open_all(path)
+            self._files = files if options.tail is None else keep_tail(files, options.tail)
 
     def pieces(self, gone_within: Callable[[float], bool]) -> Generator[bytes, None, None]:
         """Yield the text, in pieces.
@@ -48,10 +56,29 @@ class LogReader:
         Args:
             gone_within: waits so many seconds, and returns whether the client has disconnected.
         """
+
+        def waiting(seconds: float) -> bool:
+            with _TURNS.pause():
+                return gone_within(seconds)
+
+        with closing(self._pieces(waiting)) as found:
+            while True:
+                with _TURNS.turn():
+                    piece = next(found, None)
+                if piece is None:
+                    return
+                yield piece
+
+    def _pieces(self, gone_within: Callable[[float], bool]) -> Generator[bytes, None, None]:
+        read = 0
         view, left = _View(self._options), self._options.limit
         out = bytearray()
         for raw in self._raw(gone_within):
             out += view.cut() if raw is None else view.shown(raw)
+            read += len(raw or b"")
+            if read >= _TURN:
+                read = 0
+                _TURNS.pass_on()
             if out and (len(out) >= PIECE or not raw or left is not None):
                 piece = bytes(out if left is None else out[:left])
                 out.clear()

@@ -1,0 +1,99 @@
+"""One log is read at a time."""
+
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from edged.api import Nanoseconds
+from edged.logs import reader
+from edged.logs.options import LogOptions
+from edged.logs.reader import LogReader
+from edged.logs.turns import ReadingTurns
+from tests.end_to_end.processes import wait_until
+
+_LINE = b"2026-11-20T05:42:16.000000001Z stdout F text\n"
+
+
+def _queued(turns: ReadingTurns, order: list[str], *names: str) -> list[threading.Thread]:
+    """Start threads that note their turn, one after the other."""
+
+    def note(name: str) -> None:
+        with turns.turn():
+            order.append(name)
+
+    threads = []
+    for number, name in enumerate(names, 1):
+        threads.append(threading.Thread(target=note, args=(name,)))
+        threads[-1].start()
+        wait_until(lambda number=number: len(turns._waiting) == number, "it waits")  # type: ignore[misc]
+    return threads
+
+
+def test_turns_come_in_their_order() -> None:
+    turns, order = ReadingTurns(), list[str]()
+    with turns.turn():
+        threads = _queued(turns, order, "first", "second")
+        assert order == []
+    for each in threads:
+        each.join()
+    assert order == ["first", "second"]
+    with turns.turn():
+        order.append("again")
+
+
+@pytest.mark.parametrize("way", ["pass_on", "pause"])
+def test_the_one_that_has_the_turn_lets_those_that_wait_go_first(way: str) -> None:
+    turns, order = ReadingTurns(), list[str]()
+    with turns.turn():
+        threads = _queued(turns, order, "first", "second")
+        if way == "pass_on":
+            turns.pass_on()
+        else:
+            with turns.pause():
+                for each in threads:
+                    each.join()
+        order.append("last")
+    for each in threads:
+        each.join()
+    assert order == ["first", "second", "last"]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "ns_pod_uid" / "c" / "0.log"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(_LINE * 2000)
+    return path
+
+
+def _read(log: Path, **options: Nanoseconds) -> bytes:
+    with closing(LogReader(log, LogOptions(**options), lambda: True)) as found:  # type: ignore[arg-type]
+        return b"".join(found.pieces(lambda _: False))
+
+
+def test_a_log_is_read_in_its_turn_and_waits_without_it(log: Path) -> None:
+    """Otherwise a client that takes nothing, or a container that writes nothing, would stop all other readers."""
+    held: list[bool] = []
+
+    def ended() -> bool:
+        held.append(reader._TURNS._is_taken)
+        return len(held) > 1
+
+    with closing(LogReader(log, LogOptions(follow=True), ended)) as followed:
+        pieces = followed.pieces(lambda _: not _read(log))
+        assert next(pieces) == b"text\n" * 2000
+        assert _read(log), "beside a client that takes nothing more"
+        assert list(pieces) == []
+    assert held == [True, True]
+    assert not reader._TURNS._is_taken
+
+
+def test_lines_that_are_not_shown_take_several_turns(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log of 50 MiB that is searched for a time would hold up the others for a second."""
+    passed: list[None] = []
+    monkeypatch.setattr(reader, "_TURN", 10 * len(_LINE))
+    monkeypatch.setattr(reader._TURNS, "pass_on", lambda: passed.append(None))
+    assert _read(log, since=Nanoseconds(1 << 62)) == b""
+    assert len(passed) == 200
