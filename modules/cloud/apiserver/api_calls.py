@@ -148,6 +148,7 @@ def serve(
         check_options(request)
         dry_run = is_dry_run(request)
         warnings = _field_warnings(cluster.storage.kinds, request)
+        before = _version_before(cluster, request) if dry_run else ""
         with _managed(cluster, request):
             result = _carry_out(cluster, request, part)
         shown = in_requested_version(cluster.storage.kinds, request.api_version, request.plural, result.object)
@@ -169,15 +170,33 @@ def serve(
     if warnings:
         result = msgspec.structs.replace(result, warnings=warnings)
     if dry_run:
-        raise DryRunError(_without_version(result) if request.verb == "create" else result)
+        raise DryRunError(result if request.verb == "deletecollection" else _in_version(result, before))
     return result
 
 
-def _without_version(result: ApiResult) -> ApiResult:
-    """Return the result of a dry run that has created nothing: a version comes with the write (DryRunnableStorage)."""
+def _version_before(cluster: Cluster, request: ApiCall) -> str:
+    """Return the resourceVersion of the object that a request is about, "" if there is none."""
+    if not request.name or request.verb == "create":
+        return ""
+    kind = kind_of(cluster.storage.kinds, request)
+    live = cluster.storage.find(key_for(kind, request.namespace, request.name))
+    return "" if live is None else version_of(live)
+
+
+def _in_version(result: ApiResult, version: str) -> ApiResult:
+    """Return the result of a dry run, in which an object keeps its version: another comes with the write
+    (DryRunnableStorage).
+
+    Args:
+        result: the response.
+        version: of the object before; "": it has none.
+    """
     metadata = (result.object or {}).get("metadata") or {}
+    if "resourceVersion" not in metadata:
+        return result
     kept = {name: value for name, value in metadata.items() if name != "resourceVersion"}
-    return msgspec.structs.replace(result, object={**(result.object or {}), "metadata": kept}) if metadata else result
+    kept |= {"resourceVersion": version} if version else {}
+    return msgspec.structs.replace(result, object={**(result.object or {}), "metadata": kept})
 
 
 def _placement_warnings(cluster: Cluster, request: ApiCall, result: ApiResult) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from typing import Any, Final
 from modules.apimachinery.event_versions import field_name, is_newer
 from modules.apimachinery.resources import Resource
 from modules.cloud.apiextensions.openapi import custom_schemas
+from modules.cloud.apiserver.fields.types import type_of_several
 from modules.cloud.apiserver.fields.validation import field_types
 
 _PLAIN: Final = {
@@ -15,18 +16,26 @@ _PLAIN: Final = {
     "bool": {"type": "boolean"},
     "datetime": {"type": "string", "format": "date-time"},
 }
+_OF_SEVERAL: Final = {
+    "IntOrString": "io.k8s.apimachinery.pkg.util.intstr.IntOrString",
+    "Quantity": "io.k8s.apimachinery.pkg.api.resource.Quantity",
+}
+_SEVERAL: Final[dict[str, Any]] = {
+    "IntOrString": {"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]},
+    "Quantity": {"oneOf": [{"type": "string"}, {"type": "number"}]},
+}
 _OF_EVENTS: Final = "io.k8s.api.events.v1.Event"
 _DESCRIPTION: Final = "What each field means: https://kubernetes.io/docs/reference/kubernetes-api/"
 
 
 def schemas_of(resources: Iterable[Resource]) -> dict[str, Any]:
     """Return the schemas of the resources' kinds, and of all types that they consist of, by name."""
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {_OF_SEVERAL[name]: schema for name, schema in _SEVERAL.items()}
     for resource in resources:
         types = field_types(resource.kind)
         root = _name(next(iter(types)))
         for name, fields in types.items():
-            properties = {field: _schema(kind) for field, kind in sorted(fields.items())}
+            properties = {field: _schema(kind, type_of_several(name, field)) for field, kind in sorted(fields.items())}
             found.setdefault(_name(name), {"type": "object", "properties": properties})
         if is_newer(resource):
             properties = {field_name(field): of for field, of in found[root]["properties"].items()}
@@ -37,11 +46,14 @@ def schemas_of(resources: Iterable[Resource]) -> dict[str, Any]:
     return found
 
 
-def _schema(kind: str) -> dict[str, Any]:
+def _schema(kind: str, of_several: str) -> dict[str, Any]:
+    """Return the schema of a type; `of_several` is the name of one with several forms (`type_of_several`)."""
     if kind.startswith("["):
-        return {"type": "array", "items": _schema(kind[1:])}
+        return {"type": "array", "items": _schema(kind[1:], of_several)}
     if kind.startswith("{"):
-        return {"type": "object", "additionalProperties": _schema(kind[1:])}
+        return {"type": "object", "additionalProperties": _schema(kind[1:], of_several)}
+    if of_several:
+        return {"allOf": [{"$ref": f"#/components/schemas/{_OF_SEVERAL[of_several]}"}]}
     if kind in _PLAIN:
         return _PLAIN[kind]
     return {"type": "object"} if kind == "object" else {"allOf": [{"$ref": f"#/components/schemas/{_name(kind)}"}]}

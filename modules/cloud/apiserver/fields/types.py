@@ -240,6 +240,14 @@ def _go_type(owner: str, field: str, kind: str) -> str:
     return marks.replace("[", "*") + found
 
 
+def type_of_several(owner: str, field: str) -> str:
+    """Return the name of the type of a field that is a quantity or a number or text: each has several forms in JSON;
+    "" for another field.
+    """
+    found = _go_types()[owner][field].lstrip("*{")
+    return found.rpartition(".")[2] if found in (_QUANTITY, _NUMBER_OR_TEXT) else ""
+
+
 def _go_name(of: str) -> str:
     """Return a type as Go's messages name it."""
     if of.startswith("*"):

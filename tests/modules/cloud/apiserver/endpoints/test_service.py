@@ -404,6 +404,24 @@ def test_what_a_selector_does_not_select_any_more_is_deleted_for_that_watch(api:
     assert events == [("ADDED", "a"), ("DELETED", "a"), ("ADDED", "a")]
 
 
+@pytest.mark.parametrize("media", ["application/merge-patch+json", "application/apply-patch+yaml"])
+def test_a_dry_run_of_a_change_shows_the_version_that_stays(api: Serving, media: str) -> None:
+    """kubectl diff would show another one."""
+    before = body_of(api.ask("POST", MAPS, configmap("a")))["metadata"]["resourceVersion"]
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"b": "c"}}
+    shown = body_of(api.ask("PATCH", f"{MAPS}/a?dryRun=All&fieldManager=m", body, media))
+    assert (shown["data"]["b"], shown["metadata"]["resourceVersion"]) == ("c", before)
+
+
+def test_the_document_names_types_with_several_forms(api: Serving) -> None:
+    schemas = body_of(api.ask("GET", "/openapi/v3/apis/apps/v1"))["components"]["schemas"]
+    rolling = schemas["io.k8s.api.v1.RollingUpdateDeployment"]["properties"]["maxSurge"]
+    (name,) = (each["$ref"].rpartition("/")[2] for each in rolling["allOf"])
+    assert schemas[name]["format"] == "int-or-string"
+    limits = schemas["io.k8s.api.v1.ResourceRequirements"]["properties"]["limits"]["additionalProperties"]
+    assert limits["allOf"][0]["$ref"].rpartition("/")[2] in schemas
+
+
 def test_a_watch_of_one_object_by_its_path(api: Serving) -> None:
     """It is one of the older paths; elsewhere the path of an object is read once."""
     api.ask("POST", MAPS, configmap("b"))
