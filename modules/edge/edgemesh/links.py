@@ -68,12 +68,12 @@ def api_server_variables(
         reach: where programs of the node reach them. Where that is not the ClusterIP, it is an endpoint itself: other
             addresses are not in the API server's certificate.
     """
-    if service is None or not any(each.inside.endpoints for each in tables):
+    if service is None or not any(each.inside.packed for each in tables):
         return
 
     def certified(table: PortTable) -> Address | None:
         found = reach(table)
-        is_own = not table.inside.endpoints or (found is not None and found[0] in table.addresses)
+        is_own = not table.inside.packed or (found is not None and found[0] in table.addresses)
         return found if is_own else table.inside.endpoints[0]
 
     yield from (each for each in variables(service, tables, certified) if each[0].startswith(_OF_CLIENTS))

@@ -6,8 +6,11 @@ The kernel's rules and the proxy's listeners are made from them, so that both do
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
+from beehive.decoding import msgpack_decoder
 from modules.apimachinery.endpoint_addresses import endpoint_address
 from modules.edge.edgemesh.backends import MeshBackend
 from modules.edge.edgemesh.objects import Service, ServicePort
@@ -27,12 +30,28 @@ Address = tuple[str, int]
 """An IP address and a port."""
 
 
-class MeshTarget(NamedTuple):
-    """Where new connections go."""
+class MeshTarget(Struct, frozen=True, gc=False):
+    """Where new connections go: `target_to` makes one."""
 
-    endpoints: tuple[Address, ...] = ()
+    packed: bytes = b""
+    """The endpoints, in a tenth of the memory that they take as objects; empty for none."""
     drops: bool = False
     """Whether, without endpoints, packets are dropped instead of refused: others have endpoints."""
+
+    @property
+    def endpoints(self) -> tuple[Address, ...]:
+        """The addresses, of which each gets as many connections."""
+        return _unpacked(self.packed) if self.packed else ()
+
+
+_packed = msgspec.msgpack.Encoder().encode
+_unpacked = msgpack_decoder(tuple[Address, ...]).decode
+NOWHERE: Final = MeshTarget()
+
+
+def target_to(endpoints: tuple[Address, ...], *, drops: bool = False) -> MeshTarget:
+    """Return the target of some endpoints."""
+    return MeshTarget(_packed(endpoints) if endpoints else b"", drops) if endpoints or drops else NOWHERE
 
 
 class PortTable(NamedTuple):
@@ -181,9 +200,8 @@ def _table(
 
 
 def _target(selection: EndpointSelection, port: ServicePort) -> MeshTarget:
-    numbers: dict[int, int] = {}  # endpoints have one number, and not a copy for each
-    endpoints = {(each.address, numbers.setdefault(found := each.port_for(port), found)) for each in selection.backends}
-    return MeshTarget(tuple(sorted(endpoints)), selection.drops)
+    endpoints = {(each.address, each.port_for(port)) for each in selection.backends}
+    return target_to(tuple(sorted(endpoints)), drops=selection.drops)
 
 
 def _affinity(service: Service) -> int:

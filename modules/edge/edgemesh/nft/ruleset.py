@@ -219,7 +219,7 @@ def _add_port(rules: Ruleset, family: Family, port: PortTable) -> None:
 
 def _verdict(rules: Ruleset, family: Family, port: PortTable, kind: str, target: MeshTarget) -> str:
     """Add the chain for a target; return what becomes of packets for it, empty if nothing does."""
-    if not target.endpoints:
+    if not target.packed:
         return "drop" if target.drops else ""
     name = f"{kind}-{_hash(port.key)}"
     marks = kind == "ext" and not port.keeps_source

@@ -29,7 +29,7 @@ from modules.edge.edgemesh.plane import PlaneError, Tables
 from modules.edge.edgemesh.proxy.affinity import ClientAffinity
 from modules.edge.edgemesh.proxy.relay import DESCRIPTORS, Relay, reset
 from modules.edge.edgemesh.proxy.udp import UdpClients
-from modules.edge.edgemesh.tables import Address, PortTable
+from modules.edge.edgemesh.tables import Address, PortTable, target_to
 
 _log = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ def _most_descriptors() -> int:
 
 def _is_reached(table: PortTable) -> bool:
     """Return whether somebody may answer: an endpoint, or a former one of UDP clients."""
-    return bool(table.inside.endpoints or (table.protocol == "udp" and table.serving))
+    return bool(table.inside.packed or (table.protocol == "udp" and table.serving))
 
 
 def _carry_out(step: Callable[[], None]) -> None:
@@ -157,10 +157,11 @@ class ProxyPlane:
 
     def _without_services(self, table: PortTable) -> PortTable:
         """Return a table without endpoints at addresses of Services: the proxy would connect to itself, without end."""
-        endpoints = tuple(each for each in table.inside.endpoints if not self._is_service(each))
-        if len(endpoints) == len(table.inside.endpoints):
+        given = table.inside.endpoints
+        endpoints = tuple(each for each in given if not self._is_service(each))
+        if len(endpoints) == len(given):
             return table
-        return table._replace(inside=table.inside._replace(endpoints=endpoints))
+        return table._replace(inside=target_to(endpoints, drops=table.inside.drops))
 
     def _is_service(self, address: Address) -> bool:
         parsed = ipaddress.ip_address(address[0])

@@ -8,7 +8,7 @@ import msgspec
 
 from edged.api import Pod, decode
 from modules.edge.edgemesh.objects import Endpoints, EndpointSlice, Service
-from modules.edge.edgemesh.tables import Address, MeshTarget, PortTable
+from modules.edge.edgemesh.tables import Address, PortTable, target_to
 from tests.support.ports import free_port
 
 NODE = "n1"
@@ -80,7 +80,7 @@ def pod(name: str = "web-1", ip: str = "10.86.0.2", *, ready: bool = True, node:
 
 def port_table(*endpoints: Address, protocol: str = "tcp", port: int = 0) -> PortTable:
     """A port of the Service `web`."""
-    target = MeshTarget(endpoints)
+    target = target_to(endpoints)
     return PortTable(
         namespace="default", service="web", name="", protocol=protocol, port=port or free_port(), is_ipv6=False,
         addresses=("10.96.0.1",), external=(), node_port=0, affinity=0, inside=target, outside=target,

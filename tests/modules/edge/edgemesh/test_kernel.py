@@ -24,7 +24,7 @@ from modules.edge.edgemesh.nft.program import Nft, NftError
 from modules.edge.edgemesh.nft.ruleset import deletion
 from modules.edge.edgemesh.nft.watch import Loss, NftWatch
 from modules.edge.edgemesh.plane import NftPlane, PlaneError
-from modules.edge.edgemesh.tables import Address, MeshTarget, PortTable
+from modules.edge.edgemesh.tables import Address, PortTable, target_to
 from tests.end_to_end.processes import wait_until
 from tests.modules.edge.edgemesh.machine import SECONDS, Machine, Pod, connect, needs_nft, own_machine
 from tests.modules.edge.edgemesh.objects import NODE, endpoint, service, slice_of
@@ -36,7 +36,7 @@ WEB = "10.96.0.1"
 
 def table(*endpoints: Address, **changes: Any) -> PortTable:
     """The port 80 of the Service `web`."""
-    target = MeshTarget(endpoints)
+    target = target_to(endpoints)
     made = PortTable(
         namespace="default", service="web", name="", protocol="tcp", port=80, is_ipv6=False, addresses=(WEB,),
         external=(), node_port=0, affinity=0, inside=target, outside=target, keeps_source=False,
@@ -125,7 +125,7 @@ def test_no_endpoint_is_a_refusal_and_the_policy_local_drops(machine: Machine, p
     with sender, pytest.raises((ConnectionRefusedError, PermissionError)):
         sender.send(b"x")
         sender.recv(1)
-    apply(plane, table(inside=MeshTarget((), drops=True)))
+    apply(plane, table(inside=target_to((), drops=True)))
     with pytest.raises(TimeoutError):
         machine.do(lambda: connect(WEB, 80, 0.3))
     with pytest.raises(ConnectionRefusedError):

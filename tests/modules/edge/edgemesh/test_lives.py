@@ -16,7 +16,7 @@ from modules.edge.edgemesh.objects import Endpoints, EndpointSlice, Service, Ser
 from modules.edge.edgemesh.plane import NftPlane, PlaneError
 from modules.edge.edgemesh.selection import EndpointSelector, Here, Prefer
 from modules.edge.edgemesh.state import MeshState
-from modules.edge.edgemesh.tables import Address, MeshTarget, PortTable, port_tables
+from modules.edge.edgemesh.tables import Address, PortTable, port_tables, target_to
 from tests.modules.edge.edgemesh.objects import NODE, endpoint, endpoints_of, pod, port_table, service, slice_of
 
 _NAMES: Final = ("web", "db")
@@ -253,7 +253,7 @@ def test_no_flow_goes_to_an_endpoint_that_is_gone(seed: int) -> None:
                 if random.random() < 0.8:
                     ends = tuple((f"10.0.0.{each}", 53) for each in random.sample(range(3), random.randint(0, 2)))
                     made = port_table(*ends, protocol="udp", port=port)
-                    tables[key] = made._replace(inside=MeshTarget(ends), node_port=random.choice((0, 30_000 + port)))
+                    tables[key] = made._replace(inside=target_to(ends), node_port=random.choice((0, 30_000 + port)))
         present = {address: table.serving for table in tables.values() for address in _of(table)}
         good = [each for each in kernel.flows if each.answers in present.get(each.to, ())]
         kernel.fails = random.random() < 0.4

@@ -18,7 +18,7 @@ from beehive.clock import RealClock
 from modules.edge.edgemesh.nft.addresses import HostAddresses
 from modules.edge.edgemesh.plane import DataPlane
 from modules.edge.edgemesh.proxy.plane import ProxyPlane, listen_address
-from modules.edge.edgemesh.tables import Address, MeshTarget, PortTable
+from modules.edge.edgemesh.tables import Address, MeshTarget, PortTable, target_to
 from tests.modules.edge.edgemesh.machine import SECONDS, Machine, Pod, needs_nft, own_machine
 from tests.modules.edge.edgemesh.objects import port_table
 from tests.support.ports import free_port
@@ -283,7 +283,7 @@ def test_without_an_endpoint_datagrams_are_refused(bed: Bed) -> None:
 
 def test_endpoints_of_other_nodes_only_are_not_used_with_the_policy_local(bed: Bed) -> None:
     """Case 7: the kernel's rules drop what others may take; a proxy has nothing that listens."""
-    given = bed.table(inside=MeshTarget((), drops=True))
+    given = bed.table(inside=target_to((), drops=True))
     bed.apply(given)
     if bed.drops:
         with pytest.raises(TimeoutError):
@@ -301,12 +301,12 @@ def test_a_connection_lives_through_changes_and_new_ones_go_where_they_say(bed: 
         accepted.settimeout(SECONDS)
         for number in range(10):
             ends = (servers[number % 2].end,) if number % 3 else ()
-            bed.apply(given._replace(inside=MeshTarget(ends)))
+            bed.apply(given._replace(inside=target_to(ends)))
             client.sendall(b"a")
             assert accepted.recv(1) == b"a"
             accepted.sendall(b"b")
             assert client.recv(1) == b"b"
-        bed.apply(given._replace(inside=MeshTarget((servers[1].end,))))
+        bed.apply(given._replace(inside=target_to((servers[1].end,))))
         assert reached(bed, given, servers, 5) == {1: 5}
 
 
@@ -318,7 +318,7 @@ def test_a_client_keeps_its_endpoint_while_it_is_there(bed: Bed) -> None:
     shares = reached(bed, given, servers, 10)
     assert len(shares) == 1
     rest = tuple(each.end for place, each in enumerate(servers) if place not in shares)
-    bed.apply(given._replace(inside=MeshTarget(rest)))
+    bed.apply(given._replace(inside=target_to(rest)))
     moved = reached(bed, given, servers, 10)
     assert len(moved) == 1
     assert moved.keys() != shares.keys()
@@ -328,7 +328,7 @@ def test_one_number_is_a_port_of_tcp_and_one_of_udp(bed: Bed) -> None:
     """Case 2: each with its own endpoint."""
     server, datagrams = bed.server(), bed.server(socket.SOCK_DGRAM)
     given = bed.table(server)
-    other = given._replace(protocol="udp", inside=MeshTarget((datagrams.end,)), serving=frozenset({datagrams.end}))
+    other = given._replace(protocol="udp", inside=target_to((datagrams.end,)), serving=frozenset({datagrams.end}))
     bed.apply(given, other)
     assert reached(bed, given, [server], 2) == {0: 2}
     bed.client().sendto(b"x", bed.address(other))
@@ -339,7 +339,7 @@ def test_an_address_that_moves_to_another_service_is_only_its(bed: Bed) -> None:
     """Case 22: with the kernel's rules and as root; without root each Service has an address of its own."""
     servers = [bed.server(), bed.server()]
     given = bed.table(servers[0])
-    other = given._replace(service="db", inside=MeshTarget((servers[1].end,)))
+    other = given._replace(service="db", inside=target_to((servers[1].end,)))
     bed.apply(given)
     assert reached(bed, given, servers, 3) == {0: 3}
     bed.apply(other)
@@ -354,7 +354,7 @@ def test_datagrams_go_to_an_endpoint_that_serves(bed: Bed) -> None:
     given = bed.table(protocol="udp")
     client, big = bed.client(), b"x" * 60_000
     for server in (*servers, servers[0]):
-        bed.apply(given._replace(inside=MeshTarget((server.end,)), serving=frozenset({server.end})))
+        bed.apply(given._replace(inside=target_to((server.end,)), serving=frozenset({server.end})))
         client.sendto(big, bed.address(given))
         data, source = server.channel.recvfrom(65535)
         assert data == big

@@ -20,7 +20,7 @@ from modules.edge.edgemesh.proxy import affinity
 from modules.edge.edgemesh.proxy import plane as plane_module
 from modules.edge.edgemesh.proxy.plane import ProxyPlane, listen_address
 from modules.edge.edgemesh.proxy.relay import DESCRIPTORS, Relay, reset
-from modules.edge.edgemesh.tables import Address, MeshTarget, PortTable
+from modules.edge.edgemesh.tables import Address, PortTable, target_to
 from tests.end_to_end.processes import wait_until
 from tests.modules.edge.edgemesh.objects import port_table as table
 from tests.support.ports import free_port
@@ -89,7 +89,7 @@ def test_a_dead_endpoint_is_passed_over(plane: ProxyPlane, server: socket.socket
     for _ in range(6):
         with socket.create_connection(listen_address(given), SECONDS), server.accept()[0]:
             pass
-    apply(plane, given._replace(inside=MeshTarget((dead,))))
+    apply(plane, given._replace(inside=target_to((dead,))))
     with (
         pytest.raises((ConnectionResetError, BrokenPipeError)),
         socket.create_connection(listen_address(given), SECONDS) as client,
@@ -393,7 +393,7 @@ def test_a_client_is_remembered_for_its_time_and_not_too_many_are(monkeypatch: p
     assert choices.order(given, "c", 109.0)[0] == ends[7]
     assert sorted(choices.order(given, "c", 109.0)) == ends
     assert [choices.order(given, "c", 110.0)[0] == ends[7] for _ in range(3)].count(True) < 3
-    assert ends[7] not in choices.order(given._replace(inside=MeshTarget(tuple(ends[:7]))), "c", 101.0)
+    assert ends[7] not in choices.order(given._replace(inside=target_to(tuple(ends[:7]))), "c", 101.0)
     for client in "def":
         choices.note(given, client, ends[7], 100.0)
     assert [choices.order(given, "c", 100.0)[0] == ends[7] for _ in range(3)].count(True) < 3

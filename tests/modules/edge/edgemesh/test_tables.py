@@ -13,7 +13,7 @@ from modules.edge.edgemesh.nft.ruleset import IPV4, is_temporary, ruleset
 from modules.edge.edgemesh.objects import EndpointSlice, Service, ServiceKey
 from modules.edge.edgemesh.selection import EndpointSelector, Here, Prefer, Reason
 from modules.edge.edgemesh.state import MeshState
-from modules.edge.edgemesh.tables import PortTable, port_tables
+from modules.edge.edgemesh.tables import MeshTarget, PortTable, port_tables, target_to
 from tests.modules.edge.edgemesh.objects import NODE, endpoint, endpoints_of, pod, port_table, service, slice_of
 
 KEY = ServiceKey("default", "web")
@@ -53,7 +53,7 @@ def test_named_ports_differ_by_pod() -> None:
     tcp, udp, none = tables(service(ports=ports), pods=(one, two))
     assert tcp.inside.endpoints == (("10.86.0.2", 5300), ("10.86.0.3", 5301))
     assert udp.inside.endpoints == (("10.86.0.3", 5302),)
-    assert none.inside == ((), False)
+    assert none.inside == MeshTarget(drops=False)
     assert (tcp.protocol, udp.protocol, tcp.port, udp.port) == ("tcp", "udp", 53, 53)
 
 
@@ -160,11 +160,11 @@ def test_the_policy_local_drops_only_where_others_have_endpoints() -> None:
     """Case 7."""
     local = service(internalTrafficPolicy="Local")
     (table,) = tables(local, NEAR)
-    assert table.inside == ((), True)
+    assert table.inside == MeshTarget(drops=True)
     (table,) = tables(local)
-    assert table.inside == ((), False)
+    assert table.inside == MeshTarget(drops=False)
     (table,) = tables(local, NEAR, pods=(pod(),))
-    assert table.inside == ((("10.86.0.2", 8080),), False)
+    assert table.inside == target_to((("10.86.0.2", 8080),))
 
 
 def test_node_ports_and_external_addresses_have_their_own_policy() -> None:
@@ -176,7 +176,7 @@ def test_node_ports_and_external_addresses_have_their_own_policy() -> None:
     (table,) = tables(service(**spec), NEAR, prefer=Prefer.NONE)
     assert (table.node_port, table.external, table.keeps_source) == (30080, ("198.51.100.1",), True)
     assert len(table.inside.endpoints) == 3
-    assert table.outside == ((), True)
+    assert table.outside == MeshTarget(drops=True)
 
 
 def test_a_service_takes_no_other_service_s_address() -> None:
@@ -315,3 +315,11 @@ def test_what_a_refused_change_and_a_flush_leave_is_deleted_later() -> None:
     rules.apply(one, ())
     rules.delete_unused()
     assert nft.left == 1
+
+
+def test_endpoints_are_kept_packed_and_equal_by_what_they_are() -> None:
+    ends = tuple((f"10.86.{number // 250}.{number % 250}", 8080) for number in range(1000))
+    assert target_to(ends).endpoints == ends
+    assert len(target_to(ends).packed) < 20 * len(ends)
+    assert target_to(ends) != target_to(ends[1:])
+    assert (target_to(()), target_to((), drops=True).endpoints) == (MeshTarget(), ())
