@@ -155,6 +155,7 @@ def test_a_long_pull_tells_how_far_it_is(images: ImageBench) -> None:
     images.simulation.run_for(10)
     images.manager.ensure_image_exists(images.need("nginx:1", at=1010))
     told = [message for _, message in images.sentences()]
+    assert "(1010.000s including waiting)" in told[-1]
     assert told[:-1] == ['Pulling image "nginx:1"'] + [
         f'Pulling image "nginx:1": {count}.0 of 77.0 MB fetched, 0.0 MB unpacked' for count in (2, 4, 8, 16, 32)
     ]
@@ -257,12 +258,53 @@ def test_a_failed_pull_waits_ten_seconds_then_twenty_and_says_how_long(images: I
     assert images.runtime.calls["pull_image"] == 3
 
 
+def test_pulls_that_take_long_to_fail_have_a_back_off_that_grows(images: ImageBench) -> None:
+    """Its time is counted from the last failure, and not from the end of the next pull."""
+    images.runtime.fail("pull_image", FAILURE, times=2)
+    images.trouble("nginx:1")
+    images.trouble("nginx:1", at=4000)
+    assert images.trouble("nginx:1", at=4001).retry_after == 19.0
+
+
+def test_a_pull_that_is_tried_again_shows_how_far_it_is(images: ImageBench) -> None:
+    """That is newer than why the one before has failed."""
+    runtime = _Telling(images.simulation, [HERE])
+    pulls = ImagePuller(images.simulation, runtime, PullLimits(rate=0), Posted())
+    images.manager = ImageManager(runtime, pulls, BackOffs(), images.manager._events)
+    runtime.fail("pull_image", FAILURE)
+    images.trouble("nginx:1")
+    runtime.pull_seconds = 100.0
+    for second in (11, 51):
+        with pytest.raises(ImagePendingError) as caught:
+            images.manager.ensure_image_exists(images.need("nginx:1", at=second))
+        images.simulation.run_for(40)
+    assert "fetched" in caught.value.waiting.message
+
+
+def test_a_pod_of_the_same_uid_waits_from_its_own_beginning(images: ImageBench) -> None:
+    """A static pod that was removed and comes again has it."""
+    for second in (0, 50):
+        with pytest.raises(ImagePendingError):
+            images.manager.ensure_image_exists(images.need("nginx:1", at=second))
+        if not second:
+            images.manager.forget_pod(UID)
+    images.simulation.run_until_idle()
+    images.manager.ensure_image_exists(images.need("nginx:1", at=51))
+    told = images.sentences()
+    assert [reason for reason, _ in told] == ["Pulling", "Pulling", "Pulled"]
+    assert "(1.000s including waiting)" in told[-1][1]
+
+
 def test_a_success_ends_the_back_off(images: ImageBench) -> None:
     images.runtime.fail("pull_image", FAILURE)
     images.trouble("nginx:1")
     images.ensure("nginx:1", at=10)
     images.runtime.remove_image(pb.ImageSpec(image="docker.io/library/nginx:1"))
     images.runtime.fail("pull_image", FAILURE)
+    with pytest.raises(ImagePendingError) as caught:
+        images.manager.ensure_image_exists(images.need("nginx:1", at=11))
+    assert caught.value.waiting.reason == "ContainerCreating"
+    images.simulation.run_until_idle()
     assert images.trouble("nginx:1", at=11).reason == "ErrImagePull"
     assert images.trouble("nginx:1", at=12).retry_after == 9.0
 

@@ -155,6 +155,18 @@ def test_a_pod_without_work_takes_no_worker(yard: Yard) -> None:
     assert yard.given() == ["a", "b"]
     add(yard, "none", queue=Queue.DELETION)
     assert yard.started == []
+    assert not yard.pool.is_working(PodUid("none"))
+    assert not yard.pool.is_working(PodUid("none-2")), "it may have work later"
+
+
+def test_the_first_removal_that_hangs_lets_the_next_one_begin(yard: Yard) -> None:
+    """The time of the earliest counts: the others have more of it left."""
+    for name in ("a", "b", "c"):
+        add(yard, name, queue=Queue.REMOVAL)
+        if name != "c":
+            yard.simulation.run_for(2.0)
+    yard.simulation.run_for(1.5)
+    assert yard.going == ["a", "b", "c"]
 
 
 def test_a_delayed_pod_comes_when_it_is_due_and_the_earliest_wish_counts(yard: Yard) -> None:

@@ -74,6 +74,36 @@ def test_an_immediate_wish_cancels_the_delay() -> None:
     assert list(drain(queues)) == [Work(A, Queue.ADDITION)]
 
 
+def test_a_pod_that_waits_needs_no_delay() -> None:
+    """Its sync decides anew when it is to come again."""
+    queues = WorkQueue()
+    queues.add(A, Queue.ADDITION)
+    queues.add_at(A, Queue.ADDITION, 5.0)
+    assert queues.next_due() is None
+
+
+def test_a_delay_that_was_replaced_releases_nothing() -> None:
+    queues = WorkQueue()
+    queues.add_at(A, Queue.ADDITION, 5.0)
+    queues.add(A, Queue.ADDITION)
+    assert list(drain(queues)) == [Work(A, Queue.ADDITION)]
+    queues.done(A)
+    queues.add_at(A, Queue.ADDITION, 30.0)
+    queues.release(6.0)
+    assert queues.take() is None
+    assert queues.next_due() == 30.0
+
+
+def test_a_forgotten_pod_comes_no_more_after_its_worker() -> None:
+    queues = WorkQueue()
+    queues.add(A, Queue.ADDITION)
+    queues.take()
+    queues.add(A, Queue.ADDITION)
+    queues.forget(A)
+    queues.done(A)
+    assert queues.take() is None
+
+
 def test_a_forgotten_pod_comes_no_more() -> None:
     queues = WorkQueue()
     queues.add(A, Queue.ADDITION)
