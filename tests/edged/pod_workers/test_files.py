@@ -9,12 +9,14 @@ import pytest
 from msgspec.structs import replace
 
 from beehive.files.damaged import all_set_aside
+from beehive.files.removal import remove_tree
 from beehive.simulation import Simulation
 from edged.api import Container, ObjectMeta, Pod, PodSpec
 from edged.errors import ConfigError
 from edged.pod_workers.pod_directories import PodDirectories
 from edged.pods.labels import ref_of
 from edged.pods.model import PodRef, PodUid
+from edged.pods.paths import log_path
 from edged.settings import EdgedSettings
 from edged.volumes import VolumeError
 from tests.beehive.files.trees import make_deep
@@ -108,6 +110,19 @@ def test_each_attempt_has_last_words_of_its_own(files: PodDirectories) -> None:
     assert first.read_text() == "good bye"
 
 
+def test_the_log_of_a_container_goes_with_it_and_with_no_other(files: PodDirectories, tmp_path: Path) -> None:
+    prepare(files)
+    files.make_log_directory(POD)
+    logs = [tmp_path / "logs/default_web_u1" / log_path("main", attempt) for attempt in (0, 1)]
+    words = [mounted(files, attempt=attempt)["/dev/termination-log"] for attempt in (0, 1)]
+    for each in logs:
+        each.parent.mkdir(exist_ok=True)
+        each.write_text("x")
+    for _ in range(2):
+        files.remove_container(ref_of(POD), "main", 0)
+        assert [each.exists() for each in (*logs, *words)] == [False, True, False, True]
+
+
 def test_files_and_logs_go_and_a_second_removal_is_no_error(files: PodDirectories, tmp_path: Path) -> None:
     prepare(files)
     files.make_log_directory(POD)
@@ -121,8 +136,16 @@ def test_a_removal_that_was_interrupted_is_found_again(files: PodDirectories, tm
     """The pod's directory goes last; of the pod nothing more is known than its uid."""
     prepare(files)
     files.make_log_directory(POD)
+    left = iter((remove_tree, None))
+
+    def remove_the_first(path: Path) -> None:
+        remove = next(left)
+        if remove is None:
+            raise OSError("the power went")
+        remove(path)
+
     with (
-        patch("edged.pod_workers.pod_directories.remove_tree", side_effect=OSError("the power went")),
+        patch("edged.pod_workers.pod_directories.remove_tree", remove_the_first),
         pytest.raises(OSError, match="power"),
     ):
         files.remove(ref_of(POD))

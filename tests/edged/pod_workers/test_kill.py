@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import grpc
 import pytest
@@ -114,6 +115,14 @@ def test_what_was_ended_is_removed_with_everything(actors: Runtime) -> None:
     remove_pod(runtime, facts)
     assert not runtime.sandboxes
     assert not runtime.containers
+
+
+def test_a_sandbox_is_stopped_before_it_is_removed() -> None:
+    """Also one that is not ready: its network may be there still, and a runtime may refuse to remove it."""
+    sandbox = SandboxFacts(SandboxId("s"), 0, ready=False, created_at=1)  # type: ignore[arg-type]
+    runtime = Mock()
+    remove_pod(runtime, pod_facts(REF, [sandbox], []))
+    assert [name for name, _, _ in runtime.mock_calls] == ["stop_pod_sandbox", "remove_pod_sandbox"]
 
 
 @pytest.mark.parametrize(("state", "stops"), [("RUNNING", 1), ("UNKNOWN", 1), ("CREATED", 0), ("EXITED", 0)])
