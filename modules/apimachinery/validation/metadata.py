@@ -3,17 +3,19 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from edged.validation.causes import Causes, invalid, required, shown, too_long
+from edged.validation.causes import Cause, Causes, invalid, required, shown, too_long
 from edged.validation.labels import labels
 from edged.validation.names import faults_of_label, faults_of_label_key, faults_of_subdomain
 from edged.validation.rules import Fields, Rule, named
 from modules.apimachinery.kinds import LAST_APPLIED
 from modules.apimachinery.limits import ANNOTATION_BYTES
+from modules.apimachinery.times import format_rfc3339, parse_rfc3339
 
 ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"
 _STANDARD_FINALIZERS: Final = ("kubernetes", ORPHAN, FOREGROUND)
 IMMUTABLE: Final = "field is immutable"
+_LONGEST_TIME: Final = 40
 
 subdomain = named(faults_of_subdomain)
 namespace_name = named(faults_of_label)
@@ -123,6 +125,18 @@ def _generate_name(prefix: str, name: Rule, found: Causes) -> None:
     name(begin, "metadata.generateName", faults)
     for fault in faults:
         found.append(fault._replace(message=fault.message.replace(shown(begin), shown(prefix), 1)))
+
+
+def deletion_faults(metadata: Mapping[str, Any], live: Mapping[str, Any]) -> Causes:
+    """Return what an update would change of an object's deletion: DELETE alone begins it, and sets its grace period."""
+    found, begin, grace = Causes(), metadata.get("deletionTimestamp"), metadata.get("deletionGracePeriodSeconds")
+    if begin and not live.get("deletionTimestamp"):
+        moment = parse_rfc3339(begin) if isinstance(begin, str) else None
+        told = str(begin) if moment is None else format_rfc3339(moment).replace("T", " ").replace("Z", " +0000 UTC")
+        found.append(Cause("metadata.deletionTimestamp", f"Invalid value: {told[:_LONGEST_TIME]}: {IMMUTABLE}"))
+    if grace is not None and grace != live.get("deletionGracePeriodSeconds"):
+        found.append(invalid("metadata.deletionGracePeriodSeconds", grace, IMMUTABLE))
+    return found
 
 
 def immutable(value: Any, before: Any, path: str, found: Causes) -> None:

@@ -16,7 +16,9 @@ from modules.cloud.apiserver.fields.types import decoded
 from modules.cloud.apiserver.kind_defaults import with_defaults
 from modules.cloud.apiserver.strategies import without_status
 
-_SERVERS_METADATA = ("uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "generation")
+_SERVERS_METADATA = (
+    "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation",
+)  # fmt: skip
 
 
 def shaped(document: Any) -> JsonObject:

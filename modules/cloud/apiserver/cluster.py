@@ -20,6 +20,7 @@ from modules.apimachinery.graceful_deletion import (
 )
 from modules.apimachinery.kinds import (
     JsonObject,
+    Kind,
     ObjectKey,
     is_being_deleted,
     key_for,
@@ -29,9 +30,11 @@ from modules.apimachinery.kinds import (
     uid_of,
     version_of,
 )
+from modules.apimachinery.structural_schema.causes import InvalidFieldsError
 from modules.apimachinery.times import format_rfc3339
 from modules.apimachinery.validation.classes import check_class_deletion
 from modules.apimachinery.validation.kinds import Creation, Update
+from modules.apimachinery.validation.metadata import deletion_faults
 from modules.apimachinery.validation.objects import validate_metadata, validate_object, validate_status, validate_update
 from modules.apimachinery.validation.statuses import certificate_approval
 from modules.cloud.apiextensions.admission import CustomAdmission
@@ -308,7 +311,7 @@ class Cluster:
         obj = self._shaped(obj, live)
         is_namespace = obj["kind"] == _NAMESPACE.name
         new = with_stored_state(obj, live) if is_namespace else _with_kept(computed(with_decoded_defaults, obj), live)
-        new = _with_deletion_of(live, new)
+        new = _with_deletion_of(live, new, self.storage.kinds.of_key(key))
         new = as_updated(self._track(live, with_kept_fields(new, live)))
         self._admit(live, new)
         new = self._chain.admitted(new, live)
@@ -554,8 +557,15 @@ def _as_given(_live: JsonObject | None, new: JsonObject) -> JsonObject:
     return new
 
 
-def _with_deletion_of(live: JsonObject, obj: JsonObject) -> JsonObject:
-    """Return an object that is as far deleted as the stored one, as in an API server."""
+def _with_deletion_of(live: JsonObject, obj: JsonObject, kind: Kind) -> JsonObject:
+    """Return an object that is as far deleted as the stored one, as in an API server.
+
+    Raises:
+        InvalidFieldsError: it begins a deletion, or changes its grace period.
+    """
     begun = {name: value for name, value in live["metadata"].items() if name in _OF_DELETION}
     others = {name: value for name, value in obj["metadata"].items() if name not in _OF_DELETION}
+    causes = deletion_faults(obj["metadata"], live["metadata"])
+    if causes:
+        raise InvalidFieldsError(kind.name, kind.api_group, live["metadata"]["name"], causes)
     return {**obj, "metadata": {**others, **begun}}

@@ -20,6 +20,7 @@ from modules.apimachinery.api_errors import (
 )
 from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named
 from modules.apimachinery.limits import OBJECT_BYTES
+from modules.apimachinery.structural_schema.causes import InvalidFieldsError
 from modules.apimachinery.times import format_rfc3339, parse_rfc3339
 from modules.apimachinery.validation.pods import ephemeral_containers_update
 from modules.cloud.apiserver.cluster import ApplyOutcome, Cluster
@@ -257,7 +258,8 @@ def test_an_update_ends_no_deletion_and_begins_none(cluster: Cluster) -> None:
     """`kubectl replace` with the manifest of a pod that terminates: it went on terminating on its node alone."""
     live, _ = cluster.apply(pod())
     begun = {"deletionTimestamp": "2020-01-01T00:00:00Z", "deletionGracePeriodSeconds": 1}
-    assert cluster.update({**live, "metadata": {**live["metadata"], **begun}}) is live
+    with pytest.raises(InvalidFieldsError, match=r"deletionTimestamp: .* 2020-01-01 00:00:00 \+0000 UTC: field is imm"):
+        cluster.update({**live, "metadata": {**live["metadata"], **begun}})
     deleted = cluster.delete(WEB)
     again = {name: value for name, value in live["metadata"].items() if name != "resourceVersion"}
     assert cluster.update({**live, "metadata": again})["metadata"] == deleted["metadata"]

@@ -268,6 +268,15 @@ ROWS = (
     ),
     Row("ControllerRevision", {"revision": 2}),
     Row("ControllerRevision", {"data": {"a": "two"}}, "data", _IMMUTABLE),
+    Row(
+        "ConfigMap",
+        {"metadata": {"deletionTimestamp": "2030-01-01T00:00:00Z"}},
+        "metadata.deletionTimestamp",
+        "2030-01-01 00:00:00 +0000 UTC: field is immutable",
+    ),
+    Row(
+        "ConfigMap", {"metadata": {"deletionGracePeriodSeconds": 5}}, "metadata.deletionGracePeriodSeconds", _IMMUTABLE
+    ),
     Row("Job", _spec(parallelism=2)),
     Row("Job", _spec(selector=None), "spec.selector", "Required value"),
     Row("Job", _spec(suspend=True)),
