@@ -22,6 +22,7 @@ from modules.cloud.devicecontroller.devices_by_key import DeviceChange, DevicesB
 from modules.cloud.devicecontroller.later_values import Times
 from modules.cloud.devicecontroller.reports import Report, ReportError, read_state, read_twins
 from modules.cloud.devicecontroller.status_review import StatusReview
+from modules.cloud.devicecontroller.status_sizes import StatusSizes
 from modules.cloud.devicecontroller.status_writer import StatusWriter
 from modules.cloud.devicecontroller.statuses import taken_values, with_report
 from modules.cloud.devicecontroller.validity import conditions_of
@@ -140,8 +141,9 @@ class DeviceController(Module):
         """The connected nodes, with the ids of their connections."""
         self._waiting: list[Message] = []
         """Reports that have come before the Devices were known."""
-        self._writer = StatusWriter(self, self._status, self._known, self._answer, self._keep)
-        self._review = StatusReview(self, self._status, self._known, self._refresh)
+        sizes = StatusSizes(self._known)
+        self._writer = StatusWriter(self, self._status, self._known, sizes, self._answer, self._keep)
+        self._review = StatusReview(self, self._status, self._known, sizes, self._refresh)
         self._restarts = 0
         """Number of edgecontroller's restarts, at the last look."""
         self._reviewed: tuple[str, ...] = ()
@@ -213,7 +215,7 @@ class DeviceController(Module):
         except ReportError as error:
             self._refuse(message, node, error.code, error.reason)
             return
-        self._writer.report(key, report, message)
+        self._writer.report(key, report.of(device.names), message)
 
     def _refuse(self, message: Message, node: str, code: int, reason: str) -> None:
         why = "not a device of the node" if code == HTTPStatus.NOT_FOUND else "not a report that can be taken"

@@ -1,5 +1,6 @@
 """A node's reports about a device: the content of `twin/edge_updated` and `state/update`."""
 
+from collections.abc import Set
 from typing import Any, Final
 
 import msgspec
@@ -54,6 +55,14 @@ class Report(msgspec.Struct):
     observed: dict[str, ReportedValue] = {}
     state: str = ""
     last_online: str = ""
+
+    def of(self, properties: Set[str]) -> "Report":
+        """Return the part about some properties: the values of others are not stored."""
+        reported, observed = (
+            {name: side for name, side in sides.items() if name in properties}
+            for sides in (self.reported, self.observed)
+        )
+        return Report(reported, observed, self.state, self.last_online)
 
     def add(self, newer: "Report") -> None:
         """Take over a later report: of each property, the value with the later time."""

@@ -11,6 +11,7 @@ from modules.cloud.client.calls import ApiResult
 from modules.cloud.devicecontroller.api import ask, code_of, status_call
 from modules.cloud.devicecontroller.devices_by_key import DevicesByKey, device_key
 from modules.cloud.devicecontroller.reports import Report
+from modules.cloud.devicecontroller.status_sizes import StatusSizes
 from modules.cloud.devicecontroller.status_writer import Make
 from modules.cloud.devicecontroller.statuses import is_of_a_device
 
@@ -31,6 +32,7 @@ class StatusReview:
         module: devicecontroller.
         make: makes the DeviceStatus of a Device.
         known: the Devices that there are.
+        sizes: of the statuses.
         refresh: has the DeviceStatus of a Device written.
     """
 
@@ -39,11 +41,13 @@ class StatusReview:
         module: Module,
         make: Make,
         known: DevicesByKey,
+        sizes: StatusSizes,
         refresh: Callable[[ObjectKey], None],
     ) -> None:
         self._module = module
         self._make = make
         self._known = known
+        self._sizes = sizes
         self._refresh = refresh
         self._number = 0
         """Number of the last review; an earlier review under way is given up."""
@@ -79,6 +83,7 @@ class StatusReview:
             made = self._make(key, status, Report())
             if made is None and not is_of_a_device(status):
                 continue
+            self._sizes.put(key, status)
             if made != status:
                 self._refresh(key)
             yield key

@@ -18,6 +18,7 @@ from modules.cloud.devicecontroller.api import ask, code_of, status_call
 from modules.cloud.devicecontroller.devices_by_key import DevicesByKey
 from modules.cloud.devicecontroller.later_values import Times, later_values
 from modules.cloud.devicecontroller.reports import Report
+from modules.cloud.devicecontroller.status_sizes import StatusSizes
 
 _log = logging.getLogger(__name__)
 
@@ -75,12 +76,16 @@ class StatusWriter:
         module: devicecontroller.
         make: makes the object.
         known: the Devices that there are.
+        sizes: of the statuses, which are bounded by node.
         answer: answers the nodes' messages when their values are stored.
         stored: told of each write.
     """
 
-    def __init__(self, module: Module, make: Make, known: DevicesByKey, answer: Answer, stored: Stored) -> None:
+    def __init__(
+        self, module: Module, make: Make, known: DevicesByKey, sizes: StatusSizes, answer: Answer, stored: Stored
+    ) -> None:
         self._module = module
+        self._sizes = sizes
         self._known = known
         self._make = make
         self._answer = answer
@@ -98,7 +103,7 @@ class StatusWriter:
             self._answer(message, HTTPStatus.TOO_MANY_REQUESTS, "many reports of this device wait to be stored", {})
             return
         device.report.add(report)
-        device.waiting.append(_Waiting(message, report))
+        device.waiting.append(_Waiting(message.with_content(None), report))
         self._due(key, device)
 
     def refresh(self, key: ObjectKey) -> None:
@@ -140,9 +145,12 @@ class StatusWriter:
         device.report, device.waiting = Report(), []
         live = result.object
         made = self._make(key, live, report)
+        self._sizes.put(key, live)
         done = partial(self._finish, key, device, report, waiting, made=made)
         if made == live:
             done(ApiResult())
+        elif made is not None and (why := self._sizes.refusal(key, made)):
+            done(ApiResult(refusal={"code": HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "message": why}))
         elif made is None:
             options = {"preconditions": {"uid": uid_of(live or {})}}
             self._call("delete", key, partial(_deleted, done), name=key.name, options=options)
@@ -168,6 +176,8 @@ class StatusWriter:
         device.failures = 0 if is_over else device.failures + 1
         if is_over:
             self._answer_all(waiting, code, reason, made)
+            if result.refusal is None:
+                self._sizes.put(key, made)
             if result.refusal is None and made is not None:
                 self._stored(key, made, report)
         else:

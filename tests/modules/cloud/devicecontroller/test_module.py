@@ -14,7 +14,9 @@ from modules.cloud.api_messages import Verb
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.device_values import DeviceValue
+from modules.cloud.devicecontroller import status_sizes, status_writer
 from modules.cloud.devicecontroller.module import DeviceController
+from modules.cloud.devicecontroller.reports import Report
 from modules.cloud.devicecontroller.status_writer import INTERVAL, MOST_AT_WORK, MOST_WAITING
 from modules.cloud.devices import API_VERSION, DEVICE, DEVICE_MODEL
 from modules.cloud.messages import HANDLED, ConnectEvent
@@ -219,6 +221,73 @@ def test_a_device_that_floods_is_asked_to_retry_later(bee: Harness) -> None:
     for at in range(MOST_WAITING + 5):
         report(bee, str(at))
     assert [each["code"] for each in answers(bee).values()] == [429] * 5
+
+
+def test_the_values_of_a_node_are_bounded_together(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many devices it has: each may have 64 KiB for each property. Another node does not pay for it, and what
+    becomes smaller is written.
+    """
+    monkeypatch.setattr(status_sizes, "BYTES", 10_000)
+    monkeypatch.setattr(status_sizes, "BYTES_OF_PROPERTY", 1000)
+    server = started(bee, device("a"), device("b"), device("c", node="n2"))
+    first = report(bee, "x" * 8000, name="a")
+    bee.run_for(2 * INTERVAL)
+    second = report(bee, "y" * 8000, name="b")
+    bee.run_for(2 * INTERVAL)
+    other = report(bee, "z" * 8000, name="c", node="n2")
+    bee.run_for(2 * INTERVAL)
+    found = answers(bee)
+    assert (found[first.id], found[second.id]["code"], found[other.id]) == ("OK", 413, "OK")
+    assert "exceeded quota: the values of the devices of node n1" in found[second.id]["reason"]
+    smaller = report(bee, "x" * 100, name="a")
+    bee.run_for(2 * INTERVAL)
+    again = report(bee, "y" * 8000, name="b")
+    bee.run_for(2 * INTERVAL)
+    assert [answers(bee)[each.id] for each in (smaller, again)] == ["OK", "OK"]
+    assert len(value(server, "b")) == 8000
+
+
+def test_a_status_that_was_there_before_counts(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a restart, and until its Device goes, or to another node."""
+    monkeypatch.setattr(status_sizes, "BYTES", 10_000)
+    monkeypatch.setattr(status_sizes, "BYTES_OF_PROPERTY", 0)
+    server = started(bee, device("a"), device("b"))
+    report(bee, "x" * 8000, name="a")
+    bee.run_for(2 * INTERVAL)
+    with Harness() as restarted:
+        following = ApiServer(restarted, device("a"), device("b"))
+        following.statuses = server.statuses
+        restarted.add(DeviceController, Refusals(restarted.clock), None, deletes=True)
+        restarted.start()
+        restarted.run_for(2 * INTERVAL)
+        refused = report(restarted, "y" * 8000, name="b")
+        restarted.run_for(2 * INTERVAL)
+        following.change("MODIFIED", device("a", node="n2"))
+        restarted.run_for(2 * INTERVAL)
+        report(restarted, "x", name="a", node="n2")
+        restarted.run_for(2 * INTERVAL)
+        taken = report(restarted, "y" * 8000, name="b")
+        restarted.run_for(2 * INTERVAL)
+        assert (answers(restarted)[refused.id]["code"], answers(restarted)[taken.id]) == (413, "OK")
+
+
+def test_waiting_reports_hold_only_what_is_stored(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """64 messages of a device may wait, each with values of a thousand properties that it does not have."""
+    kept: list[tuple[Any, set[str]]] = []
+    real = status_writer._Waiting
+
+    def noted(message: Message, given: Report) -> Any:
+        kept.append((message.content, set(given.reported)))
+        return real(message, given)
+
+    monkeypatch.setattr(status_writer, "_Waiting", noted)
+    started(bee, device())
+    content = {"twin": {name: {"actual": {"value": "x" * 1000}} for name in ("t", "u", "v")}}
+    resource = f"node/{NODE}/device/default/d/twin/edge_updated"
+    message = bee.message(resource, "update", content, source=f"system:node:{NODE}", group="resource")
+    bee.send(ModuleName.DEVICECONTROLLER, message)
+    assert kept == [(None, {"t"})]
+    assert answers(bee)[message.id] == "OK"
 
 
 def test_a_write_that_is_refused_for_good_ends_the_reports(bee: Harness) -> None:
