@@ -32,6 +32,10 @@ _LATE: Final = 10.0
 """Seconds without an answer of the server until a page shows it."""
 _SILENT: Final = "no answer from the API server"
 _ALL: Final = Sight()
+_SHARE: Final = 200.0
+"""Times that the last computation took until the next one, within `_AGES_PERIOD`: a fleet that always changes takes
+half a hundredth of a processor.
+"""
 _AGES_PERIOD: Final = 5.0
 """Seconds after which a view without a change is made again: its sentences have ages."""
 _ALL_PERIOD: Final = 60.0
@@ -211,6 +215,8 @@ class Picture:
         """Until when it is so if nothing changes: then a node whose connection has ended is away."""
         self._views: dict[Sight, _View] = {}
         self._views_made = 0
+        self._pause = _PERIOD
+        """Seconds from one computation to the next one."""
 
     # What feeds report
 
@@ -404,7 +410,7 @@ class Picture:
         return found.object() if found is not None else None
 
     def _view(self, sight: Sight, now: float) -> _View:
-        """Return a view without a change that is older than a second."""
+        """Return a view without a change that is older than a second, or than the pause of a large fleet."""
         found = self._views.pop(sight, None)
         if found is None:
             self._views_made += 1
@@ -412,12 +418,13 @@ class Picture:
         self._views[sight] = found  # the one that was asked for last is the last
         if len(self._views) > _MOST_VIEWS:
             del self._views[next(iter(self._views))]
-        period = _AGES_PERIOD if found.edition == self._edition else _PERIOD
+        period = _AGES_PERIOD if found.edition == self._edition else self._pause
         if now - found.made_at >= period or now < found.made_at:
             if now - self._made_at >= _PERIOD or now < self._made_at:
                 self._make(now)
             rows = self._rows_of(sight)
             found.take(rows, self._head_of(sight, rows, now), self._made_edition, now)
+            self._pause = min(max(_PERIOD, _SHARE * (self._now() - now)), _AGES_PERIOD)
         return found
 
     def _make(self, now: float) -> None:

@@ -186,6 +186,11 @@ def device_twins(device: JsonObject, model: JsonObject, status: JsonObject) -> l
     return [_twin(name, each, of_model.get(name, {}), known.get(name, {})) for name, each in properties.items()]
 
 
+def device_state(facts: DeviceFacts, node: NodeRow | None, now: float) -> str:
+    """Return the state of a device; see `device_row`."""
+    return _state(facts, node, now)[0]
+
+
 def device_row(facts: DeviceFacts, node: NodeRow | None, now: float) -> DeviceRow:
     """Return the row of a device.
 

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from modules.tools.fleet.devices import OVERDUE, SILENT, TOLD, UNKNOWN, DeviceFacts, DeviceRow, device_row
+from modules.tools.fleet.devices import OVERDUE, SILENT, TOLD, UNKNOWN, DeviceFacts, DeviceRow, device_row, device_state
 from modules.tools.fleet.lacks import Lack
 from modules.tools.fleet.rows import FleetPodRow, NodeRow
 from modules.tools.fleet.sentences import CERTIFICATE_DAYS, certificate_words, clock_words
@@ -270,9 +270,10 @@ def _silent_devices(fleet: Fleet) -> Iterator[FleetFinding]:
     nodes = {each.name: each for each in fleet.nodes}
     groups: defaultdict[tuple[str, str], list[DeviceRow]] = defaultdict(list)
     for facts in fleet.devices:
-        row = device_row(facts, nodes.get(facts.node), fleet.now)
-        if row.state in SILENT and (row.state != UNKNOWN or facts.state):
-            groups["" if row.state == OVERDUE else row.node, row.state].append(row)
+        node = nodes.get(facts.node)
+        state = device_state(facts, node, fleet.now)
+        if state in SILENT and (state != UNKNOWN or facts.state):
+            groups["" if state == OVERDUE else facts.node, state].append(device_row(facts, node, fleet.now))
     for (_, state), rows in groups.items():
         rows.sort(key=lambda each: each.newest)
         named, on, words = f"{rows[0].namespace}/{rows[0].name}", sorted({each.node for each in rows}), TOLD[state]

@@ -126,6 +126,27 @@ def test_without_a_change_nothing_is_computed_but_ages_now_and_then(monkeypatch:
     assert (made.count("row"), made.count("head")) == (4, 11), "a change is not late"
 
 
+@pytest.mark.parametrize(("took", "pause"), [(0.01, 2.0), (0.001, 1.0), (9.0, 5.0), (-60.0, 1.0)])
+def test_a_large_fleet_that_changes_all_the_time_is_computed_less_often(
+    monkeypatch: Any, took: float, pause: float
+) -> None:
+    """As often as takes half a hundredth of the time, whatever the clock does meanwhile."""
+    world, head = World(), Picture._head_of
+
+    def slow(*given: Any) -> FleetHead:
+        world.at += took
+        return head(*given)
+
+    monkeypatch.setattr(Picture, "_head_of", slow)
+    world.picture.put_nodes([short_node(node("n1"))])
+    version = world.changes().version
+    began = world.at - took
+    world.picture.put_nodes([short_node(node("n1")), short_node(node("n2"))])
+    world.at = began
+    assert not world.changes(version, after=pause - 0.1).set
+    assert world.changes(version, after=0.2).set
+
+
 def test_a_view_that_is_made_between_two_makings_of_rows_does_not_miss_the_change() -> None:
     world = World()
     world.picture.put_nodes([short_node(node("n1"))])
