@@ -18,7 +18,15 @@ _LONGEST_CRON_JOB: Final = 52
 _TELLING: Final = ("deployment", "replicaset")
 """The kinds that tell a selector with faults as a whole, too."""
 _TELLING_WITHOUT_WORDS: Final = "statefulset"
-_TEMPLATE: Final = Fields({"metadata": template_metadata, "spec": or_zero(pod_spec, {})})
+
+
+def _no_ephemeral(value: Mapping[str, Any], path: str, found: Causes) -> None:
+    """Check that pods do not begin with ephemeral containers."""
+    if (value.get("spec") or {}).get("ephemeralContainers"):
+        found.append(forbidden(f"{path}.spec.ephemeralContainers", "ephemeral containers not allowed in pod template"))
+
+
+_TEMPLATE: Final = Fields({"metadata": template_metadata, "spec": or_zero(pod_spec, {})}, _no_ephemeral)
 
 
 def _number_or_percent(value: Any, path: str, found: Causes) -> None:
@@ -88,6 +96,17 @@ def _restarts(*policies: str) -> Rule:
     return rule
 
 
+def _without_deadline(kind: str) -> Rule:
+    """Return the rule that the template's pods, of which the kind makes new ones for ever, have no deadline."""
+
+    def rule(value: Mapping[str, Any], path: str, found: Causes) -> None:
+        if ((value.get("template") or {}).get("spec") or {}).get("activeDeadlineSeconds") is not None:
+            why = f"activeDeadlineSeconds in {kind} is not Supported"
+            found.append(forbidden(f"{path}.template.spec.activeDeadlineSeconds", why))
+
+    return rule
+
+
 def _of_deployment(value: Mapping[str, Any], path: str, found: Causes) -> None:
     rolling, kinds = value.get("rollingUpdate"), ("Recreate", "RollingUpdate")
     if value.get("type") not in kinds:
@@ -140,12 +159,15 @@ deployment = Fields(
                 },
                 _selector_of("deployment"),
                 _ALWAYS,
+                _without_deadline("ReplicaSet"),
                 _deadline,
             )
         )
     }
 )
-replica_set = Fields({"spec": needed(Fields(_COMMON, _selector_of("replicaset"), _ALWAYS))})
+replica_set = Fields(
+    {"spec": needed(Fields(_COMMON, _selector_of("replicaset"), _ALWAYS, _without_deadline("ReplicaSet")))}
+)
 
 
 def _of_controller(value: Mapping[str, Any], path: str, found: Causes) -> None:
@@ -169,6 +191,7 @@ replication_controller = Fields(
                 },
                 _of_controller,
                 _ALWAYS,
+                _without_deadline("ReplicationController"),
             )
         )
     }
@@ -185,6 +208,7 @@ daemon_set = Fields(
                 },
                 _selector_of("daemonset"),
                 _ALWAYS,
+                _without_deadline("DaemonSet"),
             )
         )
     }
@@ -192,16 +216,13 @@ daemon_set = Fields(
 
 
 def _of_stateful_set(value: Mapping[str, Any], path: str, found: Causes) -> None:
-    strategy, pods = value.get("updateStrategy") or {}, (value.get("template") or {}).get("spec") or {}
+    strategy = value.get("updateStrategy") or {}
     rolling, kind = strategy.get("rollingUpdate"), strategy.get("type")
     if kind not in ("RollingUpdate", "OnDelete"):
         found.append(invalid(f"{path}.updateStrategy", strategy, "must be 'RollingUpdate' or 'OnDelete'"))
     if kind == "OnDelete" and rolling is not None:
         why = "only allowed for updateStrategy 'RollingUpdate'"
         found.append(invalid(f"{path}.updateStrategy.rollingUpdate", rolling, why))
-    if pods.get("activeDeadlineSeconds") is not None:
-        why = "activeDeadlineSeconds in StatefulSet is not Supported"
-        found.append(forbidden(f"{path}.template.spec.activeDeadlineSeconds", why))
 
 
 def _management(value: Any, path: str, found: Causes) -> None:
@@ -228,6 +249,7 @@ stateful_set = Fields(
                 _selector_of("statefulset"),
                 _of_stateful_set,
                 _ALWAYS,
+                _without_deadline("StatefulSet"),
             )
         )
     }

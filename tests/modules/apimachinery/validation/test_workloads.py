@@ -18,6 +18,15 @@ _TEMPLATE: JsonObject = {
 _NEVER = {**_TEMPLATE, "spec": {**_TEMPLATE["spec"], "restartPolicy": "Never"}}
 
 
+def _pods(**fields: Any) -> JsonObject:
+    """A template of pods with these fields."""
+    return {**_TEMPLATE, "spec": {**_TEMPLATE["spec"], **fields}}
+
+
+_ENDING = {"template": _pods(activeDeadlineSeconds=5)}
+_DEADLINE = "template.spec.activeDeadlineSeconds"
+
+
 def workload(kind: str, **spec: Any) -> JsonObject:
     """A workload with these fields."""
     base: JsonObject = {"selector": {"matchLabels": {"app": "web"}}, "template": _TEMPLATE}
@@ -77,6 +86,12 @@ def test_what_is_right_is_accepted(kind: str) -> None:
         ("Deployment", {"selector": None}, "template.metadata.labels", "`selector` does not match template `labels`"),
         ("StatefulSet", {"selector": {"matchLabels": {"app": "-"}}}, "selector", "Invalid value: "),
         ("DaemonSet", {"updateStrategy": {"type": "Blue"}}, "updateStrategy", "Unsupported value"),
+        ("Deployment", {"template": _pods(ephemeralContainers=[{"name": "e"}])},
+         "template.spec.ephemeralContainers", "ephemeral containers not allowed in pod template"),
+        ("Deployment", _ENDING, _DEADLINE, "activeDeadlineSeconds in ReplicaSet is not Supported"),
+        ("ReplicaSet", _ENDING, _DEADLINE, "activeDeadlineSeconds in ReplicaSet is not Supported"),
+        ("DaemonSet", _ENDING, _DEADLINE, "activeDeadlineSeconds in DaemonSet is not Supported"),
+        ("StatefulSet", _ENDING, _DEADLINE, "activeDeadlineSeconds in StatefulSet is not Supported"),
         ("Job", {"parallelism": -1}, "parallelism", "must be greater than or equal to 0"),
         ("Job", {"parallelism": 1, "completionMode": "Indexed"}, "completions", "when completion mode is Indexed"),
         ("Deployment", {"strategy": {"rollingUpdate": {"maxSurge": "9" * 5000 + "%"}}},
