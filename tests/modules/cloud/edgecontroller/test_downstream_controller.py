@@ -19,6 +19,19 @@ def test_what_a_pod_needs_goes_ahead_of_it(controller: Controller) -> None:
     ]
 
 
+def test_what_a_pod_needs_goes_ahead_of_it_also_when_it_is_bound_later(controller: Controller) -> None:
+    controller.apply(configmap(), secret(), pod(**USES, nodeName=""))
+    assert controller.down() == []
+    target = {"apiVersion": "v1", "kind": "Node", "name": "n1"}
+    body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "web"}, "target": target}
+    controller.call("create", "pod", "web", subresource="binding", body=body)
+    assert controller.down() == [
+        "insert node/n1/default/configmap/settings",
+        "update node/n1/default/secret/key",
+        "insert node/n1/default/pod/web",
+    ]
+
+
 def test_a_changed_configmap_goes_to_the_nodes_that_hold_it(controller: Controller) -> None:
     controller.apply(configmap(a="1"), pod(**USES), pod("other", nodeName="n2"))
     controller.down()

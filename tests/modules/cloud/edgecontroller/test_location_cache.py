@@ -55,6 +55,15 @@ def test_a_node_that_has_only_asked_stays_until_it_is_forgotten() -> None:
     assert cache.nodes_of(KEY) == []
 
 
+def test_what_the_pods_of_a_node_need_is_not_forgotten_with_its_queries() -> None:
+    cache = LocationCache()
+    other = ObjectKey("ConfigMap", "default", "asked-for")
+    cache.add_or_update_pod(key("a"), pod(**PULL))
+    cache.add(other, "n1")
+    cache.forget_queries("n1")
+    assert (cache.nodes_of(KEY), cache.nodes_of(other)) == (["n1"], [])
+
+
 def test_the_nodes_whose_pods_name_a_deleted_object_wait_for_a_new_one() -> None:
     cache = LocationCache()
     cache.add_or_update_pod(key("a"), pod(**PULL))

@@ -337,3 +337,23 @@ def test_an_epoch_ends_once_and_never_without_a_cluster() -> None:
     assert epochs.number == 5, "another cloudcore has noticed it before"
     database.abandon()
     database.close()
+
+
+def test_an_epoch_that_was_read_in_one_node_counts_whatever_the_next_node_says() -> None:
+    """States of nodes that have been away are of earlier epochs."""
+    database = in_memory()
+    database.begin()
+    ended: list[int] = []
+    epochs = Epochs(database, lambda: ended.append(epochs.number))
+    epochs.listed("60")
+    for number in (3, 2):
+        epochs.read_elsewhere(number)
+        assert epochs.is_over
+    epochs.resume(Epoch(3, 50))
+    assert (epochs.number, epochs.is_over, ended) == (3, False, [])
+    epochs.resume(Epoch(2, 90))
+    assert (epochs.number, ended) == (3, []), "it is over already"
+    epochs.resume(Epoch(3, 90))
+    assert (epochs.number, ended) == (4, [4])
+    database.abandon()
+    database.close()

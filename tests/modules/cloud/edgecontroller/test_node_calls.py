@@ -1,0 +1,66 @@
+"""In which order the writes of nodes are made that need an object which the mirror lacks."""
+
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from modules.cloud.client.calls import MERGE, Answered, ApiCall, ApiResult
+from modules.cloud.edgecontroller.upstream import node_calls
+from modules.cloud.edgecontroller.upstream.node_calls import NodeCalls
+
+LIVE = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "uid": "u"}}
+
+
+class Bench:
+    """The calls of nodes at an API server that answers when the test says; each write is admitted."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(node_calls, "admitted", lambda _kind, call, _live, _admit: call)
+        self._open: list[tuple[ApiCall, Answered]] = []
+        self.sent: list[str] = []
+        """The calls at the API server, the writes by the phase that they set."""
+        bodies, api = Mock(), Mock(send=self._send)
+        bodies.find_whole.return_value = None
+        self.bodies = bodies
+        self._calls = NodeCalls(Mock(), bodies, api, Mock(), Mock(), Mock(), Mock())
+
+    def _send(self, call: ApiCall, answered: Answered, _node: str = "") -> None:
+        self._open.append((call, answered))
+        self.sent.append(call.verb if call.verb == "get" else call.body["status"]["phase"])
+
+    def write(self, phase: str, uid: str = "u") -> None:
+        """A node sets the phase of its pod."""
+        body: dict[str, Any] = {"metadata": {"uid": uid}, "status": {"phase": phase}}
+        call = ApiCall(
+            verb="patch", api_version="v1", plural="pods", namespace="d", name="web", subresource="status",
+            patch_type=MERGE, body=body,
+        )  # fmt: skip
+        self._calls.perform(call, "n1", lambda _result: None)
+
+    def answer(self) -> None:
+        """Answer what was asked first."""
+        call, answered = self._open.pop(0)
+        answered(ApiResult(LIVE if call.verb == "get" else {}))
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
+    return Bench(monkeypatch)
+
+
+def test_writes_that_wait_for_one_read_are_made_in_their_order(bench: Bench) -> None:
+    for phase in ("Pending", "Running", "Failed"):
+        bench.write(phase)
+    assert bench.sent == ["get"], "none overtakes another"
+    for _ in range(6):
+        bench.answer()
+    assert [each for each in bench.sent if each != "get"] == ["Pending", "Running", "Failed"]
+
+
+def test_an_object_of_another_uid_is_read_anew(bench: Bench) -> None:
+    """The mirror is behind the node, which has had the new pod from another cloudcore."""
+    bench.bodies.find_whole.return_value = LIVE
+    bench.write("Running")
+    bench.write("Running", uid="next")
+    assert bench.sent == ["Running", "get"]
