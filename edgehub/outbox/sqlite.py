@@ -19,9 +19,9 @@ BUSY_MILLISECONDS: Final = 2000
 
 PRAGMAS: Final = (
     f"PRAGMA busy_timeout={BUSY_MILLISECONDS}",
+    "PRAGMA auto_vacuum=INCREMENTAL",  # before the next one, which writes the first page of a new file
     "PRAGMA journal_mode=WAL",
     "PRAGMA synchronous=FULL",
-    "PRAGMA auto_vacuum=INCREMENTAL",
     "PRAGMA cache_size=-256",
     "PRAGMA temp_store=MEMORY",
     "PRAGMA trusted_schema=OFF",
@@ -46,6 +46,7 @@ SUFFIXES: Final = ("", "-wal", "-shm")
 """Suffixes of the files of one SQLite database."""
 
 _BAD: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_INCREMENTAL: Final = 2
 _FREED_PAGES: Final = 256
 """Free pages given back to the file system when the file is opened."""
 
@@ -165,7 +166,10 @@ def _connect(path: Path) -> sqlite3.Connection:
         for pragma in PRAGMAS:
             connection.execute(pragma)
         connection.execute(_CREATE)
-        connection.execute(f"PRAGMA incremental_vacuum({_FREED_PAGES})").fetchall()
+        if connection.execute("PRAGMA auto_vacuum").fetchone() != (_INCREMENTAL,):
+            with suppress(sqlite3.OperationalError):  # an earlier version has made it; the next start tries again
+                connection.execute("VACUUM")
+        connection.executescript(f"PRAGMA incremental_vacuum({_FREED_PAGES})")  # `execute` would free one page
     except sqlite3.Error:
         connection.close()
         raise

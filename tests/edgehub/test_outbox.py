@@ -16,7 +16,7 @@ from beehive.trace.format import Note
 from beehive.trace.redact import Redactor
 from edgehub.errors import OutboxError
 from edgehub.outbox.recording import OUTBOX, OutboxEntry, recording
-from edgehub.outbox.sqlite import SqliteOutbox, _runs, open_outbox
+from edgehub.outbox.sqlite import _CREATE, SqliteOutbox, _runs, open_outbox
 from edgehub.outbox.store import OpenOutbox, OutboxStore, StoredMessage
 from edgehub.settings import Limit, Limits
 from tests.edgehub.beds import Bed
@@ -83,6 +83,31 @@ def test_every_change_is_flushed(tmp_path: Path) -> None:
     assert pragma == ["wal", 2]
 
 
+@pytest.mark.parametrize("is_earlier", [False, True])
+def test_the_room_of_what_was_removed_is_given_back(tmp_path: Path, *, is_earlier: bool) -> None:
+    """At the next start. A file that an earlier version has made is rewritten once."""
+    path = tmp_path / "outbox.db"
+    large = StoredMessage(1, 1_800_000_000_000, bytes(500_000))
+    if is_earlier:
+        with closing(sqlite3.connect(path, isolation_level=None)) as earlier:
+            earlier.execute("PRAGMA journal_mode=WAL")
+            earlier.execute(_CREATE)
+            earlier.execute("INSERT INTO outbox VALUES (1, 1, zeroblob(500000))")
+            earlier.execute("INSERT INTO outbox VALUES (2, 2, x'00')")
+    with closing(SqliteOutbox(path)) as store:
+        store.change([] if is_earlier else [large, kept(2)], [1])
+    with closing(SqliteOutbox(path)) as store:
+        assert [one.serial for one in store.load()] == [2]
+    assert path.stat().st_size < 100_000
+
+
+def test_an_outbox_that_is_closed_is_an_error(tmp_path: Path) -> None:
+    with closing(SqliteOutbox(tmp_path / "outbox.db")) as store:
+        pass
+    with pytest.raises(OutboxError, match="write the outbox"):
+        store.change([kept(1)], [])
+
+
 @pytest.mark.parametrize("content", [b"this is no database" * 100, b"SQLite format 3\0" + b"\xff" * 4096])
 def test_a_file_that_is_no_database_is_put_aside_and_a_new_one_begun(
     tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
@@ -140,6 +165,10 @@ def test_a_change_that_fails_changes_nothing(tmp_path: Path) -> None:
         with pytest.raises(OutboxError, match="write"):
             store.change([unfit], [2])
         store.change([kept(4)], [])
+        assert [one.serial for one in store.load()] == [2, 4]
+        other.execute("CREATE TRIGGER no BEFORE DELETE ON outbox BEGIN SELECT RAISE(ABORT, 'it stays'); END")
+        with pytest.raises(OutboxError, match="it stays"):
+            store.change([kept(5)], [2])
         assert [one.serial for one in store.load()] == [2, 4]
 
 
@@ -392,12 +421,13 @@ def test_what_is_found_when_the_outbox_can_be_opened_at_last_leaves_then(disk: D
 
 def test_a_row_that_is_not_a_message_is_left_out_and_its_serial_not_reused(disk: Disk) -> None:
     """A row written by another program must not stop the link."""
-    disk.rows[9] = StoredMessage(9, 0, b"nonsense")
+    disk.rows = {serial: StoredMessage(serial, 0, b"nonsense") for serial in (4, 9)}
     bed = node(disk.open)
     with bed.bee:
-        sent = bed.hub(upload("a"))
-        assert ids(bed) == [sent.id]
-        assert sorted(disk.rows) == [9, 10]
+        for expected in ([4, 9, 10], [4, 9, 10, 11]):
+            bed.hub(upload("a"))
+            assert sorted(disk.rows) == expected
+        assert len(ids(bed)) == 2
 
 
 @pytest.mark.parametrize(("accepted_ago", "expected"), [(3500, 1), (3700, 0), (-5000, 1)])
