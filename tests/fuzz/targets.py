@@ -13,6 +13,7 @@ from tests.fuzz import (
     mqtt,
     node,
     oci_spec,
+    page,
     streams,
     tunnel,
     unpacking,
@@ -31,6 +32,7 @@ _ALL: Final = (
     *oci_spec.TARGETS,
     *streams.TARGETS,
     *tunnel.TARGETS,
+    *page.TARGETS,
     *images.TARGETS,
     *docker.TARGETS,
     *(unpacking.TARGETS if os.geteuid() == 0 else ()),  # layers have owners and devices

@@ -19,12 +19,15 @@ def alone(config: EdgeCoreConfig) -> EdgeCoreConfig:
     return _replace(config, modules=_replace(config.modules, edge_hub=hub))
 
 
-def write_node(root: Path) -> None:
-    """Write the configuration of a node without a cloud, which `run --root` reads."""
+def write_node(root: Path, cloud: str = "") -> None:
+    """Write the configuration of a node, which `run --root` reads; without a cloud, or with one at a URL."""
     config = EdgeCoreConfig.below(root)
     modules = config.modules
     kubelet = _replace(modules.edged.tailored_kubelet_config, read_only_port=0)
     edged = _replace(modules.edged, hostname_override="n1", allow_unisolated_root=True, tailored_kubelet_config=kubelet)
-    modules = _replace(modules, edge_hub=_replace(modules.edge_hub, enable=False), edged=edged)
+    hub = _replace(modules.edge_hub, enable=bool(cloud))
+    if cloud:
+        hub = _replace(hub, websocket=_replace(hub.websocket, server=cloud))
+    modules = _replace(modules, edge_hub=hub, edged=edged)
     root.mkdir(parents=True, exist_ok=True)
     (root / "edgecore.yaml").write_text(render(_replace(config, modules=modules)))

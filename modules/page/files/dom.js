@@ -1,5 +1,6 @@
 // A small virtual DOM: h() describes an element, render() makes a parent's children like the descriptions. Texts enter
-// as text nodes and as attributes of a fixed list only, so nothing that a node or a pod says can become markup.
+// as text nodes and as attributes of a fixed list only, so nothing that a node or a pod says can become markup; no JSON is
+// a description, whatever it looks like.
 
 const ATTRIBUTES = new Set(["class", "id", "role", "type", "title", "placeholder", "tabindex", "datetime", "for", "lang",
   "scope", "open", "disabled", "d", "cx", "cy", "r", "fill", "stroke", "stroke-width", "stroke-dasharray", "viewBox",
@@ -7,9 +8,15 @@ const ATTRIBUTES = new Set(["class", "id", "role", "type", "title", "placeholder
   "aria-live", "autocomplete", "data-label"]);
 const SVG = new Set(["svg", "path", "circle"]);
 
+class Described {
+  constructor(tag, props, kids) { Object.assign(this, { tag, props, kids }); }
+}
+
+const isElement = (kid) => kid instanceof Described;
+
 /** Describe an element. Properties: attributes of the list, `href` (own paths only), `on…` handlers, `css`, `key`. */
 export function h(tag, props, ...kids) {
-  return { tag, props: props || {}, kids: kids.flat(Infinity).filter((kid) => kid !== null && kid !== undefined && kid !== false) };
+  return new Described(tag, props || {}, kids.flat(Infinity).filter((kid) => kid !== null && kid !== undefined && kid !== false));
 }
 
 /** Make the children of an element like the descriptions. Elements with a key keep their identity when they move. */
@@ -34,13 +41,13 @@ export function render(parent, kids) {
 }
 
 function match(kid, at, keyed) {
-  if (typeof kid !== "object") return at && at.nodeType === Node.TEXT_NODE ? at : null;
+  if (!isElement(kid)) return at && at.nodeType === Node.TEXT_NODE ? at : null;
   if (kid.props.key !== undefined) return keyed.get(kid.props.key) || null;
   return at && at.key === undefined && at.nodeName.toLowerCase() === kid.tag.toLowerCase() ? at : null;
 }
 
 function make(kid) {
-  if (typeof kid !== "object") return document.createTextNode(String(kid));
+  if (!isElement(kid)) return document.createTextNode(String(kid));
   const made = SVG.has(kid.tag) ? document.createElementNS("http://www.w3.org/2000/svg", kid.tag) : document.createElement(kid.tag);
   if (kid.props.key !== undefined) made.key = kid.props.key;
   update(made, kid);
@@ -48,7 +55,7 @@ function make(kid) {
 }
 
 function update(node, kid) {
-  if (typeof kid !== "object") {
+  if (!isElement(kid)) {
     if (node.data !== String(kid)) node.data = String(kid);
     return;
   }

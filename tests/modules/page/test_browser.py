@@ -1,6 +1,7 @@
 """The page in a real browser, on a real cloudcore with planted faults: what it says, and no text becomes markup."""
 
 import importlib.util
+import json
 from collections.abc import Iterator
 from importlib import resources
 from typing import Any
@@ -16,6 +17,7 @@ from modules.page.server import PageServer
 from modules.processes.cloudcore.control_client import Apply
 from modules.processes.cloudcore.page_command import ControlLinks
 from modules.tools.kubectl.rest import MERGE_PATCH, RestClient
+from tests.modules.page.hostile_texts import hostile_texts
 from tests.modules.processes.cloudcore.devices import People, reports, twins
 from tests.modules.processes.cloudcore.stubs import Edge, Stub
 from tests.support.browser import Browser, browser, why_none
@@ -255,6 +257,81 @@ def test_no_text_of_others_becomes_markup_or_leaves_the_page(looked: Looked) -> 
     assert all(url.startswith(origin) for url in window.requests())
 
 
+CORPUS = """
+const [dom, words] = await Promise.all([import("/page/files/dom.js"), import("/page/files/words.js")]);
+const place = document.createElement("div"), bad = [];
+document.body.append(place);
+const is = (true_, what, text) => { if (!true_) bad.push(`${what}: ${JSON.stringify(text).slice(0, 80)}`); };
+for (const written of arguments[0]) {
+  const text = JSON.parse(written), shown = words.plain(text);
+  dom.render(place, [dom.h("p", { title: shown, "aria-label": shown }, shown, " ", dom.h("b", {}, shown))]);
+  is(place.querySelectorAll("*").length === 2, "elements", text);
+  is(place.textContent === `${shown} ${shown}` && place.firstChild.title === shown, "text", text);
+  is(!arguments[1].some((code) => shown.includes(String.fromCharCode(code))), "unprintable", text);
+  is(shown.isWellFormed ? shown.isWellFormed() : true, "surrogate", text);
+  let link = "";
+  try { dom.render(place, [dom.h("a", { href: text }, "x")]); link = place.firstChild.href; } catch { /* it is none */ }
+  is(link === "" || new URL(link).origin === location.origin, "link", text);
+}
+for (const lookalike of arguments[2]) {
+  dom.render(place, [dom.h("p", {}, lookalike, words.plain(lookalike))]);
+  is(place.querySelectorAll("*").length === 1, "an answer is an element", lookalike);
+}
+place.remove();
+return [bad, window.broken === undefined];
+"""
+LOOKALIKES = [{"tag": "img", "props": {"src": "x"}, "kids": []}, {"type": "script", "props": {}, "__v": 1}, {}]
+UNPRINTABLE = [0, 7, 10, 27, 127, 155, 173, 0x61C, 0x200B, 0x202E, 0x2066, 0xFEFF]
+
+
+def test_no_text_of_the_corpus_is_more_than_a_text(looked: Looked) -> None:
+    """As text, as an attribute and as the address of a link; nor is JSON that looks like the page's own elements."""
+    texts = hostile_texts()
+    assert len(texts) >= 400
+    written = [json.dumps(each) for each in texts]
+    script = f"return (async function () {{ {CORPUS} }}).apply(null, arguments);"
+    bad, is_whole = looked.window.run(script, written, UNPRINTABLE, LOOKALIKES)
+    assert (bad, is_whole) == ([], True)
+    origin = looked.window.run("return location.origin")
+    assert all(url.startswith(origin) for url in looked.window.requests())
+
+
+CUT = """
+const headers = { Authorization: `Bearer ${sessionStorage.getItem("edgecore-page-key")}` };
+const answer = await window.asked("/page/v1/changes?since=0&view=0", { headers });
+const whole = await answer.text(), { ask } = await import("/page/files/api.js"), taken = [];
+window.fetch = async () => new Response(whole.slice(0, window.cut));
+for (window.cut = 0; window.cut < whole.length; window.cut += 1 + (whole.length >> 8)) {
+  await ask("changes").then(() => taken.push(window.cut), () => {});
+}
+window.fetch = window.asked;
+return [taken, whole.length];
+"""
+
+
+def test_an_answer_that_is_cut_anywhere_is_none(looked: Looked) -> None:
+    looked.window.run("window.asked ||= window.fetch;")
+    taken, length = looked.window.run(f"return (async function () {{ {CUT} }})();")
+    assert (taken, length > 500) == ([], True)
+
+
+def test_a_server_that_knows_less_leaves_a_part_out(looked: Looked) -> None:
+    """As a page that a proxy has kept, in front of a server of the release before: nodes had no Events."""
+    window = looked.window
+    window.run(
+        "window.asked ||= window.fetch; window.fetch = async (...all) => { const answer = await window.asked(...all);"
+        "if (!String(all[0]).includes('/nodes/')) return answer;"
+        "const { events, ...found } = await answer.json(); return new Response(JSON.stringify(found)); };"
+    )
+    looked.follow("kiel-01")
+    looked.sentence("kiel-01 has been connected for")
+    headings = "[...document.querySelectorAll('h2')].map((each) => each.textContent.trim())"
+    window.wait(f"{headings}.some((each) => each.startsWith('Conditions'))")
+    assert not window.run(f"return {headings}.some((each) => each.startsWith('Events'))")
+    window.run("window.fetch = window.asked;")
+    window.wait(f"{headings}.some((each) => each.startsWith('Events'))")
+
+
 def test_the_search_says_what_is_wrong_with_it(looked: Looked) -> None:
     window = looked.window
     window.keys("color:red", "#q")
@@ -268,7 +345,7 @@ def test_the_narrow_and_the_dark_page_need_no_sideways_scrolling(looked: Looked)
     for path in PATHS:
         window.run("history.pushState(null, '', arguments[0]); dispatchEvent(new PopStateEvent('popstate'))", path)
         window.wait("Boolean(document.getElementById('sentence'))")
-        for width in (390, 1280):
+        for width in (320, 390, 1280):
             window.resize(width, 900)
             wide = "[...document.querySelectorAll('main, .bar')].every((each) => each.scrollWidth <= innerWidth)"
             assert window.run(f"return {wide} && document.documentElement.scrollWidth <= innerWidth")
@@ -360,7 +437,7 @@ def test_axe_finds_nothing_serious_light_and_dark_narrow_and_wide(looked: Looked
             window.run("document.querySelector('td button').click()")
             window.wait("Boolean(document.querySelector('figcaption'))")
         window.run(PAUSE)
-        for width in (390, 1280):
+        for width in (320, 390, 1280):
             window.resize(width, 900)
             for theme, rules in (("light", {}), ("dark", ONLY_COLOURS)):
                 window.run("document.documentElement.style.colorScheme = arguments[0];", theme)

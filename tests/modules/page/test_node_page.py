@@ -27,8 +27,10 @@ from modules.processes.edgecore.store_commands.database import StoreReadError, r
 from modules.tools.fleet.rows import FleetPodRow
 from modules.tools.kubectl.rest import RestClient
 from tests.end_to_end.processes import Process, wait_until
+from tests.modules.processes.cloudcore.stubs import Stub
 from tests.support.browser import browser, why_none
 from tests.support.own_node import write_node
+from tests.support.ports import free_port
 
 EDGECORE = "modules.processes.edgecore"
 NOW = 1_800_000_000.0
@@ -213,3 +215,33 @@ def test_each_question_about_a_node_is_answered_without_a_link(node: Path, tmp_p
     finally:
         page.signal(signal.SIGTERM)
         assert page.wait() == ExitCode.OK, page.tail()
+
+
+@pytest.mark.skipif(bool(why_none()), reason=why_none() or "-")
+def test_the_link_comes_back_while_the_page_is_open(tmp_path: Path) -> None:
+    """The page says so by itself, and none of its requests has left this machine."""
+    port = free_port()
+    write_node(tmp_path / "n", cloud=f"ws://127.0.0.1:{port}")
+    edge = Process(EDGECORE, ["run", "--root", str(tmp_path / "n")], tmp_path / "edge.log")
+    socket = tmp_path / "n" / "edged" / "edged.sock"
+    said = "(document.getElementById('sentence') || {textContent: ''}).textContent"
+    processes = [edge]
+    try:
+        wait_until(lambda: socket.exists() or not edge.runs, "the owner's socket is there")
+        page = Process(EDGECORE, ["page", "--root", str(tmp_path / "n")], tmp_path / "page.log")
+        processes.append(page)
+        wait_until(lambda: "#" in page.text() or not page.runs, "the address is printed")
+        address = page.text().split()[0]
+        with browser(1280, 900) as window:
+            window.open(address)
+            window.wait(f"{said}.includes('n1 has had no link to its cloud since edgecore started')")
+            (tmp_path / "cloud").mkdir()
+            with Stub(tmp_path / "cloud", listen_port=port):
+                window.wait(f"{said}.includes('n1 has been connected to its cloud')")
+            window.wait(f"{said}.includes('n1 has had no link to its cloud for')")
+            origin = address.partition("/page")[0]
+            assert all(url.startswith(origin) for url in window.requests())
+    finally:
+        for process in processes:
+            process.signal(signal.SIGTERM)
+            process.wait()
