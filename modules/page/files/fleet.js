@@ -57,7 +57,7 @@ export function fleet(state, go) {
       panel("Needs attention", total ? `${total}, the worst first` : "",
         findings.length ? h("ol", { class: "todo" }, findings.map(finding)) : h("p", { class: "empty" }, mark("good"), " Nothing. ", h("span", { class: "quiet" }, Object.keys(state.forbidden).length ? "Only what is shown was looked at." : "`cloudcore doctor` looks at cloudcore itself.")),
         head.more ? h("p", { class: "empty quiet" }, `${head.more} more are not shown`) : null),
-      hasNodes ? panel("Last 24 hours", "",
+      hasNodes ? panel("Last 24 hours", h("a", { href: path("changes") }, "All changes"),
         (head.today || []).length ? h("ol", { class: "day" }, head.today.map((each) => h("li", {}, time(each.at), h("span", { class: each.is_bad ? "bad" : "" }, each.nodes?.length > LINKED || !each.nodes ? plain(each.text) : h("a", { href: each.nodes.length === 1 ? path("nodes", each.nodes[0]) : names(each.nodes) }, plain(each.text)))))) : h("p", { class: "empty quiet" }, "No node has come or gone."),
         head.today_more ? h("p", { class: "empty quiet" }, `${head.today_more} more of single nodes: `, "cloudcore nodes --history") : null) : null),
     hasNodes ? nodeTable(state, all, shown, wrong, go) : null,

@@ -2,7 +2,7 @@
 
 import { changesOf } from "./changes.js";
 import { h } from "./dom.js";
-import { certificate, conditions, events, mark, panel, same, stateWords, strip, table, textPanel, time, told } from "./parts.js";
+import { certificate, conditions, events, hours, mark, panel, same, stateWords, strip, table, textPanel, time, told } from "./parts.js";
 import { podTable } from "./pods.js";
 import { count, duration, now, plain, since } from "./words.js";
 
@@ -24,7 +24,7 @@ export function node(story) {
     ...Object.entries(story.facts).map(([name, value]) => [plain(name), plain(value)]),
   ];
   return [
-    h("div", { class: "lead" }, h("h1", { id: "sentence" }, told(story.sentence)), h("p", { class: "quiet" }, changesOf(`node:${row.name}`, "What changed here"), " · The last 24 hours: "), h("div", { class: "wide" }, strip(row))),
+    h("div", { class: "lead" }, h("h1", { id: "sentence" }, told(story.sentence)), h("p", { class: "quiet" }, changesOf(`node:${row.name}`, "What changed here"), " · The last 24 hours: "), h("div", { class: "wide" }, strip(row), hours())),
     h("div", { class: "cols even" },
       textPanel("The node", "", h("table", {}, h("tbody", {}, facts.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, value)))))),
       isLinkKnown ? textPanel("Connections", "seven days", history(story.sessions)) : null),

@@ -1,7 +1,7 @@
 // What several pages are made of.
 
 import { h } from "./dom.js";
-import { duration, iso, moment, now, plain, seconds, since } from "./words.js";
+import { clock, duration, iso, moment, now, plain, seconds, since } from "./words.js";
 
 const SHAPES = {
   connected: ["circle", { cx: 6, cy: 6, r: 5, fill: "var(--good)" }],
@@ -43,6 +43,11 @@ export function strip(row) {
   add(end, row.first_seen ? "" : "u");
   const gaps = (row.gaps || []).length;
   return h("span", { class: "strip", role: "img", "aria-label": gaps ? `${gaps} ${gaps === 1 ? "gap" : "gaps"} in 24 hours` : "no gap in 24 hours" }, kids);
+}
+
+/** The hours below a wide strip. */
+export function hours() {
+  return h("div", { class: "hours quiet", "aria-hidden": "true" }, [24, 18, 12, 6].map((ago) => h("span", {}, clock(now() - ago * 3600))), h("span", {}, "now"));
 }
 
 /** The sentence of a page: parts, some of which are links. */

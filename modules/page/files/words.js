@@ -35,6 +35,9 @@ export function moment(at) {
   return (Math.abs(now() - at) < 43200 ? CLOCK : DAY).format(date);
 }
 
+/** The time of the day of a moment. */
+export function clock(at) { return CLOCK.format(new Date(at * 1000)); }
+
 const WEEKDAY = new Intl.DateTimeFormat("en-GB", { weekday: "long", day: "numeric", month: "long" });
 
 /** The day of a moment. */

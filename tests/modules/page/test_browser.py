@@ -174,9 +174,16 @@ def test_each_question_is_answered_a_click_from_the_first_page(looked: Looked) -
     looked.follow("Fleet")
     window.wait("document.querySelectorAll('.rows .row').length === 2")
 
+    looked.follow("All changes")
+    looked.sentence("changes in seven days")
+    looked.follow("Fleet")
     looked.follow("kiel-01")
     looked.sentence("kiel-01 has been connected for")
     window.wait("document.body.textContent.includes('127.0.0.1')")
+    hours = "[...document.querySelectorAll('.hours span')].map((each) => each.textContent)"
+    assert window.run(f"const found = {hours}; return [found.length, found[0] !== found[2], found[4]]") == [
+        5, True, "now",
+    ]  # fmt: skip
     looked.follow("default/crasher")
     said = looked.sentence("default/crasher")
     assert "restarted 3 times" in said
