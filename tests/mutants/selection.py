@@ -51,6 +51,11 @@ TESTS: dict[str, tuple[str, ...]] = {
     "edgehub/outbox": ("tests/edgehub",),
     "edgehub/outgoing.py": ("tests/edgehub",),
     "edgehub/lanes.py": ("tests/edgehub",),
+    "modules/page/service.py": (
+        "tests/modules/page/test_service.py",
+        "tests/modules/processes/cloudcore/test_page_sign_in.py",
+    ),
+    "modules/page/sessions.py": ("tests/modules/page/test_sessions.py",),
     "modules/cloud/cloudhub": ("tests/modules/cloud/cloudhub",),
     "modules/cloud/edgecontroller": ("tests/modules/cloud/edgecontroller",),
     "modules/cloud/controllers": ("tests/modules/cloud/controllers",),

@@ -203,7 +203,14 @@ def test_nothing_can_be_changed(page: Page) -> None:
     key = f"Bearer {page.key()}"
     for method in ("POST", "PUT", "PATCH", "DELETE"):
         assert page.send("/page/v1/nodes/n1", OWN | {"authorization": key}, method).status == 405
-        assert page.ask("/page/", method).status == 405
+        for path in ("/page/", "/page/files/main.js"):
+            assert page.ask(path, method).status == 405, path
+
+
+@pytest.mark.parametrize(("size", "status"), [(16 * 1024, 401), (16 * 1024 + 1, 413)])
+def test_a_body_is_bounded(page: Page, size: int, status: int) -> None:
+    body = b'{"token":"no"}'.ljust(size)
+    assert page.send("/page/v1/session", OWN, "POST", body).status == status
 
 
 @pytest.mark.parametrize(
