@@ -87,7 +87,8 @@ class ImagePuller:
     requests. A kubelet refuses requests beyond the rate (`pull QPS exceeded`); here they wait, because starting twenty
     pods at once is not an error. And no registry may hold up the others by sending slowly: a pull that has run for a
     minute counts for its own registry only, and `MOST_SLOW` such pulls may run beyond the limit, half of them of one
-    namespace. Of the waiting pulls, the first of the namespace with the fewest running ones is next.
+    namespace. Of the waiting pulls, the first of the namespace with the fewest running ones is next, and of several
+    namespaces, of the one whose last turn is the longest ago.
 
         puller.request(uid, PullRequest("docker.io/library/nginx:1.29"), sandbox)
         puller.take_result(uid, "docker.io/library/nginx:1.29")  # None until the pull has ended
@@ -111,6 +112,9 @@ class ImagePuller:
         self._known: dict[PullRequest, _Pull] = {}
         self._waiting: deque[_Pull] = deque()
         self._running: list[_Pull] = []
+        self._begun = 0
+        self._turns: dict[str, int] = {}
+        """The number of the last pull of each namespace that has any."""
         self._delayed = False
         self._awaits_turn = False
         self._results: OrderedDict[tuple[PodUid, str], PullResult] = OrderedDict()
@@ -146,6 +150,7 @@ class ImagePuller:
             for pull in [pull for pull in self._waiting if not pull.waiters]:
                 self._waiting.remove(pull)
                 del self._known[pull.request]
+            self._forget_turns()
 
     def close(self) -> None:
         """Start no more pulls."""
@@ -164,11 +169,18 @@ class ImagePuller:
                 self._actors.clock.after(wait, self._resume)
                 break
             self._waiting.remove(pull)
+            self._begun += 1
+            self._turns[pull.namespace] = self._begun
             pull.began = now
             self._running.append(pull)
             started.append(pull)
         self._await_turn(now)
         return started
+
+    def _forget_turns(self) -> None:
+        """Forget the turns of namespaces without a pull; the caller holds the lock."""
+        present = {each.namespace for each in self._known.values()}
+        self._turns = {name: turn for name, turn in self._turns.items() if name in present}
 
     def _next(self, now: float) -> _Pull | None:
         """Return the first waiting pull that the limit lets start."""
@@ -183,7 +195,7 @@ class ImagePuller:
         ready = (
             each for each in self._waiting if busy[each.registry] < self._parallel and owners[each.namespace] < most
         )
-        return min(ready, key=lambda each: owners[each.namespace], default=None)
+        return min(ready, key=lambda each: (owners[each.namespace], self._turns.get(each.namespace, 0)), default=None)
 
     def _await_turn(self, now: float) -> None:
         """Look again when the next running pull has had its time, if others wait."""
@@ -216,6 +228,7 @@ class ImagePuller:
         with self._lock:
             self._running.remove(pull)
             del self._known[pull.request]
+            self._forget_turns()
             waiters = list(pull.waiters)
             for uid in waiters:
                 self._results[uid, pull.request.image] = result

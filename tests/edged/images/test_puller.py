@@ -154,14 +154,19 @@ def test_a_namespace_takes_half_of_the_places_for_slow_pulls() -> None:
     assert registry.pulled_for == [A]
 
 
-def test_the_namespace_with_the_fewest_running_pulls_is_next() -> None:
+@pytest.mark.parametrize("parallel", [1, 2])
+def test_namespaces_take_turns(parallel: int) -> None:
     """A tenant that asks for a thousand images holds up the others for one pull."""
-    registry = Registry(parallel=2)
+    registry = Registry(parallel=parallel)
     for number in range(20):
         registry.ask(PodUid(str(number)), f"image-{number}", namespace="tenant")
+    registry.run(1)
     registry.ask(A, "one", namespace="other")
-    registry.run(2 * SECONDS + 1)
-    assert A in registry.pulled_for
+    registry.ask(B, "two", namespace="third")
+    registry.run(3 * SECONDS)
+    assert {A, B} <= set(registry.pulled_for)
+    registry.run(30 * SECONDS)
+    assert len(registry.pulled_for) == 22 and registry.pulls._turns == {}
 
 
 def test_no_more_begin_than_the_rate_allows() -> None:
