@@ -24,7 +24,7 @@ class StepBudget:
     """The steps that many paths may take together: each may take thousands, and an image has millions of paths.
 
     Args:
-        left: steps; each enters one component, about a microsecond of processor time.
+        left: steps; each enters one component, some microseconds of processor time.
     """
 
     def __init__(self, left: int) -> None:

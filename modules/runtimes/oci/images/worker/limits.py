@@ -36,7 +36,7 @@ LOOK_AT_INODES_EVERY: Final = 1024
 
 LEAST_FREE_INODES: Final = 4096
 
-STEPS_OF_LAYER: Final = 2_000_000
+STEPS_OF_LAYER: Final = 10_000_000
 STEPS_OF_ENTRY: Final = 64
 """Components of paths that unpacking a layer may enter, and more for each entry; a hostile path takes thousands."""
 
