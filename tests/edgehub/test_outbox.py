@@ -3,7 +3,9 @@
 import sqlite3
 from collections.abc import Iterable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -99,6 +101,27 @@ def test_the_room_of_what_was_removed_is_given_back(tmp_path: Path, *, is_earlie
     with closing(SqliteOutbox(path)) as store:
         assert [one.serial for one in store.load()] == [2]
     assert path.stat().st_size < 100_000
+
+
+class _Full(sqlite3.Connection):
+    """On a disk without room for a second file."""
+
+    def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
+        if sql == "VACUUM":
+            raise sqlite3.OperationalError("database or disk is full")
+        return super().execute(sql, *parameters)
+
+
+def test_a_file_of_an_earlier_version_that_cannot_be_rewritten_is_used_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "outbox.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as earlier:
+        earlier.execute(_CREATE)
+        earlier.execute("INSERT INTO outbox VALUES (2, 2, x'00')")
+    monkeypatch.setattr("sqlite3.connect", partial(sqlite3.connect, factory=_Full))
+    with closing(SqliteOutbox(path)) as store:
+        assert [one.serial for one in store.load()] == [2]
 
 
 def test_an_outbox_that_is_closed_is_an_error(tmp_path: Path) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock, Mock
 
 import pytest
 
+from beehive.clock import RealClock
 from modules.runtimes.engine.errors import BadRequestError
 from modules.runtimes.engine.records import PodAddresses
+from modules.runtimes.oci.network.attachment import Attachment, write_attachment
 from modules.runtimes.oci.network.capabilities import (
     EGRESS,
     INGRESS,
@@ -19,7 +22,9 @@ from modules.runtimes.oci.network.capabilities import (
 )
 from modules.runtimes.oci.network.configuration import MOST_BYTES, parse_configuration, read_configuration
 from modules.runtimes.oci.network.errors import NetworkConfigurationError
+from modules.runtimes.oci.network.pod_network import PodNetwork
 from modules.runtimes.oci.network.results import addresses_of
+from modules.runtimes.oci.network.rule_watch import AttachedSandbox
 from modules.runtimes.oci.network.sysctls import interface_sysctls
 from modules.runtimes.oci.sandbox_files import resolv_conf
 from protos.cri.v1 import api_pb2 as cri
@@ -192,3 +197,44 @@ def test_a_word_of_resolv_conf_is_one_word(word: str) -> None:
     """Nothing makes another line."""
     with pytest.raises(BadRequestError, match=r"resolv\.conf"):
         resolv_conf(cri.DNSConfig(searches=[word]))
+
+
+def _network(directory: Path) -> PodNetwork:
+    return PodNetwork(directory, (), RealClock())
+
+
+def _named(name: str) -> bytes:
+    return encoded({"cniVersion": "1.0.0", "name": name, "plugins": [{"type": "bridge"}]})
+
+
+def test_a_configuration_that_is_replaced_counts_at_once(tmp_path: Path) -> None:
+    """Also by one of the same size."""
+    network = _network(tmp_path)
+    for name in ("one", "two"):
+        replaced = tmp_path / "new"
+        replaced.write_bytes(_named(name))
+        replaced.replace(tmp_path / "10.conflist")
+        assert network._configurations.current().name == name
+
+
+def test_of_a_sandbox_that_was_attached_in_part_no_rules_are_made_again(tmp_path: Path) -> None:
+    network = _network(tmp_path)
+    chain: Any = Mock()
+    network._chain = chain
+    sandbox = AttachedSandbox(tmp_path, lambda: tmp_path)
+    described = parse_configuration(_named("one"))
+    for result, calls in ((None, 0), ({"ips": []}, 1)):
+        write_attachment(tmp_path, Attachment(described, "a", "", {}, result))
+        network.repeat_ports("a", sandbox)
+        assert chain.repeat.call_count == calls
+
+
+def test_a_detach_waits_for_an_attach_that_has_stored_nothing_yet(tmp_path: Path) -> None:
+    """It would leave the sandbox attached for ever. Of another one without an attachment nothing is to be done."""
+    network = _network(tmp_path)
+    turns: Any = MagicMock()
+    network._turns = turns
+    for is_attached, waits in ((False, 0), (True, 1)):
+        turns.concern.return_value = is_attached
+        network.detach("a", tmp_path, None)
+        assert turns.to_detach.call_count == waits
