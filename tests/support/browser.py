@@ -205,7 +205,7 @@ def browser(width: int = 1440, height: int = 900, *, dark: bool = False) -> Iter
 @contextlib.contextmanager
 def _started() -> Iterator[Browser]:
     """Start a browser with a temporary profile."""
-    with tempfile.TemporaryDirectory(prefix="browser-") as profile, _driver() as base:
+    with tempfile.TemporaryDirectory(prefix="browser-") as profile, _driver(profile) as base:
         arguments = ["--headless=new", "--disable-gpu", "--disable-dev-shm-usage", f"--user-data-dir={profile}"]
         arguments += ["--hide-scrollbars", "--force-device-scale-factor=1"]
         arguments += ["--disable-background-networking", "--disable-component-update", "--no-first-run"]
@@ -226,15 +226,17 @@ def _started() -> Iterator[Browser]:
 
 
 @contextlib.contextmanager
-def _driver() -> Iterator[str]:
-    """Start chromedriver, and yield its address.
+def _driver(home: str) -> Iterator[str]:
+    """Start chromedriver, and yield its address. The browser leaves reports and caches in `home`.
 
     It wants the same port of 127.0.0.1 and, if there is IPv6, of ::1, where another program may have it: then it ends,
     and is started again. A port of its own choice (`--port=0`) would not be told without IPv6.
     """
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")} | {"HOME": home}
     for left in reversed(range(_STARTS)):
+        command = ["chromedriver", f"--port={free_port()}"]
         with subprocess.Popen(
-            ["chromedriver", f"--port={free_port()}"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         ) as process:
             port, last_line = _port_of(process)
             if port is None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.support import browser
@@ -57,3 +58,10 @@ def test_a_tab_has_nothing_of_an_earlier_one(tmp_path: Path) -> None:
         assert again.console() == []
         again.open(file.as_uri())
         assert (first, again.run(seen)) == (["x", 3, True], ["", 2, False])
+
+
+@pytest.mark.skipif(bool(why_none()), reason=why_none() or "-")
+def test_nothing_is_left_in_the_home_of_who_runs_the_tests(tmp_path: Path) -> None:
+    with browser._driver(str(tmp_path)):
+        homes = [each.environ()["HOME"] for each in psutil.Process().children() if each.name() == "chromedriver"]
+    assert str(tmp_path) in homes

@@ -196,7 +196,7 @@ def test_what_is_no_directory_gives_way_to_the_pods(files: PodDirectories, tmp_p
     assert files.pods() == ["u1"]
     files.remove(PodRef(PodUid("u1"), "", ""))
     assert files.pods() == []
-    place.symlink_to("/nowhere")
+    place.symlink_to(tmp_path / "nowhere")
     prepare(files)
     assert place.is_dir()
     assert [path.name for path in all_set_aside(tmp_path / "edged")] == ["u1.1"]
