@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from beehive.http.http_server import HttpServer
 from beehive.http.request import Request
 from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.client.calls import ApiResult
@@ -36,11 +37,14 @@ LOG = "GET /containerLogs/n1/web/main?follow=true"
 MUCH = 3 * 1024 * 1024
 
 
-class Nobody:
-    """Callers of the router: none may call."""
+class Admits:
+    """Callers of the router, which a test admits, or not: they may call applications, and no more."""
+
+    are_admitted = False
 
     def check(self, request: Request, _api: object) -> None:
-        raise ApiStatusError(403, f"not admitted: {request.path}")
+        if not self.are_admitted:
+            raise ApiStatusError(403, f"not admitted: {request.path}")
 
 
 class Pair:
@@ -48,11 +52,9 @@ class Pair:
 
     def __init__(self, directory: Path, clock: GoingClock) -> None:
         self.clock = clock
+        self.callers = Admits()
         self.there = Site(directory, clock)
-        received = ReceivedStreams(self.there.tunnels, NodeStreams(self.there.tunnels, clock))
-        context = https_context(self.there.files)
-        self.router = RestListener("127.0.0.1", 0, Nobody(), context, streams=received, max_streams=40)
-        self.server = self.router.start(lambda _: RestAnswer(200, b"called"), lambda _: ApiResult(), clock)
+        self.router, self.server = self.router_of(self.there.tunnels)
         self.known = KnownCloudcores("here")
         self.known.routers = {"there": f"127.0.0.1:{self.router.port}"}
         self.cloudcores = Cloudcores("here", ("here", "there"), {"n1": "there"})
@@ -65,6 +67,12 @@ class Pair:
         self.here.close()
         self.server.stop()
         self.there.close()
+
+    def router_of(self, tunnels: Tunnels) -> tuple[RestListener, HttpServer]:
+        """The router of a cloudcore with some tunnels."""
+        received, context = ReceivedStreams(tunnels, NodeStreams(tunnels, self.clock)), https_context(self.there.files)
+        listener = RestListener("127.0.0.1", 0, self.callers, context, streams=received, max_streams=40)
+        return listener, listener.start(lambda _: RestAnswer(200, b"called"), lambda _: ApiResult(), self.clock)
 
     def asked(self, request: str = LOG, **headers: str) -> str:
         """The whole answer of `here`."""
@@ -207,13 +215,20 @@ def test_a_refusal_of_the_node_is_told_here(pair: Pair, answer: bytes, status: i
     assert told in found
 
 
-def test_the_tunnel_may_be_at_another_one_than_the_link(pair: Pair) -> None:
-    """As behind a load balancer: who has no tunnel of the node says so, and the next is asked."""
-    pair.cloudcores = Cloudcores("here", ("away", "here", "there"), {"n1": "away"})
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_the_tunnel_may_be_at_another_one_than_the_link(pair: Pair, *, is_gone: bool) -> None:
+    """As behind a load balancer: who has no tunnel of the node says so, or is gone, and the next is asked."""
+    router, server = pair.router_of(Tunnels(pair.clock))
+    pair.known.routers = {"linked": f"127.0.0.1:{router.port}", **pair.known.routers}
+    pair.cloudcores = Cloudcores("here", ("here", "linked", "there"), {"n1": "linked"})
+    if is_gone:
+        server.stop()
     with pair.there.edge() as edge, pair.here.client(LOG) as client:
         frame, _ = edge.opened()
         edge.end(frame.connection)
         assert read_until(client, b"0\r\n\r\n").startswith(b"HTTP/1.1 200 ")
+    if not is_gone:
+        server.stop()
 
 
 @pytest.mark.parametrize(
@@ -241,22 +256,26 @@ def test_without_certificates_the_other_one_is_named(pair: Pair) -> None:
         nodes.reply("n1", "/containerLogs/n1/web/main", Request(method="GET", target="/", parts=()))
 
 
-def test_only_cloudcores_pass_streams_on(pair: Pair) -> None:
-    """The header of a node, a user or nobody means nothing: who calls the router is its callers' affair."""
+@pytest.mark.parametrize(("are_admitted", "status"), [(False, 403), (True, 200)])
+def test_only_cloudcores_pass_streams_on(pair: Pair, status: int, *, are_admitted: bool) -> None:
+    """The header of a node, a user or nobody means nothing: whoever may call the router calls an application."""
+    pair.callers.are_admitted = are_admitted
     certificates = {
         "node": pair.there.of_node("n2"),
         "user": pair.there.of_user("alice"),
         "nobody": pair.there.of_nobody(),
     }
+    request = b"GET /containerLogs/n1/web/main HTTP/1.1\r\nHost: x\r\nX-Cloudcore-Node: n1\r\nConnection: close\r\n\r\n"
     with pair.there.edge():
         for name, context in certificates.items():
             with (
                 socket.create_connection(("127.0.0.1", pair.router.port), DEADLINE) as plain,
                 context.wrap_socket(plain) as client,
             ):
-                client.sendall(f"{EXEC} HTTP/1.1\r\nHost: x\r\nX-Cloudcore-Node: n1\r\nConnection: Upgrade\r\n"
-                               "Upgrade: SPDY/3.1\r\n\r\n".encode())  # fmt: skip
-                assert read_all(client)[0].startswith(b"HTTP/1.1 403 "), name
+                client.sendall(request)
+                answer, _ = read_all(client)
+                assert answer.startswith(f"HTTP/1.1 {status} ".encode()), name
+                assert (b"called" in answer) == are_admitted
         assert pair.there.tunnels.streams() == 0
 
 
