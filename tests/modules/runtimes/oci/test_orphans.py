@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from modules.runtimes.oci.orphans import Orphan, await_orphans, commands_with, processes_with
+from tests.support.descriptors import open_descriptors
 
 _WAIT = "echo started; read line; exit 0"
 
@@ -63,9 +64,10 @@ def test_an_end_is_waited_for(programs: Programs, tmp_path: Path) -> None:
     process.stdin.close()
     await_orphans(orphans)
     assert process.wait() == 0
-    stays = programs.start(root, "create", "one")
+    stays, before = programs.start(root, "create", "one"), open_descriptors()
     await_orphans(commands_with(root), seconds=0.05)
     assert stays.wait() == -signal.SIGKILL
+    assert open_descriptors() <= before
 
 
 @pytest.mark.parametrize("operation", ["exec", "create"])
@@ -75,6 +77,7 @@ def test_a_new_process_is_waited_for_until_its_number_is_known(
     """It may run for ever, or wait for the start of its container, under the command line of crun."""
     process = programs.start(f"--root={tmp_path}", operation, "--pid-file", str(tmp_path / "pid"), "one")
     (orphan,) = commands_with(f"--root={tmp_path}")
+    (tmp_path / "pid").touch()  # as it is between its making and its writing
     await_orphans([orphan], seconds=0.05)
     assert process.wait() == -signal.SIGKILL, "its number was never written"
     process = programs.start(f"--root={tmp_path}", operation, "--pid-file", str(tmp_path / "pid"), "one")

@@ -85,6 +85,26 @@ def test_there_is_a_timer_while_there_are_sandboxes(bench: Bench) -> None:
     assert bench.looks() == 0, "nobody would cancel it"
 
 
+def test_there_is_one_look_at_a_time(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow `iptables-save` would otherwise get ever more company."""
+    looks: list[SimpleNamespace] = []
+
+    def thread(**_options: object) -> SimpleNamespace:
+        looks.append(SimpleNamespace(start=lambda: None, is_alive=lambda: True, join=lambda: None))
+        return looks[-1]
+
+    monkeypatch.setattr("threading.Thread", thread)
+    bench.watch.begin()
+    assert looks == [], "there is no sandbox"
+    bench.add("a")
+    for _ in range(2):
+        bench.watch.begin()
+    assert len(looks) == 1
+    looks[0].is_alive = lambda: False
+    bench.watch.begin()
+    assert len(looks) == 2
+
+
 def test_the_failure_of_one_sandbox_keeps_no_other_from_its_rules(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
