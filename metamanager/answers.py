@@ -36,6 +36,9 @@ NOT_CONNECTED = "failed to process remote: not connected"
 CONNECTION_LOST = "connection lost between EdgeCore and CloudCore"
 """Text of the error answer to a patch while there is no connection (KubeEdge's words)."""
 
+DELETION_NOT_STORED = "the node's database does not have the deletion yet"
+"""Text of the error answer to the deletion of a pod that has ended. It is asked for again with the next statuses."""
+
 REMOTE_TIMEOUT = "failed to process remote: no answer from the cloud"
 """Beginning of the error answer to a query that the cloud did not answer in time."""
 

@@ -9,7 +9,7 @@ from metamanager import replies
 from metamanager.errors import StoreError
 from metamanager.remote_query import is_pod_question, is_refresh, object_in
 from metamanager.replies import Outcome, Reply
-from metamanager.rows import Row, cause_of, parse, row_of
+from metamanager.rows import Row, cause_of, is_pod_to_run, parse, row_of
 from metamanager.rules import Origin, is_kept, origin_of
 from metamanager.store import Store
 from metamanager.tokens import expires_at, is_fresh, token_key, token_row
@@ -52,6 +52,15 @@ class LocalQuery:
     def was_deleted(self, row: Row) -> bool:
         """Return whether the cloud has deleted the row's object."""
         return (row.key, row.uid) in self._deleted
+
+    def would_run_again(self, deletion: Message) -> bool:
+        """Return whether the next start would run the pod whose deletion edged asks for, because the store has none.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        stored = self._store.get(deletion.route.resource)
+        return stored is not None and is_pod_to_run(stored, deletion.content_bytes())
 
     def find(self, request: Message) -> list[str]:
         """Return the stored objects for a query: the object of its key, or all of its type in all namespaces. A token

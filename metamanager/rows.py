@@ -110,6 +110,40 @@ def is_being_deleted(content: bytes) -> bool:
     return metadata is not None and bool(metadata.deletion_timestamp)
 
 
+class _ToRun(msgspec.Struct, frozen=True, rename="camel"):
+    """Metadata by which a stored pod is run."""
+
+    uid: str | None = None
+    deletion_timestamp: str | None = None
+    annotations: dict[str, str] | None = None
+
+
+class _ToRunHead(msgspec.Struct, frozen=True):
+    metadata: _ToRun | None = None
+
+
+class _Options(msgspec.Struct, frozen=True):
+    """metav1.DeleteOptions, as far as they name an object."""
+
+    preconditions: Metadata | None = None
+
+
+_MIRROR: Final = "kubernetes.io/config.mirror"
+"""Annotation of the pod by which the cloud shows a static one; it is not run."""
+
+
+def is_pod_to_run(stored: str, options: bytes) -> bool:
+    """Return whether a stored pod is the one that a deletion names, is not marked as deleted, and is no mirror pod."""
+    try:
+        pod = decode_json(stored, _ToRunHead).metadata
+        named = decode_json(options, _Options).preconditions
+    except (msgspec.DecodeError, UnicodeError):
+        return False
+    if pod is None or named is None or pod.uid != named.uid:
+        return False
+    return not pod.deletion_timestamp and _MIRROR not in (pod.annotations or {})
+
+
 class _EventTime(msgspec.Struct, frozen=True, rename="camel"):
     """An event, with the time of its last occurrence."""
 

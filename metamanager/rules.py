@@ -10,6 +10,8 @@ differences from KubeEdge:
 - nodes come from the cloud, so that registration sees its object; the store answers while the cloud cannot
   (`CLOUD_FIRST`);
 - without a connection, a delete that only the cloud can carry out is refused immediately, not after a time-out;
+- so is the delete of a pod that has ended while the store, which could not be written, still has it as one to run: once
+  the cloud has deleted the pod another may take its place, and a start without the cloud would run both;
 - the store keeps a limited number of this node's events, whether or not they go to the cloud (KubeEdge keeps none);
 - metamanager asks the cloud for a named pod that is not stored (`metamanager.remote_query`): this repairs a lost store
   without ending a pod;
@@ -50,6 +52,8 @@ class Step(Enum):
     """Forward with source `meta` and group `twin`, as devicetwin expects."""
     TO_CLOUD = auto()
     """Forward unchanged: the cloud's answer finds the sender by the message's id."""
+    DELETION_TO_CLOUD = auto()
+    """Forward the deletion of a pod that has ended, if the store knows that it is deleted; else refuse."""
     REPORT_TO_CLOUD = auto()
     """Forward as a message without a waiting sender, which may wait for the connection."""
     EVENT_TO_CLOUD = auto()
@@ -173,7 +177,7 @@ def plan(operation: str, kind: str, source: str, *, named: bool, connected: bool
         case Operation.PATCH:
             return Plan(Change.PUT, (Step.TO_CLOUD if connected else Step.REFUSE_PATCH,), even_if_lost=True)
         case Operation.DELETE:
-            return _for_mesh(kind, _delete(source, connected=connected))
+            return _for_mesh(kind, _delete(kind, source, connected=connected))
         case Operation.QUERY:
             return Plan(Change.NONE, (_query(origin_of(kind, named=named), connected=connected),))
         case Operation.RESPONSE:
@@ -275,10 +279,11 @@ def _update(kind: str, source: str, *, connected: bool) -> Plan:
     return _NOTHING
 
 
-def _delete(source: str, *, connected: bool) -> Plan:
+def _delete(kind: str, source: str, *, connected: bool) -> Plan:
     match source:
         case ModuleName.EDGED:
-            return Plan(Change.NONE, (Step.TO_CLOUD if connected else Step.REFUSE,))
+            step = Step.DELETION_TO_CLOUD if kind == ResourceType.POD else Step.TO_CLOUD
+            return Plan(Change.NONE, (step if connected else Step.REFUSE,))
         case ModuleName.DEVICECONTROLLER:
             return Plan(Change.DELETE, (Step.TO_TWIN, Step.TO_EDGED, Step.OK_TO_CLOUD), even_if_old=True)
         case ModuleName.POLICYCONTROLLER:

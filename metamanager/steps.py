@@ -7,7 +7,7 @@ from typing import Final
 from beehive import Group, Message, Module, ModuleName, Operation, ResourceType
 from beehive.errors import BeehiveError
 from metamanager import replies
-from metamanager.answers import CONNECTION_LOST, NOT_CONNECTED
+from metamanager.answers import CONNECTION_LOST, DELETION_NOT_STORED, NOT_CONNECTED
 from metamanager.local_query import LocalQuery
 from metamanager.remote_query import RemoteQuery
 from metamanager.replies import Outcome, Reply, StoreChanges
@@ -87,6 +87,12 @@ class Steps:
         """Answer with an error."""
         return [replies.refusal(message, text, self.clock)]
 
+    def deletion_to_cloud(self, message: Message) -> list[Reply]:
+        """Have the cloud delete a pod that has ended, unless the next start would run it again."""
+        if self._local_query.would_run_again(message):
+            return self.refuse(message, DELETION_NOT_STORED)
+        return [replies.to_cloud(message)]
+
     def ok_to_sender(self, message: Message) -> list[Reply]:
         """Answer OK, if the sender waits."""
         return [replies.answer(message, message.reply(self.clock))] if message.header.sync else []
@@ -125,6 +131,7 @@ STEPS: dict[Step, Callable[[Steps, Message], list[Reply]]] = {
     Step.TO_MESH: Steps.to_mesh,
     Step.TO_TWIN: lambda _, message: [replies.to_twin(message)],
     Step.TO_CLOUD: lambda _, message: [replies.to_cloud(message)],
+    Step.DELETION_TO_CLOUD: Steps.deletion_to_cloud,
     Step.REPORT_TO_CLOUD: lambda _, message: [replies.to_cloud(message.with_header(sync=False))],
     Step.EVENT_TO_CLOUD: Steps.event_to_cloud,
     Step.OK_TO_CLOUD: lambda steps, message: [replies.ok_to_cloud(message, steps.clock)],

@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from beehive import Group, Operation, State
 from beehive.files.reserve import LARGEST, SMALLEST, Reserve
 from beehive.testing import Harness
+from metamanager.answers import DELETION_NOT_STORED
 from metamanager.errors import StoreError
 from metamanager.metrics import StoreCollector
 from metamanager.module import MetaManager, MetaSettings
@@ -19,7 +20,7 @@ from metamanager.rows import Row
 from metamanager.sqlite_store import COMMITS_BETWEEN_LOOKS, SqliteStore
 from metamanager.store import open_store
 from metamanager.store_health import PROBE_AFTER, StoreStatistics
-from tests.metamanager.support import META, from_cloud, from_edged, node, store_of, thing
+from tests.metamanager.support import META, connect, from_cloud, from_edged, node, store_of, thing
 from tests.support.full_disk import fill, small_file_system
 
 BIG = "x" * 100_000
@@ -186,6 +187,31 @@ def test_the_announcement_of_a_deletion_too(small_disk: Path) -> None:
         going["metadata"].update(GOING)
         bee.send(META, from_cloud(bee, "default/pod/p", Operation.UPDATE, going))
         assert [answer.route.operation for answer in bee.sent_to(Group.HUB)] == [Operation.RESPONSE]
+
+
+def test_a_pod_is_deleted_in_the_cloud_once_its_deletion_is_stored(
+    small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else its successor runs elsewhere, and a start without the cloud runs it again: two pods of an identity."""
+    monkeypatch.setattr(Reserve, "fill", lambda _self: None)
+    going = thing("p", uid="u", version=5)
+    going["metadata"].update(GOING)
+    announced = "default/pod/p", Operation.UPDATE, going
+    ended = "default/pod/p", Operation.DELETE, {"gracePeriodSeconds": 0, "preconditions": {"uid": "u"}}
+    with node(small_disk / "edgecore.db") as bee:
+        connect(bee)
+        bee.send(META, from_cloud(bee, "default/pod/p", Operation.INSERT, thing("p", uid="u")))
+        fill(small_disk)
+        bee.send(META, from_cloud(bee, *announced))
+        bee.forget()
+        refused = bee.ask(META, from_edged(bee, *ended), 1)
+        assert (refused.route.operation, refused.content) == (Operation.ERROR, DELETION_NOT_STORED)
+        assert bee.sent_to(Group.HUB) == []
+        (small_disk / "ballast").unlink()
+        bee.send(META, from_cloud(bee, *announced))
+        bee.forget()
+        bee.send(META, from_edged(bee, *ended))
+        assert [sent.route.operation for sent in bee.sent_to(Group.HUB)] == [Operation.DELETE]
 
 
 def test_without_a_reserve_a_deletion_reaches_the_pod_all_the_same(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metamanager.rows import Row, row_of, version_number
+from metamanager.rows import Row, is_pod_to_run, row_of, version_number
 
 
 @pytest.mark.parametrize(
@@ -69,3 +69,21 @@ def test_only_an_older_or_the_same_state_of_the_same_object_is_not_taken(
     equal = bool(uid == stored and uid and new == old and new)
     assert row.equals(stored, old) is equal
     assert row.supersedes(stored, old) is not (equal or (uid == stored and new < old))
+
+
+@pytest.mark.parametrize(
+    ("metadata", "options", "is_to_run"),
+    [
+        ('"uid": "u"', '{"preconditions": {"uid": "u"}}', True),
+        ('"uid": "u", "annotations": {"a": "b"}', '{"preconditions": {"uid": "u"}}', True),
+        ('"uid": "u", "deletionTimestamp": null', '{"preconditions": {"uid": "u"}}', True),
+        ('"uid": "u", "deletionTimestamp": "2027-01-15T08:00:30Z"', '{"preconditions": {"uid": "u"}}', False),
+        ('"uid": "successor"', '{"preconditions": {"uid": "u"}}', False),
+        ('"uid": "u", "annotations": {"kubernetes.io/config.mirror": "h"}', '{"preconditions": {"uid": "u"}}', False),
+        ('"uid": "u"', "{}", False),
+        ('"uid": "u"', "not json", False),
+    ],
+)
+def test_a_stored_pod_that_the_next_start_runs(metadata: str, options: str, *, is_to_run: bool) -> None:
+    """It is the one that is to be deleted, nothing marks it as deleted, and it is run at all."""
+    assert is_pod_to_run(f'{{"metadata": {{{metadata}}}}}', options.encode()) == is_to_run

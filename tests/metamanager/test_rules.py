@@ -46,7 +46,7 @@ ROWS: list[tuple[str, str, str, Change, tuple[Step, ...]]] = [
     (P, "event", EDGED, NONE, (Step.TO_CLOUD,)),
     (P, "podpatch", EDGED, PUT, (Step.TO_CLOUD,)),
     (P, "nodepatch", EDGED, PUT, (Step.TO_CLOUD,)),
-    (D, POD, EDGED, NONE, (Step.TO_CLOUD,)),
+    (D, POD, EDGED, NONE, (Step.DELETION_TO_CLOUD,)),
     (D, "volumeattachment", EDGED, NONE, (Step.TO_CLOUD,)),
     (D, POD, EC, DELETE, (Step.TO_EDGED, Step.OK_TO_CLOUD)),
     (D, "secret", EC, DELETE, (Step.TO_EDGED, Step.OK_TO_CLOUD)),
