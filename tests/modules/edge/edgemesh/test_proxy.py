@@ -232,7 +232,8 @@ def test_a_failure_of_one_connection_ends_no_other(
     with monkeypatch.context() as patched:
         patched.setattr(Relay, "event", lambda *_: 1 // 0)
         assert not answers(given)
-    assert caplog.text.count("a connection through the proxy failed") == 2
+    told = "a connection through the proxy failed"
+    wait_until(lambda: caplog.text.count(told) == 2, "both are logged, after their clients have noticed")
     assert answers(given)
     wait_until(lambda: not plane._relays, "nothing of them is kept")
 
