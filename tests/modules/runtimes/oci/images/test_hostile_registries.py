@@ -8,7 +8,7 @@ import shutil
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -426,32 +426,33 @@ def test_answers_must_come_at_a_least_rate(spread: str) -> None:
     """Whatever part of them drips: a byte a minute is no silence, and a manifest would take years."""
     times = itertools.count(0.0, 30.0)
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n"
-    sent = {
+    begin, drop = {
         "headers": (head, b"X-Pad: "),
         "chunk size": (head + b"\r\n", b"0000"),
         "body": (head + b"\r\nfffffff\r\n", b"x"),
     }[spread]
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    with socket.create_server(("127.0.0.1", 0)) as listener, ExitStack() as stack:
+        peers: list[socket.socket] = []
 
-        def serve() -> None:
-            peer, _ = listener.accept()
-            with peer, suppress(OSError):
-                peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                for each in (sent[0], *[sent[1]] * 10_000):
-                    peer.sendall(each)
+        def now() -> float:
+            """Return the next time, until which the registry has sent one drop more."""
+            if not peers:
+                peers.append(stack.enter_context(listener.accept()[0]))
+                while not peers[0].recv(1 << 16).endswith(b"\r\n\r\n"):
+                    pass
+                peers[0].sendall(begin)
+            peers[0].sendall(drop)
+            return next(times)
 
-        server = threading.Thread(target=serve)
-        server.start()
         address = address_of(f"http://127.0.0.1:{listener.getsockname()[1]}")
         assert address is not None
-        exchange = HttpExchange(RegistryHost(address, "/v2", is_registry=True), 60.0, lambda: next(times))
+        exchange = HttpExchange(RegistryHost(address, "/v2", is_registry=True), 60.0, now)
         with (
             pytest.raises(TimeoutError, match="bytes came in 60 s"),
             exchange.get(f"http://{address.name}/", {}) as response,
         ):
             while response.read1(1):
                 pass
-        server.join()
 
 
 def test_a_token_server_without_tls_is_not_trusted_by_a_registry_with_it(store: ImageStore, scratch: Path) -> None:
