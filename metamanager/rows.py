@@ -139,7 +139,7 @@ def is_pod_to_run(stored: str, options: bytes) -> bool:
         named = decode_json(options, _Options).preconditions
     except (msgspec.DecodeError, UnicodeError):
         return False
-    if pod is None or named is None or pod.uid != named.uid:
+    if pod is None or named is None or not pod.uid or pod.uid != named.uid:
         return False
     return not pod.deletion_timestamp and _MIRROR not in (pod.annotations or {})
 

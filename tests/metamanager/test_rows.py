@@ -81,6 +81,8 @@ def test_only_an_older_or_the_same_state_of_the_same_object_is_not_taken(
         ('"uid": "successor"', '{"preconditions": {"uid": "u"}}', False),
         ('"uid": "u", "annotations": {"kubernetes.io/config.mirror": "h"}', '{"preconditions": {"uid": "u"}}', False),
         ('"uid": "u"', "{}", False),
+        ('"name": "of a cloud without uids"', '{"preconditions": {}}', False),
+        ('"uid": ""', '{"preconditions": {"uid": ""}}', False),
         ('"uid": "u"', "not json", False),
     ],
 )

@@ -48,14 +48,17 @@ def prepared_definition(obj: JsonObject, live: JsonObject | None, others: Iterab
     if causes:
         raise InvalidFieldsError(_KIND.name, _KIND.api_group, name, list(_at_their_places(causes, obj)))
     spec = obj["spec"]
-    names = {"listKind": f"{spec['names']['kind']}List", "singular": spec["names"]["kind"].lower(), **spec["names"]}
+    names = {"listKind": f"{spec['names']['kind']}List", "singular": spec["names"]["kind"].lower()} | {
+        name: word for name, word in spec["names"].items() if word
+    }
     made = {**obj, "spec": {"conversion": {"strategy": "None"}, **spec, "names": names}}
     return with_status(made, live, others, now)
 
 
 def _at_their_places(causes: Iterable[Cause], obj: JsonObject) -> Iterator[Cause]:
     """Yield causes with the paths that Kubernetes tells: those of the only version are the definition's."""
-    versions = (obj.get("spec") or {}).get("versions")
+    spec = obj.get("spec")
+    versions = spec.get("versions") if isinstance(spec, dict) else None
     is_only = isinstance(versions, list) and len(versions) == 1
     for cause in causes:
         field = cause.field

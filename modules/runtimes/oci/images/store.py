@@ -30,9 +30,11 @@ _log = logging.getLogger(__name__)
 _SHOWN = 200
 _LONGEST_RECORD: Final = 64 * 1024
 _PARTS_SECONDS: Final = 24 * 3600.0
+"""Seconds that an interrupted pull can be resumed."""
+_PARTS_SECONDS_WHEN_FULL: Final = 900.0
+"""The same on a disk that gets full: longer than the pauses between a kubelet's attempts, 300 s."""
 _LEAST_FREE: Final = 0.2
 """Part of the disk; nodes evict pods with less than 0.15."""
-"""Seconds that an interrupted pull can be resumed."""
 _SHA256: Final = "sha256:"
 
 
@@ -409,9 +411,9 @@ class Layers:
                 self.throw_away(path)
 
     def _drop_old_parts(self) -> None:
-        """Discard locks, and old downloads of interrupted pulls; all of these when the disk gets full."""
+        """Discard locks, and old downloads of interrupted pulls."""
         disk = shutil.disk_usage(self._layout.ingest)
-        kept = _PARTS_SECONDS if disk.free >= disk.total * _LEAST_FREE else 0.0
+        kept = _PARTS_SECONDS if disk.free >= disk.total * _LEAST_FREE else _PARTS_SECONDS_WHEN_FULL
         before = self._clock.now() - kept
         for path in self._layout.ingest.iterdir():
             if path.suffix == ".lock" or path.stat().st_mtime <= before:

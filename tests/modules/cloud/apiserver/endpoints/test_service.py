@@ -426,7 +426,9 @@ def test_a_watch_of_one_object_by_its_path(api: Serving) -> None:
     """It is one of the older paths; elsewhere the path of an object is read once."""
     api.ask("POST", MAPS, configmap("b"))
     make = lambda: api.ask("POST", MAPS, configmap("a"))  # noqa: E731 - what happens meanwhile
-    assert api.watch("/api/v1/watch/namespaces/default/configmaps/a", Watcher(make)) == [("ADDED", "a")]
+    path = "/api/v1/watch/namespaces/default/configmaps/a"
+    assert api.watch(path, Watcher(make)) == [("ADDED", "a")]
+    assert api.watch(path, Watcher(), resourceVersion="0", fieldSelector="metadata.name=b") == [("ADDED", "a")]
     assert api.ask("GET", f"{MAPS}/a?watch=true").status == 200
 
 

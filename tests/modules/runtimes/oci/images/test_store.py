@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -343,12 +345,16 @@ def test_the_config_of_an_image_is_kept(store: ImageStore, scratch: Path) -> Non
 
 
 def test_given_up_downloads_go_when_the_disk_gets_full(store: ImageStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else they stay for a day, for a later pull: registries that break off would fill the disk with them."""
+    """Else they stay for a day: registries that break off would fill the disk. The next attempt still finds them."""
     part = store.layout.part("sha256:" + "0" * 64, "registry.example")
     part.write_bytes(b"begun")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(total=1000, free=200))
     store.collect()
     assert part.exists()
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(total=1000, free=199))
+    store.collect()
+    assert part.exists()
+    before = time.time() - 901
+    os.utime(part, (before, before))
     store.collect()
     assert not part.exists()
