@@ -23,6 +23,7 @@ from beehive import Clock
 from beehive.http.connection_server import ConnectionServer
 from beehive.http.connections import OpenConnection, OpenConnections, Phase, StreamShares
 from beehive.http.errors import HttpStatusError
+from beehive.http.farewell import say_farewell
 from beehive.http.request import MAX_HEAD, Request, read_request
 from beehive.http.responses import Reply, Response, Stream, Takeover, text
 from beehive.http.router import HttpService
@@ -124,6 +125,9 @@ class HttpServer(ConnectionServer):
         exchanges.shake_hands()
         while self._reply(exchanges) and self._wait(exchanges):
             pass
+        if exchanges.is_unread:
+            self._open.enter(connection, Phase.IDLE)
+            say_farewell(connection.socket, self._clock)
 
     def _wait(self, connection: "_Connection") -> bool:
         """Wait for another request; return False if none comes, or the connection is closed in favour of a new one."""
@@ -196,6 +200,8 @@ class _Connection:
         self._exchange = ServerExchange(MAX_HEAD)
         self._clock = clock
         self._deadline = connection.since + REQUEST_SECONDS
+        self.is_unread = False
+        """Whether the last response was sent before the request was read to its end; the sending side is open still."""
 
     def shake_hands(self) -> None:
         """Begin TLS, if it is served. Raise OSError when that fails."""
@@ -277,8 +283,10 @@ class _Connection:
         return self._deadline - self._clock.monotonic()
 
     def _end(self) -> None:
-        with contextlib.suppress(OSError):
-            self.socket.shutdown(socket.SHUT_WR)
+        self.is_unread = self._exchange.is_unread
+        if not self.is_unread:
+            with contextlib.suppress(OSError):
+                self.socket.shutdown(socket.SHUT_WR)
 
 
 def _name_of(listening: socket.socket) -> str:

@@ -1,6 +1,7 @@
 """The server's side of an exchange."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
@@ -10,6 +11,7 @@ from beehive.http.errors import HttpError
 from beehive.http.events import Receive, next_event
 
 _LENGTH_DIGITS: Final = 12
+_UNREAD: Final = (h11.IDLE, h11.SEND_BODY, h11.ERROR)
 _STATUSES: Final = frozenset(status.value for status in HTTPStatus)
 
 
@@ -52,6 +54,14 @@ class ServerExchange:
     def rest(self) -> bytes:
         """The bytes received after the head, or after the body once `read_body` has returned it."""
         return self._connection.trailing_data[0]
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether the client may still send a part of the request, or has sent bytes after it."""
+        with suppress(h11.RemoteProtocolError):
+            while isinstance(self._connection.next_event(), h11.Data):
+                pass
+        return self._connection.their_state in _UNREAD or bool(self.rest)
 
     def read_head(self, receive: Receive) -> RequestHead:
         """Return the head of the request.

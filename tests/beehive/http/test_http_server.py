@@ -385,6 +385,52 @@ def test_a_server_that_takes_bodies_reads_them_within_bounds(
     assert said.partition(b"\r\n\r\n")[2].endswith(answer) or answer in said
 
 
+@pytest.mark.parametrize("status", [401, 413])
+def test_a_client_reads_the_refusal_of_a_body_that_it_is_still_sending(tmp_path: Path, status: int) -> None:
+    """Over TLS and without: more than the kernel keeps of a body would make it reset the connection."""
+    authority, certified = certificates(tmp_path)
+    own = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    own.load_cert_chain(certified)
+    client = ssl.create_default_context(cafile=str(authority))
+
+    def admit(_request: Request) -> None:
+        if status == 401:
+            raise HttpStatusError(401, "these are no credentials")
+
+    for context in (None, own):
+        listening = listen_tcp("127.0.0.1", 0)
+        server = HttpServer(
+            listening, Router([]), RealClock(), max_body=100, context=context, idle_seconds=SECONDS, admit=admit
+        )
+        server.start()
+        to = ("127.0.0.1", server.port)
+        plain = HTTPConnection(*to, timeout=SECONDS)
+        connection = plain if context is None else HTTPSConnection(*to, timeout=SECONDS, context=client)
+        try:
+            connection.request("POST", "/body", b"x" * (3 << 20))
+            assert connection.getresponse().status == status
+        finally:
+            connection.close()
+            server.stop()
+
+
+def test_a_client_that_is_to_read_a_refusal_makes_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of the one connection that an address may have neither sends the rest nor ends its side."""
+    monkeypatch.setattr("beehive.http.farewell.FAREWELL_SECONDS", float(SECONDS))
+    router = Router([HttpRoute("/body", lambda _: text(200, "ok"), ("POST",))])
+    server = HttpServer(listen_tcp("127.0.0.1", 0), router, RealClock(), max_body=100, max_connections=2)
+    server.start()
+    request = b"POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n"
+    try:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as refused:
+            refused.sendall(request % 101)
+            while refused.recv(4096):
+                pass  # its answer, and the end of the server's side
+            assert raw(server, request % 2 + b"ok").startswith(b"HTTP/1.1 200 ")
+    finally:
+        server.stop()
+
+
 def test_a_stream_is_woken_by_a_descriptor() -> None:
     """The stream waits for its reader's end and for its own descriptor."""
     reading, writing = os.pipe()

@@ -82,6 +82,25 @@ def test_a_body_without_a_bound_is_refused(field: str, status: int) -> None:
     assert error.value.status == status
 
 
+@pytest.mark.parametrize(
+    ("rest", "is_unread"),
+    [(b"\r\n", False), (b"Connection: close\r\n\r\n", False), (b"\r\nGET /", True),
+     (b"Content-Length: 3\r\n\r\nabc", False), (b"Content-Length: 3\r\n\r\nab", True),
+     (b"Expect: 100-continue\r\nContent-Length: 3\r\n\r\n", True),
+     (b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", False),
+     (b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc", True), (b"Transfer-Encoding: chunked\r\n\r\nx\r\n", True),
+     (b"Connection: upgrade\r\nUpgrade: x\r\n\r\n", False), (b"Connection: upgrade\r\nUpgrade: x\r\n\r\nab", True),
+     (b"X: " + b"x" * 1000, True), (b"", True)],
+)  # fmt: skip
+def test_what_a_client_may_still_be_sending_when_it_is_answered(rest: bytes, *, is_unread: bool) -> None:
+    exchange = ServerExchange(1000)
+    with contextlib.suppress(HttpError):
+        exchange.read_head(sent(b"POST / HTTP/1.1\r\nHost: a\r\n" + rest))
+    exchange.response(400, [("Content-Length", "0")])
+    exchange.end()
+    assert exchange.is_unread is is_unread
+
+
 @given(st.binary(max_size=200), st.sampled_from([b"", b"GET /"]))
 def test_any_bytes_are_a_request_or_an_error(data: bytes, begin: bytes) -> None:
     exchange = ServerExchange(100)

@@ -18,6 +18,7 @@ from typing import Any
 from beehive.clock import Clock
 from beehive.http.connections import OpenConnection, OpenConnections, Phase, address_of
 from beehive.http.errors import HttpError
+from beehive.http.farewell import say_farewell
 from beehive.http.server import RequestHead, ServerExchange, body_length
 from beehive.peer_certificate import peer_certificate
 from beehive.ports import told_why
@@ -41,9 +42,6 @@ _BACKLOG = 1024
 """Connections that wait to be accepted; with `socketserver`'s 5, of many nodes that join at once most would try again
 after a second or more.
 """
-_FAREWELL_SECONDS = 1.0
-_FAREWELL_READS = 64
-_FAREWELL_BYTES = 64 * 1024
 
 Respond = Callable[[EnrolmentRequest], EnrolmentResponse]
 
@@ -110,6 +108,7 @@ class _Server(ThreadingTCPServer):
     ) -> None:
         self.address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
         self.respond = respond
+        self._clock = clock
         self.now = clock.now
         self.connections = OpenConnections(
             "the certificate server", clock, MAX_CONNECTIONS, MAX_CONNECTIONS_PER_ADDRESS
@@ -148,7 +147,7 @@ class _Server(ThreadingTCPServer):
 
     def shutdown_request(self, request: Any) -> None:
         """Close a connection once the client has read the response."""
-        close_gracefully(request)
+        say_farewell(request, self._clock)
         self.close_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - socketserver's signature
@@ -200,20 +199,4 @@ class _Handler(BaseRequestHandler):
             ("Content-Type", response.content_type),
         ]
         self.request.sendall(exchange.response(response.status.value, headers) + exchange.data(response.body))
-
-
-def close_gracefully(connection: socket.socket) -> None:
-    """End the sending side, and read until the peer closes, for at most a second and 4 MiB.
-
-    `close` with unread input makes Linux send a reset, and the peer then discards its unread input: the TLS alert or
-    the refusal that states the reason. This function blocks; the caller closes the socket. It ends the TCP stream under
-    a TLS socket.
-    """
-    try:
-        socket.socket.shutdown(connection, socket.SHUT_WR)
-        connection.settimeout(_FAREWELL_SECONDS)
-        for _ in range(_FAREWELL_READS):
-            if not socket.socket.recv(connection, _FAREWELL_BYTES):
-                return
-    except OSError:
-        return
+        self.server.connections.enter(self.client_address[-1], Phase.IDLE)

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from beehive import Clock
 from beehive.http.errors import HttpError
+from beehive.http.farewell import say_farewell
 from beehive.http.server import RequestHead, ServerExchange
 from modules.runtimes.oci.streaming import channels, port_streams
 from modules.runtimes.oci.streaming.backend import StreamingBackend
@@ -102,6 +103,8 @@ class StreamingConnection:
         headers = [("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(body)))]
         exchange = self._exchange
         self._connection.sendall(exchange.response(status, headers) + exchange.data(body) + exchange.end())
+        if exchange.is_unread:
+            say_farewell(self._connection, self._clock)
 
 
 class UpgradeError(Exception):

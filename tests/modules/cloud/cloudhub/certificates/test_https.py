@@ -79,7 +79,7 @@ class Server:
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     """A server whose clients have read its last word before it closes the connection, however slow they are."""
-    monkeypatch.setattr("modules.cloud.cloudhub.certificates.https._FAREWELL_SECONDS", DEADLINE)
+    monkeypatch.setattr("beehive.http.farewell.FAREWELL_SECONDS", DEADLINE)
     made = Server(tmp_path)
     yield made
     made.server.stop()
@@ -150,6 +150,11 @@ def test_bodies_without_a_bound_are_not_read(server: Server, headers: bytes, sta
         secure.sendall(b"GET /edge.crt HTTP/1.1\r\nHost: c\r\n" + headers + b"\r\n\r\n")
         assert secure.recv(100).startswith(b"HTTP/1.1 %d " % status)
     assert server.get("/ca.crt")[0] == 200
+
+
+def test_a_client_that_sends_on_reads_its_refusal(server: Server) -> None:
+    status, _, body = server.get("/edge.crt", body=b"x" * (3 << 20))
+    assert (status, body) == (413, b"a body has at most 1048576 bytes")
 
 
 def test_clients_that_say_nothing_or_nonsense_hold_up_nobody(server: Server) -> None:

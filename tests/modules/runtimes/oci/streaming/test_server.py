@@ -45,6 +45,15 @@ def test_other_requests_are_answered(server: StreamingServer, headers: tuple[str
     assert asked(server.exec_url(echo_request()), *headers).startswith(b"HTTP/1.1 " + status)
 
 
+def test_the_refusal_of_a_client_that_sends_on_can_be_read(server: StreamingServer) -> None:
+    """The kernel would reset a connection that is closed with unread bytes, with what the client has not read."""
+    url = server.exec_url(echo_request())
+    with connected(url) as connection:
+        connection.sendall(f"POST {path(url)} HTTP/1.1\r\nHost: x\r\nContent-Length: 4000000\r\n\r\n".encode())
+        connection.sendall(b"x" * 4_000_000)
+        assert head_of(connection).startswith(b"HTTP/1.1 400")
+
+
 def test_unknown_addresses_are_not_found(server: StreamingServer) -> None:
     """Also used ones, and another kind's."""
     url = server.exec_url(echo_request())
