@@ -11,6 +11,8 @@ from beehive.errors import ResourceError
 from beehive.whole_numbers import whole_number
 
 _LONGEST_NUMBER = 18
+SENT_IN_PART: Final = (ResourceType.ENDPOINTS, ResourceType.ENDPOINTSLICE)
+"""Types of objects of which a node gets a part, which may change without the object."""
 
 
 class Metadata(msgspec.Struct, frozen=True, rename="camel"):
@@ -64,12 +66,14 @@ class Row(msgspec.Struct, frozen=True, gc=False):
         """Return whether this row replaces a stored one of that uid and version: not if it is an older state of the
         same object, or the same state (`equals`).
 
-        Messages overtake each other when the cloud repeats one; Kubernetes' resourceVersion shows which is newer.
+        Messages overtake each other when the cloud repeats one; Kubernetes' resourceVersion shows which is newer. Of
+        endpoints the cloud sends the node's part, which may be another one in the same version.
         """
         stored = resource_version or 0
         if uid != self.uid or stored < self.resource_version:
             return True
-        return stored == self.resource_version and not (self.resource_version and self.uid)
+        is_one_state = self.resource_version and self.uid and self.type not in SENT_IN_PART
+        return stored == self.resource_version and not is_one_state
 
     def equals(self, uid: str | None, resource_version: int | None) -> bool:
         """Return whether a stored row of that uid and version has the same state, so that it need not be written again.

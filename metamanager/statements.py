@@ -35,7 +35,7 @@ PUT: Final = (
     "updated = excluded.updated WHERE meta.uid IS NOT excluded.uid "
     "OR coalesce(meta.resource_version, 0) < excluded.resource_version "
     "OR coalesce(meta.resource_version, 0) = excluded.resource_version "
-    "AND (excluded.resource_version = 0 OR excluded.uid = '')"
+    "AND (excluded.resource_version = 0 OR excluded.uid = '' OR excluded.type IN ('endpoints', 'endpointslice'))"
 )
 """Inserts or replaces rows, unless the stored one has a newer or the same state (`Row.supersedes`)."""
 DELETE: Final = "DELETE FROM meta WHERE key = :key"

@@ -1,6 +1,10 @@
-"""The addresses of pods as Services use them. Nodes report them, and are not believed."""
+"""The addresses of pods as Services use them, and whose they are. Nodes report them, and are not believed."""
 
 from ipaddress import IPv6Address, ip_address
+from typing import Final
+
+SERVICE_NAME: Final = "kubernetes.io/service-name"
+"""The label of an EndpointSlice with the name of its Service."""
 
 
 def endpoint_address(text: object) -> str:

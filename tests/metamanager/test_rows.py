@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metamanager.rows import Row, is_pod_to_run, row_of, version_number
+from metamanager.rows import SENT_IN_PART, Row, is_pod_to_run, row_of, version_number
 
 
 @pytest.mark.parametrize(
@@ -69,6 +69,15 @@ def test_only_an_older_or_the_same_state_of_the_same_object_is_not_taken(
     equal = bool(uid == stored and uid and new == old and new)
     assert row.equals(stored, old) is equal
     assert row.supersedes(stored, old) is not (equal or (uid == stored and new < old))
+
+
+@pytest.mark.parametrize("kind", SENT_IN_PART)
+@pytest.mark.parametrize(("old", "is_taken"), [(1, True), (2, True), (3, False)])
+def test_of_endpoints_the_part_that_came_last_is_taken(kind: str, old: int, *, is_taken: bool) -> None:
+    """The cloud sends a node's part again, in the same version, when the node is in another group."""
+    row = Row("k", kind, "v", uid="u", resource_version=2)
+    assert row.supersedes("u", old) is is_taken
+    assert not row.equals("u", old)
 
 
 @pytest.mark.parametrize(

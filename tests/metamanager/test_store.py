@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from metamanager.core_store import CoreStore
 from metamanager.errors import StoreOpenError
-from metamanager.rows import Row
+from metamanager.rows import SENT_IN_PART, Row
 from metamanager.sqlite_store import SqliteStore
 from metamanager.store import Store, open_store, sqlite_path
 
@@ -30,8 +30,10 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     store.close()
 
 
-def pod(name: str, *, uid: str = "u", version: int = 1, value: str = "{}", namespace: str = "default") -> Row:
-    return Row(f"{namespace}/pod/{name}", "pod", value, uid, version, namespace, name, 0)
+def pod(
+    name: str, *, uid: str = "u", version: int = 1, value: str = "{}", namespace: str = "default", kind: str = "pod"
+) -> Row:
+    return Row(f"{namespace}/{kind}/{name}", kind, value, uid, version, namespace, name, 0)
 
 
 def test_a_row_is_found_by_its_key(store: Store) -> None:
@@ -136,14 +138,14 @@ STEPS = st.lists(
 
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(steps=STEPS)
-def test_both_kinds_follow_the_same_model(kind: str, steps: list[tuple[str, str, str, int]]) -> None:
+@given(steps=STEPS, type_=st.sampled_from(["pod", *SENT_IN_PART]))
+def test_both_kinds_follow_the_same_model(kind: str, steps: list[tuple[str, str, str, int]], type_: str) -> None:
     """After any puts and deletes the rows and all results equal a dictionary's with the rule."""
     model: dict[str, Row] = {}
     with TemporaryDirectory() as directory:
         store = open_kind(kind, Path(directory))
         for number, (what, name, uid, version) in enumerate(steps):
-            row = pod(name, uid=uid, version=version, value=str(number))
+            row = pod(name, uid=uid, version=version, value=str(number), kind=type_)
             there = model.get(row.key)
             if what == "put":
                 taken = there is None or row.supersedes(there.uid, there.resource_version)
@@ -156,7 +158,7 @@ def test_both_kinds_follow_the_same_model(kind: str, steps: list[tuple[str, str,
                 assert store.delete(row.key, uid) is hit
                 if hit:
                     del model[row.key]
-        assert store.get_all("pod") == [model[key].value for key in sorted(model)]
+        assert store.get_all(type_) == [model[key].value for key in sorted(model)]
         store.close()
 
 

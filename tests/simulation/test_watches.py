@@ -16,6 +16,10 @@ from edged.pods.model import PodUid
 from metamanager.rows import Row
 from modules.apimachinery.kinds import JsonObject
 from modules.cloud.storage.object_storage import EventType
+from modules.edge.devicetwin.state import Device, Twin, encode
+from modules.edge.devicetwin.state import Side as TwinSide
+from modules.lab.simulate.broker import SimulatedBroker
+from modules.lab.simulate.device_watch import DeviceWatch
 from modules.lab.simulate.ended_watch import EndedWatch
 from modules.lab.simulate.machine import Machine
 from modules.lab.simulate.row_watch import RowWatch
@@ -236,3 +240,27 @@ def test_a_cron_job_makes_jobs_for_times_after_its_creation_in_their_order(
         job = {"name": f"tick-{number}", "uid": f"j{number}", "ownerReferences": [owner], "annotations": annotations}
         watch.changed(EventType.ADDED, {"kind": "Job", "metadata": job, "spec": {}}, None)
     assert bool(invariants(world)) == wrong
+
+
+@pytest.mark.parametrize(
+    ("remade", "is_seen"),
+    [("deleted", False), ("another", False), ("", True)],
+)
+def test_versions_of_a_device_begin_again_only_with_another_object(world: World, remade: str, *, is_seen: bool) -> None:
+    """One that is made again immediately takes the place of the old one in a single commit, whatever its number."""
+    watch = DeviceWatch(world, "n", cast(SimulatedBroker, None))
+
+    def put(uid: str, edge: int) -> None:
+        device = Device("default/d", number=2, twins={"t": Twin(actual=TwinSide(edge=edge))})
+        watch.put(Row(key="default/device/d", type="device", value="{}", uid=uid, resource_version=1))
+        watch.put(Row(key="default/devicetwin/d", type="devicetwin", value=encode(device).decode()))
+        watch.committed()
+
+    put("u", 1)
+    if remade == "deleted":
+        watch.deleted("default/device/d")
+    put("v" if remade == "another" else "u", 0)
+    assert ("versions of a device never fall" in invariants(world)) is is_seen
+    put("v" if remade == "another" else "u", 1)
+    put("v" if remade == "another" else "u", 0)
+    assert "versions of a device never fall" in invariants(world), "once for each object"

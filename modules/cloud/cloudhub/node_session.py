@@ -69,8 +69,9 @@ class NodeSession:
     """The deliveries over one connection of a node, as a state machine without side effects.
 
     As in KubeEdge, only the newest version of an object is pending; a message is resent with the same id until it is
-    acknowledged; an acknowledged version is not sent again; and the session ends with the connection. The sender
-    repeats undelivered messages over the next connection (for objects: `ObjectSyncs`), perhaps from another cloudcore.
+    acknowledged; an acknowledged version is not sent again, except for endpoints; and the session ends with the
+    connection. The sender repeats undelivered messages over the next connection (for objects: `ObjectSyncs`), perhaps
+    from another cloudcore.
     KubeEdge sends one message at a time and stops at the first unacknowledged one. Here a window of messages is under
     way, so an object that an edge cannot store delays no other.
 
@@ -126,9 +127,11 @@ class NodeSession:
         if not obj.is_delete and obj.version < 0:
             return OfferResult.NO_VERSION
         pending = self._waiting.get(obj.key) or self._under_way.get(obj.key)
-        if pending is not None and _supersedes(pending.object, obj):
+        if pending is not None and _supersedes(pending.object, obj) and not _is_other_part(pending, message, obj):
             return OfferResult.ON_ITS_WAY
-        if pending is None and not obj.is_delete and obj.version <= self._acknowledged.get(obj.key, -1):
+        known = self._acknowledged.get(obj.key, -1)
+        is_known = obj.version < known or (obj.version == known and not _is_sent_in_part(obj))
+        if pending is None and not obj.is_delete and is_known:
             return OfferResult.ACKNOWLEDGED
         self._drop_deletion_of_predecessor(obj)
         self._queue(obj.key, message, obj)
@@ -222,6 +225,19 @@ def _supersedes(pending: ObjectVersion, offered: ObjectVersion) -> bool:
     Nothing follows a deletion; a deletion supersedes any version, and a version supersedes older ones.
     """
     return pending.is_delete or (not offered.is_delete and offered.version <= pending.version)
+
+
+def _is_other_part(pending: Delivery, message: Message, obj: ObjectVersion) -> bool:
+    """Return whether a message has another part of an object than the pending one, in the same version."""
+    is_same = pending.object.version == obj.version and not pending.object.is_delete
+    return is_same and _is_sent_in_part(obj) and pending.message.content != message.content
+
+
+def _is_sent_in_part(obj: ObjectVersion) -> bool:
+    """Return whether a node gets its part of an object, which may change without the object: the endpoints of a Service
+    that keeps to node groups.
+    """
+    return "/endpointslice/" in obj.resource or "/endpoints/" in obj.resource
 
 
 def _is_of_pod(obj: ObjectVersion) -> bool:

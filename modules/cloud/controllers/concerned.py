@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from modules.apimachinery.api_errors import UnknownKindError
+from modules.apimachinery.endpoint_addresses import SERVICE_NAME
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of
 from modules.apimachinery.workload_selectors import matcher_of
 from modules.cloud.apiserver.disruption_budgets import covers
 from modules.cloud.applications import NODE_GROUP, kind_of
-from modules.cloud.controllers.endpoint_slices import SERVICE_NAME
 from modules.cloud.controllers.pods import has_ended, is_mirror, is_ready
 from modules.cloud.controllers.service_pods import selects
 from modules.cloud.controllers.view import View, controller_of, node_of

@@ -11,7 +11,6 @@ from modules.cloud.controllers.plan import WARNING, EventNote, PlannedWrite, cre
 from modules.cloud.controllers.pods import owner_reference
 from modules.cloud.controllers.service_pods import Ports
 
-SERVICE_NAME: Final = "kubernetes.io/service-name"
 MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"
 CONTROLLER: Final = "endpointslice-controller.k8s.io"
 MOST: Final = 100

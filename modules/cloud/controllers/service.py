@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from ipaddress import ip_address
 from typing import Final
 
+from modules.apimachinery.endpoint_addresses import SERVICE_NAME
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted
 from modules.cloud.applications import BELONGING_TO, RANGE_NODE_GROUP, TOPOLOGY
 from modules.cloud.controllers.endpoint_slices import (
     CONTROLLER,
     MANAGED_BY,
-    SERVICE_NAME,
     Group,
     SliceOwner,
     slice_writes,

@@ -21,7 +21,7 @@ from modules.edge.edgemesh.backends import (
     backends_of_slices,
     selects,
 )
-from modules.edge.edgemesh.objects import Endpoints, EndpointSlice, Service, ServiceKey
+from modules.edge.edgemesh.objects import NODE_GROUP_TOPOLOGY, Endpoints, EndpointSlice, Service, ServiceKey
 
 MOST_SERVICES: Final = 10_000
 """Services that are served; more are left out."""
@@ -185,11 +185,17 @@ class MeshState:
         return _without_strangers(given, self._node)[:MOST_BACKENDS]
 
     def _given(self, key: ServiceKey, service: Service) -> list[MeshBackend]:
-        if slices := self._slices.get(key):
-            return [each for packed in slices.values() for each in _unpack(packed)]
-        if key in self._listed:
-            return list(backends_of_other_nodes(service, self._listed[key], self._node))
+        """Return the cloud's endpoints. Of a Service that keeps to node groups each version of KubeEdge's cloud sends
+        the node's part as Endpoints, and slices without the group.
+        """
         packed = self._endpoints.get(key)
+        if slices := self._slices.get(key):
+            found = [each for packed_slice in slices.values() for each in _unpack(packed_slice)]
+            is_ranged = service.metadata.annotations.topology == NODE_GROUP_TOPOLOGY
+            if not is_ranged or packed is None or any(each.group for each in found):
+                return found
+        elif key in self._listed:
+            return list(backends_of_other_nodes(service, self._listed[key], self._node))
         return _unpack(packed) if packed is not None else []
 
     def _selecting(self, pods: Sequence[Pod]) -> set[ServiceKey]:

@@ -16,6 +16,7 @@ TEMPERATURE = "temperature"
 """The property whose values a device counts up, so that each value identifies its report."""
 
 _KIND = "/devicetwin/"
+_OBJECT = "/device/"
 _MODEL = "/devicemodel/"
 _ON_ITS_WAY = 2.0
 """Seconds during which a stored model reaches dmi."""
@@ -46,17 +47,25 @@ class DeviceWatch:
         """The stored models: the time of the commit, `namespace/name`, and the properties."""
         self._models_now: list[tuple[str, dict[str, ModelProperty]]] = []
         self._ended: set[str] = set()
-        """Devices that were deleted in the cloud, or lost there. One that is made again immediately takes the place
-        of the old one in a single commit, and reported values of the old one are dropped without having been stored."""
+        """Devices that were deleted in the cloud, or lost there: reported values of the old one are dropped without
+        having been stored."""
+        self._uids: dict[str, str] = {}
+        """The uid of the stored Device object, by device."""
+        self._uids_now: dict[str, str] = {}
+        self._made_again: set[str] = set()
+        """Devices whose object was deleted or is another one. The new device begins with new versions, and takes the
+        place of the old one in a single commit if it comes immediately."""
 
     def begin(self) -> None:
         """Drop uncommitted changes."""
-        self._changes, self._models_now = {}, []
+        self._changes, self._models_now, self._uids_now = {}, [], {}
 
     def put(self, row: Row) -> None:
         """Note a row that is about to be committed."""
         if _KIND in row.key:
             self._changes[row.key.replace(_KIND, "/")] = decode(row.value.encode())
+        elif _OBJECT in row.key:
+            self._uids_now[row.key.replace(_OBJECT, "/")] = row.uid
         elif _MODEL in row.key:
             self._models_now.append((row.key.replace(_MODEL, "/"), read_model(row.value.encode()).properties))
 
@@ -64,22 +73,30 @@ class DeviceWatch:
         """Note the removal of a row that is about to be committed."""
         if _KIND in key:
             self._changes[key.replace(_KIND, "/")] = None
+        elif _OBJECT in key:
+            self._made_again.add(key.replace(_OBJECT, "/"))
 
     def committed(self) -> None:
         """Check the committed changes."""
         self._models += [(self._world.now(), name, properties) for name, properties in self._models_now]
         self._models_now = []
+        self._made_again |= {name for name, uid in self._uids_now.items() if self._uids.get(name, uid) != uid}
+        self._uids |= self._uids_now
+        self._uids_now = {}
         changes, self._changes = self._changes, {}
         for device_id, device in changes.items():
             if device is None:
                 self._durable.pop(device_id, None)
                 self._answered.pop(device_id, None)
+                self._made_again.discard(device_id)
                 continue
             before = self._durable.get(device_id)
-            if before is not None and device.number < before.number and device_id in self._ended:
-                self._answered.pop(device_id, None)
-            else:
-                self._check_versions(before, device)
+            if fallen := _fallen(before, device):
+                if device_id in self._made_again:
+                    self._made_again.discard(device_id)
+                    self._answered.pop(device_id, None)
+                else:
+                    self._violated("versions of a device never fall", f"{device.id} {fallen}")
             self._durable[device_id] = device
             self._newest[device_id] = max(number_of(device), self._newest.get(device_id, 0))
 
@@ -113,6 +130,8 @@ class DeviceWatch:
         """Forget everything: the store no longer exists."""
         self._durable.clear()
         self._answered.clear()
+        self._uids.clear()
+        self._made_again.clear()
         self.begin()
 
     def check(self, database: Path) -> None:
@@ -124,17 +143,19 @@ class DeviceWatch:
             if found < number and not self._broker.holds(f'"event_id":"t{number}"'):
                 self._violated("no answered report is lost", f"{device_id}: report {number}, there is {found}")
 
-    def _check_versions(self, before: Device | None, after: Device) -> None:
-        for name, twin in after.twins.items() if before is not None else ():
-            old = before.twins.get(name, Twin()) if before is not None else Twin()
-            for was, now in ((old.expected, twin.expected), (old.actual, twin.actual)):
-                versions = [((side or Side()).cloud, (side or Side()).edge) for side in (was, now)]
-                if versions[1][0] < versions[0][0] or versions[1][1] < versions[0][1]:
-                    text = f"{after.id} {name}: {versions[0]} became {versions[1]}"
-                    self._violated("versions of a device never fall", text)
-
     def _violated(self, invariant: str, text: str) -> None:
         self._world.violated(invariant, f"{self._node}: {text}")
+
+
+def _fallen(before: Device | None, after: Device) -> str:
+    """Return the first version of a device that is lower than before, or ""."""
+    for name, twin in after.twins.items() if before is not None else ():
+        old = before.twins.get(name, Twin()) if before is not None else Twin()
+        for was, now in ((old.expected, twin.expected), (old.actual, twin.actual)):
+            versions = [((side or Side()).cloud, (side or Side()).edge) for side in (was, now)]
+            if versions[1][0] < versions[0][0] or versions[1][1] < versions[0][1]:
+                return f"{name}: {versions[0]} became {versions[1]}"
+    return ""
 
 
 def number_of(device: Device) -> int:

@@ -23,12 +23,14 @@ from modules.cloud.devices import DEVICE, is_sent_to_nodes
 from modules.cloud.edgecontroller.devices.objects import DeviceObjects
 from modules.cloud.edgecontroller.downstream.edge_mesh import EdgeMeshServices, MirroredObjects
 from modules.cloud.edgecontroller.downstream.location_cache import LocationCache
+from modules.cloud.edgecontroller.downstream.node_groups import FILTERED, NodeGroupFilter, group_of, topology_of
 from modules.cloud.edgecontroller.downstream.node_watches import NodeWatch, NodeWatches
 from modules.cloud.edgecontroller.downstream_messages import (
     DownstreamMessage,
     deletion_of_unknown,
     is_other,
     messages_for_event,
+    object_message,
     present_message,
 )
 from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs, number_of
@@ -40,6 +42,7 @@ _HELD = {
     for kind in ("ConfigMap", "Secret", "PersistentVolumeClaim", "PersistentVolume", "VolumeAttachment")
 }
 _POD, _NODE, _DRIVER = kind_named("Pod"), kind_named("Node"), kind_named("CSIDriver")
+_SERVICE = kind_named("Service")
 MAX_HELD_OBJECTS = 2000
 """Objects held by a node above which its queries for missing objects are not recorded."""
 
@@ -153,6 +156,9 @@ class DownstreamController:
         self._send = send
         self._mirrored = mirrored
         self._watches = NodeWatches()
+        self._groups = NodeGroupFilter(lister)
+        self._knows_services = False
+        """Whether all Services were here once: nodes get no endpoints before."""
         self.locations = LocationCache()
         """The pods and objects of each node."""
         self._devices = DeviceObjects(lister, object_syncs, self.send)
@@ -262,6 +268,7 @@ class DownstreamController:
             if not is_known:  # a kind may be listed for the first time after the node had its objects
                 self.send(one)
         self.edge_mesh.send_pods(event)
+        self._regroup(event)
         if event.type is EventType.DELETED:
             self.locations.forget(event.key)
 
@@ -307,6 +314,8 @@ class DownstreamController:
             return
         self.edge_mesh.send_lists()
         for node in self._object_syncs.nodes():
+            if kind == _SERVICE.key_name:
+                self._send_objects(node, [key for key in self.locations.on_node(node) if key.kind in FILTERED])
             for uid, sync in self._unacknowledged_of(node).items():
                 if sync.key.kind == kind and self._live(sync.key, uid) is None:
                     self._send_deletion(node, uid, sync)
@@ -330,16 +339,61 @@ class DownstreamController:
 
     def send(self, down: DownstreamMessage) -> None:
         """Send a message to a node, if it is connected here and the version is a number (`number_of`), and records the
-        object in an ObjectSync.
+        object in an ObjectSync. Of endpoints it gets its part, and none before all Services are here.
         """
-        is_sendable = down.operation is Operation.DELETE or number_of(down.version)
-        if is_sendable and self._object_syncs.is_connected(down.node):
-            self._object_syncs.sending(down.node, down.uid, down.key)
-            if down.operation is Operation.DELETE:
-                self._sent.note_deletion(down.node, down.uid)
-            else:
-                self._sent.note(down.node, down.uid, down.version)
-            self._send(self.edge_mesh.in_our_name(down))
+        is_deletion = down.operation is Operation.DELETE
+        if not (is_deletion or number_of(down.version)) or not self._object_syncs.is_connected(down.node):
+            return
+        self._object_syncs.sending(down.node, down.uid, down.key)
+        if is_deletion:
+            self._sent.note_deletion(down.node, down.uid)
+        else:
+            if down.key.kind in FILTERED and isinstance(down.content, dict):
+                self._knows_services |= self._mirrored.mirrors(_SERVICE.key_name)
+                if not self._knows_services:
+                    return
+                down = object_message(down.node, down.operation, down.key, self._groups.shown(down.node, down.content))
+            self._sent.note(down.node, down.uid, down.version)
+        self._send(self.edge_mesh.in_our_name(down))
+
+    def _regroup(self, event: ObjectEvent) -> None:
+        """Send endpoints again, in their present version, to the nodes that get other ones since a Service keeps to
+        node groups or no longer does, or since a node is in another group.
+        """
+        if event.type is EventType.DELETED and event.key.kind != _NODE.key_name:
+            return
+        if event.key.kind == _SERVICE.key_name:
+            before = "" if event.old is None else topology_of(event.old)
+            if before != topology_of(event.new):
+                for key in self._groups.of_services({event.key}):
+                    self._send_again(key, self.locations.nodes_of(key))
+        elif event.key.kind == _NODE.key_name:
+            node, old = event.key.name, "" if event.old is None else group_of(event.old)
+            new = "" if event.type is EventType.DELETED else group_of(event.new)
+            if old != new:
+                held = [key for key in self.locations.on_node(node) if key.kind in FILTERED]
+                for key in held:
+                    if self._is_ranged(key):
+                        self._send_again(key, [node])
+                for key in self._groups.on_node(node):
+                    others = [each for each in self.locations.nodes_of(key) if each != node]
+                    self._send_again(key, self._groups.are_in((old, new), others))
+
+    def _send_again(self, key: ObjectKey, nodes: Iterable[str]) -> None:
+        obj = self._lister.find(key)
+        if obj is not None:
+            for node in nodes:
+                self.send(self._message_for(node, key, obj))
+
+    def _is_ranged(self, key: ObjectKey) -> bool:
+        obj = self._lister.find(key)
+        return obj is not None and self._groups.is_ranged(obj)
+
+    def _is_stale(self, node: str, key: ObjectKey, live: Revision) -> bool:
+        """Return whether a node may have another part of an object than it should: groups may have changed while it was
+        away. What was sent over its present connection is right.
+        """
+        return key.kind in FILTERED and not self._sent.has(node, live.uid, live) and self._is_ranged(key)
 
     def _reconcile_devices(self, node: str) -> None:
         if self._mirrored.mirrors(DEVICE.key_name):
@@ -399,14 +453,24 @@ class DownstreamController:
         """Send a connected node the objects whose present version it has not acknowledged."""
         if not self._object_syncs.is_connected(node):
             return
+        changed: set[ObjectKey] = set()
         for key in keys:
             live = self._lister.revision_of(key)
-            if live is None or not self._object_syncs.is_needed(node, live.uid, number_of(live.version)):
+            if live is None:
+                continue
+            is_needed = self._object_syncs.is_needed(node, live.uid, number_of(live.version))
+            if not is_needed and not self._is_stale(node, key, live):
                 continue
             is_sent = self._may_have(node, key) and not self._mirrored.is_missing(key)
             obj = self._lister.find(key) if is_sent else None
             if obj is not None:
-                self.send(self._message_for(node, key, obj))
+                message = self._message_for(node, key, obj)
+                self.send(message)
+                if key.kind == _SERVICE.key_name and message.operation is Operation.UPDATE:
+                    changed.add(key)
+        for key in self._groups.of_services(changed):  # their topology may be another one
+            if node in self.locations.nodes_of(key):
+                self._send_again(key, [node])
 
     def _message_for(self, node: str, key: ObjectKey, obj: JsonObject) -> DownstreamMessage:
         sync = self._object_syncs.of(node).get(uid_of(obj))

@@ -6,12 +6,13 @@ from functools import partial
 import msgspec
 
 from modules.apimachinery.api_errors import ApiError, ForbiddenError, MethodNotAllowedError, UnknownKindError
-from modules.apimachinery.kinds import JsonObject, Kind, key_for, key_of, uid_of
+from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, key_for, key_of, kind_named, uid_of
 from modules.cloud.apiextensions.kinds import ServedKinds
 from modules.cloud.authorization.access_control import AccessControl
 from modules.cloud.authorization.attributes import user_of
 from modules.cloud.client.calls import WATCH, Answered, ApiCall, ApiResult, CallSender
 from modules.cloud.edgecontroller.downstream.location_cache import LocationCache
+from modules.cloud.edgecontroller.downstream.node_groups import FILTERED, FindService, NodeGroupFilter
 from modules.cloud.edgecontroller.mirror.cluster_watches import ClusterWatches
 from modules.cloud.edgecontroller.mirror.ended_pods import ended_uid, missing_pods
 from modules.cloud.edgecontroller.mirror.mirrored_bodies import MirroredBodies
@@ -22,6 +23,7 @@ from modules.cloud.edgecontroller.upstream.node_writes import admitted, is_write
 
 _OWNER_FIELDS = {"pods": "nodeName", "volumeattachments": "nodeName", "certificatesigningrequests": "username"}
 """Fields of the spec that say whose object it is."""
+_SERVICE = kind_named("Service")
 
 
 def shown(call: ApiCall, node: str, result: ApiResult) -> ApiResult:
@@ -40,6 +42,11 @@ def shown(call: ApiCall, node: str, result: ApiResult) -> ApiResult:
     group, slash, _ = call.api_version.partition("/")
     error = ForbiddenError(call.plural, call.name[:253], why, group if slash else "")
     return ApiResult(refusal=error.status())
+
+
+def _key_of(service: JsonObject) -> ObjectKey:
+    metadata = service["metadata"]
+    return key_for(_SERVICE, str(metadata.get("namespace") or ""), str(metadata["name"]))
 
 
 def _spec_of(obj: JsonObject) -> JsonObject:
@@ -71,6 +78,7 @@ class NodeCalls:
         access_control: AccessControl,
         locations: LocationCache,
     ) -> None:
+        self._groups = NodeGroupFilter(bodies)
         self._kinds = ServedKinds({})
         self._cluster = cluster
         self._bodies = bodies
@@ -126,7 +134,35 @@ class NodeCalls:
         if call.verb == "list" and result.object is not None and not self._cluster.knows_all():
             metadata = {**result.object["metadata"], "remainingItemCount": 1}  # nodes delete nothing for such a list
             result = msgspec.structs.replace(result, object={**result.object, "metadata": metadata})
-        answered(shown(call, node, result))
+        kind = self._kind_of(call)
+        if kind is None or kind.name not in FILTERED or result.object is None:
+            answered(shown(call, node, result))
+        elif self._reflectors.mirrors(_SERVICE.key_name):
+            answered(ApiResult(self._near(kind, node, result.object, None)))
+        else:
+            self._read_services(kind, call, node, answered, result.object)
+
+    def _read_services(self, kind: Kind, call: ApiCall, node: str, answered: Answered, found: JsonObject) -> None:
+        """Answer a read of endpoints when their Services are here: the mirror does not have all of them yet. Where they
+        cannot be read, all endpoints are answered, as in KubeEdge.
+        """
+
+        def read(result: ApiResult) -> None:
+            services = {_key_of(each): each for each in (result.object or {}).get("items") or []}
+            answered(ApiResult(self._near(kind, node, found, services.get)))
+
+        listing = ApiCall(verb="list", api_version="v1", plural=_SERVICE.plural, namespace=call.namespace)
+        self._api.send(listing, read)
+
+    def _near(self, kind: Kind, node: str, found: JsonObject, find: FindService | None) -> JsonObject:
+        """Return an object with endpoints, or a list of such objects, as a node gets it. Items may have no kind."""
+        if "items" not in found:
+            return self._groups.shown(node, found, find)
+        items = []
+        for each in found["items"] or []:
+            near = self._groups.shown(node, {**each, "kind": kind.name}, find)
+            items.append(near if "kind" in each else {name: part for name, part in near.items() if name != "kind"})
+        return {**found, "items": items}
 
     def _noting_end(self, kind: Kind, call: ApiCall, node: str, answered: Answered) -> Answered:
         """Return a function that takes the answer to a node's write. The answer to a deletion has no object, as in

@@ -104,6 +104,29 @@ def test_only_the_newest_version_is_pending() -> None:
     assert session.offer(about("a", 2)) is OfferResult.ACKNOWLEDGED
 
 
+def test_another_part_of_an_object_is_sent_in_the_same_version() -> None:
+    """A node gets the endpoints of its node group, and other ones when it is in another group."""
+    session = NodeSession(RESEND)
+
+    def part(version: int, *addresses: str) -> Message:
+        message = about("a", version, kind="endpointslice")
+        return message.with_content({**message.content, "endpoints": [*addresses]})
+
+    first = part(7, "10.0.0.1")
+    session.offer(first)
+    assert session.offer(part(7, "10.0.0.1")) is OfferResult.ON_ITS_WAY, "the same part waits already"
+    assert session.offer(part(6, "10.0.0.2")) is OfferResult.ON_ITS_WAY
+    second = part(7, "10.0.0.2")
+    assert session.offer(second) is OfferResult.QUEUED
+    assert sent(session) == [second.id]
+    session.acknowledge(second.id)
+    assert session.offer(part(6, "10.0.0.1")) is OfferResult.ACKNOWLEDGED
+    third = part(7, "10.0.0.1")
+    assert session.offer(third) is OfferResult.QUEUED
+    assert sent(session) == [third.id]
+    assert session.acknowledge(third.id) is not None
+
+
 def test_what_the_node_has_is_not_sent_again() -> None:
     session = NodeSession(RESEND)
     message = about("a", 7)

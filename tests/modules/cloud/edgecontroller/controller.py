@@ -169,9 +169,9 @@ class Controller:
         self.objects.close()
         self.database.close()
 
-    def acknowledged(self, uid: str, version: int, *, is_delete: bool = False) -> None:
+    def acknowledged(self, uid: str, version: int, node_name: str = "n1", *, is_delete: bool = False) -> None:
         """The node has acknowledged; edgecontroller gets to it with the next message, or as time passes."""
-        content = [Acknowledged("n1", uid, version, is_delete)]
+        content = [Acknowledged(node_name, uid, version, is_delete)]
         told = self.bee.message(ACKNOWLEDGED_RESOURCE, ACKNOWLEDGED, content, source="cloudhub")
         self.bee.hive.send(EdgeController.name, told)
 

@@ -231,6 +231,25 @@ def test_pods_that_a_cloud_of_2019_lists_are_used_at_their_nodes() -> None:
     assert table.inside.endpoints == (("192.0.2.2", 18080), ("192.0.2.4", 8080))
 
 
+@pytest.mark.parametrize(
+    ("annotations", "group", "used"),
+    [(GROUPED, "", ["192.0.2.2"]), (GROUPED, "g", ["192.0.2.3"]), ({}, "", ["192.0.2.3", "192.0.2.4"])],
+    ids=["KubeEdge's cloud", "ours", "a Service for all"],
+)
+def test_of_unlabelled_slices_the_endpoints_object_is_the_nodes_part(
+    annotations: dict[str, str], group: str, used: list[str]
+) -> None:
+    """KubeEdge's cloud sends a Service's endpoints in both forms; some of its versions send slices whole."""
+    state = MeshState(NODE)
+    given = service(annotations=annotations)
+    state.put_service(given)
+    state.put_endpoints(endpoints_of("192.0.2.2"))
+    ends = [endpoint("192.0.2.3", "n3")] + ([] if group else [endpoint("192.0.2.4", "n4")])
+    state.put_slice(slice_of(*ends, group=group))
+    selected = EndpointSelector(Here(NODE, "g")).select(given, "", state.backends(KEY))
+    assert [each.address for each in selected.backends] == used
+
+
 def test_each_endpoint_has_a_reason() -> None:
     given = service(annotations=GROUPED)
     state = MeshState(NODE)
