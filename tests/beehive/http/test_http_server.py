@@ -24,6 +24,7 @@ from beehive.http.responses import Handler, Peer, Response, Stream, Takeover, te
 from beehive.http.router import HttpRoute, Router
 from beehive.ports import ListenError
 from beehive.rate import TokenBucket
+from beehive.tls_client import default_client_context
 from beehive.unix_sockets import short_name
 from tests.modules.runtimes.oci.images.registry import certificates
 
@@ -391,7 +392,7 @@ def test_a_client_reads_the_refusal_of_a_body_that_it_is_still_sending(tmp_path:
     authority, certified = certificates(tmp_path)
     own = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     own.load_cert_chain(certified)
-    client = ssl.create_default_context(cafile=str(authority))
+    client = default_client_context(cafile=str(authority))
 
     def admit(_request: Request) -> None:
         if status == 401:
