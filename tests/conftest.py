@@ -19,7 +19,7 @@ from beehive.library_logging import COSTLY
 from tests.docs import REPOSITORY
 from tests.end_to_end.processes import PATIENCE, comes_true
 from tests.support import bytecode, directories, profiles, remains, reporting
-from tests.support.leftovers import remove_host_port_rules, unmount_under
+from tests.support.leftovers import remove_shared_rules, unmount_under
 from tests.support.scheduling import Scheduling, turn
 from tests.support.spread import spread
 
@@ -78,7 +78,8 @@ class WholeRun:
         """Remove what tests of all processes share, when they have ended, and look for what is left."""
         self._is_over = True
         directories.AT_END.close()
-        remove_host_port_rules()
+        if not (remains.has_rules(self._before) or remains.others_run(directories.mark())):
+            remove_shared_rules()
         if exitstatus not in _FAILED:
             self._remove()
         comes_true(self._is_clean, PATIENCE)  # what was killed may still be dying
@@ -96,7 +97,10 @@ class WholeRun:
 
     def _is_clean(self) -> bool:
         found = [each for each in remains.remains(directories.mark()) if each != f"file {self._directory}"]
-        self._left = remains.changes(self._before, remains.machine(REPOSITORY)) + found
+        now = remains.machine(REPOSITORY)
+        if remains.others_run(directories.mark()):
+            now = now._replace(present=self._before.present)
+        self._left = remains.changes(self._before, now) + found
         return not self._left
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -118,15 +119,41 @@ def test_a_stop_while_a_network_plugin_hangs(machine: Machine) -> None:
     machine.cloud.pods.wait("p", is_ready)
 
 
+_NETWORK: Final = """
+ip link set lo up
+ip link add eth0 type veth peer name eth1
+ip address add 192.0.2.1/24 dev eth0
+ip link set eth0 up
+ip link set eth1 up
+ip route add default via 192.0.2.2
+mount -t tmpfs tmpfs /run
+"$@"
+cat /proc/self/mountinfo
+echo "the machine afterwards:"
+ip -brief link
+iptables-save
+find /run
+"""
+"""The demo on a machine of its own, as far as network and /run go: its pods have the network that edgecore makes where
+none is configured.
+"""
+
+
 def test_the_demo_in_real_containers() -> None:
-    """`make run ARGS=--oci`: all pods are where they should be, and nothing is left."""
+    """`make run ARGS=--oci`: all pods are where they should be, and nothing is left, nor of the default pod network."""
     if reason := reason_missing():
         pytest.skip(reason)
-    command = [sys.executable, "-m", "modules.processes.demo", "--once", "--timeout", "600", "--oci"]
+    apart = ["unshare", "--net", "--mount", "sh", "-euc", _NETWORK, "sh"]
+    demo = [sys.executable, "-m", "modules.processes.demo", "--once", "--timeout", "600", "--oci"]
     ended = subprocess.run(
-        command, cwd=REPOSITORY, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=PATIENCE, check=False
-    )
+        [*apart, *demo], cwd=REPOSITORY, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=PATIENCE,
+        check=False,
+    )  # fmt: skip
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    scratch = Path(ended.stdout.splitlines()[0].rpartition(" ")[2])
-    assert (processes_of(scratch), mounts_below(scratch), scratch.exists()) == ([], [], False)
+    shown, _, left = ended.stdout.partition("the machine afterwards:")
+    assert "eth0" in left
+    assert "edgecore" not in left
+    scratch = Path(shown.splitlines()[0].rpartition(" ")[2])
+    assert shown.count(scratch.name) == 1, "the first line names it, and no mount does"
+    assert (processes_of(scratch), scratch.exists()) == ([], False)
     assert list(Path("/sys/fs/cgroup").glob(f"*/{scratch.name}")) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -12,8 +13,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from beehive.clock import RealClock
+from modules.runtimes.oci.network.loopback_firewall import LoopbackFirewall
+
 _CGROUPS = Path("/sys/fs/cgroup")
-_HOST_PORTS = "CNI-HOSTPORT-DNAT"
+_HOST_PORTS = "CNI-HOSTPORT-"
+_PODS_PORTS = "CNI-DN-"
 _OCTAL_SPACE = "\\040"
 _SECONDS = 60.0
 """For what was killed to be gone."""
@@ -109,19 +114,29 @@ def _removed(parent: str) -> list[Path]:
     return left
 
 
-def remove_host_port_rules() -> None:
-    """Removes the chain that CNI's plug-in for ports of the machine keeps when no port is left; with one left it stays.
+def remove_shared_rules() -> None:
+    """Removes the rules that are not of one pod and stay when no pod is left: those of CNI's plug-in for ports of the
+    machine, unless a pod has such a port, and the runtime's for 127.0.0.0/8.
 
-    For the end of all tests: the plug-in finds the chain or makes it, and fails if it is gone when its rule follows.
+    For the end of the last run on the machine: the plug-in finds its chains or makes them, and fails if one is gone
+    when its rule follows; and the runtime of another run needs its rule.
     """
-    if shutil.which("iptables") and len(_nat("-S", _HOST_PORTS)) == 1:
-        for chain in ("PREROUTING", "OUTPUT"):
-            _nat("-D", chain, "-m", "addrtype", "--dst-type", "LOCAL", "-j", _HOST_PORTS)
-        _nat("-X", _HOST_PORTS)
+    for program in filter(shutil.which, ("iptables", "ip6tables")):
+        lines = _iptables(program, "nat", "-S")
+        chains = [line.split()[1] for line in lines if line.startswith(f"-N {_HOST_PORTS}")]
+        if not any(line.startswith(f"-N {_PODS_PORTS}") for line in lines):
+            for chain, *rule in (shlex.split(line)[1:] for line in lines if line.startswith("-A ")):
+                if chain in chains or rule[-1] in chains:
+                    _iptables(program, "nat", "-D", chain, *rule)
+            for chain in chains:
+                _iptables(program, "nat", "-X", chain)
+    clock = RealClock()
+    LoopbackFirewall(clock).remove()
+    clock.close()
 
 
-def _nat(*arguments: str) -> list[str]:
-    command = ["iptables", "-w", "-t", "nat", *arguments]
+def _iptables(program: str, table: str, *arguments: str) -> list[str]:
+    command = [program, "-w", "-t", table, *arguments]
     return subprocess.run(command, check=False, capture_output=True, text=True).stdout.splitlines()
 
 

@@ -1,12 +1,14 @@
 """What a run of the tests has left on the machine: found by the run's mark, or by comparison with its beginning.
 
 Other programs, and other runs of the tests, work on the machine meanwhile: their processes, mounts, interfaces, rules,
-control groups and files have another mark or none, and do not count.
+control groups and files have another mark or none, and do not count. What all runs would share, since the programs
+choose its name themselves, is compared by the run that ends last.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -27,10 +29,16 @@ _PUBLIC: Final = ("/tmp", "/var/tmp", "/dev/shm", "/run", "/run/netns", "/run/ed
 """Directories where tests make directories of their own, with the run's mark."""
 _OF_PROGRAMS: Final = (
     "/etc/cni", "/etc/edgecore", "/etc/kubeedge", "/var/lib/cloudcore", "/var/lib/cni", "/var/lib/edged",
-    "/var/lib/edgecore", "/var/lib/kubeedge", "/var/lib/kubelet",
+    "/run/edgecore", "/var/lib/edgecore", "/var/lib/kubeedge", "/var/lib/kubelet",
 )  # fmt: skip
 _OF_PROGRAMS_AT_HOME: Final = (".kube", ".local/state/cloudcore", ".local/state/edgecore")
 """Directories that the programs make without a configuration; tests configure others."""
+_INTERFACE_OF_PROGRAMS: Final = "edgecore0"
+_RULE_OF_PROGRAMS: Final = re.compile(
+    r'--comment "(?P<comment>edgecore: loopback from elsewhere|edgecore: pods of edgecore0|CNI portfwd [a-z ]+)"'
+    r"|(?P<table>table \w+ edgecore) \{|:(?P<chain>CNI-HOSTPORT-\w+) "
+)
+"""Of the default pod network, of edgemesh's tables, and of CNI's plug-in for ports of the machine."""
 _SECONDS: Final = 60.0
 
 
@@ -40,7 +48,7 @@ class Machine(NamedTuple):
     modes: Mapping[str, tuple[int, int, int]]
     """Mode, user and group of each directory that is everybody's, or above the repository."""
     present: frozenset[str]
-    """The programs' default directories that are there."""
+    """The directories, interfaces and rules that are there of those whose names the programs choose, in words."""
 
 
 def machine(repository: Path) -> Machine:
@@ -52,8 +60,17 @@ def machine(repository: Path) -> Machine:
         with suppress(OSError):
             found = path.stat()
             modes[str(path)] = found.st_mode, found.st_uid, found.st_gid
-    owned = chain(map(Path, _OF_PROGRAMS), (home / name for name in _OF_PROGRAMS_AT_HOME))
-    return Machine(modes, frozenset(str(path) for path in owned if path.exists()))
+    return Machine(modes, frozenset(_of_programs(home)))
+
+
+def _of_programs(home: Path) -> Iterator[str]:
+    directories = chain(map(Path, _OF_PROGRAMS), (home / name for name in _OF_PROGRAMS_AT_HOME))
+    yield from (f"directory {path}" for path in directories if path.exists())
+    if (_INTERFACES / _INTERFACE_OF_PROGRAMS).exists():
+        yield f"network interface {_INTERFACE_OF_PROGRAMS}"
+    for program, line in _lines_of_rules():
+        if found := _RULE_OF_PROGRAMS.search(line):
+            yield f"rule of {program}: {found[found.lastgroup or 0]}"
 
 
 def changes(before: Machine, after: Machine) -> list[str]:
@@ -64,7 +81,23 @@ def changes(before: Machine, after: Machine) -> list[str]:
         for path, mode in sorted(before.modes.items())
         if (now := after.modes.get(path, mode)) != mode
     ]
-    return changed + [f"directory {path} was made" for path in sorted(after.present - before.present)]
+    return changed + [f"{each} was made" for each in sorted(after.present - before.present)]
+
+
+def others_run(mark: str) -> bool:
+    """Return whether processes of another run are there, as far as this user may see."""
+    for entry in _PROCESSES.glob("[0-9]*"):
+        with suppress(OSError):
+            for each in (entry / "environ").read_bytes().split(b"\0"):
+                name, _, value = each.partition(b"=")
+                if name == VARIABLE.encode() and value != mark.encode():
+                    return True
+    return False
+
+
+def has_rules(found: Machine) -> bool:
+    """Return whether there are rules whose names the programs choose."""
+    return any(each.startswith("rule ") for each in found.present)
 
 
 def remains(mark: str) -> list[str]:
@@ -114,12 +147,17 @@ def _interfaces(mark: str) -> Iterator[str]:
 
 
 def _rules(mark: str) -> Iterator[str]:
+    for program, line in _lines_of_rules():
+        if f"-{mark}" in line:
+            yield f"rule of {program}: {line.strip()}"
+
+
+def _lines_of_rules() -> Iterator[tuple[str, str]]:
     for command in _RULES:
         if os.geteuid() == 0 and shutil.which(command[0]):
             with suppress(subprocess.TimeoutExpired):
                 done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
-                lines = _with_mark(done.stdout.splitlines(), mark)
-                yield from (f"rule of {command[0]}: {line.strip()}" for line in lines)
+                yield from ((command[0], line) for line in done.stdout.splitlines())
 
 
 def _cgroups(mark: str) -> Iterator[str]:

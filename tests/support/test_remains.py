@@ -73,10 +73,49 @@ def test_an_interface_and_a_control_group_are_left(mark: str, tmp_path: Path, mo
 
 
 def test_changed_modes_and_the_programs_own_directories_are_seen() -> None:
-    before = Machine({"/tmp": (0o41777, 0, 0), "/home/me": (0o40700, 7, 7)}, frozenset({"/etc/cni"}))
-    after = Machine({"/tmp": (0o40755, 0, 0), "/home/me": (0o40700, 7, 7)}, frozenset({"/etc/cni", "/var/lib/edged"}))
+    before = Machine({"/tmp": (0o41777, 0, 0), "/home/me": (0o40700, 7, 7)}, frozenset({"directory /etc/cni"}))
+    after = Machine(
+        {"/tmp": (0o40755, 0, 0), "/home/me": (0o40700, 7, 7)}, before.present | {"directory /var/lib/edged"}
+    )
     assert changes(before, before) == []
     assert changes(before, after) == [
         "directory /tmp: mode 1777, user 0, group 0 became 755, 0, 0",
         "directory /var/lib/edged was made",
     ]
+
+
+def test_what_the_programs_name_themselves_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interfaces and rules that no configuration of a test has named."""
+    for name in ("eth0", "edgecore0"):
+        (tmp_path / name).mkdir()
+    saved = """:INPUT ACCEPT [0:0]
+:CNI-HOSTPORT-MASQ - [0:0]
+-A POSTROUTING -m comment --comment "CNI portfwd requiring masquerade" -j CNI-HOSTPORT-MASQ
+-A INPUT ! -i lo -m comment --comment "edgecore: loopback from elsewhere" -j DROP
+-A FORWARD -i edgecore0 -m comment --comment "edgecore: pods of edgecore0" -j ACCEPT
+-A FORWARD -i oci-abcd -m comment --comment "edgecore: pods of oci-abcd" -j ACCEPT
+table ip edgecore {
+table ip nat {"""
+    monkeypatch.setattr(remains, "_INTERFACES", tmp_path)
+    monkeypatch.setattr(remains, "_lines_of_rules", lambda: (("iptables", line) for line in saved.splitlines()))
+    found = remains.machine(tmp_path)
+    assert {each for each in found.present if not each.startswith("directory")} == {
+        "network interface edgecore0",
+        "rule of iptables: CNI-HOSTPORT-MASQ",
+        "rule of iptables: CNI portfwd requiring masquerade",
+        "rule of iptables: edgecore: loopback from elsewhere",
+        "rule of iptables: edgecore: pods of edgecore0",
+        "rule of iptables: table ip edgecore",
+    }
+    assert remains.has_rules(found)
+    assert not remains.has_rules(Machine({}, frozenset({"network interface edgecore0"})))
+
+
+@pytest.mark.parametrize(("variable", "is_seen"), [("", False), ("OTHER=x", False), ("=mark", False), ("=x", True)])
+def test_another_run_is_seen(variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_seen: bool) -> None:
+    """By the environment of its processes."""
+    (tmp_path / "17").mkdir()
+    (tmp_path / "18").mkdir()  # it has just ended
+    (tmp_path / "17" / "environ").write_text(f"A=b\0{VARIABLE if variable[:1] == '=' else ''}{variable}\0C=d\0")
+    monkeypatch.setattr(remains, "_PROCESSES", tmp_path)
+    assert remains.others_run("mark") is is_seen
