@@ -80,6 +80,14 @@ def rules(picture: Picture) -> list[str]:
     return [each.rule for each in head.findings] if head is not None else []
 
 
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Feeds do not rest between their questions, and go on however slow the machine is."""
+    for pause in ("_AGAIN", "_POLL", "_LIST_AGAIN"):
+        monkeypatch.setattr(f"modules.page.feeds.{pause}", 0.02)
+    monkeypatch.setattr("modules.page.feeds.LOOKED_SECONDS", PATIENCE)
+
+
 def test_the_feeds_follow_the_fleet() -> None:
     clock = RealClock()
     picture, api = Picture(clock.now), Api()
@@ -116,11 +124,11 @@ def test_the_objects_of_a_cluster_are_listed_again_and_again(tmp_path: Path, mon
         wait_until(lambda: picture.node("n2") is not None)
         assert "no watch" not in picture.changes(0, NAMES).trouble
         monkeypatch.setattr("modules.page.picture._LATE", 1.0)
-        answered = clock.now()
         cluster.cluster.__exit__()
+        away = clock.now()
         wait_until(lambda: picture.changes(0, NAMES).as_of > 0.0)
         said = picture.changes(0, NAMES)
-        assert (said.trouble, said.as_of < answered + 1.0) == ("no answer from the API server", True)
+        assert (said.trouble, said.as_of <= away) == ("no answer from the API server", True)
         cluster.start_cluster()
         wait_until(lambda: picture.changes(0, NAMES).trouble == "")
         feeds.stop()
