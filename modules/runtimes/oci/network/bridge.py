@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from beehive.netlink import attribute, message
 from modules.runtimes.oci.network.kernel import set_interface_up
 
 Interface = ipaddress.IPv4Interface | ipaddress.IPv6Interface
@@ -20,6 +21,12 @@ _SIOCGIFADDR: Final = 0x8915
 _SIOCGIFNETMASK: Final = 0x891B
 _SIOCBRADDBR: Final = 0x89A0
 _SIOCBRDELBR: Final = 0x89A1
+_NEW_LINK: Final = 16
+_REQUEST: Final = 1
+_INTERFACE_HEADER: Final = 16
+"""Bytes of a `struct ifinfomsg`."""
+_INTERFACE_NAME, _LINK_INFO, _INFO_KIND, _INFO_DATA, _MULTIPLE_OPTIONS = 3, 18, 1, 2, 46
+_NO_LINK_LOCAL_LEARNING: Final = 1
 _NAME: Final = 16
 _ADDRESS: Final = slice(20, 24)
 """The address in a `struct ifreq`."""
@@ -45,12 +52,15 @@ def addresses_of_bridge(name: str) -> list[Interface]:
     return found
 
 
-def use_ipv6_addresses_immediately(name: str) -> None:
-    """Make a bridge, if it is missing, whose IPv6 addresses can be used as soon as it has them.
+def make_bridge(name: str) -> None:
+    """Make a bridge, if it is missing, whose IPv6 addresses can be used as soon as it has them, and which learns no MAC
+    from frames that its firewall does not see.
 
     Otherwise the kernel asks the bridge's network for 1 to 3 s whether another machine has the address (RFC 4862). The
     bridge does not answer in this time, and the first pod, which looks for its gateway for 3 s, may find no route. Only
-    this node gives addresses of the bridge's network. Without IPv6, or where /proc/sys is read-only, nothing changes.
+    this node gives addresses of the bridge's network. And a frame for 01:80:C2:00:00:0E passes no firewall, so that any
+    pod could tell the bridge with it that it has the MAC of another. Without IPv6, or where /proc/sys is read-only, and
+    with a kernel before Linux 5.0, the bridge stays as it is.
 
     Raises:
         OSError: the bridge cannot be made.
@@ -59,6 +69,16 @@ def use_ipv6_addresses_immediately(name: str) -> None:
         fcntl.ioctl(control, _SIOCBRADDBR, name.encode().ljust(_NAME, b"\0"))
     with suppress(OSError):
         (_PARAMETERS / name / "accept_dad").write_text("0")
+    with suppress(OSError), socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as control:
+        control.send(_without_learning(name))
+
+
+def _without_learning(name: str) -> bytes:
+    """Return the message that sets `no_linklocal_learn` of a bridge."""
+    option = attribute(_MULTIPLE_OPTIONS, struct.pack("=II", _NO_LINK_LOCAL_LEARNING, _NO_LINK_LOCAL_LEARNING))
+    kind = attribute(_INFO_KIND, b"bridge") + attribute(_INFO_DATA, option, nested=True)
+    link = attribute(_INTERFACE_NAME, name.encode() + b"\0") + attribute(_LINK_INFO, kind, nested=True)
+    return message(_NEW_LINK, _REQUEST, bytes(_INTERFACE_HEADER) + link)
 
 
 def remove_bridge(name: str) -> None:

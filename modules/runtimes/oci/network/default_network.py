@@ -6,6 +6,7 @@ forwarded where that is not the rule, as beside Docker. Leases are in /run: the 
 """
 
 import ipaddress
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -14,16 +15,19 @@ from typing import Final
 
 from beehive import Clock
 from beehive.files.removal import remove_tree
+from beehive.printable import printable
+from modules.runtimes.oci.network.attachment import Attachment
 from modules.runtimes.oci.network.bridge import (
     Interface,
     addresses_of_bridge,
+    make_bridge,
     remove_bridge,
-    use_ipv6_addresses_immediately,
 )
 from modules.runtimes.oci.network.configuration import NetworkConfiguration, Plugin
 from modules.runtimes.oci.network.errors import PodNetworkError
 from modules.runtimes.oci.network.firewall import CHECK_SECONDS, IPV4, IPV6, Rule, SavedRules, change_rules, read_rules
 from modules.runtimes.oci.network.leases import leases_of
+from modules.runtimes.oci.network.senders import Sender, Senders, sender_of
 
 NAME: Final = "edgecore"
 """Name of the network."""
@@ -33,6 +37,7 @@ POD_CIDR: Final = "10.86.0.0/16"
 LEASES: Final = Path("/run/edgecore/cni")
 """host-local's directory of the addresses in use."""
 
+_log = logging.getLogger(__name__)
 
 PodRange = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -55,11 +60,23 @@ class DefaultNetwork:
         self._lock = threading.Lock()
         self._checked: float | None = None
         self._is_settled = False
+        self.senders = Senders()
+        """Binds the pods to their addresses."""
         self.configuration = default_configuration(cidrs, bridge, leases)
 
     def is_of(self, network: NetworkConfiguration) -> bool:
         """Return whether a sandbox that was attached to a network is on this bridge."""
         return network.name == NAME and network.plugins[0].get("bridge") == self._bridge
+
+    def sender_of(self, attachment: Attachment) -> Sender | None:
+        """Return a pod that is attached, as the firewall of this bridge knows it; None for pods of other networks."""
+        if not self.is_of(attachment.network) or attachment.result is None:
+            return None
+        try:
+            return sender_of(attachment.result, self._bridge)
+        except ValueError as error:
+            _log.warning("%s can send with addresses of other pods: %s", attachment.container_id, printable(str(error)))
+            return None
 
     def prepare(self) -> None:
         """Ensure that pods reach other networks. Raises PodNetworkError."""
@@ -97,12 +114,10 @@ class DefaultNetwork:
             raise PodNetworkError(attempt, f"the bridge {self._bridge}: {error}") from error
 
     def _make_bridge(self) -> None:
-        """Make the bridge where the plug-in would give it addresses that cannot be used yet. Raises PodNetworkError."""
-        if any(each.version == 6 for each in self._ranges):
-            try:
-                use_ipv6_addresses_immediately(self._bridge)
-            except OSError as error:
-                raise PodNetworkError(f"make the bridge {self._bridge}", str(error)) from error
+        try:
+            make_bridge(self._bridge)
+        except OSError as error:
+            raise PodNetworkError(f"make the bridge {self._bridge}", str(error)) from error
 
     def _is_foreign(self, address: Interface) -> bool:
         """Return whether an address of the bridge belongs to another range than pods are to have."""
@@ -136,6 +151,7 @@ class DefaultNetwork:
         """Remove the bridge, the rules and the leases, on a machine that no longer runs pods. They may be missing."""
         with self._lock:
             self._remove_rules()
+            self.senders.remove()
         with suppress(OSError):
             remove_bridge(self._bridge)
         with suppress(OSError):  # a directory above them that has more stays

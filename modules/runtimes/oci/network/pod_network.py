@@ -143,6 +143,8 @@ class PodNetwork:
                 addresses = _addresses(sandbox_id, result)
                 attachment = Attachment(*_fields(attachment), result)
                 write_attachment(directory, attachment)
+                if self._default is not None and (sender := self._default.sender_of(attachment)) is not None:
+                    self._default.senders.bind(sender)
                 if interface_sysctls(config.linux.sysctls):
                     in_network_namespace(netns, partial(write_interface_sysctls, config.linux.sysctls))
             except BaseException:
@@ -193,6 +195,8 @@ class PodNetwork:
             attachment = self._kept(sandbox_id, directory)
             if attachment is not None:
                 self._delete(attachment, directory, netns)
+                if self._default is not None and self._rules.is_idle():
+                    self._default.senders.tidy()
 
     def collect(self, alive: set[str]) -> None:
         """Free addresses of sandboxes that no longer exist, at a start.

@@ -1,7 +1,8 @@
 """Looks for the firewall rules of attached sandboxes once a minute, and restores missing ones.
 
 Whoever reloads a firewall (`iptables -F`, iptables-restore, firewalld) removes the rules of others, and no plug-in is
-called then. Each look is one `iptables-save`, and one more if pods have IPv6; without sandboxes there is no look.
+called then. Each look is one `iptables-save`, and one more if pods have IPv6; the table that binds pods to their
+addresses is read without a process. Without sandboxes there is no look.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from modules.runtimes.oci.network.default_network import DefaultNetwork
 from modules.runtimes.oci.network.firewall import CHECK_SECONDS, SavedRules, read_rules
 from modules.runtimes.oci.network.host_ports import HostPorts, host_ports_of
 from modules.runtimes.oci.network.loopback_firewall import LoopbackFirewall
+from modules.runtimes.oci.network.senders import Sender
 
 if TYPE_CHECKING:
     from modules.runtimes.oci.network.pod_network import PodNetwork
@@ -42,6 +44,7 @@ class AttachedSandbox(NamedTuple):
 class _Watched(NamedTuple):
     sandbox: AttachedSandbox
     is_own: bool
+    sender: Sender | None
     ports: HostPorts
 
 
@@ -75,8 +78,10 @@ class RuleWatch:
 
     def add(self, sandbox_id: str, sandbox: AttachedSandbox, attachment: Attachment) -> None:
         """Look after the rules of a sandbox from now on."""
-        is_own = self._default is not None and self._default.is_of(attachment.network)
-        watched = _Watched(sandbox, is_own, host_ports_of(attachment))
+        default = self._default
+        is_own = default is not None and default.is_of(attachment.network)
+        sender = default.sender_of(attachment) if default is not None else None
+        watched = _Watched(sandbox, is_own, sender, host_ports_of(attachment))
         with self._lock:
             self._watched[sandbox_id] = watched
             if self._timer is None and not self._closed:
@@ -89,6 +94,11 @@ class RuleWatch:
             if not self._watched and self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
+
+    def is_idle(self) -> bool:
+        """Return whether there is no sandbox to look after."""
+        with self._lock:
+            return not self._watched
 
     def close(self) -> None:
         """End, and wait for a look under way."""
@@ -124,6 +134,8 @@ class RuleWatch:
         read = _Once()
         own = self._default if any(each.is_own for each in watched.values()) else None
         restored = [each.restore(read) for each in (self._loopback, own) if each is not None]
+        if own is not None:
+            restored.append(own.senders.restore([each.sender for each in watched.values() if each.sender is not None]))
         if any(restored):
             _log.warning("firewall rules of pods were missing and are restored; was a firewall reloaded?")
         lost = {name: each for name, each in watched.items() if not _is_complete(each.ports, read)}
