@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from beehive.files.durable import replace_file, replace_soon
+from beehive.files.reading import read_file
 from modules.edge.eventbus.internal_broker import (
     ACL,
     CONFIGURATION,
@@ -22,9 +23,14 @@ from modules.edge.eventbus.internal_broker import (
     acl,
     configuration,
 )
+from modules.edge.eventbus.mosquitto_sessions import LARGEST, MOST_BYTES, read_held, without
 
 PROGRAM: Final = "mosquitto"
 PID: Final = "pid"
+STORED: Final = "mosquitto.db"
+"""The file of sessions and messages, in `DATA`."""
+_SMALL: Final = 4 * 1024 * 1024
+"""Bytes of stored messages that fit in any case: small messages take up to six times as much memory."""
 _CLIENT_ID: Final = "client-id"
 SEARCHED: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _ROUNDS: Final = 1000
@@ -100,13 +106,26 @@ def set_aside_messages(directory: Path) -> Path | None:
     """Rename the stored messages, so that mosquitto starts without them; return the new name, or None if there are
     none. The file of an earlier time is replaced. Raises OSError.
     """
-    stored = directory / DATA / "mosquitto.db"
+    stored = directory / DATA / STORED
     aside = stored.with_suffix(".db.unusable")
     try:
         stored.rename(aside)
     except FileNotFoundError:
         return None
     return aside
+
+
+def shorten_messages(broker: InternalBroker, user: Owner) -> None:
+    """Leave out of the stored messages what sessions hold beyond their bound, before mosquitto starts: it reads all or
+    none. Raises OSError, and UnreadableError for a file of another version.
+    """
+    stored = broker.directory / DATA / STORED
+    with suppress(FileNotFoundError):
+        data = read_file(stored, LARGEST) if stored.stat().st_size > _SMALL else b""
+        if data:
+            ended = read_held(data).to_end(broker.client_id.encode(), MOST_BYTES)
+            replace_file(stored, without(data, ended), 0o600)
+            os.chown(stored, user.uid, user.gid, follow_symlinks=False)
 
 
 def end_left_over(directory: Path) -> None:

@@ -16,13 +16,17 @@ from typing import IO, Final
 from beehive import Actor, Clock, Module
 from beehive.backoff import Backoff
 from beehive.files.durable import write_file
+from beehive.files.reading import read_file
+from beehive.printable import printable
 from beehive.rate import TokenBucket
 from beehive.unix_sockets import connect_unix
 from modules.edge.eventbus import mosquitto_files
 from modules.edge.eventbus.connection import BrokerConnection
 from modules.edge.eventbus.counters import EventBusCounters
-from modules.edge.eventbus.internal_broker import CONFIGURATION, InternalBroker
-from modules.edge.eventbus.self_message import NoAnswerError, send_to_itself
+from modules.edge.eventbus.internal_broker import CONFIGURATION, DATA, InternalBroker
+from modules.edge.eventbus.mosquitto_sessions import LARGEST, MOST_BYTES, UnreadableError, read_held
+from modules.edge.eventbus.routing import MAX_PAYLOAD
+from modules.edge.eventbus.self_message import NoAnswerError, end_session, send_to_itself
 
 _log = logging.getLogger(__name__)
 
@@ -37,8 +41,11 @@ _PROGRAM: Final = Path(__file__).with_name("mosquitto_launcher.py")
 _LOOK: Final = 0.05
 """Seconds between two attempts to reach a broker that is starting."""
 
-CHECK_SECONDS: Final = 30.0
-"""Seconds between two checks whether it passes a message on."""
+CHECK_SECONDS: Final = 10.0
+"""Seconds between two checks whether it passes a message on, and how much memory it has."""
+
+LARGE: Final = 32 * 1024 * 1024
+"""Bytes of memory (RSS) from which on the sessions are looked at, and a check is made with the largest message."""
 
 ANSWER_SECONDS: Final = 15.0
 """Seconds for such a message."""
@@ -54,6 +61,10 @@ _OF_STORED_MESSAGES: Final = ("memory", "persist", "database", ".db")
 _ABOUT_THE_UNIX_SOCKET: Final = "Unable to set TCP_NODELAY"
 """The option is for the other listener, and mosquitto has it for both or none."""
 _LONGEST_LINE: Final = 300
+_STORE_SECONDS: Final = 10.0
+"""Seconds for mosquitto to store its sessions when it is told to."""
+_NAMED: Final = 5
+_LONGEST_NAME: Final = 64
 _LINES: Final = (1.0, 20)
 """Lines of mosquitto that are logged: a second, and in a burst. A device may make it complain without end."""
 
@@ -80,6 +91,7 @@ class MosquittoProcess:
         self._problem = ""
         """Why it is ended although it runs."""
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._most_memory = self._looked_at = 0
 
     def run(self, listening: Callable[[], None]) -> str:
         """Start mosquitto, and return why it has ended. Blocks; called once. The thread must not end before it.
@@ -119,6 +131,10 @@ class MosquittoProcess:
     def _start(self) -> subprocess.Popen[bytes]:
         user = mosquitto_files.owner()
         mosquitto_files.write_files(self._broker, user)
+        try:
+            mosquitto_files.shorten_messages(self._broker, user)
+        except (OSError, UnreadableError) as error:
+            _log.warning("mosquitto's stored sessions are left as they are: %s", error)
         with suppress(FileNotFoundError):
             self._broker.socket.unlink()
         own = [str(os.getpid()), str(user.uid), str(user.gid), mosquitto_files.mark(self._broker.directory)]
@@ -145,7 +161,10 @@ class MosquittoProcess:
         while not self._stopping:
             now = self._clock.monotonic()
             if now >= due and (self.is_up or self._answers()):
-                why = self._check()
+                memory = _memory(process.pid)
+                if memory >= LARGE:
+                    self._relieve(process, memory, is_urgent=failures > 0)
+                why = self._check(MAX_PAYLOAD if memory >= LARGE else 0)
                 failures = failures + 1 if why else 0
                 due = self._clock.monotonic() + (CHECK_SECONDS if not why else 0.0)
                 if not why and not self.is_up:
@@ -159,13 +178,49 @@ class MosquittoProcess:
             if stream.fileno() in ready and not self._read(stream):
                 return
 
-    def _check(self) -> str:
-        """Let it pass on a message; return why it has not, or an empty text."""
+    def _check(self, size: int) -> str:
+        """Let it pass on a message, and take one of a size; return why it has not, or an empty text."""
         try:
-            send_to_itself(self._broker.socket, self._clock, ANSWER_SECONDS, self._bell)
+            send_to_itself(self._broker.socket, self._clock, ANSWER_SECONDS, self._bell, size)
         except NoAnswerError as error:
             return str(error)
         return ""
+
+    def _relieve(self, process: subprocess.Popen[bytes], memory: int, *, is_urgent: bool) -> None:
+        """End the sessions that hold more than they may together, as they are stored; store them first if mosquitto has
+        grown since the last time, or takes no message.
+        """
+        if not self.is_up:
+            return
+        stored = self._broker.directory / DATA / mosquitto_files.STORED
+        if memory > self._most_memory or is_urgent:
+            self._most_memory = max(memory, self._most_memory)
+            before = _changed(stored)
+            process.send_signal(signal.SIGUSR1)
+            self._wait(lambda: _changed(stored) != before)
+        changed = _changed(stored)
+        if changed == self._looked_at:
+            return
+        self._looked_at = changed
+        try:
+            ended = read_held(read_file(stored, LARGEST)).to_end(self._broker.client_id.encode(), MOST_BYTES)
+            for each in ended:
+                end_session(self._broker.socket, self._clock, each, ANSWER_SECONDS, self._bell)
+        except (OSError, ValueError, UnreadableError, NoAnswerError) as error:
+            _log.warning("mosquitto's memory gets full, and not all sessions are ended: %s", error)
+            return
+        if ended:
+            names = ", ".join(printable(each[:_LONGEST_NAME].decode(errors="replace")) for each in ended[:_NAMED])
+            _log.warning("mosquitto's memory gets full, and %d sessions with what waits for them are ended: %s%s",
+                         len(ended), names, ", …" if len(ended) > _NAMED else "")  # fmt: skip
+
+    def _wait(self, is_done: Callable[[], bool]) -> None:
+        """Wait for something, for some seconds at most, or until the broker is stopped."""
+        poll = select.poll()
+        poll.register(self._bell, select.POLLIN)
+        due = self._clock.monotonic() + _STORE_SECONDS
+        while not is_done() and self._clock.monotonic() < due and not poll.poll(_LOOK * 1000):
+            pass
 
     def _read(self, stream: IO[bytes]) -> bool:
         """Log the output that is there; return False at its end."""
@@ -198,6 +253,23 @@ class MosquittoProcess:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+def _memory(pid: int) -> int:
+    """Return the bytes that a process has in memory; none if it has ended."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGESIZE")
+
+
+def _changed(path: Path) -> int:
+    """Return when a file was changed, in nanoseconds; 0 if it is missing."""
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 class BrokerRunner(Actor):

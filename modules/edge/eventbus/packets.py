@@ -100,7 +100,7 @@ def shortened(data: bytearray, at: int, begin: int, end: int) -> Shortened | Non
         raise MalformedPacketError("the broker has sent a message that is cut off")
     if len(data) < payload:
         return None
-    return Shortened(bytes((data[at], *_length(payload - begin), *data[begin:payload])), end - payload)
+    return Shortened(bytes((data[at], *remaining_length(payload - begin), *data[begin:payload])), end - payload)
 
 
 def read_publish(data: bytearray, first: int, begin: int, end: int) -> Received:
@@ -128,7 +128,7 @@ def publish(topic: str, payload: bytes, mid: int, *, qos: int, retain: bool) -> 
     name = topic.encode()
     number = mid.to_bytes(2, "big") if qos else b""
     first = PUBLISH | (_QOS_1 if qos else 0) | (_RETAIN if retain else 0)
-    head = bytes((first, *_length(2 + len(name) + len(number) + len(payload))))
+    head = bytes((first, *remaining_length(2 + len(name) + len(number) + len(payload))))
     return b"".join((head, len(name).to_bytes(2, "big"), name, number, payload))
 
 
@@ -137,7 +137,7 @@ def puback(mid: int) -> bytes:
     return _PUBACK_HEAD + mid.to_bytes(2, "big")
 
 
-def _length(left: int) -> bytearray:
+def remaining_length(left: int) -> bytearray:
     """Return a remaining length as it is written (§2.2.3)."""
     written = bytearray()
     while left >= _MORE:

@@ -11,7 +11,7 @@ from typing import Final
 
 from beehive.clock import Clock
 from beehive.unix_sockets import connect_unix
-from modules.edge.eventbus.packets import publish
+from modules.edge.eventbus.packets import publish, remaining_length
 
 _CONNACK: Final = bytes.fromhex("20020000")
 _SUBACK: Final = bytes.fromhex("9003000101")
@@ -27,7 +27,7 @@ class NoAnswerError(Exception):
     """The broker has not passed the message on; the text states what it did instead."""
 
 
-def send_to_itself(path: Path, clock: Clock, seconds: float, bell: int) -> None:
+def send_to_itself(path: Path, clock: Clock, seconds: float, bell: int, size: int = 0) -> None:
     """Connect to a broker's Unix socket, subscribe, publish with QoS 1, and wait for the message. Blocks.
 
     Args:
@@ -35,6 +35,7 @@ def send_to_itself(path: Path, clock: Clock, seconds: float, bell: int) -> None:
         clock: for the deadline.
         seconds: for the whole exchange.
         bell: a descriptor; the exchange is broken off when it becomes readable.
+        size: bytes of a further message that it has to take before, which nobody gets.
 
     Raises:
         NoAnswerError: the message has not come back.
@@ -46,10 +47,29 @@ def send_to_itself(path: Path, clock: Clock, seconds: float, bell: int) -> None:
         with connect_unix(path, seconds) as connection:
             connection.sendall(_packet(0x10, _CLEAN + _text(b"edgecore-" + word)))
             _await(connection, (_CONNACK,), clock, due, bell)
+            if size:
+                connection.sendall(publish(topic.decode(), bytes(size), 2, qos=1, retain=False))
+                _await(connection, (_PUBACK,), clock, due, bell)
             connection.sendall(_packet(0x82, b"\0\1" + _text(topic) + b"\1"))
             _await(connection, (_SUBACK,), clock, due, bell)
             connection.sendall(publish(topic.decode(), word, 2, qos=1, retain=False))
             _await(connection, (_PUBACK, _text(topic)), clock, due, bell)
+            connection.sendall(_DISCONNECT)
+    except OSError as error:
+        raise NoAnswerError(str(error)) from error
+
+
+def end_session(path: Path, clock: Clock, client_id: bytes, seconds: float, bell: int) -> None:
+    """End a client's session: connect in its name with a clean one, and leave. Blocks. Args are those of
+    `send_to_itself`.
+
+    Raises:
+        NoAnswerError: the broker has not accepted the connection.
+    """
+    try:
+        with connect_unix(path, seconds) as connection:
+            connection.sendall(_packet(0x10, _CLEAN + _text(client_id)))
+            _await(connection, (_CONNACK,), clock, clock.monotonic() + seconds, bell)
             connection.sendall(_DISCONNECT)
     except OSError as error:
         raise NoAnswerError(str(error)) from error
@@ -73,7 +93,7 @@ def _await(connection: socket.socket, wanted: tuple[bytes, ...], clock: Clock, d
 
 
 def _packet(kind: int, body: bytes) -> bytes:
-    return bytes((kind, len(body))) + body
+    return bytes((kind, *remaining_length(len(body)))) + body
 
 
 def _text(text: bytes) -> bytes:
