@@ -17,6 +17,7 @@ Quantity = str | int | float
 _NANO = Fraction(1, 10**9)
 _BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_SUFFIXES = {power: suffix for suffix, power in _DECIMAL.items()}
 _SYNTAX = re.compile(
     r"(?P<number>[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))"
     r"(?:[eE](?P<exponent>[+-]?[0-9]{1,4})|(?P<suffix>[KMGTPE]i|[numkMGTPE])?)",
@@ -64,15 +65,18 @@ def format_quantity(value: Fraction | int) -> str:
     """Return the shortest decimal notation that Kubernetes would print for a value (`2`, `1500m`, `24k`), exact to a
     billionth.
     """
-    nanos = _round_away(Fraction(value) / _NANO)
-    if nanos == 0:
-        return "0"
-    exponent = -9
-    while exponent < 18 and nanos % 1000 == 0:
-        nanos //= 1000
-        exponent += 3
-    suffix = next(name for name, power in _DECIMAL.items() if power == exponent)
-    return f"{nanos}{suffix}"
+    number, power = _shortest(Fraction(value))
+    return f"{number}{_SUFFIXES[power]}"
+
+
+def _shortest(value: Fraction) -> tuple[int, int]:
+    """Return the smallest whole number and the power of ten, a multiple of three from -9 to 18, of a value."""
+    number, power = _round_away(value / _NANO), -9
+    if number == 0:
+        return 0, 0
+    while power < _DECIMAL["E"] and number % 1000 == 0:
+        number, power = number // 1000, power + 3
+    return number, power
 
 
 def format_binary_quantity(value: int) -> str:
@@ -86,8 +90,11 @@ def format_binary_quantity(value: int) -> str:
     return f"{value}{suffix}"
 
 
+@lru_cache(maxsize=1024)
 def canonical_quantity(quantity: Quantity) -> str:
-    """Return a quantity as Kubernetes prints it: `0.5` is `500m`, `1024Mi` is `1Gi`; an unreadable one as it is."""
+    """Return a quantity as Kubernetes stores and prints it (Quantity.CanonicalizeBytes): `0.5` is `500m`, `1024Mi` is
+    `1Gi`, `1000e3` is `1e6`; an unreadable one as it is.
+    """
     text = str(quantity)
     try:
         value = parse_quantity(text)
@@ -95,7 +102,11 @@ def canonical_quantity(quantity: Quantity) -> str:
         return text
     if text.endswith("i") and value.denominator == 1 and abs(value) >= _LEAST_BINARY:
         return format_binary_quantity(int(value))
-    return text if "e" in text.lower() and not text.endswith("E") else format_quantity(value)
+    is_exponent = "e" in text.lower() and not text.endswith("E")
+    number, power = _shortest(value)
+    if is_exponent:
+        return f"{number}e{power}" if power else str(number)
+    return f"{number}{_SUFFIXES[power]}"
 
 
 def _scale(exponent: str | None, suffix: str | None, text: str) -> Fraction:

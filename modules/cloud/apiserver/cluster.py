@@ -48,6 +48,7 @@ from modules.cloud.apiserver.event_registry import EventRegistry
 from modules.cloud.apiserver.field_manager.managed_fields import Manager, with_entries
 from modules.cloud.apiserver.field_manager.shapes import SchemaShape, shape_of
 from modules.cloud.apiserver.field_manager.tracking import Tracking
+from modules.cloud.apiserver.fields.types import with_stored_quantities
 from modules.cloud.apiserver.kind_defaults import as_created, as_updated, with_decoded_defaults
 from modules.cloud.apiserver.namespaces import (
     check_creation,
@@ -308,7 +309,7 @@ class Cluster:
         key = key_of(obj)
         live = self.storage.get(key, uid_of(obj))
         check_version(self.storage.kinds.of_key(key), live, obj)
-        obj = self._shaped(obj, live)
+        obj = computed(with_stored_quantities, self._shaped(obj, live), live)
         is_namespace = obj["kind"] == _NAMESPACE.name
         new = with_stored_state(obj, live) if is_namespace else _with_kept(computed(with_decoded_defaults, obj), live)
         new = _with_deletion_of(live, new, self.storage.kinds.of_key(key))

@@ -6,16 +6,17 @@ from typing import Final
 
 import msgspec
 
-from edged.api import Pod
 from modules.apimachinery.api_errors import BadRequestError
-from modules.apimachinery.conversion import convert, without_null_members
+from modules.apimachinery.conversion import without_null_members
 from modules.apimachinery.generated_names import ALPHABET
-from modules.apimachinery.kinds import JsonObject, is_being_deleted, metadata_of, uid_of
+from modules.apimachinery.kinds import JsonObject, is_being_deleted, kind_named, metadata_of, uid_of
 from modules.apimachinery.protobuf.empty_members import template_without_empty_members
 from modules.apimachinery.times import parse_rfc3339
 from modules.apimachinery.validation.pods import MIRROR
+from modules.cloud.apiserver.fields.types import decoded
 from modules.cloud.apiserver.pod_defaults import complete_pod_spec
 
+_POD: Final = kind_named("Pod")
 _ENDED: Final = ("Succeeded", "Failed")
 _FNV_OFFSET: Final = 2166136261
 _FNV_PRIME: Final = 16777619
@@ -144,15 +145,15 @@ def with_same_template(candidates: Sequence[tuple[JsonObject, object]], template
 
 
 def _completed(template: object) -> JsonObject | None:
-    """Return a template with all defaults of its pods, or None: the data of a revision may be anything. An earlier
-    cloudcore has stored templates with more of them.
+    """Return a template with all defaults of its pods and canonical quantities, or None: the data of a revision may be
+    anything. An earlier cloudcore has stored templates with more defaults, and quantities as they came.
     """
     if not isinstance(template, dict):
         return None
     try:
-        convert(template, Pod, "PodTemplate")
+        read = decoded(_POD, template)
     except BadRequestError:
         return None
-    completed = template_without_empty_members(without_null_members(template))
+    completed = template_without_empty_members(without_null_members(read))
     complete_pod_spec(completed.setdefault("spec", {}))
     return completed

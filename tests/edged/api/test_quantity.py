@@ -14,6 +14,7 @@ from edged.api import (
     parse_quantity,
     whole_value,
 )
+from edged.api.quantity import canonical_quantity
 
 
 @pytest.mark.parametrize(
@@ -52,6 +53,22 @@ from edged.api import (
 def test_reads_every_notation_exactly(text: str | float, value: Fraction) -> None:
     """Suffixes, exponents, the finest step and the largest value equal resource.ParseQuantity's."""
     assert parse_quantity(text) == value
+
+
+@pytest.mark.parametrize(
+    ("quantity", "text"),
+    [
+        ("0.5", "500m"), ("1024Mi", "1Gi"), ("1.5Gi", "1536Mi"), ("1536Ki", "1536Ki"), ("0.5Ki", "512"), (2, "2"),
+        ("0Gi", "0"), ("0.3Gi", "322122547200m"), ("1023Ki", "1023Ki"), ("100m", "100m"), ("1000m", "1"),
+        ("1000", "1k"), ("512", "512"), ("1E", "1E"), ("1e3", "1e3"), ("1E3", "1e3"), ("1000e3", "1e6"),
+        ("15e2", "1500"), ("12e-1", "1200e-3"), ("0e3", "0"), ("100E", "9223372036854775807"), ("-1.5", "-1500m"),
+        ("0.1n", "1n"), (0.25, "250m"), ("x", "x"),
+    ],
+)  # fmt: skip
+def test_quantities_are_stored_and_printed_as_kubernetes_does(quantity: str | float, text: str) -> None:
+    """The suffix stays of its family, and no precision is lost; of an unreadable one the text."""
+    assert canonical_quantity(quantity) == text
+    assert canonical_quantity(text) == text
 
 
 @pytest.mark.parametrize(

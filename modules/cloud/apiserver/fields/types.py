@@ -4,11 +4,11 @@ import re
 from functools import cache
 from typing import Any, Final
 
-from edged.api.quantity import QuantityError, parse_quantity
+from edged.api.quantity import QuantityError, canonical_quantity, parse_quantity
 from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.conversion import without_null_members
 from modules.apimachinery.go_values import base64_error, time_error
-from modules.apimachinery.kinds import JsonObject, Kind
+from modules.apimachinery.kinds import JsonObject, Kind, kind_named
 from modules.cloud.apiserver.fields.validation import known_fields
 
 _QUANTITIES: Final = frozenset((
@@ -61,7 +61,8 @@ _WIDTHS: Final = {"int32": 31, "int64": 63}
 
 def decoded(kind: Kind, obj: JsonObject) -> JsonObject:
     """Return an object as Go's decoder reads it, after checking the types of its fields. Null members are left out,
-    and a null in a list or a map is the zero value of its type. It is the same object if nothing of it changes.
+    a null in a list or a map is the zero value of its type, and quantities are canonical. It is the same object if
+    nothing of it changes.
 
     Raises:
         DecodingError: a field has another type, or a time, a quantity or base64 cannot be read.
@@ -77,6 +78,34 @@ def decoded(kind: Kind, obj: JsonObject) -> JsonObject:
     if not decoder.fault:
         return found
     raise DecodingError(kind, decoder.fault)
+
+
+def with_stored_quantities(new: JsonObject, live: JsonObject) -> JsonObject:
+    """Return a decoded new state of an object, in which quantities of the same value as the stored ones are written as
+    those. Earlier versions stored them as they came, and nodes make containers anew whose text has changed.
+    """
+    of = known_fields().kinds.get(live["kind"])
+    if of is None or not _has_quantities(of):
+        return new
+    try:
+        read = decoded(kind_named(live["kind"]), live)
+    except DecodingError:
+        return new
+    if read is live:
+        return new
+    found: JsonObject = _with_texts(new, read, live)
+    return found
+
+
+def _with_texts(new: Any, read: Any, stored: Any) -> Any:
+    match new, read, stored:
+        case dict(), dict(), dict():
+            return {name: _with_texts(value, read.get(name), stored.get(name)) for name, value in new.items()}
+        case list(), list(), list() if len(new) == len(read) == len(stored):
+            return list(map(_with_texts, new, read, stored))
+        case str(), str(), str() | int() | float() if new == read:
+            return stored
+    return new
 
 
 class DecodingError(BadRequestError):
@@ -138,6 +167,8 @@ class _Decoder:
             return self._map(of[1:], value, path, owner)
         if of in (_ANY, _RAW):
             return value if of == _RAW else _without_nulls(value)
+        if of == _QUANTITY:
+            return _quantity(value)
         self._check(of, value, path, owner)
         return value
 
@@ -163,9 +194,7 @@ class _Decoder:
 
     def _check(self, of: str, value: Any, path: str, owner: str) -> None:
         """Check a value of a type without members."""
-        if of == _QUANTITY:
-            _check_quantity(value)
-        elif of in (_TIME, _MICRO_TIME):
+        if of in (_TIME, _MICRO_TIME):
             if not isinstance(value, str):
                 raise _UnreadableError(_told(value, owner, path, _TEXT))
             if why := time_error(value, is_micro=of == _MICRO_TIME):
@@ -201,11 +230,15 @@ def _fits(of: str, value: Any) -> bool:
     return isinstance(value, bool)
 
 
-def _check_quantity(value: Any) -> None:
+def _quantity(value: Any) -> str:
+    """Return a quantity in the form in which Kubernetes stores it."""
+    text = value.strip() if isinstance(value, str) else "" if isinstance(value, bool) else str(value)
     try:
-        parse_quantity(value if isinstance(value, str | int | float) else "")
+        parse_quantity(text)
     except QuantityError as error:
         raise _UnreadableError(_QUANTITY_ERROR) from error
+    found = canonical_quantity(text)
+    return value if found == value else found
 
 
 @cache
@@ -217,6 +250,15 @@ def _go_types() -> dict[str, dict[str, str]]:
         name: {field: _go_type(name, field, kind) for field, kind in fields.items()}
         for name, fields in known_fields().types.items()
     }
+
+
+@cache
+def _has_quantities(of: str, above: tuple[str, ...] = ()) -> bool:
+    """Return whether a type has a quantity, or a member with one; `above` are the types that contain it."""
+    types = _go_types()
+    fields = {each.lstrip("*{") for each in types[of].values()}
+    below = fields & types.keys() - {of, *above}
+    return _QUANTITY in fields or any(_has_quantities(each, (*above, of)) for each in below)
 
 
 def _go_type(owner: str, field: str, kind: str) -> str:

@@ -487,3 +487,25 @@ def test_ephemeral_containers_are_added_by_their_subresource_only(cluster: Clust
     added = cluster.storage.find(WEB)
     assert added is not None
     assert [each["name"] for each in added["spec"]["ephemeralContainers"]] == ["debug", "again"]
+
+
+def test_quantities_are_stored_canonically_and_older_ones_stay(cluster: Cluster) -> None:
+    """An apply or a label of a pod whose text an earlier cloudcore has stored changes no container."""
+    containers = [{"name": "main", "image": "a:1", "resources": {"limits": {"cpu": "0.5", "memory": "1024Mi"}}}]
+
+    def stored() -> object:
+        return cluster.storage.get(WEB)["spec"]["containers"][0]["resources"]["limits"]
+
+    cluster.apply(pod(containers=containers))
+    assert stored() == {"cpu": "500m", "memory": "1Gi"}
+    assert cluster.apply(pod(containers=containers))[1] is ApplyOutcome.UNCHANGED
+    live = cluster.storage.get(WEB)
+    (container,) = live["spec"]["containers"]
+    limits = {"cpu": "0.5", "memory": "1024Mi"}
+    as_it_came = {**container, "resources": {"limits": limits}}
+    cluster.storage.replace({**live, "spec": {**live["spec"], "containers": [as_it_came]}})
+    assert cluster.apply(pod(containers=containers))[1] is ApplyOutcome.UNCHANGED
+    live = cluster.storage.get(WEB)
+    cluster.update({**live, "metadata": {**live["metadata"], "labels": {"a": "b"}}})
+    assert stored() == limits
+    assert cluster.storage.get(WEB)["metadata"]["labels"] == {"a": "b"}

@@ -569,6 +569,17 @@ def test_a_template_that_was_stored_with_empty_members_is_the_same() -> None:
     assert with_same_template([(kept, {**before, "spec": {**before["spec"], "hostNetwork": True}})], now) is None
 
 
+def test_a_template_with_quantities_as_they_came_is_the_same() -> None:
+    """So a rollback to a ReplicaSet of an earlier cloudcore makes no other one."""
+
+    def template(cpu: str) -> JsonObject:
+        return {"spec": {"containers": [{"name": "main", "image": "app:1", "resources": {"limits": {"cpu": cpu}}}]}}
+
+    kept = {"kind": "ReplicaSet"}
+    assert with_same_template([(kept, template("0.5"))], template("500m")) is kept
+    assert with_same_template([(kept, template("0.5"))], template("501m")) is None
+
+
 def test_a_template_that_was_stored_with_the_defaults_of_pods_is_the_same() -> None:
     """Those are no longer stored; the next change of a Deployment rolls nothing out by that."""
     limits, ports = {"cpu": "1"}, [{"containerPort": 80}]

@@ -14,7 +14,6 @@ from typing import Any, Final
 
 import pytest
 
-from edged.api.quantity import canonical_quantity
 from modules.tools.kubectl.describers.common import Related, events_about, moment
 from modules.tools.kubectl.describers.kinds import describe_object, smart_label
 from modules.tools.kubectl.describers.pod import probe_text
@@ -119,15 +118,6 @@ def test_only_events_about_the_object_are_its_events() -> None:
     other = objects.event("x", "Pod", "web", "Other")
     other["involvedObject"] = {**other["involvedObject"], "uid": "an earlier pod of this name"}
     assert events_about([other, *objects.EVENTS], pod) == objects.EVENTS[:4]
-
-
-@pytest.mark.parametrize(
-    ("quantity", "text"),
-    [("0.5", "500m"), ("1024Mi", "1Gi"), ("1.5Gi", "1536Mi"), (2, "2"), ("100m", "100m"), ("1e3", "1e3"), ("x", "x"),
-     ("1000", "1k"), ("512", "512")],
-)  # fmt: skip
-def test_quantities_are_printed_as_kubernetes_prints_them(quantity: Any, text: str) -> None:
-    assert canonical_quantity(quantity) == text
 
 
 def test_an_invalid_time_is_unknown() -> None:

@@ -11,7 +11,7 @@ from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.kinds import JsonObject, kind_named
 from modules.cloud.apiserver.api_calls import serve
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.fields.types import decoded
+from modules.cloud.apiserver.fields.types import decoded, with_stored_quantities
 from modules.cloud.client.calls import ApiCall
 from tests.modules.cloud.objects import pod
 
@@ -58,6 +58,7 @@ def probe(*, port: Any) -> Json:
          unmarshal("string", "PodSpec.spec.terminationGracePeriodSeconds", "int64")),
         ("Pod", container(resources={"limits": {"cpu": "much"}}), _NO_QUANTITY),
         ("Pod", container(resources={"limits": {"cpu": {}}}), _NO_QUANTITY),
+        ("Pod", container(resources={"limits": {"cpu": True}}), _NO_QUANTITY),
         ("Pod", probe(port=True), unmarshal("bool", _PORT, "int32")),
         ("Pod", probe(port=80.5), unmarshal("number 80.5", _PORT, "int32")),
         ("Pod", probe(port=[80]), unmarshal("array", _PORT, "int32")),
@@ -144,3 +145,31 @@ def test_an_update_names_its_object(cluster: Cluster) -> None:
     told = _refused(cluster, "update", "configmaps", {"metadata": {}})
     words = "the name of the object (c based on URL) was undeterminable: name must be provided"
     assert (told["code"], told["message"]) == (400, words)
+
+
+def limits(**quantities: Any) -> Json:
+    """Return a pod whose container has limits."""
+    return {"kind": "Pod", **container(resources={"limits": quantities})}
+
+
+def test_quantities_are_canonical() -> None:
+    """Text and numbers; other text of the same form stays."""
+    given = {**limits(cpu=0.5, memory=" 1024Mi "), "metadata": {"name": "1000m", "labels": {"limits": "1000m"}}}
+    wanted = {**limits(cpu="500m", memory="1Gi"), "metadata": {"name": "1000m", "labels": {"limits": "1000m"}}}
+    assert decoded(kind_named("Pod"), given) == wanted
+    quota = {"kind": "ResourceQuota", "spec": {"hard": {"pods": 1000}}}
+    assert decoded(kind_named("ResourceQuota"), quota)["spec"] == {"hard": {"pods": "1k"}}
+    assert decoded(kind_named("Pod"), wanted) is wanted
+
+
+def test_a_stored_quantity_of_the_same_value_keeps_its_text() -> None:
+    """Nodes make a container anew when its text changes, so an update that changes something else leaves it alone."""
+    new = {**limits(cpu="500m", memory="2Gi"), "metadata": {"labels": {"a": "b"}}}
+    kept = {**limits(cpu=0.5, memory="2Gi"), "metadata": {"labels": {"a": "b"}}}
+    assert with_stored_quantities(new, limits(cpu=0.5, memory="1024Mi")) == kept
+    assert with_stored_quantities(new, limits(cpu="much")) is new
+    assert with_stored_quantities(new, limits(cpu="500m", memory="1Gi")) is new
+    more = {"kind": "Pod", "spec": {"containers": [*new["spec"]["containers"], {"name": "b"}]}}
+    assert with_stored_quantities(more, limits(cpu=0.5, memory="1024Mi")) == more
+    lease = {"kind": "Lease", "spec": {"holderIdentity": "1000m"}}
+    assert with_stored_quantities(lease, {**lease, "spec": {"holderIdentity": None}}) is lease
