@@ -309,10 +309,10 @@ class Cluster:
         key = key_of(obj)
         live = self.storage.get(key, uid_of(obj))
         check_version(self.storage.kinds.of_key(key), live, obj)
-        obj = computed(with_stored_quantities, self._shaped(obj, live), live)
+        obj = self._shaped(obj, live)
         is_namespace = obj["kind"] == _NAMESPACE.name
         new = with_stored_state(obj, live) if is_namespace else _with_kept(computed(with_decoded_defaults, obj), live)
-        new = _with_deletion_of(live, new, self.storage.kinds.of_key(key))
+        new = _with_deletion_of(live, computed(with_stored_quantities, new, live), self.storage.kinds.of_key(key))
         new = as_updated(self._track(live, with_kept_fields(new, live)))
         self._admit(live, new)
         new = self._chain.admitted(new, live)

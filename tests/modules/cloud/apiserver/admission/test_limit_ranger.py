@@ -48,7 +48,7 @@ def refusal(cluster: Cluster, obj: Json) -> str:
 
 
 def test_a_limit_says_what_containers_get_that_name_nothing(cluster: Cluster) -> None:
-    limits = {"type": CONTAINER, "max": {"cpu": "2"}, "min": {"cpu": "0.5", "memory": "1Mi"}}
+    limits = {"type": CONTAINER, "max": {"cpu": "2"}, "min": {"cpu": "500m", "memory": "1Mi"}}
     stored = cluster.create(limit_range(limits))
     assert stored["spec"]["limits"] == [
         {**limits, "default": {"cpu": "2"}, "defaultRequest": {"cpu": "2", "memory": "1Mi"}}
