@@ -92,7 +92,6 @@ class EdgeStream(Module):
 
     def on_start(self) -> None:
         """Start the actors that serve a tunnel; a restarted module dials, for nobody repeats that it may."""
-        self._counters.open.clear()
         self._streams = self.start_actor(StreamsRunner)
         self._tunnel = self.start_actor(TunnelRunner, self)
         if self.slot.restarts:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import edged.pod_workers.user_namespaces
 from edged.api import Pod
 from edged.errors import ConfigError
 from edged.pod_workers.user_namespaces import LENGTH, UserNamespaces
@@ -15,6 +16,8 @@ from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.pods.builders import a_pod
+from tests.support.directories import short_directory
+from tests.support.interleaving import Interleaving, explore
 
 
 class _Runtime:
@@ -98,3 +101,24 @@ def test_a_damaged_file(node: _Node) -> None:
     (node.paths.pod(PodUid("a")) / "userns").write_text("{")
     with pytest.raises(ConfigError, match="delete the pod"):
         node.users("a")
+
+
+def test_pods_that_start_together_have_users_of_their_own() -> None:
+    """In whatever order their workers' threads run: one looks for free users while another takes them."""
+
+    def scenario(threads: Interleaving) -> None:
+        with short_directory("users-") as root:
+            node = _Node(root)
+            users = UserNamespaces(node.paths, node.runtime)
+            found: list[int] = []
+
+            def start(uid: str) -> None:
+                node.paths.pod(PodUid(uid)).mkdir(parents=True)
+                namespace = users.of(node.pod(uid))
+                assert namespace is not None
+                found.append(namespace.uids[0].host_id)
+
+            threads.run(lambda: start("first"), lambda: start("second"))
+            assert len(set(found)) == 2
+
+    explore(scenario, edged.pod_workers.user_namespaces, single=40)

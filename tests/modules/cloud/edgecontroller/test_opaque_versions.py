@@ -3,10 +3,11 @@
 import pytest
 
 from beehive.testing import Harness
+from modules.cloud.edgecontroller.state.epochs import Epochs
 from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs, number_of
 from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer, FakeExchange
 from tests.modules.cloud.edgecontroller.controller import WEB
-from tests.modules.cloud.objects import pod
+from tests.modules.cloud.objects import in_memory_states, pod
 
 
 @pytest.mark.parametrize(
@@ -44,3 +45,19 @@ def test_an_object_with_an_opaque_version_is_not_sent_and_the_others_are() -> No
         assert core.down() == ["insert node/n1/default/pod/web"]
         bee.run_for(25.0)
         assert set(core.down()) == {"insert node/n1/default/pod/web"}, "again, as it is not acknowledged"
+
+
+def test_a_list_with_an_opaque_version_begins_no_epoch() -> None:
+    """Nor does it make a later list with a number do so, unless that went back."""
+    database = in_memory_states()
+    ended: list[int] = []
+    epochs = Epochs(database, lambda: ended.append(epochs.number))
+    database.begin()
+    assert not epochs.listed("x")
+    assert not epochs.listed("100")
+    epochs.note(120)
+    assert [epochs.listed(each) for each in ("x", "", "120", "x")] == [False] * 4
+    assert not ended
+    assert epochs.listed("119")
+    assert ended == [1]
+    database.close()

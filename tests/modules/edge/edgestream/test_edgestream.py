@@ -261,6 +261,29 @@ def test_a_cut_tunnel(bed: Bed, cloud: CloudEnd) -> None:
     wait_until(lambda: bed.counters.connections == 2, "the module counts the second tunnel")
 
 
+def test_counts_outlive_a_failure_of_the_module(bed: Bed, cloud: CloudEnd, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of what was, and of the open streams none of before is left: neither too many nor too few."""
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("planned")
+
+    cloud.send(connect_frame(1, FrameType.EXEC, EXEC))
+    with bed.node.stream() as container:
+        container.sendall(b"HTTP/1.1 101 x\r\n\r\n")
+        cloud.next()
+        assert bed.counters.open[FrameType.EXEC] == 1
+        monkeypatch.setattr(EdgeStream, "_allow", fail)
+        bed.hive.send(ModuleName.EDGESTREAM, registered(bed.hive.clock))
+        assert container.recv(1) == b""
+        monkeypatch.undo()
+    again = bed.accept()
+    again.send(connect_frame(1, FrameType.EXEC, EXEC))
+    with bed.node.stream() as container:
+        container.sendall(b"HTTP/1.1 101 x\r\n\r\n")
+        again.next()
+        assert (bed.counters.open[FrameType.EXEC], bed.counters.opened[FrameType.EXEC]) == (1, 2)
+
+
 @pytest.mark.parametrize("payload", [b"", b"\xff" * 11, Frame(0, FrameType.CLOSE, b"node\nunknown").encode()])
 def test_a_tunnel_that_cannot_go_on(bed: Bed, cloud: CloudEnd, payload: bytes) -> None:
     """A message that is no frame, and the cloud's `close`, end the tunnel; the node dials again."""

@@ -1,6 +1,8 @@
 """A session's bell, and which messages the broker may forget, without a broker."""
 
+import os
 import select
+import socket
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from paho.mqtt.enums import MQTTErrorCode
 
-from beehive import Message
+from beehive import Clock, Message
 from beehive.clock import RealClock
 from beehive.testing import Harness
 from edged.events.reasons import Reason
@@ -20,7 +22,7 @@ from modules.edge.eventbus.client import Arrived, BufferedClient
 from modules.edge.eventbus.connection import SessionLink
 from modules.edge.eventbus.module import DOWN_SECONDS, EventBus, EventBusSettings
 from modules.edge.eventbus.packets import Received
-from modules.edge.eventbus.session import MOST_UNANSWERED, BrokerSettings, MqttSession, SessionEvents
+from modules.edge.eventbus.session import CONNECT_SECONDS, MOST_UNANSWERED, BrokerSettings, MqttSession, SessionEvents
 
 MID = 7
 
@@ -197,3 +199,30 @@ class _Looking(EventBus):
         self._events = cast(
             "Any", SimpleNamespace(record=lambda _type, reason, _why: events.append(reason), close=lambda: None)
         )
+
+
+@pytest.mark.parametrize("unanswered", [MOST_UNANSWERED, 0])
+def test_the_broker_has_its_time_while_this_node_reads_nothing(unanswered: int) -> None:
+    """The answer to the subscriptions may be behind messages for which there is no room yet."""
+    seconds = turns = 0.0
+    session = MqttSession(
+        BrokerSettings("127.0.0.1", 1, "n1"), ("a",), cast("Clock", SimpleNamespace(monotonic=lambda: seconds))
+    )
+    session._accepted, session._unanswered = True, unanswered
+    here, broker = socket.socketpair()
+
+    def turn() -> MQTTErrorCode:
+        nonlocal seconds, turns
+        seconds, turns = seconds + CONNECT_SECONDS - 1, turns + 1
+        os.eventfd_write(session._bell, 1)
+        return MQTTErrorCode.MQTT_ERR_SUCCESS if turns < 4 else MQTTErrorCode.MQTT_ERR_CONN_LOST
+
+    client = SimpleNamespace(
+        socket=lambda: here, is_behind=False, has_output=False, want_write=lambda: False, flush=lambda: None,
+        loop_misc=turn,
+    )  # fmt: skip
+    with here, broker:
+        os.eventfd_write(session._bell, 1)
+        why = session._loop(cast("BufferedClient", client))
+        session._end(cast("BufferedClient", client))
+    assert ("has not answered" in why) is (unanswered == 0)

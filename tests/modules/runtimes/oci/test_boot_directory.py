@@ -39,13 +39,14 @@ def test_a_bundle_outlives_edgecore_and_not_the_machine(root: Path) -> None:
 
 
 def test_only_bundles_of_containers_are_kept(root: Path) -> None:
-    """Expect the bundle of an unknown container removed, and everything with the mount."""
+    """Expect the bundles of all unknown containers removed, and everything with the mount."""
     boot = BootDirectory(root)
-    (root / "containers" / "c2").mkdir()
-    for name in ("c1", "c2"):
+    names = ("c1", "c2", "c3", "c4")
+    for name in names:
+        (root / "containers" / name).mkdir(exist_ok=True)
         boot.make_bundle(root / "containers" / name)
     boot.keep_only({"c1"})
-    assert [(root / "containers" / name / BUNDLE).exists() for name in ("c1", "c2")] == [True, False]
+    assert [(root / "containers" / name / BUNDLE).exists() for name in names] == [True, False, False, False]
     boot.remove_bundle("c1")
     boot.remove_bundle("c1")
     assert not (root / "containers" / "c1" / BUNDLE).exists()

@@ -11,6 +11,7 @@ import pytest
 
 from modules.runtimes.oci import mapped_roots
 from modules.runtimes.oci.mapped_roots import MappedRoots, remove_top
+from modules.runtimes.shim import kernel
 from tests.support.leftovers import unmount_under
 
 _GROUP = 123_456
@@ -52,6 +53,29 @@ def test_what_a_crash_has_left(tmp_path: Path, roots: MappedRoots) -> None:
     assert (lost / "file").exists()
     again.keep_only({"kept"})
     assert ((kept / "file").exists(), lost.exists()) == (True, False)
+
+
+def test_all_that_several_crashes_have_left_goes(tmp_path: Path, roots: MappedRoots) -> None:
+    """Also a mount upon a mount, and a directory whose mount is gone."""
+    for name in ("a", "b", "c"):
+        target = roots.bind(name, tmp_path / "rootfs", _GROUP)
+    kernel.mount(str(tmp_path / "rootfs"), str(target), "none", kernel.MS_BIND)
+    kernel.unmount(str(roots.directory / "a" / "rootfs"), kernel.MNT_DETACH)
+    MappedRoots(tmp_path).keep_only(set())
+    assert not roots.directory.exists()
+    assert str(roots.directory) not in Path("/proc/self/mountinfo").read_text()
+
+
+def test_another_root_takes_the_place_of_the_one_of_before(tmp_path: Path, roots: MappedRoots) -> None:
+    """It is the container's, and once it is unbound nothing is below it."""
+    roots.bind("c1", tmp_path / "rootfs", _GROUP)
+    (tmp_path / "next").mkdir()
+    (tmp_path / "next" / "other").touch()
+    found = roots.bind("c1", tmp_path / "next", _GROUP)
+    assert [each.name for each in found.iterdir()] == ["other"]
+    assert Path("/proc/self/mountinfo").read_text().count(str(found)) == 1
+    roots.unbind("c1")
+    assert not roots.directory.exists()
 
 
 def test_the_directory_above_goes_once_it_is_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

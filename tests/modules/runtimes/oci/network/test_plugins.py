@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import select
@@ -18,7 +19,8 @@ import pytest
 from beehive.clock import RealClock
 from modules.runtimes.engine.errors import BadRequestError
 from modules.runtimes.engine.records import PodAddresses
-from modules.runtimes.oci.network.attachment import FILE
+from modules.runtimes.oci.network import pod_network
+from modules.runtimes.oci.network.attachment import FILE, Attachment, write_attachment
 from modules.runtimes.oci.network.errors import NetworkConfigurationError, PodNetworkError, TryAgainLaterError
 from modules.runtimes.oci.network.plugin import PluginRunner
 from modules.runtimes.oci.network.pod_network import PodNetwork
@@ -386,3 +388,33 @@ def has_ended(pid: str) -> bool:
         return bool(select.select([process], [], [], 60)[0])
     finally:
         os.close(process)
+
+
+@pytest.mark.parametrize("failing", ["the second write", "the addresses", "a sysctl of the interface"])
+def test_whatever_fails_in_attaching_a_sandbox_it_is_detached(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    """The plug-ins have done their part; the sandbox keeps no address and no attachment."""
+    machine.plugin("first", ADDRESS)
+    machine.configure({"type": "first"})
+    written: list[Path] = []
+
+    def write(directory: Path, attachment: Attachment) -> None:
+        written.append(directory)
+        if failing == "the second write" and len(written) == 2:
+            raise OSError(errno.ENOSPC, "no space left on device")
+        write_attachment(directory, attachment)
+
+    def fail(*_: object) -> None:
+        raise ValueError("it failed")
+
+    monkeypatch.setattr(pod_network, "write_attachment", write)
+    if failing == "the addresses":
+        monkeypatch.setattr(pod_network, "_addresses", fail)
+    elif failing == "a sysctl of the interface":
+        monkeypatch.setattr(pod_network, "in_network_namespace", fail)
+    linux = cri.LinuxPodSandboxConfig(sysctls={"net.ipv4.conf.eth0.arp_ignore": "1"})
+    with pytest.raises((OSError, ValueError)):
+        machine.attach(pod(linux=linux))
+    assert [command for command, _, _ in machine.calls()] == ["ADD", "DEL"]
+    assert not (machine.sandbox / FILE).exists()
