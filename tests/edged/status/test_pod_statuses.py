@@ -83,6 +83,24 @@ def test_a_calm_pending_that_lasts_is_sent(requests: MetaRequests, reporter: Sta
     assert len(requests.open) == 1
 
 
+@pytest.mark.parametrize("jump", [-86400.0, 0.0, 86400.0])
+def test_each_calm_pending_waits_its_own_time_whatever_the_wall_clock_does(
+    requests: MetaRequests, reporter: StatusManager, jump: float
+) -> None:
+    second = a_pod(uid="u2")
+    reporter.add_pod(ref_of(second), second)
+    reporter.set_pod_status(UID, waiting_for("ContainerCreating"))
+    requests.run(PENDING_DELAY * 0.75)
+    requests.clock.jump_wall(jump)
+    reporter.set_pod_status(PodUid("u2"), waiting_for("ContainerCreating"))
+    requests.run(PENDING_DELAY * 0.25)
+    assert len(requests.open) == 1
+    requests.run(PENDING_DELAY * 0.70)
+    assert len(requests.open) == 1, "the second waits as long as the first has"
+    requests.run(PENDING_DELAY * 0.05)
+    assert len(requests.open) == 2
+
+
 def test_a_calm_pending_waits_again_after_the_last_one_was_left_out(
     requests: MetaRequests, reporter: StatusManager
 ) -> None:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -344,3 +345,40 @@ def test_statistics_of_nodes_there(pair: Pair) -> None:
         thread.join(DEADLINE)
     assert (found, late) == ({"n1": b"{}", "n4": b"{}"}, ["n2"])
     wait_until(lambda: pair.there.tunnels.streams() == 0, "the streams have ended")
+
+
+class Unreachable:
+    """Routers of other cloudcores that answer nobody; remembers who was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def router_of(self, cloudcore: str) -> str:
+        return "" if cloudcore == "without-router" else f"{cloudcore}:443"
+
+    def connect(self, cloudcore: str, _seconds: float) -> ssl.SSLSocket:
+        self.asked.append(cloudcore)
+        raise ConnectionRefusedError(111, "refused")
+
+
+def test_the_cloudcore_of_the_node_is_asked_first_and_few_others() -> None:
+    """Not the one that asks, none without a router, and of a crowd not all: each costs seconds when it is away."""
+    clock, others = GoingClock(), Unreachable()
+    crowd = [f"c{number}" for number in range(20)]
+    known = Cloudcores("own", ("own", "without-router", *crowd, "holder"), {"n1": "holder", "n2": "own"})
+    elsewhere = StreamsElsewhere(cast("OtherCloudcores", others), lambda: known, clock)
+    assert elsewhere.gather(["n1", "n2", "unknown"], "/stats/summary", lambda _node, _body: None) == ["n1"]
+    assert others.asked == ["holder", *crowd[: passed_streams.MOST_ASKED - 1]]
+    clock.close()
+
+
+def test_streams_that_were_refused_wait_no_longer() -> None:
+    """However many have failed, the next one is told why, and not that too many wait."""
+    clock, others = GoingClock(), Unreachable()
+    known = Cloudcores("own", ("own", "holder"), {"n1": "holder"})
+    elsewhere = StreamsElsewhere(cast("OtherCloudcores", others), lambda: known, clock)
+    request = Request(method="GET", target="/", parts=())
+    for _ in range(passed_streams.OPENING + 1):
+        with pytest.raises(ApiStatusError, match="to which it is connected, cannot be reached"):
+            elsewhere.reply("n1", "/containerLogs/default/web/main", request, upgrades=False)
+    clock.close()

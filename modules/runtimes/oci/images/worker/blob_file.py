@@ -35,11 +35,11 @@ class BlobFile:
         return self._position
 
     def write(self, data: bytes) -> None:
-        """Add bytes at the end. Raises OSError."""
-        self._hash.update(data)
+        """Add bytes at the end. Raises OSError; those that fitted are there then, and a later attempt goes on."""
         view = memoryview(data)
         while view:
             written = os.pwrite(self.descriptor, view, self._position)
+            self._hash.update(view[:written])
             self._position += written
             view = view[written:]
 
