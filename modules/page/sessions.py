@@ -71,7 +71,7 @@ class Sessions:
         with self._lock:
             self._forget(now)
             mine = [key for key, each in self._keys.items() if each.user == user]
-            for key in mine[: len(mine) + 1 - _MOST_OF_A_USER]:
+            for key in mine[: max(0, len(mine) + 1 - _MOST_OF_A_USER)]:
                 del self._keys[key]
             if len(self._keys) >= MOST_SESSIONS:
                 most = Counter(each.user for each in self._keys.values()).most_common(1)[0][0]

@@ -55,3 +55,24 @@ def test_a_few_users_keep_no_other_user_out() -> None:
     mine = sessions.begin("", "carol")
     assert sessions.is_valid(mine)
     assert sum(map(sessions.is_valid, many)) == MOST_SESSIONS - 1
+
+
+def test_a_user_keeps_eight_sessions_and_then_loses_the_oldest() -> None:
+    """No other one, whatever their number; and none of another user."""
+    sessions = Sessions(Simulation(1).clock)
+    other = sessions.begin("", "carol")
+    keys = [sessions.begin("", "bob") for _ in range(8)]
+    assert all(map(sessions.is_valid, keys))
+    keys += [sessions.begin("", "bob") for _ in range(2)]
+    assert [sessions.is_valid(key) for key in keys] == [False] * 2 + [True] * 8
+    assert sessions.is_valid(other)
+
+
+def test_when_there_are_too_many_the_user_with_the_most_loses_the_oldest() -> None:
+    """Not who came first of all."""
+    sessions = Sessions(Simulation(1).clock)
+    first = sessions.begin("", "carol")
+    robots = [sessions.begin("", f"robot-{number % 9}") for number in range(MOST_SESSIONS - 1)]
+    assert sessions.is_valid(sessions.begin("", "dave"))
+    assert sessions.is_valid(first)
+    assert [sessions.is_valid(key) for key in robots] == [False] + [True] * (MOST_SESSIONS - 2)
