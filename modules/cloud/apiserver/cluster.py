@@ -312,7 +312,7 @@ class Cluster:
         obj = self._shaped(obj, live)
         is_namespace = obj["kind"] == _NAMESPACE.name
         new = with_stored_state(obj, live) if is_namespace else _with_kept(computed(with_decoded_defaults, obj), live)
-        new = _with_deletion_of(live, computed(with_stored_quantities, new, live), self.storage.kinds.of_key(key))
+        new = _with_deletion_of(live, new, self.storage.kinds.of_key(key))
         new = as_updated(self._track(live, with_kept_fields(new, live)))
         self._admit(live, new)
         new = self._chain.admitted(new, live)
@@ -540,7 +540,8 @@ def _applied(
 
 
 def _with_kept(new: JsonObject, live: JsonObject) -> JsonObject:
-    return with_kept_addresses(new, live) if new["kind"] == _SERVICE.name else new
+    kept = computed(with_stored_quantities, new, live)
+    return with_kept_addresses(kept, live) if new["kind"] == _SERVICE.name else kept
 
 
 def _with_finalizers(obj: JsonObject, finalizers: list[str]) -> JsonObject:

@@ -502,7 +502,7 @@ def test_quantities_are_stored_canonically_and_older_ones_stay(cluster: Cluster)
     live = cluster.storage.get(WEB)
     (container,) = live["spec"]["containers"]
     limits = {"cpu": "0.5", "memory": "1024Mi"}
-    as_it_came = {**container, "resources": {"limits": limits}}
+    as_it_came = {**container, "resources": {"limits": limits, "requests": limits}}
     cluster.storage.replace({**live, "spec": {**live["spec"], "containers": [as_it_came]}})
     assert cluster.apply(pod(containers=containers))[1] is ApplyOutcome.UNCHANGED
     live = cluster.storage.get(WEB)
