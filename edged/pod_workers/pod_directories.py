@@ -8,6 +8,7 @@ from pathlib import Path
 
 from beehive import Clock
 from beehive.files.damaged import set_aside_unless_directory
+from beehive.files.durable import make_directories
 from beehive.files.reading import read_file
 from beehive.files.removal import remove_tree
 from edged.api import Container, Nanoseconds, Pod
@@ -54,7 +55,7 @@ class PodDirectories:
         """Make or update the pod's directory and volumes; return the path of each volume by name."""
         directory = self._paths.pod(ref_of(pod).uid)
         set_aside_unless_directory(directory, self._settings.root)
-        directory.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
+        make_directories(directory, _DIRECTORY_MODE)
         return self._volumes.prepare(pod, sources, Nanoseconds(self._clock.now_ns()))
 
     def mounts(
@@ -133,7 +134,7 @@ class PodDirectories:
     def _last_words(self, pod: Pod, container: Container, attempt: int) -> Path:
         """Return the file for the container's message when it ends; anybody in it may write there."""
         path = self._paths.termination_message(ref_of(pod).uid, container.name, attempt)
-        path.parent.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
+        make_directories(path.parent, _DIRECTORY_MODE)
         path.touch()
         path.chmod(0o666)
         return path

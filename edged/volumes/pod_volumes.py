@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
+from beehive.files.durable import make_directories
 from edged.api import Container, Nanoseconds, PersistentVolumeClaimVolumeSource, Pod, Volume, VolumeMount
 from edged.errors import EdgedError, VolumeError
 from edged.pods.config.downward import DownwardView
@@ -145,7 +146,7 @@ class PodVolumes:
             return plan.path
         if not plan.source.is_dir():
             raise VolumeError("cannot use the local volume", str(plan.source), "a directory is wanted", retryable=True)
-        plan.path.mkdir(mode=0o750, parents=True, exist_ok=True)
+        make_directories(plan.path, 0o750)
         if owner is not None:
             set_volume_ownership(plan.source, owner)
         self.mounts.bind(plan.source, plan.path)

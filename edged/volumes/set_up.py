@@ -93,7 +93,7 @@ def _make_directory(path: Path, mode: int, group: int | None = None) -> None:
     """
     if path.is_dir():
         return
-    path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+    make_directories(path.parent, 0o750)
     making = path.with_name(f".{path.name}.new")
     remove_tree(making)
     making.mkdir()

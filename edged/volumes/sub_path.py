@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
+from beehive.files.durable import make_directories
 from edged.errors import VolumeError
 from edged.volumes.mounting import Mounts, is_mounted
 
@@ -124,7 +125,7 @@ def _is_same(place: Path, found: os.stat_result) -> bool:
 
 def _make_place(place: Path, *, directory: bool) -> None:
     """Make an empty directory or file, as the bound file requires."""
-    place.parent.mkdir(mode=_MODE, parents=True, exist_ok=True)
+    make_directories(place.parent, _MODE)
     if place.is_dir() != directory and place.exists():
         place.rmdir() if place.is_dir() else place.unlink()
     if directory:

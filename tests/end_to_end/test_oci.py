@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import re
 import signal
+import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +23,7 @@ from tests.end_to_end.processes import PATIENCE, REPOSITORY, mounts_below, proce
 from tests.end_to_end.runtimes import OciUnderTest
 from tests.modules.runtimes.oci.node import reason_missing
 from tests.support.images import busybox_image, docker_archive
+from tests.support.security_table import modes, rows
 
 OCI = pytest.mark.parametrize("runtime", ["oci"], indirect=True)
 
@@ -157,3 +162,58 @@ def test_the_demo_in_real_containers() -> None:
     assert shown.count(scratch.name) == 1, "the first line names it, and no mount does"
     assert (processes_of(scratch), scratch.exists()) == ([], False)
     assert list(Path("/sys/fs/cgroup").glob(f"*/{scratch.name}")) == []
+
+
+_MODES: Final = {
+    "directories of pods, plug-ins and devices": (
+        r"edged/pods(/UID(/containers(/app)?|/volumes(/kubernetes\.io~[a-z-]+)?)?)?/|"
+        r"edged/(plugins_registry|device-plugins|pod-resources)/"
+    ),
+    "sockets of CRI, devices and plug-ins; of mappers": r".*\.sock",
+    "state of containers and images": r"edged/oci/",
+    "databases; the lock": r"[a-z-]+\.db(-[a-z]+)?|edged/edgecore\.lock",
+    "a pod's log directories, a container's log": r"logs/pods/.*",
+    "/etc/hosts, termination message, emptyDir": (
+        r"edged/pods/UID/(etc-hosts|containers/app/0|volumes/kubernetes\.io~empty-dir/d/)"
+    ),
+    "tokens, and the directories of projected volumes": r"edged/pods/UID/volumes/kubernetes\.io~projected/t/.*",
+}
+"""By row of the table in docs/security.md, the paths below a node's root; those of directories end with a slash."""
+_OF_THE_TEST: Final = r"\./|edged/|logs/|edged/image-archives/.*|edgecore\.(yaml|log)|.*\.(crt|key|log|yaml|json|pid)"
+_INSIDE: Final = "edged/oci/"
+"""The directory that only root enters; modes below it are the images' and crun's."""
+
+
+@OCI
+def test_modes_are_those_of_the_table_of_security(machine: Machine) -> None:
+    """Each path of a node belongs to one row, and all modes of a row come up."""
+    token = {"sources": [{"serviceAccountToken": {"path": "token", "audience": "vault", "expirationSeconds": 3600}}]}
+    users: dict[str, dict[str, int]] = {"all": {}, "one": {"runAsUser": 1000}, "group": {"fsGroup": 2000}}
+    for name, security in users.items():
+        volumes = ({"name": "d", "emptyDir": {}}, {"name": "t", "projected": token})
+        main = container(volumeMounts=[mount("d", "/d"), mount("t", "/t")])
+        machine.cloud.apply(pod(name, main, volumes=volumes, securityContext=security))
+    for name in users:
+        machine.cloud.pods.wait(name, is_ready)
+    found: dict[str, set[int]] = {row: set() for row in _MODES}
+    for path, mode in _modes_below(machine.edge.root):
+        owners = [row for row, pattern in _MODES.items() if re.fullmatch(pattern, path)]
+        assert len(owners) == 1 or re.fullmatch(_OF_THE_TEST, path), f"{path} ({mode:o}) is in the rows {owners}"
+        if owners:
+            found[owners[0]].add(mode)
+    table = {row: modes(text) for row, text in rows().items() if modes(text)}
+    assert found == table, {row: [f"{each:o}" for each in its] for row, its in found.items() if its != table.get(row)}
+
+
+def _modes_below(root: Path) -> Iterator[tuple[str, int]]:
+    """Paths and modes, links left out, and of the runtime's state all but its directory."""
+    for directory, names, files in os.walk(root):
+        if f"{os.path.relpath(directory, root)}/" == _INSIDE:
+            names.clear()
+            files.clear()
+        for name in (".", *files):
+            path = Path(directory, name)
+            status = path.lstat()
+            if not stat.S_ISLNK(status.st_mode):
+                shown = re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UID", str(path.relative_to(root)))
+                yield f"{shown}/" if name == "." else shown, stat.S_IMODE(status.st_mode)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from beehive.decoding import decode_json
-from beehive.files.durable import beside, replace_file
+from beehive.files.durable import beside, make_directories, replace_file
 from beehive.files.reading import read_file
 from beehive.files.removal import remove_tree
 from edged.api import Pod, Secret
@@ -239,7 +239,7 @@ def _write(path: Path, value: PublishedVolume) -> None:
     republished volume comes here.
     """
     if _read(path) != value:
-        path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+        make_directories(path.parent, 0o750)
         remove_tree(path)
         replace_file(path, msgspec.json.encode(value), _DATA_MODE)
 
