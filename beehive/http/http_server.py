@@ -23,7 +23,7 @@ from beehive import Clock
 from beehive.http.connection_server import ConnectionServer
 from beehive.http.connections import OpenConnection, OpenConnections, Phase, StreamShares
 from beehive.http.errors import HttpStatusError
-from beehive.http.farewell import say_farewell
+from beehive.http.lingering_close import linger
 from beehive.http.request import MAX_HEAD, Request, read_request
 from beehive.http.responses import Reply, Response, Stream, Takeover, text
 from beehive.http.router import HttpService
@@ -127,7 +127,7 @@ class HttpServer(ConnectionServer):
             pass
         if exchanges.is_unread:
             self._open.enter(connection, Phase.IDLE)
-            say_farewell(connection.socket, self._clock)
+            linger(connection.socket, self._clock)
 
     def _wait(self, connection: "_Connection") -> bool:
         """Wait for another request; return False if none comes, or the connection is closed in favour of a new one."""

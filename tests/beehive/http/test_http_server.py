@@ -417,7 +417,7 @@ def test_a_client_reads_the_refusal_of_a_body_that_it_is_still_sending(tmp_path:
 
 def test_a_client_that_is_to_read_a_refusal_makes_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """One of the one connection that an address may have neither sends the rest nor ends its side."""
-    monkeypatch.setattr("beehive.http.farewell.FAREWELL_SECONDS", float(SECONDS))
+    monkeypatch.setattr("beehive.http.lingering_close.LINGERING_SECONDS", float(SECONDS))
     router = Router([HttpRoute("/body", lambda _: text(200, "ok"), ("POST",))])
     server = HttpServer(listen_tcp("127.0.0.1", 0), router, RealClock(), max_body=100, max_connections=2)
     server.start()

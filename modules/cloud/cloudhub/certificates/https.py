@@ -18,7 +18,7 @@ from typing import Any
 from beehive.clock import Clock
 from beehive.http.connections import OpenConnection, OpenConnections, Phase, address_of
 from beehive.http.errors import HttpError
-from beehive.http.farewell import say_farewell
+from beehive.http.lingering_close import linger
 from beehive.http.server import RequestHead, ServerExchange, body_length
 from beehive.peer_certificate import peer_certificate
 from beehive.ports import told_why
@@ -147,7 +147,7 @@ class _Server(ThreadingTCPServer):
 
     def shutdown_request(self, request: Any) -> None:
         """Close a connection once the client has read the response."""
-        say_farewell(request, self._clock)
+        linger(request, self._clock)
         self.close_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - socketserver's signature

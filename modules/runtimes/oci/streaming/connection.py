@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from beehive import Clock
 from beehive.http.errors import HttpError
-from beehive.http.farewell import say_farewell
+from beehive.http.lingering_close import linger
 from beehive.http.server import RequestHead, ServerExchange
 from modules.runtimes.oci.streaming import channels, port_streams
 from modules.runtimes.oci.streaming.backend import StreamingBackend
@@ -104,7 +104,7 @@ class StreamingConnection:
         exchange = self._exchange
         self._connection.sendall(exchange.response(status, headers) + exchange.data(body) + exchange.end())
         if exchange.is_unread:
-            say_farewell(self._connection, self._clock)
+            linger(self._connection, self._clock)
 
 
 class UpgradeError(Exception):

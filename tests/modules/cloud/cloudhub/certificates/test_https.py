@@ -79,7 +79,7 @@ class Server:
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     """A server whose clients have read its last word before it closes the connection, however slow they are."""
-    monkeypatch.setattr("beehive.http.farewell.FAREWELL_SECONDS", DEADLINE)
+    monkeypatch.setattr("beehive.http.lingering_close.LINGERING_SECONDS", DEADLINE)
     made = Server(tmp_path)
     yield made
     made.server.stop()

@@ -6,21 +6,21 @@ from typing import Final
 
 from beehive.clock import Clock
 
-FAREWELL_SECONDS: Final = 5.0
+LINGERING_SECONDS: Final = 5.0
 """Seconds in which a client can end its side."""
 _MOST_BYTES: Final = 4 << 20
 _READ_BYTES: Final = 64 * 1024
 
 
-def say_farewell(connection: socket.socket, clock: Clock) -> None:
-    """End the sending side, and discard what comes until the client ends its own, for at most `FAREWELL_SECONDS` and
+def linger(connection: socket.socket, clock: Clock) -> None:
+    """End the sending side, and discard what comes until the client ends its own, for at most `LINGERING_SECONDS` and
     4 MiB.
 
     `close` with unread input makes Linux send a reset (RFC 1122 §4.2.2.13), and the client then loses its unread input:
     the refusal of a request whose body it is still sending. This function blocks; the caller closes the socket. It ends
     the TCP stream under a TLS socket.
     """
-    deadline = clock.monotonic() + FAREWELL_SECONDS
+    deadline = clock.monotonic() + LINGERING_SECONDS
     count = 0
     with suppress(OSError):
         socket.socket.shutdown(connection, socket.SHUT_WR)

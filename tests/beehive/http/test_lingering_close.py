@@ -5,8 +5,8 @@ import socket
 import pytest
 
 from beehive.clock import RealClock
-from beehive.http import farewell
-from beehive.http.farewell import say_farewell
+from beehive.http import lingering_close as module
+from beehive.http.lingering_close import linger
 
 
 def test_the_peer_reads_the_last_and_then_the_end() -> None:
@@ -16,27 +16,27 @@ def test_the_peer_reads_the_last_and_then_the_end() -> None:
         server.sendall(b"refused")
         peer.sendall(b"what nobody reads")
         peer.shutdown(socket.SHUT_WR)
-        say_farewell(server, RealClock())
+        linger(server, RealClock())
         peer.settimeout(10)
         assert (peer.recv(100), peer.recv(100)) == (b"refused", b"")
         assert server.recv(100) == b"", "all of the peer's was read, so closing resets nothing"
 
 
 def test_a_peer_that_sends_on_is_read_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(farewell, "_MOST_BYTES", 3)
-    monkeypatch.setattr(farewell, "_READ_BYTES", 2)
+    monkeypatch.setattr(module, "_MOST_BYTES", 3)
+    monkeypatch.setattr(module, "_READ_BYTES", 2)
     server, peer = socket.socketpair()
     with server, peer:
         peer.sendall(b"12345")
-        say_farewell(server, RealClock())
+        linger(server, RealClock())
         assert server.recv(100) == b"5"
 
 
 def test_a_peer_that_neither_sends_nor_ends_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(farewell, "FAREWELL_SECONDS", 0.01)
+    monkeypatch.setattr(module, "LINGERING_SECONDS", 0.01)
     server, peer = socket.socketpair()
     with server, peer:
-        say_farewell(server, RealClock())
+        linger(server, RealClock())
         assert peer.recv(100) == b""
 
 
@@ -47,4 +47,4 @@ def test_a_peer_that_has_gone_is_no_failure() -> None:
         with listening.accept()[0] as server:
             server.sendall(b"unread by the peer, whose close resets the connection")
             peer.close()
-            say_farewell(server, RealClock())
+            linger(server, RealClock())
