@@ -11,6 +11,7 @@ from pathlib import Path
 import grpc
 import pytest
 
+from modules.runtimes.oci import processes
 from modules.runtimes.oci.crun.conmon import BUNDLE, conmon_pid
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.node import OciNode, control_groups
@@ -71,8 +72,9 @@ def stopped(node: OciNode) -> Iterator[str]:
         os.kill(pid, signal.SIGCONT)
 
 
-def test_a_full_control_fifo_holds_nobody_up(node: OciNode, stopped: str) -> None:
+def test_a_full_control_fifo_holds_nobody_up(node: OciNode, stopped: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The log is not reopened, with a reason; it is once conmon reads again. Nothing else of the node waits."""
+    monkeypatch.setattr(processes, "_REOPEN_SECONDS", 0.5)  # conmon loses what follows so many commands
     log = Path(node.status(stopped).log_path)
     log.rename(log.with_name("old"))
     request = cri.ReopenContainerLogRequest(container_id=stopped)
