@@ -110,6 +110,7 @@ def serving(*extra: HttpRoute, listening: socket.socket | None = None, idle_seco
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Clients of a busy machine need longer for their requests."""
     monkeypatch.setattr("beehive.http.http_server.REQUEST_SECONDS", float(SECONDS))
+    monkeypatch.setattr("beehive.http.lingering_close.LINGERING_SECONDS", float(SECONDS))
 
 
 @pytest.fixture
@@ -415,9 +416,8 @@ def test_a_client_reads_the_refusal_of_a_body_that_it_is_still_sending(tmp_path:
             server.stop()
 
 
-def test_a_client_that_is_to_read_a_refusal_makes_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of the one connection that an address may have neither sends the rest nor ends its side."""
-    monkeypatch.setattr("beehive.http.lingering_close.LINGERING_SECONDS", float(SECONDS))
+def test_a_client_that_is_to_read_a_refusal_makes_room_for_others() -> None:
+    """The one connection that an address may have neither sends the rest nor ends its side."""
     router = Router([HttpRoute("/body", lambda _: text(200, "ok"), ("POST",))])
     server = HttpServer(listen_tcp("127.0.0.1", 0), router, RealClock(), max_body=100, max_connections=2)
     server.start()

@@ -11,6 +11,7 @@ from modules.runtimes.oci.streaming import StreamingServer
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.streaming.backend import LocalBackend
 from tests.modules.runtimes.oci.streaming.clients import (
+    SECONDS,
     SPDY,
     SocketClient,
     SpdyClient,
@@ -45,8 +46,11 @@ def test_other_requests_are_answered(server: StreamingServer, headers: tuple[str
     assert asked(server.exec_url(echo_request()), *headers).startswith(b"HTTP/1.1 " + status)
 
 
-def test_the_refusal_of_a_client_that_sends_on_can_be_read(server: StreamingServer) -> None:
+def test_the_refusal_of_a_client_that_sends_on_can_be_read(
+    server: StreamingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The kernel would reset a connection that is closed with unread bytes, with what the client has not read."""
+    monkeypatch.setattr("beehive.http.lingering_close.LINGERING_SECONDS", SECONDS)
     url = server.exec_url(echo_request())
     with connected(url) as connection:
         connection.sendall(f"POST {path(url)} HTTP/1.1\r\nHost: x\r\nContent-Length: 4000000\r\n\r\n".encode())
