@@ -362,7 +362,7 @@ def test_a_process_that_ends_in_good_order_leaves_nothing_that_has_arrived(disk:
 def test_a_full_disk_stops_nobody_and_what_waits_is_written_when_there_is_room(
     disk: Disk, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Logged once, counted each time."""
+    """Logged once until it is over, counted each time."""
     bed = node(disk.open)
     with bed.bee:
         disk.failing = True
@@ -377,6 +377,11 @@ def test_a_full_disk_stops_nobody_and_what_waits_is_written_when_there_is_room(
         bed.bee.run_for(10)
         assert waiting.id.encode() in b"".join(one.frame for one in disk.rows.values())
         assert "is written again" in caplog.text
+        bed.hub(upload("written"))
+        assert caplog.text.count("is written again") == 1
+        disk.failing = True
+        bed.hub(upload("the disk is full again"))
+        assert caplog.text.count("only in memory meanwhile") == 2
 
 
 def uploads(*texts: str) -> Message:

@@ -86,7 +86,7 @@ class PassedStream:
     @property
     def is_over(self) -> bool:
         """Whether it has ended and all its data is taken."""
-        return self._is_ended and not self._first
+        return self._is_ended
 
     @property
     def room(self) -> int:

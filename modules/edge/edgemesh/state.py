@@ -1,5 +1,6 @@
 """The node's knowledge of Services: the cloud's objects and its own pods. Pure; it finds the Services that change."""
 
+import sys
 import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -7,6 +8,7 @@ from itertools import islice
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from beehive.decoding import msgpack_decoder
 from edged.api import Pod
@@ -58,6 +60,7 @@ class MeshState:
 
     def put_service(self, service: Service) -> set[ServiceKey]:
         """Add or replace a Service; return the changed ones."""
+        service = _sharing(service)
         key = ServiceKey(service.metadata.namespace, service.metadata.name)
         self.is_known = True
         if self.services.get(key) == service or (key not in self.services and len(self.services) >= MOST_SERVICES):
@@ -71,9 +74,10 @@ class MeshState:
 
     def put_slice(self, slice_: EndpointSlice) -> set[ServiceKey]:
         """Add or replace a slice."""
-        name = (slice_.metadata.namespace, slice_.metadata.name)
+        namespace = sys.intern(slice_.metadata.namespace)
+        name = (namespace, slice_.metadata.name)
         changed: set[ServiceKey] = set()
-        key = ServiceKey(slice_.metadata.namespace, slice_.service)
+        key = ServiceKey(namespace, sys.intern(slice_.service))
         before = self._slice_of.get(name)
         if before is not None and before != key:
             changed |= self.delete_slice(*name)
@@ -224,6 +228,27 @@ def _without_strangers(backends: list[MeshBackend], node: str) -> list[MeshBacke
     """Leave out endpoints of other nodes with the address of an own one: packets would reach the own one."""
     own = {each.address for each in backends if each.node == node}
     return [each for each in backends if each.node == node or each.address not in own]
+
+
+def _sharing(service: Service) -> Service:
+    """Return a Service whose texts are those of other Services where they are equal: a tenth less memory in all."""
+    metadata, spec = service.metadata, service.spec
+    ports = tuple(replace(each, name=sys.intern(each.name), protocol=sys.intern(each.protocol)) for each in spec.ports)
+    return replace(
+        service,
+        metadata=replace(metadata, namespace=sys.intern(metadata.namespace), name=sys.intern(metadata.name)),
+        spec=replace(
+            spec,
+            ports=ports,
+            type=sys.intern(spec.type),
+            cluster_ips=(spec.cluster_ip,) if spec.cluster_ips == (spec.cluster_ip,) else spec.cluster_ips,
+            session_affinity=sys.intern(spec.session_affinity),
+            external_traffic_policy=sys.intern(spec.external_traffic_policy),
+            internal_traffic_policy=sys.intern(spec.internal_traffic_policy),
+            traffic_distribution=sys.intern(spec.traffic_distribution),
+            selector={sys.intern(name): sys.intern(value) for name, value in spec.selector.items()},
+        ),
+    )
 
 
 def _look(pod: Pod) -> object:

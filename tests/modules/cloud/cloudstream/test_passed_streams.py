@@ -6,7 +6,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import cast
 
@@ -20,7 +20,7 @@ from modules.cloud.cloudhub.certificates.cloudcore_credentials import CloudcoreC
 from modules.cloud.cloudhub.certificates.contexts import https_context
 from modules.cloud.cloudstream import passed_streams
 from modules.cloud.cloudstream.opening import NodeStreams
-from modules.cloud.cloudstream.passed_streams import ReceivedStreams, StreamsElsewhere
+from modules.cloud.cloudstream.passed_streams import PassedStream, ReceivedStreams, StreamsElsewhere
 from modules.cloud.cloudstream.tunnels import Tunnels
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.messages import Cloudcores
@@ -345,6 +345,38 @@ def test_statistics_of_nodes_there(pair: Pair) -> None:
         thread.join(DEADLINE)
     assert (found, late) == ({"n1": b"{}", "n4": b"{}"}, ["n2"])
     wait_until(lambda: pair.there.tunnels.streams() == 0, "the streams have ended")
+
+
+def test_what_came_with_the_head_is_taken_before_the_end() -> None:
+    here, there = socket.socketpair()
+    stream = PassedStream(cast("ssl.SSLSocket", here), b"first")
+    there.sendall(b"second")
+    there.close()
+    taken = []
+    while not stream.is_over:
+        taken.append(stream.take(0.0))
+    assert b"".join(taken) == b"firstsecond"
+    stream.close()
+
+
+def test_a_stream_has_room_only_when_all_was_taken() -> None:
+    """So nothing is lost, and of a client that is faster than the other cloudcore little is held."""
+    here, there = socket.socketpair()
+    with there:
+        stream = PassedStream(cast("ssl.SSLSocket", here), b"")
+        sent = 0
+        while sent < 1000 and (room := stream.room):
+            stream.send(b"%010d" % sent * (room // 10))
+            sent += 1
+        assert not stream.room
+        there.settimeout(0.0)
+        read = b""
+        while len(read) < sent * (65536 // 10) * 10:
+            with suppress(BlockingIOError):
+                read += there.recv(1 << 20)
+            assert stream.room in (0, 65536)
+        assert read == b"".join(b"%010d" % number * (65536 // 10) for number in range(sent))
+        stream.close()
 
 
 class Unreachable:

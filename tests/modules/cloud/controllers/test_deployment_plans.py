@@ -53,6 +53,7 @@ def _set_of(
     replicas=8, bounds=(0, 2), old=[(4, 0, True, 2), (4, 0, True, 2)], new=(0, 0), limit=1, is_complete=False
 )  # both have more to give than the budget allows
 @example(replicas=1, bounds=(1, 0), old=[(0, 0, True, 1)], new=None, limit=0, is_complete=True)
+@example(replicas=1, bounds=(1, 0), old=[(0, 0, False, 2)], new=None, limit=0, is_complete=True)  # a pod is there yet
 @given(
     replicas=st.integers(1, 8),
     bounds=st.tuples(st.integers(0, 3), st.integers(0, 3)),
@@ -80,7 +81,7 @@ def test_a_look_keeps_the_bounds_and_deletes_no_replica_set_that_is_of_use(
         names = ("updatedReplicas", "replicas", "readyReplicas", "availableReplicas")
         made["status"] = {"observedGeneration": 1, **dict.fromkeys(names, replicas)}
     sets = [
-        _set_of(made, f"app:{number}", number, size, min(available, size), size if exact else 0, seen)
+        _set_of(made, f"app:{number}", number, size, min(available, size), size if exact else int(not size), seen)
         for number, (size, available, exact, seen) in enumerate(old, start=2)
     ]
     size, available = new or (replicas, replicas)

@@ -263,6 +263,24 @@ def test_each_endpoint_has_a_reason() -> None:
     assert EndpointSelector(here).reasons(given, "Local", state.backends(KEY))[2] is Reason.OTHER_NODE
 
 
+def test_equal_texts_of_services_and_slices_are_kept_once() -> None:
+    """A thousand Services have the same ports, policies and namespaces."""
+    state = MeshState(NODE)
+    for name in ("web", "db"):
+        state.put_service(service(name, internalTrafficPolicy="Cluster", ports=[{"name": "http", "port": 80}]))
+        state.put_slice(slice_of(endpoint("192.0.2.3"), name=name))
+    web, db = state.services.values()
+    for one, other in (
+        (web.metadata.namespace, db.metadata.namespace),
+        (web.spec.ports[0].name, db.spec.ports[0].name),
+        (web.spec.internal_traffic_policy, db.spec.internal_traffic_policy),
+        (web.spec.cluster_ip, web.spec.cluster_ips[0]),
+        (web.metadata.name, next(iter(state._slices)).name),
+    ):
+        assert one
+        assert one is other
+
+
 def test_only_services_of_changed_pods_change() -> None:
     state = MeshState(NODE)
     state.put_service(service())

@@ -151,6 +151,7 @@ def test_pages_of_browsers_are_refused(served: Served, headers: dict[str, str], 
 
 _CREDENTIALS = [
     ("POST", "/api/v1/namespaces/default/serviceaccounts/app/token"),
+    ("POST", "/api/v1/namespaces/default/serviceaccounts/app/token/more"),
     ("POST", "/apis/certificates.k8s.io/v1/certificatesigningrequests"),
     ("GET", "/apis/certificates.k8s.io/v1/certificatesigningrequests/mine"),
     ("GET", "/api/v2/namespaces/default/secrets/pass"),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -547,3 +548,20 @@ def test_docker_manifests_may_name_themselves(store: ImageStore, registry: TestR
     renamed = content.replace(OCI_MANIFEST.encode(), DOCKER_MANIFEST.encode())
     registry.put(renamed, f"{DOCKER_MANIFEST}; charset=utf-8", "1")
     assert pull(store, _name(registry))
+
+
+@pytest.mark.parametrize(("piece", "made"), [(MIB // 8, 3), (MIB, 12)])
+def test_a_download_that_breaks_off_has_new_attempts_for_each_mebibyte(piece: int, made: int) -> None:
+    """A registry that sends a little each time does not keep a pull going without end."""
+    fetched: list[object] = []
+
+    def fetch(server: object) -> None:
+        fetched.append(server)
+        if len(fetched) < 12:
+            raise ConnectionResetError(104, "reset")
+
+    waiting = SimpleNamespace(_waiting=RetryPolicy(attempts=3, sleep=lambda _seconds: None))
+    server = SimpleNamespace(endpoint=SimpleNamespace(address=address_of("http://127.0.0.1:1")))
+    with suppress(ImageWorkError):
+        Repository._tried(cast("Repository", waiting), cast("Any", server), 3, fetch, lambda: len(fetched) * piece)
+    assert len(fetched) == made
