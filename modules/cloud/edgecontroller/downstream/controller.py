@@ -368,16 +368,19 @@ class DownstreamController:
                 for key in self._groups.of_services({event.key}):
                     self._send_again(key, self.locations.nodes_of(key))
         elif event.key.kind == _NODE.key_name:
-            node, old = event.key.name, "" if event.old is None else group_of(event.old)
-            new = "" if event.type is EventType.DELETED else group_of(event.new)
-            if old != new:
+            node, old = (
+                event.key.name,
+                None if event.old is None or event.type is EventType.ADDED else group_of(event.old),
+            )
+            new = None if event.type is EventType.DELETED else group_of(event.new)
+            if old != new and self._knows_services:
                 held = [key for key in self.locations.on_node(node) if key.kind in FILTERED]
                 for key in held:
                     if self._is_ranged(key):
                         self._send_again(key, [node])
                 for key in self._groups.on_node(node):
                     others = [each for each in self.locations.nodes_of(key) if each != node]
-                    self._send_again(key, self._groups.are_in((old, new), others))
+                    self._send_again(key, self._groups.are_in({old, new} - {None}, others))
 
     def _send_again(self, key: ObjectKey, nodes: Iterable[str]) -> None:
         obj = self._lister.find(key)

@@ -1,6 +1,7 @@
 """The endpoints that a node is sent of Services which keep to node groups (KubeEdge's filter `endpointresource`)."""
 
 from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from typing import Final, Protocol
 
 from modules.apimachinery.endpoint_addresses import SERVICE_NAME
@@ -79,10 +80,9 @@ class NodeGroupFilter:
         ranged = {key_of(each) for each in self._lister.list(_SERVICE) if topology_of(each) == RANGE_NODE_GROUP}
         return [key_of(obj) for obj in self._of_services(ranged) if node in _nodes_of(obj)]
 
-    def are_in(self, groups: Iterable[str], nodes: Iterable[str]) -> list[str]:
+    def are_in(self, groups: AbstractSet[str | None], nodes: Iterable[str]) -> list[str]:
         """Return those of some nodes that are in one of some groups."""
-        wanted = set(groups)
-        return [each for each in nodes if self._group_of(each) in wanted]
+        return [each for each in nodes if self._group_of(each) in groups]
 
     def _of_services(self, services: set[ObjectKey]) -> Iterator[JsonObject]:
         for namespace in sorted({each.namespace for each in services}):

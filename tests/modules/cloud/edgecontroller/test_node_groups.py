@@ -173,6 +173,17 @@ def test_a_node_that_joins_a_group_gets_its_endpoints(made: Callable[..., Fleet]
     }
 
 
+@pytest.mark.parametrize("group", ["north", ""])
+def test_a_node_that_is_made_again_is_in_its_group_again(made: Callable[..., Fleet], group: str) -> None:
+    """Meanwhile its endpoints are nobody's but its own."""
+    fleet = made(node("a", group), node("b", group), service(), endpoint_slice("a", "b"))
+    fleet.watch("a", kinds=("EndpointSlice",))
+    assert fleet.sent() == {"a endpointslice": ["10.0.0.1", "10.0.0.2"]}
+    fleet.server.remove("nodes", "b")
+    assert fleet.sent() == {"a endpointslice": ["10.0.0.1"]}
+    assert fleet.applied(node("b", group)) == {"a endpointslice": ["10.0.0.1", "10.0.0.2"]}
+
+
 def test_a_service_that_begins_or_ends_to_keep_to_groups_is_sent_with_its_endpoints(made: Callable[..., Fleet]) -> None:
     fleet = made(*NODES, service(""), endpoint_slice("a", "c"))
     fleet.watch("a")
