@@ -19,7 +19,7 @@ import msgspec
 
 from beehive.decoding import decode_json
 from beehive.files.advice import advice
-from beehive.files.durable import put_in_place
+from beehive.files.durable import make_directories, put_in_place
 from beehive.whole_numbers import whole_number
 from modules.processes.common.backup.errors import BackupError
 from modules.processes.common.version import VERSION
@@ -264,7 +264,7 @@ def _end(tar: TarStream) -> None:
 
 def _copy(content: Iterable[memoryview], target: Path) -> str:
     """Write a new file, durably; return its SHA-256."""
-    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_directories(target.parent, 0o700)
     digest = hashlib.sha256()
     descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, OWNER_ONLY)
     with os.fdopen(descriptor, "wb") as file:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from beehive.files.advice import advice
-from beehive.files.durable import put_in_place
+from beehive.files.durable import make_directories, put_in_place
 from modules.processes.common.backup.archive import check_room
 from modules.processes.common.backup.errors import BackupError
 
@@ -102,7 +102,7 @@ def replace_all(replacements: Sequence[Replacement], suffix: str) -> list[Path]:
 def _stage(each: Replacement) -> None:
     """Copy the file beside its place."""
     assert each.new is not None, "asked by the caller"  # noqa: S101 - for the type
-    each.target.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+    make_directories(each.target.parent, 0o750)
     each.staged.unlink(missing_ok=True)
     descriptor = os.open(each.staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, each.mode)
     with os.fdopen(descriptor, "wb") as file, each.new.open("rb") as content:

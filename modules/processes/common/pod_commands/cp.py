@@ -14,6 +14,7 @@ from http import HTTPStatus
 from pathlib import Path, PurePosixPath
 from typing import IO, Final, NamedTuple, Self
 
+from beehive.files.durable import make_directories
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.pod_commands.channels import Channel, CommandExit
 from modules.processes.common.pod_commands.client import NodeClient, remark, report_errors
@@ -128,7 +129,7 @@ def extract(stream: IO[bytes], target: Path, skipped: Callable[[str], None], *, 
             name = os.fsdecode(member.name)
             path = _path_of(name, target)
             if member.kind == DIRECTORY:
-                path.mkdir(parents=True, exist_ok=True)
+                make_directories(path)
             elif member.kind == FILE and member.layout is None:
                 _extract_file(archive, member, path, preserve=preserve)
             elif member.kind == SYMBOLIC_LINK and path == target:
@@ -151,7 +152,7 @@ def _path_of(name: str, target: Path) -> Path:
 
 
 def _extract_file(archive: TarStream, member: Entry, path: Path, *, preserve: bool) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_directories(path.parent)
     if member.stored > (free := shutil.disk_usage(path.parent).free):
         name = os.fsdecode(member.name)
         raise NodeError("no room for", name, f"it has {member.stored} bytes, and {free} are free")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from beehive.files.removal import remove_tree
 from modules.processes.common.backup.errors import BackupError
 from modules.processes.common.backup.replacement import Replacement, replace_all, replacing_database
 
@@ -46,6 +47,15 @@ def test_all_are_replaced(files: tuple[Path, Path]) -> None:
     assert content(place / "below") == {"c": "new c"}
     assert kept == [place / "a.was", place / "a-wal.was", place / ".b.was"]
     assert ((place / "a").stat().st_mode & 0o777, (place / "b").stat().st_mode & 0o777) == (0o600, 0o644)
+
+
+def test_a_place_may_lie_deeper_than_pythons_stack(files: tuple[Path, Path]) -> None:
+    """The configuration in a backup names it."""
+    new, place = files
+    deep = place / "x" / ("a/" * 1500)
+    replace_all([Replacement(new / "c", deep / "c")], ".was")
+    assert (deep / "c").read_text() == "new c"
+    remove_tree(place / "x")
 
 
 @pytest.mark.parametrize("failing", ["a", "b", "a.was", "b.was", "c"])
