@@ -21,6 +21,7 @@ from modules.processes.common.pod_commands.client import NodeClient
 from modules.processes.edgecore.cli import main
 from modules.processes.edgecore.device_commands.live import line_of
 from modules.processes.edgecore.owner_routes import DeviceRoutes
+from tests.end_to_end.processes import wait_until
 
 DEVICE = {"metadata": {"name": "thermo", "namespace": "default"}, "spec": {
     "deviceModelRef": {"name": "model"}, "properties": [{"name": "threshold", "desired": {"value": "30"}}],
@@ -57,12 +58,20 @@ def root(tmp_path: Path) -> Iterator[Path]:
     threads.close()
 
 
+def _expected(where: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[str | None, str | None]:
+    """The value that is stored as the expected one, and who has set it."""
+    assert main(["devices", "get", "default/thermo", "--json", *where]) == ExitCode.OK
+    told = json.loads(capsys.readouterr().out).get("properties", {}).get("threshold", {})
+    return told.get("expected"), told.get("expectedBy")
+
+
 def test_a_value_is_set_watched_and_shown_with_its_setter(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     where = ["--root", str(root)]
     stream = NodeClient(root / "edged" / "edged.sock").stream("/edgecore/devices?device=default/thermo")
     assert isinstance(stream, Generator)
     with closing(stream) as pieces:
         assert next(pieces) == b'{"what":"watching"}\n'
+        wait_until(lambda: _expected(where, capsys) == ("30", "cloud"), "devicetwin has stored what the cloud expects")
         assert main(["devices", "set", "default/thermo", "threshold=35", *where]) == ExitCode.OK
         changes = (json.loads(line) for piece in pieces for line in piece.splitlines())
         change = next(each for each in changes if each.get("before") is not None)  # the first ones come from the start
@@ -70,9 +79,7 @@ def test_a_value_is_set_watched_and_shown_with_its_setter(root: Path, capsys: py
         "what": "desired", "property": "threshold", "before": "30", "value": "35", "by": "devices set",
     }  # fmt: skip
     assert "35 is desired until the cloud desires another" in capsys.readouterr().out
-    assert main(["devices", "get", "default/thermo", "--json", *where]) == ExitCode.OK
-    told = json.loads(capsys.readouterr().out)["properties"]["threshold"]
-    assert (told["expected"], told["expectedBy"]) == ("35", "devices set")
+    assert _expected(where, capsys) == ("35", "devices set")
     assert main(["devices", "history", "default/thermo", *where]) == ExitCode.OK
     history = capsys.readouterr().out
     assert "expected by cloud" in history and "expected by devices set" in history
