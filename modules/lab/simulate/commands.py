@@ -41,6 +41,7 @@ def simulate(chosen: argparse.Namespace) -> int:
         devices=chosen.devices,
         compares_sizes=True,
         workloads=chosen.workloads,
+        services=chosen.services,
         days=chosen.days,
     )
     failed = _campaign(range(chosen.seed, chosen.seed + chosen.seeds), settings, chosen.cores)

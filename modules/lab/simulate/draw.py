@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from modules.lab.simulate import draw_api, draw_devices, draw_more, draw_rollouts, draw_scenes, draw_state
 from modules.lab.simulate.plan import DeviceStep, Fault, FaultKind, Plan, RolloutStep, Shape, WorkloadStep
+from modules.lab.simulate.service_documents import service_steps
 
 _LINK = (
     FaultKind.CUT,
@@ -122,6 +123,7 @@ def draw_plan(
     keeps_state: bool = False,
     compares_sizes: bool = False,
     workloads: bool = False,
+    services: bool = False,
 ) -> Plan:
     """Return the plan of a seed; it depends only on the arguments.
 
@@ -139,6 +141,7 @@ def draw_plan(
             restart.
         workloads: whether people roll out Deployments and their likes, while nodes are away; not in a cluster, whose
             controllers are its own.
+        services: whether nodes follow a Service, as with edgemesh, which people change.
         devices: number of devices of each node; none with the profile `state`, whose second cloudcore serves none.
     """
     draw = random.Random(f"{seed} plan")  # noqa: S311 - reproducible on purpose
@@ -204,6 +207,7 @@ def draw_plan(
         keeps_state=keeps_state or (profile is FaultProfile.STATE and seed % 3 == 0),
         devices=tuple(sorted(device_steps, key=lambda step: step.at)),
         rollouts=tuple(sorted(rollouts, key=lambda step: step.at)),
+        services=tuple(service_steps(random.Random(f"{seed} services"), nodes, seconds)) if services else (),  # noqa: S311
     )
 
 

@@ -23,6 +23,7 @@ from edgehub.settings import EdgeHubSettings
 from metamanager.module import MetaManager, MetaSettings
 from metamanager.store import Store
 from modules.edge.devicetwin.module import DeviceTwin, TwinSettings
+from modules.edge.metaserver.watch_agent import WatchAgent
 from modules.lab.simulate.broker import BrokerSession, SimulatedBroker
 from modules.lab.simulate.checked_hive import CheckedHive
 from modules.lab.simulate.configured import REPORT_EVENTS
@@ -38,6 +39,7 @@ from modules.lab.simulate.plan import WorkloadStep
 from modules.lab.simulate.publication_watch import TOPIC, PublicationWatch
 from modules.lab.simulate.recording import ProcessRecorder
 from modules.lab.simulate.row_watch import RowWatch
+from modules.lab.simulate.service_documents import follow_messages
 from modules.lab.simulate.static_files import StaticFiles
 from modules.lab.simulate.status_watch import StatusWatch
 from modules.lab.simulate.wire_watch import WireWatch
@@ -115,6 +117,8 @@ class SimulatedNode:
         """Above 0 while the machine has no power."""
         self._stores: list[SimulatedStore | SimulatedOutbox] = []
         root.mkdir(parents=True)
+        self.follows_services = False
+        """Whether it follows Services and their endpoints, as with edgemesh."""
         self.broker = SimulatedBroker(world)
         self.devices: dict[str, SimulatedDevice] = {}
         """By the name of the Device; see `with_devices`."""
@@ -257,6 +261,8 @@ class SimulatedNode:
         process = self.process
         try:
             hive.start()
+            for message in follow_messages(hive.clock) if self.follows_services else ():
+                hive.send(ModuleName.METASERVER, message)
         except (BeehiveError, EdgedError, OSError) as error:
             without_directory = str(error).replace(f"{self.root}/", "")
             self.world.note(self.name, f"cannot start: {without_directory}")
@@ -298,6 +304,8 @@ class SimulatedNode:
             hive.add(DeviceTwin, TwinSettings(self.name, mqtt=True, mappers=True))
             hive.add(SimulatedMapper, self._device_watch)
             hive.add(BrokerSession, self.broker, self.publications)
+        if self.follows_services:
+            hive.add(WatchAgent, self.name)
         hub = EdgeHubSettings(url="ws://cloud.simulated/e632/node/events", node=self.name)
 
         def make_link() -> NodeLink:

@@ -214,6 +214,20 @@ class DeviceStep(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"{self.at:8.3f} node-{self.node} {self.name}: {self.action.value}{value}"
 
 
+class ServiceStep(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A change of the Service that nodes follow."""
+
+    at: float
+    on: tuple[int, ...]
+    """Numbers of the nodes with an endpoint; one of them may not exist."""
+    is_ranged: bool = False
+    """Whether it keeps to node groups."""
+
+    def __str__(self) -> str:
+        where = ", ".join(f"node-{number}" for number in self.on) or "no node"
+        return f"{self.at:8.3f} the Service has endpoints on {where}" + " and keeps to node groups" * self.is_ranged
+
+
 class Plan(msgspec.Struct, frozen=True):
     """One run."""
 
@@ -243,3 +257,5 @@ class Plan(msgspec.Struct, frozen=True):
     """Events of devices; without any, no module of devices runs."""
     rollouts: tuple[RolloutStep, ...] = ()
     """Changes of workloads with controllers; without any, the controllers do not run."""
+    services: tuple[ServiceStep, ...] = ()
+    """Changes of a Service that nodes follow; without any, none follows Services."""

@@ -5,15 +5,16 @@ from pathlib import Path
 import msgspec
 
 from beehive.decoding import decode_json
-from modules.lab.simulate.plan import DeviceStep, Fault, Plan, RolloutStep, WorkloadStep, Write
+from modules.lab.simulate.plan import DeviceStep, Fault, Plan, RolloutStep, ServiceStep, WorkloadStep, Write
 from modules.lab.simulate.run import SimulationResult
 
 
 def plan_text(plan: Plan) -> str:
     """Return a plan as text, a line for each event."""
-    events: list[WorkloadStep | Fault | Write | DeviceStep | RolloutStep] = sorted(
-        (*plan.steps, *plan.faults, *plan.writes, *plan.devices, *plan.rollouts), key=lambda event: event.at
-    )
+    events: list[WorkloadStep | Fault | Write | DeviceStep | RolloutStep | ServiceStep] = [
+        *plan.steps, *plan.faults, *plan.writes, *plan.devices, *plan.rollouts, *plan.services,
+    ]  # fmt: skip
+    events.sort(key=lambda event: event.at)
     head = f"seed {plan.seed}, {plan.nodes} node(s), {plan.seconds:g} s"
     head += f", resourceVersions from {plan.first_version}" if plan.first_version else ""
     return "\n".join((head, *(str(event) for event in events)))

@@ -23,9 +23,21 @@ from modules.lab.simulate.documents import document_of, kind_of
 from modules.lab.simulate.faults import Faults
 from modules.lab.simulate.hostile_node import HostileNode
 from modules.lab.simulate.node import SimulatedNode
-from modules.lab.simulate.plan import DeviceAction, DeviceStep, FaultKind, Plan, RolloutStep, Shape, WorkloadStep, Write
+from modules.lab.simulate.plan import (
+    DeviceAction,
+    DeviceStep,
+    FaultKind,
+    Plan,
+    RolloutStep,
+    ServiceStep,
+    Shape,
+    WorkloadStep,
+    Write,
+)
 from modules.lab.simulate.report_watch import ReportWatch
 from modules.lab.simulate.rollout_documents import rollout_document, rollout_name
+from modules.lab.simulate.service_agreement import service_disagreements
+from modules.lab.simulate.service_documents import documents
 from modules.lab.simulate.sizes import grown, sizes_of
 from modules.lab.simulate.status_watch import StatusWatch
 from modules.lab.simulate.world import Entry, Violation, World
@@ -130,6 +142,8 @@ class Simulation:
             for node in self.nodes:
                 own = [step for step in plan.devices if self._node(step) is node]
                 node.with_devices(dict.fromkeys(step.name for step in own if step.action is not DeviceAction.MODEL))
+        for node in self.nodes:
+            node.follows_services = bool(plan.services)
         self.cloud.has_workloads = bool(plan.rollouts)
         self.hostile = HostileNode(world, self.cloud, plan.hostile) if plan.hostile else None
         self.reports = ReportWatch(world)
@@ -157,6 +171,8 @@ class Simulation:
         for rollout in self.plan.rollouts:
             self.world.at(rollout.at, partial(self._roll, rollout))
         self._begin_devices()
+        for change in self.plan.services:
+            self.world.at(change.at, partial(self._serve, change))
         for write in self.plan.writes:
             self.world.at(write.at, partial(self._write, write))
         for fault in self.plan.faults:
@@ -307,6 +323,11 @@ class Simulation:
                     device.repeat()
                     self.world.at(self.world.now() + _HEARTBEAT, device.repeat)
 
+    def _serve(self, step: ServiceStep) -> None:
+        self.world.note("people", str(step))
+        for document in documents(step):
+            self.cloud.set_object(document["kind"], document["metadata"]["name"], document)
+
     def _write(self, write: Write) -> None:
         self.world.note("others", str(write))
         self.cloud.write(write)
@@ -332,6 +353,8 @@ class Simulation:
         yield from self.cloud.disagreements()
         for node in self.nodes:
             for problem in (*disagreements(node, self.cloud), *device_disagreements(node, self.cloud)):
+                yield f"{node.name}: {problem}"
+            for problem in service_disagreements(node, self.cloud) if self.plan.services else ():
                 yield f"{node.name}: {problem}"
 
     def _check(self, node: SimulatedNode) -> None:

@@ -34,6 +34,7 @@ class SeedSettings(msgspec.Struct, frozen=True):
     keeps_state: bool = False
     compares_sizes: bool = False
     workloads: bool = False
+    services: bool = False
     days: float = 0.0
 
     def plan(self, seed: int) -> Plan:
@@ -86,6 +87,8 @@ def shrink(plan: Plan, fails: Fails, tries: int = 200) -> Plan:
     plan = msgspec.structs.replace(plan, writes=tuple(writes))
     steps = _needed(plan.steps, lambda some: budget.fails(msgspec.structs.replace(plan, steps=tuple(some))))
     plan = msgspec.structs.replace(plan, steps=tuple(steps))
+    served = _needed(plan.services, lambda some: budget.fails(msgspec.structs.replace(plan, services=tuple(some))))
+    plan = msgspec.structs.replace(plan, services=tuple(served))
     devices = _needed(plan.devices, lambda some: budget.fails(msgspec.structs.replace(plan, devices=tuple(some))))
     plan = msgspec.structs.replace(plan, devices=tuple(devices))
     rollouts = _needed(plan.rollouts, lambda some: budget.fails(msgspec.structs.replace(plan, rollouts=tuple(some))))

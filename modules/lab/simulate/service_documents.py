@@ -1,0 +1,69 @@
+"""A Service whose endpoints nodes follow, and what people change of it."""
+
+import random
+from typing import Final
+
+from beehive.clock import Clock
+from beehive.message import Message
+from metamanager.application import FOLLOW, FOLLOW_RESOURCE, Target
+from modules.apimachinery.endpoint_addresses import SERVICE_NAME
+from modules.apimachinery.kinds import JsonObject
+from modules.cloud.applications import RANGE_NODE_GROUP, TOPOLOGY
+from modules.lab.simulate.plan import ServiceStep
+
+NAME: Final = "shop"
+_BETWEEN: Final = (4.0, 15.0, 60.0)
+"""Average seconds between two changes; one value is drawn for each run."""
+_FOLLOWED: Final = (
+    Target("", "v1", "services"),
+    Target("discovery.k8s.io", "v1", "endpointslices"),
+    Target("", "v1", "endpoints"),
+)
+
+
+def service_steps(draw: random.Random, nodes: int, seconds: float) -> list[ServiceStep]:
+    """Draw changes of a Service: its endpoints, also on a node that does not exist, and whether it keeps to node
+    groups.
+    """
+    steps = [ServiceStep(round(draw.uniform(0, 10.0), 3), (0,), is_ranged=True)]
+    at, rate = steps[0].at, 1 / draw.choice(_BETWEEN)
+    while (at := at + draw.expovariate(rate)) < seconds:
+        on = tuple(number for number in range(nodes + 1) if draw.random() < 0.6)
+        is_ranged = steps[-1].is_ranged if draw.random() < 0.6 else not steps[-1].is_ranged
+        steps.append(ServiceStep(round(at, 3), on if draw.random() < 0.5 else steps[-1].on, is_ranged=is_ranged))
+    return steps
+
+
+def documents(step: ServiceStep) -> list[JsonObject]:
+    """Return the Service after a step, with its endpoints in both forms."""
+    metadata: JsonObject = {"name": NAME, "namespace": "default"}
+    ports = [{"name": "http", "port": 80}]
+    annotations = {TOPOLOGY: RANGE_NODE_GROUP} if step.is_ranged else {}
+    on = [(f"10.1.0.{number + 1}", f"node-{number}") for number in step.on]
+    slice_of = {"name": f"{NAME}-1", "namespace": "default", "labels": {SERVICE_NAME: NAME}}
+    subsets = [{"addresses": [{"ip": ip, "nodeName": node} for ip, node in on], "ports": ports}] if on else []
+    return [
+        {
+            "kind": "EndpointSlice",
+            "apiVersion": "discovery.k8s.io/v1",
+            "metadata": slice_of,
+            "addressType": "IPv4",
+            "endpoints": [{"addresses": [ip], "nodeName": node} for ip, node in on],
+            "ports": ports,
+        },
+        {"kind": "Endpoints", "apiVersion": "v1", "metadata": metadata, "subsets": subsets},
+        {
+            "kind": "Service",
+            "apiVersion": "v1",
+            "metadata": {**metadata, "annotations": annotations},
+            "spec": {"ports": ports},
+        },
+    ]
+
+
+def follow_messages(clock: Clock) -> list[Message]:
+    """Return the messages by which a module of a node follows Services and their endpoints, as edgemesh does."""
+    return [
+        Message.new(clock, source="edgemesh", resource=FOLLOW_RESOURCE, operation=FOLLOW, content=target)
+        for target in _FOLLOWED
+    ]
