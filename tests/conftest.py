@@ -19,7 +19,7 @@ from beehive.library_logging import COSTLY
 from tests.docs import REPOSITORY
 from tests.end_to_end.processes import PATIENCE, comes_true
 from tests.support import bytecode, directories, profiles, remains, reporting
-from tests.support.leftovers import remove_shared_rules, unmount_under
+from tests.support.leftovers import CNI, remove_cni_cache, remove_shared_rules, unmount_under
 from tests.support.scheduling import Scheduling, turn
 from tests.support.spread import spread
 
@@ -78,8 +78,11 @@ class WholeRun:
         """Remove what tests of all processes share, when they have ended, and look for what is left."""
         self._is_over = True
         directories.AT_END.close()
-        if not (remains.has_rules(self._before) or remains.others_run(directories.mark())):
-            remove_shared_rules()
+        if not remains.others_run(directories.mark()):
+            if not remains.has_rules(self._before):
+                remove_shared_rules()
+            if f"directory {CNI}" not in self._before.present:
+                remove_cni_cache()
         if exitstatus not in _FAILED:
             self._remove()
         comes_true(self._is_clean, PATIENCE)  # what was killed may still be dying

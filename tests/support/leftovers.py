@@ -17,6 +17,7 @@ from beehive.clock import RealClock
 from modules.runtimes.oci.network.loopback_firewall import LoopbackFirewall
 
 _CGROUPS = Path("/sys/fs/cgroup")
+CNI = Path("/var/lib/cni")
 _HOST_PORTS = "CNI-HOSTPORT-"
 _PODS_PORTS = "CNI-DN-"
 _OCTAL_SPACE = "\\040"
@@ -133,6 +134,13 @@ def remove_shared_rules() -> None:
     clock = RealClock()
     LoopbackFirewall(clock).remove()
     clock.close()
+
+
+def remove_cni_cache(directory: Path = CNI) -> None:
+    """Removes the directories of containerd's CNI library, whose place cannot be configured, unless they have files."""
+    with suppress(OSError):
+        (directory / "results").rmdir()
+        directory.rmdir()
 
 
 def _iptables(program: str, table: str, *arguments: str) -> list[str]:

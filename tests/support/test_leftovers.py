@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from tests.docs import REPOSITORY
 from tests.modules.runtimes.oci.node import reason_missing
+from tests.support.leftovers import remove_cni_cache
 
 _RULES = """
 ip link set lo up
@@ -42,3 +44,13 @@ def test_rules_that_no_pod_needs_are_removed(*, is_used: bool) -> None:
     assert ("CNI-HOSTPORT" in four, "CNI-HOSTPORT" in six) == (is_used, False), done.stdout
     assert "edgecore" not in done.stdout
     assert done.stdout.count("-o lo -j ACCEPT") == 2
+
+
+@pytest.mark.parametrize("is_used", [False, True])
+def test_the_empty_directories_of_a_library_are_removed(tmp_path: Path, *, is_used: bool) -> None:
+    results = tmp_path / "cni" / "results"
+    results.mkdir(parents=True)
+    if is_used:
+        (results / "of-a-pod").touch()
+    remove_cni_cache(tmp_path / "cni")
+    assert (tmp_path / "cni").exists() is is_used
