@@ -22,11 +22,13 @@ _BOUNDED: Final = frozenset(
         "_Latest._items",
         "_Group.messages",
         "Outgoing._settling",
+        "Outgoing._unconfirmed",
         "Ledger._gone",
     }
 )
 """Memories of a fixed size, which fill in the course of a run; of timers only the active ones count. In edgehub the
-messages of the last keepalive period settle, and the rows of later ones are removed together.
+messages of the last keepalive period settle, those since the last ping are unconfirmed, and the rows of later ones are
+removed together.
 """
 ACTIVE_TIMERS: Final = "active timers"
 _MORE: Final = 40
