@@ -15,7 +15,7 @@ from edgehub.counters import LinkCounters
 from edgehub.errors import CertificateError, ClosedHereError, DialError, LinkError
 from edgehub.link import Link, LinkEvents, LinkFactory
 from edgehub.module import EdgeHub
-from edgehub.network.watcher import WatchNetwork
+from edgehub.network.guard import WatchNetwork
 from edgehub.outbox.store import OpenOutbox
 from edgehub.outgoing import Outgoing
 from edgehub.settings import EdgeHubSettings

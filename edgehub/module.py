@@ -32,8 +32,7 @@ from edgehub.counters import LinkCounters, LinkState, Refusal
 from edgehub.errors import REPLACED, ClosedHereError, LinkError, PeerClosedError
 from edgehub.inbound import Inbound, LinkHooks
 from edgehub.link import Link, LinkFactory
-from edgehub.network.guard import NetworkGuard
-from edgehub.network.watcher import WatchNetwork
+from edgehub.network.guard import NetworkGuard, WatchNetwork
 from edgehub.outbox.manager import OutboxManager
 from edgehub.outbox.store import OpenOutbox
 from edgehub.outgoing import OfferResult, Outgoing

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 
 from beehive import Clock
-from beehive.tls_client import default_client_context
+from beehive.tls import default_client_context
 from edgehub.certificates.diagnosis import explain
 from edgehub.errors import ClosedHereError, DialError, LinkError
 from edgehub.ping_deadline import Flow

@@ -15,7 +15,7 @@ import pytest
 from xdist.remote import Producer
 
 from beehive.files.removal import remove_tree
-from beehive.library_logging import COSTLY
+from beehive.log_lines import COSTLY
 from tests.docs import REPOSITORY
 from tests.end_to_end.processes import PATIENCE, comes_true
 from tests.support import bytecode, directories, profiles, remains, reporting

@@ -11,7 +11,7 @@ from beehive.errors import BeehiveError
 from beehive.http.client import ClientExchange
 from beehive.http.errors import HttpError
 from beehive.http.forwarding import Fields, passed_on
-from beehive.tls_client import default_client_context
+from beehive.tls import default_client_context
 
 _MAX_HEAD: Final = 64 * 1024
 _READ_BYTES: Final = 64 * 1024

@@ -27,8 +27,8 @@ from beehive.http.lingering_close import linger
 from beehive.http.request import MAX_HEAD, Request, read_request
 from beehive.http.responses import Reply, Response, Stream, Takeover, text
 from beehive.http.router import HttpService
-from beehive.peer_certificate import peer_certificate
 from beehive.rate import TokenBucket
+from beehive.tls import peer_certificate
 
 _log = logging.getLogger(__name__)
 

@@ -8,8 +8,7 @@ from msgspec import Struct
 from edged.api import ContainerStateWaiting, Pod
 from edged.pods.actions import PodActions
 from edged.pods.kill_options import KillOptions
-from edged.pods.model import ContainerId, HookFacts, PodFacts, PodRef, PodUid, ProbeFacts
-from edged.pods.state import PodState
+from edged.pods.model import ContainerId, HookFacts, PodFacts, PodRef, PodState, PodUid, ProbeFacts
 
 ObjectKey = tuple[str, str, str]
 """Resource type, namespace and name of an object."""

@@ -26,11 +26,10 @@ from edged.pods.actions import ContainerKill, ContainerStart, PodActions, comput
 from edged.pods.backoff import BackOffs, container_key
 from edged.pods.kill_options import KillOptions
 from edged.pods.labels import ref_of
-from edged.pods.model import PodFacts, with_replaced
+from edged.pods.model import PodFacts, PodState, with_replaced
 from edged.pods.pod_status.container_status import CREATING, INITIALIZING
 from edged.pods.pod_status.status import POST_START_ERROR
 from edged.pods.restart import is_terminal
-from edged.pods.state import PodState
 from edged.pods.unhealthy import KillReason
 
 _log = logging.getLogger(__name__)

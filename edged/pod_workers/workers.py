@@ -8,8 +8,7 @@ import pykka
 
 from beehive import Actor, ModuleContext, Timer
 from edged.pod_workers.job import Done, Job, Queue, Work
-from edged.pods.model import PodUid
-from edged.pods.work_figures import WorkFigures
+from edged.pods.model import PodUid, WorkFigures
 from edged.sync_events import SyncEvents
 
 _log = logging.getLogger(__name__)

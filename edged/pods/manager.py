@@ -8,11 +8,10 @@ from msgspec.structs import replace
 from edged.api import ContainerStateWaiting, Pod, PodStatus
 from edged.pods.kill_options import KillOptions
 from edged.pods.labels import ref_of
-from edged.pods.model import ContainerId, PodFacts, PodRef, PodUid, with_replaced
+from edged.pods.model import ContainerId, PodFacts, PodRef, PodState, PodUid, with_replaced
 from edged.pods.pod_status.conditions import with_conditions_of_others
 from edged.pods.pod_status.phase import Phase
 from edged.pods.restart import is_terminal
-from edged.pods.state import PodState
 
 
 class PodRecord(msgspec.Struct):

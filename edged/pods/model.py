@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import NewType
 
+import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -16,6 +17,19 @@ from edged.cri.contract import ContainerId, SandboxId
 
 PodUid = NewType("PodUid", str)
 """The identity of a pod: another pod of the same name has another uid."""
+
+
+class PodState(Enum):
+    """The work that a pod worker does for a pod."""
+
+    SYNC = "sync"
+    """Make the pod run as its spec wants (kubelet's SyncPod)."""
+    TERMINATING = "terminating"
+    """Stop the containers within their grace period. Files and dead containers stay, for status and logs (kubelet's
+    TerminatingPod)."""
+    TERMINATED = "terminated"
+    """Remove everything of the pod from the node, after stopping what still runs (kubelet's TerminatedPod, which begins
+    only when nothing runs)."""
 
 
 class RunState(Enum):
@@ -153,3 +167,16 @@ class HookFacts(Struct, frozen=True, gc=False):
     def holds(self, container: ContainerId) -> bool:
         """Return whether this container counts as not started because of its hook, although it runs."""
         return container in self.running or container in self.failed
+
+
+class WorkFigures(msgspec.Struct, frozen=True):
+    """The queues of the pod workers at one moment. Never changed."""
+
+    waiting: int
+    """Pods that wait for a worker."""
+    working: int
+    """Pods that a worker has."""
+    due: Mapping[PodUid, float]
+    """Pods that are synced at a later time, with this time in monotonic seconds."""
+    failed: frozenset[PodUid]
+    """Pods whose last sync failed and that are synced again after a growing delay."""

@@ -9,8 +9,7 @@ from edged.api import Nanoseconds, NodeStatus, Pod
 from edged.cri.contract import SERVER_ACTOR, ContainerRuntime
 from edged.cri.errors import CriError
 from edged.node.status import NodeReport, node_status, node_status_has_changed
-from edged.pods.model import PodUid
-from edged.pods.work_figures import WorkFigures
+from edged.pods.model import PodUid, WorkFigures
 from edged.probes.model import ProbeCounts
 from edged.stats.provider import StatsProvider
 from protos.status import StatusCode

@@ -9,7 +9,15 @@ from edged.eviction_api.thresholds import DEFAULT_HARD, EvictionSettings, parse_
 from edged.images.limits import PullLimits
 from edged.settings.cgroups import CgroupSettings
 from edged.settings.gc import GcSettings
-from edged.settings.shutdown import Group
+
+
+class Group(msgspec.Struct, frozen=True, gc=False):
+    """The pods from this priority up to the next group's, and their seconds to terminate at a shutdown (kubelet's
+    ShutdownGracePeriodByPodPriority).
+    """
+
+    priority: int
+    seconds: int
 
 
 class EdgedSettings(msgspec.Struct, frozen=True, kw_only=True):

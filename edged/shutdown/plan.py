@@ -8,7 +8,7 @@ import msgspec
 from edged.api import Pod
 from edged.pods.grace_period import grace_seconds
 from edged.pods.kill_options import KillOptions
-from edged.settings.shutdown import Group
+from edged.settings import Group
 
 TERMINATED: Final = "Terminated"
 """Reason in the status of a pod that was terminated by the shutdown (kubelet)."""

@@ -10,7 +10,7 @@ from edged.node.reporter import NodeReporter
 from edged.pods.kill_options import KillPod
 from edged.pods.labels import ref_of
 from edged.pods.manager import PodManager
-from edged.settings.shutdown import Group
+from edged.settings import Group
 from edged.shutdown.logind import ShutdownSource
 from edged.shutdown.plan import Step, kill_options, plan
 from edged.sync_events import SyncEvents

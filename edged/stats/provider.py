@@ -8,14 +8,15 @@ from msgspec.structs import asdict
 
 from beehive import Clock
 from edged.api import Nanoseconds, Pod, Time, format_time
-from edged.cgroups.names import CgroupNames
+from edged.cgroups.hierarchies import Hierarchy
+from edged.cgroups.names import CgroupNames, CgroupPath
+from edged.cgroups.usage import UsageFiles
 from edged.cri.contract import ContainerRuntime
 from edged.pods.labels import CONTAINER_NAME, POD_UID, ref_of
 from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths
 from edged.pods.qos import qos_class
 from edged.settings.cgroups import CgroupSettings
-from edged.stats.cgroup_usage import CgroupUsage
 from edged.stats.model import (
     ContainerStats,
     FsStats,
@@ -37,6 +38,22 @@ FRESH = 2.0
 """Seconds that a summary is reused. Less would make the average of processor time jump."""
 DISK_PERIOD = 60.0
 """Seconds that a count of files holds (kubelet's volumeStatsAggPeriod)."""
+
+
+class CgroupUsage:
+    """Reads the resource usage of control groups.
+
+    Args:
+        hierarchies: of the machine, the unified one with its controllers.
+    """
+
+    def __init__(self, hierarchies: Iterable[Hierarchy]) -> None:
+        self._files = UsageFiles(hierarchies)
+
+    def read(self, path: CgroupPath, at: Nanoseconds) -> ResourceUsage | None:
+        """Return the current usage; None for a missing cgroup, or one without controllers."""
+        usage = self._files.read(path)
+        return None if usage is None else ResourceUsage(at, *usage)
 
 
 class StatsProvider:

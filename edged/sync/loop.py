@@ -9,7 +9,7 @@ from beehive import ModuleContext, Timer
 from edged.admission.admit import refusal_by_node
 from edged.admission.admitter import PodAdmitter, was_admitted
 from edged.api import Nanoseconds, Pod
-from edged.api.versions import version_number
+from edged.api.meta import version_number
 from edged.chains.chains import Chains
 from edged.cri.errors import UnavailableError
 from edged.errors import found_no_room
@@ -28,10 +28,9 @@ from edged.pods.deadline import DEADLINE_EXCEEDED, deadline_of
 from edged.pods.kill_options import KillCause, KillPod
 from edged.pods.labels import ref_of
 from edged.pods.manager import PodManager, PodRecord
-from edged.pods.model import PodRef, PodUid
+from edged.pods.model import PodRef, PodUid, WorkFigures
 from edged.pods.pod_status.status import NodeView
 from edged.pods.static import is_static
-from edged.pods.work_figures import WorkFigures
 from edged.probes.manager import ProbeManager
 from edged.server.snapshots import Snapshots
 from edged.settings import EdgedSettings

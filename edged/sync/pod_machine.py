@@ -37,10 +37,9 @@ from edged.pods.backoff import BackOffs
 from edged.pods.grace_period import grace_seconds
 from edged.pods.kill_options import KillPod
 from edged.pods.manager import PodRecord, same_spec, terminated_by_cloud
-from edged.pods.model import HookFacts, PodFacts, PodRef, ProbeFacts
+from edged.pods.model import HookFacts, PodFacts, PodRef, PodState, ProbeFacts
 from edged.pods.pod_status.status import crash_loop
 from edged.pods.restart import is_terminal
-from edged.pods.state import PodState
 
 MAX_IMMEDIATE_SYNCS = 20
 """Syncs that a pod may have one right after the other: init containers that end immediately need one each."""

@@ -11,7 +11,7 @@ import msgspec
 from beehive import RealClock
 from beehive.decoding import decode_json
 from edgehub.certificates import obtain
-from edgehub.certificates.issue_request import IssueRequest, IssueResult
+from edgehub.certificates.settings import IssueRequest, IssueResult
 from edgehub.errors import CertificateError, Failure
 
 LONGEST = 1024 * 1024

@@ -9,8 +9,7 @@ from typing import Final, Protocol
 import msgspec
 
 from beehive.decoding import decode_json
-from edgehub.certificates.issue_request import IssueRequest, IssueResult
-from edgehub.certificates.settings import CertificateSettings
+from edgehub.certificates.settings import CertificateSettings, IssueRequest, IssueResult
 from edgehub.errors import IssuerError
 
 TIMEOUT: Final = 60.0

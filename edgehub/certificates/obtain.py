@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from beehive import Clock
 from beehive.http.client import ClientExchange
 from beehive.http.errors import HttpError
-from beehive.tls_client import default_client_context
+from beehive.tls import default_client_context
 from edgehub.certificates import files, rules
 from edgehub.certificates.certificate import Certificate, pem_blocks
 from edgehub.certificates.diagnosis import explain, is_about_time

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import msgspec
 
+from edgehub.errors import Failure
+
 
 class CertificateSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of the node's certificate. Paths are text, because the struct crosses between processes as JSON."""
@@ -47,3 +49,18 @@ class CertificatePaths(msgspec.Struct, frozen=True):
     authority: Path
     certificate: Path
     key: Path
+
+
+class IssueRequest(msgspec.Struct, frozen=True):
+    """Request for one certificate."""
+
+    settings: CertificateSettings
+    renew: bool = False
+    """Whether to authenticate with the present certificate; otherwise with the token."""
+
+
+class IssueResult(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Result of a request."""
+
+    failure: Failure | None = None
+    """None for success: the files hold the new certificate."""

@@ -18,11 +18,15 @@ ApiError                    carries a metav1.Status
 A Go edge compares `reason` and `code` (apierrors.IsNotFound and others), so both must be Kubernetes'.
 """
 
+import logging
+from collections import Counter
 from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
-from beehive.errors import BeehiveError
+from beehive.errors import BeehiveError, ContentError, ResourceError
+from beehive.message import Message
+from beehive.printable import clipped
 from modules.apimachinery.limits import REQUEST_BYTES, VALUES
 
 _REASONS: Final = {
@@ -252,3 +256,28 @@ class UnknownKindError(ApiError):
     def __init__(self, word: str, known: Sequence[str]) -> None:
         message = f"the server doesn't have a resource type {word[:100]!r}"
         super().__init__("cannot find the kind", message, hint="known kinds: " + ", ".join(known))
+
+
+_log = logging.getLogger(__name__)
+
+
+class Failures:
+    """Converts exceptions of handlers to API errors; counts and logs them."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        """Exceptions by type."""
+
+    def refusal_of(self, message: Message, error: Exception) -> ApiError:
+        """Return the API error for the sender of the message."""
+        self.counts[type(error).__name__] += 1
+        if isinstance(error, ApiError):
+            return error
+        about = f"{message.route.operation} {message.route.resource}"
+        if isinstance(error, ContentError | ResourceError):
+            _log.warning("a request cannot be read: %s: %s", clipped(about), error)
+            return BadRequestError(clipped(str(error)))
+        if isinstance(error, RecursionError):
+            return BadRequestError(TOO_DEEP)
+        _log.error("a request failed: %s", clipped(about), exc_info=error)
+        return InternalError(type(error).__name__)

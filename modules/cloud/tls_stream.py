@@ -4,7 +4,7 @@ import ssl
 from collections.abc import Mapping
 from typing import Any, Final
 
-from beehive.peer_certificate import peer_certificate
+from beehive.tls import peer_certificate
 
 _RECORD: Final = 16 * 1024
 """Bytes that one TLS record carries at most."""
@@ -64,5 +64,5 @@ class TlsStream:
         return self._outgoing.read()
 
     def certificate(self) -> Mapping[str, Any] | None:
-        """Return the peer's verified certificate (`beehive.peer_certificate`)."""
+        """Return the peer's verified certificate (`beehive.tls`)."""
         return peer_certificate(self._tls)

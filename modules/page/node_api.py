@@ -20,10 +20,9 @@ from modules.page.own_devices import OwnDevices
 from modules.page.pod_story import PodStories
 from modules.page.pods import pods_answer
 from modules.page.shells import ClosedDoor, ShellDoor
-from modules.tools.fleet.own_link import age_of, own_link, own_link_words
 from modules.tools.fleet.rows import LONGEST, FleetPodRow, NodeRow, pod_row
 from modules.tools.fleet.sentences import certificate_words, pods_sentence
-from modules.tools.fleet.states import CONNECTED
+from modules.tools.fleet.states import CONNECTED, age_of, own_link, own_link_words
 from modules.tools.kubectl.rest import RestClient
 from modules.tools.printing.ages import human_duration
 from modules.tools.printing.fields import JsonObject, list_at, map_at, objects_at, text_at, value_at

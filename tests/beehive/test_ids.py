@@ -7,8 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from beehive import RealClock, ids
-from beehive.ids import unpredictable_id
+from beehive import RealClock
+from beehive import clock as clock_module
+from beehive.clock import unpredictable_id
 from beehive.simulation import Simulation
 
 
@@ -31,11 +32,11 @@ def test_every_random_bit_varies() -> None:
 def test_the_real_clock_s_ids_are_the_operating_system_s(monkeypatch: pytest.MonkeyPatch) -> None:
     """No state of the process tells the next one: Mersenne Twister, as ids once were drawn from, could be solved."""
     monkeypatch.setattr(os, "urandom", lambda count: b"\xab" * count)
-    ids._ready.clear()
+    clock_module._ready.clear()
     clock = RealClock()
     assert clock.new_id() == "abababab-abab-4bab-abab-abababababab"
     assert isinstance(clock.random, random.SystemRandom)
-    ids._ready.clear()
+    clock_module._ready.clear()
 
 
 def test_threads_never_share_an_id() -> None:

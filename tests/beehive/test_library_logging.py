@@ -9,7 +9,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 from websockets.sync.client import connect
 
-from beehive.library_logging import is_ours_or_warning
+from beehive.log_lines import is_ours_or_warning
 from modules.cloud.storage.database.engine import make_engine, url_of
 from modules.processes.cloudcore.control_client import Apply, ControlClient
 from modules.processes.edgecore.logs import set_up

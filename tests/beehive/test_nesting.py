@@ -32,7 +32,7 @@ _CAUGHT = {
     "beehive/trace/redact.py": "JSON in a text of JSON in a text of JSON",
     "edged/shutdown/bus.py": "signatures of D-Bus, which jeepney reads",
     "edged/volumes/sub_path.py": "`os.path.realpath` before Python 3.13",
-    "modules/apimachinery/failures.py": "a JSON patch makes values that are deeper than its text",
+    "modules/apimachinery/api_errors.py": "a JSON patch makes values that are deeper than its text",
     "modules/cloud/apiserver/api_calls.py": "a JSON patch",
     "modules/cloud/authorization/node_accounts.py": "a JSON patch",
     "modules/cloud/edgecontroller/upstream/node_writes.py": "a JSON patch",

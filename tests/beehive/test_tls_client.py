@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 
-from beehive.tls_client import default_client_context
+from beehive.tls import default_client_context
 
 
 def test_it_verifies_certificate_and_name_but_wants_no_key_identifier() -> None:

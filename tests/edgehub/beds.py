@@ -5,7 +5,7 @@ from typing import Any
 from beehive import Message, Module, ModuleName, handles
 from beehive.testing import Harness
 from edgehub import EdgeHub, LinkCounters, Outgoing
-from edgehub.network.watcher import WatchNetwork
+from edgehub.network.guard import WatchNetwork
 from edgehub.outbox.store import OpenOutbox
 from modules.lab.doubles.memory_cloud import MemoryCloud
 from tests.edgehub.links import settings

@@ -12,9 +12,8 @@ from edged.api import Pod
 from edged.pods.decode import read_cloud_pod
 from metamanager.module import MetaSettings
 from modules.lab.replay.acted import acted_at
-from modules.lab.replay.batches import grouped
 from modules.lab.replay.run import replay
-from modules.lab.replay.store import RecordedStore
+from modules.lab.replay.store import RecordedStore, grouped
 from modules.lab.simulate import documents
 from modules.lab.simulate.plan import Plan, Shape, WorkloadStep
 from modules.lab.simulate.run import Simulation

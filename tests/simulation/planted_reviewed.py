@@ -6,11 +6,10 @@ from typing import Any
 from unittest.mock import patch
 
 from edged.api import Pod, PodStatus
-from edged.api.versions import version_number
+from edged.api.meta import version_number
 from edged.pod_workers.job import Done
 from edged.pods.manager import PodManager
-from edged.pods.model import PodUid
-from edged.pods.state import PodState
+from edged.pods.model import PodState, PodUid
 from edged.status import manager as reports
 from edged.status.manager import StatusManager, _Entry
 from edged.sync.loop import SyncLoop

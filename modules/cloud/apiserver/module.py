@@ -9,9 +9,8 @@ from typing import Any, ClassVar, Final
 from beehive.handlers import handles
 from beehive.message import Message
 from beehive.module import Module
-from modules.apimachinery.api_errors import ApiError
+from modules.apimachinery.api_errors import ApiError, Failures
 from modules.apimachinery.computed import Results
-from modules.apimachinery.failures import Failures
 from modules.apimachinery.kinds import JsonObject, kind_named
 from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb

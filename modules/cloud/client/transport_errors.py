@@ -67,3 +67,8 @@ class KubeTooLargeError(KubeTransportError):
 
 class KubeProtocolError(KubeTransportError):
     """The request cannot be sent as HTTP, or the response is not HTTP/1.1."""
+
+
+def no_credentials(where: str, why: str) -> KubeCredentialsError:
+    """Return the error that a kubeconfig's user has no credentials that can be used now."""
+    return KubeCredentialsError("cannot get credentials for the API server", where, why)

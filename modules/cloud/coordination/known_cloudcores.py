@@ -1,9 +1,8 @@
 """The live cloudcores, for code that only reads them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
 from typing import Final
-
-from modules.cloud.coordination.rendezvous import owner_of
 
 CLOUDCORES_ORGANIZATION: Final = "kubeedge:cloudcores"
 """The organization in cloudcores' certificates for calls to each other. An authority signs it for nobody else."""
@@ -33,3 +32,12 @@ class KnownCloudcores:
     def owns(self, key: str) -> bool:
         """Return whether a duty is this cloudcore's."""
         return owner_of(key, self.present) == self.own
+
+
+def owner_of(key: str, identities: Iterable[str]) -> str:
+    """Return the identity that owns a key; "" without identities. The order of the identities does not matter."""
+    return max(identities, key=lambda identity: (_weight(key, identity), identity), default="")
+
+
+def _weight(key: str, identity: str) -> bytes:
+    return blake2b(f"{key}\0{identity}".encode("utf-8", "surrogatepass"), digest_size=8).digest()

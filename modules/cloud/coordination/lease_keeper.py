@@ -9,9 +9,9 @@ import msgspec
 
 from beehive.clock import Clock, Timer
 from modules.cloud.client.calls import ApiCall, ApiResult, JsonObject
+from modules.cloud.coordination.known_cloudcores import owner_of
 from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.cloud.coordination.leases import ObservedLease, call, lease_name, lease_of, observed
-from modules.cloud.coordination.rendezvous import owner_of
 
 _log = logging.getLogger(__name__)
 

@@ -11,8 +11,7 @@ from beehive.message import Message
 from beehive.names import Group, ModuleName, Operation, ResourceType
 from beehive.resource import Resource, Side
 from beehive.slot import State
-from modules.apimachinery.api_errors import ApiError
-from modules.apimachinery.failures import Failures
+from modules.apimachinery.api_errors import ApiError, Failures
 from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named
 from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb

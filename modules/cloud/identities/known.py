@@ -138,7 +138,7 @@ class KnownIdentities:
         """Return why a client with this certificate is refused; "" if it is accepted, or without one.
 
         Args:
-            certificate: as `beehive.peer_certificate` returns it.
+            certificate: as `beehive.tls` returns it.
         """
         peer = read_peer(certificate)
         return self.refusal_of(peer) if peer is not None else ""

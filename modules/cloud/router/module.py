@@ -32,8 +32,7 @@ from modules.cloud.messages import (
 )
 from modules.cloud.refusals import Refusals
 from modules.cloud.router.cluster_watch import ClusterRuleWatch, Connect
-from modules.cloud.router.deliveries import Deliveries
-from modules.cloud.router.forbidden_servers import OwnPorts
+from modules.cloud.router.deliveries import Deliveries, OwnPorts
 from modules.cloud.router.other_cloudcores import OtherCloudcores, PassedCalls
 from modules.cloud.router.records import RuleFault, RuleRecord, RuleRoute, ServicePath
 from modules.cloud.router.rest_service import RestAnswer, RestCall, RestListener, told

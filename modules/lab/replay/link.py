@@ -6,16 +6,18 @@ once if the trace has none.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from beehive import Message, Runtime, decode, encode
 from beehive.names import ModuleName
-from beehive.trace import Delivered, Direction, LinkFrame
+from beehive.trace import Delivered, Direction, LinkFrame, Note
 from edgehub.errors import ClosedHereError, LinkError, LinkLostError
 from edgehub.link import Link, LinkEvents
+from edgehub.outbox.recording import FAILED
+from edgehub.outbox.store import OpenOutbox, StoredMessage
 from edgehub.recording import CONFIRMED
 from modules.lab.replay.outputs import handled_from, message_of, sent_at
 from modules.lab.replay.recorded import Recorded
@@ -213,3 +215,34 @@ def connections_of(recorded: Recorded) -> list[RecordedConnection]:
         if frame.direction is Direction.IN:
             connection.frames.append(frame)
     return [found[number] for number in sorted(found)]
+
+
+class RecordedOutbox:
+    """An outbox in memory that starts with the recorded rows (`edgehub.outbox.store.OutboxStore`)."""
+
+    def __init__(self, found: list[StoredMessage]) -> None:
+        self._rows = {one.serial: one for one in found}
+
+    def load(self) -> list[StoredMessage]:
+        """Return the rows in the order of their serials."""
+        return [self._rows[serial] for serial in sorted(self._rows)]
+
+    def change(self, put: Iterable[StoredMessage], gone: Iterable[int]) -> None:
+        """Add and remove rows."""
+        self._rows.update((one.serial, one) for one in put)
+        for serial in gone:
+            self._rows.pop(serial, None)
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def outbox_of(notes: list[Note]) -> OpenOutbox | None:
+    """Return a function that opens the recorded outbox; None without one, as when messages waited only in
+    memory.
+    """
+    opened = next((note for note in notes if not note.text.startswith(FAILED)), None)
+    if opened is None:
+        return None
+    store = RecordedOutbox([StoredMessage(*row) for row in opened.data])
+    return lambda: store

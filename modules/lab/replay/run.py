@@ -29,14 +29,12 @@ from edgehub.outgoing import Outgoing
 from metamanager.store import Store
 from modules.edge.devicetwin.module import DeviceTwin
 from modules.lab.replay.acted import acted_at
-from modules.lab.replay.batches import grouped
 from modules.lab.replay.compare import Difference, differences
 from modules.lab.replay.directories import Directories
 from modules.lab.replay.errors import ReplayError
 from modules.lab.replay.events import listening
-from modules.lab.replay.link import RecordedCloud
+from modules.lab.replay.link import RecordedCloud, outbox_of
 from modules.lab.replay.machine_info import RecordedMachineInfo
-from modules.lab.replay.outbox import outbox_of
 from modules.lab.replay.outputs import (
     MODULES,
     NODE,
@@ -55,7 +53,7 @@ from modules.lab.replay.recorder import Recorder
 from modules.lab.replay.runtime import RecordedRuntime, role
 from modules.lab.replay.service_links import recorded_service_links
 from modules.lab.replay.static_pods import directory_states, replay_directory
-from modules.lab.replay.store import RecordedStore
+from modules.lab.replay.store import RecordedStore, grouped
 from modules.lab.replay.stub_module import Responder, stub_module
 from modules.lab.replay.termination import TerminationMessages
 from modules.lab.replay.timers import RecordedTimers, timed

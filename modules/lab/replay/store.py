@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import takewhile
 from pathlib import Path
 from typing import TypeVar
@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from beehive import Resource, ResourceType, Runtime
 from beehive.trace import Change, StoreCommit
 from metamanager.errors import StoreWriteError
+from metamanager.module import MetaManager
 from metamanager.recording import OPENED, REFUSED
 from metamanager.rows import UNNOTED, Cause, Row, row_of
 from metamanager.sqlite_store import SqliteStore
@@ -268,3 +269,38 @@ def _names(commit: StoreCommit) -> frozenset[str]:
 def _name(key: str) -> str:
     """Return a row's key; for an event without the time that is part of it."""
     return key.rpartition(".")[0] if is_event(key) else key
+
+
+def grouped(store: Callable[[], RecordedStore]) -> type[MetaManager]:
+    """Return metamanager that ends its batches where they ended.
+
+    metamanager commits when its inbox is empty. Messages that come within a millisecond are one commit if its thread
+    was busy in that moment, and several if not. Messages after a commit wait for it: another grouping is another order.
+
+    Args:
+        store: returns the store that it has opened last.
+    """
+
+    class GroupedMetaManager(MetaManager):
+        """metamanager as it is, but for the ends of its batches."""
+
+        def is_batch_full(self) -> bool:
+            """End a batch that has all changes of the recorded commit, though more messages wait."""
+            return store().is_whole()
+
+        def on_batch_end(self) -> None:
+            """Commit when the recorded commit began."""
+            self._flush_in_time()
+
+        def _flush(self) -> None:
+            self._flush_is_due = False
+            self._flush_in_time()
+
+        def _flush_in_time(self) -> None:
+            seconds = store().until_begun()
+            if seconds > 0:
+                self.after(seconds, self._flush_in_time)
+            else:
+                self._batch.flush()
+
+    return GroupedMetaManager

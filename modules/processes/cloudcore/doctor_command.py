@@ -41,8 +41,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
 def run(chosen: argparse.Namespace) -> int:
     """Print a line for each check; exit status UNWELL if one has failed."""
     from modules.processes.cloudcore.doctor_checks import check_cloud  # noqa: PLC0415 - the command line is quick
-    from modules.processes.common.doctor.check_result import Level  # noqa: PLC0415
-    from modules.processes.common.doctor.report import print_results  # noqa: PLC0415
+    from modules.processes.common.doctor.check_result import Level, print_results  # noqa: PLC0415
 
     results = check_cloud(gathered(chosen.socket, chosen.database or IN_MEMORY, chosen.tls_dir))
     if chosen.kubeconfig or chosen.in_cluster:

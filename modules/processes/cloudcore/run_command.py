@@ -300,7 +300,7 @@ def run(chosen: argparse.Namespace) -> int:
     import logging  # noqa: PLC0415 - the other commands do without the modules and their libraries
 
     from beehive import log_lines  # noqa: PLC0415
-    from beehive.library_logging import quieten_libraries  # noqa: PLC0415
+    from beehive.log_lines import quieten_libraries  # noqa: PLC0415
     from modules.cloud.apiserver.service_addresses import service_ranges  # noqa: PLC0415
     from modules.processes.cloudcore import process  # noqa: PLC0415
     from modules.processes.cloudcore.starting import CloudStartError, prepare  # noqa: PLC0415

@@ -6,8 +6,7 @@ import logging
 import sys
 
 from beehive import log_lines
-from beehive.library_logging import quieten_libraries
-from beehive.log_lines import JsonFormatter, LogFormat, TimedFormatter
+from beehive.log_lines import JsonFormatter, LogFormat, TimedFormatter, quieten_libraries
 
 _FIELDS = "%(levelname)-7s %(threadName)s %(name)s: %(message)s"
 

@@ -33,8 +33,7 @@ from edged.pods.paths import PodPaths
 from edged.server.snapshots import Snapshots
 from edged.settings import EdgedSettings
 from edged.shutdown.logind import Logind
-from edged.stats.cgroup_usage import CgroupUsage
-from edged.stats.provider import StatsProvider
+from edged.stats.provider import CgroupUsage, StatsProvider
 from edgehub.counters import LinkCounters
 from edgehub.metrics import LinkCollector
 from edgehub.network.netlink import Netlink

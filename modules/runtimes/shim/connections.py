@@ -2,17 +2,41 @@
 
 import contextlib
 import os
+import select
 import socket
 from collections.abc import Callable
 from typing import Any
 
-from modules.runtimes.shim.poller import Poller
 from modules.runtimes.shim.protocol import receive, send
 
 _DESCRIPTOR_LIMIT = 3
 
 Handler = Callable[["Connection", dict[str, Any], list[int]], None]
 """Handles one request and owns its descriptors."""
+
+
+class Poller:
+    """poll(2) with a table of callbacks."""
+
+    def __init__(self) -> None:
+        self._poll = select.poll()
+        self._callbacks: dict[int, Callable[[], None]] = {}
+
+    def add(self, descriptor: int, callback: Callable[[], None]) -> None:
+        """Call `callback` whenever `descriptor` can be read or its other side has closed."""
+        self._callbacks[descriptor] = callback
+        self._poll.register(descriptor, select.POLLIN)
+
+    def remove(self, descriptor: int) -> None:
+        """Forget `descriptor`; to be called before it is closed."""
+        del self._callbacks[descriptor]
+        self._poll.unregister(descriptor)
+
+    def wait(self, seconds: float) -> None:
+        """Wait for the next events, `seconds` at most, and call back for each."""
+        for descriptor, _ in self._poll.poll(seconds * 1000):
+            if callback := self._callbacks.get(descriptor):
+                callback()
 
 
 class Connection:

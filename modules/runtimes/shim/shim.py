@@ -1,6 +1,7 @@
 """The parent process of one container, from its start to the end of its last process."""
 
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -9,12 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from beehive.files.durable import make_durable, replace_file, replace_soon
 from modules.runtimes.shim import kernel, roots
-from modules.runtimes.shim.connections import Connection, Connections, close_all
-from modules.runtimes.shim.files import make_durable, write_json, write_json_soon
+from modules.runtimes.shim.connections import Connection, Connections, Poller, close_all
 from modules.runtimes.shim.launch import LaunchError, OutputStreams, launch
 from modules.runtimes.shim.log_file import LogFile, LogPipe
-from modules.runtimes.shim.poller import Poller
 from modules.runtimes.shim.procfs import children_of_this_process
 from modules.runtimes.shim.protocol import (
     EXIT_RECORD,
@@ -38,6 +38,16 @@ _LOOK_SECONDS = 30.0
 
 _DESCRIPTORS = 3
 """Descriptors that come with a command: its arguments, standard output and standard error."""
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Replace the file at `path`, durably; readable by its owner only, because environments hold secrets."""
+    replace_file(path, json.dumps(content).encode())
+
+
+def write_json_soon(path: Path, content: Any) -> None:
+    """Replace the file at `path` for all readers; it is durable after `make_durable`."""
+    replace_soon(path, json.dumps(content).encode())
 
 
 class Shim:

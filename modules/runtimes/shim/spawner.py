@@ -11,7 +11,6 @@ from typing import NoReturn
 
 from modules.runtimes.shim import kernel, roots
 from modules.runtimes.shim.connections import close_all
-from modules.runtimes.shim.files import write_json
 from modules.runtimes.shim.protocol import (
     EXIT_RECORD,
     FORK_SHIM,
@@ -23,7 +22,7 @@ from modules.runtimes.shim.protocol import (
     receive,
     send,
 )
-from modules.runtimes.shim.shim import Shim
+from modules.runtimes.shim.shim import Shim, write_json
 
 _DESCRIPTOR_LIMIT = 3
 _SHIM_FAILED_EXIT_CODE = 255

@@ -3,6 +3,7 @@
 Nodes and pods that share a cause are one finding, so that nine nodes behind one line are not nine alarms.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
@@ -14,7 +15,6 @@ from modules.tools.fleet.lacks import Lack
 from modules.tools.fleet.rows import FleetPodRow, NodeRow
 from modules.tools.fleet.sentences import CERTIFICATE_DAYS, certificate_words, clock_words
 from modules.tools.fleet.states import AWAY, BEHIND, CONNECTED, NEVER, REFUSED
-from modules.tools.fleet.versions import skew_words
 from modules.tools.printing.ages import human_duration, seconds_of
 
 MOST_FINDINGS: Final = 12
@@ -34,6 +34,29 @@ _NAMED: Final = 3
 _STARTING: Final = ("ContainerCreating", "PodInitializing", "Pending", "Running")
 _STARTING_SECONDS: Final = 120.0
 """Seconds that a pod has to start before that is a finding."""
+OLDER: Final = 1
+"""Minor versions that an edgecore may be older than its cloudcore; it must not be newer."""
+_OF_NODE: Final = re.compile(r"-edgecore-(\d{1,4})\.(\d{1,4})\.")
+_OWN: Final = re.compile(r"(\d{1,4})\.(\d{1,4})\.")
+
+
+def skew_words(kubelet_version: str, own: str) -> str:
+    """Return what is wrong with a node's version, or "".
+
+    Args:
+        kubelet_version: of the node, such as `v1.32.10-edgecore-0.3.0`. Other agents, KubeEdge's for instance, have no
+            number that could be compared.
+        own: the version of cloudcore; "" compares nothing.
+    """
+    node, cloud = _OF_NODE.search(kubelet_version), _OWN.match(own)
+    if node is None or cloud is None:
+        return ""
+    (major, minor), (own_major, own_minor) = (tuple(map(int, each.groups())) for each in (node, cloud))
+    if (major, minor) > (own_major, own_minor):
+        return f"newer than this cloudcore, {own}"
+    if major < own_major or minor < own_minor - OLDER:
+        return f"more than {OLDER} minor version older than this cloudcore, {own}"
+    return ""
 
 
 class FleetFinding(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -1,10 +1,16 @@
 """Errors of kubectl's verbs; each is one line for the person who typed the command."""
 
-from typing import Any
+from typing import Any, Final
 
 from beehive.errors import BeehiveError
 from beehive.printable import printable
-from modules.tools.kubectl.statuses import REFUSED
+
+REFUSED: Final = 1
+"""Exit status of a command that was refused, or found nothing."""
+USAGE: Final = 2
+"""Exit status of a command line with unknown options or commands."""
+INTERRUPTED: Final = 130
+"""Exit status of a command that was ended by Ctrl-C."""
 
 
 class KubectlError(BeehiveError):

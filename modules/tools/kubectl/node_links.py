@@ -6,9 +6,8 @@ import msgspec
 
 from beehive.decoding import decode_json
 from modules.tools.fleet.facts import HeldLink, LinkKnowledge, LinkPeriod, linked_row
-from modules.tools.fleet.own_link import own_link, own_link_words
 from modules.tools.fleet.rows import NodeRow, PodCount
-from modules.tools.fleet.states import AWAY
+from modules.tools.fleet.states import AWAY, own_link, own_link_words
 from modules.tools.kubectl.errors import KubectlError, StatusError, UnreachableError
 from modules.tools.kubectl.rest import RestClient
 from modules.tools.printing.fields import JsonObject, text_at

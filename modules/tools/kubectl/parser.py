@@ -9,7 +9,7 @@ import sys
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final, NoReturn
 
-from modules.tools.kubectl.statuses import USAGE
+from modules.tools.kubectl.errors import USAGE
 
 _TRUE: Final = ("true", "1", "t")
 _FALSE: Final = ("false", "0", "f")
@@ -69,8 +69,6 @@ class VerbParser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Name only the commands that resemble an unknown one, where argparse lists all."""
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
-            from modules.tools.kubectl.unknown_command import unknown_command  # noqa: PLC0415 - see `error`
-
             near = unknown_command(value, action.choices)
             self.error(near if near.endswith("?") else f"{near}; there are {', '.join(action.choices)}")
         super()._check_value(action, value)
@@ -143,3 +141,24 @@ class VerbParser(argparse.ArgumentParser):
 def _boolean(value: str) -> str:
     word = value.lower()
     return "true" if word in _TRUE else "false" if word in _FALSE else ""
+
+
+_OTHER_WORDS: Final = {
+    "delete": ("remove", "delete"),
+    "load": ("import",),
+    "ls": ("list",),
+    "ps": ("list",),
+    "rm": ("remove", "delete"),
+    "rmi": ("remove",),
+    "save": ("export",),
+    "validate": ("check",),
+}
+"""Words of docker, podman, crictl and ctr, and the likely command here."""
+
+
+def unknown_command(word: str, names: Collection[str]) -> str:
+    """Return the error for a command that does not exist, with the names that mean the same, or else are like it."""
+    from difflib import get_close_matches  # noqa: PLC0415 - a right command line does without it
+
+    near = [name for name in _OTHER_WORDS.get(word, ()) if name in names] or get_close_matches(word, names, n=3)
+    return f'unknown command "{word}"' + (f"; did you mean {' or '.join(near)}?" if near else "")

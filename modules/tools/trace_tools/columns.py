@@ -14,8 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from modules.tools.trace_tools.causes import causes_of
-from modules.tools.trace_tools.event import Event, EventKind, in_order, label
+from modules.tools.trace_tools.event import Event, EventKind, causes_of, in_order, label
 
 CHUNK_BYTES: Final = 512 * 1024
 """Bytes of a chunk of bodies: unpacked in a few milliseconds, and long enough to compress well."""

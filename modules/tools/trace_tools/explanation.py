@@ -11,9 +11,8 @@ from typing import Final
 
 import msgspec
 
-from modules.tools.trace_tools.causes import NO_CAUSE, causes_of
 from modules.tools.trace_tools.diagnosis import Diagnosis, State
-from modules.tools.trace_tools.event import CLOUD, RUNTIME, Event, EventKind, label
+from modules.tools.trace_tools.event import CLOUD, NO_CAUSE, RUNTIME, Event, EventKind, causes_of, label
 from modules.tools.trace_tools.object_history import ObjectHistory
 
 FIRST: Final = 2

@@ -24,7 +24,7 @@ from beehive.http.responses import Handler, Peer, Response, Stream, Takeover, te
 from beehive.http.router import HttpRoute, Router
 from beehive.ports import ListenError
 from beehive.rate import TokenBucket
-from beehive.tls_client import default_client_context
+from beehive.tls import default_client_context
 from beehive.unix_sockets import short_name
 from tests.modules.runtimes.oci.images.registry import certificates
 

@@ -9,8 +9,7 @@ import pytest
 from beehive.simulation import Simulation
 from edged.pod_workers.job import Done, Job, Queue, Work
 from edged.pod_workers.workers import REMOVALS, PodWorkers
-from edged.pods.model import PodRef, PodUid
-from edged.pods.state import PodState
+from edged.pods.model import PodRef, PodState, PodUid
 
 
 class Hand:

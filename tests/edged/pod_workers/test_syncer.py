@@ -15,8 +15,7 @@ from edged.pod_workers.syncer import ContainerParts, PodSyncer
 from edged.pods.actions import ContainerKill, ContainerStart, PodActions
 from edged.pods.backoff import BackOffs, container_key
 from edged.pods.labels import ref_of
-from edged.pods.model import ContainerFacts, PodFacts, RunState, SandboxId
-from edged.pods.state import PodState
+from edged.pods.model import ContainerFacts, PodFacts, PodState, RunState, SandboxId
 from edged.pods.unhealthy import KillReason
 
 CONTAINERS = tuple(Container(name=name, image="x") for name in ("a", "b"))

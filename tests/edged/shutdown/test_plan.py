@@ -3,7 +3,7 @@
 import pytest
 
 from edged.api import Pod
-from edged.settings.shutdown import Group
+from edged.settings import Group
 from edged.shutdown.plan import groups, kill_options, plan
 from tests.edged.pods.builders import a_pod
 

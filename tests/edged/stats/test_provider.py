@@ -11,9 +11,8 @@ from edged.cri.contract import ContainerId
 from edged.pods.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
 from edged.pods.paths import PodPaths
 from edged.settings.cgroups import CgroupSettings
-from edged.stats.cgroup_usage import CgroupUsage
 from edged.stats.model import PodStats
-from edged.stats.provider import DISK_PERIOD, FRESH, StatsProvider
+from edged.stats.provider import DISK_PERIOD, FRESH, CgroupUsage, StatsProvider
 from modules.lab.doubles.container_runtime import FakeRuntime
 from protos.cri.v1 import api_pb2 as cri
 

@@ -21,6 +21,7 @@ from edged.pods.model import (
     HookFacts,
     PodFacts,
     PodRef,
+    PodState,
     PodUid,
     ProbeFacts,
     RunState,
@@ -28,7 +29,6 @@ from edged.pods.model import (
     SandboxId,
 )
 from edged.pods.pod_status.status import NodeView, pod_status
-from edged.pods.state import PodState
 from edged.sync import pod_machine as machine
 from edged.sync.pod_machine import Effect, PodEvent, PodSyncRecord, SyncFacts, next_job, step
 from tests.edged.conftest import pod

@@ -16,8 +16,8 @@ import msgspec
 from beehive.decoding import decode_json
 from beehive.files.programs import is_not_found
 from beehive.printable import clipped
-from modules.cloud.client.credentials.errors import no_credentials
-from modules.cloud.client.kubeconfig.errors import KubeconfigError
+from modules.cloud.client.kubeconfig.reading import KubeconfigError
+from modules.cloud.client.transport_errors import no_credentials
 
 if TYPE_CHECKING:
     from beehive.clock import Clock

@@ -5,9 +5,9 @@ import os
 import stat
 from typing import TYPE_CHECKING, Final
 
-from modules.cloud.client.credentials.errors import no_credentials
 from modules.cloud.client.credentials.source import CredentialSource, RequestCredentials
-from modules.cloud.client.kubeconfig.errors import KubeconfigError
+from modules.cloud.client.kubeconfig.reading import KubeconfigError
+from modules.cloud.client.transport_errors import no_credentials
 
 if TYPE_CHECKING:
     from beehive.clock import Clock

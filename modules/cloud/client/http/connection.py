@@ -1,14 +1,14 @@
 """One connection to an API server, which carries one request at a time (HTTP/1.1 keep-alive, no pipelining)."""
 
+import re
 import selectors
 import ssl
-from typing import Final
+from typing import Final, NamedTuple
 
 import h11
 
 from modules.cloud.client.http.exchange import HttpExchange
 from modules.cloud.client.http.network_stream import NetworkStream
-from modules.cloud.client.http.request_text import RequestHead, request_text
 from modules.cloud.client.http.response_reader import MAX_HEAD, Part, ResponseMark, ResponseReader
 from modules.cloud.client.transport import ResponseHead
 from modules.cloud.client.transport_errors import (
@@ -19,6 +19,30 @@ from modules.cloud.client.transport_errors import (
 )
 
 _BEFORE: Final = "before an answer came"
+_NAME: Final = r"[-!#$%&'*+.^_`|~0-9A-Za-z]+"
+_VALUE: Final = r"(?:[\x21-\x7e]+(?:[ \t]+[\x21-\x7e]+)*)?"
+_IS_HEAD: Final = re.compile(rf"{_NAME} [\x21-\x7e]+ HTTP/1\.1\r\n(?:{_NAME}: {_VALUE}\r\n)+").fullmatch
+
+
+class RequestHead(NamedTuple):
+    """The method, target and headers of a request."""
+
+    method: str
+    target: str
+    headers: list[tuple[str, str]]
+
+
+def request_text(head: RequestHead, body: bytes) -> bytes:
+    """Return a request as it is sent; its headers say the length of the body.
+
+    Raises:
+        ValueError: the method, the target or a header has characters that HTTP does not allow.
+    """
+    lines = "".join([f"{name}: {value}\r\n" for name, value in head.headers])
+    text = f"{head.method} {head.target} HTTP/1.1\r\n{lines}"
+    if _IS_HEAD(text) is None or text.count("\n") != len(head.headers) + 1:
+        raise ValueError("a character that HTTP does not allow")
+    return f"{text}\r\n".encode("ascii") + body
 
 
 class HttpConnection:

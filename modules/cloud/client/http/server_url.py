@@ -7,8 +7,8 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 import msgspec
 
-from modules.cloud.client.kubeconfig.errors import KubeconfigError
 from modules.cloud.client.kubeconfig.model import Selected
+from modules.cloud.client.kubeconfig.reading import KubeconfigError
 
 _PORTS: Final = {"http": 80, "https": 443}
 

@@ -8,17 +8,16 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from modules.cloud.client.credentials.source import RequestCredentials
-from modules.cloud.client.http.connection import HttpConnection
+from modules.cloud.client.http.connection import HttpConnection, RequestHead
 from modules.cloud.client.http.exchange import HttpExchange
 from modules.cloud.client.http.network_stream import NetworkStream, SocketAddress
 from modules.cloud.client.http.pool import ORDINARY, ConnectionPool
-from modules.cloud.client.http.request_text import RequestHead
 from modules.cloud.client.http.resolver import Background, Resolver
 from modules.cloud.client.http.selector_thread import SelectorThread
 from modules.cloud.client.http.server_url import ServerUrl, server_url
 from modules.cloud.client.http.tls import client_context
-from modules.cloud.client.kubeconfig.errors import KubeconfigError
 from modules.cloud.client.kubeconfig.model import ClusterEntry, Selected, UserEntry
+from modules.cloud.client.kubeconfig.reading import KubeconfigError
 from modules.cloud.client.transport import ApiRequest
 from modules.cloud.client.transport_errors import (
     KubeConnectError,

@@ -7,8 +7,8 @@ from typing import Final, TypeVar
 import msgspec
 
 from beehive.decoding import convert
+from beehive.errors import BeehiveError
 from edged.yaml_reader import YamlError, documents
-from modules.cloud.client.kubeconfig.errors import KubeconfigError
 from modules.cloud.client.kubeconfig.model import ClusterEntry, ContextEntry, KubeconfigFile, Selected, UserEntry
 
 MAX_BYTES: Final = 4 * 1024 * 1024
@@ -17,6 +17,13 @@ SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _NAMES_SHOWN: Final = 20
 
 T = TypeVar("T")
+
+
+class KubeconfigError(BeehiveError):
+    """A kubeconfig file cannot be used; the text names the file and the entry, and no secret."""
+
+    def __init__(self, where: str, why: str) -> None:
+        super().__init__("cannot use the kubeconfig", where, why)
 
 
 class Kubeconfig:

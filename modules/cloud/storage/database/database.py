@@ -12,18 +12,16 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from beehive.decoding import decode_json
 from modules.apimachinery.kinds import JsonObject, ObjectKey
-from modules.cloud.storage.database.beginning import Beginning
 from modules.cloud.storage.database.change_rows import changes_after, has_gap_after, stored_history
 from modules.cloud.storage.database.damage import ADVICE, is_damaged, prepare_and_repair
-from modules.cloud.storage.database.dialects import dialect_of
 from modules.cloud.storage.database.engine import make_engine, shown, truncate_log, url_of
 from modules.cloud.storage.database.errors import DatabaseError, FullError
 from modules.cloud.storage.database.meter import TransactionMeter
 from modules.cloud.storage.database.pending import PendingWrites
-from modules.cloud.storage.database.queries import Queries, Query
+from modules.cloud.storage.database.queries import Beginning, Queries, Query
 from modules.cloud.storage.database.room import Room
 from modules.cloud.storage.database.rows import RowWriter, forget_deletions
-from modules.cloud.storage.database.tables import node_states, object_syncs, objects, sessions, signing_keys
+from modules.cloud.storage.database.tables import dialect_of, node_states, object_syncs, objects, sessions, signing_keys
 from modules.cloud.storage.database.turns import Turns
 from modules.cloud.storage.object_storage import ObjectEvent
 from modules.cloud.storage.object_sync import Epoch, Holder, NodeState, ObjectSync

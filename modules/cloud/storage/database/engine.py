@@ -11,8 +11,8 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.pool import StaticPool
 
 from beehive.files.advice import advice
-from modules.cloud.storage.database.beginning import BEGIN
 from modules.cloud.storage.database.errors import DatabaseError
+from modules.cloud.storage.database.queries import BEGIN
 
 _BUSY_SECONDS = 20
 """Timeout for the lock of another cloudcore; a transaction takes milliseconds."""

@@ -9,21 +9,23 @@ import functools
 from typing import Final
 
 from sqlalchemy import (
+    URL,
     BigInteger,
     Column,
     Connection,
+    Dialect,
     Insert,
     Integer,
     LargeBinary,
     MetaData,
     String,
     Table,
+    create_engine,
     inspect,
     select,
 )
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from modules.cloud.storage.database.dialects import dialect_of
 from modules.cloud.storage.database.errors import DatabaseError
 
 SCHEMA_VERSION: Final = 2
@@ -127,6 +129,11 @@ signing_keys = Table(
     Column("pem", LargeBinary, nullable=False),
 )
 """The keys that sign the tokens of service accounts, see `StoredSigningKey`."""
+
+
+def dialect_of(driver: str) -> Dialect:
+    """Return the dialect of all databases with a driver, as `sqlite`: nothing is opened."""
+    return create_engine(URL.create(driver)).dialect
 
 
 def prepare(connection: Connection, where: str) -> bool:

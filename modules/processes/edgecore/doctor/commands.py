@@ -5,8 +5,7 @@ import os
 import shlex
 
 from beehive import RealClock
-from modules.processes.common.doctor.check_result import Level, failed
-from modules.processes.common.doctor.report import print_results
+from modules.processes.common.doctor.check_result import Level, failed, print_results
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.config import ConfigError
 from modules.processes.edgecore.doctor.checks import check_all

@@ -6,7 +6,7 @@ from beehive import Hive, ModuleName
 from beehive.http.request import Request
 from beehive.http.responses import Response, json
 from beehive.http.router import HttpRoute
-from edged.pods.work_figures import WorkFigures
+from edged.pods.model import WorkFigures
 from edged.server.snapshots import Snapshots
 from edgehub import LinkCounters
 from modules.processes.common.version import VERSION

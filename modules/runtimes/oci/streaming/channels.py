@@ -6,11 +6,44 @@ import re
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
+import msgspec
+
 from beehive.http.spdy import SpdyEvent, StreamData, StreamEnd, StreamOpened
 from modules.runtimes.oci.streaming.link import ByteLink, TunnelLink
 from modules.runtimes.oci.streaming.requests import StreamRequest
 from modules.runtimes.oci.streaming.spdy_link import SpdyLink
-from modules.runtimes.oci.streaming.statuses import encoded
+
+SUCCESS: Final[dict[str, Any]] = {"metadata": {}, "status": "Success"}
+
+
+def exit_status(code: int) -> dict[str, Any]:
+    """Return the status of a command that has ended with this code."""
+    if code == 0:
+        return SUCCESS
+    return {
+        "metadata": {},
+        "status": "Failure",
+        "reason": "NonZeroExitCode",
+        "message": f"command terminated with non-zero exit code: {code}",
+        "details": {"causes": [{"reason": "ExitCode", "message": str(code)}]},
+    }
+
+
+def failure(message: str) -> dict[str, Any]:
+    """Return the status of a command that did not run, or not to its end."""
+    causes = {"causes": [{"message": message}]}
+    return {
+        "metadata": {}, "status": "Failure", "reason": "InternalError", "message": message, "details": causes,
+        "code": 500,
+    }  # fmt: skip
+
+
+def encoded(status: dict[str, Any], version: int) -> bytes:
+    """Return a status as a version of the protocol has it: before version 4 the message of a failure only."""
+    if version >= 4:
+        return msgspec.json.encode(status)
+    return str(status.get("message", "")).encode()
+
 
 if TYPE_CHECKING:
     from modules.runtimes.oci.streaming.web_socket import WebSocketLink

@@ -22,10 +22,11 @@ from modules.runtimes.oci.streaming.channels import (
     ChannelEvent,
     CommandChannels,
     StreamChannel,
+    exit_status,
+    failure,
 )
 from modules.runtimes.oci.streaming.ending import MOST_ANSWERS, linger
 from modules.runtimes.oci.streaming.requests import StreamRequest
-from modules.runtimes.oci.streaming.statuses import exit_status, failure
 
 _log = logging.getLogger(__name__)
 

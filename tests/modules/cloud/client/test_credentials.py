@@ -16,8 +16,8 @@ import pytest
 from modules.cloud.client.credentials.exec_plugin import TIMEOUT as PLUGIN_SECONDS
 from modules.cloud.client.credentials.kubeconfig_source import PERIOD, credential_source
 from modules.cloud.client.credentials.source import CredentialSource, RequestCredentials
-from modules.cloud.client.kubeconfig.errors import KubeconfigError
 from modules.cloud.client.kubeconfig.model import ClusterEntry, ExecEntry, ExecVariable, Selected, UserEntry
+from modules.cloud.client.kubeconfig.reading import KubeconfigError
 from modules.cloud.client.transport_errors import KubeCredentialsError
 from tests.modules.cloud.client.servers import TIMEOUT, ManualClock, Peer, ScriptedServer, client
 

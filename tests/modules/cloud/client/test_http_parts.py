@@ -8,8 +8,8 @@ from modules.cloud.client.credentials.source import RequestCredentials
 from modules.cloud.client.http.pool import IDLE_SECONDS, ConnectionPool
 from modules.cloud.client.http.server_url import is_literal, server_url
 from modules.cloud.client.http.transport import RequestHeads
-from modules.cloud.client.kubeconfig.errors import KubeconfigError
 from modules.cloud.client.kubeconfig.model import ClusterEntry, Selected, UserEntry
+from modules.cloud.client.kubeconfig.reading import KubeconfigError
 from modules.cloud.client.transport import ApiRequest
 
 

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from modules.cloud.client.kubeconfig.errors import KubeconfigError
-from modules.cloud.client.kubeconfig.reading import MAX_BYTES, in_cluster, load
+from modules.cloud.client.kubeconfig.reading import MAX_BYTES, KubeconfigError, in_cluster, load
 
 CONFIG = """\
 apiVersion: v1

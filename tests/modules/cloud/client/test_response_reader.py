@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from modules.cloud.client.http.request_text import RequestHead, request_text
+from modules.cloud.client.http.connection import RequestHead, request_text
 from modules.cloud.client.http.response_reader import MAX_HEAD, ResponseMark, ResponseReader
 from modules.cloud.client.transport import ResponseHead
 

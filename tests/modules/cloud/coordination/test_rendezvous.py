@@ -6,7 +6,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.cloud.coordination.rendezvous import owner_of
+from modules.cloud.coordination.known_cloudcores import owner_of
 
 IDENTITIES = st.lists(st.text(min_size=1, max_size=8), min_size=1, max_size=6, unique=True)
 

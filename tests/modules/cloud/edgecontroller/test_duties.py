@@ -8,8 +8,8 @@ import pytest
 
 from beehive.testing import Harness
 from modules.apimachinery.kinds import kind_named
+from modules.cloud.coordination.known_cloudcores import owner_of
 from modules.cloud.coordination.lease_settings import LeaseSettings
-from modules.cloud.coordination.rendezvous import owner_of
 from modules.cloud.edgecontroller import module as edgecontroller_module
 from modules.cloud.edgecontroller.module import EdgeController
 from modules.cloud.messages import CLOUDCORES_RESOURCE, RELEASE_LEASE

@@ -2,7 +2,7 @@
 
 import pytest
 
-from modules.cloud.router.forbidden_servers import refusal_of_server
+from modules.cloud.router.deliveries import refusal_of_server
 
 
 @pytest.mark.parametrize(

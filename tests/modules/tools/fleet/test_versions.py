@@ -3,7 +3,7 @@
 import pytest
 
 from modules.processes.common.version import KUBELET_VERSION, VERSION
-from modules.tools.fleet.versions import skew_words
+from modules.tools.fleet.findings import skew_words
 
 NEWER = "newer than this cloudcore, 1.3.0"
 OLDER = "more than 1 minor version older than this cloudcore, 1.3.0"

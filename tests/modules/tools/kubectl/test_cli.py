@@ -13,8 +13,7 @@ import pytest
 
 from modules.processes.cloudcore.cli import command_line, main
 from modules.tools.kubectl.cli import ANSWERS, VERBS, add_answers, arranged
-from modules.tools.kubectl.parser import VerbParser
-from modules.tools.kubectl.unknown_command import unknown_command
+from modules.tools.kubectl.parser import VerbParser, unknown_command
 
 KUBECTL = shutil.which("kubectl")
 
@@ -164,7 +163,7 @@ def test_only_the_typed_verb_is_loaded() -> None:
         "or name in ('http.client', 'websockets', 'sqlalchemy')))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    light = ("absent", "arguments", "cli", "parser", "statuses", "unknown_command")
+    light = ("absent", "arguments", "cli", "errors", "parser")
     settings = {
         "modules.cloud.apiserver",
         "modules.cloud.apiserver.service_defaults",

@@ -8,8 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.processes.common.doctor.check_result import CheckResult, Level
-from modules.processes.common.doctor.report import lines
+from modules.processes.common.doctor.check_result import CheckResult, Level, lines
 from modules.processes.edgecore.local.pods import row, table
 from modules.tools.printing.terminal import print_error, print_json, print_lines, print_text, print_yaml
 

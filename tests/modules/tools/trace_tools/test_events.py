@@ -5,8 +5,7 @@ import pytest
 
 from beehive.trace import Change, CriCall, Note, NoteKind, StoreCommit
 from edged.cri.contract import SERVER_ACTOR
-from modules.tools.trace_tools.causes import NO_CAUSE, causes_of
-from modules.tools.trace_tools.event import CLOUD, RUNTIME, STORE, EventKind, in_order
+from modules.tools.trace_tools.event import CLOUD, NO_CAUSE, RUNTIME, STORE, EventKind, causes_of, in_order
 from modules.tools.trace_tools.events import event_of, events_of
 from modules.tools.trace_tools.names import named
 from tests.modules.tools.trace_tools.made import HEADER, Node, message, running_pod

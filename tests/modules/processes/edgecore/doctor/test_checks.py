@@ -7,8 +7,7 @@ import msgspec
 import pytest
 
 from edgehub.certificates.certificate import Certificate
-from modules.processes.common.doctor.check_result import Level, failed, ok, unknown, warning
-from modules.processes.common.doctor.report import lines
+from modules.processes.common.doctor.check_result import Level, failed, lines, ok, unknown, warning
 from modules.processes.edgecore.doctor.checks import check_all
 from modules.processes.edgecore.doctor.facts import (
     BrokerNeeds,

@@ -18,8 +18,7 @@ from beehive.testing import Harness
 from edged.api import NodeStatus, Pod, encode, from_value
 from edged.api.nodes import NodeSystemInfo
 from edged.api.pods import PodList
-from edged.pods.model import PodUid
-from edged.pods.work_figures import WorkFigures
+from edged.pods.model import PodUid, WorkFigures
 from edged.server.snapshots import Snapshots
 from edgehub.counters import LinkCounters, LinkState
 from modules.processes.common.pod_commands.client import NodeClient

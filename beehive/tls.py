@@ -1,6 +1,11 @@
-"""The default context of a TLS client, the same on each version of Python."""
+"""The certificate of the other end of a TLS connection."""
 
 import ssl
+from collections.abc import Mapping
+from typing import Any, Final
+
+DER: Final = "der"
+"""The item with the whole certificate, which `getpeercert` leaves out."""
 
 
 def default_client_context(cafile: str | None = None, cadata: bytes | None = None) -> ssl.SSLContext:
@@ -17,3 +22,11 @@ def default_client_context(cafile: str | None = None, cadata: bytes | None = Non
     context = ssl.create_default_context(cafile=cafile, cadata=cadata)
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     return context
+
+
+def peer_certificate(connection: ssl.SSLSocket | ssl.SSLObject) -> Mapping[str, Any] | None:
+    """Return the peer's verified certificate in the form of `ssl.SSLSocket.getpeercert`, and as DER in the item `der`;
+    None without one.
+    """
+    found = connection.getpeercert()
+    return {**found, DER: connection.getpeercert(binary_form=True)} if found else None
