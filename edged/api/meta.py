@@ -5,11 +5,9 @@ API server keeps its own when an update has none.
 """
 
 from types import NoneType
-from typing import Final
 
 from msgspec import field
 
-from beehive.whole_numbers import whole_number
 from edged.api.base import KubeStruct
 from edged.api.times import Time
 
@@ -118,12 +116,3 @@ class DeleteOptions(KubeStruct, frozen=True):
     grace_period_seconds: int | None = None
     preconditions: Preconditions | None = None
     propagation_policy: str | None = None
-
-
-_DIGITS: Final = 20
-"""Digits of the largest unsigned number of 64 bits."""
-
-
-def version_number(version: str) -> int:
-    """Return a resourceVersion as a number; 0 for a text that is not a decimal number of at most 20 digits."""
-    return whole_number(version, _DIGITS) or 0

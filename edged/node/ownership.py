@@ -10,8 +10,8 @@ and the spec with its taints.
 from collections.abc import Container, Iterable, Mapping
 
 from edged.api import Node, NodeCondition, Quantity, parse_quantity
-from edged.api.meta import version_number
 from edged.api.quantity import QuantityError
+from edged.api.versions import version_number
 
 
 def with_foreign_conditions(own: Iterable[NodeCondition], there: Iterable[NodeCondition]) -> tuple[NodeCondition, ...]:

@@ -7,7 +7,7 @@ import msgspec
 
 from beehive import Message, Module, ModuleName, Operation, Resource, ResourceType
 from edged.api import DeleteOptions, Node, OwnerReference, Pod, Preconditions, encode
-from edged.api.meta import version_number
+from edged.api.versions import version_number
 from edged.node.api_answers import read_answer
 from edged.node.state import LocalNode
 from edged.pods.labels import ref_of

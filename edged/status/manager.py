@@ -9,7 +9,7 @@ from beehive import ModuleContext, ResourceType, Timer
 from beehive.decoding import decode_json
 from beehive.rate import TokenBucket
 from edged.api import DeleteOptions, Pod, PodStatus, Preconditions, encode
-from edged.api.meta import version_number
+from edged.api.versions import version_number
 from edged.pods.model import PodRef, PodUid
 from edged.pods.pod_status.patch import diff_pod_status
 from edged.pods.pod_status.phase import Phase

@@ -9,7 +9,7 @@ from beehive import ModuleContext, Timer
 from edged.admission.admit import refusal_by_node
 from edged.admission.admitter import PodAdmitter, was_admitted
 from edged.api import Nanoseconds, Pod
-from edged.api.meta import version_number
+from edged.api.versions import version_number
 from edged.chains.chains import Chains
 from edged.cri.errors import UnavailableError
 from edged.errors import found_no_room

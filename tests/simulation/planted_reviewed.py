@@ -6,7 +6,7 @@ from typing import Any
 from unittest.mock import patch
 
 from edged.api import Pod, PodStatus
-from edged.api.meta import version_number
+from edged.api.versions import version_number
 from edged.pod_workers.job import Done
 from edged.pods.manager import PodManager
 from edged.pods.model import PodState, PodUid

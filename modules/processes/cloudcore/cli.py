@@ -26,10 +26,11 @@ from modules.processes.cloudcore import (
 from modules.processes.cloudcore.paths import DATABASE, SOCKET, CloudPaths, add_socket_options, paths_of, settle
 from modules.processes.common import completion, pod_commands, version_command
 from modules.processes.common.exit_codes import ExitCode
+from modules.processes.common.output import forget_output
 from modules.processes.common.systemd_unit import Unit, account_of, add_user_option, program, text_of
 from modules.tools.kubectl.cli import VERBS, add_answers, add_help, add_verbs, arranged
 from modules.tools.kubectl.parser import VerbParser
-from modules.tools.printing.terminal import forget_output, print_error, print_lines
+from modules.tools.printing.terminal import print_error, print_lines
 
 if TYPE_CHECKING:
     import argparse

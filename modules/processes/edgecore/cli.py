@@ -22,11 +22,11 @@ from typing import Any, Final, NamedTuple, Protocol, cast
 from modules.processes.common import completion
 from modules.processes.common.durations import parse_size
 from modules.processes.common.exit_codes import ExitCode
+from modules.processes.common.output import forget_output
 from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig, Problem, verify
 from modules.processes.edgecore.config.dangers import is_unisolated_root
 from modules.processes.edgecore.location import NodeLocation, add_location, node_location
 from modules.tools.kubectl.parser import VerbParser
-from modules.tools.printing.terminal import forget_output
 
 PROCESS: Final = "modules.processes.edgecore.process:run"
 """The function that runs the node; a `RunProcess`."""

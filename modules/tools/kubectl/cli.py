@@ -7,8 +7,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from modules.tools.kubectl.arguments import add_everywhere
-from modules.tools.kubectl.errors import REFUSED, USAGE
 from modules.tools.kubectl.parser import unknown_command
+from modules.tools.kubectl.statuses import REFUSED, USAGE
 
 if TYPE_CHECKING:
     import argparse

@@ -1,16 +1,10 @@
 """Errors of kubectl's verbs; each is one line for the person who typed the command."""
 
-from typing import Any, Final
+from typing import Any
 
 from beehive.errors import BeehiveError
 from beehive.printable import printable
-
-REFUSED: Final = 1
-"""Exit status of a command that was refused, or found nothing."""
-USAGE: Final = 2
-"""Exit status of a command line with unknown options or commands."""
-INTERRUPTED: Final = 130
-"""Exit status of a command that was ended by Ctrl-C."""
+from modules.tools.kubectl.statuses import REFUSED
 
 
 class KubectlError(BeehiveError):

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final, NoReturn
 
-from modules.tools.kubectl.errors import USAGE
+from modules.tools.kubectl.statuses import USAGE
 
 _TRUE: Final = ("true", "1", "t")
 _FALSE: Final = ("false", "0", "f")

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from beehive.errors import BeehiveError
 from modules.tools.kubectl.discovery import RestMapper
-from modules.tools.kubectl.errors import INTERRUPTED, REFUSED, KubectlError
+from modules.tools.kubectl.errors import KubectlError
+from modules.tools.kubectl.statuses import INTERRUPTED, REFUSED
 from modules.tools.printing.terminal import print_text
 
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ have escapes of their own. The output of containers (`logs`, `exec`) is printed 
 this module.
 """
 
-import os
 import re
 import sys
 from collections.abc import Iterable
@@ -67,10 +66,3 @@ def _json_escape(match: re.Match[str]) -> str:
 
 def _painted(line: str) -> str:
     return "".join(part if place % 2 else printable(part) for place, part in enumerate(_COLOUR.split(line)))
-
-
-def forget_output() -> None:
-    """Discard further output, also at interpreter exit: a flush that fails there makes the exit status 120."""
-    discarding = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(discarding, sys.stdout.fileno())
-    os.close(discarding)

@@ -163,7 +163,7 @@ def test_only_the_typed_verb_is_loaded() -> None:
         "or name in ('http.client', 'websockets', 'sqlalchemy')))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    light = ("absent", "arguments", "cli", "errors", "parser")
+    light = ("absent", "arguments", "cli", "parser", "statuses")
     settings = {
         "modules.cloud.apiserver",
         "modules.cloud.apiserver.service_defaults",

@@ -1,0 +1,13 @@
+"""resourceVersions as numbers, as KubeEdge's cloud compares them."""
+
+from typing import Final
+
+from beehive.whole_numbers import whole_number
+
+_DIGITS: Final = 20
+"""Digits of the largest unsigned number of 64 bits."""
+
+
+def version_number(version: str) -> int:
+    """Return a resourceVersion as a number; 0 for a text that is not a decimal number of at most 20 digits."""
+    return whole_number(version, _DIGITS) or 0
