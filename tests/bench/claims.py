@@ -46,7 +46,7 @@ class Claim(NamedTuple):
 
 
 _NODE_SECTIONS: Final = ("oci", "embedded", "containerd")
-_FULL_SECTIONS: Final = ("full-containerd", "full-embedded")
+_FULL_SECTIONS: Final = ("full-embedded", "full-containerd")
 
 
 def _of_nodes() -> Iterable[Claim]:
@@ -62,17 +62,24 @@ def _of_nodes() -> Iterable[Claim]:
 
 
 def _of_full_nodes() -> Iterable[Claim]:
-    for column, section in enumerate(_FULL_SECTIONS, 1):
-        yield Claim("the last Running", column, section, "110 pods, the last Running")
-        yield Claim("deleted, grace 2 s, the last gone", column, section, "110 pods deleted")
-        memory = "memory with them, at once / after a minute"
+    for column, section in enumerate(_FULL_SECTIONS, 2):
+        yield Claim(
+            "110 pods applied at the same moment: the last Running", column, section, "110 pods, the last Running"
+        )
+        yield Claim("… deleted, grace 2 s, the last gone", column, section, "110 pods deleted")
+        memory = "… memory with them, at once / after a minute"
         yield Claim(memory, column, section, "resident memory, 110 pods")
         yield Claim(memory, column, section, "   the same after a minute", number=1)
-        yield Claim("idle, share of one core", column, section, "idle for")
+        yield Claim("… idle, share of one core", column, section, "idle for")
 
 
 _MESSAGES: Final = (
-    Claim("50 pods, each with a configmap, run", 0, "offline", "process start to 50 pods Running"),
+    Claim(
+        "start without the cloud: 50 pods with configmaps run (process runtime; from the cloud 1.75 s)",
+        1,
+        "offline",
+        "process start to 50 pods Running",
+    ),
     Claim("relist of 110 unchanged pods, processor time (floor 1.2 ms)", 1, "relist", "relist of 110 pods"),
     Claim(
         "configmaps of 1 kB, from the socket to commit and acknowledgement",
@@ -89,25 +96,31 @@ _PULL: Final = "pull and unpack 72 MB (259 MB unpacked, 6,400 files)"
 _NODE_PSS: Final = "node with 20 pods, all processes (PSS); of it, each container"
 _RUNTIME: Final = (
     Claim("1 pod with CNI", 1, "runtime", "oci: 1 pod with CNI"),
-    Claim("1 pod with CNI", 2, "runtime", "containerd: 1 pod with CNI"),
+    Claim("1 pod with CNI", 3, "runtime", "containerd: 1 pod with CNI"),
     Claim("20 pods with CNI", 1, "runtime", "oci: 20 pods with CNI"),
-    Claim("20 pods with CNI", 2, "runtime", "containerd: 20 pods with CNI"),
+    Claim("20 pods with CNI", 3, "runtime", "containerd: 20 pods with CNI"),
     Claim("ExecSync of `true`", 1, "runtime", "oci: ExecSync"),
-    Claim("ExecSync of `true`", 2, "runtime", "containerd: ExecSync"),
+    Claim("ExecSync of `true`", 3, "runtime", "containerd: ExecSync"),
     Claim(_NODE_PSS, 1, "runtime", "oci: node with 20 pods"),
     Claim(_NODE_PSS, 1, "runtime", "oci: of that, for each container", number=1),
     Claim(_PULL, 1, "runtime", "oci: pull and unpack"),
     Claim("… memory of the puller, at most (PSS)", 1, "runtime", "oci: memory of the puller"),
 )
 _MESH: Final = (
-    Claim("processor time of tables and names", 1, "mesh", "1,000 Services of 10 endpoints: processor time of tables"),
-    Claim("all rules in the kernel, one transaction", 1, "mesh", "   rules in the kernel"),
-    Claim("one Service changes, until the kernel has it", 1, "mesh", "   one changes, until"),
-    Claim("memory of tables and names", 1, "mesh", "   memory"),
-    Claim("a name, asked one after another over one socket, median", 1, "mesh", "   a name, median"),
-    Claim("processor time of a name, its client's included", 1, "mesh", "   processor time of one"),
+    Claim(
+        "1,000 Services of 10 endpoints (edgemesh): processor time of tables and names",
+        1,
+        "mesh",
+        "1,000 Services of 10 endpoints: processor time of tables",
+    ),
+    Claim("… all rules in the kernel, one transaction", 1, "mesh", "   rules in the kernel"),
+    Claim("… one Service changes, until the kernel has it", 1, "mesh", "   one changes, until"),
+    Claim("… memory of tables and names (7f01abb8, load 20 to 30)", 1, "mesh", "   memory"),
+    Claim("… a name, asked one after another over one socket, median", 1, "mesh", "   a name, median"),
+    Claim("… processor time of a name, its client's included", 1, "mesh", "   processor time of one"),
 )
 _CROWD_MEMORY: Final = "memory of cloudcore before, and with all nodes"
+_STATUS: Final = "processor time for a pod status; with the embedded API server (9b32a1ba, load 16)"
 _OF_CLOUD: Final = (
     *(
         claim
@@ -128,7 +141,7 @@ _OF_CLOUD: Final = (
         "a pod written",
     ),
     Claim("a node comes back: the last of 50 pods that it lacks", 1, "cloud", "a node reconnects"),
-    Claim("processor time for a pod status", 1, "cloud", "processor time for a pod status"),
+    Claim(_STATUS, 1, "cloud", "processor time for a pod status"),
 )  # fmt: skip
 CLAIMS: Final = (*_of_nodes(), *_RUNTIME, *_of_full_nodes(), *_MESSAGES, *_MESH, *_OF_CLOUD)
 
