@@ -1,6 +1,6 @@
 """The requests of the page to its server: GET below `/page/v1`, answered in JSON."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Final, Protocol
 
@@ -99,7 +99,6 @@ class FleetApi:
         devices: reads the devices.
         journals: of links, of changes and of the values of devices.
         about: this server.
-        now: returns the seconds since 1970.
         refusal: the user's rights, which are asked for with each question.
         door: leads to containers.
         unknown: what this server does not know, and why, by part; shown as what the user may not see.
@@ -114,7 +113,6 @@ class FleetApi:
         devices: DeviceReader,
         journals: Journals,
         about: About,
-        now: Callable[[], float],
         *,
         refusal: Refusal = nothing_refused,
         door: ShellDoor,
@@ -131,7 +129,6 @@ class FleetApi:
         self._journals = journals
         self._changes = JournalReader(journals, picture)
         self._about = about
-        self._now = now
         self._refusal = refusal
 
     def close(self) -> None:
@@ -153,7 +150,7 @@ class FleetApi:
             case ("me",):
                 return json_of(self._about)
             case ("explain", namespace, name):  # these two are read with the user's own credentials
-                return json_of(self._stories.story(namespace, name, self._now(), self._row_seen))
+                return json_of(self._stories.story(namespace, name, self._picture.now(), self._row_seen))
             case ("log", namespace, name, container):
                 return text(HTTPStatus.OK, self._stories.log(namespace, name, container))
             case ("history", namespace, name, property_name):
@@ -161,7 +158,7 @@ class FleetApi:
                 found = self._journals.device_values(ValueQuery(namespace, name, property_name))
                 has_links = found.node and not self._refusal(_NODES)
                 sessions = self._journals.history(found.node) if has_links else []
-                return json_of(history_in_cloud(found, sessions, self._now()))
+                return json_of(history_in_cloud(found, sessions, self._picture.now()))
             case ("journal",):
                 self._check(AccessRequest(verb="get", path=CHANGES_PATH))
             case ("devices", namespace, _):
@@ -181,7 +178,7 @@ class FleetApi:
         self._feeds.look_when_read()
         sees, refused = self._seen(are_devices_asked=parts == ("devices",))
         now, rows, shown = (
-            self._now(),
+            self._picture.now(),
             self._picture.rows(sees),
             {part: why for part, why in refused.items() if part != DEVICES},
         )
@@ -231,7 +228,7 @@ class FleetApi:
             raise HttpStatusError(404, f"there is no node {name}, and none is connected by this name")
         node = self._picture.node(name) or {}
         pods = pods_of_node(self._picture.pods(sees), name)
-        sessions, now = self._journals.history(name), self._now()
+        sessions, now = self._journals.history(name), self._picture.now()
         sentence = node_sentence(row, now, has_all_pods=sees.pods_in is None)
         events = self._stories.events_of_node(name)
         return NodeStory(sentence, row, machine_facts(node), conditions_of(node), pods, sessions, events, now)
@@ -264,7 +261,6 @@ def fleet_api(
         devices,
         source,
         about,
-        clock.now,
         door=door or ClosedDoor(f"{about.program} page --allow exec"),
         unknown=unknown,
     )

@@ -111,11 +111,11 @@ class NodeApi:
             case ("log", namespace, name, container):
                 return text(HTTPStatus.OK, self._stories.log(namespace, name, container))
             case ("devices",):
-                return json_of(self._devices.devices(self._row, request.first("q")))
+                return json_of(self._devices.devices(self._row, request.first("q"), self._clock.now()))
             case ("devices", namespace, name):
-                return json_of(self._devices.story(namespace, name, self._row))
+                return json_of(self._devices.story(namespace, name, self._row, self._clock.now()))
             case ("history", namespace, name, property_name):
-                return json_of(self._devices.history(namespace, name, property_name))
+                return json_of(self._devices.history(namespace, name, property_name, self._clock.now()))
         raise HttpStatusError(404, f"the page of the node {self._about.node} has no such path")
 
     def _pods(self) -> list[FleetPodRow]:

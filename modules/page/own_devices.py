@@ -33,31 +33,30 @@ class OwnDevice(msgspec.Struct, frozen=True):
 
 
 class OwnDevices:
-    """Answers questions about the devices of a node; raises HttpStatusError with 404 where they cannot be read.
+    """Answers questions about the devices of a node at a time `now`, in seconds since 1970; raises HttpStatusError with
+    404 where they cannot be read.
 
     Args:
         read: returns them from the node's database. Raises BeehiveError.
-        now: returns the seconds since 1970.
     """
 
-    def __init__(self, read: Callable[[], Sequence[OwnDevice]], now: Callable[[], float]) -> None:
+    def __init__(self, read: Callable[[], Sequence[OwnDevice]]) -> None:
         self._read = read
-        self._now = now
 
-    def devices(self, node: NodeRow, query: str) -> Devices:
+    def devices(self, node: NodeRow, query: str, now: float) -> Devices:
         """Return the devices that have some words."""
         facts = [device_facts(each.device, each.model, each.status, each.mapper) for each in self._all()]
-        return devices(facts, [node], self._now(), query)
+        return devices(facts, [node], now, query)
 
-    def story(self, namespace: str, name: str, node: NodeRow) -> DeviceStory:
+    def story(self, namespace: str, name: str, node: NodeRow, now: float) -> DeviceStory:
         """Return a device with all its properties. Raises HttpStatusError with 404 without it."""
         one = self._one(namespace, name)
-        return device_story(one.device, one.model, one.status, [node], self._now(), one.mapper)
+        return device_story(one.device, one.model, one.status, [node], now, one.mapper)
 
-    def history(self, namespace: str, name: str, property_name: str) -> PropertyHistory:
+    def history(self, namespace: str, name: str, property_name: str, now: float) -> PropertyHistory:
         """Return the last values of a property. Raises HttpStatusError with 404 if there is no such device."""
         past = self._one(namespace, name).past.get(property_name, ())
-        return PropertyHistory(past, KEPT, self._now())
+        return PropertyHistory(past, KEPT, now)
 
     def _all(self) -> Sequence[OwnDevice]:
         try:

@@ -171,7 +171,8 @@ class Picture:
     """
 
     def __init__(self, now: Callable[[], float], program: str = "cloudcore", version: str = "") -> None:
-        self._now = now
+        self.now = now
+        """Returns the seconds since 1970."""
         self._version = version
         self._program = program
         self._lock = threading.Lock()
@@ -293,7 +294,7 @@ class Picture:
     def put_links(self, links: Links) -> None:
         """Take over the present connections."""
         with self._lock:
-            former, self._links, self._links_at = self._links, links, self._now()
+            former, self._links, self._links_at = self._links, links, self.now()
             names = former.connections.keys() | links.connections.keys()
             changed = {name for name in names if _is_other(former.connections.get(name), links.connections.get(name))}
             for was, given in ((former.elsewhere, links.elsewhere), (former.refused, links.refused)):
@@ -336,7 +337,7 @@ class Picture:
     def asks(self, feed: str) -> None:
         """Note that a feed waits for an answer from now on."""
         with self._lock:
-            self._asked[feed] = self._now()
+            self._asked[feed] = self.now()
 
     def answered(self, feed: str, trouble: str = "") -> None:
         """Note that a feed has got an answer, or why it has got none."""
@@ -349,7 +350,7 @@ class Picture:
                     for each in self._views.values():
                         each.made_at = float("-inf")
                     self._made_at = float("-inf")
-                self._answered[feed] = self._now()
+                self._answered[feed] = self.now()
                 self._troubles.pop(feed, None)
 
     # What pages ask
@@ -369,7 +370,7 @@ class Picture:
             view: whose version it is; 0 if that is not known.
         """
         with self._lock:
-            now = self._now()
+            now = self.now()
             found = self._view(sight, now)
             silent = [feed for feed, at in self._asked.items() if now - at > _LATE and feed not in self._troubles]
             trouble = next(iter(self._troubles.values()), _SILENT if silent else "")
@@ -386,7 +387,7 @@ class Picture:
     def rows(self, sight: Sight = _ALL) -> list[NodeRow]:
         """Return the rows of the nodes."""
         with self._lock:
-            return list(self._view(sight, self._now()).made)
+            return list(self._view(sight, self.now()).made)
 
     def pods(self, sight: Sight = _ALL) -> list[FleetPodRow]:
         """Return the rows of all pods."""
@@ -424,7 +425,7 @@ class Picture:
                 self._make(now)
             rows = self._rows_of(sight)
             found.take(rows, self._head_of(sight, rows, now), self._made_edition, now)
-            self._pause = min(max(_PERIOD, _SHARE * (self._now() - now)), _AGES_PERIOD)
+            self._pause = min(max(_PERIOD, _SHARE * (self.now() - now)), _AGES_PERIOD)
         return found
 
     def _make(self, now: float) -> None:

@@ -47,7 +47,7 @@ class Cloud:
         self._clock = VirtualClock(0)
         self.cluster = Cluster(self._clock)
         self._queue: deque[Callable[[], None]] = deque()
-        self._engine = Engine(ALL, self._perform, self._clock.now, self._clock.new_id, _lost)
+        self._engine = Engine(ALL, self._perform, self._clock, _lost)
         self._addresses = 0
         self._waiting: dict[Any, JsonObject] = {}
         """The pods about which their nodes have something to say."""

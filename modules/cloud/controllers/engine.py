@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from beehive.clock import Clock
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, uid_of, version_of
 from modules.cloud.applications import EDGE_APPLICATION
 from modules.cloud.client.calls import ApiCall, ApiResult
@@ -80,8 +81,7 @@ class Engine:
     Args:
         controllers: by the kind whose objects they look at.
         perform: makes the calls.
-        now: returns seconds since the epoch.
-        new_id: returns a unique text.
+        clock: the time, and ids for Events.
         lost: called when this cloudcore must not write any more, or does not know what it has written.
         meter: measures the work.
     """
@@ -90,17 +90,16 @@ class Engine:
         self,
         controllers: Mapping[str, Reconcile],
         perform: Perform,
-        now: Callable[[], float],
-        new_id: Callable[[], str],
+        clock: Clock,
         lost: Callable[[], None],
         meter: WorkMeter | None = None,
     ) -> None:
         self._controllers = controllers
         self._kinds = frozenset(controllers)
         self._perform = perform
-        self._now = now
+        self._clock = clock
         self._lost = lost
-        self._events = EventRecorder(new_id)
+        self._events = EventRecorder(clock)
         self.view = View()
         self._lost_pods = LostPods()
         self.queue = WorkQueue()
@@ -128,7 +127,7 @@ class Engine:
             is_news, old = self.view.put(changed.object)
         if is_news:
             if changed.kind == _POD:
-                self._lost_pods.changed(before, changed.object, self._now(), is_gone=is_gone)
+                self._lost_pods.changed(before, changed.object, self._clock.now(), is_gone=is_gone)
             for key in concerned_by(self.view, changed.object, old, self._kinds):
                 self.queue.add(key)
 
@@ -148,17 +147,17 @@ class Engine:
         for _ in range(_MOST_AT_ONCE):
             if self._calls >= _MOST_CALLS:
                 return None
-            key = self.queue.take(self._now())
+            key = self.queue.take(self._clock.now())
             if key is None:
                 return self.queue.next_time()
             self._look(key)
-        return self._now()
+        return self._clock.now()
 
     def _look(self, key: ObjectKey) -> None:
         if key in self._running or key in self._awaited:
             return  # it is looked at after that
         about = self.view.find(key)
-        now, since = self._now(), self._meter.monotonic()
+        now, since = self._clock.now(), self._meter.monotonic()
         plan = self._plan(key, now)
         if plan is None:
             self._meter.ended(key.kind, since)
@@ -261,7 +260,7 @@ class Engine:
         self.view.refusals.pop(key, None)
         self._streaks[key] = streak = self._streaks.get(key, 0) + 1
         if streak > _STEADY or key.kind in _GATHERED:
-            self.queue.pause(key, self._now() + 1.0)
+            self.queue.pause(key, self._clock.now() + 1.0)
         self._await(execution)
 
     def _await(self, execution: _Execution) -> None:
@@ -282,7 +281,7 @@ class Engine:
         )
 
     def _end_refused(self, execution: _Execution, write: PlannedWrite, refusal: JsonObject) -> None:
-        key, code, now = execution.key, int(refusal.get("code") or 0), self._now()
+        key, code, now = execution.key, int(refusal.get("code") or 0), self._clock.now()
         del self._running[key]
         self._meter.ended(key.kind, execution.since)
         if (refusal.get("details") or {}).get("kind") == "leases" or code == HTTPStatus.GATEWAY_TIMEOUT:
@@ -306,7 +305,7 @@ class Engine:
         key = execution.key
         if self.view.refusals.get(key) != refusal and self.view.find(key) is not None:
             self.view.refusals[key] = refusal
-            plan = self._plan(key, self._now())
+            plan = self._plan(key, self._clock.now())
             if plan is not None and (status := plan.status) is not None:
                 self._running[key] = again = _Execution(
                     key, execution.about, ReconcilePlan(status=status), execution.since
@@ -324,7 +323,7 @@ class Engine:
             self._await(execution)
 
     def _record(self, about: JsonObject, note: EventNote) -> None:
-        self._perform(self._events.call(about, note, self._now()), lambda _: None)
+        self._perform(self._events.call(about, note), lambda _: None)
 
 
 def _key_name(made: JsonObject) -> str:

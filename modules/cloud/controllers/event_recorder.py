@@ -1,8 +1,8 @@
 """The Events of controllers; a repeated one is counted, as by client-go's recorder."""
 
-from collections.abc import Callable
 from typing import Final
 
+from beehive.clock import Clock
 from modules.apimachinery.kinds import JsonObject, key_of, uid_of, version_of
 from modules.apimachinery.times import format_rfc3339
 from modules.cloud.client.calls import ApiCall
@@ -17,16 +17,16 @@ class EventRecorder:
     """Makes the calls that store Events.
 
     Args:
-        new_id: returns a unique text.
+        clock: the time, and ids for the names of Events.
     """
 
-    def __init__(self, new_id: Callable[[], str]) -> None:
-        self._new_id = new_id
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._latest: dict[tuple[str, str, str], JsonObject] = {}
 
-    def call(self, about: JsonObject, note: EventNote, now: float) -> ApiCall:
+    def call(self, about: JsonObject, note: EventNote) -> ApiCall:
         """Return the call that stores an Event about an object, or counts it again."""
-        message, moment = note.message[:_LONGEST], format_rfc3339(now)
+        message, moment = note.message[:_LONGEST], format_rfc3339(self._clock.now())
         what = (uid_of(about), note.reason, message)
         known = self._latest.pop(what, None)
         if known is None:
@@ -52,7 +52,7 @@ class EventRecorder:
         return {
             "kind": "Event",
             "apiVersion": "v1",
-            "metadata": {"name": f"{key.name[:230]}.{self._new_id()[-16:].lower()}", "namespace": key.namespace},
+            "metadata": {"name": f"{key.name[:230]}.{self._clock.new_id()[-16:].lower()}", "namespace": key.namespace},
             "involvedObject": {
                 "kind": about["kind"],
                 "apiVersion": about["apiVersion"],

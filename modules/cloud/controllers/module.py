@@ -127,7 +127,7 @@ class Controllers(Module):
     def _begin(self) -> None:
         """List the objects with controllers, and follow their changes from before that on."""
         self._end()
-        self._engine = Engine(ALL, self._perform, self.clock.now, self.clock.new_id, self._begin_again, self._meter)
+        self._engine = Engine(ALL, self._perform, self.clock, self._begin_again, self._meter)
         self._follow(tuple(CONTROLLERS), self._looked)
 
     def _looked(self) -> None:

@@ -63,7 +63,7 @@ class PagePort(HttpService):
             about = About(f"port {port()}", VERSION, _PROGRAM, user=user.name, allowed=allowed)
             stories = PodStories(_PROGRAM, user.client)
             return FleetApi(
-                picture, feeds, stories, devices, source, about, clock.now, refusal=user.refusal, door=user.door,
+                picture, feeds, stories, devices, source, about, refusal=user.refusal, door=user.door,
                 most_namespaces=user.most_namespaces,
             )  # fmt: skip
 

@@ -126,7 +126,7 @@ def run(chosen: argparse.Namespace) -> int:
         node = text_at(client.get(STATE_PATH), "node")  # without an edgecore there is an error now, and no page
         clock = RealClock()
         about = About(str(client.address), VERSION, "edgecore", node, allowed=chosen.allow)
-        devices = OwnDevices(lambda: _devices(chosen, node, clock.now_ms()), clock.now)
+        devices = OwnDevices(lambda: _devices(chosen, node, clock.now_ms()))
         door = SocketDoor(node_of(chosen)) if chosen.allow else None
         api = NodeApi(client, devices, about, clock, door)
         status = serve_page(PageServer(api, clock, about.program, chosen.port))

@@ -2,7 +2,7 @@
 
 import json
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from modules.edge.devicetwin.state import Device, encode
 from modules.edge.devicetwin.twins import At
 from modules.page.api import About
 from modules.page.node_api import NodeApi, own_node
-from modules.page.own_devices import OwnDevices
+from modules.page.own_devices import OwnDevice, OwnDevices
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.device_commands.page_devices import own_devices
 from modules.processes.edgecore.store_commands.database import StoreReadError, reading
@@ -116,10 +116,12 @@ class Asked(NamedTuple):
         return msgspec.json.decode(self.api.serve(request, parts).body)
 
 
-def asked(tmp_path: Path, devices: OwnDevices) -> Asked:
+def asked(tmp_path: Path, read: Callable[[], Sequence[OwnDevice]], now: float = NOW) -> Asked:
     """Return the API for some devices."""
+    clock = Simulation(1).clock
+    clock.jump_wall(now - clock.now())
     about = About("sock", "1", "edgecore", "n1")
-    return Asked(NodeApi(RestClient(tmp_path / "no.sock"), devices, about, Simulation(1).clock))
+    return Asked(NodeApi(RestClient(tmp_path / "no.sock"), OwnDevices(read), about, clock))
 
 
 @pytest.mark.parametrize("has_object", [True, False])
@@ -127,7 +129,7 @@ def test_a_device_is_shown_from_the_nodes_database(tmp_path: Path, *, has_object
     plant_device(tmp_path / "n.db", has_object=has_object)
     with reading(tmp_path / "n.db") as database:
         found = own_devices(database, "n1", int(NOW * 1000) + 60_000)
-    page = asked(tmp_path, OwnDevices(lambda: found, lambda: NOW + 60))
+    page = asked(tmp_path, lambda: found, NOW + 60)
     (row,) = page.get("devices")["groups"][0]["rows"]
     assert (row["name"], row["state"], row["shown"]["desired"]) == ("thermo", "not as desired", "22")
     story = page.get("devices", "default", "thermo")
@@ -145,8 +147,8 @@ def test_an_overdue_device_is_reported_with_its_mapper(tmp_path: Path) -> None:
     plant_device(tmp_path / "n.db")
     with reading(tmp_path / "n.db") as database:
         (found,) = own_devices(database, "n1", int(NOW * 1000))
-    told = OwnDevices(lambda: [msgspec.structs.replace(found, status=_as_desired(found.status))], lambda: NOW + 9999)
-    story = asked(tmp_path, told).get("devices", "default", "thermo")
+    late = msgspec.structs.replace(found, status=_as_desired(found.status))
+    story = asked(tmp_path, lambda: [late], NOW + 9999).get("devices", "default", "thermo")
     assert "is overdue" in story["sentence"]
     assert story["sentence"].endswith("no mapper has registered for its protocol on this node.")
 
@@ -162,7 +164,7 @@ def test_devices_that_cannot_be_read_are_no_lost_server(tmp_path: Path) -> None:
         raise StoreReadError("open the database", "it is no SQLite file")
 
     with pytest.raises(HttpStatusError, match="the devices of this node cannot be read: open the database") as refusal:
-        asked(tmp_path, OwnDevices(unreadable, lambda: NOW)).get("devices")
+        asked(tmp_path, unreadable).get("devices")
     assert refusal.value.status == 404
 
 

@@ -79,7 +79,6 @@ class Page:
             devices,
             Nothing(),
             About("sock", "1", "cloudcore"),
-            clock.now,
             door=ClosedDoor("cloudcore page --allow exec"),
         )
         self.service = PageService(OwnerEntrance(self.sessions, api, "cloudcore page"), [HOST, "localhost:8080"], clock)

@@ -54,8 +54,7 @@ class Site:
         self.settle()
 
     def _begin(self) -> Engine:
-        clock = self.clock
-        return Engine(ALL, self._perform, clock.now, clock.new_id, self.restart)
+        return Engine(ALL, self._perform, self.clock, self.restart)
 
     def restart(self) -> None:
         """Restart the controllers as another process: calls under way may be lost."""

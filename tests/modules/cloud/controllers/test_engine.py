@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from beehive.simulation import Simulation
+from beehive.simulation.scheduler import VirtualClock
 from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.controllers.engine import Engine
@@ -24,7 +25,7 @@ _HUGE = "9" * 5000
 
 
 def test_a_controller_that_fails_with_one_object_serves_the_others(caplog: pytest.LogCaptureFixture) -> None:
-    now, looks = [100.0], []
+    clock, looks = VirtualClock(1), []
 
     def reconcile(_view: object, key: ObjectKey, _now: float) -> ReconcilePlan:
         looks.append(key.name)
@@ -32,7 +33,7 @@ def test_a_controller_that_fails_with_one_object_serves_the_others(caplog: pytes
             raise KeyError(key.name)
         return NOTHING
 
-    engine = Engine({"Node": reconcile}, lambda *_: None, lambda: now[0], str, lambda: None)
+    engine = Engine({"Node": reconcile}, lambda *_: None, clock, lambda: None)
     for version, name in enumerate(("bad", "good"), start=1):
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "resourceVersion": str(version)}}
         engine.take(ObjectChanged("ADDED", node))
@@ -40,8 +41,8 @@ def test_a_controller_that_fails_with_one_object_serves_the_others(caplog: pytes
     for _ in range(3):
         again = engine.run()
         assert again is not None
-        pauses.append(again - now[0])
-        now[0] = again
+        pauses.append(again - clock.now())
+        clock.jump_wall(pauses[-1])
     assert looks == ["bad", "good", "bad", "bad"]
     assert pauses == sorted(pauses)
     assert pauses[0] > 0
@@ -60,7 +61,7 @@ def test_an_object_is_looked_at_again_when_the_view_has_what_was_written() -> No
         looks.append(key.name)
         return ReconcilePlan((delete(node("1")),) * 3) if len(looks) == 1 else NOTHING
 
-    engine = Engine({"Node": reconcile}, lambda _, then: answers.append(then), lambda: 100.0, str, lambda: None)
+    engine = Engine({"Node": reconcile}, lambda _, then: answers.append(then), VirtualClock(1), lambda: None)
     engine.take(ObjectChanged("ADDED", node("1")))
     engine.run()
     for number, version in enumerate(("2", "5", "4")):  # first one, then two beside each other
@@ -76,7 +77,7 @@ class _Lives:
 
     def __init__(self, seed: int) -> None:
         self._draw = random.Random(seed)  # noqa: S311 - the same in each run
-        self._now = 100.0
+        self._clock = VirtualClock(seed)
         self._version = 1
         self._calls: list[tuple[ApiCall, Callable[[ApiResult], None]]] = []
         self._unseen: list[dict[str, Any]] = []
@@ -84,13 +85,13 @@ class _Lives:
         self._is_answering = False
         self.wrong: list[str] = []
         self.left = {"a": 4, "b": 4}
-        self._engine = Engine({"Node": self._reconcile}, self._perform, lambda: self._now, str, lambda: None)
+        self._engine = Engine({"Node": self._reconcile}, self._perform, self._clock, lambda: None)
         for name in self.left:
             self._engine.take(ObjectChanged("ADDED", self._made(name)))
 
     def step(self, refused: float, seen: float) -> None:
         """Let time pass, and perhaps an answer and a change come."""
-        self._now += self._draw.choice((0.0, 0.5, 30.0))
+        self._clock.jump_wall(self._draw.choice((0.0, 0.5, 30.0)))
         self._engine.run()
         if self._calls and self._draw.random() < 0.7:
             self._is_answering = True
@@ -161,7 +162,7 @@ def test_the_work_is_measured(caplog: pytest.LogCaptureFixture) -> None:
     def perform(_call: ApiCall, then: Callable[[ApiResult], None]) -> None:
         answers.append(then)
 
-    engine = Engine({"Node": reconcile}, perform, simulation.clock.monotonic, str, lambda: None, meter)
+    engine = Engine({"Node": reconcile}, perform, simulation.clock, lambda: None, meter)
     for version, name in enumerate(("bad", "good", "refused", "written"), start=1):
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "resourceVersion": str(version)}}
         engine.take(ObjectChanged("ADDED", node))
@@ -229,7 +230,7 @@ def test_many_objects_at_once_do_not_fill_the_inbox_of_the_api_server() -> None:
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": key.name, "resourceVersion": "1"}}
         return ReconcilePlan((delete(node),))
 
-    engine = Engine({"Node": reconcile}, lambda _, then: answers.append(then), lambda: 100.0, str, lambda: None)
+    engine = Engine({"Node": reconcile}, lambda _, then: answers.append(then), VirtualClock(1), lambda: None)
     for number in range(200):
         metadata = {"name": f"n{number}", "resourceVersion": str(number + 1)}
         engine.take(ObjectChanged("ADDED", {"apiVersion": "v1", "kind": "Node", "metadata": metadata}))

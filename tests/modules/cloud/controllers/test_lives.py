@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from beehive.simulation.scheduler import VirtualClock
 from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.controllers import deployment
 from modules.cloud.controllers.engine import Engine
@@ -49,8 +50,9 @@ def test_a_time_that_is_over_is_not_now() -> None:
         looks.append(now)
         return ReconcilePlan(again_at=now)
 
-    engine = Engine({"Node": reconcile}, lambda *_: None, lambda: 100.0, str, lambda: None)
+    clock = VirtualClock(1)
+    engine = Engine({"Node": reconcile}, lambda *_: None, clock, lambda: None)
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "resourceVersion": "1"}}
     engine.take(ObjectChanged("ADDED", node))
-    assert engine.run() == 101.0
-    assert looks == [100.0]
+    assert engine.run() == clock.now() + 1.0
+    assert looks == [clock.now()]
