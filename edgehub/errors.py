@@ -4,7 +4,7 @@ EdgeHubError
 ├── SettingsError           a setting that no link can use
 ├── OutboxError             the outbox cannot be read or written
 └── LinkError               why a link ended, or could not be established
-    ├── CertificateError        no certificate to connect with; see `edgehub.certificates.errors`
+    ├── CertificateError        no certificate to connect with
     ├── DialError               no TCP or TLS connection
     ├── UpgradeError            the peer did not switch to websocket
     ├── ProtocolError           the peer broke the websocket protocol

@@ -15,9 +15,9 @@ from beehive.rate import TokenBucket
 from edged.cri.contract import ContainerRuntime
 from edged.cri.errors import CriError
 from edged.images.keyring import Credentials
-from edged.images.limits import PullLimits
 from edged.images.progress import PullProgress, progress_of
 from edged.pods.model import PodUid
+from edged.settings import PullLimits
 from edged.sync_events import PodHealthChanged, SyncEvents
 from protos.cri.v1 import api_pb2 as cri
 

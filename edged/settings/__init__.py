@@ -6,9 +6,19 @@ import msgspec
 
 from edged.api import Taint
 from edged.eviction_api.thresholds import DEFAULT_HARD, EvictionSettings, parse_thresholds
-from edged.images.limits import PullLimits
 from edged.settings.cgroups import CgroupSettings
 from edged.settings.gc import GcSettings
+
+
+class PullLimits(msgspec.Struct, frozen=True):
+    """Limits of image pulls."""
+
+    parallel: int = 1
+    """Largest number of running pulls; 0: no limit."""
+    rate: float = 5.0
+    """Pulls started per second, on average; 0: no limit."""
+    burst: int = 10
+    """Pulls that may start in a burst."""
 
 
 class Group(msgspec.Struct, frozen=True, gc=False):

@@ -5,10 +5,9 @@ from collections.abc import Callable
 
 from beehive import Clock
 from edgehub.certificates import files, rules
-from edgehub.certificates.certificate import Certificate
+from edgehub.certificates.certificate import Certificate, format_time
 from edgehub.certificates.issuer import CertificateIssuer
 from edgehub.certificates.settings import CertificateSettings
-from edgehub.certificates.times import format_time
 from edgehub.certificates.token import Token
 from edgehub.counters import LinkCounters
 from edgehub.errors import CertificateError

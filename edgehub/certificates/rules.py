@@ -5,8 +5,7 @@ They are from KubeEdge's certmanager and, for the renewal, from client-go's cert
 
 from typing import Final
 
-from edgehub.certificates.certificate import Certificate
-from edgehub.certificates.times import format_duration, format_time
+from edgehub.certificates.certificate import Certificate, format_duration, format_time
 from edgehub.certificates.token import HOW_TO_GET_ONE
 from edgehub.errors import ClockError, RefusedError, TokenError, WrongNodeError
 

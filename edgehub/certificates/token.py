@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from beehive.decoding import decode_json
-from edgehub.certificates.times import format_time
+from edgehub.certificates.certificate import format_time
 from edgehub.errors import AuthorityError, TokenError
 
 LONGEST: Final = 4096

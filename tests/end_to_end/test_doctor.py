@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from edgehub.certificates.certificate import Certificate
-from edgehub.certificates.times import format_time
+from edgehub.certificates.certificate import Certificate, format_time
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.config.names import PROCESS_ENDPOINT
 from tests.edgehub.certificates.authority import Authority

@@ -20,7 +20,7 @@ import msgspec
 
 from beehive import RealClock
 from beehive.files.durable import replace_file
-from edgehub.certificates.times import format_time
+from edgehub.certificates.certificate import format_time
 from edgehub.errors import CertificateError
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig, Problem, load, verify

@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from edged.eviction_api.thresholds import EvictionSettings, parse_thresholds
-from edged.images.limits import PullLimits
-from edged.settings import EdgedSettings
+from edged.settings import EdgedSettings, PullLimits
 from edged.settings.cgroups import CgroupSettings, Reservation
 from edged.settings.gc import ContainerPolicy, GcSettings, ImagePolicy, LogPolicy
 from edged.shutdown.plan import groups

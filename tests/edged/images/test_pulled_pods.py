@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from edged.cri.errors import UnavailableError
-from edged.images.limits import PullLimits
+from edged.settings import PullLimits
 from modules.lab.doubles.container_runtime import FakeRuntime
 from modules.lab.doubles.container_runtime.core import call
 from protos.cri.v1 import api_pb2 as cri

@@ -10,7 +10,6 @@ from edged.api.nodes import ContainerImage
 from edged.cri.contract import ImageRef
 from edged.cri.errors import CriError, UnavailableError
 from edged.images.keyring import Credentials
-from edged.images.limits import PullLimits
 from edged.images.puller import (
     FRESH_SECONDS,
     MOST_SLOW,
@@ -22,6 +21,7 @@ from edged.images.puller import (
 )
 from edged.node.watch import largest_images
 from edged.pods.model import PodUid
+from edged.settings import PullLimits
 from edged.sync_events import PodHealthChanged
 from modules.lab.doubles.container_runtime import FakeRuntime
 from protos.cri.v1 import api_pb2 as cri

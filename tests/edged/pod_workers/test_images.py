@@ -11,12 +11,12 @@ from edged.api import Container, LocalObjectReference, ObjectMeta, Pod, PodSpec,
 from edged.cri.errors import CriError, UnavailableError
 from edged.events import EventRecorder, Occurrence
 from edged.events.pods import PodEvents
-from edged.images.limits import PullLimits
 from edged.images.puller import ImagePuller
 from edged.pod_workers.errors import ImagePendingError, ImageUnavailableError
 from edged.pod_workers.image_manager import ImageManager, ImageRequest
 from edged.pods.backoff import BackOffs
 from edged.pods.model import PodUid
+from edged.settings import PullLimits
 from edged.sync_events import PodHealthChanged
 from metamanager.client import NotConnectedError
 from modules.lab.doubles.container_runtime import FakeRuntime

@@ -11,12 +11,11 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from beehive import RealClock
 from edgehub.certificates import issuer
-from edgehub.certificates.certificate import Certificate
+from edgehub.certificates.certificate import Certificate, format_time
 from edgehub.certificates.files import pem, store
 from edgehub.certificates.issuer import SubprocessIssuer
 from edgehub.certificates.manager import CertificateManager
 from edgehub.certificates.settings import CertificateSettings
-from edgehub.certificates.times import format_time
 from edgehub.counters import LinkCounters
 from edgehub.errors import (
     CertificateError,

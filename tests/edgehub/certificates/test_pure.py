@@ -13,11 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgehub.certificates import rules
-from edgehub.certificates.certificate import Certificate, pem_blocks
+from edgehub.certificates.certificate import Certificate, format_duration, format_time, pem_blocks
 from edgehub.certificates.diagnosis import explain
 from edgehub.certificates.files import pem
 from edgehub.certificates.keys import NodeKey
-from edgehub.certificates.times import format_duration, format_time
 from edgehub.certificates.token import Token
 from edgehub.errors import (
     AuthorityError,

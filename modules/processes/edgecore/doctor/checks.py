@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Final, TypeVar
 
-from edgehub.certificates.times import format_duration
+from edgehub.certificates.certificate import format_duration
 from modules.edge.eventbus.internal_broker import INSTALL
 from modules.processes.common.doctor.check_result import CheckResult, failed, ok, unknown, warning
 from modules.processes.edgecore.doctor.facts import (

@@ -6,8 +6,8 @@ Only the first failure on the way to the cloud is reported, without its conseque
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from edgehub.certificates.certificate import format_duration, format_time
 from edgehub.certificates.rules import CLOCK_TOLERANCE, common_name
-from edgehub.certificates.times import format_duration, format_time
 from modules.processes.common.doctor.check_result import CheckResult, Level, failed, ok, warning
 from modules.processes.edgecore.doctor.facts import CloudReach, Identity, Reach
 
