@@ -113,7 +113,7 @@ class NodeReporter:
         self._marks = marks or NoNodeMetadata()
         self._listener = listener
         self._is_confirmed = False
-        """Whether the cloud has confirmed the Node object since it was connected last."""
+        """Whether the cloud has confirmed the present Node object since it was connected last."""
         self._node: Node | None = None
         self._is_registered = False
         self._anew = True
@@ -234,7 +234,7 @@ class NodeReporter:
         """Register a node that the cloud does not have. Its caches may still have the node: hence the pause."""
         _log.warning("the cloud no longer has node %s: it registers again", self._settings.node_name)
         self._set_node(None, registered=False)
-        self._anew = True
+        self._anew, self._is_confirmed = True, False
         self._lease.forget()
         now = self._clock.monotonic()
         if now - self._missed_at >= REGISTRATION_PAUSE:

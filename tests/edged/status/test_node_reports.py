@@ -213,6 +213,17 @@ def test_a_node_that_was_deleted_registers_again(node: Node) -> None:
     assert node.requests.asked() == ["create node"]
 
 
+def test_a_registration_after_a_deletion_is_announced_over_the_same_connection(node: Node) -> None:
+    """The cloud ends the watches of a node with its Node, and the metaserver repeats them after the announcement."""
+    node.registered()
+    node.report = replace(REPORT, runtime_problem="down")
+    node.reporter.sync_node_status()
+    node.requests.answer(NOT_FOUND)
+    assert node.announced == [1]
+    node.requests.answer({"metadata": {"name": "n1", "uid": "another"}})
+    assert node.announced == [1, 1]
+
+
 def test_a_node_whose_lease_is_gone_looks_whether_it_is_there_itself(node: Node) -> None:
     """A cloud that has lost its objects knows neither; the lease alone would be made again."""
     node.reporter.sync_node_status()
