@@ -10,7 +10,7 @@ from beehive.actor import Actor
 from beehive.module import Module
 from modules.cloud.storage.database.database import CHANNEL, Database
 
-_WAIT = 1.0
+_WAIT = 0.25
 """Seconds after which the actor checks whether it is to stop."""
 _POLL_PERIOD = 0.25
 """Seconds between two polls for the changes of other cloudcores."""
@@ -18,7 +18,7 @@ _POLL_PERIOD_WITH_NOTIFICATIONS = 5.0
 
 
 class Listen(msgspec.Struct, frozen=True):
-    """Tells the listener to wait for a notification for a second."""
+    """Tells the listener to wait for a notification for a while."""
 
 
 def can_listen(engine: Engine) -> bool:
