@@ -12,7 +12,7 @@ from beehive.names import Group, ModuleName, Operation, ResourceType
 from beehive.resource import Resource, Side
 from beehive.slot import State
 from modules.apimachinery.api_errors import ApiError, Failures
-from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named
+from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, kind_named
 from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb
 from modules.cloud.authorization.access_control import AccessControl
@@ -23,6 +23,7 @@ from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.cloud.edgecontroller.cloudhub_sender import CloudHubSender
 from modules.cloud.edgecontroller.downstream.controller import DownstreamController
+from modules.cloud.edgecontroller.downstream.node_watches import NodeWatches
 from modules.cloud.edgecontroller.downstream.resending import Resending
 from modules.cloud.edgecontroller.duties import Duties
 from modules.cloud.edgecontroller.handled_messages import HandledMessages
@@ -82,6 +83,7 @@ class EdgeController(TurnModule):
         refusals: counts refused requests of nodes.
         lease: of this cloudcore, to divide duties between several; None: there can be no other.
         known: gets the names of the live cloudcores.
+        watches: of nodes; they outlive a restart of this module, as nodes repeat them only when they connect.
     """
 
     name: ClassVar[str] = ModuleName.EDGECONTROLLER
@@ -97,6 +99,7 @@ class EdgeController(TurnModule):
         refusals: Refusals | None = None,
         lease: LeaseSettings | None = None,
         known: KnownCloudcores | None = None,
+        watches: NodeWatches | None = None,
     ) -> None:
         super().__init__()
         self._database = database
@@ -107,7 +110,8 @@ class EdgeController(TurnModule):
         self._kubelet_ports = KubeletPorts(self, self._transactions)
         sender = CloudHubSender(self, self._transactions, mirror.bodies)
         may_send = partial(may_read, graph=self._graph)
-        self._downstream = DownstreamController(mirror, object_syncs, sender.send_down, may_send, self)
+        watches = NodeWatches() if watches is None else watches
+        self._downstream = DownstreamController(mirror, object_syncs, sender.send_down, may_send, self, watches)
         self._connections = NodeConnections(database, mirror, object_syncs, self._downstream, sender.close_connection)
         access_control = AccessControl(self._graph, Refusals(self.clock) if refusals is None else refusals)
         known = KnownCloudcores() if known is None else known
@@ -303,6 +307,10 @@ class EdgeController(TurnModule):
         """Return whether all objects of a kind are here (`MirroredObjects`)."""
         return self._api.mirrors(kind)
 
+    def mirror(self, kind: Kind) -> bool:
+        """Begin to mirror a kind that nodes watch (`MirroredObjects`)."""
+        return self._api.mirror(kind)
+
     def is_missing(self, key: ObjectKey) -> bool:
         """Return whether only a part of an object is here (`MirroredObjects`)."""
         return self._api.is_missing(key)
@@ -362,6 +370,7 @@ class EdgeController(TurnModule):
         self._transactions.begin()
         for node in reversed(self._connections.restore()):
             self._waiting.appendleft(partial(self._connections.restore_node, node))
+        self._downstream.resume_watches()
         self._states.begin_collecting()
         self._duties.begin(self._api)
         self.end_turn_soon()

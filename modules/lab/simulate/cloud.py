@@ -29,6 +29,7 @@ from modules.cloud.devicecontroller.definitions import definitions
 from modules.cloud.devicecontroller.module import DeviceController
 from modules.cloud.devices import DEVICE, DEVICE_MODEL, DEVICE_STATUS
 from modules.cloud.dynamiccontroller.module import DynamicController
+from modules.cloud.edgecontroller.downstream.node_watches import NodeWatches
 from modules.cloud.edgecontroller.module import EdgeController
 from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
 from modules.cloud.refusals import Refusals
@@ -157,7 +158,7 @@ class SimulatedCloud:
             self._deliveries,
         )
         self.known = KnownCloudcores(database.cloudcore)
-        hive.add(EdgeController, cluster, database, None, self._lease, self.known)
+        hive.add(EdgeController, cluster, database, None, self._lease, self.known, NodeWatches())
         hive.add(DynamicController)
         if self.has_workloads:
             self.workloads.blind(_BEGINS)

@@ -9,6 +9,7 @@ from modules.cloud.cloudhub.module import CloudHubSettings
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.cloud.dynamiccontroller.module import DynamicController
+from modules.cloud.edgecontroller.downstream.node_watches import NodeWatches
 from modules.cloud.edgecontroller.module import EdgeController
 from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
 from modules.cloud.storage.database.database import Database
@@ -66,7 +67,7 @@ class SecondCloudcore:
         hive.add(ObservedCloudHub, CloudHubSettings(), listen, {})
         cluster = RemoteCluster(self._network.connect, self._cloud.keeps_state)
         self.known = KnownCloudcores(database.cloudcore)
-        hive.add(EdgeController, cluster, database, None, LeaseSettings(), self.known)
+        hive.add(EdgeController, cluster, database, None, LeaseSettings(), self.known, NodeWatches())
         hive.add(DynamicController)
         world.note("second", f"life {self._starts} begins")
         start_or_end(process, hive, self._start_again)

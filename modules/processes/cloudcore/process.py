@@ -32,6 +32,7 @@ from modules.cloud.cloudstream.tunnels import Tunnels
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.devicecontroller.module import DeviceController
 from modules.cloud.dynamiccontroller.module import DynamicController
+from modules.cloud.edgecontroller.downstream.node_watches import NodeWatches
 from modules.cloud.edgecontroller.module import EdgeController
 from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
 from modules.cloud.identities.known import KnownIdentities
@@ -195,7 +196,9 @@ class CloudCore:
         may_be_several = selected is not None or database.shared
         self.hive.add(IdentitiesModule, self._identities, cluster.connect, config.lease.namespace)
         labelled = msgspec.structs.replace(cluster, labels_of=self._identities.labels_of)
-        self.hive.add(EdgeController, labelled, database, refusals, config.lease if may_be_several else None, known)
+        self.hive.add(
+            EdgeController, labelled, database, refusals, config.lease if may_be_several else None, known, NodeWatches()
+        )
         self.hive.add(
             Journal, lambda: JournalDatabase(config.database_url, turn), name, lambda: room.is_short,
             keeps_writes=selected is None, most_values=config.device_history,

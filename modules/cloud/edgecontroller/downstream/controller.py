@@ -23,7 +23,13 @@ from modules.cloud.devices import DEVICE, is_sent_to_nodes
 from modules.cloud.edgecontroller.devices.objects import DeviceObjects
 from modules.cloud.edgecontroller.downstream.edge_mesh import EdgeMeshServices, MirroredObjects
 from modules.cloud.edgecontroller.downstream.location_cache import LocationCache
-from modules.cloud.edgecontroller.downstream.node_groups import FILTERED, NodeGroupFilter, group_of, topology_of
+from modules.cloud.edgecontroller.downstream.node_groups import (
+    FILTERED,
+    NodeGroupFilter,
+    group_of,
+    service_of,
+    topology_of,
+)
 from modules.cloud.edgecontroller.downstream.node_watches import NodeWatch, NodeWatches
 from modules.cloud.edgecontroller.downstream_messages import (
     DownstreamMessage,
@@ -140,6 +146,7 @@ class DownstreamController:
         send: sends a message to a node.
         may_read: whether a node may read an object; otherwise it receives only the deletion.
         mirrored: tells which kinds the lister has, and which objects in part only.
+        watches: of nodes.
     """
 
     def __init__(
@@ -149,13 +156,14 @@ class DownstreamController:
         send: Callable[[DownstreamMessage], None],
         may_read: Callable[[str, ObjectKey], bool],
         mirrored: MirroredObjects,
+        watches: NodeWatches,
     ) -> None:
         self._lister = lister
         self._may_read = may_read
         self._object_syncs = object_syncs
         self._send = send
         self._mirrored = mirrored
-        self._watches = NodeWatches()
+        self._watches = watches
         self._groups = NodeGroupFilter(lister)
         self._knows_services = False
         """Whether all Services were here once: nodes get no endpoints before."""
@@ -193,6 +201,11 @@ class DownstreamController:
         if watch is not None:
             self._mirrored.mirrors(watch.kind)
             self._send_objects(call.node, self._hold_selected(call.node, watch))
+
+    def resume_watches(self) -> None:
+        """Mirror the kinds that nodes watch again: their watches have outlived a restart of the module."""
+        for kind in self._watches.kinds():
+            self._mirrored.mirror(kind)
 
     def unwatch(self, node: str) -> None:
         """End a node's watches: they bring no more objects, but changes of its own."""
@@ -264,8 +277,7 @@ class DownstreamController:
                 if one.operation is Operation.INSERT or refers_anew:  # the node's copy may be older than its last pod
                     self._send_objects(one.node, references)
         for one in down:
-            is_known = event.type is EventType.ADDED and not self._is_needed(one.node, event.new)
-            if not is_known:  # a kind may be listed for the first time after the node had its objects
+            if event.type is not EventType.ADDED or self._must_have(one.node, event.key, event.new):
                 self.send(one)
         self.edge_mesh.send_pods(event)
         self._regroup(event)
@@ -358,15 +370,18 @@ class DownstreamController:
 
     def _regroup(self, event: ObjectEvent) -> None:
         """Send endpoints again, in their present version, to the nodes that get other ones since a Service keeps to
-        node groups or no longer does, or since a node is in another group.
+        node groups or no longer does, or since a node is in another group. The topology before the first list of
+        Services is unknown.
         """
         if event.type is EventType.DELETED and event.key.kind != _NODE.key_name:
             return
         if event.key.kind == _SERVICE.key_name:
-            before = "" if event.old is None else topology_of(event.old)
-            if before != topology_of(event.new):
+            topology, before = topology_of(event.new), None if event.old is None else topology_of(event.old)
+            if topology != before:
                 for key in self._groups.of_services({event.key}):
-                    self._send_again(key, self.locations.nodes_of(key))
+                    nodes = self.locations.nodes_of(key)
+                    live = self._lister.revision_of(key) if before is None and not topology else None
+                    self._send_again(key, [each for each in nodes if live is None or self._is_stale(each, key, live)])
         elif event.key.kind == _NODE.key_name:
             node, old = (
                 event.key.name,
@@ -393,10 +408,17 @@ class DownstreamController:
         return obj is not None and self._groups.is_ranged(obj)
 
     def _is_stale(self, node: str, key: ObjectKey, live: Revision) -> bool:
-        """Return whether a node may have another part of an object than it should: groups may have changed while it was
-        away. What was sent over its present connection is right.
+        """Return whether a node may have another part of an object than it should: groups, or the topology of its
+        Service, may have changed while the node was away or this module did not run. What was sent over its present
+        connection is right.
         """
-        return key.kind in FILTERED and not self._sent.has(node, live.uid, live) and self._is_ranged(key)
+        obj = self._lister.find(key) if key.kind in FILTERED and not self._sent.has(node, live.uid, live) else None
+        service = None if obj is None else service_of(obj)
+        if obj is None or service is None:
+            return False
+        found = self._lister.revision_of(service)
+        is_changed = found is not None and self._sent.has(node, found.uid, found)
+        return is_changed or self._groups.is_ranged(obj)
 
     def _reconcile_devices(self, node: str) -> None:
         if self._mirrored.mirrors(DEVICE.key_name):
@@ -436,8 +458,13 @@ class DownstreamController:
         keys = dict.fromkeys([*(sync.key for sync in unacknowledged.values()), *wanted])
         self._send_objects(node, sorted(keys, key=lambda key: (key.kind == _POD.name, key)))
 
-    def _is_needed(self, node: str, obj: JsonObject) -> bool:
-        return self._object_syncs.is_needed(node, uid_of(obj), number_of(version_of(obj)))
+    def _must_have(self, node: str, key: ObjectKey, obj: JsonObject) -> bool:
+        """Return whether a node lacks an object that is new here: its kind may be listed for the first time after the
+        node had its objects.
+        """
+        live = Revision(uid_of(obj), version_of(obj))
+        is_needed = self._object_syncs.is_needed(node, live.uid, number_of(live.version))
+        return is_needed or self._is_stale(node, key, live)
 
     def _live(self, key: ObjectKey, uid: str) -> Revision | None:
         """Return the revision of the object of this uid, or None; another object of that name does not count."""

@@ -8,7 +8,7 @@ import msgspec
 from beehive.message import Message
 from beehive.names import ModuleName, Operation, ResourceType
 from beehive.resource import Resource, Side
-from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, kind_named, metadata_of, uid_of, version_of
+from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, key_of, kind_named, metadata_of, uid_of, version_of
 from modules.apimachinery.lister import Lister
 from modules.cloud.edgecontroller.downstream.location_cache import LocationCache
 from modules.cloud.edgecontroller.downstream_messages import DownstreamMessage
@@ -30,6 +30,9 @@ class MirroredObjects(Protocol):
 
     def mirrors(self, kind: str) -> bool:
         """Return whether all objects of a kind are here; if not, they will be soon."""
+
+    def mirror(self, kind: Kind) -> bool:
+        """Begin to mirror a kind that nodes watch; return whether that is possible."""
 
     def is_missing(self, key: ObjectKey) -> bool:
         """Return whether only a part of an object is here, which is sent as soon as it is whole."""

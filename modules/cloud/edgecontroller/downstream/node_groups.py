@@ -67,7 +67,7 @@ class NodeGroupFilter:
 
     def is_ranged(self, obj: JsonObject, find: FindService | None = None) -> bool:
         """Return whether an object has endpoints of a Service that keeps to node groups."""
-        key = _service_of(obj)
+        key = service_of(obj)
         service = None if key is None else (find or self._lister.find)(key)
         return service is not None and topology_of(service) == RANGE_NODE_GROUP
 
@@ -87,7 +87,7 @@ class NodeGroupFilter:
     def _of_services(self, services: set[ObjectKey]) -> Iterator[JsonObject]:
         for namespace in sorted({each.namespace for each in services}):
             for kind in (_ENDPOINTS, _SLICE):
-                yield from (obj for obj in self._lister.list(kind, namespace) if _service_of(obj) in services)
+                yield from (obj for obj in self._lister.list(kind, namespace) if service_of(obj) in services)
 
     def _group_of(self, node: str) -> str | None:
         """Return the group of a node, "" without one; None if there is no such Node."""
@@ -105,7 +105,7 @@ def group_of(node: JsonObject) -> str:
     return str((node["metadata"].get("labels") or {}).get(BELONGING_TO) or "")
 
 
-def _service_of(obj: JsonObject) -> ObjectKey | None:
+def service_of(obj: JsonObject) -> ObjectKey | None:
     """Return the Service of Endpoints or of an EndpointSlice; None for another object, and without one."""
     kind, metadata = obj.get("kind"), obj["metadata"]
     if kind == _ENDPOINTS.name:

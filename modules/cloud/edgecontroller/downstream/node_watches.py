@@ -46,7 +46,9 @@ def _watch_of(kind: Kind, call: ApiCall) -> NodeWatch:
 
 
 class NodeWatches:
-    """The watches of each node, in memory: an edge repeats them when it connects to another cloudcore."""
+    """The watches of each node, in memory: an edge repeats them when it connects to another cloudcore, and only then.
+    So they outlive a restart of edgecontroller, which ends no connection.
+    """
 
     def __init__(self) -> None:
         self._kinds = ServedKinds({})
@@ -81,6 +83,11 @@ class NodeWatches:
     def of(self, node: str) -> list[NodeWatch]:
         """Return a node's watches."""
         return list(self._of.get(node, {}).values())
+
+    def kinds(self) -> list[Kind]:
+        """Return the kinds that nodes watch."""
+        found = {watch.kind: watch.of for watches in self._of.values() for watch in watches.values()}
+        return list(found.values())
 
     def may_have(self, node: str, key: ObjectKey) -> bool:
         """Return whether a node watches the kind of an object in its namespace. The selector does not matter, because

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from modules.apimachinery.kinds import ObjectKey
+from modules.apimachinery.kinds import Kind, ObjectKey
 from modules.cloud.authorization.access_control import AccessControl
 from modules.cloud.client.call_requests import CallError, failure
 from modules.cloud.client.calls import DOCUMENT, JSON_PATCH, Answered, ApiCall, ApiResult
@@ -135,6 +135,12 @@ class ClusterApi:
     def mirrors(self, kind: str) -> bool:
         """Begin to mirror a kind that nodes watch; return whether all objects of a kind are in the storage."""
         return self._reflectors.mirrors(kind)
+
+    def mirror(self, kind: Kind) -> bool:
+        """Begin to mirror a kind that nodes watch; return whether that is possible."""
+        is_possible = self._reflectors.mirror(kind)
+        self._reflectors.mirrors(kind.key_name)
+        return is_possible
 
     def stop(self) -> None:
         """End all requests."""

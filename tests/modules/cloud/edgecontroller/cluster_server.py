@@ -15,6 +15,7 @@ from modules.cloud.client.calls import APPLY, ApiCall, ApiResult
 from modules.cloud.client.http.kube_api import HttpKubeApi
 from modules.cloud.client.transport import ApiRequest, ResponseHead, ResponseListener
 from modules.cloud.coordination.lease_settings import NAMESPACE, LeaseSettings
+from modules.cloud.edgecontroller.downstream.node_watches import NodeWatches
 from modules.cloud.edgecontroller.module import EdgeController
 from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
 from modules.cloud.storage.database import IN_MEMORY
@@ -302,7 +303,7 @@ class ClusterController(Controller):
         self.server = server or ClusterServer(bee.clock)
         self.remote = RemoteCluster(self.server.connect, keeps_state, namespace)
         self.database = database or Database(IN_MEMORY, "cloudcore", stores_objects=False)
-        bee.add(EdgeController, self.remote, self.database, None, lease)
+        bee.add(EdgeController, self.remote, self.database, None, lease, None, NodeWatches())
         bee.start()
         self.links = 0
         for each in nodes:

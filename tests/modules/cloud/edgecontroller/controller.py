@@ -5,7 +5,7 @@ from typing import Any
 
 from beehive.message import Message
 from beehive.testing import Harness
-from modules.apimachinery.kinds import ObjectKey, kind_called
+from modules.apimachinery.kinds import Kind, ObjectKey, kind_called
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.completeness import Completeness
 from modules.cloud.apiserver.embedded_kube_api import EmbeddedKubeApi
@@ -15,6 +15,7 @@ from modules.cloud.client.calls import APPLY, ApiCall, ApiResult
 from modules.cloud.client.lane_calls import IN_PROCESS_LIMITS
 from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.cloud.devicecontroller.definitions import definitions as device_definitions
+from modules.cloud.edgecontroller.downstream.node_watches import NodeWatches
 from modules.cloud.edgecontroller.module import EdgeController
 from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
 from modules.cloud.messages import (
@@ -81,7 +82,8 @@ class Controller:
         """The API server's."""
         self.database = Database(path, name, stores_objects=False)
         """edgecontroller's."""
-        bee.add(EdgeController, add_api_server(bee, self.cluster, self.objects, manifests), self.database, None, lease)
+        remote = add_api_server(bee, self.cluster, self.objects, manifests)
+        bee.add(EdgeController, remote, self.database, None, lease, None, NodeWatches())
         bee.start()
         self.links = 0
         for each in nodes:
@@ -181,6 +183,10 @@ class AllMirrored:
 
     def mirrors(self, kind: str) -> bool:
         """Whether all objects of a kind are here."""
+        return bool(kind)
+
+    def mirror(self, kind: Kind) -> bool:
+        """Whether a kind can be mirrored."""
         return bool(kind)
 
     def is_missing(self, key: ObjectKey) -> bool:

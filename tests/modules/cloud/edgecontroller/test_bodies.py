@@ -10,6 +10,7 @@ from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, kind_named
 from modules.cloud.client.reflector.observations import ObservedObject
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.edgecontroller.downstream.controller import DownstreamController
+from modules.cloud.edgecontroller.downstream.node_watches import NodeWatches
 from modules.cloud.edgecontroller.mirror.kept_bodies import KeptBodies
 from modules.cloud.edgecontroller.mirror.mirror import Mirror
 from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs
@@ -227,7 +228,7 @@ class Kept:
         self.mirror = Mirror(self._keeps)
         syncs = ObjectSyncs(lambda _node, _uid, _sync: None)
         self.downstream = DownstreamController(
-            self.mirror, syncs, lambda _down: None, lambda _node, _key: True, AllMirrored()
+            self.mirror, syncs, lambda _down: None, lambda _node, _key: True, AllMirrored(), NodeWatches()
         )
         self.database = Database(IN_MEMORY, "one", stores_objects=False)
         self.known = KnownCloudcores("one")

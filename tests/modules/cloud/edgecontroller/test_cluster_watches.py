@@ -101,6 +101,21 @@ def test_a_restarted_cloudcore_deletes_nothing_before_the_watch_is_repeated(bee:
         assert sent(again) == ["delete node/n1/default/device/pump"]
 
 
+def test_a_watch_of_another_kind_outlives_a_restart_of_edgecontroller(bee: Harness) -> None:
+    core = ClusterController(bee, server_with(bee, device("pump")))
+    watches(core)
+    assert sent(core) == ["insert node/n1/default/device/pump"]
+    core.database_fails()
+    core.asks("null/node/n1", "query")
+    bee.run_for(30)
+    assert bee.hive.restarts()[EdgeController.name] == 1
+    bee.forget()
+    core.server.apply(device("fan"))
+    assert sent(core) == ["insert node/n1/default/device/fan"]
+    core.server.remove("devices", "pump")
+    assert sent(core) == ["delete node/n1/default/device/pump"]
+
+
 def test_a_watch_that_may_not_be_ends_alone(bee: Harness) -> None:
     """Of a kind that RBAC denies to nodes, of an unknown kind, and with a wrong selector."""
     core = ClusterController(bee, server_with(bee, device("pump"), allowed=False))

@@ -17,6 +17,7 @@ from modules.apimachinery.limits import OBJECT_BYTES, REQUEST_BYTES, VALUES, is_
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.dynamiccontroller.module import call_of
 from modules.cloud.edgecontroller.downstream.controller import MAX_HELD_OBJECTS, DownstreamController
+from modules.cloud.edgecontroller.downstream.node_watches import NodeWatches
 from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs
 from modules.cloud.edgecontroller.upstream.requests import UpstreamRequest
 from tests.modules.cloud.edgecontroller.controller import AllMirrored, Controller
@@ -108,7 +109,9 @@ def test_a_metaserver_is_refused_likewise() -> None:
 def test_what_a_node_asks_for_in_vain_is_noted_so_often_and_forgotten_with_its_connection() -> None:
     syncs = ObjectSyncs(lambda _node, _uid, _sync: None)
     cluster, mirrored = Cluster(Simulation().clock), AllMirrored()
-    downstream = DownstreamController(cluster.storage, syncs, lambda _down: None, lambda _node, _key: True, mirrored)
+    downstream = DownstreamController(
+        cluster.storage, syncs, lambda _down: None, lambda _node, _key: True, mirrored, NodeWatches()
+    )
     query = Message.new(RealClock(), source="edged", resource="default/configmap/c", operation="query")
     for number in range(MAX_HELD_OBJECTS + 100):
         downstream.note_query("n1", "configmap", UpstreamRequest("n1", "default", f"c{number}", query).key)

@@ -212,6 +212,36 @@ def test_a_node_that_was_away_gets_what_changed_meanwhile(made: Callable[..., Fl
     assert away() == {}
 
 
+@pytest.mark.parametrize("first", ["services", "endpointslices"])
+@pytest.mark.parametrize(
+    ("before", "change", "sent"),
+    [
+        ("", service(), {"a endpointslice": ["10.0.0.1"]}),
+        (RANGE_NODE_GROUP, service(""), {"a endpointslice": ["10.0.0.1", "10.0.0.3"]}),
+        (RANGE_NODE_GROUP, node("a", "south"), {"a endpointslice": ["10.0.0.1", "10.0.0.3"]}),
+        ("", node("a", "south"), {}),
+        ("", service("", owner="someone"), {"a endpointslice": ["10.0.0.1", "10.0.0.3"]}),
+    ],
+    ids=["keeps to groups", "no longer", "another group", "whole", "whole and changed"],
+)
+def test_a_change_while_edgecontroller_does_not_run_is_sent_when_it_does(
+    made: Callable[..., Fleet], first: str, before: str, change: JsonObject, sent: dict[str, list[str]]
+) -> None:
+    """Whichever kind is listed first; the last is the price for not knowing the topology that the node knows."""
+    fleet = made(*NODES, service(before), endpoint_slice("a", "c"))
+    fleet.watch("a")
+    fleet.sent()
+    fleet.server.hold({"services": "endpointslices", "endpointslices": "services"}[first])
+    fleet.core.database_fails()
+    fleet.core.asks("null/node/a", "query", node_name="a")
+    fleet.server.apply(change)
+    fleet.bee.run_for(30)
+    found = fleet.sent()
+    fleet.server.release()
+    assert fleet.bee.hive.restarts()[EdgeController.name] == 1
+    assert found | fleet.sent() == sent
+
+
 def test_no_endpoints_are_sent_before_all_services_are_known(made: Callable[..., Fleet]) -> None:
     fleet = made(*NODES, service(), endpoint_slice("a", "c"))
     fleet.server.hold("services")

@@ -195,6 +195,31 @@ def test_a_node_has_so_many_watches(world: World) -> None:
     world.watches("services", "n2", namespace="another")
 
 
+def test_a_watch_outlives_a_restart_of_edgecontroller(world: World) -> None:
+    """It ends no connection, and nodes repeat their watches only when they connect."""
+    world.apply(service("old"))
+    world.watches("services")
+    world.core.acknowledged(*_present(world, "old"))
+    world.core.database_fails()
+    world.core.asks("null/node/n1", "query")
+    world.core.bee.run_for(30)
+    assert world.core.bee.hive.restarts()[EdgeController.name] == 1
+    world.core.down()
+    world.apply(service())
+    assert world.core.down() == [MADE]
+    world.core.acknowledged(*_present(world, "old"))
+    world.delete(ObjectKey("Service", "default", "old"))
+    assert world.core.down() == ["delete node/n1/default/service/old"]
+    world.asked("unwatch", "")
+    world.apply(service("more"))
+    assert world.core.down() == []
+
+
+def _present(world: World, name: str) -> tuple[str, int]:
+    live = world.cluster.storage.get(ObjectKey("Service", "default", name))
+    return uid_of(live), int(version_of(live))
+
+
 def test_what_a_node_has_is_not_deleted_because_the_mirror_does_not_have_it_yet() -> None:
     """The lister's kinds that only watches need are listed after a start when a node has such objects."""
     with Harness() as bee:

@@ -12,6 +12,7 @@ from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, kind_named
 from modules.cloud.authorization.graph import NodeGraph
 from modules.cloud.client.reflector.observations import ObservedObject
 from modules.cloud.edgecontroller.downstream.controller import DownstreamController
+from modules.cloud.edgecontroller.downstream.node_watches import NodeWatches
 from modules.cloud.edgecontroller.mirror.mirror import Mirror
 from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs
 from tests.modules.cloud.edgecontroller.controller import AllMirrored
@@ -55,7 +56,7 @@ class Books:
         self.graph = NodeGraph(self.mirror, Simulation().clock)
         syncs = ObjectSyncs(lambda _node, _uid, _sync: None)
         self.downstream = DownstreamController(
-            self.mirror, syncs, lambda _down: None, lambda _node, _key: True, AllMirrored()
+            self.mirror, syncs, lambda _down: None, lambda _node, _key: True, AllMirrored(), NodeWatches()
         )
         self._version = 0
 
