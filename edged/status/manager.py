@@ -44,7 +44,9 @@ class _Entry(msgspec.Struct):
     sure: bool = True
     """Whether the cloud certainly has that status: no answer was lost since."""
     of_store: bool = False
-    """Whether only the store has that status: the agent may have sent the cloud a newer one before its restart."""
+    """Whether the pod came from the store, and the cloud has accepted no patch since: the agent may have sent a newer
+    status before its restart, and the cloud's copies may be older than it.
+    """
     newer: tuple[int, PodStatus] | None = None
     """Version and status that the cloud sent while a patch was under way."""
     wanted: PodStatus | None = None
@@ -319,7 +321,7 @@ def _catch_up(entry: _Entry, version: int, status: PodStatus) -> None:
     it may contain changes that others made while the patch was under way.
     """
     if version > entry.version or version == entry.version != 0:
-        entry.has, entry.version, entry.unknown, entry.of_store = status, version, False, False
+        entry.has, entry.version, entry.unknown = status, version, False
 
 
 def _may_be_done(error: CallError) -> bool:

@@ -175,3 +175,26 @@ def test_applying_the_difference_gives_the_new_status(old: PodStatus, new: PodSt
         return
     assert json.loads(patch)["metadata"] == {"uid": "u"}
     assert apply_patch(to_value(old), json.loads(patch)["status"]) == to_value(new)
+
+
+@given(_statuses, _statuses, _statuses)
+def test_what_is_said_whole_gives_the_new_status_whatever_the_cloud_has(
+    old: PodStatus, new: PodStatus, cloud: PodStatus
+) -> None:
+    """But for conditions of others, which only they set."""
+    patch = diff_pod_status(old, new, "u", sure=False)
+    assert patch is not None
+    found = apply_patch(to_value(cloud), json.loads(patch)["status"])
+    wanted = to_value(new)
+    assert {name: found.get(name) for name in ("podIPs", "hostIPs", "containerStatuses", "phase", "reason")} == {
+        name: wanted.get(name) for name in ("podIPs", "hostIPs", "containerStatuses", "phase", "reason")
+    }
+    conditions = {each["type"]: each for each in found.get("conditions", [])}
+    for each in wanted.get("conditions", []):
+        if each["type"] != "Custom":
+            assert conditions[each["type"]] == each
+    mine, theirs, known = (
+        {each.type: each for each in status.conditions}.get("Custom") for status in (new, cloud, old)
+    )
+    if mine == known and theirs is not None:
+        assert conditions["Custom"] == to_value(theirs)

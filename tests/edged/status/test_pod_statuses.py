@@ -365,13 +365,14 @@ def test_of_a_pod_from_the_store_everything_is_reported_until_the_cloud_has_spok
     assert requests.answer({}).value["status"] == {"phase": "Running"}
 
 
-def test_what_the_cloud_says_of_a_pod_from_the_store_is_the_base(requests: MetaRequests) -> None:
+def test_what_the_cloud_sends_of_a_pod_from_the_store_may_be_older_than_a_former_report(requests: MetaRequests) -> None:
+    """cloudcore's watch may be behind: a difference to its copy left addresses of a former life in the status."""
     reporter = StatusManager(requests.client, requests)
     reporter.add_pod(ref_of(a_pod()), a_pod(RUNNING))
     reporter.mark_from_store(UID)
     reporter.add_pod(ref_of(a_pod()), a_pod(RUNNING, "6"))
     reporter.set_pod_status(UID, replace(RUNNING, phase="Failed"))
-    assert requests.open[0].value["status"] == {"phase": "Failed"}
+    assert {"podIP", "podIPs", "hostIPs", "startTime"} <= requests.open[0].value["status"].keys()
 
 
 def test_a_pod_that_has_ended_is_deleted_in_the_cloud_after_its_last_status(
