@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modules.lab.simulate.plan import Fault, FaultKind, Plan
-from modules.lab.simulate.seeds import shrink
+from modules.lab.simulate.seeds import manner_of, shrink
+from modules.lab.simulate.world import Violation
 
 
 def plan_of(times: list[int]) -> Plan:
@@ -32,3 +33,17 @@ def test_no_more_runs_than_allowed() -> None:
 
     shrink(plan_of(list(range(1000))), fails, tries=3)
     assert runs == 3
+
+
+def test_another_failure_of_an_invariant_is_not_the_same() -> None:
+    """Leaving out the objects themselves would make a plan small in another way."""
+
+    def manner(text: str) -> tuple[str, ...]:
+        return manner_of(Violation("all agree", text, 1.0))
+
+    missing = "after 900 s: node-0: Service shop is missing"
+    other = "after 900 s: node-0: Service shop has {'type': 'ClusterIP'}, and should have {'type': 'NodePort'}"
+    assert manner(missing) != manner(other)
+    assert manner(other) == manner("after 900 s: node-1: Service shop has {}, and should have {'a': 1}")
+    lost = ("after 900.5 s: pod-0-1 (0a1b2c3d) is lost", "after 1800 s: pod-1-22 (99aa88bb) is lost")
+    assert manner(lost[0]) == manner(lost[1])

@@ -56,6 +56,8 @@ _ENDED_FOR = 2.0
 """Seconds after which an init system starts a process again that has ended."""
 _SLACK = 3.0
 """Seconds within which controllers see a change while all is well."""
+_LISTED = 60.0
+"""Seconds of a connection in which a node has certainly compared its pods with a list."""
 _BEGINS = 60.0
 """Seconds within which controllers of a cloudcore that starts, or whose database has failed, see how things are."""
 _POD = kind_named("Pod")
@@ -124,7 +126,9 @@ class SimulatedCloud:
         may end newer ones of their names.
         """
         self._forgotten: set[str] = set()
-        self._forgotten_with_nodes: set[str] = set()
+        self._forgotten_with_nodes: dict[str, str] = {}
+        """The node of each uid."""
+        self._lists_are_complete = False
         self._unsettled: set[Key] = set()
         self._asked: set[Key] = set()
         self._path = root / "cloud.db"
@@ -142,14 +146,14 @@ class SimulatedCloud:
 
     def start(self) -> None:
         """Start the process."""
+        self._forgotten_with_nodes = self._still_forgotten_with_nodes()
         self._starts += 1
         process = self.process = Process(self.world, "cloud", self._wall, self._starts)
         hive = self.hive = CheckedHive(process)
         self._turn = Turns()
         cluster = self._make_cluster(process, hive)
         database = self._open_database(stores_objects=False)
-        if not database.is_new:
-            self._forgotten_with_nodes.clear()
+        self._lists_are_complete = not database.is_new
         self._deliveries = {}
         hive.add(
             ObservedCloudHub,
@@ -266,7 +270,8 @@ class SimulatedCloud:
         may register again.
         """
         self.torn |= self.pods_of(node).keys()
-        self._forgotten_with_nodes |= self.pods_of(node).keys() | {uid for uid, its in self._synced() if its == node}
+        uids = self.pods_of(node).keys() | {uid for uid, its in self._synced() if its == node}
+        self._forgotten_with_nodes |= dict.fromkeys(uids, node)
         for connection in self._listener.connections if self._listener is not None else ():
             if connection.line.node == node:
                 connection.may_end()
@@ -303,7 +308,15 @@ class SimulatedCloud:
         lost its database, and pods of deleted nodes, because a cloud with a new database does not call its lists
         complete.
         """
-        return self._forgotten | self._forgotten_with_nodes
+        return self._forgotten | self._still_forgotten_with_nodes().keys()
+
+    def _still_forgotten_with_nodes(self) -> dict[str, str]:
+        """Return the uids, with their nodes, that no complete list has told a node to be gone."""
+        listener = self._listener
+        if not self._lists_are_complete or listener is None:
+            return self._forgotten_with_nodes
+        known = self._forgotten_with_nodes.items()
+        return {uid: node for uid, node in known if listener.longest(node) < _LISTED}
 
     def forget(self) -> None:
         """Lose all objects while the process is stopped; users apply them again later."""

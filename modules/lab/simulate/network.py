@@ -128,6 +128,12 @@ class CloudListener:
         self.process = process
         self.deliver = deliver
         self.connections: list[SimulatedConnection] = []
+        self.ended: dict[str, float] = {}
+        """By node, the seconds of its longest connection that has ended."""
+
+    def longest(self, node: str) -> float:
+        """Return the seconds of a node's longest connection; 0.0 without one."""
+        return max(self.ended.get(node, 0.0), *(each.age for each in self.connections if each.line.node == node), 0.0)
 
     @property
     def is_open(self) -> bool:
@@ -157,12 +163,17 @@ class SimulatedConnection:
         self._inbox: SimulatedQueue = SimulatedQueue(self._world.scheduler)
         self.up = FrameChannel(self._world, line.delay, self._at_cloud, lambda: line.no_way_up > 0)
         self.down = FrameChannel(self._world, line.delay, self._at_node, lambda: line.no_way_down > 0)
-        self._heard = self._world.now()
+        self._heard = self._began = self._world.now()
         self._cloud_has_it = True
         self._is_healthy = True
         """Whether no fault has affected it: then neither end has a reason to close it."""
         listener.connections.append(self)
         listener.process.run(self._read)
+
+    @property
+    def age(self) -> float:
+        """Seconds since it began."""
+        return self._world.now() - self._began
 
     def send_up(self, frame: bytes) -> None:
         """Send a frame of the node."""
@@ -287,6 +298,8 @@ class SimulatedConnection:
 
     def _forget_at_cloud(self) -> None:
         self._cloud_has_it = False
+        node, ended = self.line.node, self._listener.ended
+        ended[node] = max(self.age, ended.get(node, 0.0))
         if self in self._listener.connections:
             self._listener.connections.remove(self)
         if self.line.connection is self:
