@@ -19,7 +19,7 @@ from modules.lab.simulate.world import Violation
 T = TypeVar("T")
 
 _NUMBERS: Final = re.compile(r"[0-9a-f]{8}|[0-9]+(\.[0-9]+)?")
-_WORDS: Final = 6
+_WORDS: Final = 7
 
 Fails = Callable[[Plan], bool]
 """Executes a plan and returns whether it fails like the original."""
