@@ -19,7 +19,7 @@ from beehive.log_lines import COSTLY
 from tests.docs import REPOSITORY
 from tests.end_to_end.processes import PATIENCE, comes_true
 from tests.support import bytecode, directories, profiles, remains, reporting
-from tests.support.leftovers import CNI, remove_cni_cache, remove_shared_rules, unmount_under
+from tests.support.leftovers import CNI, clear, remove_cni_cache, remove_shared_rules, unmount_under
 from tests.support.scheduling import Scheduling, turn
 from tests.support.spread import spread
 
@@ -78,6 +78,8 @@ class WholeRun:
         """Remove what tests of all processes share, when they have ended, and look for what is left."""
         self._is_over = True
         directories.AT_END.close()
+        if exitstatus == pytest.ExitCode.INTERRUPTED:
+            clear(directories.mark(), self._directory)
         if not remains.others_run(directories.mark()):
             if not remains.has_rules(self._before):
                 remove_shared_rules()

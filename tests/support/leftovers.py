@@ -1,4 +1,6 @@
-"""Removes the leftovers of a dead container runtime: shims and their containers, mounts, cgroups."""
+"""Removes the leftovers of a dead container runtime or of an interrupted run: shims and their containers, mounts,
+cgroups.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from beehive.clock import RealClock
+from beehive.files.removal import remove_tree
 from modules.runtimes.oci.network.loopback_firewall import LoopbackFirewall
+from tests.support.remains import ancestors, is_of_run, remains
 
 _CGROUPS = Path("/sys/fs/cgroup")
 CNI = Path("/var/lib/cni")
@@ -146,6 +150,46 @@ def remove_cni_cache(directory: Path = CNI) -> None:
 def _iptables(program: str, table: str, *arguments: str) -> list[str]:
     command = [program, "-w", "-t", table, *arguments]
     return subprocess.run(command, check=False, capture_output=True, text=True).stdout.splitlines()
+
+
+def clear(mark: str, directory: Path) -> None:
+    """Ends and removes what has the mark of an interrupted run, whose fixtures have not all ended: processes and those
+    below them, mounts, network interfaces, control groups and files.
+
+    Args:
+        mark: of the run.
+        directory: of the run; it stays, for people to look into.
+    """
+    _looked_for(lambda: not _killed(mark))
+    found = [each.split(" ", 2) if each[:7] in ("network", "control") else each.split(" ", 1) for each in remains(mark)]
+    subjects = sorted(((each[0], each[-1]) for each in found), key=lambda each: len(each[1]), reverse=True)
+    for kind, subject in sorted(subjects, key=lambda each: each[0] != "mount"):
+        if kind == "mount":
+            _run("umount", "--lazy", subject)
+        elif kind == "network":
+            _run("ip", "link", "delete", subject)
+        elif kind == "control":
+            remove_cgroups(str(Path(subject).relative_to(_CGROUPS)))
+        elif kind == "file" and Path(subject) != directory:
+            with suppress(OSError):
+                remove_tree(Path(subject))
+
+
+def _killed(mark: str) -> list[int]:
+    """Kills the processes of a run and those below them, but not this one and those above it; says which there were."""
+    above = ancestors(os.getpid())
+    living = [pid for pid, _ in _processes() if pid not in above and _lives(pid)]
+    marked = {pid for pid in living if is_of_run(pid, mark)}
+    doomed = [pid for pid in living if ancestors(pid) & marked]
+    for pid in doomed:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+    return doomed
+
+
+def _run(*command: str) -> None:
+    with suppress(OSError, subprocess.TimeoutExpired):
+        subprocess.run(command, check=False, capture_output=True, timeout=_SECONDS)
 
 
 def _processes() -> list[tuple[int, list[str]]]:

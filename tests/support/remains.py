@@ -117,7 +117,7 @@ def is_of_run(pid: int, mark: str) -> bool:
 
 
 def _processes(mark: str) -> Iterator[str]:
-    above = _ancestors(os.getpid())
+    above = ancestors(os.getpid())
     for entry in _PROCESSES.iterdir():
         if entry.name.isdigit() and int(entry.name) not in above and is_of_run(int(entry.name), mark):
             with suppress(OSError):
@@ -127,7 +127,8 @@ def _processes(mark: str) -> Iterator[str]:
                     yield f"process {entry.name}: {command[:200]}"
 
 
-def _ancestors(pid: int) -> set[int]:
+def ancestors(pid: int) -> set[int]:
+    """Return a process and those above it."""
     found: set[int] = set()
     while pid > 0 and pid not in found:
         found.add(pid)
