@@ -137,6 +137,16 @@ def test_what_others_write_is_theirs_as_long_as_their_write_waits(world: World) 
     assert invariants(world) == ["the cloud has what the node found"]
 
 
+def test_what_others_write_may_come_to_another_pod_of_the_name(world: World) -> None:
+    """A write that waits for the database, and is by name, finds the pod that was made meanwhile."""
+    watch = StatusWatch(world)
+    ended = watch.others_write(pod("Running"))
+    new = {**pod("Pending"), "metadata": {**pod("")["metadata"], "uid": "another"}}
+    watch.stored({**new, "status": {}}, {**new, "status": {"phase": "Pending", "podIP": "198.51.100.1"}})
+    ended()
+    assert invariants(world) == []
+
+
 def deletion() -> Message:
     content = {"preconditions": {"uid": "u"}}
     return Message.new(

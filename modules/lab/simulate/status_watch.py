@@ -1,5 +1,6 @@
 """Invariants between the statuses that a node finds and those in the cloud."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -39,6 +40,8 @@ class StatusWatch:
         self._writing: dict[str, int] = {}
         """Uids of pods whose status other writers are changing, and the number of these writes. The node's own status
         may be stored before such a write, which waits for a database that refuses transactions."""
+        self._names: Counter[str] = Counter()
+        """Names of pods whose status other writers are changing: another pod may have the name by then."""
         self._last_writer: dict[str, str] = {}
         """Who wrote the status of a pod last, and when, by uid."""
         self.behind = 0.0
@@ -68,8 +71,11 @@ class StatusWatch:
         self._wrote(uid, what)
         self._others[uid] = self._world.now() + self.behind
         self._writing[uid] = self._writing.get(uid, 0) + 1
+        name = pod["metadata"]["name"]
+        self._names[name] += 1
 
         def ended() -> None:
+            self._names[name] = max(0, self._names[name] - 1)
             if uid in self._writing:
                 self._others[uid] = self._world.now() + self.behind
                 self._writing[uid] -= 1
@@ -81,6 +87,7 @@ class StatusWatch:
     def writes_lost(self) -> None:
         """Note that the API server is killed: no write is under way."""
         self._writing.clear()
+        self._names.clear()
 
     def stored(self, old: JsonObject, new: JsonObject) -> None:
         """Check a changed pod in the cloud."""
@@ -96,7 +103,7 @@ class StatusWatch:
             self._wrote(uid, "its node")
             if uid not in self._writing and self._others.get(uid, 0.0) <= self._world.now():
                 self._others.pop(uid, None)
-        elif self._world.now() < self.late_until:
+        elif self._world.now() < self.late_until or self._names[new["metadata"]["name"]] > 0:
             self._others.setdefault(uid, self._world.now())
         elif uid not in self._others:
             older = status in known
