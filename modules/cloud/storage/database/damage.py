@@ -58,7 +58,7 @@ def prepare_and_repair(connection: Connection, where: str) -> bool:
     if connection.dialect.name == "sqlite":
         _check_pages(connection, where)
     is_new = prepare(connection, where)
-    if not is_new and connection.dialect.name == "sqlite":
+    if connection.dialect.name == "sqlite":
         repaired = sum(connection.exec_driver_sql(statement).rowcount for statement in _REPAIRS)
         if repaired:
             _log.warning("%d damaged rows in %s: nodes are sent again what they say nothing of", repaired, where)

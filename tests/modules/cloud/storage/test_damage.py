@@ -121,3 +121,13 @@ def test_a_file_with_a_damaged_page_is_refused_and_left_as_it_is(path: Path) -> 
         with pytest.raises(DatabaseError, match="open the database"):
             Database(str(path), "b", stores_objects=False)
         assert path.read_bytes() == damaged
+
+
+def test_a_row_of_a_database_that_holds_nothing_yet_is_repaired_too(tmp_path: Path) -> None:
+    """A cloudcore that was killed before its first transaction has made the tables, and their first rows."""
+    path = tmp_path / "cloud.db"
+    Database(str(path), "a", stores_objects=False).close()
+    damage(path, "cluster_epochs", "newest = 'damaged'")
+    with opened(path) as database:
+        assert database.is_new
+        assert database.epoch() == Epoch(1, 0)
