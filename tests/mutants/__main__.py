@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 
 from tests.mutants.operators import Mutant, mutants
 from tests.mutants.planted import planted_bugs
@@ -27,6 +28,7 @@ def main() -> int:
     """
     chosen = _arguments()
     with tempfile.TemporaryDirectory(prefix="mutants-") as directory:
+        Path(directory).chmod(0o711)  # PostgreSQL's processes are another user's
         os.environ["TMPDIR"] = tempfile.tempdir = directory
         return _judge_planted() if chosen.planted else _judge(chosen)
 

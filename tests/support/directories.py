@@ -10,6 +10,7 @@ import atexit
 import fcntl
 import os
 import secrets
+import stat
 import string
 import tempfile
 from collections.abc import Iterator
@@ -48,9 +49,15 @@ def mark() -> str:
 
 
 def temporary_parent() -> Path:
-    """Return the directory for temporary files, or /tmp if its path is too long."""
+    """Return the directory for temporary files, or /tmp if its path is too long, or if root's tests would keep
+    processes of other users, as PostgreSQL's, out of it.
+    """
     parent = Path(tempfile.gettempdir())
-    return parent if len(os.fsencode(parent)) <= _LONGEST_PARENT else SHORT
+    return parent if len(os.fsencode(parent)) <= _LONGEST_PARENT and _may_be_entered(parent) else SHORT
+
+
+def _may_be_entered(parent: Path) -> bool:
+    return os.geteuid() != 0 or all(path.stat().st_mode & stat.S_IXOTH for path in (parent, *parent.parents))
 
 
 def memory_parent() -> Path:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
-from tests.support.directories import new_directory, run_directory
+import pytest
+
+from tests.support.directories import SHORT, new_directory, run_directory, short_directory, temporary_parent
 
 
 def test_a_directory_has_the_mode_that_was_asked_for() -> None:
@@ -32,3 +35,13 @@ def test_the_directories_of_the_last_runs_are_kept(tmp_path: Path) -> None:
     assert set(tmp_path.iterdir()) == {newest, *over[1:], going_on}
     os.close(descriptor)
     os.close(lock)
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o711])
+def test_root_s_tests_let_processes_of_other_users_into_their_directories(
+    mode: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as PostgreSQL, with a TMPDIR that is the user's own."""
+    with short_directory("own-", mode=mode) as own:
+        monkeypatch.setattr(tempfile, "tempdir", str(own))
+        assert temporary_parent() == (SHORT if mode == 0o700 and os.geteuid() == 0 else own)
