@@ -7,21 +7,24 @@ from pathlib import Path
 from typing import Any, Final
 
 from beehive.decoding import decode_json
-from modules.apimachinery.kinds import Kind, kind_named, version_of
-from modules.cloud.edgecontroller.downstream.node_groups import NodeGroupFilter
+from modules.apimachinery.kinds import JsonObject, Kind, kind_named, version_of
 from modules.lab.simulate.cloud import SimulatedCloud
 from modules.lab.simulate.disk import DATABASE
 from modules.lab.simulate.node import SimulatedNode
 
 _PARTS: Final = {"Service": "spec", "EndpointSlice": "endpoints", "Endpoints": "subsets"}
 """The part of each kind that is compared."""
+_GROUP: Final = "apps.kubeedge.io/belonging-to"
+_TOPOLOGY: Final = "apps.kubeedge.io/service-topology"
+_OF_SERVICE: Final = "kubernetes.io/service-name"
 
 
 def service_disagreements(node: SimulatedNode, cloud: SimulatedCloud) -> Iterator[str]:
     """Yield each Service, EndpointSlice and Endpoints that a node does not have as it should: with the endpoints of its
-    node group, if the Service keeps to those.
+    node group, if the Service keeps to those. The rule is KubeEdge's, written here a second time.
     """
-    groups = NodeGroupFilter(cloud.cluster.storage)
+    ranged = _ranged_services(cloud)
+    near = _near_nodes(node.name, cloud)
     for name, part in _PARTS.items():
         kind = kind_named(name)
         wanted = {each["metadata"]["name"]: each for each in cloud.cluster.storage.list(kind)}
@@ -30,9 +33,42 @@ def service_disagreements(node: SimulatedNode, cloud: SimulatedCloud) -> Iterato
             if each not in wanted or each not in there:
                 yield f"{name} {each} is {'left over' if each in there else 'missing'}"
                 continue
-            shown = groups.shown(node.name, wanted[each])
-            if version_of(shown) != version_of(there[each]) or (shown.get(part) or []) != (there[each].get(part) or []):
-                yield f"{name} {each} has {there[each].get(part)}, and should have {shown.get(part)}"
+            should, has = wanted[each].get(part) or [], there[each].get(part) or []
+            if _service_of(name, wanted[each]) in ranged:
+                should = _of(name, should, near)
+            if version_of(wanted[each]) != version_of(there[each]) or should != has:
+                yield f"{name} {each} has {has}, and should have {should}"
+
+
+def _ranged_services(cloud: SimulatedCloud) -> set[str]:
+    services = cloud.cluster.storage.list(kind_named("Service"))
+    annotations = {each["metadata"]["name"]: each["metadata"].get("annotations") or {} for each in services}
+    return {name for name, its in annotations.items() if its.get(_TOPOLOGY) == "range-nodegroup"}
+
+
+def _near_nodes(node: str, cloud: SimulatedCloud) -> set[str]:
+    """Return a node and those of its node group; nodes without the label are a group, too."""
+    labels = {each["metadata"]["name"]: each["metadata"].get("labels") or {} for each in _nodes(cloud)}
+    groups = {name: its.get(_GROUP, "") for name, its in labels.items()}
+    return {node, *(name for name, group in groups.items() if group == groups.get(node))}
+
+
+def _nodes(cloud: SimulatedCloud) -> list[JsonObject]:
+    return cloud.cluster.storage.list(kind_named("Node"))
+
+
+def _service_of(kind: str, obj: JsonObject) -> str:
+    if kind == "Service":
+        return ""
+    metadata = obj["metadata"]
+    return str(metadata["name"] if kind == "Endpoints" else (metadata.get("labels") or {}).get(_OF_SERVICE))
+
+
+def _of(kind: str, parts: list[JsonObject], near: set[str]) -> list[JsonObject]:
+    """Return the endpoints of a slice, or the subsets of Endpoints, with those on some nodes."""
+    if kind == "EndpointSlice":
+        return [each for each in parts if each.get("nodeName") in near]
+    return [{**each, "addresses": [one for one in each["addresses"] if one.get("nodeName") in near]} for each in parts]
 
 
 def _stored(path: Path, kind: Kind) -> dict[str, Any]:
