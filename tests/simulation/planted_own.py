@@ -10,8 +10,7 @@ from msgspec.structs import replace
 from beehive.message import Message
 from edged.api import Pod, PodStatus
 from edged.pleg.messages import PodInspection
-from edged.pods.manager import PodManager, PodRecord
-from edged.pods.model import PodUid
+from edged.pods.manager import PodRecord
 from edged.status.manager import StatusManager, _Entry
 from edged.sync.loop import SyncLoop
 from edgehub.outgoing import Outgoing
@@ -64,14 +63,12 @@ def deletions_end_with_the_connection() -> Iterator[None]:
 @contextmanager
 def labels_of_others_are_not_taken() -> Iterator[None]:
     """edged keeps a pod's first metadata."""
-    put = PodManager.put
+    update = PodRecord.update
 
-    def stale(self: PodManager, pod: Pod) -> PodRecord:
-        known = self.get(PodUid(pod.metadata.uid))
-        labels = known.pod.metadata.labels if known is not None else pod.metadata.labels
-        return put(self, replace(pod, metadata=replace(pod.metadata, labels=labels)))
+    def stale(self: PodRecord, pod: Pod) -> None:
+        update(self, replace(pod, metadata=replace(pod.metadata, labels=self.pod.metadata.labels)))
 
-    with patch.object(PodManager, "put", stale):
+    with patch.object(PodRecord, "update", stale):
         yield
 
 
