@@ -23,7 +23,7 @@ def test_endpoints_that_are_not_sent_again_with_the_topology_are_found(monkeypat
     steps = (ServiceStep(1.0, (0, 1)), ServiceStep(20.0, (0, 1), is_ranged=True))
     plan = msgspec.structs.replace(Plan(1, 1, 40.0, (), ()), services=steps)
     assert run_plan(plan).violation is None
-    monkeypatch.setattr(DownstreamController, "_regroup", lambda _self, _event: None)
+    monkeypatch.setattr(DownstreamController, "_regroup", lambda *_: None)
     violation = run_plan(plan).violation
     assert violation is not None
     assert "EndpointSlice shop-1 has" in violation.text

@@ -35,7 +35,11 @@ class KnownCloudcores:
 
 
 def owner_of(key: str, identities: Iterable[str]) -> str:
-    """Return the identity that owns a key; "" without identities. The order of the identities does not matter."""
+    """Return the identity that owns a key; "" without identities. The order of the identities does not matter.
+
+    Rendezvous hashing (highest random weight): each cloudcore computes it by itself from the identities that are alive.
+    When one comes or goes, only the keys that it gets or had change their owner.
+    """
     return max(identities, key=lambda identity: (_weight(key, identity), identity), default="")
 
 

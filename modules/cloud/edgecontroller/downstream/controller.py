@@ -2,7 +2,8 @@
 
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from collections.abc import Set as AbstractSet
+from typing import Final, NamedTuple
 
 from beehive.names import Operation
 from modules.apimachinery.kinds import (
@@ -134,6 +135,15 @@ class NewestVersions:
             return True
         del self._ahead[uid]
         return False
+
+
+class _ServiceOfEndpoints(NamedTuple):
+    """The Service of an EndpointSlice or Endpoints."""
+
+    is_ranged: bool
+    """Whether it keeps to node groups."""
+    live: Revision | None
+    """None: there is no such Service."""
 
 
 class DownstreamController:
@@ -276,11 +286,13 @@ class DownstreamController:
             for one in down:
                 if one.operation is Operation.INSERT or refers_anew:  # the node's copy may be older than its last pod
                     self._send_objects(one.node, references)
+        is_new, outdated = event.type is EventType.ADDED, self._with_older(event)
+        service = self._service_of(event.key, event.new) if is_new else None
         for one in down:
-            if event.type is not EventType.ADDED or self._must_have(one.node, event.key, event.new):
+            if not is_new or self._must_have(one.node, event.new, service):
                 self.send(one)
         self.edge_mesh.send_pods(event)
-        self._regroup(event)
+        self._regroup(event, outdated)
         if event.type is EventType.DELETED:
             self.locations.forget(event.key)
 
@@ -368,20 +380,32 @@ class DownstreamController:
             self._sent.note(down.node, down.uid, down.version)
         self._send(self.edge_mesh.in_our_name(down))
 
-    def _regroup(self, event: ObjectEvent) -> None:
+    def _with_older(self, event: ObjectEvent) -> set[str]:
+        """Return the nodes that have an older version of a Service, perhaps with another topology, if it is new here:
+        it may have changed before the first list of Services.
+        """
+        if event.type is not EventType.ADDED or event.key.kind != _SERVICE.key_name:
+            return set()
+        uid = uid_of(event.new)
+        syncs = ((node, self._object_syncs.of(node)[uid]) for node in self._object_syncs.holders(uid))
+        return {node for node, sync in syncs if sync.version > 0 and self._is_needed(node, event.new)}
+
+    def _regroup(self, event: ObjectEvent, outdated: AbstractSet[str]) -> None:
         """Send endpoints again, in their present version, to the nodes that get other ones since a Service keeps to
-        node groups or no longer does, or since a node is in another group. The topology before the first list of
-        Services is unknown.
+        node groups or no longer does, or since a node is in another group.
+
+        Args:
+            event: of any object.
+            outdated: the nodes to which a Service may have had another topology.
         """
         if event.type is EventType.DELETED and event.key.kind != _NODE.key_name:
             return
         if event.key.kind == _SERVICE.key_name:
-            topology, before = topology_of(event.new), None if event.old is None else topology_of(event.old)
-            if topology != before:
-                for key in self._groups.of_services({event.key}):
-                    nodes = self.locations.nodes_of(key)
-                    live = self._lister.revision_of(key) if before is None and not topology else None
-                    self._send_again(key, [each for each in nodes if live is None or self._is_stale(each, key, live)])
+            before = "" if event.old is None else topology_of(event.old)
+            is_other = before != topology_of(event.new)
+            for key in self._groups.of_services({event.key}) if is_other or outdated else ():
+                nodes = self.locations.nodes_of(key)
+                self._send_again(key, [node for node in nodes if is_other or node in outdated])
         elif event.key.kind == _NODE.key_name:
             node, old = (
                 event.key.name,
@@ -407,18 +431,22 @@ class DownstreamController:
         obj = self._lister.find(key)
         return obj is not None and self._groups.is_ranged(obj)
 
-    def _is_stale(self, node: str, key: ObjectKey, live: Revision) -> bool:
-        """Return whether a node may have another part of an object than it should: groups, or the topology of its
+    def _service_of(self, key: ObjectKey, obj: JsonObject | None) -> _ServiceOfEndpoints | None:
+        """Return the Service of endpoints; None for another object, and without one."""
+        service = service_of(obj) if obj is not None and key.kind in FILTERED else None
+        if obj is None or service is None:
+            return None
+        return _ServiceOfEndpoints(self._groups.is_ranged(obj), self._lister.revision_of(service))
+
+    def _is_stale(self, node: str, live: Revision, service: _ServiceOfEndpoints | None) -> bool:
+        """Return whether a node may have another part of endpoints than it should: groups, or the topology of their
         Service, may have changed while the node was away or this module did not run. What was sent over its present
         connection is right.
         """
-        obj = self._lister.find(key) if key.kind in FILTERED and not self._sent.has(node, live.uid, live) else None
-        service = None if obj is None else service_of(obj)
-        if obj is None or service is None:
+        if service is None or self._sent.has(node, live.uid, live):
             return False
-        found = self._lister.revision_of(service)
-        is_changed = found is not None and self._sent.has(node, found.uid, found)
-        return is_changed or self._groups.is_ranged(obj)
+        found = service.live
+        return service.is_ranged or (found is not None and self._sent.has(node, found.uid, found))
 
     def _reconcile_devices(self, node: str) -> None:
         if self._mirrored.mirrors(DEVICE.key_name):
@@ -458,13 +486,14 @@ class DownstreamController:
         keys = dict.fromkeys([*(sync.key for sync in unacknowledged.values()), *wanted])
         self._send_objects(node, sorted(keys, key=lambda key: (key.kind == _POD.name, key)))
 
-    def _must_have(self, node: str, key: ObjectKey, obj: JsonObject) -> bool:
+    def _is_needed(self, node: str, obj: JsonObject) -> bool:
+        return self._object_syncs.is_needed(node, uid_of(obj), number_of(version_of(obj)))
+
+    def _must_have(self, node: str, obj: JsonObject, service: _ServiceOfEndpoints | None) -> bool:
         """Return whether a node lacks an object that is new here: its kind may be listed for the first time after the
         node had its objects.
         """
-        live = Revision(uid_of(obj), version_of(obj))
-        is_needed = self._object_syncs.is_needed(node, live.uid, number_of(live.version))
-        return is_needed or self._is_stale(node, key, live)
+        return self._is_needed(node, obj) or self._is_stale(node, Revision(uid_of(obj), version_of(obj)), service)
 
     def _live(self, key: ObjectKey, uid: str) -> Revision | None:
         """Return the revision of the object of this uid, or None; another object of that name does not count."""
@@ -489,7 +518,10 @@ class DownstreamController:
             if live is None:
                 continue
             is_needed = self._object_syncs.is_needed(node, live.uid, number_of(live.version))
-            if not is_needed and not self._is_stale(node, key, live):
+            is_right = key.kind not in FILTERED or self._sent.has(node, live.uid, live)
+            if not is_needed and (
+                is_right or not self._is_stale(node, live, self._service_of(key, self._lister.find(key)))
+            ):
                 continue
             is_sent = self._may_have(node, key) and not self._mirrored.is_missing(key)
             obj = self._lister.find(key) if is_sent else None
