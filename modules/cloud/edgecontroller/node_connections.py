@@ -133,7 +133,7 @@ class NodeConnections:
         for one in objects:
             sync = self._object_syncs.of(one.node).get(one.uid)
             if one.is_delete:
-                self._object_syncs.deleted(one.node, one.uid)
+                self._downstream.deletion_acknowledged(one.node, one.uid)
             elif sync is None:
                 self._downstream.edge_mesh.note_acknowledged(one.node, one.uid)
             else:

@@ -64,7 +64,7 @@ class DeviceObjects:
         had = sorted((sync.key, uid) for uid, sync in found if is_sent_to_nodes(sync.key))
         for key, uid in had:  # in this order, devices come before models
             if not self._placements.is_needed(node, key):
-                self._send(deletion_of_unknown(node, key, uid))
+                self._delete_there(node, key, uid)
             elif not self._is_live(key, uid):
                 self._let_go(node, key, uid)
 
@@ -82,13 +82,19 @@ class DeviceObjects:
     def _delete(self, key: ObjectKey, obj: JsonObject, but: str = "") -> None:
         for node in self._object_syncs.holders(uid_of(obj)):
             if node != but:
+                self._object_syncs.unacknowledge(node, uid_of(obj))
                 self._send(object_message(node, Operation.DELETE, key, obj))
 
     def _forget_model(self, node: str, model: ObjectKey) -> None:
         """Delete a model on a node when none of its Devices is left on the node."""
         live = self._lister.revision_of(model)
         if live and live.uid in self._object_syncs.of(node) and not self._placements.is_needed(node, model):
-            self._send(deletion_of_unknown(node, model, live.uid))
+            self._delete_there(node, model, live.uid)
+
+    def _delete_there(self, node: str, key: ObjectKey, uid: str) -> None:
+        """Delete an object on a node, which may need it again before it has acknowledged that."""
+        self._object_syncs.unacknowledge(node, uid)
+        self._send(deletion_of_unknown(node, key, uid))
 
     def _let_go(self, node: str, key: ObjectKey, uid: str) -> None:
         """Delete an object that no longer exists, unless another one has its name: nodes delete by name."""

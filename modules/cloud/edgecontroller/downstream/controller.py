@@ -84,6 +84,10 @@ class SentVersions:
         """Note that the deletion of an object is sent."""
         self._of[node][uid] = _DELETION
 
+    def is_sent_since_deletion(self, node: str, uid: str) -> bool:
+        """Return whether an object was sent after its last deletion."""
+        return self.of(node).get(uid, _DELETION) != _DELETION
+
     def has(self, node: str, uid: str, live: Revision | None) -> bool:
         """Return whether the present version of an object was sent, or its deletion if it was deleted."""
         return self.of(node).get(uid) == (_DELETION if live is None else number_of(live.version))
@@ -241,6 +245,13 @@ class DownstreamController:
         self.edge_mesh.forget(node)
         self._unacknowledged.pop(node, None)
         self.locations.forget_queries(node)
+
+    def deletion_acknowledged(self, node: str, uid: str) -> None:
+        """Forget an object that a node has deleted, unless it was sent again since: a model is deleted with the last of
+        its devices, and comes back with the next one.
+        """
+        if not self._sent.is_sent_since_deletion(node, uid):
+            self._object_syncs.deleted(node, uid)
 
     def note_response(self, node: str, content: object) -> None:
         """Record the object in a response as held by the node."""

@@ -75,6 +75,12 @@ class ObjectSyncs:
         if sync is not None and version not in (0, sync.version):
             self._put(node, uid, ObjectSync(sync.key, version))
 
+    def unacknowledge(self, node: str, uid: str) -> None:
+        """Record that a node is sent the deletion of an object that exists: it needs any version of it from then on."""
+        sync = self.of(node).get(uid)
+        if sync is not None and sync.version:
+            self._put(node, uid, ObjectSync(sync.key))
+
     def deleted(self, node: str, uid: str) -> None:
         """Delete the ObjectSync of an object that a node has deleted."""
         if self.of(node).pop(uid, None) is not None:
