@@ -45,16 +45,21 @@ class WatchAgent(Module):
 
     Args:
         node: name of this node.
+        watches: by id, of this process; they outlive a restart of this module, as clients do not read again for it.
     """
 
     name: ClassVar[str] = ModuleName.METASERVER
     group: ClassVar[str] = Group.METASERVER
 
-    def __init__(self, node: str) -> None:
+    def __init__(self, node: str, watches: dict[str, Application] | None = None) -> None:
         super().__init__()
         self._node = node
-        self._watches: dict[str, Application] = {}
+        self._watches = {} if watches is None else watches
         self._unproven: dict[str, Application] = {}
+
+    def on_start(self) -> None:
+        """Repeat the watches after a restart: an answer may be lost."""
+        self._repeat()
 
     @handles(None, FOLLOW)
     def follow(self, message: Message) -> None:

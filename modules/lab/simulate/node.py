@@ -305,7 +305,7 @@ class SimulatedNode:
             hive.add(SimulatedMapper, self._device_watch)
             hive.add(BrokerSession, self.broker, self.publications)
         if self.follows_services:
-            hive.add(WatchAgent, self.name)
+            hive.add(WatchAgent, self.name, {})
         hub = EdgeHubSettings(url="ws://cloud.simulated/e632/node/events", node=self.name)
 
         def make_link() -> NodeLink:

@@ -58,7 +58,7 @@ def add_edge_mesh(
     counters = MeshCounters()
     pods = SnapshotPods(snapshots) if edged.enable else None
     if not config.modules.meta_manager.meta_server.enable:
-        hive.add(WatchAgent, config.node_name)
+        hive.add(WatchAgent, config.node_name, {})
     names = partial(_name_server, hive, config, counters) if mesh.dns else None
     links = ServiceLinks()
     hive.add(EdgeMesh, settings, pods, _planes(hive, config), counters, names, links)

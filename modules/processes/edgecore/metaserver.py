@@ -48,7 +48,7 @@ def serve_api(
         logs,
         lambda namespace, name: only_container(find_pod(snapshots.pods, namespace, name)),
     )
-    hive.add(WatchAgent, config.node_name)
+    hive.add(WatchAgent, config.node_name, {})
     host, _, port = settings.server.rpartition(":")
     listening = listen_tcp(host.strip("[]"), int(port), "modules.metaManager.metaServer.server")
     server = HttpServer(listening, api, hive.clock, max_body=MAX_BODY)

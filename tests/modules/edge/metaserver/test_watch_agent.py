@@ -21,7 +21,7 @@ SLICES = Target("discovery.k8s.io", "v1", "endpointslices", "shop")
 @pytest.fixture
 def bee() -> Iterator[Harness]:
     with Harness() as made:
-        made.add(WatchAgent, "n1")
+        made.add(WatchAgent, "n1", {})
         made.start()
         yield made
 
@@ -82,6 +82,19 @@ def test_a_registered_node_repeats_them_too(bee: Harness) -> None:
     follow(bee, SERVICES)
     (watch,) = asked(bee)
     bee.send(ModuleName.METASERVER, bee.message("node/registration", "connected", source="edged"))
+    (repeated,) = asked(bee)
+    assert list(repeated.content_as(dict[str, Application])) == [watch.content_as(Application).id]
+
+
+def test_an_answer_that_cannot_be_read_costs_no_watch(bee: Harness) -> None:
+    """The module is started again, and repeats what clients have read: they do not read again for it."""
+    wrong = {"ID": []}
+    bee.answer(ModuleName.EDGEHUB, lambda one: one.reply(bee.clock, wrong).with_route(operation="applicationResponse"))
+    follow(bee, SERVICES)
+    bee.answer(ModuleName.EDGEHUB, lambda _: None)
+    watch, *_ = asked(bee)
+    bee.run_for(5)
+    assert bee.hive.restarts()[ModuleName.METASERVER] == 1
     (repeated,) = asked(bee)
     assert list(repeated.content_as(dict[str, Application])) == [watch.content_as(Application).id]
 
