@@ -16,6 +16,7 @@ from xdist.remote import Producer
 
 from beehive.files.removal import remove_tree
 from beehive.log_lines import COSTLY
+from modules.runtimes.oci.mapped_roots import remove_top
 from tests.docs import REPOSITORY
 from tests.end_to_end.processes import PATIENCE, comes_true
 from tests.support import bytecode, directories, profiles, remains, reporting
@@ -85,6 +86,8 @@ class WholeRun:
                 remove_shared_rules()
             if f"directory {CNI}" not in self._before.present:
                 remove_cni_cache()
+            if "directory /run/edgecore" not in self._before.present:
+                remove_top()
         if exitstatus not in _FAILED:
             self._remove()
         comes_true(self._is_clean, PATIENCE)  # what was killed may still be dying
