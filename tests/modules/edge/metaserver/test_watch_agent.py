@@ -88,7 +88,7 @@ def test_a_registered_node_repeats_them_too(bee: Harness) -> None:
 
 def test_an_answer_that_cannot_be_read_costs_no_watch(bee: Harness) -> None:
     """The module is started again, and repeats what clients have read: they do not read again for it."""
-    wrong = {"ID": []}
+    wrong: dict[str, list[str]] = {"ID": []}
     bee.answer(ModuleName.EDGEHUB, lambda one: one.reply(bee.clock, wrong).with_route(operation="applicationResponse"))
     follow(bee, SERVICES)
     bee.answer(ModuleName.EDGEHUB, lambda _: None)
