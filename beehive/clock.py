@@ -1,4 +1,4 @@
-"""Clocks: the only source of time and randomness."""
+"""Clocks: the only source of time, randomness and ids."""
 
 import logging
 import os

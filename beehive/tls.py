@@ -1,4 +1,4 @@
-"""The certificate of the other end of a TLS connection."""
+"""TLS: the default context of a client, and the certificate of the other end."""
 
 import ssl
 from collections.abc import Mapping

@@ -41,7 +41,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes = b""
     """Empty unless the server reads bodies."""
     certificate: Mapping[str, Any] | None = None
-    """The verified client certificate, `beehive.tls`; None without one."""
+    """The verified client certificate, `beehive.tls.peer_certificate`; None without one."""
 
     @property
     def path(self) -> str:

@@ -44,8 +44,8 @@ class _Entry(msgspec.Struct):
     sure: bool = True
     """Whether the cloud certainly has that status: no answer was lost since."""
     of_store: bool = False
-    """Whether the pod came from the store, and the cloud has accepted no patch since: the agent may have sent a newer
-    status before its restart, and the cloud's copies may be older than it.
+    """Whether the cloud has sent no newer version than the store's: the agent may have sent a newer status before its
+    restart, and cloudcore, whose watch is behind, may send the store's version again.
     """
     newer: tuple[int, PodStatus] | None = None
     """Version and status that the cloud sent while a patch was under way."""
@@ -321,6 +321,7 @@ def _catch_up(entry: _Entry, version: int, status: PodStatus) -> None:
     it may contain changes that others made while the patch was under way.
     """
     if version > entry.version or version == entry.version != 0:
+        entry.of_store = entry.of_store and version == entry.version
         entry.has, entry.version, entry.unknown = status, version, False
 
 

@@ -1,4 +1,4 @@
-"""Settings of the node's certificate."""
+"""Settings of the node's certificate, and the request for one as it crosses to the process that makes keys."""
 
 from pathlib import Path
 

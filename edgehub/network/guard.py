@@ -1,4 +1,4 @@
-"""Connects the watch of the network to edgehub's module."""
+"""Watches the network on a thread of its own, and tells edgehub's module of changes."""
 
 import logging
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A node's tunnel, with its streams."""
+"""A node's tunnel, with its streams, and the memory for bytes of all streams that wait for their clients."""
 
 import contextlib
 import logging

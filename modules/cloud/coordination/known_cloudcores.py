@@ -1,4 +1,4 @@
-"""The live cloudcores, for code that only reads them."""
+"""The live cloudcores, for code that only reads them, and which of them has a duty."""
 
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b

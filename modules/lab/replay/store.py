@@ -1,4 +1,4 @@
-"""The store of a replay."""
+"""The store of a replay, and metamanager, whose commits it takes."""
 
 import re
 from collections import Counter, deque

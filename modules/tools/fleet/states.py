@@ -1,4 +1,4 @@
-"""The state of a node's link, by one function for every command and page."""
+"""The state of a node's link as cloudcore knows it, and as the node itself, for every command and page."""
 
 from typing import Final
 

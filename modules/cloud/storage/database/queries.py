@@ -1,4 +1,4 @@
-"""Reading rows, with the same SQL for every database, rendered once."""
+"""Beginning transactions and reading rows, with SQL that is rendered once for each driver."""
 
 from typing import Any, Final
 

@@ -1,4 +1,4 @@
-"""Results of checks."""
+"""Results of checks, and their lines, for `edgecore doctor` and `cloudcore doctor`."""
 
 import sys
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The streams of a command over SPDY and over a WebSocket, as channels."""
+"""The streams of a command over SPDY and over a WebSocket, as channels, and its end as a metav1.Status."""
 
 import base64
 import binascii
