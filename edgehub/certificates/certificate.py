@@ -1,5 +1,5 @@
-"""Subject and validity of an X.509 certificate as values and as text, and a parser of DER (X.690) for them. Pure; TLS does
-the verification.
+"""Subject and validity of an X.509 certificate as values and as text, and a parser of DER (X.690) for them. Pure; TLS
+does the verification.
 
 The agent reads its certificate at least every hour, and so needs no cryptographic library for it.
 """
