@@ -85,7 +85,7 @@ def with_stored_quantities(new: JsonObject, live: JsonObject) -> JsonObject:
     those. Earlier versions stored them as they came, and nodes make containers anew whose text has changed.
     """
     of = known_fields().kinds.get(live["kind"])
-    if of is None or not _has_quantities(of):
+    if of is None or not _has_quantities(of) or not _has_other_texts(new, live):
         return new
     try:
         read = decoded(kind_named(live["kind"]), live)
@@ -95,6 +95,25 @@ def with_stored_quantities(new: JsonObject, live: JsonObject) -> JsonObject:
         return new
     found: JsonObject = _with_texts(new, read, live)
     return found
+
+
+def _has_other_texts(new: Any, stored: Any) -> bool:
+    """Return whether a value, which may be a quantity, is written in another way than the stored one. Most updates have
+    none, and need not decode the stored object.
+    """
+    if new is stored or new == stored:
+        return False
+    match new, stored:
+        case dict(), dict():
+            return any(_has_other_texts(value, stored.get(name)) for name, value in new.items())
+        case list(), list() if len(new) == len(stored):
+            return any(map(_has_other_texts, new, stored))
+        case str(), str() | int() | float():
+            try:
+                return parse_quantity(new) == parse_quantity(str(stored).strip())
+            except QuantityError:
+                return False
+    return False
 
 
 def _with_texts(new: Any, read: Any, stored: Any) -> Any:
