@@ -19,6 +19,7 @@ from modules.runtimes.engine.records import PodAddresses
 from modules.runtimes.oci.network import nf_tables
 from modules.runtimes.oci.network.kernel import in_network_namespace
 from modules.runtimes.oci.network.namespaces import PodNamespaces
+from modules.runtimes.oci.network.pod_network import PodNetwork
 from modules.runtimes.oci.network.rule_watch import AttachedSandbox
 from modules.runtimes.oci.network.senders import TABLE, Sender, link_local, sender_of
 from protos.cri.v1 import api_pb2 as cri
@@ -73,9 +74,9 @@ def machine(directory: Path, namespaces: PodNamespaces, clock: RealClock) -> Ite
         yield made
 
 
-def end(machine: OwnMachine, name: str, *ports: cri.PortMapping) -> End:
+def end(machine: OwnMachine, name: str, *ports: cri.PortMapping, network: PodNetwork | None = None) -> End:
     """Run a sandbox."""
-    addresses = machine.up(name, *ports)
+    addresses = machine.up(name, *ports, network=network)
     netns = machine.pod(name)
 
     def mac() -> bytes:
@@ -297,6 +298,28 @@ def test_it_is_removed_with_the_pods(machine: OwnMachine) -> None:
     machine.do(machine.default.remove)
     assert machine.do(lambda: nf_tables.number_of_rules(TABLE)) == 0
     machine.do(machine.default.remove)
+
+
+@needs_plugins
+def test_an_address_belongs_to_the_next_pod_that_gets_it_before_the_look(machine: OwnMachine) -> None:
+    """A range of five addresses: the sixth pod gets the one of the first, which has ended a moment ago."""
+    network = machine.pods_on(machine.network_of(("10.86.0.0/29", "fd00:86::/64")))
+    try:
+        first, *others = [end(machine, f"p{number}", network=network) for number in range(5)]
+        machine.down("p0", network)
+        sixth = end(machine, "p5", network=network)
+        assert sixth.ipv4 == first.ipv4
+        assert elements(machine) == 6, "the first one's are there until the look"
+        head, address = _EVERYBODY + sixth.mac, sixth.ipv4
+        assert seen(others, sixth, head + _IPV4 + ipv4(address, b"\xff" * 4, _FORGED)) == [True] * 4
+        assert seen(others, sixth, head + _ARP + arp(sixth.mac, address, address)) == [True] * 4
+        for mac in (first.mac, sixth.mac, others[0].mac):
+            frame = _EVERYBODY + others[0].mac + _ARP + arp(mac, address, address)
+            assert seen([sixth], others[0], frame) == [False], "the address is nobody else's"
+        machine.do(network.check_rules)
+        assert seen(others, sixth, head + _ARP + arp(sixth.mac, address, address)) == [True] * 4
+    finally:
+        network.close()
 
 
 @needs_plugins
