@@ -123,9 +123,10 @@ def shorten_messages(broker: InternalBroker, user: Owner) -> None:
     with suppress(FileNotFoundError):
         data = read_file(stored, LARGEST) if stored.stat().st_size > _SMALL else b""
         if data:
-            ended = read_held(data).to_end(broker.client_id.encode(), MOST_BYTES)
-            replace_file(stored, without(data, ended), 0o600)
-            os.chown(stored, user.uid, user.gid, follow_symlinks=False)
+            shorter = without(data, read_held(data).to_end(broker.client_id.encode(), MOST_BYTES))
+            if len(shorter) < len(data):
+                replace_file(stored, shorter, 0o600)
+                os.chown(stored, user.uid, user.gid, follow_symlinks=False)
 
 
 def end_left_over(directory: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
 from collections.abc import Iterator
@@ -197,6 +198,41 @@ def test_the_ones_that_connected_last_go_first() -> None:
     assert it.to_end(b"", 202) == [D, C]
     assert it.to_end(b"", 0) == [D, C, A, B]
     assert it.to_end(C, 0) == [D, A, B]
+
+
+def queue_of(name: bytes, number: int, size: int) -> bytes:
+    """The stored session of a client for which a message waits."""
+    length = struct.pack("!H", len(name))
+    chunks = (
+        (6, struct.pack("=q", 1) + bytes(6) + length + bytes(8) + name),
+        (2, struct.pack("=Q", number) + bytes(size)),
+        (3, struct.pack("=Q", number) + bytes(2) + length + bytes(4) + name),
+    )
+    return b"".join(struct.pack("!II", kind, len(chunk)) + chunk for kind, chunk in chunks)
+
+
+def test_stored_sessions_are_written_again_only_if_that_makes_them_fewer(tmp_path: Path) -> None:
+    """A flash card lives longer if 20 MiB that nothing is left out of stay as they are at each start."""
+    broker = InternalBroker(
+        directory=tmp_path, program=tmp_path / "none", host="127.0.0.1", port=1, client_id="edgecore-secret"
+    )
+    stored = tmp_path / DATA / mosquitto_files.STORED
+    stored.parent.mkdir()
+    head = b"\x00\xb5\x00mosquitto db" + struct.pack("!II", 0, 6)
+    owner = mosquitto_files.Owner(os.getuid(), os.getgid())
+    fitting = head + queue_of(b"early", 1, 20 << 20)
+    stored.write_bytes(fitting)
+    before = stored.stat().st_ino
+    mosquitto_files.shorten_messages(broker, owner)
+    assert stored.stat().st_ino == before
+    stored.write_bytes(fitting + queue_of(b"late", 2, 5 << 20))
+    mosquitto_files.shorten_messages(broker, owner)
+    assert stored.read_bytes() == fitting
+    stored.write_bytes(fitting[: -(5 << 20)])
+    with pytest.raises(UnreadableError):
+        mosquitto_files.shorten_messages(broker, owner)
+    stored.unlink()
+    mosquitto_files.shorten_messages(broker, owner)
 
 
 @needs_mosquitto
