@@ -37,6 +37,7 @@ from edgehub.outbox.manager import OutboxManager
 from edgehub.outbox.store import OpenOutbox
 from edgehub.outgoing import OfferResult, Outgoing
 from edgehub.settings import EdgeHubSettings
+from edgehub.subject import named
 
 
 class LinkRunner(Actor):
@@ -220,7 +221,7 @@ class EdgeHub(Module):
         self._counters.refused[why] += 1
         if message.header.sync:
             _log.log(logging.INFO if why is Refusal.NOT_CONNECTED else logging.WARNING,
-                     "not sent: %s %s: %s", message.route.operation, message.route.resource, detail)  # fmt: skip
+                     "not sent: %s: %s", named(message), detail)  # fmt: skip
             self.respond(message.error(self.clock, f"{message.route.resource}: {detail}", source=self.name))
             return
         delivery = Delivery(message, EdgeHub.forward, DeliveryMode.SEND)

@@ -1,5 +1,6 @@
 """The way out: the module alone on a hive, in virtual time, with a cloud in memory."""
 
+import logging
 from typing import Any
 
 import msgspec
@@ -67,6 +68,22 @@ def test_a_request_without_a_link_is_answered_immediately() -> None:
         assert bed.bee.clock.monotonic() == before
         assert bed.counters.refused == {Refusal.NOT_CONNECTED: 1}
         assert not bed.bee.hive.dead_letters.counts
+
+
+def test_the_log_names_a_request_of_the_kubernetes_api_that_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+    """Their messages have neither a resource nor an operation."""
+    caplog.set_level(logging.INFO, "edgehub")
+    bed = started(refusing=True)
+    with bed.bee:
+        bed.bee.ask(ModuleName.EDGEHUB, message("default/configmap/c", "query"))
+        bed.bee.ask(
+            ModuleName.EDGEHUB, message("null", "null", {"Key": "/core/v1/services/null/null", "Verb": "watch"})
+        )
+        bed.bee.ask(ModuleName.EDGEHUB, message("null", "null", "no Application"))
+    lines = [each.partition(": not connected")[0] for each in caplog.messages if each.startswith("not sent")]
+    assert lines == [
+        "not sent: query default/configmap/c", "not sent: watch /core/v1/services/null/null", "not sent: null",
+    ]  # fmt: skip
 
 
 def test_requests_are_answered_when_the_link_ends() -> None:

@@ -28,6 +28,7 @@ from edged.module import Edged
 from edged.node.recording import recorded_links
 from edgehub.module import EdgeHub
 from edgehub.recording import CONFIRMED
+from edgehub.subject import subject
 from metamanager.module import MetaManager
 from modules.edge.devicetwin.module import DeviceTwin
 from modules.edge.dmi.module import Dmi
@@ -49,7 +50,6 @@ from modules.lab.replay.runtime import RecordedRuntime, role
 from modules.lab.replay.sequences import RecordedAnswer, Sequences
 from modules.lab.replay.service_links import recorded_service_links
 from modules.lab.replay.stub_module import DeliveryOrder, stub_module
-from modules.lab.replay.subject import subject
 from modules.lab.replay.termination import TerminationMessages
 from modules.lab.replay.timers import RecordedTimers
 from modules.processes.edgecore.cli import main

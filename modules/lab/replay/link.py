@@ -19,9 +19,9 @@ from edgehub.link import Link, LinkEvents
 from edgehub.outbox.recording import FAILED
 from edgehub.outbox.store import OpenOutbox, StoredMessage
 from edgehub.recording import CONFIRMED
+from edgehub.subject import subject
 from modules.lab.replay.outputs import handled_from, message_of, sent_at
 from modules.lab.replay.recorded import Recorded
-from modules.lab.replay.subject import subject
 
 _STEP: Final = 1e-9
 """Seconds between the handling of a message and of what came behind it."""

@@ -15,9 +15,9 @@ from beehive.resource import Side, type_of
 from beehive.trace import CriCall, Delivered, Direction, LinkFrame, Record, RecordedMessage, StoreCommit
 from edged.cri.contract import SERVER_ACTOR
 from edged.probes.worker_pool import PROBER
+from edgehub.subject import subject
 from modules.lab.replay.event_outputs import event_lines, is_event
 from modules.lab.replay.normalize import Ids, lines
-from modules.lab.replay.subject import subject
 from modules.lab.replay.worker_reads import CHANGES
 
 NODE: Final = ""

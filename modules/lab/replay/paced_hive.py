@@ -14,8 +14,8 @@ from beehive.hive import Hive
 from beehive.names import ModuleName
 from beehive.trace import Delivered
 from beehive.trace_context import acting_as, current_cause, current_context, resumed
+from edgehub.subject import subject
 from modules.lab.replay.outputs import handled_from
-from modules.lab.replay.subject import subject
 
 _LONGEST: Final = 1.0
 """Seconds that a message may be put off; one that came later is another."""

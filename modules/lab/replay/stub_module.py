@@ -10,9 +10,9 @@ from beehive import Hive, Message, Module, handles
 from beehive.delivery import DeliveryMode
 from beehive.names import Group, ModuleName, Operation
 from beehive.trace import Delivered
+from edgehub.subject import subject
 from modules.lab.replay.outputs import handled_from, sent_at
 from modules.lab.replay.sequences import RecordedAnswer, Sequences
-from modules.lab.replay.subject import subject
 
 GROUPS: Final[dict[str, Group]] = {
     ModuleName.METAMANAGER: Group.META,

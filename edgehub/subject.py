@@ -10,6 +10,7 @@ import msgspec
 
 from beehive import BeehiveError, Message
 from beehive.names import Operation
+from beehive.printable import clipped
 
 _NULL: Final = "null"
 _ANSWERS: Final = frozenset({Operation.RESPONSE, Operation.ERROR})
@@ -30,3 +31,9 @@ def subject(message: Message) -> str:
     except BeehiveError:
         return resource
     return f"{asked.verb} {asked.key}"
+
+
+def named(message: Message) -> str:
+    """Return the operation and the object of a message, for a line of a log."""
+    what, operation = subject(message), message.route.operation
+    return clipped(what if operation == _NULL else f"{operation} {what}")
