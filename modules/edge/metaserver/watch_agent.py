@@ -38,6 +38,17 @@ SYNC: Final = "watchapp/sync"
 _SECONDS: Final = 10.0
 
 
+class ClientWatches:
+    """What clients have read in this process, as watches by id. It outlives a restart of the module, as clients do not
+    read again for it.
+    """
+
+    def __init__(self) -> None:
+        self.watched: dict[str, Application] = {}
+        self.unproven: dict[str, Application] = {}
+        """Of kinds that the cloud has not listed yet, and need not have."""
+
+
 class WatchAgent(Module):
     """Has the cloud watch each collection of a kind in `FROM_WATCHES` that a client of the node's API has read, as long
     as the process lives, so that the node still has these objects when it is offline. Each new connection repeats all
@@ -45,17 +56,17 @@ class WatchAgent(Module):
 
     Args:
         node: name of this node.
-        watches: by id, of this process; they outlive a restart of this module, as clients do not read again for it.
+        watches: of the process.
     """
 
     name: ClassVar[str] = ModuleName.METASERVER
     group: ClassVar[str] = Group.METASERVER
 
-    def __init__(self, node: str, watches: dict[str, Application] | None = None) -> None:
+    def __init__(self, node: str, watches: ClientWatches | None = None) -> None:
         super().__init__()
         self._node = node
-        self._watches = {} if watches is None else watches
-        self._unproven: dict[str, Application] = {}
+        kept = ClientWatches() if watches is None else watches
+        self._watches, self._unproven = kept.watched, kept.unproven
 
     def on_start(self) -> None:
         """Repeat the watches after a restart: an answer may be lost."""

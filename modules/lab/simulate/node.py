@@ -23,7 +23,7 @@ from edgehub.settings import EdgeHubSettings
 from metamanager.module import MetaManager, MetaSettings
 from metamanager.store import Store
 from modules.edge.devicetwin.module import DeviceTwin, TwinSettings
-from modules.edge.metaserver.watch_agent import WatchAgent
+from modules.edge.metaserver.watch_agent import ClientWatches, WatchAgent
 from modules.lab.simulate.broker import BrokerSession, SimulatedBroker
 from modules.lab.simulate.checked_hive import CheckedHive
 from modules.lab.simulate.configured import REPORT_EVENTS
@@ -305,7 +305,7 @@ class SimulatedNode:
             hive.add(SimulatedMapper, self._device_watch)
             hive.add(BrokerSession, self.broker, self.publications)
         if self.follows_services:
-            hive.add(WatchAgent, self.name, {})
+            hive.add(WatchAgent, self.name, ClientWatches())
         hub = EdgeHubSettings(url="ws://cloud.simulated/e632/node/events", node=self.name)
 
         def make_link() -> NodeLink:

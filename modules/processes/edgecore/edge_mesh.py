@@ -24,7 +24,7 @@ from modules.edge.edgemesh.nft.program import Nft
 from modules.edge.edgemesh.plane import DataPlane, NftPlane
 from modules.edge.edgemesh.proxy.plane import ProxyPlane
 from modules.edge.edgemesh.selection import Prefer
-from modules.edge.metaserver.watch_agent import WatchAgent
+from modules.edge.metaserver.watch_agent import ClientWatches, WatchAgent
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.edge_mesh import FOREIGN_INTERFACE, DataPlaneKind
 
@@ -58,7 +58,7 @@ def add_edge_mesh(
     counters = MeshCounters()
     pods = SnapshotPods(snapshots) if edged.enable else None
     if not config.modules.meta_manager.meta_server.enable:
-        hive.add(WatchAgent, config.node_name, {})
+        hive.add(WatchAgent, config.node_name, ClientWatches())
     names = partial(_name_server, hive, config, counters) if mesh.dns else None
     links = ServiceLinks()
     hive.add(EdgeMesh, settings, pods, _planes(hive, config), counters, names, links)

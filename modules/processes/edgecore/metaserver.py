@@ -14,7 +14,7 @@ from metamanager.store import Store
 from modules.edge.metaserver.api import Api, ApiSettings
 from modules.edge.metaserver.live_status import LiveStatusUpdater
 from modules.edge.metaserver.resources import TOKENS
-from modules.edge.metaserver.watch_agent import WatchAgent
+from modules.edge.metaserver.watch_agent import ClientWatches, WatchAgent
 from modules.edge.metaserver.watch_cache import WatchCache
 from modules.edge.metaserver.watch_cache_store import watch_cache_opener
 from modules.processes.common.version import KUBELET_VERSION
@@ -48,7 +48,7 @@ def serve_api(
         logs,
         lambda namespace, name: only_container(find_pod(snapshots.pods, namespace, name)),
     )
-    hive.add(WatchAgent, config.node_name, {})
+    hive.add(WatchAgent, config.node_name, ClientWatches())
     host, _, port = settings.server.rpartition(":")
     listening = listen_tcp(host.strip("[]"), int(port), "modules.metaManager.metaServer.server")
     server = HttpServer(listening, api, hive.clock, max_body=MAX_BODY)

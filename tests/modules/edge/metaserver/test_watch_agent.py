@@ -10,7 +10,7 @@ from beehive import Message, Module, ModuleName, handles
 from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED, CONNECTION_RESOURCE
 from beehive.testing import Harness
 from metamanager.application import FOLLOW, FOLLOW_RESOURCE, FOLLOWED, Application, Progress, Target, target_of
-from modules.edge.metaserver.watch_agent import MOST, WatchAgent
+from modules.edge.metaserver.watch_agent import MOST, ClientWatches, WatchAgent
 
 SERVICES = Target("", "v1", "services")
 RULES = Target("networking.istio.io", "v1alpha3", "destinationrules")
@@ -21,7 +21,7 @@ SLICES = Target("discovery.k8s.io", "v1", "endpointslices", "shop")
 @pytest.fixture
 def bee() -> Iterator[Harness]:
     with Harness() as made:
-        made.add(WatchAgent, "n1", {})
+        made.add(WatchAgent, "n1", ClientWatches())
         made.start()
         yield made
 
@@ -97,6 +97,20 @@ def test_an_answer_that_cannot_be_read_costs_no_watch(bee: Harness) -> None:
     assert bee.hive.restarts()[ModuleName.METASERVER] == 1
     (repeated,) = asked(bee)
     assert list(repeated.content_as(dict[str, Application])) == [watch.content_as(Application).id]
+
+
+def test_a_restart_forgets_no_kind_that_the_cloud_may_serve_later(bee: Harness) -> None:
+    """Its definition may come after the cloud's answer that could not be read."""
+    wrong: dict[str, list[str]] = {"ID": []}
+    bee.answer(ModuleName.EDGEHUB, lambda one: one.reply(bee.clock, wrong).with_route(operation="applicationResponse"))
+    follow(bee, RULES)
+    bee.answer(ModuleName.EDGEHUB, lambda _: None)
+    bee.run_for(5)
+    assert bee.hive.restarts()[ModuleName.METASERVER] == 1
+    asked(bee)
+    link_is(bee, CLOUD_CONNECTED)
+    (listing,) = asked(bee)
+    assert target_of(listing.content_as(Application)) == RULES
 
 
 def test_a_node_watches_so_many_collections(bee: Harness, caplog: pytest.LogCaptureFixture) -> None:
