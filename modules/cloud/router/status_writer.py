@@ -130,7 +130,7 @@ class RuleStatusWriter:
             if answer.refusal is not None:
                 pending.successes += counts[0]
                 pending.failures += counts[1]
-                pending.errors.extendleft(reversed(counts[2][: MOST_ERRORS - len(pending.errors)]))
+                pending.errors = deque([*counts[2], *pending.errors], maxlen=MOST_ERRORS)
             self._finish(key, pending, answer)
 
         self._call(_call("update", key, made), written)

@@ -139,6 +139,7 @@ def test_calls_of_a_rule_are_made_in_order_and_all_that_wait_are_bounded(
 
 
 @example([("ok", 0), ("wait", 3), ("wait", 1), ("wait", 0), ("ok", 0)])
+@example([("refuse", 1), *[("failed", 0)] * MOST_ERRORS, ("wait", 3), ("wait", 1), ("failed", 0)])
 @example([("refuse", 1), ("ok", 0), ("wait", 3), ("wait", 1), ("wait", 0), ("ok", 0)])
 @given(
     steps=st.lists(
