@@ -323,7 +323,14 @@ class Engine:
             self._await(execution)
 
     def _record(self, about: JsonObject, note: EventNote) -> None:
-        self._perform(self._events.call(about, note), lambda _: None)
+        """Store an Event; one that was counted again, and is gone, is stored once more."""
+        call = self._events.call(about, note)
+
+        def stored(result: ApiResult) -> None:
+            if call.verb == "update" and (result.refusal or {}).get("code") == HTTPStatus.NOT_FOUND:
+                self._perform(msgspec.structs.replace(call, verb="create", name=""), lambda _: None)
+
+        self._perform(call, stored)
 
 
 def _key_name(made: JsonObject) -> str:

@@ -343,6 +343,25 @@ def test_a_refused_creation_is_reported_once_and_tried_again() -> None:
     assert "conditions" not in site.get("ReplicaSet", "web")["status"]
 
 
+def test_an_event_that_is_gone_is_made_again_when_it_happens_again() -> None:
+    """The API server removes the oldest of many, and people remove them (client-go's recordEvent)."""
+    site = Site()
+    site.apply(workload("ReplicaSet", replicas=50))
+    site.answer = lambda call: (
+        ApiResult(refusal={"code": 403, "reason": "Forbidden", "message": "exceeded quota"})
+        if (call.verb, call.plural) == ("create", "pods")
+        else None
+    )
+    site.patch(site.get("ReplicaSet", "web"), {"spec": {"replicas": 51}})
+    site.run_for(10)
+    told = ("FailedCreate", "Error creating: exceeded quota")
+    assert told in site.events()
+    for event in site.all("Event"):
+        site.call("delete", event)
+    site.run_for(300)
+    assert [event for event in site.events() if event[0] == "FailedCreate"] == [told]
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_nothing_is_doubled_when_cloudcore_is_killed_at_any_write(seed: int) -> None:
     site = Site(seed)
