@@ -5,12 +5,15 @@ the distribution project's reference package.
 """
 
 import re
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from edged.errors import EdgedError
 
+ONLY_A_NAME: Final = "edgecore.io/only-a-name"
+"""Annotation of an image's spec in the CRI: the runtime has no images, and any name counts as present."""
 _HUB = "docker.io"
 _OLD_HUB = "index.docker.io"
 _OFFICIAL = "library"

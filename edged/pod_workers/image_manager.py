@@ -9,6 +9,7 @@ from edged.events import EventType, Reason
 from edged.events.pods import PodEvents
 from edged.images import ImageNameError, PullDecision, parse_image, should_pull
 from edged.images.keyring import Credentials, Keyring, PullSecretError, read_pull_secret
+from edged.images.names import ONLY_A_NAME
 from edged.images.progress import PullProgress
 from edged.images.puller import ImagePuller, PullRequest, PullResult
 from edged.pod_workers.errors import ImagePendingError, ImageUnavailableError
@@ -115,7 +116,8 @@ class ImageManager:
             message = f'Container image "{name}" is not present with pull policy of Never'
             raise self._unavailable(request, ERR_IMAGE_NEVER_PULL, message, Reason.ERR_IMAGE_NEVER_PULL, message)
         self._requested.pop((request.uid, full_name), None)
-        self._record(request, EventType.NORMAL, Reason.PULLED, f'Container image "{name}" already present on machine')
+        present = f'Container image "{name}" already present on machine'
+        self._record(request, EventType.NORMAL, Reason.PULLED, _only_a_name(name, image) or present)
         return image.id or full_name, _user_of(image)
 
     def forget_pod(self, uid: PodUid) -> None:
@@ -195,7 +197,8 @@ class ImageManager:
             f'Successfully pulled image "{request.container.image}" in {outcome.seconds:.3f}s '
             f"({max(waited, outcome.seconds):.3f}s including waiting).{size}"
         )
-        self._record(request, EventType.NORMAL, Reason.PULLED, message)
+        name = request.container.image
+        self._record(request, EventType.NORMAL, Reason.PULLED, _only_a_name(name, image) or message)
         if image is None:
             return outcome.reference, ImageUser()
         return image.id or outcome.reference, _user_of(image)
@@ -237,6 +240,12 @@ class ImageManager:
 
     def _record(self, request: ImageRequest, event_type: EventType, reason: Reason, message: str) -> None:
         self._events.image(request.pod, request.container.name, event_type, reason, message)
+
+
+def _only_a_name(name: str, image: cri.Image | None) -> str:
+    """Return the sentence about an image of a runtime without images; "" about another one."""
+    is_one = image is not None and ONLY_A_NAME in image.spec.annotations
+    return f'Container image "{name}" is only a name: the runtime has no images' if is_one else ""
 
 
 def _user_of(image: cri.Image) -> ImageUser:

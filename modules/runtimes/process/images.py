@@ -16,6 +16,7 @@ from beehive.decoding import decode_json
 from beehive.files.damaged import set_aside
 from beehive.files.durable import replace_file
 from beehive.files.reading import read_file
+from edged.images.names import ONLY_A_NAME
 from modules.runtimes.engine.errors import BadRequestError
 from protos.cri.v1 import api_pb2 as cri
 
@@ -119,5 +120,5 @@ def _image(name: str) -> cri.Image:
         repo_tags=[] if "@" in name else [_tagged(name)],
         repo_digests=[name if "@" in name else f"{repository}@{key}"],
         size=_NOMINAL_SIZE,
-        spec=cri.ImageSpec(image=name),
+        spec=cri.ImageSpec(image=name, annotations={ONLY_A_NAME: "true"}),
     )

@@ -2,12 +2,15 @@
 
 import base64
 import json
+from collections.abc import Callable
+from pathlib import Path
 
 import grpc
 import pytest
 
 from beehive.simulation import Simulation
 from edged.api import Container, LocalObjectReference, ObjectMeta, Pod, PodSpec, Secret, seconds
+from edged.cri.contract import ImageRef
 from edged.cri.errors import CriError, UnavailableError
 from edged.events import EventRecorder, Occurrence
 from edged.events.pods import PodEvents
@@ -20,6 +23,7 @@ from edged.settings import PullLimits
 from edged.sync_events import PodHealthChanged
 from metamanager.client import NotConnectedError
 from modules.lab.doubles.container_runtime import FakeRuntime
+from modules.runtimes.process.images import ProcessImages
 from protos.cri.v1 import api_pb2 as pb
 from tests.edged.posted import Posted
 
@@ -52,9 +56,9 @@ def pull_secret(user: str, password: str, registry: str = "locked.example") -> S
 class ImageBench:
     """An image manager over a runtime with one image."""
 
-    def __init__(self) -> None:
+    def __init__(self, runtime: Callable[[Simulation], FakeRuntime] = lambda it: FakeRuntime(it, [HERE])) -> None:
         self.simulation = Simulation(1)
-        self.runtime = FakeRuntime(self.simulation, [HERE])
+        self.runtime = runtime(self.simulation)
         self.told: list[Occurrence] = []
         events = PodEvents(EventRecorder(self.simulation.clock, "n1", self.told.append))
         pulls = ImagePuller(self.simulation, self.runtime, PullLimits(rate=0), Posted())
@@ -101,6 +105,31 @@ def test_what_is_present_is_used_under_its_id(images: ImageBench) -> None:
     assert images.ensure("here:1") == f"sha256:{HERE}"
     assert images.runtime.calls["pull_image"] == 0
     assert images.sentences() == [("Pulled", 'Container image "here:1" already present on machine')]
+
+
+class NamesOnly(FakeRuntime):
+    """The image service of the process runtime."""
+
+    def __init__(self, simulation: Simulation, root: Path) -> None:
+        super().__init__(simulation)
+        self._names = ProcessImages(root, simulation.clock)
+
+    def image_status(self, image: pb.ImageSpec) -> pb.Image | None:
+        """The status of a name."""
+        return self._names.status(pb.ImageStatusRequest(image=image)).image
+
+    def pull_image(self, image: pb.ImageSpec, *_: object) -> ImageRef:
+        """Remember a name."""
+        return ImageRef(self._names.pull(pb.PullImageRequest(image=image)).image_ref)
+
+
+@pytest.mark.parametrize("policy", ["", "Always"])
+def test_of_a_runtime_without_images_nobody_hears_that_it_has_one(tmp_path: Path, policy: str) -> None:
+    """For it any name is present, and pulled at once (docs/process-runtime.md)."""
+    images = ImageBench(lambda simulation: NamesOnly(simulation, tmp_path))
+    images.ensure("does-not-exist:9", policy=policy)
+    told = 'Container image "does-not-exist:9" is only a name: the runtime has no images'
+    assert images.sentences()[-1] == ("Pulled", told)
 
 
 def test_what_is_missing_is_pulled_once(images: ImageBench) -> None:
