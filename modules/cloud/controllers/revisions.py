@@ -12,7 +12,7 @@ from modules.apimachinery.conversion import without_null_members
 from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.cloud.controllers.plan import PlannedWrite, create, delete, patch
 from modules.cloud.controllers.pods import owner_reference, template_hash, with_same_template
-from modules.cloud.controllers.view import View, is_controlled_by
+from modules.cloud.controllers.view import View
 
 HASH: Final = "controller-revision-hash"
 """The label of pods with their revision: a DaemonSet's have its hash, a StatefulSet's its name."""
@@ -62,7 +62,7 @@ def revisions_of(view: View, workload: JsonObject) -> Revisions:
         made = _made(workload, template, newest + 1)
         taken = view.find(ObjectKey(_KIND, made["metadata"]["namespace"], made["metadata"]["name"]))
         if taken is not None:
-            return Revisions(None, old, (), collisions + (not is_controlled_by(taken, workload)))
+            return Revisions(None, old, (), collisions + 1)
         return Revisions(None, old, (create(made),), collisions)
     if int(present.get("revision") or 0) <= newest:
         return Revisions(present, old, (patch(present, {"revision": newest + 1}),), collisions)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
 from beehive.simulation.scheduler import VirtualClock
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of, kind_named
@@ -20,6 +20,8 @@ from modules.cloud.controllers.view import controller_of
 from modules.cloud.storage.object_storage import ObjectEvent
 from modules.cloud.storage.watch_history import ObjectChanged
 
+_ENDLESS: Final = 1_000_000
+"""Steps at one moment after which it has no end."""
 FOLLOWED = (*CONTROLLERS, *MADE)
 """The kinds that the controllers follow, in one order, so that equal seeds are equal lives."""
 
@@ -146,7 +148,7 @@ class Site:
     def settle(self) -> None:
         """Let everything happen that is due now."""
         self._publish()
-        while True:
+        for _ in range(_ENDLESS):
             busy = [queue for queue in self._queues if queue]
             if busy:
                 self.random.choice(busy).popleft()()
@@ -154,6 +156,7 @@ class Site:
             at = self.engine.run()
             if not any(self._queues) and (at is None or at > self.clock.now()):
                 return
+        raise AssertionError(f"the controllers write without end; the last time {self.writes[-1:]}")
 
     def run_for(self, seconds: float) -> None:
         """Let time pass."""

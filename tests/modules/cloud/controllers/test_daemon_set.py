@@ -235,6 +235,40 @@ def test_with_a_surge_old_pods_stay_until_new_ones_are_available_and_silent_node
     assert len(site.pods()) == 3
 
 
+def test_a_percentage_is_of_the_nodes_that_are_to_have_a_pod() -> None:
+    """Half of two, although there are six nodes."""
+    nodes = tuple(f"n{number}" for number in range(6))
+    site = Site(0, nodes)
+    for name in nodes[:2]:
+        set_node(site, name, {"metadata": {"labels": {"camera": "yes"}}})
+    made = workload("DaemonSet", "agent", updateStrategy={"rollingUpdate": {"maxUnavailable": "50%"}})
+    made["spec"]["template"]["spec"]["nodeSelector"] = {"camera": "yes"}
+    site.apply(made)
+    site.run_for(60)
+    assert places(site) == ["n0", "n1"]
+    site.checks.append(lambda site: _check_available(site, 1))
+    site.patch(daemon_set(site), {"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "app:2"}]}}}})
+    site.run_for(60)
+    assert images(site) == {"n0": "app:2", "n1": "app:2"}
+
+
+def _check_available(site: Site, least: int) -> None:
+    assert sum(map(is_ready, site.pods())) >= least
+
+
+def test_with_a_surge_a_version_that_takes_its_node_down_does_not_spread() -> None:
+    """The new pod of a node that is silent since it has it counts; its old one goes if the new one was available."""
+    site = site_with(updateStrategy={"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}})
+    site.ready_after = lambda pod: None if image_of(pod) == "app:2" else 1.0
+    site.patch(daemon_set(site), new_image("app:2"))
+    site.run_for(5)
+    (first,) = [pod for pod in site.pods() if image_of(pod) == "app:2"]
+    site.fall_silent(node_of(first))
+    site.run_for(600)
+    assert [pod["metadata"]["name"] for pod in site.pods() if image_of(pod) == "app:2"] == [first["metadata"]["name"]]
+    assert len(site.pods()) == 4
+
+
 def test_a_broken_pod_uses_up_the_budget_while_it_is_replaced() -> None:
     site = site_with()
     broken = next(pod for pod in site.pods() if node_of(pod) == "n2")
@@ -311,6 +345,20 @@ def test_undone_by_a_revision() -> None:
     site.patch(daemon_set(site), new_image("app:3"))
     site.run_for(60)
     assert sorted(one["revision"] for one in site.all("ControllerRevision")) == [2, 3, 4]
+
+
+def test_two_templates_with_one_hash_are_two_revisions() -> None:
+    """Of one DaemonSet; the second one gets another name (KCM's CreateControllerRevision)."""
+    site = site_with()
+    (first,) = site.all("ControllerRevision")
+    template = {"$patch": "replace", **daemon_set(site)["spec"]["template"], "spec": {"containers": []}}
+    site.cluster.storage.replace({**first, "data": {"spec": {"template": template}}})
+    site.settle()
+    site.add_node("n4")
+    site.run_for(60)
+    assert daemon_set(site)["status"]["collisionCount"] == 1
+    assert len({one["metadata"]["name"] for one in site.all("ControllerRevision")}) == 2
+    assert places(site) == ["n1", "n2", "n3", "n4"]
 
 
 def test_with_a_surge_an_old_pod_that_is_not_ready_goes_at_once_but_on_a_silent_node() -> None:

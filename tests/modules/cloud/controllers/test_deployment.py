@@ -279,6 +279,19 @@ def test_an_orphan_that_matches_is_adopted() -> None:
     assert any(pod["metadata"]["name"] == "lone" for pod in site.pods("web"))
 
 
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_an_orphan_that_has_ended_is_nobodys(phase: str) -> None:
+    """It would count as a pod that its node has ended, and others would be made later for it (FilterActivePods)."""
+    site = Site()
+    template = {"containers": [{"name": "main", "image": "app:1"}]}
+    metadata = {"name": "lone", "labels": {"app": "web"}}
+    lone = site.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template})
+    site.report(lone, phase)
+    site.apply(workload("ReplicaSet", replicas=2))
+    assert len(site.pods("web")) == 2
+    assert "ownerReferences" not in site.get("Pod", "lone")["metadata"]
+
+
 def test_a_replica_set_that_is_being_deleted_adopts_nothing() -> None:
     site = Site()
     site.apply(workload("ReplicaSet", replicas=1))
@@ -549,6 +562,21 @@ def test_a_pod_says_how_long_it_stays_on_a_silent_node_before_its_node_does(
         (old,) = [pod for pod in site.all("Pod") if is_being_deleted(pod)]
         why = {one["type"]: one.get("reason") for one in old["status"]["conditions"]}
         assert why["DisruptionTarget"] == "DeletionByTaintManager"
+
+
+def test_a_pod_that_is_put_on_a_silent_node_stays_as_long_as_it_says() -> None:
+    """From its creation on, and not from when the node fell silent, an hour ago."""
+    site = Site(nodes=("n1", "n2"))
+    site.fall_silent("n1")
+    site.run_for(3600)
+    made = workload("ReplicaSet", replicas=1)
+    made["spec"]["template"]["spec"].update(nodeName="n1", tolerations=_silence(120))
+    site.apply(made)
+    site.run_for(110)
+    assert [node_of(pod) for pod in site.pods()] == ["n1"]
+    (pod,) = site.pods()
+    site.run_for(20)
+    assert is_being_deleted(site.get("Pod", pod["metadata"]["name"]))
 
 
 @pytest.mark.parametrize(

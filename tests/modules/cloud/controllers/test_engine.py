@@ -194,6 +194,16 @@ def test_a_key_pauses_longer_after_each_failure_and_not_after_a_success() -> Non
     assert queue.failed(key, 0.0) == pauses[0]
 
 
+def test_a_pause_outlasts_the_time_at_which_a_key_was_due_before() -> None:
+    queue, key = WorkQueue(), ObjectKey("Job", "default", "sum")
+    queue.add_at(key, 2.0)
+    queue.pause(key, 5.0)
+    assert (queue.take(2.0), queue.next_time(), queue.take(5.0)) == (None, 5.0, key)
+    queue.add_at(key, 9.0)
+    queue.add_at(key, 7.0)
+    assert (queue.take(7.0), queue.take(9.0)) == (key, None), "once, at the earlier of two times"
+
+
 def test_numbers_that_nobody_can_read_stop_no_rollout() -> None:
     site = Site(nodes=("n1",))
     site.apply(workload("Deployment", replicas=2))

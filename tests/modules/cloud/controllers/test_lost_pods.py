@@ -9,6 +9,7 @@ from typing import Any, Final
 import pytest
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of
+from modules.cloud.client.calls import ApiResult
 from modules.cloud.controllers.job import reconcile
 from modules.cloud.controllers.lost_pods import LostPods
 from modules.cloud.controllers.view import View
@@ -182,6 +183,21 @@ def test_pods_that_their_controller_deletes_are_not_lost() -> None:
         )
         site.run_for(5)
         assert {pod["spec"]["containers"][0]["image"] for pod in site.pods()} == {image}
+
+
+def test_a_pod_that_its_controller_could_not_delete_is_lost_when_somebody_else_deletes_it() -> None:
+    site = Site()
+    site.apply(workload("ReplicaSet", replicas=2))
+    site.answer = lambda call: ApiResult(refusal={"code": 403, "message": "no"}) if call.verb == "delete" else None
+    site.patch(ObjectKey("ReplicaSet", "default", "web"), {"spec": {"replicas": 1}})
+    site.patch(ObjectKey("ReplicaSet", "default", "web"), {"spec": {"replicas": 2}})
+    site.run_for(10)
+    site.answer = lambda _: None
+    for pod in site.pods():
+        site.call("delete", pod, options={"gracePeriodSeconds": 0})
+    assert site.pods() == []
+    site.run_for(2)
+    assert len(site.pods()) == 2
 
 
 @pytest.mark.parametrize("conditions", [[], [{"type": "Complete", "status": "True"}]], ids=["running", "ended"])

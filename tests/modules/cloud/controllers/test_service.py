@@ -10,6 +10,7 @@ from modules.apimachinery.endpoint_addresses import SERVICE_NAME
 from modules.apimachinery.kinds import JsonObject, version_of
 from modules.apimachinery.times import format_rfc3339
 from modules.cloud.client.calls import MERGE
+from modules.cloud.controllers import service as controller
 from modules.cloud.controllers.endpoint_slices import MANAGED_BY
 from modules.cloud.controllers.pods import condition_of
 from tests.modules.cloud.controllers.site import Site
@@ -109,6 +110,25 @@ def test_pods_that_are_not_ready(publishes: bool) -> None:
     site.run_for(2)
     assert shown(site) == {"10.1.0.1": (publishes, False, False)}
     assert ("addresses" if publishes else "notReadyAddresses") in site.get("Endpoints", "web")["subsets"][0]
+
+
+def test_of_too_many_addresses_endpoints_have_those_that_are_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And say that there are more (endpoints.kubernetes.io/over-capacity)."""
+    monkeypatch.setattr(controller, "_MOST_ADDRESSES", 2)
+    site = Site()
+    site.ready_after = lambda _: None
+    site.apply(service())
+    for number in range(4):
+        run(site, number, ready=number > 1)
+    site.run_for(5)
+    endpoints = site.get("Endpoints", "web")
+    assert [each["ip"] for each in endpoints["subsets"][0]["addresses"]] == ["10.1.0.3", "10.1.0.4"]
+    assert "notReadyAddresses" not in endpoints["subsets"][0]
+    assert endpoints["metadata"]["annotations"]["endpoints.kubernetes.io/over-capacity"] == "truncated"
+    site.call("delete", site.get("Pod", "p000"))
+    site.call("delete", site.get("Pod", "p001"))
+    site.run_for(60)
+    assert "annotations" not in site.get("Endpoints", "web")["metadata"]
 
 
 def test_250_pods_are_three_slices_and_a_change_of_readiness_writes_one_of_them() -> None:
