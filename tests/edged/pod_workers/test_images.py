@@ -124,7 +124,7 @@ class NamesOnly(FakeRuntime):
 
 
 @pytest.mark.parametrize("policy", ["", "Always"])
-def test_of_a_runtime_without_images_nobody_hears_that_it_has_one(tmp_path: Path, policy: str) -> None:
+def test_pulled_says_that_an_image_of_a_runtime_without_images_is_only_a_name(tmp_path: Path, policy: str) -> None:
     """For it any name is present, and pulled at once (docs/process-runtime.md)."""
     images = ImageBench(lambda simulation: NamesOnly(simulation, tmp_path))
     images.ensure("does-not-exist:9", policy=policy)

@@ -348,7 +348,7 @@ def test_undone_by_a_revision() -> None:
 
 
 def test_two_templates_with_one_hash_are_two_revisions() -> None:
-    """Of one DaemonSet; the second one gets another name (KCM's CreateControllerRevision)."""
+    """The second one of a DaemonSet gets another name (KCM's CreateControllerRevision)."""
     site = site_with()
     (first,) = site.all("ControllerRevision")
     template = {"$patch": "replace", **daemon_set(site)["spec"]["template"], "spec": {"containers": []}}

@@ -280,7 +280,7 @@ def test_an_orphan_that_matches_is_adopted() -> None:
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_an_orphan_that_has_ended_is_nobodys(phase: str) -> None:
+def test_an_orphan_that_has_ended_is_not_adopted(phase: str) -> None:
     """It would count as a pod that its node has ended, and others would be made later for it (FilterActivePods)."""
     site = Site()
     template = {"containers": [{"name": "main", "image": "app:1"}]}
