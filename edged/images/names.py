@@ -13,7 +13,9 @@ from msgspec.structs import replace
 from edged.errors import EdgedError
 
 ONLY_A_NAME: Final = "edgecore.io/only-a-name"
-"""Annotation of an image's spec in the CRI: the runtime has no images, and any name counts as present."""
+"""Annotation of an image's spec in the CRI, set by the process runtime: the runtime has no images, and any name counts
+as present.
+"""
 _HUB = "docker.io"
 _OLD_HUB = "index.docker.io"
 _OFFICIAL = "library"
