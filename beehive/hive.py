@@ -337,8 +337,8 @@ class Hive(Observed):
         return False
 
     def _abandon(self, seconds: float) -> None:
-        """Stop the modules after a failed start; an error of the stop is only logged, because the caller gets that of
-        the start.
+        """Stop the modules after a failed start; an error of the stop is only logged, because the caller gets the error
+        of the start.
         """
         try:
             self.stop(min(seconds, _STOP_SECONDS))

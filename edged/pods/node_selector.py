@@ -39,7 +39,9 @@ def _holds(requirement: NodeSelectorRequirement, labels: Mapping[str, str]) -> b
 
 
 def _compare(value: str | None, values: tuple[str, ...]) -> int | None:
-    """Return the sign of the label's number less that of the only value; None when they cannot be compared."""
+    """Return -1, 0 or 1, as the label's number is below, at or above the only value; None when they cannot be
+    compared.
+    """
     if value is None or len(values) != 1:
         return None
     try:

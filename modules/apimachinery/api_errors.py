@@ -85,8 +85,8 @@ def _qualified(resource: str, group: str) -> str:
 
 
 class NotFoundError(ApiError):
-    """The object does not exist. `resource` names its kind: `pods` in an API server's error, `pod` in that of a lister
-    of KubeEdge.
+    """The object does not exist. `resource` names its kind: `pods` in an API server's error, `pod` in an error of
+    KubeEdge's lister.
     """
 
     code = 404

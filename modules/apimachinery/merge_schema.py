@@ -1,8 +1,8 @@
 """The merge strategies of lists in Kubernetes objects, for strategic merge patches.
 
-Kubernetes declares them beside each field of its Go types (`patchStrategy`, `patchMergeKey`). These are the ones of the
-objects that an edge patches, pods and nodes, of workloads with their templates of pods, and of all objects' metadata.
-Any other list is replaced whole (`listType=atomic`), as `containerStatuses` and `tolerations` are.
+Kubernetes declares them beside each field of its Go types (`patchStrategy`, `patchMergeKey`). They cover the objects
+that an edge patches, pods and nodes, of workloads with their templates of pods, and of all objects' metadata. Any other
+list is replaced whole (`listType=atomic`), as `containerStatuses` and `tolerations` are.
 """
 
 from collections.abc import Mapping

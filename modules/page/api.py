@@ -167,7 +167,7 @@ class FleetApi:
         return self._serve_seen(request, parts)
 
     def _serve_seen(self, request: Request, parts: Sequence[str]) -> Response:
-        """Return an answer that is made of what the user may see."""
+        """Return an answer with the parts that the user may see."""
         if parts == ("changes",):
             self._feeds.look()
             sees, refused = self._seen()

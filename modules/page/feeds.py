@@ -28,7 +28,7 @@ _AGAIN: Final = 2.0
 """Seconds after which a feed that has failed, or whose watch the server has ended, begins again."""
 _POLL: Final = 2.0
 _FIRST_SECONDS: Final = 10.0
-"""Longest wait of a first question for what it asks about."""
+"""Longest wait of a first question for its objects."""
 _LOOK_AGAIN: Final = 0.05
 _LIST_AGAIN: Final = 3.0
 """Seconds, beside `_AGAIN`, until a list is read again that cannot be watched: cloudcore watches no cluster."""
@@ -74,7 +74,7 @@ class Feeds:
     end when no request has come for `LOOKED_SECONDS`. So a page that nobody looks at costs cloudcore nothing.
 
     Args:
-        picture: gets what the feeds read.
+        picture: gets the objects that the feeds read.
         client: the Kubernetes API.
         source: the links.
         devices: reads the devices.

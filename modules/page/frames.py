@@ -15,7 +15,7 @@ _LENGTHS: Final = {126: 2, 127: 8}
 
 
 class BrowserFrameError(BeehiveError):
-    """A side sends what is no WebSocket frame, or too much in one message."""
+    """A side does not send WebSocket frames, or too much in one message."""
 
 
 class FrameBounds:

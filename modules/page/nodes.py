@@ -17,7 +17,7 @@ def conditions_of(obj: JsonObject) -> list[dict[str, str]]:
 
 
 class ShortNode(NamedTuple):
-    """What the pages show of a Node: its images and managed fields are most of it."""
+    """The parts of a Node that the pages show: its images and managed fields are most of a Node."""
 
     name: str
     created: str
@@ -31,7 +31,7 @@ class ShortNode(NamedTuple):
 
 
 def short_node(node: JsonObject) -> ShortNode:
-    """Return what the pages show of a Node."""
+    """Return the parts of a Node that the pages show."""
     metadata, spec, status = (map_at(node, part) for part in ("metadata", "spec", "status"))
     kept = {
         "metadata": {"labels": {ZONE: map_at(metadata, "labels").get(ZONE)}},

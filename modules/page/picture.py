@@ -1,4 +1,4 @@
-"""The picture of a fleet: what the feeds have reported, and the rows that are made of it."""
+"""The picture of a fleet: the reports of the feeds, and the rows that are made of them."""
 
 import threading
 from collections import Counter, defaultdict, deque
@@ -44,11 +44,11 @@ _DELETED: Final = "DELETED"
 _SHARED: Final = ("namespace", "node", "status", "ready", "owner", "image", "created")
 """Fields of a pod's row that many pods have in common."""
 _FEW_WORDS: Final = 1000
-"""Texts of pods below which it is not worth looking for the ones that no pod has any more."""
+"""Texts of pods up to which it is not worth looking for texts that no pod has now."""
 _LATE_KEEPALIVE: Final = 30.0
 """Seconds without a keepalive from which on the state of a connection is looked at again."""
 _MOST_VIEWS: Final = 16
-"""Views that are kept; with more the one that was not asked for the longest is made again."""
+"""Views that are kept; with more the least recently used one is made again."""
 
 
 class Links(msgspec.Struct, frozen=True):
@@ -184,11 +184,11 @@ class Picture:
         """The pods that do not run."""
         self._bound: Counter[str] = Counter()
         self._ready: Counter[str] = Counter()
-        """The pods, and those that run, by node."""
+        """The numbers of pods and of running pods, by node."""
         self._words: dict[str, str] = {}
         """Each text once that many pods have in common."""
         self._most_words = _FEW_WORDS
-        """With more of them, the ones that no pod has any more are forgotten."""
+        """With more of them, texts that no pod has now are forgotten."""
         self._lacks: Sequence[Lack] = ()
         self._devices: Sequence[DeviceFacts] = ()
         self._links = Links()
@@ -405,7 +405,7 @@ class Picture:
             return {each.namespace for each in self._devices}
 
     def node(self, name: str) -> JsonObject | None:
-        """Return what is known of a Node."""
+        """Return the known facts about a Node."""
         with self._lock:
             found = self._nodes.get(name)
         return found.object() if found is not None else None
@@ -497,7 +497,7 @@ class Picture:
         return self._happened
 
     def _pods_sentence(self, sight: Sight, rows: Sequence[NodeRow], troubled: Sequence[FleetPodRow]) -> str:
-        """Return the sentence about the pods, by counting only the ones that do not run."""
+        """Return the sentence about the pods, by counting only the pods that do not run."""
         total = len(self._pods) if sight.pods_in is None else len(self._pods_of(sight))
         if not total and sight.pods_in is not None:
             return ""

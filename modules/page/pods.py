@@ -1,4 +1,4 @@
-"""The page of the pods: the ones that do not run, by owner and reason, or the matches of a search."""
+"""The page of the pods: pods that do not run, by owner and reason, or the matches of a search."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -55,7 +55,7 @@ def pods_answer(rows: Iterable[FleetPodRow], nodes: Sequence[NodeRow], query: st
 
 
 def pods_of_node(rows: Iterable[FleetPodRow], node: str) -> list[FleetPodRow]:
-    """Return the pods that are bound to a node, first the ones that do not run."""
+    """Return the pods that are bound to a node; pods that do not run come first."""
     return sorted((each for each in rows if each.node == node), key=lambda each: (not each.is_troubled, each.key))
 
 

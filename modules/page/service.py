@@ -112,7 +112,9 @@ class Entrance(Protocol):
         """Return the key of a new session, "" for a token that opens none. Raise HttpStatusError for a refusal."""
 
     def sign_in(self) -> bytes:
-        """Return what a browser asks an identity provider with, as JSON. Raise HttpStatusError without one."""
+        """Return the parameters of a browser's request to an identity provider, as JSON. Raise HttpStatusError without
+        one.
+        """
 
     def come_back(self, answer: SignInAnswer, redirect_uri: str) -> str:
         """Return the key of a new session for a provider's answer; see `enter`."""
@@ -321,7 +323,9 @@ class PageService:
         return json(msgspec.json.encode(SessionKey(key)))
 
     def _sign_in(self, request: Request) -> Response:
-        """Return what a browser asks an identity provider with, or exchange the provider's answer for a key."""
+        """Return the parameters of a browser's request to an identity provider, or exchange the provider's answer for a
+        key.
+        """
         if request.method == "GET":
             return json(self._entrance.sign_in())
         self._guard.check_page(request)

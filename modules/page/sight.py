@@ -72,7 +72,7 @@ def seen_by(
 
     Args:
         refusal: the user's rights.
-        pods: returns the namespaces with pods, for a user who may not list those of all.
+        pods: returns the namespaces with pods, for a user who may not list pods in all namespaces.
         devices: returns the namespaces with devices, likewise.
         most: namespaces of each whose rights are looked up.
     """

@@ -1,7 +1,8 @@
 """Decodes bodies in Kubernetes' protobuf to the JSON that they stand for (apimachinery's `serializer/protobuf`).
 
 A Go client writes empty texts and times of fields that JSON leaves out, and zeros and falses, too; they are left out
-here. Those that JSON has stay, such as the message of a condition, and pointers' values, as they mean something.
+here. Fields that JSON always has stay, such as the message of a condition, and so do pointers' values, which mean
+something.
 """
 
 import base64

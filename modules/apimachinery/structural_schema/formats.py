@@ -1,6 +1,6 @@
 """The formats of texts in a schema that kube-apiserver checks (kube-openapi's `strfmt`).
 
-An unknown format is no rule, as there. Those of Go's parsers are followed as far as their usual texts.
+An unknown format is no rule, as there. Formats that Go's parsers define are followed for the usual texts.
 """
 
 import base64

@@ -30,7 +30,7 @@ Creation = Callable[[JsonObject, Causes], None]
 
 
 class KindRules(NamedTuple):
-    """The rules of a kind, beside those of metadata. Objects have their defaults by then."""
+    """The rules of a kind, without the rules of metadata. Objects have their defaults by then."""
 
     rule: Rule = Fields({})
     """Of an object as a whole, at the path ""."""

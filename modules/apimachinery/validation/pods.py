@@ -124,7 +124,7 @@ def _required_terms(spec: JsonObject) -> list[JsonObject]:
 
 
 def _only_adds(term: JsonObject, before: JsonObject) -> bool:
-    """Return whether the requirements of a term begin with those of before; one that matches nothing gets none."""
+    """Return whether a term only adds requirements at the end of the old term; a term that matches nothing stays so."""
     names = ("matchExpressions", "matchFields")
     if not any(before.get(name) for name in names):
         return not any(term.get(name) for name in names)

@@ -56,7 +56,7 @@ def _no_special_address(value: Any, path: str, found: Causes) -> None:
 
 
 def _endpoint_address(value: Any, path: str, found: Causes) -> None:
-    """Check the address of an endpoint: a text that is no address is told by both rules."""
+    """Check the address of an endpoint: both rules report a text that is no address."""
     address(value, path, found)
     _no_special_address(value, path, found)
 

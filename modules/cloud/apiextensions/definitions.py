@@ -56,7 +56,7 @@ def prepared_definition(obj: JsonObject, live: JsonObject | None, others: Iterab
 
 
 def _at_their_places(causes: Iterable[Cause], obj: JsonObject) -> Iterator[Cause]:
-    """Yield causes with the paths that Kubernetes tells: those of the only version are the definition's."""
+    """Yield causes with Kubernetes' paths: what the only version has belongs to the definition itself."""
     spec = obj.get("spec")
     versions = spec.get("versions") if isinstance(spec, dict) else None
     is_only = isinstance(versions, list) and len(versions) == 1
@@ -183,7 +183,7 @@ def _name_faults(names: dict[str, Any]) -> Iterator[Cause]:
 
 
 def _label_faults(word: Any, path: str, *, is_needed: bool, before: str = "") -> Iterator[Cause]:
-    """Yield what a label of RFC 1035 lacks; `before` is said of one that may have capitals."""
+    """Yield the faults of a label of RFC 1035; `before` begins the message of a label that may have capitals."""
     if not word:
         if is_needed:
             yield required(path)

@@ -105,7 +105,7 @@ _HALF_SERVED: Final = {
     "its storageClassName)",
     ("resource.k8s.io/v1", "resourceclaims"): "no devices are allocated (device plug-ins give extended resources)",
 }
-"""The kinds that are stored, with what a person should know."""
+"""The kinds that are only stored, each with its warning to clients."""
 _SECRET: Final = kind_named("Secret")
 _NODE: Final = kind_named("Node")
 _CSR: Final = kind_named("CertificateSigningRequest")
@@ -246,7 +246,7 @@ def _field_warnings(kinds: ServedKinds, request: ApiCall) -> tuple[str, ...]:
     if not is_checked:
         return ()
     if is_whole and mode == STRICT and custom is None and isinstance(request.body, dict):
-        computed(decoded, kind, request.body)  # a wrong type is told before an unknown field
+        computed(decoded, kind, request.body)  # a wrong type is reported before an unknown field
     return computed(check_fields, kind, request.body, mode, request.duplicates, unknown, is_whole=is_whole)
 
 

@@ -333,7 +333,7 @@ class Cluster:
         return with_addresses(obj, live, others, self._service_ranges, uid or uid_of(obj))
 
     def keep_quotas(self) -> None:
-        """Write what is used of the ResourceQuotas whose use has changed."""
+        """Write the use of the ResourceQuotas whose use has changed."""
         for quota in self.quotas.take_changed():
             self.storage.replace(quota)
 

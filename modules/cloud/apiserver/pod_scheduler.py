@@ -138,7 +138,7 @@ class PodScheduler:
         self._has_round, self._seen = True, None
 
     def place_waiting_pods(self) -> None:
-        """Look for nodes for pods without one: for all, or for those that are left of a round, as far as that takes a
+        """Look for nodes for pods without one: for all, or for the rest of a round, as far as that takes a
         few hundredths of a second.
         """
         if not self.has_round:

@@ -24,7 +24,7 @@ class ApiReading(Protocol):
     """A page of a list that was asked for, or a watch. Only the thread that began it uses it."""
 
     def take(self) -> Sequence[Observation]:
-        """Return some of what the server has sent since the last time, in order."""
+        """Return the next changes that the server has sent, in order."""
 
     def cancel(self) -> None:
         """End it; may be called twice, and after its end."""

@@ -45,9 +45,7 @@ class _Target(NamedTuple):
 
 
 def copies_of(application: JsonObject) -> tuple[list[Copy], list[Cause]]:
-    """Return the objects that an EdgeApplication wants, in the order of its manifests and targets, and what is wrong
-    with it.
-    """
+    """Return the objects that an EdgeApplication wants, in the order of its manifests and targets, and its faults."""
     manifests, targets = _manifests(application), list(_targets(application))
     causes = list(_faults_of_targets(targets))
     number = sum(len(targets) if each.get("kind") == _COPIED else 1 for each in manifests)
@@ -136,7 +134,7 @@ def _match_labels(selector: JsonObject) -> list[tuple[str, str]]:
 
 
 def _suffix_of(selector: JsonObject) -> str:
-    """Return the end of the names of what a selector gets; with labels only it is KubeEdge's."""
+    """Return the end of the names of a selector's objects; with labels only it is KubeEdge's."""
     text = "".join(key + value for key, value in _match_labels(selector)).encode()
     if expressions := selector.get("matchExpressions"):
         text += msgspec.json.encode(expressions, order="sorted")

@@ -1,8 +1,8 @@
 """Adoption and release: which objects a controller has, by its selector and their owner references.
 
-After Kubernetes' controller reference manager: what matches and has no controller is adopted, what a controller has and
-no longer matches is released. A controller that is being deleted adopts nothing. Mirror pods are never a controller's:
-nodes make them, with labels of their choice.
+After Kubernetes' controller reference manager: an object that matches and has no controller is adopted, an object that
+a controller has and no longer matches is released. A controller that is being deleted adopts nothing. Mirror pods are
+never a controller's: nodes make them, with labels of their choice.
 """
 
 from typing import NamedTuple

@@ -43,7 +43,9 @@ def pod_for(daemon_set: JsonObject, node: str, revision_hash: str) -> JsonObject
 
 
 def belongs(daemon_set: JsonObject, node: JsonObject) -> Belongs:
-    """Return whether a pod of a DaemonSet belongs onto a node: by its name, labels and taints, but those of silence."""
+    """Return whether a pod of a DaemonSet belongs onto a node: by its name, labels and taints, except the taints of
+    silence.
+    """
     spec = (daemon_set["spec"].get("template") or {}).get("spec") or {}
     name = str(node["metadata"]["name"])
     if spec.get("nodeName") not in (None, "", name):

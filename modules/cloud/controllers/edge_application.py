@@ -33,10 +33,10 @@ _PROCESSING, _AVAILABLE = "Processing", "Available"
 
 
 def reconcile(view: View, key: ObjectKey, _now: float) -> ReconcilePlan:
-    """Return the writes of what an application's manifests and targets want, and of its status."""
+    """Return the writes that an application's manifests and targets want, and the writes of its status."""
     application = view.find(key)
     if application is None or is_being_deleted(application):
-        return NOTHING  # the garbage collector deletes what was made
+        return NOTHING  # the garbage collector deletes its objects
     copies, causes = copies_of(application)
     if causes:  # it was stored before there were these rules: nothing is written
         status = update_status(application, _status(application, [], {}))

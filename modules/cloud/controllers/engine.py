@@ -334,7 +334,7 @@ class Engine:
 
 
 def _key_name(made: JsonObject) -> str:
-    """Return the kind as in keys of what a write was answered with, which may be a Status."""
+    """Return the kind, as in keys, of the answer to a write, which may be a Status."""
     kind = str(made.get("kind"))
     return kind if kind == "Status" else key_of(made).kind
 

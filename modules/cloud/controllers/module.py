@@ -193,7 +193,7 @@ class Controllers(Module):
             self.call_soon(self._take)
 
     def _take(self) -> None:
-        """Take the changes that wait, and look at what they concern.
+        """Take the changes that wait, and look at the workloads that they concern.
 
         Owners come after their dependents: a pod that lost its owner must not be adopted by an owner that has been
         deleted before.

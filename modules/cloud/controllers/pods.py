@@ -86,7 +86,7 @@ def created_at(obj: JsonObject) -> float:
 
 
 def owner_reference(owner: JsonObject) -> JsonObject:
-    """Return the reference of a controller to put into what it makes or adopts."""
+    """Return the reference to a controller for objects that it makes or adopts."""
     return {
         "apiVersion": owner["apiVersion"],
         "kind": owner["kind"],

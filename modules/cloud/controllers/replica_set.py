@@ -73,9 +73,9 @@ def reconcile(view: View, key: ObjectKey, now: float) -> ReconcilePlan:
 
 
 def makes_its_own(workload: JsonObject, added: Mapping[str, str] = MappingProxyType({})) -> bool:
-    """Return whether a workload may have what is made of its template. What it may not have would never count, and more
-    and more would be made: mirror pods, and those that its selector does not match. The API server compares selector
-    and template, but not the labels that a controller adds.
+    """Return whether a workload may have the pods of its template. Pods that it may not have would never count, and
+    more and more would be made: mirror pods, and pods that its selector does not match. The API server compares
+    selector and template, but not the labels that a controller adds.
     """
     given = (workload["spec"].get("template") or {}).get("metadata") or {}
     is_mirror = MIRROR in (given.get("annotations") or {})
@@ -110,8 +110,8 @@ def is_ended(pod: JsonObject) -> bool:
 
 
 def pause_ends(ended: Sequence[JsonObject]) -> float:
-    """Return the time before which no pod is made in place of those that nodes have ended: twice as long after each,
-    1 s to 5 min; longer ago than that, it begins anew. KCM makes others immediately, thirty a second.
+    """Return the time before which no pod is made in place of pods that nodes have ended: twice as long after each, 1 s
+    to 5 min; after a longer time without one, 1 s again. KCM makes others immediately, thirty a second.
     """
     times = sorted(map(created_at, ended))
     if not times:

@@ -71,7 +71,7 @@ def revisions_of(view: View, workload: JsonObject) -> Revisions:
 
 def surplus(workload: JsonObject, revisions: Revisions, used: set[str]) -> tuple[PlannedWrite, ...]:
     """Return the deletions of the oldest revisions beyond `revisionHistoryLimit` that no pod has. A StatefulSet keeps
-    as many as that of those; in a DaemonSet, the ones that pods have count, too.
+    that many revisions without pods; a DaemonSet counts the revisions of its pods, too.
 
     Args:
         workload: a DaemonSet or a StatefulSet.

@@ -116,8 +116,9 @@ class DeviceController(Module):
     It works by API calls and watches, which edgecontroller serves. edgecontroller also sends a node the Devices and
     DeviceModels, in this module's name, because it sends them again until they are acknowledged, and after a restart.
 
-    Of several cloudcores, the one that has a node's connection writes the statuses of its devices. One other cloudcore
-    maintains the conditions, also for devices whose node is not connected. If both write, they write the same values.
+    Of several cloudcores, only the cloudcore with a node's connection writes the statuses of its devices. One other
+    cloudcore maintains the conditions, also for devices whose node is not connected. If both write, they write the same
+    values.
 
     Args:
         refusals: counts refused messages of nodes.

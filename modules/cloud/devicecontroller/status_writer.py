@@ -107,7 +107,7 @@ class StatusWriter:
         self._due(key, device)
 
     def refresh(self, key: ObjectKey) -> None:
-        """Write the status soon, after a change of the Device or its model; remove that of a deleted Device."""
+        """Write the status soon, after a change of the Device or its model; remove the status of a deleted Device."""
         self._due(key, self._device(key))
 
     def _device(self, key: ObjectKey) -> _Device:

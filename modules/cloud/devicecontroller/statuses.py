@@ -71,8 +71,8 @@ def with_report(
 
 
 def taken_values(made: JsonObject, report: Report) -> list[tuple[str, ReportedValue]]:
-    """Return the reported values of a report that a DeviceStatus has, by the names of their properties: not those of
-    properties that the Device does not have, and not those with an outdated time.
+    """Return the reported values of a report that a DeviceStatus has, by the names of their properties: without
+    properties that the Device does not have, and without values of an outdated time.
     """
     stored = {each["propertyName"]: each.get("reported") for each in _object(made.get("status")).get("twins") or []}
     return [(name, side) for name, side in report.reported.items() if stored.get(name) == side.as_json()]

@@ -28,8 +28,8 @@ class _Told(Protocol):
 class MissedConnections:
     """Asks cloudhub which nodes are connected, and handles the beginnings and ends that edgecontroller does not know.
 
-    A failed module loses the messages that waited in it, and those that failed too often: when the database was away,
-    they may have been about connections.
+    A failed module loses the messages that waited in it, and the messages that failed too often: when the database was
+    away, they may have been about connections.
 
     Args:
         module: edgecontroller.

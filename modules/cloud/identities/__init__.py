@@ -1,6 +1,6 @@
 """Which certificates, nodes and tokens the cloud accepts: revocations, the owner key of each node name, and the
 tokens that let nodes join.
 
-`records` are what is stored, a ConfigMap each; `rules` decide and are pure; `known` is what the servers ask, on any
+`records` are the stored identities, a ConfigMap each; `rules` decide and are pure; `known` answers the servers, on any
 thread; `module` is the actor that watches and writes the records. `peer` reads the certificate of a client.
 """

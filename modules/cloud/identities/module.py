@@ -70,7 +70,7 @@ class IdentitiesModule(Module):
     """Watches the records of identities, and is the only writer of them in this process.
 
     Args:
-        known: what the servers ask; this module keeps it up to date.
+        known: answers the servers; this module keeps it up to date.
         connect: returns a client of the API server.
         namespace: of the ConfigMaps.
     """

@@ -23,7 +23,7 @@ _HINT: Final = "deploy/cloudcore.yaml has the namespace and the rights"
 
 
 class RecordChange(NamedTuple):
-    """The change of a record that was read, and the answer to whoever has asked for it."""
+    """The change of a record that was read, and the answer to its requester."""
 
     record: Record | None = None
     """The record to write; None to write nothing."""
@@ -40,7 +40,7 @@ class IdentityStore:
 
     Args:
         module: the module.
-        known: takes over what was written.
+        known: takes over written records.
         namespace: of the ConfigMaps.
     """
 

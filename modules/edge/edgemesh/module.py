@@ -103,7 +103,7 @@ class Names(Protocol):
         """Take the node's pods."""
 
     def explain(self, name: str, namespace: str, type_: str) -> Resolution:
-        """Ask for a name as a pod does. Blocks; any thread. Raises WireError for what is no name."""
+        """Ask for a name as a pod does. Blocks; any thread. Raises WireError for a text that is no name."""
 
 
 class EdgeMesh(Module):

@@ -50,7 +50,7 @@ class DataPlane(Protocol):
         """Return whether everything is still there. Raises PlaneError."""
 
     def close(self) -> None:
-        """End; what the kernel does goes on."""
+        """End; the kernel's rules stay."""
 
 
 class NftPlane:
@@ -137,7 +137,7 @@ class NftPlane:
         """See `DataPlane`. Rules and route stay, so that connections survive a restart."""
 
     def _end_flows(self, before: Tables, after: Tables) -> None:
-        """End the flows to endpoints that are gone. Those that cannot be ended now are ended with the next change, or
+        """End the flows to endpoints that are gone. Flows that cannot be ended now are ended with the next change, or
         the repetition of this one. Raises OSError, AddressError.
         """
         has_node_ports = any(each.node_port and each.protocol == "udp" for each in (*before.values(), *after.values()))

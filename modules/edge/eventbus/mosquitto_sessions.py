@@ -1,8 +1,8 @@
 """What mosquitto's sessions hold, in the file that it stores them in, and which of them are ended to bound it. Pure.
 
 mosquitto bounds the queue of each session, and not the number of sessions, which any client may raise: 33 of them fill
-its memory, and then it passes nothing on. Its file has them all, with those of an earlier start, in the order in which
-their clients connected last. The format is `persist.h` of mosquitto 1.6 to 2.0 (versions 5 and 6 of the file).
+its memory, and then it passes nothing on. Its file has them all, with the sessions of an earlier start, in the order in
+which their clients connected last. The format is `persist.h` of mosquitto 1.6 to 2.0 (versions 5 and 6 of the file).
 """
 
 import struct
@@ -41,7 +41,7 @@ class StoredSession(NamedTuple):
 
 
 class Held(NamedTuple):
-    """Sessions in the order in which their clients connected last, and what they hold."""
+    """Sessions in the order of their clients' last connections, and their messages."""
 
     sessions: tuple[StoredSession, ...]
     messages: dict[int, int]
@@ -54,8 +54,8 @@ class Held(NamedTuple):
     def to_end(self, kept: bytes, most: int) -> list[bytes]:
         """Return the clients whose sessions have to be ended so that the others hold no more than `most` bytes.
 
-        Absent clients go before connected ones, and of each those that connected last: however many sessions a client
-        makes, the ones that were there before stay.
+        Absent clients go before connected ones, and in both groups the newest sessions go first: however many sessions
+        a client makes, older sessions stay.
 
         Args:
             kept: a client whose session stays.
@@ -80,7 +80,7 @@ class Held(NamedTuple):
 
 
 def read_held(data: bytes) -> Held:
-    """Return what the sessions in a file hold. Raises UnreadableError."""
+    """Return the sessions in a file, and the messages that they hold. Raises UnreadableError."""
     start = len(_MAGIC) + _HEAD.size
     if not data.startswith(_MAGIC) or len(data) < start or _HEAD.unpack_from(data, len(_MAGIC))[1] not in _VERSIONS:
         raise UnreadableError("mosquitto stores its sessions in a form that is not known")

@@ -1,7 +1,7 @@
 """Messages that wait for the broker, or for its acknowledgement. Pure.
 
 Of a device's results, documents and deltas, the newest of each topic is kept. Of all other messages, the oldest are
-dropped when there is no room, and so are the ones that have waited for too long: a command of yesterday must not open a
+dropped when there is no room, and so are messages that have waited for too long: a command of yesterday must not open a
 valve today. Messages that the broker has not acknowledged when the connection ends are published again.
 """
 

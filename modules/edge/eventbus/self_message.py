@@ -60,8 +60,8 @@ def send_to_itself(path: Path, clock: Clock, seconds: float, bell: int, size: in
 
 
 def end_session(path: Path, clock: Clock, client_id: bytes, seconds: float, bell: int) -> None:
-    """End a client's session: connect in its name with a clean one, and leave. Blocks. Args are those of
-    `send_to_itself`.
+    """End a client's session: connect in its name with a clean one, and leave. Blocks. The arguments are
+    `send_to_itself`'s.
 
     Raises:
         NoAnswerError: the broker has not accepted the connection.

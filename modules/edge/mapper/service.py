@@ -1,6 +1,6 @@
 """DeviceMapperService, which edgecore calls on a mapper's socket, and the mapper's HTTP API.
 
-The HTTP API is under `/api/v1`, as in mapper-framework: every request is a GET, including those that write.
+The HTTP API is under `/api/v1`, as in mapper-framework: every request is a GET, also to write.
 
 Only programs on this machine may use the API, such as edgecore's servicebus. Requests from web pages are refused.
 """

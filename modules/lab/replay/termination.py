@@ -1,8 +1,8 @@
 """The termination messages of containers in a replay.
 
-They are files of the node, which no trace has, but statuses have them: those that edged reports, and those of its
-earlier runs, which the store and the cloud have. So in a replay an ended container has its message in the answer of the
-runtime, where a message of the runtime's own is, too.
+They are files of the node, which no trace has, but statuses have them: the statuses that edged reports, and the
+statuses of its earlier runs, which the store and the cloud have. So in a replay an ended container has its message in
+the answer of the runtime, where a message of the runtime's own is, too.
 """
 
 from collections.abc import Iterable, Iterator

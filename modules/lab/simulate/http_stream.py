@@ -12,8 +12,8 @@ _log = logging.getLogger(__name__)
 
 
 class Streaming:
-    """Passes the pieces of a stream on while its client reads: on the thread that has changed an object, that of the
-    clock, or the client's when it reads again; one at a time.
+    """Passes the pieces of a stream on while its client reads: on the thread that has changed an object, on the
+    clock's, or on the client's when it reads again; one at a time.
 
     Args:
         content_type: of the pieces.

@@ -1,4 +1,4 @@
-"""A mapper on a simulated node: dmi's own decisions of what to send it, with calls that always succeed."""
+"""A mapper on a simulated node: dmi's own decisions about its messages, with calls that always succeed."""
 
 from typing import Final
 

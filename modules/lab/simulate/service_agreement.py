@@ -47,7 +47,7 @@ def _ranged_services(cloud: SimulatedCloud) -> set[str]:
 
 
 def _near_nodes(node: str, cloud: SimulatedCloud) -> set[str]:
-    """Return a node and those of its node group; nodes without the label are a group, too."""
+    """Return a node and all nodes of its node group; nodes without the label are a group, too."""
     labels = {each["metadata"]["name"]: each["metadata"].get("labels") or {} for each in _nodes(cloud)}
     groups = {name: its.get(_GROUP, "") for name, its in labels.items()}
     return {node, *(name for name, group in groups.items() if group == groups.get(node))}

@@ -285,7 +285,7 @@ class WorkloadWatch:
     # The end
 
     def disagreements(self) -> Iterator[str]:
-        """Yield what is not as wanted, when nodes and cloud have had time."""
+        """Yield the differences from the wanted state, when nodes and cloud have had time."""
         for deployment in self._objects("Deployment"):
             yield from self._of_deployment(deployment)
         for kind in ("StatefulSet", "DaemonSet"):

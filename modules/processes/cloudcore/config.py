@@ -48,7 +48,7 @@ class RouterConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     advertise_address: str = ""
     """Host of the port for other cloudcores. Default the address or, where that means every address of the
-    machine, what the host's name stands for."""
+    machine, the address of the host's name."""
 
     rest_timeout: Annotated[float, Meta(gt=0)] = 60.0
     """Seconds for a node's answer (`router.restTimeout`)."""

@@ -19,7 +19,7 @@ def add_page(commands: argparse._SubParsersAction[Any], text: str, command: str)
 
     Args:
         commands: of the program.
-        text: what it does.
+        text: its help.
         command: the function that runs it, as `module:function`.
     """
     parser: argparse.ArgumentParser = commands.add_parser("page", help=text, description=text)

@@ -4,11 +4,11 @@ A start makes some seventy thousand objects that live as long as the process. Wi
 goes through them 150 times meanwhile and finds next to nothing: a fifth of the processor time of all imports. Without
 it, uncollected garbage would fragment memory (1 MB), so it only runs less often.
 
-A node's agent makes few objects after its start, and goes on with the usual thresholds. cloudcore keeps those of the
-start: with the usual ones, while 1,000 nodes with 20 pods each connected and reported, the collector took 1.9 s of
-processor time, up to 0.15 s at a time, and with 5,000 nodes up to 0.6 s at a time, for some thousand objects that it
-found. With those of the start it takes 0.7 s, never goes through all objects meanwhile, and the memory is the same
-(docs/performance.md).
+A node's agent makes few objects after its start, and goes on with the usual thresholds. cloudcore keeps the thresholds
+of the start: with the usual ones, while 1,000 nodes with 20 pods each connected and reported, the collector took 1.9 s
+of processor time, up to 0.15 s at a time, and with 5,000 nodes up to 0.6 s at a time, for some thousand objects that it
+found. With the thresholds of the start it takes 0.7 s, never goes through all objects meanwhile, and the memory is the
+same (docs/performance.md).
 """
 
 import gc

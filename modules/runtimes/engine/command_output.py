@@ -43,8 +43,8 @@ class _Stream:
 
 
 class CommandOutput:
-    """Both pipes of a command. `kept_open` closes the descriptors that edgecore needs, `handed_on` those that only the
-    command needs.
+    """Both pipes of a command. `kept_open` closes the descriptors that edgecore needs, `handed_on` the ones only for
+    the command.
 
     It takes five descriptors, and the stacks close those it has opened when it cannot get the next.
     """

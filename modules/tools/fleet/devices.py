@@ -172,7 +172,7 @@ def device_facts(device: JsonObject, model: JsonObject, status: JsonObject, mapp
         device: the Device, in the form of v1beta1.
         model: its DeviceModel; empty without one.
         status: its DeviceStatus; empty without one.
-        mapper: what is known of its mapper: a part of a sentence.
+        mapper: a part of a sentence about its mapper.
     """
     return _facts(device, status, device_twins(device, model, status), mapper)
 

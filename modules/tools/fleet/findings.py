@@ -41,7 +41,7 @@ _OWN: Final = re.compile(r"(\d{1,4})\.(\d{1,4})\.")
 
 
 def skew_words(kubelet_version: str, own: str) -> str:
-    """Return what is wrong with a node's version, or "".
+    """Return the fault of a node's version, or "".
 
     Args:
         kubelet_version: of the node, such as `v1.32.10-edgecore-0.3.0`. Other agents, KubeEdge's for instance, have no

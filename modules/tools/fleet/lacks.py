@@ -23,7 +23,7 @@ _MADE: Final = {
     "DaemonSet": ("status.desiredNumberScheduled", "status.currentNumberScheduled"),
     "Job": ("spec.parallelism", "status.active"),
 }
-"""By kind, where the desired number of pods is, and the number of those that exist."""
+"""By kind, the members with the desired number of pods, and with the number of existing pods."""
 _QUOTA: Final = re.compile(r"exceeded quota: ([a-z0-9.-]+)")
 _FINISHED: Final = ("Complete", "Failed")
 
@@ -48,7 +48,7 @@ class Lack(msgspec.Struct, frozen=True):
 
     @property
     def command(self) -> str:
-        """What a command calls it."""
+        """Its name in a command."""
         kind, _, name = self.owner.partition(" ")
         return shlex.join([kind.lower(), f"{self.namespace}/{name}"])
 
@@ -66,7 +66,7 @@ def lack_of(kind: str, obj: JsonObject, refusal: Callable[[], str]) -> Lack | No
 
     Args:
         kind: of the workload.
-        obj: the workload; one that another workload controls is that one's matter.
+        obj: the workload; a workload that another one controls is left to its controller.
         refusal: returns the last message of an Event FailedCreate about it; asked when a pod is missing for a reason
             that its status does not tell.
     """

@@ -55,7 +55,7 @@ class RolloutRow(msgspec.Struct, frozen=True):
     """Pods whose nodes are away."""
     failing: Sequence[FailingPods]
     missing: int = 0
-    """Pods that could not be made; they are among those that fail."""
+    """Pods that could not be made; they are among the failing pods."""
     lack: str = ""
     """Why pods are missing, or the rollout has stopped."""
 

@@ -152,7 +152,7 @@ def _unbound(case: Case) -> Finding | None:
 
 
 def _asked(pod: JsonObject, said: str) -> tuple[str, str]:
-    """Return what a pod asks for and the scheduler has not found, and the command that shows what there is."""
+    """Return the request of a pod that the scheduler cannot meet, and the command that shows what there is."""
     containers = objects_at(pod, "spec.containers")
     scarce = _INSUFFICIENT.findall(said)[:_MOST_ASKED]
     if scarce:

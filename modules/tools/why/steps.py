@@ -73,8 +73,8 @@ def told_steps(facts: PodFacts) -> list[ToldStep]:
 def cause_of(told: Sequence[ToldStep]) -> ToldStep | None:
     """Return the step that is the cause of the pod's trouble, if any is known.
 
-    It is the last warning that no start has overcome. A back-off is the consequence of what ended the container, and
-    the end of a container that was killed is the consequence of what it was killed for.
+    It is the last warning that no start has overcome. A back-off is the consequence of the container's end, and the end
+    of a container that was killed is the consequence of the reason to kill it.
     """
     place = max((number for number, step in enumerate(told) if step.is_warning), default=-1)
     if place < 0 or _is_overcome(told[place], told[place + 1 :]):

@@ -111,7 +111,7 @@ class FlowControl:
     """The seats of all levels of one API server.
 
     Args:
-        seats: of each level but that of lists.
+        seats: of each level except the level of lists.
         waiting: how many requests of one user may wait in each.
     """
 

@@ -161,7 +161,9 @@ class Subscriptions:
         self._published = 0
 
     def subscribe(self, kind: str, *, of_client: bool = False) -> Subscription:
-        """Return a new subscription to the changes of a kind; that of a client ends when the client is too slow."""
+        """Return a new subscription to the changes of a kind; a client's subscription ends when the client is too
+        slow.
+        """
         subscription = Subscription(kind, lambda: self._published) if of_client else Subscription(kind)
         self.add(subscription)
         return subscription

@@ -57,7 +57,7 @@ _RESET: Final[dict[str, dict[str, tuple[Path, ...]]]] = {
     "VolumeAttachment": {_STATUS: (("f:spec",), ("f:metadata",))},
 }
 """By kind and subresource: the fields that a request cannot set, so that it does not manage them (GetResetFields);
-without a row, those of the object are its status, and those of the status the spec.
+without a row, a request for the object cannot set its status, and a request for the status cannot set the spec.
 """
 _MOST: Final = 100
 """Conflicts that are named."""

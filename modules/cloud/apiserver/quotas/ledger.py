@@ -146,7 +146,7 @@ class QuotaLedger:
                     self._changed[name] = None
 
     def _close(self, key: ObjectKey) -> None:
-        """Forget what a quota counts, and have it counted again if it exists then."""
+        """Forget the use of a quota, and have it counted again if the quota exists then."""
         of_namespace = self._accounts.get(key.namespace, {})
         if of_namespace.pop(key, None) is not None and not of_namespace:
             del self._accounts[key.namespace]

@@ -127,7 +127,7 @@ class PodRules:
         return found
 
     def _of_other(self, other: PodDemand) -> Iterator[tuple[Term, int]]:
-        """Yield the rules of another pod that concern this one, with what they are worth."""
+        """Yield the rules of another pod that concern this one, with their weights."""
         hard = ((term, _HARD_WEIGHT) for term in self._terms(other, _AFFINITY, _REQUIRED))
         near = ((term, term.weight) for term in self._terms(other, _AFFINITY, _PREFERRED))
         far = ((term, -term.weight) for term in self._terms(other, _ANTI_AFFINITY, _PREFERRED))

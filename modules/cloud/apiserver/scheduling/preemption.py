@@ -72,7 +72,9 @@ def _waits_for_victims(pod: JsonObject, rooms: Sequence[NodeRoom], priority: int
 def _on_node(
     trial: NodeRoom, lower: Sequence[JsonObject], fits: Callable[[NodeRoom], bool], budgets: Sequence[JsonObject]
 ) -> Preemption:
-    """Return which pods go from a node, given the node without any of those that may; they are put back into it."""
+    """Return which pods go from a node, given the node without its lower pods; the ones that need not go are put back
+    into `trial`.
+    """
     lower = sorted(lower, key=_importance)
     protected = _protected(lower, budgets)
     victims = list[JsonObject]()

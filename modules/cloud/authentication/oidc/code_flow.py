@@ -47,7 +47,7 @@ class SignInError(BeehiveError):
 
 
 class SignIn(msgspec.Struct, frozen=True):
-    """What a browser needs to ask the provider for a code."""
+    """The parts of a browser's request to the provider for a code."""
 
     endpoint: str
     """The provider's authorization endpoint."""
@@ -92,7 +92,7 @@ class CodeFlow:
         self._places = threading.BoundedSemaphore(_MOST_EXCHANGES)
 
     def sign_in(self) -> SignIn:
-        """Return what a browser asks the provider with.
+        """Return the parameters of a browser's request to the provider.
 
         Raises:
             SignInError: the provider does not answer, or knows no such flow.

@@ -27,7 +27,7 @@ class Objects(Protocol):
 
 
 class NodeGroupFilter:
-    """Leaves out of Endpoints and EndpointSlices what a node does not use: with a Service of the topology
+    """Leaves endpoints that a node does not use out of Endpoints and EndpointSlices: for a Service of the topology
     `range-nodegroup` the endpoints of other node groups.
 
     A node uses its own endpoints, and those on nodes with an equal label `apps.kubeedge.io/belonging-to`; nodes
@@ -49,7 +49,7 @@ class NodeGroupFilter:
         Args:
             node: the node.
             obj: of any kind.
-            find: finds Services; by default those of the lister.
+            find: finds Services; by default the lister's.
         """
         if not self.is_ranged(obj, find):
             return obj
@@ -81,7 +81,7 @@ class NodeGroupFilter:
         return [key_of(obj) for obj in self._of_services(ranged) if node in _nodes_of(obj)]
 
     def are_in(self, groups: AbstractSet[str | None], nodes: Iterable[str]) -> list[str]:
-        """Return those of some nodes that are in one of some groups."""
+        """Return the nodes that are in one of the groups."""
         return [each for each in nodes if self._group_of(each) in groups]
 
     def _of_services(self, services: set[ObjectKey]) -> Iterator[JsonObject]:

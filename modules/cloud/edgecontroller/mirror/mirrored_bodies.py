@@ -1,4 +1,4 @@
-"""Objects in memory as compact JSON, whole or in part; those of an API server in the same process as they are there."""
+"""Objects in memory as compact JSON, whole or in part; an API server in the same process shares its objects instead."""
 
 import logging
 from collections import defaultdict

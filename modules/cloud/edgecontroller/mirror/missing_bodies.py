@@ -79,7 +79,7 @@ class MissingBodies:
             return
         options: JsonObject = {"fieldSelector": f"spec.nodeName={node}"}
         version = self._downstream.newest.of(_POD.name)
-        if version:  # so that the API server answers from its cache, and with nothing older than what is here
+        if version:  # so that the API server answers from its cache, and with nothing older than the mirror
             options["resourceVersion"] = version
 
         def answered(result: ApiResult) -> None:

@@ -87,8 +87,8 @@ class ObjectSyncs:
             self._write(node, uid, None)
 
     def node_restarted(self, node: str, sent: Mapping[str, int]) -> None:
-        """Reset the acknowledged versions of a node whose process has started, perhaps with an empty store; but not
-        the ones of `sent`, the versions that this process was sent, by uid.
+        """Reset the acknowledged versions of a node whose process has started, perhaps with an empty store; but not the
+        versions in `sent`, which this process was sent, by uid.
         """
         for uid, sync in list(self.of(node).items()):
             if sync.version and sent.get(uid) != sync.version:

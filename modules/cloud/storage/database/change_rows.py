@@ -37,8 +37,8 @@ def has_gap_after(connection: Connection, revision: int) -> bool:
 def stored_history(connection: Connection, revision: int) -> StoredHistory:
     """Return all kept changes, and the version that they are complete from; no changes if a row of them is damaged.
 
-    Cloudcores of earlier versions write no changes: those of a kind are complete after the newest state of one of its
-    objects that is not among them.
+    Cloudcores of earlier versions write no changes: the changes of a kind are complete after the newest state of an
+    object that no change leads to.
 
     Args:
         connection: in a transaction.

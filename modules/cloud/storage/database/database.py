@@ -56,7 +56,7 @@ class RemoteChanges(NamedTuple):
     sessions: Sequence[tuple[str, Holder]] = ()
     """Nodes, and the cloudcores of their connections."""
     changes: Sequence[StoredChange] = ()
-    """Each change of an object, in order; `objects` has only those that the last of these do not lead to."""
+    """Each change of an object, in order; `objects` has only the objects that the last changes do not lead to."""
     has_gap: bool = False
     """Whether there may have been further changes, which `objects` does not tell."""
 

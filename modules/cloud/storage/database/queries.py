@@ -70,7 +70,7 @@ class Query:
 
 
 class Queries:
-    """What is read for each connection of a node, and the claims of other cloudcores.
+    """The rows that each connection of a node reads, and the claims of other cloudcores.
 
     Args:
         dialect: of the database.

@@ -127,7 +127,7 @@ def _value(record: Record) -> str:
 
 
 def _reversed(name: str) -> str:
-    """Return the name under which the name of an address is asked for; empty for what is no address."""
+    """Return the name under which the name of an address is asked for; empty for a text that is no address."""
     with suppress(ValueError):
         return ipaddress.ip_address(name).reverse_pointer
     return ""

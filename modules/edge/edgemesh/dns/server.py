@@ -302,7 +302,9 @@ class DnsConnection:
         self._read = bytearray()
 
     def read(self) -> list[bytes]:
-        """Return the whole messages that have come; the connection ends after one that is too long for a query."""
+        """Return the whole messages that have come; the connection ends after a message that is too long for a
+        query.
+        """
         try:
             data = self._channel.recv(LARGEST)
         except BlockingIOError:

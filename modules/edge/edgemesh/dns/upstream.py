@@ -79,8 +79,8 @@ class _Share:
 class Cache:
     """Answers of other servers. The lock of the resolver guards it.
 
-    When it is full, the client with the largest share loses the least recently used of its answers, so that one that
-    asks for many names displaces none of the others'.
+    When it is full, the client with the largest share loses the least recently used of its answers, so that a client
+    that asks for many names displaces no answers of others.
 
     Args:
         most: answers that are kept.

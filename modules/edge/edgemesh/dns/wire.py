@@ -157,8 +157,8 @@ def read_question(data: bytes) -> Question | Code | None:
 
 
 def write(question: Question, answer: DnsAnswer, *, udp: bool) -> bytes:
-    """Return the message that answers a question. One that is too long has the records that fit, and says that it is
-    truncated; additional ones may be missing from any.
+    """Return the message that answers a question. A message that is too long has the records that fit, and the flag TC;
+    additional records may be missing from any message.
     """
     flags = _QR | (question.flags & (_OPCODE | _RD)) | _RA | (_AA if answer.is_ours else 0) | (answer.code & 0xF)
     edns = _edns(answer.code) if question.has_edns else b""

@@ -56,7 +56,7 @@ class Ruleset(NamedTuple):
     """The elements of each set or map, with the values of a map."""
 
     def remembered(self) -> "KnownRules":
-        """Return what the next change is compared with: the text of the rules would take most of the memory."""
+        """Return the base of the next comparison: the text of the rules would take most of the memory."""
         return KnownRules(self.sets, {name: hash(lines) for name, lines in self.chains.items()}, self.elements)
 
 
@@ -97,7 +97,7 @@ def whole(family: Family, rules: Ruleset, *, sees_bridges: bool = True) -> str:
 
     Args:
         family: the IP version.
-        rules: what is in it.
+        rules: its rules.
         sees_bridges: whether the kernel translates packets between ports of a bridge too. If not, a pod's answer would
             reach another pod of the same bridge with its own address instead of the Service's, so connections between
             pods get the node's address.

@@ -37,7 +37,7 @@ MOST_CONNECTIONS: Final = 1024
 MOST_OF_A_SERVICE: Final = 256
 MOST_UDP_CLIENTS: Final = 1024
 OPEN_FILES: Final = 16_384
-"""Open files that the process allows itself, if it may; the proxy takes half of those that it gets."""
+"""Open files that the process allows itself, if it may; the proxy takes half of its limit."""
 HIGH_PORTS: Final = 20_000
 """Added to ports below 1024, which only root may listen on."""
 APPLY_SECONDS: Final = 30.0
@@ -57,8 +57,8 @@ def listen_address(table: PortTable) -> Address:
 
 
 def _most_descriptors() -> int:
-    """Return how many descriptors the proxy may have, after allowing this process more of them: whoever opens
-    connections must not take those of the other modules.
+    """Return how many descriptors the proxy may have, after allowing this process more of them: clients that open
+    connections must not take the descriptors of other modules.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)

@@ -62,7 +62,7 @@ class UdpClients:
                     self._forget(source)  # its endpoint refuses: the next datagram goes to another one
 
     def answer(self, client: socket.socket, source: Any) -> None:
-        """Pass on what an endpoint has answered."""
+        """Pass on the answers of an endpoint."""
         for _ in range(A_TURN):
             try:
                 data = client.recv(_LARGEST)
@@ -121,8 +121,8 @@ class UdpClients:
         return client
 
     def _least_needed(self) -> Any:
-        """Return the client that has been silent longest, of those at the address with the most: each port of an
-        address is a client, and none may displace those of others by them.
+        """Return the client that has been silent longest, of all clients at the address with the most: each port of an
+        address is a client, and many ports must not displace the clients of other addresses.
         """
         held = Counter(source[0] for source in self._clients)
         most = max(held.values())

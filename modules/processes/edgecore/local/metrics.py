@@ -1,4 +1,4 @@
-"""The command `edgecore metrics`: prints what the node counts, in Prometheus' text format."""
+"""The command `edgecore metrics`: prints the node's counters, in Prometheus' text format."""
 
 import argparse
 

@@ -1,7 +1,7 @@
 """Transactions of nftables in the family `bridge`, sent to the kernel without the program `nft`.
 
 A process for each pod would take longer than the rest of the pod's network, and `nft` may be missing. Building
-messages is pure. Numbers are those of `linux/netfilter/nf_tables.h`.
+messages is pure. Numbers are from `linux/netfilter/nf_tables.h`.
 """
 
 import errno
@@ -185,7 +185,7 @@ def _dump(kind: int, *parts: bytes) -> Iterator[NetlinkMessage]:
 
 
 def _answers(channel: socket.socket) -> Iterator[NetlinkMessage]:
-    """Yield what the kernel has answered. It does so before `send` returns, and goes on as it is read."""
+    """Yield the kernel's answers. The kernel answers before `send` returns, and goes on as its answers are read."""
     while True:
         try:
             data = channel.recv(LARGEST)

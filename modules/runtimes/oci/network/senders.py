@@ -62,8 +62,8 @@ class Sender(NamedTuple):
     addresses: PodAddresses
 
     def elements(self) -> dict[str, tuple[bytes, ...]]:
-        """Return what the sets have of it: besides its addresses, the link-local one that the kernel makes of its MAC,
-        and none, with which it looks for duplicates of them.
+        """Return its elements of the sets: besides its addresses, the link-local address that the kernel makes of its
+        MAC, and the unspecified address, which the kernel sends from to look for duplicates.
         """
         name = self.link.encode().ljust(_NAME, b"\0")
         found = [ipaddress.ip_address(each) for each in (self.addresses.ip, *self.addresses.additional)]

@@ -35,7 +35,7 @@ class BlobFile:
         return self._position
 
     def write(self, data: bytes) -> None:
-        """Add bytes at the end. Raises OSError; those that fitted are there then, and a later attempt goes on."""
+        """Add bytes at the end. Raises OSError; the bytes that fitted are kept then, and a later attempt goes on."""
         view = memoryview(data)
         while view:
             written = os.pwrite(self.descriptor, view, self._position)
