@@ -153,7 +153,10 @@ class ContainerCollector:
         self._files = files
 
     def collect(self, *, all_unused: bool = False) -> None:
-        """Remove superfluous containers; with `all_unused` all of pods that have ended. Raises CriError."""
+        """Remove superfluous containers; with `all_unused` all of pods that have ended.
+
+        One that cannot be removed is left for the next time, with its sandbox. Raises CriError when nothing is listed.
+        """
         pods = {ref_of(pod).uid: is_terminal(pod) for pod in self._pods()}
         if not pods:
             return
@@ -161,13 +164,29 @@ class ContainerCollector:
         sandboxes = self._runtime.list_pod_sandboxes()
         now = Nanoseconds(self._clock.now_ns())
         found = garbage(containers, sandboxes, pods, self._policy, now, all_unused=all_unused)
-        for container in found.containers:
-            self._runtime.remove_container(ContainerId(container.id))
-            self._remove_files(container)
+        kept = {container.pod_sandbox_id for container in found.containers if not self._remove(container)}
         for sandbox in found.sandboxes:
-            self._runtime.remove_pod_sandbox(SandboxId(sandbox.id))
+            if sandbox.id in kept:
+                continue
+            try:
+                self._runtime.remove_pod_sandbox(SandboxId(sandbox.id))
+            except CriError as error:
+                _log.warning("sandbox %s is kept: %s", sandbox.id, error)
         if found.containers or found.sandboxes:
-            _log.info("removed %d containers and %d sandboxes", len(found.containers), len(found.sandboxes))
+            _log.info("collected %d containers and %d sandboxes", len(found.containers), len(found.sandboxes))
+
+    def _remove(self, container: cri.Container) -> bool:
+        """Remove a container and its files. Return whether it is gone; otherwise it is left for the next time."""
+        try:
+            self._runtime.remove_container(ContainerId(container.id))
+        except CriError as error:
+            _log.warning("container %s is kept: %s", container.id, error)
+            return False
+        try:
+            self._remove_files(container)
+        except OSError as error:
+            _log.warning("files of container %s are kept: %s", container.id, error)
+        return True
 
     def _remove_files(self, container: cri.Container) -> None:
         ref = ref_from_labels(container.labels)

@@ -1,14 +1,22 @@
 """Which dead containers and sandboxes go: tables, and laws that hold for any of them."""
 
+from unittest.mock import create_autospec
+
+import grpc
 from hypothesis import given
 from hypothesis import strategies as st
 
+from beehive.simulation import Simulation
 from edged.api import Nanoseconds
-from edged.gc.collector import Garbage, garbage
+from edged.cri.contract import ContainerRuntime
+from edged.cri.errors import RefusedError
+from edged.gc.collector import ContainerCollector, Garbage, garbage
+from edged.pod_workers.pod_directories import PodDirectories
 from edged.pods.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
 from edged.pods.model import PodUid
 from edged.settings.gc import ContainerPolicy
 from protos.cri.v1 import api_pb2 as cri
+from tests.edged.pods.builders import a_pod
 
 SECOND = 1_000_000_000
 NOW = Nanoseconds(1000 * SECOND)
@@ -164,3 +172,25 @@ def test_no_running_or_foreign_container_and_no_last_trace_of_a_pod_is_removed(
         assert max(went, default=-1) < min(attempts, default=10), "the newest are kept"
     again = garbage(left, [], pods, policy, NOW, all_unused=all_unused)
     assert again.containers == [], "once is enough"
+
+
+def test_what_cannot_be_removed_does_not_prevent_the_others() -> None:
+    pod = a_pod()
+    uid = pod.metadata.uid
+    left = {f"{uid}/a/{n}" for n in range(3)} | {f"{uid}/{n}" for n in range(5)}
+    stuck = {f"{uid}/a/0", f"{uid}/1"}
+
+    def remove(name: str) -> None:
+        if name in stuck:
+            raise RefusedError("Remove", name, grpc.StatusCode.UNKNOWN, "device or resource busy")
+        left.discard(name)
+
+    runtime = create_autospec(ContainerRuntime, instance=True)
+    runtime.list_containers.return_value = [container(uid, "a", n, created=-n) for n in range(3)]
+    runtime.list_pod_sandboxes.return_value = [sandbox(uid, n) for n in range(5)]
+    runtime.remove_container.side_effect = runtime.remove_pod_sandbox.side_effect = remove
+    policy = ContainerPolicy(minimum_age=0, per_pod=1, total=-1)
+    files = create_autospec(PodDirectories, instance=True)
+    files.remove_container.side_effect = OSError("read-only file system")
+    ContainerCollector(runtime, policy, Simulation(1).clock, lambda: (pod,), files).collect()
+    assert left == {f"{uid}/a/0", f"{uid}/a/2", f"{uid}/0", f"{uid}/1", f"{uid}/4"}
