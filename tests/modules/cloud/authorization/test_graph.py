@@ -1,32 +1,55 @@
 """The index of what pods refer to follows the objects, also back when a change has not taken place."""
 
 from beehive.simulation import Simulation
-from modules.apimachinery.kinds import ObjectKey
+from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.authorization.graph import NodeGraph
+from modules.cloud.authorization.node_accounts import MIRROR
 from modules.cloud.storage.object_storage import ObjectEvent
-from tests.modules.cloud.objects import pod
+from tests.modules.cloud.objects import namespace, pod
 
 _SECRET = ObjectKey("Secret", "default", "key")
 
 
-def test_a_change_that_is_undone_gives_no_right_and_takes_none() -> None:
-    """A message whose handling fails leaves nothing behind: neither the right of a pod nor the end of one."""
-    clock = Simulation().clock
-    cluster = Cluster(clock)
-    graph = NodeGraph(cluster.storage, clock)
+class Site:
+    """A graph that notes each change of a cluster."""
 
-    def noted() -> list[ObjectEvent]:
-        events = list(cluster.storage.take_events())
+    def __init__(self) -> None:
+        clock = Simulation().clock
+        self.cluster = Cluster(clock)
+        self.graph = NodeGraph(self.cluster.storage, clock)
+
+    def noted(self) -> list[ObjectEvent]:
+        """Note the changes, and return them, the latest first."""
+        events = list(self.cluster.storage.take_events())
         for event in events:
-            graph.handle_event(event)
+            self.graph.handle_event(event)
         return events[::-1]
 
-    cluster.apply(pod(volumes=[{"name": "v", "secret": {"secretName": "key"}}]))
-    made = noted()
+    def apply(self, *objects: JsonObject) -> list[ObjectEvent]:
+        for each in objects:
+            self.cluster.apply(each)
+        return self.noted()
+
+
+def _volume(name: str, claim: str, **source: JsonObject) -> JsonObject:
+    spec = {
+        "capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "claimRef": {"namespace": "shop", "name": claim},
+        **source,
+    }
+    return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec}
+
+
+def test_a_change_that_is_undone_gives_no_right_and_takes_none() -> None:
+    """A message whose handling fails leaves nothing behind: neither the right of a pod nor the end of one."""
+    site = Site()
+    graph = site.graph
+    made = site.apply(pod(volumes=[{"name": "v", "secret": {"secretName": "key"}}]))
     assert graph.refers("n1", _SECRET)
-    cluster.delete(made[0].key, 0)
-    deleted = noted()
+    site.cluster.delete(made[0].key, 0)
+    deleted = site.noted()
     assert not graph.refers("n1", _SECRET)
     for event in deleted:
         graph.roll_back(event)
@@ -34,3 +57,35 @@ def test_a_change_that_is_undone_gives_no_right_and_takes_none() -> None:
     for event in made:
         graph.roll_back(event)
     assert not graph.refers("n1", _SECRET)
+
+
+def test_a_mirror_pod_whose_creation_is_undone_does_not_count() -> None:
+    site, own = Site(), {"status": {"capacity": {"pods": "1"}}}
+    mirror = pod("mirror")
+    mirror["metadata"]["annotations"] = {MIRROR: "x"}
+    other = {**mirror, "metadata": {**mirror["metadata"], "namespace": "default", "name": "other"}}
+    made = site.apply(mirror)
+    assert site.graph.accounts.refusal("n1", None, other, own)
+    for event in made:
+        site.graph.roll_back(event)
+    assert site.graph.accounts.refusal("n1", None, other, own) == ""
+
+
+def test_a_secret_of_two_volumes_stays_readable_when_one_of_them_goes() -> None:
+    """A secret without a namespace is in the claim's."""
+    site = Site()
+    claims = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in ("a", "b")]
+    user = pod(volumes=claims)
+    user["metadata"]["namespace"] = "shop"
+    site.apply(
+        namespace("shop"),
+        user,
+        _volume("one", "a", azureFile={"shareName": "s", "secretName": "key"}),
+        _volume("two", "b", cephfs={"monitors": ["m"], "secretRef": {"name": "key"}}),
+    )
+    for gone in ("two", "one"):
+        assert site.graph.refers("n1", ObjectKey("Secret", "shop", "key"))
+        assert not site.graph.refers("n1", _SECRET)
+        site.cluster.delete(ObjectKey("PersistentVolume", "", gone), 0)
+        site.noted()
+    assert not site.graph.refers("n1", ObjectKey("Secret", "shop", "key"))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from random import Random
+
 from beehive.simulation import Simulation
 from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.storage.stored_changes import StoredHistory
+from modules.cloud.storage.stored_changes import StoredChange, StoredHistory, stored_change
 from modules.cloud.storage.watch_history import BYTES, CHANGES, FORGET_EVERY, WatchHistory, WatchQuery
-from tests.modules.cloud.objects import configmap, pod
+from tests.modules.cloud.objects import configmap, pod, secret
 
 
 class Watched:
@@ -88,6 +90,22 @@ def test_deleted_objects_count_with_their_size() -> None:
     assert watched.since(last - 1) == [("DELETED", "d")]
 
 
+def test_the_history_is_the_longest_that_fits() -> None:
+    """Whatever the order of large and small changes: it takes no more memory, and forgets no change that has room."""
+    chance, watched = Random(7), Watched()  # noqa: S311 - reproducible on purpose
+    versions, sizes = [watched.apply(configmap("a"))], [0]
+    for number in range(80):
+        size = chance.choice((10, BYTES // 40, BYTES // 3))
+        watched.cluster.apply(configmap("a", a="x" * size, number=str(number)))
+        for event in watched.cluster.storage.take_events():
+            sizes.append(event.size)
+            watched.history.note(event)
+        versions.append(watched.cluster.storage.version)
+        for begin, version in enumerate(versions):
+            refused = watched.history.start(WatchQuery("ConfigMap", version)).refusal is not None
+            assert refused == (sum(sizes[begin + 1 :]) > BYTES)
+
+
 def test_the_database_forgets_many_changes_together() -> None:
     watched = Watched()
     watched.apply(pod("p"))
@@ -120,3 +138,18 @@ def test_a_secret_that_another_cloudcore_has_changed_leaves_the_watches_of_other
     assert watched.since(first + 3, "Secret") == []
     storage.adopt([], first + 9, complete=False, has_gap=True)
     assert watched.history.start(WatchQuery("ConfigMap", first)).refusal is not None
+
+
+def test_after_a_restart_a_watch_has_no_state_of_a_secret_but_the_last() -> None:
+    """The rows have no values: a watch from before a lost state lists again, one from after it has the last change."""
+    watched = Watched()
+    first = watched.apply(configmap("a"))
+    rows = list[StoredChange]()
+    for value in ("1", "2"):
+        watched.cluster.apply(secret("s", k=value))
+        rows += map(stored_change, watched.cluster.storage.take_events())
+    watched.history = WatchHistory(watched.cluster.storage, StoredHistory(rows, {"": 0}))
+    refusal = watched.history.start(WatchQuery("Secret", first)).refusal
+    assert refusal is not None and refusal["code"] == 410
+    assert watched.since(rows[0].version, "Secret") == [("MODIFIED", "s")]
+    assert watched.since(first) == []
