@@ -98,7 +98,8 @@ class LocalQuery:
         return replies.stored(request, self.find(request), self._clock)
 
     def keep_answer(self, requests: list[Message], result: Message | str) -> Outcome:
-        """Store the cloud's answer, acknowledge it and pass it on; or pass on its error.
+        """Store the cloud's answer, acknowledge it and pass it on; or pass on its error. If the store has received a
+        newer state meanwhile, that state answers the queries.
 
         Raises:
             StoreError, UnicodeError: the answer cannot be stored; `pass_on` still can deliver it.
@@ -107,12 +108,18 @@ class LocalQuery:
         if isinstance(result, str) or result.route.operation == Operation.ERROR:
             return outcome
         row = self._row(requests[0], result)
-        news: list[Reply] = []
+        sent = outcome.replies
         if row is not None:
-            if any(map(is_refresh, requests)) and self._store.get(row.key) != row.value:
-                news = [replies.to_edged(_as_pushed(result, row))]
-            self._store.put(row)
-        acknowledged = [*outcome.replies, *news, replies.ok_to_cloud(result, self._clock)]
+            is_news = any(map(is_refresh, requests)) and self._store.get(row.key) != row.value
+            if not self._store.put(row):
+                asked = (one for one in requests if not is_refresh(one))
+                sent = [
+                    self.reply(request) if request.route.operation == Operation.QUERY else passed
+                    for request, passed in zip(asked, sent, strict=True)
+                ]
+            elif is_news:
+                sent = [*sent, replies.to_edged(_as_pushed(result, row))]
+        acknowledged = [*sent, replies.ok_to_cloud(result, self._clock)]
         return Outcome(acknowledged, row is not None, lambda: outcome.replies)
 
     def pass_on(self, requests: list[Message], result: Message | str) -> Outcome:

@@ -192,6 +192,25 @@ def test_the_same_question_is_under_way_once() -> None:
         assert len(bee.sent_to(CLOUD)) == 1
 
 
+def test_a_state_that_the_cloud_has_pushed_meanwhile_is_the_answer_if_it_is_newer() -> None:
+    """The cloud read its answer before, and edged already has the newer state; a registration gets its own answer."""
+    with node(connected=True) as bee:
+        asked = [bee.future(META, from_edged(bee, "default/configmap/a", QUERY)) for _ in range(2)]
+        registered = bee.future(META, from_edged(bee, "null/node/a", INSERT, thing()))
+        bee.settle()
+        question, registration = bee.sent_to(CLOUD)
+        for resource in ("default/configmap/a", "null/node/a"):
+            bee.send(META, from_cloud(bee, resource, UPDATE, thing(version=2)))
+        bee.hive.respond(question.reply(bee.clock, thing(version=1)))
+        bee.hive.respond(registration.reply(bee.clock, {"Object": thing(version=1), "Err": None}))
+        bee.settle()
+        for future in asked:
+            (answer,) = future.get().content
+            assert '"resourceVersion":"2"' in answer
+        assert registered.get().content == {"Object": thing(version=1), "Err": None}
+        assert '"resourceVersion":"2"' in (store_of(bee).get("default/configmap/a") or "")
+
+
 def test_a_question_with_a_content_is_another_one_and_its_answer_ends_no_other() -> None:
     """It names the uid of a pod: two pods of one name one after the other are two questions."""
     with node(connected=True) as bee:

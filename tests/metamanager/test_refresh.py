@@ -60,6 +60,18 @@ def test_what_has_changed_is_stored_and_sent(resource: str) -> None:
         assert bee.sent_to(EDGED) == []
 
 
+@pytest.mark.parametrize("resource", KINDS)
+def test_an_older_state_is_neither_stored_nor_sent(resource: str) -> None:
+    """Another cloudcore may be behind the one that answered before."""
+    with node(connected=True) as bee:
+        fill(bee, resource, version=2)
+        cloud_answers(bee, lambda _: thing(version=1))
+        ask(bee, resource)
+        bee.settle()
+        assert bee.sent_to(EDGED) == []
+        assert '"2"' in (store_of(bee).get(resource) or "")
+
+
 def test_one_that_waits_for_its_volume_does_not_ask_again_and_again() -> None:
     with node(connected=True) as bee:
         fill(bee, KINDS[0])
