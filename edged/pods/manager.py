@@ -1,6 +1,7 @@
 """PodManager: the pods of this node, with a record of each."""
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 
 import msgspec
 from msgspec.structs import replace
@@ -94,9 +95,12 @@ class PodRecord(msgspec.Struct):
     def update(self, pod: Pod) -> None:
         """Take the pod as the cloud has it now. The status that this node computed stays, with the conditions of others
         added; a pod that has ended for the cloud has ended (kubelet's generateAPIPodStatus). A deletion that the cloud
-        takes back still ends the pod, in its grace period.
+        takes back still ends the pod, in its grace period. Containers that the cloud has before the runtime was asked
+        are an earlier run's, whose status replaces the one of a pod that seemed to be new.
         """
         own = _ended_as(self, pod) if terminated_by_cloud(self.pod, pod) else self.pod.status
+        if not self.observed and has_containers(pod.status):
+            own = pod.status
         metadata, known = pod.metadata, self.pod.metadata
         if metadata.deletion_timestamp is None and (self.deletion_withdrawn or known.deletion_timestamp is not None):
             self.deletion_withdrawn = True
@@ -257,6 +261,12 @@ def same_spec(known: Pod, pod: Pod) -> bool:
     """Return whether two versions of a pod have the same spec and metadata."""
     meta = replace(pod.metadata, resource_version=known.metadata.resource_version)
     return known.spec == pod.spec and known.metadata == meta
+
+
+def has_containers(status: PodStatus) -> bool:
+    """Return whether a status has a container that the runtime has made."""
+    reported = (status.init_container_statuses or (), status.container_statuses or ())
+    return any(each.container_id for each in chain(*reported))
 
 
 def _ended_as(record: PodRecord, pod: Pod) -> PodStatus:

@@ -7,6 +7,7 @@ import grpc
 import pytest
 
 from beehive.names import OK
+from edged.api import to_value
 from edged.cri.errors import CriError
 from edged.pod_workers.pruner import PodPruner
 from edged.pod_workers.syncer import PodSyncer
@@ -43,6 +44,29 @@ def test_after_a_restart_no_container_counts_as_lost_before_the_runtime_was_aske
     assert all(c["restartCount"] == 0 and "terminated" not in c.get("lastState", {}) for c in containers)
     [served] = [p for p in bench.snapshots.pods if p.metadata.name == "web"]
     assert served.status.container_statuses[0].restart_count == 0
+
+
+def test_a_status_that_the_store_lacks_is_not_overwritten_by_that_of_a_new_pod(bench: Bench) -> None:
+    """The store was locked when the cloud sent the pod with its status. After a restart the pod seems to be new, until
+    the cloud has sent it again or the runtime has been asked.
+    """
+    bench.start()
+    bench.tell("insert", pod())
+    bench.runtime.end("main", 1)
+    bench.run(30)
+    status = to_value(bench.snapshots.pods[0].status)
+    assert status["containerStatuses"][0]["restartCount"] == 1
+    bench.meta.objects["default/pod/web"] = pod()
+    bench.runtime.latency = 3.0
+    before = len(bench.meta.statuses("web"))
+    bench.poison()
+    bench.run(0.7)
+    metadata = {**pod()["metadata"], "resourceVersion": "2000"}
+    bench.tell("update", {**pod(), "metadata": metadata, "status": status})
+    bench.run(60)
+    later = bench.meta.statuses("web")[before:]
+    assert all(one["restartCount"] == 1 for each in later for one in each.get("containerStatuses", []))
+    assert "Pending" not in [each.get("phase") for each in later]
 
 
 def test_a_pod_that_comes_while_its_remains_are_removed_runs_afterwards(bench: Bench) -> None:
