@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 from typing import cast
+from unittest import mock
 
 import msgspec
 import pytest
@@ -19,7 +21,7 @@ from modules.cloud.storage.object_storage import EventType
 from modules.edge.devicetwin.state import Device, Twin, encode
 from modules.edge.devicetwin.state import Side as TwinSide
 from modules.lab.simulate.broker import SimulatedBroker
-from modules.lab.simulate.device_watch import DeviceWatch
+from modules.lab.simulate.device_watch import TEMPERATURE, DeviceWatch
 from modules.lab.simulate.ended_watch import EndedWatch
 from modules.lab.simulate.machine import Machine
 from modules.lab.simulate.row_watch import RowWatch
@@ -250,6 +252,36 @@ def test_a_cron_job_makes_jobs_for_times_after_its_creation_in_their_order(
         job = {"name": f"tick-{number}", "uid": f"j{number}", "ownerReferences": [owner], "annotations": annotations}
         watch.changed(EventType.ADDED, {"kind": "Job", "metadata": job, "spec": {}}, None)
     assert bool(invariants(world)) == wrong
+
+
+@pytest.mark.parametrize(("deletions", "is_lost"), [(2, False), (1, True)])
+def test_each_deletion_of_a_device_excuses_one_loss_of_its_reports(
+    world: World, deletions: int, *, is_lost: bool
+) -> None:
+    """The node may take several deletions late, after the reports of the device that came last were answered; a commit
+    removes a row and writes it again.
+    """
+    broker = mock.Mock(spec=SimulatedBroker, holds=lambda _: False)
+    watch = DeviceWatch(world, "n", broker)
+
+    def commit(uid: str, report: int, *, is_removed: bool = False) -> None:
+        watch.put(Row(key="default/device/d", type="device", value="{}", uid=uid, resource_version=1))
+        if is_removed:
+            watch.deleted("default/devicetwin/d")
+        twins = {TEMPERATURE: Twin(actual=TwinSide(value=str(report), edge=1))} if report else {"t": Twin()}
+        value = encode(Device("default/d", twins=twins)).decode()
+        watch.put(Row(key="default/devicetwin/d", type="devicetwin", value=value))
+        watch.committed()
+        if report:
+            watch.answered("default/d", report)
+
+    commit("u", 1)
+    for _ in range(deletions):
+        watch.deleted("default/device/d")
+    commit("v", 2, is_removed=True)
+    commit("v", 0)
+    watch.check(Path("/nowhere"))
+    assert ("no answered report is lost" in invariants(world)) is is_lost
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Invariants of the stored devices of a node."""
 
 import sqlite3
+from collections import Counter
 from contextlib import closing
 from pathlib import Path
 
@@ -43,6 +44,8 @@ class DeviceWatch:
         self._answered: dict[str, int] = {}
         """Number of the newest answered report, by device."""
         self._changes: dict[str, Device | None] = {}
+        self._removed: set[str] = set()
+        """Devices whose rows the next commit removes; one may be there again in the same commit."""
         self._models: list[tuple[float, str, dict[str, ModelProperty]]] = []
         """The stored models: the time of the commit, `namespace/name`, and the properties."""
         self._models_now: list[tuple[str, dict[str, ModelProperty]]] = []
@@ -52,13 +55,14 @@ class DeviceWatch:
         self._uids: dict[str, str] = {}
         """The uid of the stored Device object, by device."""
         self._uids_now: dict[str, str] = {}
-        self._made_again: set[str] = set()
-        """Devices whose object was deleted or is another one. The new device begins with new versions, and takes the
-        place of the old one in a single commit if it comes immediately."""
+        self._made_again: Counter[str] = Counter()
+        """How often the object of a device was deleted or became another one since the device has begun again. The new
+        device begins with new versions, and takes the place of the old one in a single commit if it comes immediately.
+        """
 
     def begin(self) -> None:
         """Drop uncommitted changes."""
-        self._changes, self._models_now, self._uids_now = {}, [], {}
+        self._changes, self._models_now, self._uids_now, self._removed = {}, [], {}, set()
 
     def put(self, row: Row) -> None:
         """Note a row that is about to be committed."""
@@ -73,32 +77,39 @@ class DeviceWatch:
         """Note the removal of a row that is about to be committed."""
         if _KIND in key:
             self._changes[key.replace(_KIND, "/")] = None
+            self._removed.add(key.replace(_KIND, "/"))
         elif _OBJECT in key:
-            self._made_again.add(key.replace(_OBJECT, "/"))
+            self._made_again[key.replace(_OBJECT, "/")] += 1
+            self._uids.pop(key.replace(_OBJECT, "/"), None)
 
     def committed(self) -> None:
         """Check the committed changes."""
         self._models += [(self._world.now(), name, properties) for name, properties in self._models_now]
         self._models_now = []
-        self._made_again |= {name for name, uid in self._uids_now.items() if self._uids.get(name, uid) != uid}
+        self._made_again.update(name for name, uid in self._uids_now.items() if self._uids.get(name, uid) != uid)
         self._uids |= self._uids_now
         self._uids_now = {}
+        removed, self._removed = self._removed, set()
+        for device_id in removed:
+            self._durable.pop(device_id, None)
+            self._begins_again(device_id)
         changes, self._changes = self._changes, {}
         for device_id, device in changes.items():
             if device is None:
-                self._durable.pop(device_id, None)
-                self._answered.pop(device_id, None)
-                self._made_again.discard(device_id)
                 continue
             before = self._durable.get(device_id)
-            if fallen := _fallen(before, device):
-                if device_id in self._made_again:
-                    self._made_again.discard(device_id)
-                    self._answered.pop(device_id, None)
-                else:
-                    self._violated("versions of a device never fall", f"{device.id} {fallen}")
+            fallen = _fallen(before, device)
+            if self._made_again[device_id] and (fallen or _lost_twins(before, device)):
+                self._begins_again(device_id)
+            elif fallen:
+                self._violated("versions of a device never fall", f"{device.id} {fallen}")
             self._durable[device_id] = device
             self._newest[device_id] = max(number_of(device), self._newest.get(device_id, 0))
+
+    def _begins_again(self, device_id: str) -> None:
+        self._answered.pop(device_id, None)
+        if self._made_again[device_id]:
+            self._made_again[device_id] -= 1
 
     def answered(self, device_id: str, number: int) -> None:
         """Take the answer to a report that the device has got."""
@@ -156,6 +167,11 @@ def _fallen(before: Device | None, after: Device) -> str:
             if versions[1][0] < versions[0][0] or versions[1][1] < versions[0][1]:
                 return f"{name}: {versions[0]} became {versions[1]}"
     return ""
+
+
+def _lost_twins(before: Device | None, after: Device) -> bool:
+    """Return whether a device has no longer all its twins, as one that begins again."""
+    return before is not None and not before.twins.keys() <= after.twins.keys()
 
 
 def number_of(device: Device) -> int:
