@@ -180,6 +180,20 @@ def test_room_is_not_kept_for_ever() -> None:
     end(cluster)
     found = pods(cluster)
     assert (found["stronger"]["spec"]["nodeName"], nominated_node(found["p"])) == ("a", "")
+    victims = [event["involvedObject"]["name"] for event in cluster.storage.list(kind_named("Event"))]
+    assert victims.count("v2") == 1, "it was ending already"
+
+
+def test_no_room_is_kept_for_a_pod_that_is_being_deleted() -> None:
+    """A finalizer holds it; it gets no node any more."""
+    cluster = a_cluster(*TWO)
+    waiting = a_pod("p", priority=HIGH)
+    cluster.create({**waiting, "metadata": {**waiting["metadata"], "finalizers": ["example.com/hold"]}})
+    assert nominated_node(pods(cluster)["p"]) == "a"
+    cluster.delete(ObjectKey("Pod", "default", "p"))
+    end_of = ObjectKey("Pod", "default", "v2")
+    cluster.delete(end_of, grace=0)
+    assert cluster.create(a_pod("q"))["spec"].get("nodeName") == "a"
 
 
 def test_the_most_important_pod_that_waits_is_placed_first() -> None:

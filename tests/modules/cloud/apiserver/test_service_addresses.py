@@ -130,6 +130,42 @@ def test_tcp_and_udp_on_one_number_share_a_node_port(cluster: Cluster) -> None:
     assert numbers[0] == numbers[1] != numbers[2]
 
 
+def test_a_node_port_that_is_given_goes_to_its_own_port_and_to_the_other_protocol_only(cluster: Cluster) -> None:
+    def numbers(made: JsonObject) -> list[int]:
+        return [port["nodePort"] for port in made["spec"]["ports"]]
+
+    shared = [{"name": "a", "port": 53, "protocol": "UDP", "nodePort": 30053}, {"name": "b", "port": 53}]
+    assert numbers(cluster.create(service("dns", type="NodePort", ports=shared))) == [30053, 30053]
+    for given in (30000, 30001):
+        small = cluster_of(ports="30000-30001")
+        ports = [{"name": "a", "port": 1}, {"name": "b", "port": 2, "nodePort": given}]
+        assert sorted(numbers(small.create(service(type="NodePort", ports=ports)))) == [30000, 30001]
+    cluster.create(service(type="NodePort", ports=[{"name": "a", "port": 1, "nodePort": 30001}]))
+    moved = [{"name": "a", "port": 1}, {"name": "b", "port": 2, "nodePort": 30001}]
+    first, second = numbers(cluster.update(service(type="NodePort", ports=moved)))
+    assert first != second == 30001
+
+
+def test_an_update_is_refused_what_another_service_has() -> None:
+    cluster = cluster_of("10.96.0.0/16,fd00::/108")
+    taken = {"port": 1, "nodePort": 30080}
+    cluster.create(service("other", ipFamilies=["IPv6"], clusterIP="fd00::9", type="NodePort", ports=[taken]))
+    spec = cluster.create(service(type="NodePort", ports=[{"name": "a", "port": 80}]))["spec"]
+    ports = [*spec["ports"], {"name": "b", **taken}]
+    addresses, families = [spec["clusterIP"], "fd00::9"], ["IPv4", "IPv6"]
+    both = {"ipFamilyPolicy": "PreferDualStack", "clusterIPs": addresses, "ipFamilies": families}
+    for changed in ({"ports": ports}, both):
+        with pytest.raises(ApiError, match="already allocated"):
+            cluster.update({**service(), "spec": {**spec, **changed}})
+
+
+def test_the_last_address_of_a_range_is_only_that_of_a_broadcast_in_ipv4() -> None:
+    """The smallest ranges have eight addresses."""
+    cluster = cluster_of("10.96.0.0/29,fd00::/125")
+    assert "is not in the valid range" in refusal(cluster, service(clusterIP="10.96.0.7"))
+    assert cluster.create(service(ipFamilies=["IPv6"], clusterIP="fd00::7"))["spec"]["clusterIP"] == "fd00::7"
+
+
 def test_services_that_an_older_cloudcore_has_stored_get_addresses_at_the_start(cluster: Cluster) -> None:
     cluster.storage.create(service(clusterIP=None), "uid")
     cluster.address_services()

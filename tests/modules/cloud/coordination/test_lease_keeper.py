@@ -164,7 +164,7 @@ def test_with_a_configured_name_the_next_process_takes_over_the_lease(caplog: py
     assert "the Lease cloud was that of one" in caplog.text
 
 
-def test_a_right_that_is_missing_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_right_that_is_missing_is_reported_once_each_time(caplog: pytest.LogCaptureFixture) -> None:
     """It is tried again each minute, and all duties are done meanwhile."""
     clouds = Clouds()
     one = clouds.start("a", is_refused=True)
@@ -175,6 +175,9 @@ def test_a_right_that_is_missing_is_reported_once(caplog: pytest.LogCaptureFixtu
     one.is_refused = False
     clouds.run_for(61.0)
     assert spec_of(clouds, "a")["holderIdentity"] == "a"
+    one.is_refused = True
+    clouds.run_for(3600.0)
+    assert caplog.text.count("leases is forbidden") == 2, "once each time"
 
 
 def test_leases_of_the_dead_are_deleted_by_one_after_an_hour() -> None:
@@ -188,6 +191,14 @@ def test_leases_of_the_dead_are_deleted_by_one_after_an_hour() -> None:
     clouds.run_for(150.0)
     assert [lease["metadata"]["name"] for lease in clouds.leases()] == ["a", "b"]
     assert first.requests.count("delete") + second.requests.count("delete") == 4
+
+
+def test_the_timers_do_not_become_more_with_time() -> None:
+    clouds = Clouds()
+    for name in "abc":
+        clouds.start(name)
+    clouds.run_for(3600.0)
+    assert clouds.clock.pending() <= 40, "each has its next renewal, the next end of a Lease, and a few cancelled ones"
 
 
 def test_a_lease_in_a_wrong_form_counts_as_given_up() -> None:

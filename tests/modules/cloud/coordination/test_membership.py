@@ -62,6 +62,15 @@ def test_leases_of_the_dead_are_found_after_a_while() -> None:
     assert [found.name for found in members.silent_for(3600.0, 3600.0)] == ["dead"]
 
 
+def test_a_change_that_renews_nothing_is_known_too() -> None:
+    """Another program has written a label: a deletion that named the former version would be refused for ever."""
+    members = Membership()
+    members.observe(lease("dead"), 0.0, is_new=True)
+    members.observe(ObservedLease("dead", "2", "dead", 30.0, "1", "10.0.0.2:9443"), 10.0, is_new=False)
+    assert members.routers(10.0) == {"dead": "10.0.0.2:9443"}
+    assert [found.version for found in members.silent_for(3600.0, 3600.0)] == ["2"]
+
+
 def test_leases_without_number_are_not_all_remembered() -> None:
     members = Membership()
     for number in range(1000):
