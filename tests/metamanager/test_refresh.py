@@ -100,10 +100,13 @@ def test_a_refusal_changes_nothing() -> None:
         assert store_of(bee).get(KINDS[1]) is not None
 
 
+@pytest.mark.parametrize("life", [{"expirationSeconds": 3600}, {}], ids=["named", "default"])
 @pytest.mark.parametrize(("left", "asked"), [(0.5, 0), (0.1, 1)])
-def test_a_stored_token_is_used_again_while_a_fifth_of_its_life_is_left(left: float, asked: int) -> None:
+def test_a_stored_token_is_used_again_while_a_fifth_of_its_life_is_left(
+    left: float, asked: int, life: dict[str, int]
+) -> None:
     """Without a word to the cloud; later another one is asked for."""
-    request = {"spec": {"audiences": ["a"], "expirationSeconds": 3600, "boundObjectRef": {"uid": "pod-1"}}}
+    request = {"spec": {"audiences": ["a"], **life, "boundObjectRef": {"uid": "pod-1"}}}
     with node(connected=True) as bee:
         end = datetime.fromtimestamp(bee.clock.now(), UTC) + timedelta(seconds=3600 * left)
         status = {"token": "abc", "expirationTimestamp": end.isoformat()}

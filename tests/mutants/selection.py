@@ -59,7 +59,10 @@ TESTS: dict[str, tuple[str, ...]] = {
     "modules/cloud/cloudhub": ("tests/modules/cloud/cloudhub",),
     "modules/cloud/edgecontroller": ("tests/modules/cloud/edgecontroller",),
     "modules/cloud/controllers": ("tests/modules/cloud/controllers",),
-    "modules/cloud/apiserver/scheduling": ("tests/modules/cloud/apiserver/test_scheduler.py",),
+    "modules/cloud/apiserver/scheduling": (
+        "tests/modules/cloud/apiserver/test_scheduler.py",
+        "tests/modules/cloud/apiserver/test_preemption.py",
+    ),
     "modules/cloud/apiserver/tokens": ("tests/modules/cloud/apiserver/tokens",),
     "modules/cloud/apiserver": ("tests/modules/cloud/apiserver", "tests/modules/cloud/edgecontroller"),
 }

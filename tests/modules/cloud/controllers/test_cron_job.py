@@ -156,6 +156,17 @@ def test_what_is_missed_and_made_up_for(
     assert [*(event.reason for event in plan.events), *made] == expected
 
 
+def test_a_stored_schedule_that_cannot_be_read_is_reported() -> None:
+    """Of an API server that knows other schedules or time zones."""
+    owner = cron_job("@fortnightly")
+    owner["metadata"] |= {"namespace": "default", "uid": "u", "resourceVersion": "1"}
+    view = View()
+    view.put(owner)
+    plan = reconcile(view, key_of(owner), 60 * 16_000_000.0)
+    assert [event.reason for event in plan.events] == ["UnparseableSchedule"]
+    assert (list(plan.writes), plan.again_at) == ([], None)
+
+
 @pytest.mark.parametrize("spec", [{"timeZone": "Pacific/Kiritimati"}, {"schedule": "@every 1m"}])
 @pytest.mark.parametrize("last", ["9999-12-31T23:59:59Z", "2999-01-01T00:00:00Z"])
 def test_one_that_was_last_scheduled_in_the_future_waits_for_that_time_and_ends_nothing(

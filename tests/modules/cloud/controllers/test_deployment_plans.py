@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from modules.apimachinery.kinds import JsonObject, key_of
 from modules.apimachinery.times import format_rfc3339
+from modules.cloud.controllers.conditions import found as condition
+from modules.cloud.controllers.conditions import with_condition
 from modules.cloud.controllers.deployment import reconcile
 from modules.cloud.controllers.deployment_sets import DESIRED, HASH, MOST, REVISION, bounds_of, new_set, wanted
 from modules.cloud.controllers.pods import owner_reference
@@ -15,6 +17,21 @@ from modules.cloud.controllers.view import View
 from tests.modules.cloud.controllers.site import Site, workload
 
 _COUNTS = st.one_of(st.just(0), st.integers(0, 6))
+
+
+def test_a_condition_keeps_the_time_of_its_transition() -> None:
+    """With another reason it keeps its time; with the same reason it stays as it is."""
+    old = {"type": "Ready", "status": "False", "reason": "Lost", "lastTransitionTime": "then", "message": "old"}
+
+    def after(status: str, reason: str) -> tuple[str, str]:
+        new = {"type": "Ready", "status": status, "reason": reason, "lastTransitionTime": "now", "message": "new"}
+        found = condition([{"type": "Other"}, *with_condition([old], new)], "Ready")
+        assert found is not None
+        return found["lastTransitionTime"], found["message"]
+
+    assert after("True", "Lost") == ("now", "new")
+    assert after("False", "Broken") == ("then", "new")
+    assert after("False", "Lost") == ("then", "old")
 
 
 def _set_of(
