@@ -34,7 +34,7 @@ from beehive import Clock
 from beehive.decoding import decode_json
 from edged.api import Nanoseconds, Pod, seconds
 from edged.cri.contract import ContainerId, ContainerRuntime, SandboxId
-from edged.cri.errors import CriError
+from edged.cri.errors import CriError, UnavailableError
 from edged.events import EventRecorder, EventType, Reason
 from edged.images.names import listed_name
 from edged.node.machine import FileSystem, MachineError, MachineInfo
@@ -155,7 +155,8 @@ class ContainerCollector:
     def collect(self, *, all_unused: bool = False) -> None:
         """Remove superfluous containers; with `all_unused` all of pods that have ended.
 
-        One that cannot be removed is left for the next time, with its sandbox. Raises CriError when nothing is listed.
+        One that cannot be removed is left for the next time, with its sandbox. Raises CriError when nothing is listed,
+        and UnavailableError when the runtime goes away.
         """
         pods = {ref_of(pod).uid: is_terminal(pod) for pod in self._pods()}
         if not pods:
@@ -164,21 +165,28 @@ class ContainerCollector:
         sandboxes = self._runtime.list_pod_sandboxes()
         now = Nanoseconds(self._clock.now_ns())
         found = garbage(containers, sandboxes, pods, self._policy, now, all_unused=all_unused)
-        kept = {container.pod_sandbox_id for container in found.containers if not self._remove(container)}
-        for sandbox in found.sandboxes:
-            if sandbox.id in kept:
-                continue
-            try:
-                self._runtime.remove_pod_sandbox(SandboxId(sandbox.id))
-            except CriError as error:
-                _log.warning("sandbox %s is kept: %s", sandbox.id, error)
+        kept = [container for container in found.containers if not self._remove(container)]
+        in_use = {container.pod_sandbox_id for container in kept}
+        gone = [one for one in found.sandboxes if one.id not in in_use and self._remove_sandbox(one)]
         if found.containers or found.sandboxes:
-            _log.info("collected %d containers and %d sandboxes", len(found.containers), len(found.sandboxes))
+            _log.info("removed %d containers and %d sandboxes", len(found.containers) - len(kept), len(gone))
+
+    def _remove_sandbox(self, sandbox: cri.PodSandbox) -> bool:
+        try:
+            self._runtime.remove_pod_sandbox(SandboxId(sandbox.id))
+        except UnavailableError:
+            raise
+        except CriError as error:
+            _log.warning("sandbox %s is kept: %s", sandbox.id, error)
+            return False
+        return True
 
     def _remove(self, container: cri.Container) -> bool:
         """Remove a container and its files. Return whether it is gone; otherwise it is left for the next time."""
         try:
             self._runtime.remove_container(ContainerId(container.id))
+        except UnavailableError:
+            raise
         except CriError as error:
             _log.warning("container %s is kept: %s", container.id, error)
             return False

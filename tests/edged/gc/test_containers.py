@@ -3,13 +3,14 @@
 from unittest.mock import create_autospec
 
 import grpc
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from beehive.simulation import Simulation
 from edged.api import Nanoseconds
 from edged.cri.contract import ContainerRuntime
-from edged.cri.errors import RefusedError
+from edged.cri.errors import CriError, RefusedError, UnavailableError
 from edged.gc.collector import ContainerCollector, Garbage, garbage
 from edged.pod_workers.pod_directories import PodDirectories
 from edged.pods.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
@@ -172,6 +173,19 @@ def test_no_running_or_foreign_container_and_no_last_trace_of_a_pod_is_removed(
         assert max(went, default=-1) < min(attempts, default=10), "the newest are kept"
     again = garbage(left, [], pods, policy, NOW, all_unused=all_unused)
     assert again.containers == [], "once is enough"
+
+
+def test_nothing_more_is_asked_of_a_runtime_that_has_gone_away() -> None:
+    pod = a_pod()
+    runtime = create_autospec(ContainerRuntime, instance=True)
+    runtime.list_containers.return_value = [container(pod.metadata.uid, "a", n) for n in range(3)]
+    runtime.list_pod_sandboxes.return_value = []
+    runtime.remove_container.side_effect = UnavailableError("Remove", "", grpc.StatusCode.UNAVAILABLE, "gone")
+    policy = ContainerPolicy(minimum_age=0, per_pod=1, total=-1)
+    files = create_autospec(PodDirectories, instance=True)
+    with pytest.raises(CriError):
+        ContainerCollector(runtime, policy, Simulation(1).clock, lambda: (pod,), files).collect()
+    assert runtime.remove_container.call_count == 1
 
 
 def test_what_cannot_be_removed_does_not_prevent_the_others() -> None:
