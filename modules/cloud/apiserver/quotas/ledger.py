@@ -76,7 +76,7 @@ class QuotaLedger:
         """Take a change of an object."""
         self._version = max(self._version, int(version_of(event.new)))
         new = None if event.type is EventType.DELETED else event.new
-        if event.key.kind == _QUOTA.name and (new is None or not event.keeps_spec):
+        if event.key.kind == _QUOTA.name and not event.keeps_spec:
             self._close(event.key)
         self._count(event.key, event.old, new)
 

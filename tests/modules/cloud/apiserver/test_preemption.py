@@ -196,6 +196,35 @@ def test_no_room_is_kept_for_a_pod_that_is_being_deleted() -> None:
     assert cluster.create(a_pod("q"))["spec"].get("nodeName") == "a"
 
 
+def test_a_pod_whose_room_another_got_has_other_pods_make_room() -> None:
+    cluster = a_cluster(*TWO)
+    cluster.create(a_pod("p", priority=MID))
+    cluster.create(a_pod("stronger", priority=HIGH))
+    end(cluster)
+    cluster.scheduler.place_waiting_pods()
+    assert (ending(cluster), nominated_node(pods(cluster)["p"])) == (["v1"], "a")
+
+
+def test_a_pod_does_not_wait_for_pods_of_a_node_that_has_become_silent() -> None:
+    """They end when it is back, perhaps never."""
+    cluster = a_cluster(*ONES, a_pod("v1", "a"), a_pod("v2", "b", priority=MID))
+    cluster.create(a_pod("p", priority=HIGH))
+    assert ending(cluster) == ["v1"]
+    silent = a_node("a", "1", ready="Unknown")
+    cluster.storage.replace({**cluster.storage.get(ObjectKey("Node", "", "a")), "status": silent["status"]})
+    cluster.scheduler.place_waiting_pods()
+    assert (ending(cluster), nominated_node(pods(cluster)["p"])) == (["v1", "v2"], "b")
+
+
+def test_a_budget_protects_no_pod_of_another_namespace() -> None:
+    budget = a_budget(0)
+    budget["metadata"]["namespace"] = "other"
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}, "status": {}}
+    cluster = a_cluster(*ONES, guarded(a_pod("a1", "a")), a_pod("b1", "b", priority=MID), namespace, budget)
+    cluster.create(a_pod("p", priority=HIGH))
+    assert ending(cluster) == ["a1"]
+
+
 def test_the_most_important_pod_that_waits_is_placed_first() -> None:
     cluster = a_cluster()
     for name, priority in (("a", LOW), ("b", HIGH), ("c", MID)):

@@ -209,6 +209,46 @@ def test_a_quota_that_comes_later_counts_what_there_is_and_an_old_one_loses_its_
     world.ask(a_pod("d"))
 
 
+def test_an_update_is_refused_only_what_it_asks_beyond_its_former_state(world: World) -> None:
+    """Not what the object has already, though its quota came later; but all of it when it comes into a scope."""
+    made = world.ask(a_pod("a"))
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "6Gi"}}}
+    world.ask(an_object("PersistentVolumeClaim", "c", spec=claim))
+    world.ask(a_quota(requests__cpu="0", requests__storage="5Gi"))
+    world.ask(a_quota("ending", {"scopes": ["Terminating"]}, pods="0"))
+    for kind, name in (("Pod", "a"), ("PersistentVolumeClaim", "c")):
+        stored = world.storage.get(ObjectKey(kind, "shop", name))
+        with world.within_quotas():
+            world.update({**stored, "metadata": {**stored["metadata"], "labels": {"a": "b"}}})
+        world.settle()
+    ends = {**made, "metadata": {"name": "a", "namespace": "shop"}}
+    ends["spec"] = {**made["spec"], "activeDeadlineSeconds": 5}
+    assert "exceeded quota: ending, requested: pods=1" in world.refusal(ends, is_update=True)
+
+
+def test_a_quota_that_is_undone_bounds_nothing(world: World) -> None:
+    before = world.storage.version
+    world.create(a_quota(pods="0"))
+    events = world.storage.take_events()
+    for event in events:
+        world.quotas.handle_event(event)
+    assert "exceeded quota" in world.refusal(a_pod("a"))
+    world.storage.undo(events[::-1], before)
+    for event in events[::-1]:
+        world.quotas.roll_back(event)
+    world.ask(a_pod("a"))
+
+
+def test_objects_that_are_loaded_again_have_their_own_quotas_only(world: World) -> None:
+    """Another cloudcore has deleted one in the meantime, and its deletion was not seen."""
+    world.ask(a_quota(pods="0"))
+    assert "exceeded quota" in world.refusal(a_pod("a"))
+    world.storage.remove(QUOTA)
+    world.storage.take_events()
+    world.quotas.load()
+    world.ask(a_pod("a"))
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_differences_come_to_what_a_count_of_all_does(world: World, seed: int) -> None:
     """Whatever happens, in whatever order, also if it is undone."""

@@ -212,3 +212,16 @@ def test_a_connection_asks_about_the_objects_each_time(accounts: Accounts) -> No
     assert tokens.authenticate(token, ()) is not None
     server.lost = [convert(payload_of(token)["kubernetes.io"], BoundObjects)]
     assert tokens.authenticate(token, ()) is None
+
+
+def test_the_tokens_of_the_pods_of_a_refused_node_are_refused_from_then_on(accounts: Accounts) -> None:
+    """A token that was accepted too; the same account's token without a pod is not the node's."""
+    refused: set[tuple[str, float]] = set()
+    tokens = ServiceAccountTokens(
+        accounts.settings, Server(accounts), accounts.clock, lambda node, issued_at: (node, issued_at) in refused
+    )
+    of_pod, free = accounts.token(kind="Pod", of="web"), accounts.token()
+    for is_refused in (False, True):
+        assert [tokens.authenticate(each, ()) is None for each in (of_pod, free)] == [is_refused, False]
+        assert [tokens.is_refused(each) for each in (of_pod, free)] == [is_refused, False]
+        refused.add(("n1", payload_of(of_pod)["iat"]))
