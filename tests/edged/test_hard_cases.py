@@ -8,6 +8,7 @@ import pytest
 
 from beehive.names import OK
 from edged.api import to_value
+from edged.cri.contract import SandboxId
 from edged.cri.errors import CriError
 from edged.pod_workers.pruner import PodPruner
 from edged.pod_workers.syncer import PodSyncer
@@ -44,6 +45,22 @@ def test_after_a_restart_no_container_counts_as_lost_before_the_runtime_was_aske
     assert all(c["restartCount"] == 0 and "terminated" not in c.get("lastState", {}) for c in containers)
     [served] = [p for p in bench.snapshots.pods if p.metadata.name == "web"]
     assert served.status.container_statuses[0].restart_count == 0
+
+
+def test_after_a_reboot_a_pod_is_not_ready_before_it_is_made_anew(bench: Bench) -> None:
+    """The first relist does not have it; the worker that makes its sandbox has not come back yet."""
+    bench.start()
+    bench.tell("insert", pod())
+    bench.run(2)
+    bench.meta.objects["default/pod/web"] = {**pod(), "status": to_value(bench.snapshots.pods[0].status)}
+    bench.poison()
+    for sandbox in bench.runtime.list_pod_sandboxes():
+        bench.runtime.remove_pod_sandbox(SandboxId(sandbox.id))
+    bench.runtime.latency = 3.0
+    bench.run(9)
+    assert bench.runtime.running() == []
+    [web] = [each for each in bench.snapshots.pods if each.metadata.name == "web"]
+    assert {one.type: one.status for one in web.status.conditions or ()}["Ready"] == "False"
 
 
 def test_a_status_that_the_store_lacks_is_not_overwritten_by_that_of_a_new_pod(bench: Bench) -> None:
