@@ -92,14 +92,20 @@ class PodRecord(msgspec.Struct):
         """Whether nothing of the pod still runs, and nothing will."""
         return self.terminated or is_terminal(self.pod)
 
+    @property
+    def _seems_new(self) -> bool:
+        return not (self.observed or is_terminal(self.pod) or _has_containers(self.pod.status))
+
     def update(self, pod: Pod) -> None:
         """Take the pod as the cloud has it now. The status that this node computed stays, with the conditions of others
         added; a pod that has ended for the cloud has ended (kubelet's generateAPIPodStatus). A deletion that the cloud
         takes back still ends the pod, in its grace period. Containers that the cloud has before the runtime was asked
         are an earlier run's, whose status replaces the one of a pod that seemed to be new.
         """
-        own = _ended_as(self, pod) if terminated_by_cloud(self.pod, pod) else self.pod.status
-        if not self.observed and has_containers(pod.status):
+        own = self.pod.status
+        if terminated_by_cloud(self.pod, pod):
+            own = _ended_as(self, pod)
+        elif self._seems_new and _has_containers(pod.status):
             own = pod.status
         metadata, known = pod.metadata, self.pod.metadata
         if metadata.deletion_timestamp is None and (self.deletion_withdrawn or known.deletion_timestamp is not None):
@@ -263,7 +269,7 @@ def same_spec(known: Pod, pod: Pod) -> bool:
     return known.spec == pod.spec and known.metadata == meta
 
 
-def has_containers(status: PodStatus) -> bool:
+def _has_containers(status: PodStatus) -> bool:
     """Return whether a status has a container that the runtime has made."""
     reported = (status.init_container_statuses or (), status.container_statuses or ())
     return any(each.container_id for each in chain(*reported))
