@@ -30,13 +30,16 @@ from modules.apimachinery.json_patch import OPERATIONS, apply_json_patch
         ({"foo": ["bar"]}, [{"op": "add", "path": "/foo/-", "value": ["abc"]}], {"foo": ["bar", ["abc"]]}),
         ({"/": 9, "~1": 10}, [{"op": "test", "path": "/~01", "value": 10}], {"/": 9, "~1": 10}),
         ({"foo": "bar"}, [{"op": "add", "path": "", "value": {"x": 1}}], {"x": 1}),
+        ({"foo": "bar"}, [{"op": "move", "from": "/foo", "path": "/foo"}], {"foo": "bar"}),
+        ({"a": {"b": 1, "c": {}}}, [{"op": "move", "from": "/a/b", "path": "/a/c/d"}], {"a": {"c": {"d": 1}}}),
+        ({}, [{"op": "add", "path": "/a", "value": {}}, {"op": "add", "path": "/a/b", "value": 1}], {"a": {"b": 1}}),
         ({"foo": None}, [{"op": "replace", "path": "/foo", "value": "truthy", "more": 1}], {"foo": "truthy"}),
     ],
 )  # fmt: skip
 def test_an_operation(document: Any, operations: Any, result: Any) -> None:
-    before = deepcopy(document)
+    before = deepcopy((document, operations))
     assert apply_json_patch(document, operations) == result
-    assert document == before
+    assert (document, operations) == before
 
 
 @pytest.mark.parametrize(
@@ -49,6 +52,8 @@ def test_an_operation(document: Any, operations: Any, result: Any) -> None:
         {"op": "remove", "path": "/list/-"},
         {"op": "remove", "path": ""},
         {"op": "replace", "path": "/nothing", "value": 1},
+        {"op": "replace", "path": "/list/1", "value": 1},
+        {"op": "remove", "path": "/list/1"},
         {"op": "move", "from": "/list", "path": "/list/0"},
         {"op": "copy", "from": "/nothing", "path": "/x"},
         {"op": "test", "path": "/list/0", "value": True},

@@ -109,6 +109,13 @@ def test_a_toleration_lets_a_pod_onto_a_node() -> None:
     assert place(a_pod(tolerations=everything), [node], []).node == "n"
 
 
+def test_a_pod_goes_to_any_of_the_nodes_that_its_terms_name() -> None:
+    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]} for name in ("a", "b")]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    for name, node in (("a", "a"), ("b", "b"), ("c", "")):
+        assert place(a_pod(affinity={"nodeAffinity": required}), [a_node(name)], []).node == node
+
+
 def test_what_keeps_each_node_away_is_counted() -> None:
     nodes = [a_node("a", unschedulable=True), a_node("b", unschedulable=True), a_node("c", taints=[TAINT])]
     why = place(a_pod(), nodes, []).why

@@ -209,15 +209,17 @@ def test_times_at_a_change_of_summer_time() -> None:
     assert times("30 2 * * *", "Europe/Berlin", "2026-10-24 12:00", 2) == [
         "2026-10-25 02:30:00+02:00", "2026-10-26 02:30:00+01:00",
     ]  # fmt: skip
-    assert times("0 * * * *", "Europe/Berlin", "2026-10-25 01:30", 3) == [
-        "2026-10-25 02:00:00+02:00", "2026-10-25 02:00:00+01:00", "2026-10-25 03:00:00+01:00",
-    ]  # fmt: skip
+    for hourly in ("0 * * * *", "0 ? * * *"):
+        assert times(hourly, "Europe/Berlin", "2026-10-25 01:30", 3) == [
+            "2026-10-25 02:00:00+02:00", "2026-10-25 02:00:00+01:00", "2026-10-25 03:00:00+01:00",
+        ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("schedule", "expected"),
     [
         ("@every 90m", ["2026-01-01 01:30", "2026-01-01 03:00"]),
+        ("0 0 */1 * 1", ["2026-01-05 00:00", "2026-01-12 00:00"]),
         ("0 0 */2 * 1", ["2026-01-03 00:00", "2026-01-05 00:00"]),
         ("*/20 9-10 ? * MON-FRI", ["2026-01-01 09:00", "2026-01-01 09:20"]),
         ("0 0 29 2 *", ["2028-02-29 00:00", "2032-02-29 00:00"]),
@@ -227,6 +229,15 @@ def test_times_at_a_change_of_summer_time() -> None:
 )
 def test_schedules(schedule: str, expected: list[str]) -> None:
     assert times(schedule, "UTC", "2026-01-01 00:00", 2) == [f"{each}:00+00:00" for each in expected]
+
+
+def test_an_interval_has_a_second_at_least_and_does_not_begin_with_its_start() -> None:
+    assert parse_schedule("@every 0s").next_after(0.0) == 1.0
+    assert list(parse_schedule("@every 1h").backwards(0.0, 7200.0)) == [7200.0, 3600.0]
+
+
+def test_the_29th_of_february_comes_after_a_century_without_one() -> None:
+    assert times("0 0 29 2 *", "UTC", "2096-03-01 00:00", 1) == ["2104-02-29 00:00:00+00:00"]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from beehive.message import Message, Route
 from beehive.names import Operation
-from modules.apimachinery.graceful_deletion import is_deletion_complete
+from modules.apimachinery.graceful_deletion import grace_for_deletion, is_deletion_complete, with_deletion_begun
 from modules.apimachinery.kinds import ObjectKey
 from modules.apimachinery.pod_references import references_of
 from modules.cloud.apiserver.pod_defaults import pull_policy, with_pod_defaults
@@ -214,3 +214,18 @@ def test_each_request_of_a_node_has_attributes_for_the_authorizer(resource_type:
     message = Message(route=Route(resource=f"node/n1/default/{resource_type}/x", operation=operation), content={})
     request = UpstreamRequest(node="n1", namespace="default", name="x", message=message)
     assert attributes_of(resource_type, operation, request).verb
+
+
+def test_a_later_deletion_shortens_the_grace_period_from_when_the_first_began() -> None:
+    begun = with_deletion_begun({"metadata": {}}, 30, 100.0)
+    assert with_deletion_begun(begun, 40, 105.0) == begun
+    sooner = with_deletion_begun(begun, 10, 105.0)
+    assert sooner == {"metadata": {"deletionTimestamp": "1970-01-01T00:01:50Z", "deletionGracePeriodSeconds": 10}}
+
+
+@pytest.mark.parametrize(("asked", "seconds"), [(-5, 1), (0, 0), (7, 7), (None, 30), (2**62, 100 * 365 * 24 * 3600)])
+def test_a_grace_period_has_a_second_for_a_negative_one_and_a_readable_end(asked: int | None, seconds: int) -> None:
+    bound = {"metadata": {}, "spec": {"nodeName": "n1", "terminationGracePeriodSeconds": 30}}
+    grace = grace_for_deletion(bound, asked)
+    assert grace == seconds
+    assert with_deletion_begun(bound, grace, 1.8e9)["metadata"]["deletionTimestamp"] < "3"
