@@ -34,7 +34,7 @@ from beehive import Clock
 from beehive.decoding import decode_json
 from edged.api import Nanoseconds, Pod, seconds
 from edged.cri.contract import ContainerId, ContainerRuntime, SandboxId
-from edged.cri.errors import CriError, UnavailableError
+from edged.cri.errors import CriError, DeadlineExceededError, UnavailableError
 from edged.events import EventRecorder, EventType, Reason
 from edged.images.names import listed_name
 from edged.node.machine import FileSystem, MachineError, MachineInfo
@@ -132,6 +132,18 @@ ListPods = Callable[[], tuple[Pod, ...]]
 """Returns this node's pods, with the statuses that edged computed last; called on any thread."""
 
 
+def _is_removed(name: str, remove: Callable[[], None]) -> bool:
+    """Remove a container or sandbox. Return False, and log why, when the runtime refuses."""
+    try:
+        remove()
+    except (UnavailableError, DeadlineExceededError):
+        raise
+    except CriError as error:
+        _log.warning("%s is kept: %s", name, error)
+        return False
+    return True
+
+
 class ContainerCollector:
     """Removes dead containers and sandboxes (kubelet's containerGC).
 
@@ -156,7 +168,7 @@ class ContainerCollector:
         """Remove superfluous containers; with `all_unused` all of pods that have ended.
 
         One that cannot be removed is left for the next time, with its sandbox. Raises CriError when nothing is listed,
-        and UnavailableError when the runtime goes away.
+        and when the runtime goes away or does not answer in time: each further call would wait as long.
         """
         pods = {ref_of(pod).uid: is_terminal(pod) for pod in self._pods()}
         if not pods:
@@ -167,28 +179,16 @@ class ContainerCollector:
         found = garbage(containers, sandboxes, pods, self._policy, now, all_unused=all_unused)
         kept = [container for container in found.containers if not self._remove(container)]
         in_use = {container.pod_sandbox_id for container in kept}
-        gone = [one for one in found.sandboxes if one.id not in in_use and self._remove_sandbox(one)]
+        gone = [sandbox for sandbox in found.sandboxes if sandbox.id not in in_use and self._remove_sandbox(sandbox.id)]
         if found.containers or found.sandboxes:
             _log.info("removed %d containers and %d sandboxes", len(found.containers) - len(kept), len(gone))
 
-    def _remove_sandbox(self, sandbox: cri.PodSandbox) -> bool:
-        try:
-            self._runtime.remove_pod_sandbox(SandboxId(sandbox.id))
-        except UnavailableError:
-            raise
-        except CriError as error:
-            _log.warning("sandbox %s is kept: %s", sandbox.id, error)
-            return False
-        return True
+    def _remove_sandbox(self, name: str) -> bool:
+        return _is_removed(name, lambda: self._runtime.remove_pod_sandbox(SandboxId(name)))
 
     def _remove(self, container: cri.Container) -> bool:
         """Remove a container and its files. Return whether it is gone; otherwise it is left for the next time."""
-        try:
-            self._runtime.remove_container(ContainerId(container.id))
-        except UnavailableError:
-            raise
-        except CriError as error:
-            _log.warning("container %s is kept: %s", container.id, error)
+        if not _is_removed(container.id, lambda: self._runtime.remove_container(ContainerId(container.id))):
             return False
         try:
             self._remove_files(container)

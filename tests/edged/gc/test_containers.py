@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from beehive.simulation import Simulation
 from edged.api import Nanoseconds
 from edged.cri.contract import ContainerRuntime
-from edged.cri.errors import CriError, RefusedError, UnavailableError
+from edged.cri.errors import CriError, DeadlineExceededError, RefusedError, UnavailableError
 from edged.gc.collector import ContainerCollector, Garbage, garbage
 from edged.pod_workers.pod_directories import PodDirectories
 from edged.pods.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
@@ -175,12 +175,13 @@ def test_no_running_or_foreign_container_and_no_last_trace_of_a_pod_is_removed(
     assert again.containers == [], "once is enough"
 
 
-def test_nothing_more_is_asked_of_a_runtime_that_has_gone_away() -> None:
+@pytest.mark.parametrize("error", [UnavailableError, DeadlineExceededError])
+def test_nothing_more_is_asked_of_a_runtime_that_does_not_answer(error: type[CriError]) -> None:
     pod = a_pod()
     runtime = create_autospec(ContainerRuntime, instance=True)
     runtime.list_containers.return_value = [container(pod.metadata.uid, "a", n) for n in range(3)]
     runtime.list_pod_sandboxes.return_value = []
-    runtime.remove_container.side_effect = UnavailableError("Remove", "", grpc.StatusCode.UNAVAILABLE, "gone")
+    runtime.remove_container.side_effect = error("Remove", "", grpc.StatusCode.UNAVAILABLE, "gone")
     policy = ContainerPolicy(minimum_age=0, per_pod=1, total=-1)
     files = create_autospec(PodDirectories, instance=True)
     with pytest.raises(CriError):
