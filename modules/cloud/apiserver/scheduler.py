@@ -116,7 +116,7 @@ class Placer:
             if placement.node:
                 self._nominate(pod, "", placement.node)
                 self._fleet.assume(placement.node, pod, attempt.demand)
-            elif not chosen and not attempt.demand.affinity and not _spread(pod):
+            elif not attempt.demand.affinity and not _spread(pod):
                 self._refused[about] = placement
         return placement
 
@@ -134,7 +134,7 @@ class Placer:
         if self._lowest is None:
             self._lowest = min((room.lowest_priority for room in rooms), default=math.inf)
         about = _about(pod)
-        if priority_of(pod) <= self._lowest or about in self._hopeless:
+        if priority_of(pod) <= self._lowest or (about in self._hopeless and not nominated_node(pod)):
             self._nominate(pod, "")
             return None
         with self._kept_for_others(pod):
@@ -144,7 +144,7 @@ class Placer:
             found = preemptions(pod, able, attempt.fits, budgets())
             best = next((one for one in found if not one.victims or self._fits_then(pod, one)), None)
         self._nominate(pod, best.node if best is not None else "")
-        if best is None and not nominated_node(pod):
+        if best is None:
             self._hopeless.add(about)
         return best
 
@@ -333,6 +333,8 @@ def makes_room(event: ObjectEvent) -> bool:
     old, new = event.old, event.new
     if event.key.kind == "Node":
         return old is None or event.type is EventType.DELETED or _matters(old) != _matters(new)
+    if event.key.kind == "Namespace":  # rules of pods select namespaces by their labels
+        return old is not None and old["metadata"].get("labels") != new["metadata"].get("labels")
     if event.key.kind != "Pod":
         return False
     if event.type is EventType.DELETED or old is None:

@@ -12,9 +12,10 @@ from beehive.simulation import Simulation
 from modules.apimachinery.api_errors import ForbiddenError
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, kind_named
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.pod_scheduled import nominated_node
+from modules.cloud.apiserver.pod_scheduled import nominated_node, with_nominated_node
+from modules.cloud.apiserver.scheduler import Placer
 from modules.cloud.apiserver.scheduling.preemption import preemptions
-from modules.cloud.apiserver.scheduling.rooms import PODS, NodeRoom
+from modules.cloud.apiserver.scheduling.rooms import PODS, NodeRoom, NodeRooms
 from modules.cloud.authorization.node_accounts import MIRROR
 
 HIGH, MID, LOW = 1000, 100, -10
@@ -170,6 +171,57 @@ def test_room_that_is_made_is_kept_for_its_pod() -> None:
     found = {name: pod["spec"].get("nodeName", "") for name, pod in pods(cluster).items()}
     assert found == {"p": "a", "q": "a", "low": "", "lower": ""}
     assert not nominated_node(pods(cluster)["low"])
+
+
+def test_room_is_kept_for_its_pod_though_an_equal_pod_finds_none() -> None:
+    """The equal pod comes first by its name, as both were made in one second."""
+    cluster = a_cluster(a_node("a"), a_pod("v", "a", "2"))
+    for name in ("q", "p"):
+        cluster.create(guarded(a_pod(name, cpu="2", priority=HIGH)))
+    cluster.scheduler.place_waiting_pods()
+    assert {name: nominated_node(pod) for name, pod in pods(cluster).items()} == {"v": "", "q": "a", "p": ""}
+
+
+def a_fleet(nodes: list[JsonObject], *there: JsonObject) -> NodeRooms:
+    """Nodes with pods."""
+    fleet = NodeRooms()
+    fleet.set_nodes(nodes)
+    for pod in there:
+        fleet.rooms[pod["spec"]["nodeName"]].add(named(pod))
+    return fleet
+
+
+def named(pod: JsonObject) -> JsonObject:
+    """A pod as it is stored."""
+    return {**pod, "metadata": {**pod["metadata"], "namespace": "default"}}
+
+
+def only_on(node: str, name: str) -> JsonObject:
+    """A pod that fits one node only, and is otherwise like all others."""
+    selector = {"kubernetes.io/hostname": node}
+    return named(guarded(a_pod(name, priority=MID, nodeSelector=selector)))
+
+
+def test_room_that_a_pod_gives_up_is_for_the_next_one() -> None:
+    """Also if an equal pod was refused before, or no others could make room for it."""
+    moved = with_nominated_node(only_on("b", "moved"), "a")
+    placer = Placer(a_fleet(ONES), [moved])
+    placed = [placer.place(pod).node for pod in (only_on("a", "one"), moved, only_on("a", "two"))]
+    assert placed == ["", "b", "a"]
+    placer = Placer(a_fleet(ONES, a_pod("v1", "a"), a_pod("v2", "b")), [moved])
+    found = [placer.preemption(pod, list) for pod in (only_on("a", "one"), moved, only_on("a", "two"))]
+    assert [one and one.node for one in found] == [None, "b", "a"]
+
+
+def test_a_pod_that_takes_the_room_that_was_kept_for_it_lets_no_equal_pods_be_looked_at_again() -> None:
+    chosen = with_nominated_node(only_on("n0", "chosen"), "n0")
+    placer = Placer(a_fleet([a_node(f"n{number}", "1") for number in range(20)]), [chosen])
+    looks = []
+    for pod in (only_on("n0", "one"), chosen, only_on("n0", "two")):
+        before = placer.looks
+        placer.place(pod)
+        looks.append(placer.looks - before)
+    assert looks == [20, 20, 5]
 
 
 def test_room_is_not_kept_for_ever() -> None:

@@ -53,6 +53,7 @@ def test_the_ready_one_with_the_fewest_pods_and_then_the_first_by_name() -> None
 
 RUNS = {**a_pod(on="n"), "metadata": {"name": "p", "labels": {"app": "web"}}}
 NODE = a_node("n")
+SPACE = {"kind": "Namespace", "metadata": {"name": "n", "labels": {"team": "a"}}}
 
 
 @pytest.mark.parametrize(
@@ -70,6 +71,9 @@ NODE = a_node("n")
         (NODE, a_node("n", labels={"disk": "fast"}), True),
         (NODE, {**NODE, "status": {**NODE["status"], "allocatable": {"cpu": "2"}}}, True),
         (NODE, {**NODE, "status": {**NODE["status"], "images": []}}, False),
+        (None, SPACE, False),
+        (SPACE, {**SPACE, "status": {}}, False),
+        (SPACE, {"kind": "Namespace", "metadata": {"name": "n"}}, True),
     ],
 )
 def test_after_which_changes_pods_that_wait_are_looked_at(
