@@ -35,27 +35,25 @@ class NodeGraph:
         """The bytes that each node has written."""
         self._references = ReferenceIndex()
         """References of all pods."""
-        self._secrets: dict[str, tuple[ObjectKey, ...]] = {}
-        """By volume, the secrets that it names."""
         self._volumes: defaultdict[ObjectKey, dict[str, None]] = defaultdict(dict)
         """By secret, the volumes that name it."""
 
     def add_objects(self, objects: Iterable[JsonObject]) -> None:
         """Add stored objects."""
         for obj in objects:
-            self._put(key_of(obj), obj)
+            self._put(key_of(obj), None, obj)
             self.accounts.put(key_of(obj), obj)
 
     def handle_event(self, event: ObjectEvent) -> None:
         """Update the graph with a change."""
         self.accounts.put(event.key, None if event.type is EventType.DELETED else event.new)
         if not (event.keeps_spec and self._references.of(event.key)):
-            self._put(event.key, None if event.type is EventType.DELETED else event.new)
+            self._put(event.key, event.old, None if event.type is EventType.DELETED else event.new)
 
     def roll_back(self, event: ObjectEvent) -> None:
         """Undo a change."""
         self.accounts.put(event.key, event.old)
-        self._put(event.key, event.old)
+        self._put(event.key, None if event.type is EventType.DELETED else event.new, event.old)
 
     def find(self, key: ObjectKey) -> JsonObject | None:
         """Return a stored object, or None."""
@@ -82,18 +80,16 @@ class NodeGraph:
         key = ObjectKey(_CLAIM, str(claim.get("namespace") or _NAMESPACE), str(claim.get("name")))
         return self._references.refers(node, key)
 
-    def _put(self, key: ObjectKey, obj: JsonObject | None) -> None:
+    def _put(self, key: ObjectKey, old: JsonObject | None, new: JsonObject | None) -> None:
         if key.kind == "Pod":
-            self._put_pod(key, obj)
+            self._put_pod(key, new)
         elif key.kind == _VOLUME:
-            for secret in self._secrets.pop(key.name, ()):
+            for secret in _secrets_of(old or {}):
                 self._volumes[secret].pop(key.name, None)
                 if not self._volumes[secret]:
                     del self._volumes[secret]
-            if obj is not None and (secrets := tuple(_secrets_of(obj))):
-                self._secrets[key.name] = secrets
-                for secret in secrets:
-                    self._volumes[secret][key.name] = None
+            for secret in _secrets_of(new or {}):
+                self._volumes[secret][key.name] = None
 
     def _put_pod(self, key: ObjectKey, pod: JsonObject | None) -> None:
         if pod is None:

@@ -1,5 +1,7 @@
 """The index of what pods refer to follows the objects, also back when a change has not taken place."""
 
+import pytest
+
 from beehive.simulation import Simulation
 from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.cloud.apiserver.cluster import Cluster
@@ -88,4 +90,26 @@ def test_a_secret_of_two_volumes_stays_readable_when_one_of_them_goes() -> None:
         assert not site.graph.refers("n1", _SECRET)
         site.cluster.delete(ObjectKey("PersistentVolume", "", gone), 0)
         site.noted()
+    assert not site.graph.refers("n1", ObjectKey("Secret", "shop", "key"))
+
+
+@pytest.mark.parametrize("how", ["deleted", "undone", "bound elsewhere"])
+def test_a_secret_that_a_volume_of_this_name_named_earlier_is_not_readable(how: str) -> None:
+    site = Site()
+    user = pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "a"}}])
+    user["metadata"]["namespace"] = "other"
+    site.apply(namespace("shop"), namespace("other"), user)
+    site.cluster.storage.set_savepoint()
+    volume = _volume("one", "a", cephfs={"monitors": ["m"], "secretRef": {"name": "key"}})
+    made = site.apply(volume)
+    if how == "deleted":
+        site.cluster.delete(made[0].key, 0)
+        site.noted()
+    if how == "undone":
+        site.cluster.storage.roll_back()
+        for event in made:
+            site.graph.roll_back(event)
+    volume["spec"]["claimRef"] = {"namespace": "other", "name": "a"}
+    site.apply(volume)
+    assert site.graph.refers("n1", ObjectKey("Secret", "other", "key"))
     assert not site.graph.refers("n1", ObjectKey("Secret", "shop", "key"))

@@ -9,6 +9,7 @@ import pytest
 from modules.apimachinery.graceful_deletion import finalizers_for_deletion
 from modules.apimachinery.kinds import JsonObject
 from modules.cloud.apiserver.garbage_collector.collector import GarbageCollector
+from modules.cloud.apiserver.garbage_collector.owners import references_of
 from tests.modules.cloud.apiserver.garbage_collector.world import POD, World
 
 FINALIZER = "clean.example/up"
@@ -104,6 +105,15 @@ def test_a_circle_that_is_deleted_in_the_foreground_goes(world: World) -> None:
     world("patch", "configmaps", "one", patch, patch_type="application/merge-patch+json")
     delete(world, "one", "Foreground")
     assert world.names() == []
+
+
+@pytest.mark.parametrize("wrong", ["owner", None, {"name": ""}, {"kind": None}, {"uid": ""}, {"name": None}])
+def test_a_reference_that_names_no_owner_has_none(wrong: Any) -> None:
+    """Such a reference may be stored since an earlier version; its object is not taken for an orphan."""
+    right = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": "u"}
+    both = [{**right, **wrong} if isinstance(wrong, dict) else wrong, right]
+    assert [one.uid for one in references_of({"metadata": {"ownerReferences": both}})] == ["u"]
+    assert references_of({"metadata": {"ownerReferences": both[:1]}}) == ()
 
 
 def test_a_pod_ends_gracefully_with_its_owner(world: World) -> None:
