@@ -7,7 +7,7 @@ from beehive.clock import Clock, Timer
 from beehive.trace_context import current_context
 
 _LONGEST: Final = 1.0
-"""Seconds of a turn in which the time stands still. A turn that seems longer began before the hive was observed."""
+"""The time of a turn stands still for so many seconds. A turn that seems longer began before the hive was observed."""
 
 
 class TurnClock(Clock):

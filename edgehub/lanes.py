@@ -126,7 +126,7 @@ class Lanes:
         return found
 
     def next(self, may_leave: Callable[[Entry], bool]) -> Hashable | None:
-        """Return the key of the next entry to leave, among those that `may_leave`; None if no head of a lane
+        """Return the key of the next entry to leave, among the entries that `may_leave`; None if no head of a lane
         may.
         """
         found: Hashable | None = None

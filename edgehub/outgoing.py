@@ -120,7 +120,7 @@ class Ledger:
         self._written = max([self._written, *(entry.serial for entry in changes.put)])
 
     def refused(self, changes: OutboxChanges, known: Iterable[Entry]) -> None:
-        """Note that changes were not written: their entries may leave, and the `known` ones are pending again. Those
+        """Note that changes were not written: their entries may leave, and the `known` ones are pending again. Entries
         that have left meanwhile have no row to remove, or the removals would pile up while the disk is broken.
         """
         alive = {entry.serial for entry in known}

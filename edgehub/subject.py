@@ -1,7 +1,7 @@
 """The subject of a message: its resource, and for a request of the Kubernetes API (an Application) its verb and key.
 
-All Applications have the resource `null`. Those of metamanager, the metaserver and edgemesh are under way together, and
-come in another order in another run.
+All Applications have the resource `null`. The Applications of metamanager, the metaserver and edgemesh are under way
+together, and come in another order in another run.
 """
 
 from typing import Final
@@ -22,7 +22,7 @@ class _Asked(msgspec.Struct, rename="pascal"):
 
 
 def subject(message: Message) -> str:
-    """Return the object of a message, by which two runs' messages are matched."""
+    """Return the object of a message; it matches the messages of two runs."""
     resource = message.route.resource
     if resource != _NULL or message.route.operation in _ANSWERS:
         return resource

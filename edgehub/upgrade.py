@@ -18,7 +18,7 @@ WITH_TLS = "`edgecore join` this cloud, or set modules.edgeHub.websocket.server 
 """Advice for a cloud that speaks TLS."""
 
 _TLS_ALERT = b"\x15\x03"
-"""Beginning of the alert with which a TLS server answers a request without TLS."""
+"""Beginning of a TLS server's alert for a request without TLS."""
 _GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _BAD_REQUEST = 400
 _PORTS = {"ws": 80, "wss": 443}

@@ -156,8 +156,8 @@ class LocalQuery:
         return self.row_of_answer(answer)
 
     def row_of_answer(self, answer: Message) -> Row | None:
-        """Return the row for an answer from the cloud: the bare object; None if it holds no object to keep, or one that
-        was deleted meanwhile.
+        """Return the row for an answer from the cloud: the bare object; None if it holds no object to keep, or a
+        deleted one.
         """
         kind, resource, now = parse(answer.route.resource).type, answer.route.resource, self._clock.now_ms()
         cause = cause_of(answer, _ANSWER)

@@ -12,7 +12,7 @@ from beehive.whole_numbers import whole_number
 
 _LONGEST_NUMBER = 18
 SENT_IN_PART: Final = (ResourceType.ENDPOINTS, ResourceType.ENDPOINTSLICE)
-"""Types of objects of which a node gets a part, which may change without the object."""
+"""Types of objects that a node gets in part; the part may change without the object."""
 
 
 class Metadata(msgspec.Struct, frozen=True, rename="camel"):
@@ -115,7 +115,7 @@ def is_being_deleted(content: bytes) -> bool:
 
 
 class _ToRun(msgspec.Struct, frozen=True, rename="camel"):
-    """Metadata by which a stored pod is run."""
+    """Metadata that decide whether a stored pod is run."""
 
     uid: str | None = None
     deletion_timestamp: str | None = None
@@ -133,7 +133,7 @@ class _Options(msgspec.Struct, frozen=True):
 
 
 _MIRROR: Final = "kubernetes.io/config.mirror"
-"""Annotation of the pod by which the cloud shows a static one; it is not run."""
+"""Annotation of a mirror pod, which shows a static pod in the cloud and is not run."""
 
 
 def is_pod_to_run(stored: str, options: bytes) -> bool:

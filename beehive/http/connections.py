@@ -63,7 +63,7 @@ class OpenConnections:
 
     When a new connection exceeds a bound, another one makes room: of the same address if that has reached its bound,
     otherwise of the address with the most that could. The oldest that has sent no whole request within a second goes
-    first, then the one that has waited longest for another request, then the oldest without a whole request. A new
+    first, then whichever has waited longest for another request, then the oldest without a whole request. A new
     connection is refused only while all others are answered. So clients that send nothing, or a byte now and then,
     keep no other client out.
 

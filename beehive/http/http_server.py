@@ -61,7 +61,7 @@ class HttpServer(ConnectionServer):
     """Serves an `HttpService` on one socket, between `start` and `stop`.
 
     Beyond `REFUSALS` in a second, a refusal (401, 403, 429), and over HTTPS any answer to a client without credentials,
-    is held back for a moment, in which its connection makes room for others: clients without rights that ask without
+    is held back for a moment, while its connection makes room for others: clients without rights that ask without
     end would take the interpreter from all others, some dozen threads of theirs standing in line before each step of
     every other request.
 

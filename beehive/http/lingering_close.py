@@ -7,7 +7,7 @@ from typing import Final
 from beehive.clock import Clock
 
 LINGERING_SECONDS: Final = 5.0
-"""Seconds in which a client can end its side."""
+"""Seconds that a client has to end its side."""
 _MOST_BYTES: Final = 4 << 20
 _READ_BYTES: Final = 64 * 1024
 

@@ -41,7 +41,7 @@ class Stream(msgspec.Struct, frozen=True):
     done: Callable[[], object]
     """Releases the source of the pieces; always called."""
     steps: Callable[[Callable[[], None]], Iterator[bytes | float]] | None = None
-    """The same for a client in this process, for which no thread waits. Its argument is a function to call when there
+    """The same for a client in this process, without a thread that waits. Its argument is a function to call when there
     is more. The client goes on then, and after each number of seconds that it yields among the pieces.
     """
 

@@ -1,12 +1,12 @@
 """The flight recorder: the last minute of a hive in memory.
 
 Recording a delivery is one append in C to a small ring, the intake; no lock and no other Python code runs on the
-module's thread. The intake is moved to the history ten times a second, less often after a second in which nothing was
-recorded: on an idle node these looks were the most frequent wakes. The history is bounded in age and bytes.
-There are two rings because the cost of keeping a message is not the append but the memory: with a single ring of 8 MiB,
-every message would be made in memory outside of the processor's caches, which costs a busy bus a tenth of its rate. In
-return, the oldest of more than `INTAKE` deliveries within `PERIOD` are lost, and a note tells their number. On a node
-that is rare, because each frame, commit and call of the runtime also empties the intake if it is half full.
+module's thread. The intake is moved to the history ten times a second, less often after a second without a record: on
+an idle node these looks were the most frequent wakes. The history is bounded in age and bytes. There are two rings
+because the cost of keeping a message is not the append but the memory: with a single ring of 8 MiB, every message would
+be made in memory outside of the processor's caches, which costs a busy bus a tenth of its rate. In return, the oldest
+of more than `INTAKE` deliveries within `PERIOD` are lost, and a note tells their number. On a node that is rare,
+because each frame, commit and call of the runtime also empties the intake if it is half full.
 
 The history is packed a little later, when little is recorded; not at all while so many entries arrive that packing them
 would cost too much processor time. `BYTES` counts entries before packing, as a dump needs them. Entries repeat each

@@ -18,7 +18,7 @@ from edged.chains.model import MOST_STEPS, Chain
 NAME: Final = "chains"
 """Name of the file, below edged's root directory."""
 MOST_BYTES: Final = 4 * 1024 * 1024
-"""Size from which the file is rewritten; the chains of all pods have half of it at most."""
+"""The file is rewritten when it has this size; the chains of all pods have half of it at most."""
 
 _log = logging.getLogger(__name__)
 

@@ -155,7 +155,7 @@ def has_choice(pool: DevicePool, count: int) -> bool:
 
 
 def choose(pool: DevicePool, count: int, preferred: AbstractSet[str] = frozenset()) -> frozenset[str] | None:
-    """Return `count` devices: first those that the pod already has, then preferred ones, then any; sorted by name.
+    """Return `count` devices: first the pod's present ones, then preferred ones, then any; sorted by name.
 
     None when there are too few.
     """

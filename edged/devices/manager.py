@@ -79,7 +79,7 @@ class DeviceManager:
     kubelet refuses a pod whose devices are not available (a plug-in is away, as all are after a reboot; a device is
     unhealthy; an ending pod still has it), here the pod waits: an edge node may have nobody to create it again.
 
-    Thread-safe: workers, the threads on which plug-ins register, and the readers of ListAndWatch use it. No lock is
+    Thread-safe: workers, the threads of registrations, and the readers of ListAndWatch use it. No lock is
     held during a plug-in's call.
 
     Args:

@@ -158,8 +158,8 @@ class NodeDevices:
         self._registered[plugin.endpoint] = (plugin.name, self._connect(plugin.name, plugin.endpoint))
 
     def deregister(self, plugin: Plugin) -> None:
-        """Disconnect a plug-in whose socket was removed. One that serves the same resource on another socket meanwhile
-        stays.
+        """Disconnect a plug-in whose socket was removed. A plug-in that serves the same resource on another socket
+        meanwhile stays.
         """
         known = self._registered.pop(plugin.endpoint, None)
         if known is not None:

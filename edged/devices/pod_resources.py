@@ -1,4 +1,4 @@
-"""Kubernetes' pod resources API (v1), by which monitoring agents list the devices of containers.
+"""Kubernetes' pod resources API (v1): monitoring agents list the devices of containers with it.
 
 This agent has neither exclusive CPUs nor memory, nor dynamic resources (claims): those lists are empty.
 """

@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 IMMEDIATE_GRACE_SECONDS: Final = 1
 """Grace period of a pod that is evicted immediately, in seconds (kubelet's immediateEvictionGracePeriodSeconds)."""
 POD_CLEANUP_TIMEOUT: Final = 30.0
-"""Seconds after a pod's grace period for which no other pod is evicted before this one has ended (podCleanupTimeout).
+"""No other pod is evicted for so many seconds after a pod's grace period, unless it has ended (podCleanupTimeout).
 """
 
 

@@ -167,8 +167,8 @@ class ContainerCollector:
     def collect(self, *, all_unused: bool = False) -> None:
         """Remove superfluous containers; with `all_unused` all of pods that have ended.
 
-        One that cannot be removed is left for the next time, with its sandbox. Raises CriError when nothing is listed,
-        and when the runtime goes away or does not answer in time: each further call would wait as long.
+        A container that cannot be removed is left for the next time, with its sandbox. Raises CriError when nothing is
+        listed, and when the runtime goes away or does not answer in time: each further call would wait as long.
         """
         pods = {ref_of(pod).uid: is_terminal(pod) for pod in self._pods()}
         if not pods:

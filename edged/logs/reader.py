@@ -182,7 +182,7 @@ def _ended_lines(file: LogFile) -> Iterator[bytes | None]:
 
 
 def _whole_lines(file: LogFile) -> Iterator[bytes | None]:
-    """Yield the lines, without one that is still being written, which is read again later. A truncated file is read
+    """Yield the whole lines. A line that is still being written is read again later. A truncated file is read
     from its start.
     """
     if not isinstance(file, PackedFile) and os.fstat(file.fileno()).st_size < file.tell():

@@ -38,7 +38,7 @@ class ReadingTurns:
             self._take()
 
     def pass_on(self) -> None:
-        """Let those that wait have their turns before this one goes on."""
+        """Let the waiting readers have their turns before this one goes on."""
         with self._lock:
             if not self._waiting:
                 return

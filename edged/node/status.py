@@ -77,7 +77,7 @@ def registration_labels(machine: MachineFacts, node_name: str, extra: Mapping[st
 
 
 def own_labels(machine: MachineFacts, node_name: str, extra: Mapping[str, str]) -> dict[str, str]:
-    """Return the labels that the node keeps correct: those that a kubelet reconciles, and the configured ones. The role
+    """Return the labels that the node keeps correct: the ones of a kubelet, and the configured ones. The role
     labels are not among them: an administrator may remove them.
     """
     return {

@@ -198,7 +198,7 @@ class PodSyncer:
         self._resources.objects.forget_pod(job.ref.uid)
 
     def _update_resources(self, job: Job, pod: Pod, facts: PodFacts, actions: PodActions, progress: _Progress) -> bool:
-        """Update the resources of a pod, also of one that only runs: a configmap in its volumes may have changed. Then
+        """Update the resources of a pod, even if it only runs: a configmap in its volumes may have changed. Then
         start its containers. Return as `sync_pod`.
         """
         sources = self._resources.objects.of(pod, job.delivered)

@@ -28,7 +28,7 @@ from edged.pods.unhealthy import KillReason, kill_reason
 
 
 class ContainerStart(Struct, frozen=True, gc=False):
-    """A container to start. `after` is the end of its predecessor, from which back-off counts; None for the first."""
+    """A container to start. `after` is the end of its predecessor, where back-off begins; None for the first."""
 
     container: Container
     attempt: int

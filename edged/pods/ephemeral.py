@@ -10,8 +10,8 @@ from edged.pods.model import ContainerId, PodFacts, RunState
 
 
 def new_ephemeral(pod: Pod, facts: PodFacts) -> tuple[EphemeralContainer, ...]:
-    """Return the ephemeral containers to start. One that the pod's status reports as started is not started again, even
-    if the runtime has forgotten it.
+    """Return the ephemeral containers to start. A container that the pod's status reports as started is not started
+    again, even if the runtime has forgotten it.
     """
     reported = {
         status.name

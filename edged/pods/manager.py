@@ -100,7 +100,7 @@ class PodRecord(msgspec.Struct):
         """Take the pod as the cloud has it now. The status that this node computed stays, with the conditions of others
         added; a pod that has ended for the cloud has ended (kubelet's generateAPIPodStatus). A deletion that the cloud
         takes back still ends the pod, in its grace period. Containers that the cloud has before the runtime was asked
-        are an earlier run's, whose status replaces the one of a pod that seemed to be new.
+        are an earlier run's, whose status replaces the status of a pod that seemed to be new.
         """
         own = self.pod.status
         if terminated_by_cloud(self.pod, pod):

@@ -97,7 +97,7 @@ class EdgedSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     has_stream_tunnel: bool = False
     """Whether the node dials a stream tunnel (`modules.edgeStream.enable`). The kubelet's port in the Node's status is
-    then the cloud's to write: it is the port at which the cloud takes streams for the node."""
+    then the cloud's to write: it is the cloud's port for streams of the node."""
 
     status_period: float = 10.0
     """Seconds after which statuses that the cloud has not acknowledged are sent again, and the node is inspected

@@ -118,9 +118,9 @@ class HeldStatuses:
 class StatusManager:
     """Sends the status of each pod until the cloud has acknowledged it, and then the deletion of pods that have ended.
 
-    One patch of a pod is under way at a time: the difference between the status that the cloud has (the last one that
-    it acknowledged, or the one that came with the pod) and the newest one; statuses that are set meanwhile replace each
-    other. When an answer was lost it is uncertain which of two the cloud has, so the next patch contains the whole
+    One patch of a pod is under way at a time: the difference between the status that the cloud has (the last
+    acknowledged one, or the status in the pod as it came) and the newest one; statuses that are set meanwhile replace
+    each other. When an answer was lost it is uncertain which of two the cloud has, so the next patch contains the whole
     status. The phase Pending of a new pod is held back, see `HeldStatuses`: most pods run by then, which spares a thin
     link a message (a kubelet sends both). Lives on the edged module's thread.
 

@@ -331,8 +331,8 @@ class SyncLoop:
         """Return whether a new pod has to wait until the cloud has sent the Node object, because the known labels or
         taints of the node keep the pod out. It is released later in its newest form, unless it is deleted.
 
-        KubeEdge's cloud sends nodes and pods from two loops: a label that was just set, and for which the scheduler
-        placed a pod here, may arrive after that pod, and a pod that is rejected is rejected for good.
+        KubeEdge's cloud sends nodes and pods from two loops: a label that was just set may arrive after the pod that
+        the scheduler placed here because of it, and a pod that is rejected is rejected for good.
         """
         uid = ref_of(pod).uid
         if uid not in self._node_requests:

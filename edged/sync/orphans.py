@@ -11,7 +11,7 @@ class Orphans:
     deleted while the agent was not running.
 
     Only sandboxes with this agent's own mark are orphans, and only after every source has sent its pods; while the
-    store may lack pods, only those that the cloud has disowned (`PodRecovery`). A data structure without effects.
+    store may lack pods, only pods that the cloud has disowned (`PodRecovery`). A data structure without effects.
 
     Args:
         owner: mark of the sandboxes that this agent makes.

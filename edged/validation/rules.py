@@ -1,9 +1,9 @@
 """The language of validation rules: small functions, and tables of the rules of each field.
 
 A rule takes a value, the path of its field and the list of causes, and appends the errors. A table (`Fields`) has a
-rule for each field of an object, in Kubernetes' order; `Union` is a table of members of which
-one must be set, `Each` and `Items` are lists. Values have the types of their kind: the conversion of the object has
-checked that before. Each rule is linear in its value.
+rule for each field of an object, in Kubernetes' order; `Union` is a table of alternative members, `Each` and `Items`
+are lists. Values have the types of their kind: the conversion of the object has checked that before. Each rule is
+linear in its value.
 
 `on_nodes` marks a rule that protects a node as well; `table_for_nodes` returns a table with only those.
 """

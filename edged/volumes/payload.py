@@ -110,7 +110,7 @@ def projected_payload(
 
 
 def safe_path(path: str) -> str:
-    """Return the path of a file within its volume. Raises VolumeError for one that would leave it or collide with
+    """Return the path of a file within its volume. Raises VolumeError for a path that would leave it or collide with
     `..data` and the like.
     """
     parts = PurePosixPath(path).parts

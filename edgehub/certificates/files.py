@@ -50,7 +50,7 @@ def read_certificate(path: Path) -> Certificate | None:
 
 
 def read_key(paths: CertificatePaths, *, is_of_node: bool) -> bytes:
-    """Return the key with which this node joins: the key of a join whose answer was lost or, unless the present
+    """Return the key for this node's join: the key of a join whose answer was lost or, unless the present
     certificate is of another node, the certificate's; empty without either. A name belongs to one key.
     """
     for path in (_joining_path(paths.key), *((paths.key,) if is_of_node else ())):

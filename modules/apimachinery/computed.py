@@ -1,7 +1,7 @@
 """Results of expensive functions that one thread computes, and another one uses.
 
-A request about an object of tens of thousands of values takes a tenth of a second and more, for which all other
-requests would wait. So its functions are called on a thread of their own first, with `Results.recorded`. Who carries it
+A request about an object of tens of thousands of values takes a tenth of a second and more, and all other requests
+would wait for it. So its functions are called on a thread of their own first, with `Results.recorded`. Who carries it
 out then calls them by `computed`, with `Results.used`, and gets the results for arguments that are the same.
 """
 

@@ -1,6 +1,6 @@
 """The topics below `$hw` under which applications and Rules may publish. Pure.
 
-All others there are answers, deltas and documents of edgecore, on which applications and mappers rely.
+All others there are answers, deltas and documents of edgecore, and applications and mappers rely on them.
 """
 
 import re

@@ -13,7 +13,7 @@ OPERATIONS: Final = 10_000
 """Maximum of operations of one patch (the API server's)."""
 
 POINTER_PARTS: Final = 100_000
-"""Maximum of the parts of all pointers of a patch, each of which is a step into the document."""
+"""Maximum of the parts of all pointers of a patch; each part is a step into the document."""
 
 COPIED_BYTES: Final = 3 * 1024 * 1024
 """Maximum of bytes that a patch copies (the API server's), so that copies of copies do not fill the memory."""

@@ -22,7 +22,7 @@ VALUES: Final = 50_000
 little.
 """
 NODE_VALUES: Final = 25_000
-"""Maximum of JSON values in a message of a node, for which the messages of other nodes wait. A node's status with 50
+"""Maximum of JSON values in a message of a node; other nodes' messages wait for it. A node's status with 50
 images has 850, with 1,000 images 5,600; a pod's with 20 containers 1,800, with 256 containers of ten mounts 22,600; the
 twin of a device with 1,000 properties 18,000.
 """

@@ -53,7 +53,7 @@ class ReadOptions(msgspec.Struct, frozen=True):
     """Revision after which a watch begins; empty or `0` begins with the present objects."""
     bookmarks: bool = False
     initial_events: bool | None = None
-    """Whether a watch begins with the present objects; None: as `revision` says."""
+    """Whether a watch begins with the present objects; None: `revision` decides."""
     seconds: int = WATCH_SECONDS
     """Duration of a watch."""
 

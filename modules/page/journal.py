@@ -40,7 +40,7 @@ class ChangesPage(msgspec.Struct, frozen=True):
     wrong: str = ""
     """The fault of the query."""
     command: str = ""
-    """The command that says the same."""
+    """The command with the same answer."""
 
 
 class JournalReader:

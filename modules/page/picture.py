@@ -118,7 +118,7 @@ class _View:
         """The edition of the picture that it was made of."""
         self.version = 0
         self._rows: dict[str, tuple[int, NodeRow]] = {}
-        """By name, the version in which a row has changed last, and the row."""
+        """By name, the version of a row's last change, and the row."""
         self._gone: deque[tuple[int, str]] = deque(maxlen=_GONE)
         self._forgotten = 0
         """The last version with forgotten removals of rows."""

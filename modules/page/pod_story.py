@@ -79,7 +79,7 @@ class PodStories:
             namespace: of the pod.
             name: of the pod.
             now: seconds since 1970.
-            known: returns the row of a node; cloudcore is asked about one that it does not know.
+            known: returns the row of a node; cloudcore is asked about an unknown one.
 
         Raises:
             KubectlError: there is no such pod, or no server answers.

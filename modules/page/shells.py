@@ -78,7 +78,7 @@ class ShellDoor(Protocol):
         """Raise HttpStatusError if no shell may be opened there."""
 
     def open(self, where: ShellTarget, fields: Fields) -> socket.socket:
-        """Ask for a shell with the headers of a handshake, and return the connection, on which the answer comes.
+        """Ask for a shell with the headers of a handshake, and return the connection, which brings the answer.
 
         Raises:
             BeehiveError, KubectlError: the server refuses, or is not reached.
@@ -171,8 +171,8 @@ class Shells:
         self._places = ShellPlaces()
 
     def reply(self, request: Request, where: ShellTarget, door: DoorOf) -> Takeover:
-        """Return the shell in a container, or a WebSocket that says why there is none: a script of a page cannot read
-        the refusal of a handshake.
+        """Return the shell in a container, or a WebSocket that gives the reason why there is none: a script of a page
+        cannot read the refusal of a handshake.
 
         Args:
             request: the handshake, which has been checked.

@@ -89,7 +89,7 @@ def seen_by(
 def _namespaces(
     refusal: Refusal, kinds: Iterable[tuple[str, str]], namespaces: Callable[[], Iterable[str]], most: int
 ) -> tuple[frozenset[str] | None, str]:
-    """Return the namespaces in which a user may list all of some kinds, None for all, and why not all."""
+    """Return the namespaces where a user may list all of some kinds, None for all, and why not all."""
     why = next((text for group, kind in kinds if (text := refusal(_listing(group, kind, "")))), "")
     if not why:
         return None, ""

@@ -26,7 +26,7 @@ _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 def without_empty_members(obj: dict[str, Any], stored: Mapping[str, Any] = _NOTHING) -> dict[str, Any]:
     """Return an object as kube-apiserver stores it: without empty members that its types leave out. Of a kind that has
-    no message here, only the metadata are looked at. Parts of which nothing is left out are the given ones.
+    no message here, only the metadata are looked at. Unchanged parts are the given ones.
 
     Args:
         obj: the object.

@@ -202,7 +202,7 @@ def _key_faults(schema: dict[str, Any], items: dict[str, Any], path: str) -> Ite
 
 
 def _value_faults(schema: dict[str, Any], path: str) -> Iterator[Cause]:
-    """Yield the faults of a schema below allOf, anyOf, oneOf or not: it only says which values fit."""
+    """Yield the faults of a schema below allOf, anyOf, oneOf or not: it only decides which values fit."""
     is_choice = schema.keys() == {"type"} and path.rpartition(".")[2].startswith("anyOf[")
     for name in _EMPTY_IN_VALUES:
         if schema.get(name) and not is_choice:

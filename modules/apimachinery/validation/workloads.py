@@ -97,7 +97,7 @@ def _restarts(*policies: str) -> Rule:
 
 
 def _without_deadline(kind: str) -> Rule:
-    """Return the rule that the template's pods, of which the kind makes new ones for ever, have no deadline."""
+    """Return the rule that the template's pods have no deadline: the kind would replace them for ever."""
 
     def rule(value: Mapping[str, Any], path: str, found: Causes) -> None:
         if ((value.get("template") or {}).get("spec") or {}).get("activeDeadlineSeconds") is not None:
@@ -365,7 +365,7 @@ CONTROLLER_UID: Final = "batch.kubernetes.io/controller-uid"
 
 
 def job_labels(name: str, uid: str) -> dict[str, str]:
-    """Return the labels of a Job's pods, by which it knows them."""
+    """Return the labels that identify a Job's pods."""
     return {CONTROLLER_UID: uid, "controller-uid": uid, "batch.kubernetes.io/job-name": name, "job-name": name}
 
 

@@ -184,7 +184,7 @@ def _version_before(cluster: Cluster, request: ApiCall) -> str:
 
 
 def _in_version(result: ApiResult, version: str) -> ApiResult:
-    """Return the result of a dry run, in which an object keeps its version: another comes with the write
+    """Return the result of a dry run, which keeps an object's version: another comes with the write
     (DryRunnableStorage).
 
     Args:
@@ -538,7 +538,7 @@ def _stored_version(request: ApiCall) -> str:
 
 
 def _with_requester(request: ApiCall) -> ApiCall:
-    """Return a request that makes a certificate request with the user who asks in its spec, whatever the body says:
+    """Return a request that makes a certificate request with the user who asks in its spec, regardless of the body:
     kube-controller-manager approves requests by the rights of that user (csrStrategy.PrepareForCreate).
     """
     is_asked = request.verb == "create" or request.patch_type == APPLY
@@ -592,7 +592,7 @@ def _patch_object(request: ApiCall, before: str) -> JsonObject:
 
 
 def _create(cluster: Cluster, kind: Kind, request: ApiCall) -> JsonObject:
-    """Create an object; return the one that the request has created before its transaction seemed to be lost."""
+    """Create an object; return the object that the request created before its transaction seemed to be lost."""
     uid = _uid_to_create(request)
     obj = _to_create(cluster, kind, request)
     made = cluster.storage.find(key_of(obj)) if uid else None
@@ -623,7 +623,7 @@ def _to_create(cluster: Cluster, kind: Kind, request: ApiCall) -> JsonObject:
 
 
 def _generated_name(cluster: Cluster, kind: Kind, request: ApiCall, prefix: str) -> str:
-    """Return a name with a prefix that no object has, or that the request has made before; after some attempts, one
+    """Return a name with a prefix that no object has, or that the request has made before; after some attempts, a name
     that an object has (createWithGenerateNameRetry).
     """
     made, uid = "", _uid_to_create(request)

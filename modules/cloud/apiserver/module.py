@@ -433,7 +433,7 @@ class ApiServer(Module):
             self._manifests.reset()
 
     def _forget_changes(self) -> None:
-        """Delete stored changes from which no watch can begin now."""
+        """Delete stored changes that no watch can begin with now."""
         if self._history is not None:
             for kind, until in self._history.take_forgotten().items():
                 self._database.forget_changes(kind, until)

@@ -34,12 +34,12 @@ def waits_because(pod: JsonObject) -> str:
 
 
 def nominated_node(pod: JsonObject) -> str:
-    """Return the node on which others make room for a pod, or ""."""
+    """Return the node where others make room for a pod, or ""."""
     return str((pod.get("status") or {}).get("nominatedNodeName") or "")
 
 
 def with_nominated_node(pod: JsonObject, node: str) -> JsonObject:
-    """Return the pod with the node on which others make room for it, or without one."""
+    """Return the pod with the node where others make room for it, or without one."""
     others = {name: value for name, value in (pod.get("status") or {}).items() if name != "nominatedNodeName"}
     return {**pod, "status": {**others, "nominatedNodeName": node} if node else others}
 

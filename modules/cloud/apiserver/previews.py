@@ -35,7 +35,7 @@ class _Waiting(msgspec.Struct):
 
 
 def call_in(message: Message) -> ApiCall:
-    """Return the request in a message; one that creates an object has the message's id."""
+    """Return the request in a message; a creation has the message's id."""
     call = message.content_as(ApiCall)
     return msgspec.structs.replace(call, message_id=message.header.msg_id) if call.verb == "create" else call
 

@@ -81,7 +81,7 @@ class Placer:
         self._lowest: float | None = None
         """The lowest priority of a pod on a node, once it is asked for."""
         self._hopeless = set[bytes]()
-        """The pods for which no others can make room."""
+        """The pods that no others can make room for."""
         self.looks = 0
         """The nodes that were looked at; a pod whose placement is known counts for a few."""
 
@@ -121,7 +121,7 @@ class Placer:
         return placement
 
     def preemption(self, pod: JsonObject, budgets: Callable[[], Sequence[JsonObject]]) -> Preemption | None:
-        """Return which pods make room for one that fits nowhere; None if that is not possible, or under way.
+        """Return which pods make room for a pod that fits nowhere; None if that is not possible, or under way.
 
         Args:
             pod: the pod.
@@ -210,7 +210,7 @@ class _Attempt:
         """Return where the pod goes.
 
         Args:
-            chosen: the node on which others have made room; "" for none.
+            chosen: the node where others have made room; "" for none.
         """
         rooms, reasons = self._fleet.rooms, Counter[str]()
         named = _named(self._pod)

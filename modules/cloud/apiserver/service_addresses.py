@@ -63,7 +63,7 @@ def service_ranges(networks: str = DEFAULT_RANGE, ports: str = DEFAULT_PORTS) ->
 
 
 def api_server_address(ranges: ServiceRanges) -> str:
-    """Return the address by which pods reach the API server, the first of the range. No other Service gets it, even if
+    """Return the address of the API server for pods, the first of the range. No other Service gets it, even if
     the API server has none yet: pods would send what they ask the API server to its owner.
     """
     return str(next(iter(ranges.networks.values()))[1])

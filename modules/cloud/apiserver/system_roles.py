@@ -93,7 +93,7 @@ _ROLES: Final[dict[str, tuple[JsonObject, ...]]] = {
     ),
 }
 _ABOVE: Final = {"view": "edit", "edit": "admin"}
-"""By role, another one that has all of its rules."""
+"""By role, another role with all of its rules."""
 _RULES_OF: Final = {"admin": _ADMIN, "edit": _EDIT, "view": _VIEW}
 _BINDINGS: Final = {
     "cluster-admin": (ADMINISTRATORS,),

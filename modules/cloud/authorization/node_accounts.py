@@ -20,7 +20,7 @@ _COST: Final = 1536 * 1024
 _COST_OF_POD: Final = 16 * 1024
 """Cost for each pod that others have bound to the node, for its status; with one container it has half of that."""
 _COST_OF_ANNOTATIONS: Final = 4 * 1024
-"""Cost that a node may give the annotations of such a pod. Those that its author has given cost the node nothing: they
+"""Cost that a node may give the annotations of such a pod. The annotations of its author cost the node nothing: they
 could use up its account.
 """
 _MOST_BYTES: Final = {"Event": 16 * 1024, "Lease": 16 * 1024, "CertificateSigningRequest": 64 * 1024}

@@ -51,7 +51,7 @@ class MessagesWithoutRoom:
         self._look_again()
 
     def go_on(self) -> None:
-        """Pass on the messages for which there is room now."""
+        """Pass on the messages that have room now."""
         for group, waiting in list(self._waiting.items()):
             while waiting and self._has_room(group):
                 self._pass_on(waiting.popleft())

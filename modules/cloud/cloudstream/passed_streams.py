@@ -149,8 +149,8 @@ class StreamsElsewhere:
             upgrades: whether the protocol is to change.
 
         Raises:
-            ApiStatusError: 429, too many streams wait for other cloudcores; 503, one that may have the tunnel cannot
-                be reached; 502 and 504, it has not answered; else the other one's refusal.
+            ApiStatusError: 429, too many streams wait for other cloudcores; 503, a cloudcore that may have the tunnel
+            cannot be reached; 502 and 504, it has not answered; else the other one's refusal.
         """
         wanted = _wanted(target, request, upgrades=upgrades)
         if not self._opening.acquire(blocking=False):

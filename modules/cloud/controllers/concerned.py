@@ -129,7 +129,7 @@ def _owner_key(obj: JsonObject) -> ObjectKey | None:
 
 
 def _repels(node: JsonObject) -> bool:
-    """Return whether a node may have taints because of which pods are evicted."""
+    """Return whether a node may have taints that evict pods."""
     return bool((node.get("spec") or {}).get("taints"))
 
 

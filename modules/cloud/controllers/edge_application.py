@@ -87,7 +87,7 @@ def _created(application: JsonObject, wanted: JsonObject) -> PlannedWrite:
 
 
 def _updated(wanted: JsonObject, live: JsonObject) -> PlannedWrite | None:
-    """Return the write of the fields in which a template differs from the last one; None if it does in none."""
+    """Return the write of a template's fields that differ from the last one; None if they are equal."""
     text = _text(wanted)
     if _applied(live) == text:
         return None

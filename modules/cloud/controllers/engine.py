@@ -205,7 +205,7 @@ class Engine:
         self._streaks.pop(key, None)
         self.queue.succeeded(key)
         if self.view.refusals.pop(key, None) is not None:
-            self.queue.add(key)  # its status still says that a write was refused
+            self.queue.add(key)  # its status still shows that a write was refused
 
     def _go_on(self, execution: _Execution) -> None:
         """Make the next writes: one, then two, four and so on, as long as none is refused."""
@@ -323,7 +323,7 @@ class Engine:
             self._await(execution)
 
     def _record(self, about: JsonObject, note: EventNote) -> None:
-        """Store an Event; one that was counted again, and is gone, is stored once more."""
+        """Store an Event; a counted Event that no longer exists is stored again."""
         call = self._events.call(about, note)
 
         def stored(result: ApiResult) -> None:

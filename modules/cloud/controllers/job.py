@@ -236,8 +236,8 @@ class _Pass:
         return []
 
     def _counted_failures(self, pods: Sequence[JsonObject]) -> list[JsonObject]:
-        """Return the failed pods that count. The others are let go; a pod from which another one takes its failure
-        count over waits for that pod.
+        """Return the failed pods that count. The others are let go; a pod whose failure count another one takes over
+        waits for that pod.
         """
         kept = set(job_pods.uids(list(self._kept.values())))
         found = []

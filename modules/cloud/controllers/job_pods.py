@@ -124,8 +124,8 @@ def _pause(failures: int) -> float:
 
 
 def _ended_at(pod: JsonObject) -> float:
-    """Return the time at which a pod ended, if it has (getFinishedTime): as its containers say, its condition, or its
-    deletion. A pod that its node has refused says nothing of these, and ended when it was made.
+    """Return when a pod ended, if it has (getFinishedTime): as its containers say, its condition, or its
+    deletion. A pod that its node has refused has none of these, and ended when it was made.
     """
     status, metadata = pod.get("status") or {}, metadata_of(pod)
     states = [one.get("state") or {} for one in status.get("containerStatuses") or ()]

@@ -1,4 +1,4 @@
-"""The state of a Job, as its status says it."""
+"""The state of a Job, from its status."""
 
 from collections.abc import Iterable
 from typing import Final

@@ -51,7 +51,7 @@ def _labels(node: JsonObject) -> dict[str, str]:
 
 
 def _selector(group: JsonObject) -> Callable[[JsonObject], bool]:
-    """Return the function that says whether a group wants a node."""
+    """Return the predicate for the nodes that a group wants."""
     spec = group.get("spec") or {}
     wanted, names = spec.get("matchLabels") or {}, frozenset(spec.get("nodes") or ())
 

@@ -110,7 +110,7 @@ def _eviction(view: View, node: JsonObject, since: float, now: float) -> Reconci
 
 
 def _stays_for(pod: JsonObject, stay: float) -> float:
-    """Return the seconds for which a pod stays on its node that is silent.
+    """Return how many seconds a pod stays on its silent node.
 
     Args:
         pod: an active one.
@@ -154,7 +154,7 @@ def _of_tainted(view: View, node: JsonObject, now: float) -> ReconcilePlan:
 
 
 def _tolerated_for(pod: JsonObject, taints: Iterable[Taint]) -> float:
-    """Return the seconds for which a pod tolerates taints; infinity if it always does."""
+    """Return how many seconds a pod tolerates taints; infinity if it always does."""
     try:
         given = _tolerations(pod)
     except BadRequestError:
@@ -167,7 +167,7 @@ def _tolerated_for(pod: JsonObject, taints: Iterable[Taint]) -> float:
 
 
 def _disrupted(pod: JsonObject, now: float) -> Iterator[PlannedWrite]:
-    """Yield the condition that says why a pod is deleted, and its deletion."""
+    """Yield the condition with the reason of a pod's deletion, and the deletion."""
     status = pod.get("status") or {}
     why = {
         "type": "DisruptionTarget",

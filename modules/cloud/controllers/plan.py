@@ -71,14 +71,14 @@ def create(obj: JsonObject, **outcomes: Any) -> PlannedWrite:
 
 
 def delete(obj: JsonObject, options: JsonObject | None = None, **outcomes: Any) -> PlannedWrite:
-    """Return the deletion of an object, and of no other one that has its name."""
+    """Return the deletion of an object, and of no successor with its name."""
     wanted = {**(options or {}), "preconditions": {"uid": uid_of(obj)}}
     deleted = DeletedObject(key_of(obj), uid_of(obj))
     return PlannedWrite(_on(obj, "delete", options=wanted), deletes=deleted, **outcomes)
 
 
 def patch(obj: JsonObject, changes: JsonObject, **outcomes: Any) -> PlannedWrite:
-    """Return a merge patch of an object, and of no other one that has its name."""
+    """Return a merge patch of an object, and of no successor with its name."""
     metadata = {**(changes.get("metadata") or {}), "uid": uid_of(obj)}
     return PlannedWrite(_on(obj, "patch", patch_type=MERGE, body={**changes, "metadata": metadata}), **outcomes)
 

@@ -71,7 +71,7 @@ def is_available(pod: JsonObject, workload: JsonObject, now: float) -> bool:
 
 
 def available_later(pods: Iterable[JsonObject], workload: JsonObject, now: float) -> list[float]:
-    """Return the times at which pods of a workload become available that are ready now."""
+    """Return when the ready pods of a workload become available."""
     seconds = _min_ready_seconds(workload)
     return [at for pod in pods if now < (at := available_from(pod, seconds, now)) < math.inf]
 
@@ -130,7 +130,7 @@ def template_hash(template: object, collisions: int = 0) -> str:
 
 
 def with_same_template(candidates: Sequence[tuple[JsonObject, object]], template: JsonObject) -> JsonObject | None:
-    """Return the first object whose template is the given one, as stored; or else the first one that differs only by
+    """Return the first object whose template is the given one, as stored; or else the first that differs only by
     defaults, which an earlier cloudcore may have stored without.
 
     Args:

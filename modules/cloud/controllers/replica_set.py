@@ -144,7 +144,7 @@ def _difference(
 def to_delete(view: View, replica_set: JsonObject, active: Sequence[JsonObject], now: float) -> list[JsonObject]:
     """Return the active pods in the order of their deletion (ActivePodsWithRanks).
 
-    A pod of a node that does not answer counts as not ready here, even while its condition still says Ready.
+    A pod of a node that does not answer counts as not ready here, even while its condition is still Ready.
     """
     family = Counter(node_of(pod) for pod in _family(view, replica_set) if is_active(pod))
 

@@ -69,9 +69,9 @@ def missing_claims(view: View, workload: JsonObject, ordinal: int) -> Iterator[P
 
 
 def retention_writes(view: View, workload: JsonObject, pods: Iterable[JsonObject], wanted: range) -> list[PlannedWrite]:
-    """Return the writes after which the claims of pods go with the StatefulSet, or with a pod that is one too many, as
-    `persistentVolumeClaimRetentionPolicy` says: the garbage collector deletes them by their owners. A claim that has
-    another controller stays as it is.
+    """Return the writes after which the claims of pods go with the StatefulSet, or with a pod that is one too many,
+    according to `persistentVolumeClaimRetentionPolicy`: the garbage collector deletes them by their owners. A claim
+    that has another controller stays as it is.
     """
     policy = workload["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
     found = []

@@ -149,7 +149,7 @@ class _Pass:
         return delete(pod, done=EventNote(NORMAL, "SuccessfulDelete", f"delete Pod {name} successful"))
 
     def _is_broken(self, pod: JsonObject) -> bool:
-        """Return whether a pod of another template than the present one is to be updated, and its node says that it is
+        """Return whether a pod of another template than the present one is to be updated, and its node reports it as
         not ready.
         """
         is_rolling = (self._spec.get("updateStrategy") or {}).get("type") != "OnDelete"

@@ -28,7 +28,7 @@ class StatusSizes:
         self._sums: Counter[str] = Counter()
 
     def put(self, key: ObjectKey, status: JsonObject | None) -> None:
-        """Take over a present DeviceStatus; None for one that does not exist."""
+        """Take over a present DeviceStatus; None when it does not exist."""
         node, size = self._sizes.pop(key, ("", 0))
         self._sums[node] -= size
         if not self._sums[node]:
@@ -39,7 +39,7 @@ class StatusSizes:
             self._sums[device.node] += self._sizes[key][1]
 
     def refusal(self, key: ObjectKey, made: JsonObject) -> str:
-        """Return why a DeviceStatus is not to be written; empty if it is. One that becomes no larger always is."""
+        """Return why a DeviceStatus is not to be written; empty if it is. A status that becomes no larger always is."""
         device = self._known.devices.get(key)
         if device is None or not device.node:
             return ""

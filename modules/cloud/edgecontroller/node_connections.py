@@ -172,7 +172,7 @@ class NodeConnections:
         self._take(event.key.name, node_machine.NodeDeleted(uid) if is_deleted else node_machine.NodeAdded(uid))
 
     def _record_of(self, node: str) -> NodeRecord:
-        """Return the record of a node, also of one that was connected before the start."""
+        """Return the record of a node, even if it was connected before the start."""
         return self._records.get(node) or NodeRecord(connection=self.connection_of(node))
 
     def _take(self, node: str, event: NodeEvent) -> list[ForCluster]:

@@ -17,7 +17,7 @@ class CertifiedPeer(msgspec.Struct, frozen=True):
     serial: str
     """The serial number in upper-case hexadecimal digits, as `openssl x509 -serial` prints it."""
     begins: float
-    """Start of its validity, in seconds since the epoch: the second in which it was issued."""
+    """Start of its validity, in seconds since the epoch: the second of its issue."""
     node: str = ""
     """The node's name; "" for another user."""
     user: str = ""

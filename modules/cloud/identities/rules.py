@@ -55,7 +55,7 @@ def refusal_of_node(peer: CertifiedPeer, identity: NodeIdentity) -> str:
 
 def refuses_token(identity: NodeIdentity | None, issued_at: float) -> bool:
     """Return whether a service account's token is refused because of the node that its pod is bound to: the node is
-    revoked, or another machine has its name since the second in which the token was issued. No token is issued in that
+    revoked, or another machine has its name since the second of the token's issue. No token is issued in that
     second (`TokenIssuer.issue`).
     """
     return identity is not None and bool(identity.revoked_at or issued_at <= int(identity.replaced_at))

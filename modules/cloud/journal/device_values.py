@@ -27,7 +27,7 @@ from modules.cloud.device_values import LONGEST_VALUE, DeviceValue, HistoryValue
 from modules.cloud.journal.database import JournalDatabase, tables
 
 DAYS: Final = 7
-"""Days for which a value is kept."""
+"""Days that a value is kept."""
 MOST_OF_PROPERTY: Final = 2000
 """Values of a property, unless cloudcore is started with another number; older ones are deleted."""
 MOST_BYTES_OF_PROPERTY: Final = 128 * 1024
@@ -41,7 +41,7 @@ _ROW_BYTES: Final = 24
 _PART: Final = 200
 """Properties in which values that are too old are looked for together: nobody else may use the database meanwhile."""
 _AHEAD: Final = 60.0
-"""Seconds by which a value's time may lie in the future."""
+"""Seconds that a value's time may be ahead."""
 _DAY: Final = 86_400.0
 
 properties: Final = Table(

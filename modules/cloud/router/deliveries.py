@@ -47,7 +47,7 @@ Done = Callable[[Outcome], None]
 _TEXT: Final = ("Content-Type", "text/plain; charset=utf-8")
 _JSON: Final = ("Content-Type", "application/json")
 OwnPorts = Callable[[], Collection[int]]
-"""Returns the TCP ports on which this cloudcore listens."""
+"""Returns the TCP ports of this cloudcore."""
 
 _METADATA: Final = frozenset(map(ip_address, ("fd00:ec2::254", "100.100.100.200", "168.63.129.16", "192.0.0.192")))
 """Metadata services of machines of Amazon, Alibaba, Azure and Oracle; most clouds have theirs at 169.254.169.254."""

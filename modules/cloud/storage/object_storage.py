@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 _POD = "Pod"
 _MANAGED = "managedFields"
 LARGE: Final = 32 * 1024
-"""Bytes of JSON from which an object is large: a request about it takes up to 40 ms."""
+"""An object with so many bytes of JSON is large: a request about it takes up to 40 ms."""
 _SHALLOW = 256
 """Maps and lists of an object that is surely not too deep."""
 
@@ -112,7 +112,7 @@ class Storage:
         self.sizes = NamespaceSizes()
         """The memory that the objects take."""
         self._nominated = set[ObjectKey]()
-        """The pods without a node for which others make room on one."""
+        """The pods without a node that others make room for on one."""
         self._pods_changed: dict[str, int] = {}
         """The number of the latest change of each node's pods; nodes without pods are left out."""
         self._pod_changes = 0

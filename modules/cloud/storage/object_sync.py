@@ -39,12 +39,13 @@ class Holder(NamedTuple):
 
 
 MOST_AHEAD: Final = 60
-"""Seconds by which a connection can be newer than another one that is still being claimed. One that seems to be newer
-by more belongs to a cloudcore with a wrong clock."""
+"""Seconds by which a connection can be newer than another connection that is still being claimed. A connection that
+seems to be newer by more belongs to a cloudcore with a wrong clock.
+"""
 
 
 class Epoch(msgspec.Struct, frozen=True):
-    """A span in which the API server gives no version twice. A restore of etcd begins the next one."""
+    """A span of the API server's versions, none of them given twice. A restore of etcd begins the next one."""
 
     number: int = 0
     newest: int = 0

@@ -296,8 +296,8 @@ def _property(one: MappedProperty, model: MappedModelProperty, notes: list[str])
 
 
 def _desired(one: MappedProperty, model: MappedModelProperty, notes: list[str]) -> dmi.TwinProperty:
-    """Return the desired value. Each one that a mapper receives passes here, whoever wrote it, at each change of the
-    Device or its model: one that the model forbids is left out, as if nothing were desired.
+    """Return the desired value. Each value for a mapper passes here, whoever wrote it, at each change of the
+    Device or its model: a value that the model forbids is left out, as if nothing were desired.
     """
     if one.desired is None:
         return dmi.TwinProperty()

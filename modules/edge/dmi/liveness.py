@@ -9,7 +9,9 @@ _CONNECT_SECONDS: Final = 1.0
 
 
 def is_served(path: Path) -> bool:
-    """Return whether a process listens on a socket; one that takes no connection within a second hangs, and listens."""
+    """Return whether a process listens on a socket; a process that takes no connection within a second hangs, and
+    listens.
+    """
     try:
         connect_unix(path, _CONNECT_SECONDS).close()
     except TimeoutError:

@@ -84,7 +84,7 @@ class MapperConnection:
         self._is_closed = False
 
     def call(self, method: str, request: Message, answer: type[Message]) -> Outcome:
-        """Call the mapper, and wait for its answer; but not one that was restarted: it must first get its models."""
+        """Call the mapper, and wait for its answer; but not after its restart: it must first get its models."""
         was = self._stamp
         opened = self._opened()
         if opened is None:

@@ -40,7 +40,7 @@ class MeshTarget(Struct, frozen=True, gc=False):
 
     @property
     def endpoints(self) -> tuple[Address, ...]:
-        """The addresses, of which each gets as many connections."""
+        """The addresses; each gets as many connections."""
         return _unpacked(self.packed) if self.packed else ()
 
 

@@ -1,7 +1,7 @@
 """paho's client, with its own way for the packets of messages.
 
-paho makes three system calls to read a message and one to write an acknowledgement. Each lets go of the interpreter's
-lock, for which the other threads of the node then compete; and it makes a message, a condition and a dictionary for
+paho makes three system calls to read a message and one to write an acknowledgement. Each releases the interpreter's
+lock, and the other threads of the node then compete for it; and it makes a message, a condition and a dictionary for
 each. At a thousand messages a second that costs more than all else. So bytes are read and written in large pieces, and
 messages of QoS 0 and 1 and their acknowledgements are handled here (`packets`); paho has the rest: connecting, TLS,
 subscriptions, the keep-alive and QoS 2. The methods that are replaced here are paho's own, so the version of paho is

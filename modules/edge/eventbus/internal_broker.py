@@ -97,7 +97,7 @@ def acl(user: str) -> str:
     and edgecore.
 
     Args:
-        user: the name with which they log in; empty for clients without one. mosquitto tells the two apart.
+        user: the name that they log in with; empty for clients without one. mosquitto tells the two apart.
     """
     lines = [f"user {user}"] if user else []
     lines += ["topic readwrite #", "topic readwrite $ke/#", "topic read $hw/#"]

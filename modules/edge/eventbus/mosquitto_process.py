@@ -45,7 +45,7 @@ CHECK_SECONDS: Final = 10.0
 """Seconds between two checks whether it passes a message on, and how much memory it has."""
 
 LARGE: Final = 32 * 1024 * 1024
-"""Bytes of memory (RSS) from which on the sessions are looked at, and a check is made with the largest message."""
+"""From so many bytes of memory (RSS) on the sessions are looked at, and a check is made with the largest message."""
 
 ANSWER_SECONDS: Final = 15.0
 """Seconds for such a message."""

@@ -113,7 +113,7 @@ class LocalService:
     """Serves `POST /` with `{"method", "targetURL", "payload"}` (`HttpService`), on the threads of connections.
 
     Args:
-        module: has the URLs for which the cloud has rules, and asks the cloud.
+        module: has the URLs of the cloud's rules, and asks the cloud.
     """
 
     def __init__(self, module: "ServiceBus") -> None:

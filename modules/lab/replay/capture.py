@@ -4,8 +4,8 @@ A proxy between cloud and edge numbers its connections, from 1 again when it res
 upgrade request, or with its first frame if the capture begins later. It ends when a side closes it. If neither did,
 because the cloud was killed or a cable was pulled, it ends halfway between its last frame and the next connection.
 
-An agent that starts registers its node; one that reconnects does not. So a connection in which the node is registered
-begins a run, except the first connection, which always does.
+An agent that starts registers its node; one that reconnects does not. So a connection that registers the node begins a
+run, except the first connection, which always does.
 """
 
 import re

@@ -18,7 +18,7 @@ from edgehub.subject import subject
 from modules.lab.replay.outputs import handled_from
 
 _LONGEST: Final = 1.0
-"""Seconds that a message may be put off; one that came later is another."""
+"""Seconds that a message may be put off; a later one is another."""
 
 
 class PacedHive(Hive):

@@ -1,8 +1,8 @@
 """Timers with random lengths: in a replay they get the recorded length.
 
 edgehub draws at random how long it waits before it dials again; without the seed nothing else can draw the same. A
-timer is known by its function and the time when it was set. One that did not fire was cancelled, because the network
-had changed: then edgehub dials before the next recorded attempt ends.
+timer is known by its function and the time when it was set. A timer that did not fire was cancelled, because the
+network had changed: then edgehub dials before the next recorded attempt ends.
 """
 
 from bisect import bisect_right

@@ -13,11 +13,11 @@ _APART: Final = 60.0
 """Seconds within which the machines lose power, and within which they have it again."""
 _RESTARTS: Final = 4
 _DOWN: Final = (1.0, 600.0, 20_000.0)
-"""Seconds for which cloudcore is down."""
+"""Seconds that cloudcore is down."""
 
 
 def with_days(plan: Plan, days: float) -> Plan:
-    """Return a plan with some days in its middle in which all machines are without power; what comes later in it is
+    """Return a plan with some days without power in its middle, for all machines; what comes later in it is
     later by them. Machines whose clocks need a battery that they do not have start with a clock that is days behind.
     """
     draw = random.Random(f"{plan.seed} days")  # noqa: S311 - reproducible on purpose

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class SecondCloudcore:
-    """A cloudcore to which nodes connect while it runs; its way to the API server has no faults but the server's own.
+    """A cloudcore that nodes connect to while it runs; its way to the API server has no faults but the server's own.
     By their Leases the two divide the duties that belong to no node's connection.
 
     Args:

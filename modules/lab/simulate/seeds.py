@@ -139,7 +139,7 @@ def small_failure(plan: Plan, violation: Violation, traces: Path | None = None) 
 
 def manner_of(violation: Violation) -> tuple[str, ...]:
     """Return the invariant and the first words of a violation's text without its numbers: a pod that is missing is
-    another failure than one that has another status.
+    another failure than a pod with another status.
     """
     words = _NUMBERS.sub("#", violation.text).split()
     return violation.invariant, *words[:_WORDS]

@@ -62,7 +62,7 @@ def documents(step: ServiceStep) -> list[JsonObject]:
 
 
 def follow_messages(clock: Clock) -> list[Message]:
-    """Return the messages by which a module of a node follows Services and their endpoints, as edgemesh does."""
+    """Return the messages of a node's module that follows Services and their endpoints, as edgemesh does."""
     return [
         Message.new(clock, source="edgemesh", resource=FOLLOW_RESOURCE, operation=FOLLOW, content=target)
         for target in _FOLLOWED

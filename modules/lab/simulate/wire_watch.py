@@ -52,7 +52,7 @@ class ReceivedChange(msgspec.Struct, frozen=True):
 class WireWatch:
     """Checks that after any crash the store has every acknowledged change, or a newer one.
 
-    A configmap or secret may be missing if the store's history says that no pod used it (`metamanager.unreferenced`).
+    A configmap or secret may be missing if the store's history shows that no pod used it (`metamanager.unreferenced`).
 
     Args:
         world: collects violations.

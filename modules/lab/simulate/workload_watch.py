@@ -54,7 +54,7 @@ class WorkloadWatch:
         self._succeeded: defaultdict[str, dict[str, int | None]] = defaultdict(dict)
         """The pods that have succeeded, with their indexes, by the uid of their Job."""
         self._times: dict[str, float] = {}
-        """The latest time for which a CronJob has made a Job, by its uid."""
+        """The scheduled time of a CronJob's latest Job, by the CronJob's uid."""
 
     def blind(self, seconds: float) -> None:
         """Allow what was so until now for some seconds more: the controllers see nothing, or start again."""

@@ -125,7 +125,7 @@ class SecureListener(ApiListener):
         authenticator: finds the user of a request.
         max_streams: at one time.
         ends: has the connections of clients ended that are revoked, until its result is called.
-        page_names: the names by which browsers reach the page; none: it is not served.
+        page_names: the page's host names for browsers; none: it is not served.
         page_allows: what the page may do beside reading.
         provider: where the page's users may sign in.
     """
@@ -157,9 +157,7 @@ class PageListener(ApiListener):
         address: IP address.
         port: 0 takes a free one.
         context: its TLS.
-        max_streams: at one time.
-        names: the names by which browsers reach the page.
-        cluster: whose users may sign in.
+        max_streams: at one time. names: the page's host names for browsers. cluster: whose users may sign in.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The authentication of the embedded API server's clients, and the keys by which others verify its tokens."""
+"""The authentication of the embedded API server's clients, and the keys for others to verify its tokens."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.cloud.storage.database import IN_MEMORY
 
 CLIENT_NAMES: Final = ("kube-apiserver-kubelet-client", "kube-apiserver", "system:kube-apiserver")
-"""Names in the certificates with which API servers call kubelets: kubeadm's, and other distributions'."""
+"""Names in API servers' certificates for calls to kubelets: kubeadm's, and other distributions'."""
 
 
 class TlsConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -156,7 +156,7 @@ class Control(Module):
 
         Args:
             administrator: whom the change journal names for writes.
-            turn: returns the context in which a further part of a long answer is computed.
+            turn: returns the context for computing a further part of a long answer.
         """
         caller = self._caller(author=administrator)
         api = self._api(caller, administrator, self._node_servers, self._tokens, turn)

@@ -170,7 +170,7 @@ def _nodes(facts: CloudFacts) -> Iterator[CheckResult]:
 def _findings(facts: CloudFacts) -> tuple[Sequence[FleetFinding], int]:
     """Return what needs attention by the rules of the page, and the number of further findings.
 
-    Pods without a node, or with one that does not exist, are `_pods`'.
+    Pods without a node, or of a node that does not exist, are `_pods`'.
     """
     known = {text_at(node, "metadata.name") for node in facts.nodes}
     picture = Picture(lambda: facts.now, version=VERSION)

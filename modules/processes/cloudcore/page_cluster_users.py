@@ -39,8 +39,8 @@ _ACCESS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 class ClusterUsers:
     """The users of a cluster, who sign in with a bearer token that it takes (`PageUsers`). Thread-safe.
 
-    The cluster says whose token it is and what its user may do (SelfSubjectReview, SelfSubjectAccessReview), asked with
-    the token itself; cloudcore's own credentials are never used for a user. An answer counts for 30 s.
+    The cluster decides whose token it is and what its user may do (SelfSubjectReview, SelfSubjectAccessReview), asked
+    with the token itself; cloudcore's own credentials are never used for a user. An answer counts for 30 s.
 
     Args:
         selected: names the cluster; its user is not taken.

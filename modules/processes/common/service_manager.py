@@ -28,7 +28,8 @@ _SHARE: Final = 3
 """The watchdog is fed this often in its time, so that two lost datagrams do not matter."""
 
 _DEAD: Final = (State.FAILED, State.STARTING)
-"""States of a module that does nothing. One that waits for the cloud or for the runtime is `NOT_READY`, and alive."""
+"""States of a module that does nothing. A module that waits for the cloud or for the runtime is `NOT_READY`, and alive.
+"""
 
 
 class ServiceManager:

@@ -1,4 +1,4 @@
-"""Names and labels of containers that edgecore makes in Docker: dockershim's, and one that identifies their owner.
+"""Names and labels of containers that edgecore makes in Docker: dockershim's, and a label that identifies their owner.
 
 A container belongs to the edgecore whose state directory `OWNER` names. Containers of other edgecores, kubelets and
 people are ignored.

@@ -274,8 +274,8 @@ class Sandboxes(Generic[ContainerT]):
     def remove(self, sandbox_id: str) -> None:
         """Stop the sandbox, remove its containers, and forget it.
 
-        One that is being made is left to `run`, which gives up a sandbox that was stopped: it may get its network at
-        this moment, and if the network cannot be released then, the sandbox is listed until it is removed again.
+        A sandbox that is being made is left to `run`, which gives up a sandbox that was stopped: it may get its network
+        at this moment, and if the network cannot be released then, the sandbox is listed until it is removed again.
         """
         sandbox = self._registry.find_sandbox(sandbox_id)
         if sandbox is None:

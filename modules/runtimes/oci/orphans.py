@@ -35,8 +35,8 @@ class Orphan(NamedTuple):
 def commands_with(root: str, container: str = "") -> list[Orphan]:
     """Return the running commands of crun or runc with an option for a directory of states.
 
-    One that makes a container, or executes a program in it, is done when it has written the process id. Its command
-    line is the new process's, too, until the container is started, or as long as crun runs.
+    A command that makes a container, or executes a program in it, is done when it has written the process id. Its
+    command line is the new process's, too, until the container is started, or as long as crun runs.
 
     Args:
         root: the option.

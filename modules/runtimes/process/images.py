@@ -22,7 +22,7 @@ from protos.cri.v1 import api_pb2 as cri
 
 _ID_PREFIX = "sha256:"
 _ONLY_A_NAME: Final = "edgecore.io/only-a-name"
-"""Annotation of an image's spec, by which edged's event Pulled does not claim that an image is on the machine."""
+"""Annotation of an image's spec that keeps edged's event Pulled from claiming that an image is on the machine."""
 _LONGEST = 16 * 1024 * 1024
 """Bytes read of the file of names."""
 _NOMINAL_SIZE = 1

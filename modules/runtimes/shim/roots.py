@@ -1,9 +1,9 @@
 """A container's own mounts, built step by step in a private mount namespace.
 
 The host's directories must not change, so a missing mount point cannot simply be made. Its directory is *scaffolded*
-instead: replaced, in this namespace only, by an empty in-memory one to which every entry of the original is bound, and
-in which new names can be made freely. edgecore plans the steps (`modules.runtimes.process.mount_plan`); the container's
-process carries them out before it becomes the command. When it ends, the kernel drops all of it.
+instead: replaced, in this namespace only, by an empty in-memory one, where every entry of the original is bound and new
+names can be made freely. edgecore plans the steps (`modules.runtimes.process.mount_plan`); the container's process
+carries them out before it becomes the command. When it ends, the kernel drops all of it.
 
 Steps: `scaffold SOURCE TARGET`, `bind SOURCE TARGET`, `directory TARGET`, `file TARGET`, `readonly TARGET`, `enter
 ROOT`.

@@ -1,6 +1,7 @@
 """Who changed what, and how far it got: the rows of the change journal, with the state of nodes and pods.
 
-A node says that it has stored a version of an object; a pod says whether it runs. Without either it is unknown.
+A node reports the versions of objects that it has stored; a pod's status shows whether it runs. Without either it is
+unknown.
 """
 
 from collections import defaultdict

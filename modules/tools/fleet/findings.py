@@ -22,7 +22,7 @@ TOGETHER: Final = 60.0
 """Seconds within which nodes that went away went together."""
 _LEAST_TOGETHER: Final = 3
 _RENEWED_DAYS: Final = 3
-"""Days before its end in which a connected node should have renewed its certificate."""
+"""A connected node should have renewed its certificate so many days before its end."""
 _PENDING: Final = 300.0
 """Seconds after which a pod without a node is a finding."""
 _ASK_DOCTOR: Final = "`edgecore doctor` there says more"
@@ -326,7 +326,7 @@ RULES: Final[tuple[Callable[[Fleet], Iterator[FleetFinding]], ...]] = (
 
 
 def _reason(node: NodeRow) -> str:
-    """Return why a node is behind, and its last word unless that says the same."""
+    """Return why a node is behind, and its last word unless that is the same."""
     is_said = not node.last_word or node.reason.endswith(node.last_word)
     return node.reason if is_said else f"{node.reason} · {node.last_word}"
 

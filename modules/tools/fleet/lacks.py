@@ -62,7 +62,7 @@ class Lack(msgspec.Struct, frozen=True):
 
 
 def lack_of(kind: str, obj: JsonObject, refusal: Callable[[], str]) -> Lack | None:
-    """Return what a workload lacks; None if nothing does, or nobody says why it does.
+    """Return what a workload lacks; None if nothing does, or the reason is unknown.
 
     Args:
         kind: of the workload.

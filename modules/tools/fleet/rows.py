@@ -15,7 +15,7 @@ _RUNS: Final = ("Running", "Completed", "Succeeded")
 LONGEST: Final = 500
 """Characters of a text of a node or a pod: a table of all needs no more, and a hostile one sends megabytes."""
 _CLOCK: Final = 60
-"""Seconds by which a clock has to be wrong to be called so: a message takes its time."""
+"""A clock that is wrong by so many seconds is called so: a message takes its time."""
 _LONGEST_WHY: Final = 200
 """Characters of why a pod does not run, in a table."""
 _MOST_GAPS: Final = 60
@@ -79,7 +79,7 @@ class NodeRow(msgspec.Struct, frozen=True, omit_defaults=True):
     gaps: tuple[tuple[float, float], ...] = ()
     """When it had no connection in the last 24 hours: beginning and end, 0 for a connection that lasts."""
     clock_ahead: int = 0
-    """Seconds by which its clock is ahead of cloudcore's, negative if it is behind; 0 if that is less than a minute."""
+    """Seconds that its clock is ahead of cloudcore's, negative if it is behind; 0 if that is less than a minute."""
     is_lost: bool = False
     """Whether it is behind because its connection has ended, too recently to be away."""
     first_seen: float = 0.0

@@ -11,7 +11,7 @@ from modules.tools.fleet.states import AWAY, BEHIND, CONNECTED, NEVER
 from modules.tools.printing.ages import human_duration
 
 CERTIFICATE_DAYS: Final = 14
-"""Days before its end in which a certificate is mentioned."""
+"""A certificate is mentioned so many days before its end."""
 _DAY: Final = 86_400.0
 _STATES: Final = ((AWAY, "away"), (BEHIND, "behind"), (NEVER, "never connected"))
 

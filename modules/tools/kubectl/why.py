@@ -121,7 +121,7 @@ def pod_facts(
         namespace: of the pod.
         name: of the pod.
         now: seconds since 1970.
-        known: returns the row of a node; of one that it does not know cloudcore is asked.
+        known: returns the row of a node; cloudcore is asked about an unknown one.
 
     Raises:
         KubectlError: there is no such pod, or no server answers.
@@ -168,7 +168,7 @@ def pod_facts(
 
 
 def _pod(session: Session, namespace: str, name: str) -> JsonObject:
-    """Return a pod; of a workload by that name the error says so: its pods may not have been made."""
+    """Return a pod; the error mentions a workload of that name: its pods may not have been made."""
     from modules.tools.fleet.lacks import WORKLOADS  # noqa: PLC0415 - as in `run`
 
     try:

@@ -1,4 +1,4 @@
-"""The Event that says why a workload's pod cannot be made."""
+"""The Event with the reason why a workload's pod cannot be made."""
 
 from collections.abc import Sequence
 from typing import Protocol

@@ -1,6 +1,6 @@
 """Why a pod does not run: one sentence, the steps that led there, and what to do.
 
-The rules read objects, not messages, so the answer is as good after six hours as after a second. What no object says
+The rules read objects, not messages, so the answer is as good after six hours as after a second. What no object shows
 is unknown; it is never guessed.
 """
 

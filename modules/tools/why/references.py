@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from modules.tools.printing.fields import JsonObject, map_at, objects_at, text_at, value_at
 
 MAX_REFERENCES: Final = 64
-"""References of one pod that are looked up; the rest are not, and an answer says so."""
+"""References of one pod that are looked up; the rest are not, and an answer mentions it."""
 SENT_TO_NODES: Final = ("ConfigMap", "Secret")
 """The kinds of references that a node is sent; of others it does not know whether they exist."""
 PULL: Final = "the pull of its images"

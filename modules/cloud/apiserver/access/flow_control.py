@@ -138,7 +138,7 @@ class FlowControl:
         return (self._lists if is_long else self._others).seat(user.name)
 
     def turn(self, user: User) -> AbstractContextManager[None]:
-        """Return the context in which a further piece of a user's list is computed."""
+        """Return the context for computing a further piece of a user's list."""
         return self._lists.seat(user.name, patiently=True)
 
 

@@ -1,6 +1,6 @@
 """The admission plug-in CertificateSubjectRestriction: no certificate request asks for administrators' rights.
 
-Members of `system:masters` may do everything, whatever RBAC says: whoever got such a certificate would be an
+Members of `system:masters` may do everything, regardless of RBAC: whoever got such a certificate would be an
 administrator for as long as it lives.
 """
 
@@ -17,7 +17,7 @@ _SIGNER: Final = "kubernetes.io/kube-apiserver-client"
 
 
 def certificate_subject(request: JsonObject, live: JsonObject | None, _objects: Lister) -> None:
-    """Check the subject of a certificate request. One that cannot be read passes: its signer refuses it.
+    """Check the subject of a certificate request. An unreadable one passes: its signer refuses it.
 
     Raises:
         ForbiddenError: a new request to the signer of the API server's clients asks for the group `system:masters`.

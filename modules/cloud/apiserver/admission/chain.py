@@ -111,7 +111,7 @@ def _priority(pod: JsonObject, live: JsonObject | None, objects: Lister) -> Json
     """Return a pod with its priority.
 
     Raises:
-        ForbiddenError: the pod's class does not exist, or has another priority than the pod says.
+        ForbiddenError: the pod's class does not exist, or has another priority than the pod.
     """
     if live is not None:
         kept = {name: live["spec"][name] for name in ("priority", "preemptionPolicy") if name in live["spec"]}
@@ -162,7 +162,7 @@ def _refused(pod: JsonObject, why: str) -> ForbiddenError:
 
 
 def _default_toleration_seconds(pod: JsonObject, _live: JsonObject | None, _objects: Lister) -> JsonObject:
-    """Return a pod that tolerates both taints for some minutes, unless it says itself for how long."""
+    """Return a pod that tolerates both taints for some minutes, unless it has tolerations for them."""
     tolerations = pod["spec"].get("tolerations") or []
     missing = [key for key in _TAINTS if not any(_is_about(each, key) for each in tolerations)]
     if not missing:

@@ -68,7 +68,7 @@ def check_pod(pod: JsonObject, live: JsonObject | None, objects: Lister) -> None
 
 
 def check_claim(claim: JsonObject, live: JsonObject | None, objects: Lister) -> None:
-    """Check that a claim keeps the LimitRanges of its namespace. One that is being deleted may go on.
+    """Check that a claim keeps the LimitRanges of its namespace. A claim that is being deleted may go on.
 
     Raises:
         ForbiddenError: it does not.

@@ -8,7 +8,7 @@ from typing import Final
 from beehive.http.responses import Reply, Stream, json
 
 Turn = Callable[[], AbstractContextManager[None]]
-"""Returns the context in which a piece of an answer is computed."""
+"""Returns the context for computing a piece of an answer."""
 
 PIECE_BYTES: Final = 64 * 1024
 """Bytes after which a piece is sent; an object in it may have more."""
@@ -22,7 +22,7 @@ def list_answer(parts: Iterator[bytes], turn: Turn = nullcontext) -> Reply:
 
     Args:
         parts: its beginning, each object and its end.
-        turn: returns the context in which a further piece is encoded.
+        turn: returns the context for encoding a further piece.
     """
     pieces = in_pieces(parts)
     begun = list[bytes]()

@@ -39,7 +39,7 @@ class ModuleCaller:
         clock: for the times of messages.
         module: its name.
         author: the administrator who makes the requests, for the change journal.
-        user: the user who makes the requests, on whom RBAC decides: they grant no rights that the user does not have.
+        user: the user who makes the requests, for RBAC: they grant no rights that the user does not have.
     """
 
     def __init__(

@@ -81,7 +81,7 @@ def is_stream(target: Target) -> bool:
 
 
 def serve_stream(request: Request, target: Target, caller: Calls, nodes: NodeReplies, user: str) -> Reply:
-    """Return the reply to a request for such a subresource. The log says which user asks for another one than `log`.
+    """Return the reply to a request for such a subresource. The log names the user who asks for another one than `log`.
 
     Raises:
         ApiStatusError: it is refused, or cannot be passed on.

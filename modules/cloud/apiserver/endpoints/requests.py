@@ -43,7 +43,7 @@ _MANAGED: Final = ("create", "update", "patch")
 """The verbs whose changes are attributed to a manager."""
 _LONGEST_MANAGER: Final = 128
 _OF_DELETIONS: Final = ("gracePeriodSeconds", "preconditions", "orphanDependents", "propagationPolicy", "dryRun")
-"""The fields of DeleteOptions. The selection of a collection is the query's, on which the authorizer has decided."""
+"""The fields of DeleteOptions. The selection of a collection is the query's, which the authorizer has seen."""
 _BODY_OF_OPTIONS: Final = ("delete", "deletecollection")
 
 

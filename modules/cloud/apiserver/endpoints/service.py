@@ -147,7 +147,7 @@ class ApiService:
         authenticate: finds the user of a bearer token, for TokenReviews; None: they are not served.
         openid: returns the documents about tokens; None for another path.
         user: who makes the requests, for the log.
-        turn: returns the context in which a further part of a long answer is computed.
+        turn: returns the context for computing a further part of a long answer.
     """
 
     def __init__(

@@ -65,7 +65,7 @@ class Subscription:
         self._woken = woken
 
     def put(self, changed: ObjectChanged) -> None:
-        """Add a change, or end the subscription, without those that wait, when they are too many or too old."""
+        """Add a change, or end the subscription, without the waiting changes, when they are too many or too old."""
         with self._lock:
             if len(self._waiting) >= WAITING or self._is_old():
                 self._ended = True

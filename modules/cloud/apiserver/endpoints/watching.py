@@ -34,7 +34,7 @@ class ObjectWatch:
         namespace: "" is all namespaces.
         options: of the request.
         clock: for its end, bookmarks and ages.
-        turn: returns the context in which a part of the present objects is encoded.
+        turn: returns the context for encoding a part of the present objects.
     """
 
     def __init__(

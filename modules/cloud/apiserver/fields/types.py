@@ -81,8 +81,8 @@ def decoded(kind: Kind, obj: JsonObject) -> JsonObject:
 
 
 def with_stored_quantities(new: JsonObject, live: JsonObject) -> JsonObject:
-    """Return a decoded new state of an object, in which quantities of the same value as the stored ones are written as
-    those. Earlier versions stored them as they came, and nodes make containers anew whose text has changed.
+    """Return a decoded new state of an object, with quantities written as the stored ones where their values are equal.
+    Earlier versions stored them as they came, and nodes make containers anew whose text has changed.
     """
     of = known_fields().kinds.get(live["kind"])
     if of is None or not _has_quantities(of) or not _has_other_texts(new, live):
@@ -250,7 +250,7 @@ def _fits(of: str, value: Any) -> bool:
 
 
 def _quantity(value: Any) -> str:
-    """Return a quantity in the form in which Kubernetes stores it."""
+    """Return a quantity in Kubernetes' stored form."""
     text = value.strip() if isinstance(value, str) else "" if isinstance(value, bool) else str(value)
     try:
         parse_quantity(text)

@@ -68,7 +68,7 @@ class OwnerIndex:
 
     def is_blocked(self, uid: str, namespace: str) -> bool:
         """Return whether an owner, in a namespace or "" for none, has a dependent that keeps it. A dependent in
-        another namespace does not, whatever its reference says.
+        another namespace does not, regardless of its reference.
         """
         return (uid, namespace) in self._blocking
 

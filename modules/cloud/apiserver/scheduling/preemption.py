@@ -37,8 +37,8 @@ class Preemption(NamedTuple):
 def preemptions(
     pod: JsonObject, rooms: Sequence[NodeRoom], fits: Callable[[NodeRoom], bool], budgets: Sequence[JsonObject]
 ) -> list[Preemption]:
-    """Return how nodes can make room for a pod that fits nowhere, the best way first; that without victims, if those
-    of a former choice are still ending.
+    """Return how nodes can make room for a pod that fits nowhere, the best way first; that without victims, if the
+    victims of a former choice are still ending.
 
     Args:
         pod: the pod.
@@ -72,7 +72,7 @@ def _waits_for_victims(pod: JsonObject, rooms: Sequence[NodeRoom], priority: int
 def _on_node(
     trial: NodeRoom, lower: Sequence[JsonObject], fits: Callable[[NodeRoom], bool], budgets: Sequence[JsonObject]
 ) -> Preemption:
-    """Return which pods go from a node, given the node without its lower pods; the ones that need not go are put back
+    """Return which pods go from a node, given the node without its lower pods; pods that need not go are put back
     into `trial`.
     """
     lower = sorted(lower, key=_importance)

@@ -105,7 +105,7 @@ class ServiceAccountTokens:
     """Finds the users of tokens, on the threads of connections.
 
     A signature is checked here, with the keys that the API server has given. It is asked each time whether the objects
-    are still there with which the token ends: a token is refused as soon as the deletion of one is answered.
+    still exist that the token is bound to: a token is refused as soon as the deletion of one is answered.
 
     Args:
         settings: the issuer, and the audiences of the API server.

@@ -56,11 +56,11 @@ class SignIn(msgspec.Struct, frozen=True):
 
 
 class SignInCode(msgspec.Struct, frozen=True):
-    """The parameters with which a browser comes back from the provider."""
+    """The parameters that a browser brings back from the provider."""
 
     code: str = ""
     verifier: str = ""
-    """The code verifier, of which the provider knows the hash."""
+    """The code verifier; the provider knows its hash."""
     nonce: str = ""
 
 

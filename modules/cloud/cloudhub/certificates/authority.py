@@ -31,7 +31,8 @@ _CLIENT = ExtendedKeyUsageOID.CLIENT_AUTH
 _SPKI = PublicFormat.SubjectPublicKeyInfo
 _BACKDATED = 3600
 """How many seconds before it was made a certificate of the cloud begins: the clock of who checks it may be behind.
-Those of nodes and administrators begin when they are made, since revocations and replacements go by that time."""
+Certificates of nodes and administrators begin when they are made, since revocations and replacements go by that time.
+"""
 _SIGNING = "cannot sign the certificate request"
 
 

@@ -340,8 +340,8 @@ class DownstreamController:
         self._reconcile_devices(node)
 
     def send_deletions(self, kind: str) -> None:
-        """Send connected nodes the deletions of objects that they have and the first list of their kind lacked; those
-        of devices after each list.
+        """Send connected nodes the deletions of objects that they have and the first list of their kind lacked;
+        deletions of devices after each list.
         """
         if kind == DEVICE.key_name:
             for node in self._object_syncs.nodes():
@@ -407,7 +407,7 @@ class DownstreamController:
 
         Args:
             event: of any object.
-            outdated: the nodes to which a Service may have had another topology.
+            outdated: the nodes that a Service may have had another topology for.
         """
         if event.type is EventType.DELETED and event.key.kind != _NODE.key_name:
             return

@@ -11,7 +11,7 @@ from modules.cloud.applications import BELONGING_TO, RANGE_NODE_GROUP, TOPOLOGY
 _SERVICE, _NODE = kind_named("Service"), kind_named("Node")
 _SLICE, _ENDPOINTS = kind_named("EndpointSlice"), kind_named("Endpoints")
 FILTERED: Final = frozenset({_SLICE.name, _ENDPOINTS.name})
-"""The kinds of which a node gets a part."""
+"""The kinds that a node gets in part."""
 
 FindService = Callable[[ObjectKey], JsonObject | None]
 

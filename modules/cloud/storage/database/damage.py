@@ -1,7 +1,7 @@
 """Damaged rows of the tables about nodes, in SQLite, which does not enforce the type of a column.
 
 A repair by hand or a lost page can leave them. Each row is only a record of objects that were sent, so a row that
-cannot be read is replaced by one that records less: cloudcore then sends objects again that the node has. Other
+cannot be read is replaced by a row that records less: cloudcore then sends objects again that the node has. Other
 databases check the types themselves.
 
 A damaged page of SQLite's file is refused at the start: later it would stop cloudcore in the middle of its work, each

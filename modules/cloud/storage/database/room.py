@@ -20,7 +20,7 @@ _OF_FILES: Final = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
 class Room:
     """The reserve of a database, for all its users in this process. Thread-safe.
 
-    A full disk admits no commit. The reserve is given up for the first one that fails, and what must be written then
+    A full disk admits no commit. The reserve is given up for the first commit that fails, and what must be written then
     finds room: leases, statuses, deletions, and what nodes have received. Other writes are refused until there is
     room for the reserve again.
 

@@ -2,7 +2,7 @@
 
 An object is one row with its JSON; only its key and its revision are queried. The row of a deleted object stays for a
 while without the JSON, so that other cloudcores read the deletion like any change: as a row with a higher revision than
-the last one that they read.
+the last that they read.
 """
 
 import functools

@@ -1,8 +1,8 @@
 """Gathers all facts concurrently, each within a deadline.
 
-Each part has a daemon thread outside of the actor model. There is no bus here, every part blocks in system calls, and
-one that never returns (a name server, a hanging socket) must not delay the others or the end of the process; late parts
-are left out.
+Each part has a daemon thread outside of the actor model. There is no bus here, every part blocks in system calls, and a
+part that never returns (a name server, a hanging socket) must not delay the others or the end of the process; late
+parts are left out.
 """
 
 import os

@@ -1,8 +1,8 @@
 """System calls for the namespaces of pods, and functions that run in such a namespace.
 
-The kernel keeps namespaces by thread, not by process: a new thread may leave the machine's namespaces, or enter those
-of a pod, and no other thread of edgecore notices. Each function here that changes a namespace does so on a thread of
-its own, which then ends; a pooled thread would take the namespace to its next task.
+The kernel keeps namespaces by thread, not by process: a new thread may leave the machine's namespaces, or enter a
+pod's, and no other thread of edgecore notices. Each function here that changes a namespace does so on a thread of its
+own, which then ends; a pooled thread would take the namespace to its next task.
 """
 
 import errno

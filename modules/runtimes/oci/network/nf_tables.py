@@ -42,7 +42,7 @@ _PRIORITY: Final = -300
 """Before all translation, and before the bridge learns where a MAC is."""
 _ELEMENTS_OF_A_MESSAGE: Final = 256
 _HOSTS_BYTE_ORDER: Final = struct.pack("=BBI", 0, 4, 1)
-"""A note with which `nft` prints names."""
+"""A note that makes `nft` print names."""
 _SOL_NETLINK: Final = 270
 
 

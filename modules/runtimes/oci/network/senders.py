@@ -105,7 +105,7 @@ def link_local(mac: bytes) -> bytes:
 
 
 class Senders:
-    """The table of one machine. A kernel without it, or one that refuses, is named in the log, and pods run."""
+    """The table of one machine. A kernel that lacks it, or refuses, is named in the log, and pods run."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

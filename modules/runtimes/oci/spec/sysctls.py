@@ -35,7 +35,7 @@ def check_sysctls(attempt: str, config: cri.PodSandboxConfig) -> None:
 def sysctl_parts(name: str) -> list[str]:
     """Return the components of a parameter's path below /proc/sys. Raises BadRequestError if it is no name.
 
-    The first separator of the name says which of `.` and `/` separates, as for sysctl(8).
+    The first separator of the name decides which of `.` and `/` separates, as for sysctl(8).
     """
     if not _NAME.fullmatch(name) or ".." in name:
         hint = "net.ipv4.tcp_fin_timeout is one"

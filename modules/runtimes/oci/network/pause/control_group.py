@@ -20,7 +20,8 @@ _PROCESSES: Final = "cgroup.procs"
 
 
 def enter_control_group(directory: Path, group: str, pid: int) -> None:
-    """Move a process into a control group, which is made. If that fails, it stays in edgecore's, and the log says so.
+    """Move a process into a control group, which is made. If that fails, it stays in edgecore's, with a line in the
+    log.
 
     Args:
         directory: of the sandbox's namespaces; `leave_control_group` finds the group there.
