@@ -1,11 +1,12 @@
-"""A Service that nodes follow while people change it, and the node's part of its endpoints in the end."""
+"""Services that nodes follow while people change them and the node groups, and the node's part of their endpoints."""
 
 import msgspec
 import pytest
 
 from modules.cloud.edgecontroller.downstream.controller import DownstreamController
+from modules.cloud.edgecontroller.downstream.node_groups import NodeGroupFilter
 from modules.lab.simulate.draw import FaultProfile, draw_plan
-from modules.lab.simulate.plan import Plan, ServiceStep
+from modules.lab.simulate.plan import Plan, ServiceStep, Write, Writer
 from modules.lab.simulate.run import run_plan
 
 
@@ -13,7 +14,8 @@ from modules.lab.simulate.run import run_plan
 def test_each_node_has_the_endpoints_of_its_group_in_the_end(profile: str) -> None:
     plan = draw_plan(3_000_000, nodes=2, seconds=120.0, pods=1, profile=FaultProfile(profile), services=True)
     assert len(plan.services) > 1
-    assert {step.is_ranged for step in plan.services} == {True, False}
+    assert {(step.name, step.is_ranged) for step in plan.services} >= {("shop", True), ("shop", False), ("bank", True)}
+    assert any(write.writer is Writer.NODE_GROUP for write in plan.writes)
     result = run_plan(plan)
     assert result.violation is None, result.violation
 
@@ -27,3 +29,18 @@ def test_endpoints_that_are_not_sent_again_with_the_topology_are_found(monkeypat
     violation = run_plan(plan).violation
     assert violation is not None
     assert "EndpointSlice shop-1 has" in violation.text
+
+
+@pytest.mark.parametrize(("at", "invariant"), [(20.0, "all agree in the end"), (105.0, "endpoints are right soon")])
+def test_neighbours_of_a_node_that_moves_to_another_group_who_keep_its_endpoint_are_found(
+    monkeypatch: pytest.MonkeyPatch, at: float, invariant: str
+) -> None:
+    """Without faults for long, within seconds."""
+    plan = Plan(1, 2, at + 20.0, (), (), writes=(Write(at, "node-0", Writer.NODE_GROUP, 1),))
+    plan = msgspec.structs.replace(plan, services=(ServiceStep(1.0, (0, 1), is_ranged=True),))
+    assert run_plan(plan).violation is None
+    monkeypatch.setattr(NodeGroupFilter, "on_node", lambda *_: [])
+    violation = run_plan(plan).violation
+    assert violation is not None
+    assert violation.invariant == invariant
+    assert "node-1: EndpointSlice shop-1 has" in violation.text

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from modules.lab.simulate import draw_api, draw_devices, draw_more, draw_rollouts, draw_scenes, draw_state
-from modules.lab.simulate.plan import DeviceStep, Fault, FaultKind, Plan, RolloutStep, Shape, WorkloadStep
-from modules.lab.simulate.service_documents import service_steps
+from modules.lab.simulate.plan import DeviceStep, Fault, FaultKind, Plan, RolloutStep, ServiceStep, Shape, WorkloadStep
+from modules.lab.simulate.service_documents import group_writes, service_steps
 
 _LINK = (
     FaultKind.CUT,
@@ -141,7 +141,7 @@ def draw_plan(
             restart.
         workloads: whether people roll out Deployments and their likes, while nodes are away; not in a cluster, whose
             controllers are its own.
-        services: whether nodes follow a Service, as with edgemesh, which people change.
+        services: whether nodes follow two Services, as with edgemesh, which people change, and move between groups.
         devices: number of devices of each node; none with the profile `state`, whose second cloudcore serves none.
     """
     draw = random.Random(f"{seed} plan")  # noqa: S311 - reproducible on purpose
@@ -191,6 +191,11 @@ def draw_plan(
     of_publications = random.Random(f"{seed} publications")  # noqa: S311 - as above
     if device_steps:
         device_steps += draw_devices.models(random.Random(f"{seed} models"), seconds)  # noqa: S311 - as above
+    served: list[ServiceStep] = []
+    if services:
+        served = service_steps(random.Random(f"{seed} services"), "shop", nodes, seconds)  # noqa: S311 - as above
+        served += service_steps(random.Random(f"{seed} second service"), "bank", nodes, seconds)  # noqa: S311 - as above
+        writes += group_writes(random.Random(f"{seed} groups"), nodes, seconds)  # noqa: S311 - as above
     return Plan(
         seed=seed,
         nodes=nodes,
@@ -207,7 +212,7 @@ def draw_plan(
         keeps_state=keeps_state or (profile is FaultProfile.STATE and seed % 3 == 0),
         devices=tuple(sorted(device_steps, key=lambda step: step.at)),
         rollouts=tuple(sorted(rollouts, key=lambda step: step.at)),
-        services=tuple(service_steps(random.Random(f"{seed} services"), nodes, seconds)) if services else (),  # noqa: S311
+        services=tuple(sorted(served, key=lambda step: step.at)),
     )
 
 

@@ -35,6 +35,10 @@ class LatencyWatch:
         """Note that a container has ended."""
         self._ended[container_id] = uid, name, self._world.now()
 
+    def was_calm(self, at: float, behind: float) -> bool:
+        """Return whether there was no fault for long before a time, nor since; `behind` as for `look`."""
+        return self._calm_since is not None and at >= self._calm_since + _SETTLED + behind
+
     def look(self, pods: Mapping[str, JsonObject], *, is_calm: bool, behind: float) -> None:
         """Check the bounds.
 

@@ -171,6 +171,7 @@ class Writer(StrEnum):
     ADDRESS = "somebody writes another address into the pod's status"
     GATE = "a controller sets a condition of its own"
     NODE_LABEL = "somebody labels the node"
+    NODE_GROUP = "somebody moves the node to a node group, or with 0 out of all"
     NODE_UNKNOWN = "the node controller has not heard of the node"
     NODE_DELETED = "somebody deletes the node"
 
@@ -215,17 +216,21 @@ class DeviceStep(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ServiceStep(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A change of the Service that nodes follow."""
+    """A change of a Service that nodes follow."""
 
     at: float
     on: tuple[int, ...]
     """Numbers of the nodes with an endpoint; one of them may not exist."""
     is_ranged: bool = False
     """Whether it keeps to node groups."""
+    name: str = "shop"
 
     def __str__(self) -> str:
         where = ", ".join(f"node-{number}" for number in self.on) or "no node"
-        return f"{self.at:8.3f} the Service has endpoints on {where}" + " and keeps to node groups" * self.is_ranged
+        return (
+            f"{self.at:8.3f} Service {self.name} has endpoints on {where}"
+            + " and keeps to node groups" * self.is_ranged
+        )
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -258,4 +263,4 @@ class Plan(msgspec.Struct, frozen=True):
     rollouts: tuple[RolloutStep, ...] = ()
     """Changes of workloads with controllers; without any, the controllers do not run."""
     services: tuple[ServiceStep, ...] = ()
-    """Changes of a Service that nodes follow; without any, none follows Services."""
+    """Changes of Services that nodes follow; without any, none follows Services."""

@@ -1,5 +1,6 @@
 """Executes a plan."""
 
+import math
 import os
 import tempfile
 import time
@@ -33,6 +34,7 @@ from modules.lab.simulate.plan import (
     Shape,
     WorkloadStep,
     Write,
+    Writer,
 )
 from modules.lab.simulate.report_watch import ReportWatch
 from modules.lab.simulate.rollout_documents import rollout_document, rollout_name
@@ -56,6 +58,8 @@ _NO_REASON = (DropReason.NO_MODULE, DropReason.NO_GROUP, DropReason.NO_HANDLER, 
 """Reasons of dead letters that no fault explains: a message without a receiver."""
 _HEARTBEAT = 70.0
 """Seconds after which an equal value of a device is a change again, and some."""
+_SERVED_WITHIN = 10.0
+"""Seconds without a fault after which nodes have their endpoints of a changed Service or node group."""
 _RESTARTED_AFTER = 30.0
 """Seconds after which a node that is stopped runs again: for the stop, and for its init system."""
 _FAST_DISK = Path("/dev/shm")  # noqa: S108 - a directory of its own is made in it
@@ -157,6 +161,8 @@ class Simulation:
                 node.wire.lists_are_newer = True
         self._open_since: dict[int, dict[str, float]] = {}
         """Time when each open request of a node was first seen."""
+        self._served = math.inf
+        """Time of the last change of a Service or a node group, until its effect is checked."""
 
     def carry_out(self) -> None:
         """Start everything and execute the plan."""
@@ -264,6 +270,7 @@ class Simulation:
         for node in self.nodes:
             self._check(node)
         self._look_at_delays(pods)
+        self._look_at_services()
 
     def _check_identities(self) -> None:
         """Check that no two pods of one name of the StatefulSet run, unless the Node of one was deleted."""
@@ -286,6 +293,16 @@ class Simulation:
         for node in self.nodes:
             own = of_nodes[node.name]
             node.machine.delays.look(own, is_calm=up and node.is_connected, behind=self.statuses.behind)
+
+    def _look_at_services(self) -> None:
+        """Check that nodes have their endpoints some seconds after the last change, if there was no fault for long."""
+        if self.world.now() < self._served + _SERVED_WITHIN:
+            return
+        changed, self._served = self._served, math.inf
+        if all(node.machine.delays.was_calm(changed, self.statuses.behind) for node in self.nodes):
+            for node in self.nodes:
+                for problem in service_disagreements(node, self.cloud):
+                    self.world.violated("endpoints are right soon", f"{node.name}: {problem}")
 
     def _change(self, step: WorkloadStep) -> None:
         self.world.note("people", str(step))
@@ -325,12 +342,15 @@ class Simulation:
 
     def _serve(self, step: ServiceStep) -> None:
         self.world.note("people", str(step))
+        self._served = self.world.now()
         for document in documents(step):
             self.cloud.set_object(document["kind"], document["metadata"]["name"], document)
 
     def _write(self, write: Write) -> None:
         self.world.note("others", str(write))
         self.cloud.write(write)
+        if write.writer is Writer.NODE_GROUP:
+            self._served = self.world.now()
 
     def _wants_running(self, node: SimulatedNode, uid: str) -> bool:
         """Return whether the cloud, or a file, has that pod unchanged and it should be running."""

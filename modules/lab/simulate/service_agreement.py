@@ -24,7 +24,8 @@ def service_disagreements(node: SimulatedNode, cloud: SimulatedCloud) -> Iterato
     node group, if the Service keeps to those. The rule is KubeEdge's, written here a second time.
     """
     ranged = _ranged_services(cloud)
-    near = _near_nodes(node.name, cloud)
+    groups = _groups(cloud)
+    near = {node.name, *(name for name, group in groups.items() if group == groups.get(node.name))}
     for name, part in _PARTS.items():
         kind = kind_named(name)
         wanted = {each["metadata"]["name"]: each for each in cloud.cluster.storage.list(kind)}
@@ -36,6 +37,9 @@ def service_disagreements(node: SimulatedNode, cloud: SimulatedCloud) -> Iterato
             should, has = wanted[each].get(part) or [], there[each].get(part) or []
             if _service_of(name, wanted[each]) in ranged:
                 should = _of(name, should, near)
+                marked = (there[each]["metadata"].get("labels") or {}).get(_GROUP, "")
+                if name == "EndpointSlice" and marked != groups.get(node.name, ""):
+                    yield f"{name} {each} is marked as that of group {marked!r}"
             if version_of(wanted[each]) != version_of(there[each]) or should != has:
                 yield f"{name} {each} has {has}, and should have {should}"
 
@@ -46,15 +50,10 @@ def _ranged_services(cloud: SimulatedCloud) -> set[str]:
     return {name for name, its in annotations.items() if its.get(_TOPOLOGY) == "range-nodegroup"}
 
 
-def _near_nodes(node: str, cloud: SimulatedCloud) -> set[str]:
-    """Return a node and all nodes of its node group; nodes without the label are a group, too."""
-    labels = {each["metadata"]["name"]: each["metadata"].get("labels") or {} for each in _nodes(cloud)}
-    groups = {name: its.get(_GROUP, "") for name, its in labels.items()}
-    return {node, *(name for name, group in groups.items() if group == groups.get(node))}
-
-
-def _nodes(cloud: SimulatedCloud) -> list[JsonObject]:
-    return cloud.cluster.storage.list(kind_named("Node"))
+def _groups(cloud: SimulatedCloud) -> dict[str, str]:
+    """Return the group of each node; nodes without the label are a group, too."""
+    nodes = cloud.cluster.storage.list(kind_named("Node"))
+    return {each["metadata"]["name"]: (each["metadata"].get("labels") or {}).get(_GROUP, "") for each in nodes}
 
 
 def _service_of(kind: str, obj: JsonObject) -> str:

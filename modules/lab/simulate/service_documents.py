@@ -1,4 +1,4 @@
-"""A Service whose endpoints nodes follow, and what people change of it."""
+"""Services whose endpoints nodes follow, and what people change of them and of the node groups."""
 
 import random
 from typing import Final
@@ -9,11 +9,11 @@ from metamanager.application import FOLLOW, FOLLOW_RESOURCE, Target
 from modules.apimachinery.endpoint_addresses import SERVICE_NAME
 from modules.apimachinery.kinds import JsonObject
 from modules.cloud.applications import RANGE_NODE_GROUP, TOPOLOGY
-from modules.lab.simulate.plan import ServiceStep
+from modules.lab.simulate.plan import ServiceStep, Write, Writer
 
-NAME: Final = "shop"
 _BETWEEN: Final = (4.0, 15.0, 60.0)
 """Average seconds between two changes; one value is drawn for each run."""
+_GROUPS: Final = 2
 _FOLLOWED: Final = (
     Target("", "v1", "services"),
     Target("discovery.k8s.io", "v1", "endpointslices"),
@@ -21,26 +21,37 @@ _FOLLOWED: Final = (
 )
 
 
-def service_steps(draw: random.Random, nodes: int, seconds: float) -> list[ServiceStep]:
+def service_steps(draw: random.Random, name: str, nodes: int, seconds: float) -> list[ServiceStep]:
     """Draw changes of a Service: its endpoints, also on a node that does not exist, and whether it keeps to node
     groups.
     """
-    steps = [ServiceStep(round(draw.uniform(0, 10.0), 3), (0,), is_ranged=True)]
+    steps = [ServiceStep(round(draw.uniform(0, 10.0), 3), (0,), is_ranged=True, name=name)]
     at, rate = steps[0].at, 1 / draw.choice(_BETWEEN)
     while (at := at + draw.expovariate(rate)) < seconds:
         on = tuple(number for number in range(nodes + 1) if draw.random() < 0.6)
         is_ranged = steps[-1].is_ranged if draw.random() < 0.6 else not steps[-1].is_ranged
-        steps.append(ServiceStep(round(at, 3), on if draw.random() < 0.5 else steps[-1].on, is_ranged=is_ranged))
+        on = on if draw.random() < 0.5 else steps[-1].on
+        steps.append(ServiceStep(round(at, 3), on, is_ranged=is_ranged, name=name))
     return steps
+
+
+def group_writes(draw: random.Random, nodes: int, seconds: float) -> list[Write]:
+    """Draw moves of nodes between node groups."""
+    writes: list[Write] = []
+    at, rate = 0.0, 1 / draw.choice(_BETWEEN)
+    while (at := at + draw.expovariate(rate)) < seconds:
+        node, group = f"node-{draw.randrange(nodes)}", draw.randrange(_GROUPS + 1)
+        writes.append(Write(round(at, 3), node, Writer.NODE_GROUP, group))
+    return writes
 
 
 def documents(step: ServiceStep) -> list[JsonObject]:
     """Return the Service after a step, with its endpoints in both forms."""
-    metadata: JsonObject = {"name": NAME, "namespace": "default"}
+    metadata: JsonObject = {"name": step.name, "namespace": "default"}
     ports = [{"name": "http", "port": 80}]
     annotations = {TOPOLOGY: RANGE_NODE_GROUP} if step.is_ranged else {}
     on = [(f"10.1.0.{number + 1}", f"node-{number}") for number in step.on]
-    slice_of = {"name": f"{NAME}-1", "namespace": "default", "labels": {SERVICE_NAME: NAME}}
+    slice_of = {"name": f"{step.name}-1", "namespace": "default", "labels": {SERVICE_NAME: step.name}}
     subsets = [{"addresses": [{"ip": ip, "nodeName": node} for ip, node in on], "ports": ports}] if on else []
     return [
         {

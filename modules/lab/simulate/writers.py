@@ -2,13 +2,14 @@
 
 from typing import Any
 
+from modules.cloud.applications import BELONGING_TO
 from modules.cloud.client.calls import STRATEGIC, ApiCall
 from modules.lab.simulate.plan import Write, Writer
 
 OF_STATUS = frozenset({Writer.NOT_READY, Writer.NODE_LOST, Writer.ADDRESS})
 """Writers of parts of a status that the node owns; the node restores them."""
 GATE = "simulated.example/gate"
-OF_NODES = frozenset({Writer.NODE_LABEL, Writer.NODE_UNKNOWN, Writer.NODE_DELETED})
+OF_NODES = frozenset({Writer.NODE_LABEL, Writer.NODE_GROUP, Writer.NODE_UNKNOWN, Writer.NODE_DELETED})
 """Writers of Node objects; all others write to pods."""
 OF_PODS = tuple(writer for writer in Writer if writer not in OF_NODES)
 _HEARD_OF = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
@@ -28,7 +29,7 @@ def _of_node(write: Write) -> ApiCall:
         api_version="v1",
         plural="nodes",
         name=write.name,
-        subresource="" if write.writer is Writer.NODE_LABEL else "status",
+        subresource="status" if write.writer is Writer.NODE_UNKNOWN else "",
         patch_type=STRATEGIC,
         body=_patch(write),
     )
@@ -52,6 +53,8 @@ def _patch(write: Write) -> dict[str, Any]:
     match write.writer:
         case Writer.LABEL | Writer.NODE_LABEL:
             return {"metadata": {"labels": {"written": str(write.number)}}}
+        case Writer.NODE_GROUP:
+            return {"metadata": {"labels": {BELONGING_TO: f"group-{write.number}" if write.number else None}}}
         case Writer.ANNOTATION:
             return {"metadata": {"annotations": {"example/written": str(write.number)}}}
         case Writer.NOT_READY:
