@@ -11,7 +11,7 @@ from edged.api import Pod
 from edged.errors import VolumeError
 
 _ON_ROOT_MISMATCH = "OnRootMismatch"
-_READ, _WRITE, _ENTER = 0o440, 0o660, 0o110
+_USE, _ENTER = 0o660, 0o110
 
 
 class VolumeOwner(Struct, frozen=True, gc=False):
@@ -32,19 +32,19 @@ def owner_of(pod: Pod) -> VolumeOwner | None:
     return VolumeOwner(security.fs_group, security.fs_group_change_policy == _ON_ROOT_MISMATCH)
 
 
-def set_volume_ownership(directory: Path, owner: VolumeOwner, *, read_only: bool = False) -> None:
-    """Give a directory and all below it to the group, which may read and (unless `read_only`) write it; new files in it
-    belong to the group too. Links are given, and never followed. Raises VolumeError.
+def set_volume_ownership(directory: Path, owner: VolumeOwner) -> None:
+    """Give a directory and all below it to the group, which may read and write it; new files in it belong to the group
+    too. Links are given, and never followed. Raises VolumeError.
     """
-    if owner.on_mismatch_only and _is_given(directory, owner.group, read_only=read_only):
+    if owner.on_mismatch_only and _is_given(directory, owner.group):
         return
     for found in Walk(directory):
-        _give(found.entry.name, owner.group, read_only=read_only, within=found.within)
+        _give(found.entry.name, owner.group, within=found.within)
     # the directory itself last: an interrupted run does not pass for a complete one
-    _give(str(directory), owner.group, read_only=read_only)
+    _give(str(directory), owner.group)
 
 
-def _give(path: str, group: int, *, read_only: bool, within: int | None = None) -> None:
+def _give(path: str, group: int, *, within: int | None = None) -> None:
     """Change one entry, through a descriptor that opens no file: the path may be a device, or a container with the
     volume may replace it by a link meanwhile.
     """
@@ -60,19 +60,18 @@ def _give(path: str, group: int, *, read_only: bool, within: int | None = None) 
             return
         os.chown(itself, -1, group)
         if stat.S_ISDIR(mode) or stat.S_ISREG(mode):
-            Path(itself).chmod(stat.S_IMODE(mode) | _wanted(mode, read_only=read_only))
+            Path(itself).chmod(stat.S_IMODE(mode) | _wanted(mode))
     except PermissionError as error:
         raise VolumeError("cannot give the volume to the group", f"{path}: {group}", "fsGroup needs root") from error
     finally:
         os.close(handle)
 
 
-def _wanted(mode: int, *, read_only: bool) -> int:
-    bits = _READ if read_only else _WRITE
-    return bits | stat.S_ISGID | _ENTER if stat.S_ISDIR(mode) else bits
+def _wanted(mode: int) -> int:
+    return _USE | stat.S_ISGID | _ENTER if stat.S_ISDIR(mode) else _USE
 
 
-def _is_given(directory: Path, group: int, *, read_only: bool) -> bool:
+def _is_given(directory: Path, group: int) -> bool:
     found = directory.stat()
-    wanted = _wanted(found.st_mode, read_only=read_only)
+    wanted = _wanted(found.st_mode)
     return found.st_gid == group and found.st_mode & wanted == wanted

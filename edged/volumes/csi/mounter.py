@@ -31,6 +31,9 @@ _log = logging.getLogger(__name__)
 
 _DATA = "vol_data.json"
 _DATA_MODE = 0o644
+_UNGIVEN = "ungiven"
+"""Marks beside a volume that it is to be given to the pod's group; removed once it is, so that after a failure or a
+kill the next publication does it."""
 _LONGEST = 1024 * 1024
 """Bytes read of a record."""
 _PLUGIN = "csi"
@@ -130,18 +133,22 @@ class CsiMounter:
         _write(place.parent / _DATA, PublishedVolume(volume.driver, volume.handle, volume.name, self._node, mode))
         from edged.volumes.csi.client import NodeVolumeRequest  # noqa: PLC0415 - see there
 
-        capabilities = task.driver.capabilities
-        by_driver = task.owner is not None and NodeCapability.VOLUME_MOUNT_GROUP in capabilities
-        group = str(task.owner.group) if by_driver and task.owner is not None else ""
+        capabilities, owner = task.driver.capabilities, task.owner
+        by_driver = NodeCapability.VOLUME_MOUNT_GROUP in capabilities
+        group = str(owner.group) if by_driver and owner is not None else ""
         request = NodeVolumeRequest(
             volume, capabilities, self._publish_context(task), attributes=task.attributes, group=group
         )
         staged = None if volume.ephemeral else self._stage(task, request)
-        is_new = not is_mounted(self._mounts, place)
+        ungiven = place.with_name(_UNGIVEN)
+        is_to_give = owner is not None and not by_driver and rules.supports_fs_group(task.rules, volume)
+        if is_to_give and not is_mounted(self._mounts, place):
+            ungiven.touch()
         secrets = _secrets(task.sources, volume.publish_secret)
         task.client.publish(request._replace(secrets=secrets), place, staged)
-        if is_new and task.owner is not None and not by_driver and rules.supports_fs_group(task.rules, volume):
-            set_volume_ownership(place, task.owner, read_only=volume.read_only)
+        if owner is not None and ungiven.exists():
+            set_volume_ownership(place, owner)
+            ungiven.unlink()
         self._published.add(place)
 
     def _stage(self, task: _Task, request: "NodeVolumeRequest") -> Path | None:
@@ -184,6 +191,7 @@ class CsiMounter:
         _remove_empty(place)
         if not self._is_used_by_others(volume, data):
             self._unstage(volume, driver, client)
+        place.with_name(_UNGIVEN).unlink(missing_ok=True)
         _forget(data)
 
     def _unstage(self, volume: PublishedVolume, driver: Driver, client: "CsiClient") -> None:

@@ -45,11 +45,6 @@ def test_everything_in_it_becomes_the_groups(tree: Path, tmp_path: Path) -> None
     assert ((tmp_path / "outside").stat().st_gid, mode(tmp_path / "outside")) == (os.getgid(), 0o600)
 
 
-def test_a_read_only_volume_is_not_opened_for_writing(tree: Path) -> None:
-    set_volume_ownership(tree, VolumeOwner(4242), read_only=True)
-    assert (mode(tree / "sub"), mode(tree / "sub" / "file")) == (0o2750, 0o640)
-
-
 @pytest.mark.parametrize(("on_mismatch_only", "expected"), [(True, os.getgid()), (False, 4242)])
 def test_on_root_mismatch_a_volume_that_is_given_is_left_alone(
     tree: Path, on_mismatch_only: bool, expected: int

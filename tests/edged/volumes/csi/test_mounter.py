@@ -1,10 +1,13 @@
 """Volumes of a storage driver: staged once, published to each pod, undone with the last, after any failure."""
 
+import errno
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import grpc
 import pytest
@@ -341,5 +344,33 @@ def test_the_pods_group_gets_the_volume(directory: Path) -> None:
             node.publish(volume=volume, owner=VolumeOwner(4243))
             assert node.driver.request("NodePublishVolume").volume_capability.mount.volume_mount_group == "4243"
             node.mounter.tear_down(PodUid("u1"))
+        finally:
+            node.close()
+
+
+@needs_mounts
+@pytest.mark.parametrize("restarts", [True, False])
+def test_a_group_that_did_not_get_the_whole_volume_gets_it_with_the_next_publication(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, *, restarts: bool
+) -> None:
+    """The volume is mounted by then: the disk failed, or the agent was killed, between its files. Given once, it is
+    left to the containers.
+    """
+    volume, owner = CsiVolume("pv1", NAME, "disk-1", ("ReadWriteOnce",), fs_type="ext4"), VolumeOwner(4242)
+    with nothing_mounted_at_the_end(directory) as mounts:
+        node = Node(directory, mounts=mounts)
+        try:
+            with monkeypatch.context() as patch, pytest.raises(OSError, match="the disk is gone"):
+                patch.setattr("os.chown", Mock(side_effect=OSError(errno.EIO, "the disk is gone")))
+                node.publish(volume=volume, owner=owner)
+            if restarts:
+                node.agent()
+            place = node.publish(volume=volume, owner=owner)
+            assert place.stat().st_gid == 4242
+            os.chown(place, -1, 0)
+            node.agent()
+            assert node.publish(volume=volume, owner=owner).stat().st_gid == 0
+            node.mounter.tear_down(PodUid("u1"))
+            assert not place.parent.exists()
         finally:
             node.close()
