@@ -134,7 +134,7 @@ def _holds(version: Path, payload: Payload) -> bool:
 def _is_file(path: Path, file: VolumeFile) -> bool:
     try:
         found = path.lstat()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
     same_owner = file.owner is None or os.geteuid() != 0 or found.st_uid == file.owner
     same_mode = found.st_mode & 0o777 == file.mode and same_owner

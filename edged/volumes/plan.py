@@ -7,6 +7,7 @@ from msgspec import Struct
 from edged.api import EmptyDirVolumeSource, HostPathVolumeSource, Pod, Quantity, Volume, whole_value
 from edged.errors import VolumeError
 from edged.pods.config.downward import DownwardView
+from edged.pods.demand import all_limited, pod_limits
 from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths
 from edged.volumes.payload import (
@@ -34,17 +35,8 @@ def memory_size(pod: Pod, limit: Quantity | None, allocatable: int) -> int:
 
 
 def _memory_limit(pod: Pod) -> int:
-    """Return the limit of the pod's containers together in bytes, 0 if one has no limit. Init containers run one after
-    the other, and count as the largest of them.
-    """
-    running = [_limit(container.resources.limits) for container in pod.spec.containers]
-    if not all(running):
-        return 0
-    return max(sum(running), *(_limit(container.resources.limits) for container in pod.spec.init_containers), 0)
-
-
-def _limit(limits: dict[str, Quantity]) -> int:
-    return whole_value(limits["memory"]) if "memory" in limits else 0
+    """Return the limit of the pod's containers together in bytes, 0 if one has no limit."""
+    return int(pod_limits(pod).get("memory", 0)) if all_limited(pod, "memory") else 0
 
 
 EMPTY_DIRECTORY = "empty-dir"

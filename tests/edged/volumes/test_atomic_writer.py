@@ -58,9 +58,10 @@ def test_same_payload_changes_nothing(tmp_path: Path) -> None:
         {**OLD, "a": VolumeFile(b"1", 0o600)},
         {"a": OLD["a"]},
         {**OLD, "more": VolumeFile(b"")},
+        {"a/below": OLD["a"], "dir/b": OLD["dir/b"], "gone": OLD["gone"]},
         {},
     ],
-    ids=["content", "mode", "removed", "added", "emptied"],
+    ids=["content", "mode", "removed", "added", "a directory", "emptied"],
 )
 def test_every_difference_is_written(tmp_path: Path, payload: dict[str, VolumeFile]) -> None:
     """Content, mode and names count; missing files disappear; only one version stays."""

@@ -28,12 +28,14 @@ from tests.edged.volumes.test_volumes import SEC, Known
 MIB = 1024 * 1024
 
 
-def limited(*limits: str | None, init: tuple[str, ...] = ()) -> Pod:
+def limited(*limits: str | None, init: tuple[str | None, ...] = (), sidecar: bool = False) -> Pod:
     def resources(limit: str | None) -> ResourceRequirements:
         return ResourceRequirements(limits={} if limit is None else {"memory": limit})
 
     containers = [a_container(f"c{i}", resources=resources(limit)) for i, limit in enumerate(limits)]
-    return a_pod(*containers, init=tuple(a_container(f"i{i}", resources=resources(x)) for i, x in enumerate(init)))
+    policy = "Always" if sidecar else None
+    inits = (a_container(f"i{i}", resources=resources(x), restart_policy=policy) for i, x in enumerate(init))
+    return a_pod(*containers, init=tuple(inits))
 
 
 @pytest.mark.parametrize(
@@ -48,6 +50,8 @@ def limited(*limits: str | None, init: tuple[str, ...] = ()) -> Pod:
         (limited("32Mi", "16Mi"), None, 100 * MIB, 48 * MIB),
         (limited("32Mi", None), None, 100 * MIB, 100 * MIB),
         (limited("32Mi", init=("80Mi", "8Mi")), None, 100 * MIB, 80 * MIB),
+        (limited("32Mi", init=(None,)), None, 100 * MIB, 100 * MIB),
+        (limited("32Mi", init=("16Mi",), sidecar=True), None, 100 * MIB, 48 * MIB),
     ],
 )
 def test_the_smallest_bound_counts(pod: Pod, limit: str | None, allocatable: int, expected: int) -> None:
