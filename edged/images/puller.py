@@ -162,7 +162,7 @@ class ImagePuller:
         """Take the pulls that may start now from the queue; the caller holds the lock."""
         started: list[_Pull] = []
         now = self._actors.clock.monotonic()
-        while not self._delayed and (pull := self._next(now)) is not None:
+        while not (self._closed or self._delayed) and (pull := self._next(now)) is not None:
             wait = self._bucket.take(now)
             if wait > 0:
                 self._delayed = True
@@ -211,13 +211,13 @@ class ImagePuller:
     def _resume(self) -> None:
         with self._lock:
             self._delayed = False
-            started = [] if self._closed else self._take_ready()
+            started = self._take_ready()
         self._start(started)
 
     def _turn_ends(self) -> None:
         with self._lock:
             self._awaits_turn = False
-            started = [] if self._closed else self._take_ready()
+            started = self._take_ready()
         self._start(started)
 
     def _run(self, pull: _Pull) -> None:
@@ -233,7 +233,7 @@ class ImagePuller:
             for uid in waiters:
                 self._results[uid, pull.request.image] = result
             self._drop_stale(result.at)
-            started = [] if self._closed else self._take_ready()
+            started = self._take_ready()
         self._start(started)
         for uid in waiters:
             self._pulled.post(PodHealthChanged(uid))

@@ -85,9 +85,10 @@ class Logind:
                 if not self._closed:
                     raise
             finally:
-                self.release()
                 with self._lock:
                     self._bus = None
+                if self._closed or not self._imminent:  # a shutdown waits for its pods although the bus is lost
+                    self.release()
 
     def release(self) -> None:
         """See `ShutdownSource`."""
@@ -103,6 +104,8 @@ class Logind:
             bus = self._bus
         if bus is not None:
             bus.wake()
+        else:
+            self.release()
 
     def _begin(self, bus: "Bus", notify: Callable[[bool], None]) -> None:
         """Notify of a signal that was missed: the agent started during a shutdown, or the bus was lost.

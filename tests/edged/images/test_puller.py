@@ -231,6 +231,8 @@ def test_nothing_begins_after_the_end(registry: Registry) -> None:
     registry.run(1)
     registry.pulls.close()
     registry.run(SECONDS * 3)
+    registry.ask(C, "three")
+    registry.run(1)
     assert registry.begun == 1
 
 

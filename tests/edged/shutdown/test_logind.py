@@ -226,6 +226,21 @@ def test_a_cancellation_that_was_missed_is_made_up_for(address: Path) -> None:
         logind.close()
 
 
+@pytest.mark.parametrize("end", [Logind.release, Logind.close])
+def test_a_shutdown_waits_although_the_bus_is_lost_meanwhile(address: Path, end: Callable[[Logind], None]) -> None:
+    logind, told = Logind(5, address), SimpleQueue[bool]()
+    with Manager(address) as manager:
+        with ended(logind, told.put):
+            wait_until(lambda: len(manager.locks) == 1, "the lock is held")
+            manager.prepare(imminent=True)
+            assert told.get(timeout=SECONDS) is True
+            assert logind._bus is not None
+            logind._bus.wake()
+        assert manager.is_held()
+        end(logind)
+        wait_until(lambda: not manager.is_held(), "the lock is free")
+
+
 def test_its_end_frees_the_lock(address: Path) -> None:
     with Manager(address) as manager:
         with Watched(Logind(5, address)):
