@@ -138,7 +138,7 @@ def from_base64url(text: str) -> bytes:
     """Return the bytes of a text in base64url without padding.
 
     Raises:
-        ValueError: it is no key set, or an empty one.
+        ValueError: it is not base64url, or empty.
     """
     if not _PART.fullmatch(text):
         raise ValueError("not base64url")

@@ -153,7 +153,9 @@ class Subscriber(Protocol):
 
 
 class Subscriptions:
-    """The subscribers to changes of objects. One thread publishes, others subscribe."""
+    """The subscribers to changes of objects. One thread publishes, without the lock, while others subscribe: no step of
+    theirs hides another subscriber.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -179,9 +181,11 @@ class Subscriptions:
         """Publish to a subscriber no longer."""
         kind = subscriber.kind
         with self._lock:
-            others = tuple(each for each in self._by_kind.pop(kind, ()) if each is not subscriber)
+            others = tuple(each for each in self._by_kind.get(kind, ()) if each is not subscriber)
             if others:
                 self._by_kind[kind] = others
+            else:
+                self._by_kind.pop(kind, None)
 
     def unsubscribe(self, subscription: Subscription) -> None:
         """Remove a subscription, and close it."""
@@ -215,4 +219,4 @@ class Subscriptions:
 
     @property
     def _all(self) -> list[Subscriber]:
-        return [each for some in self._by_kind.values() for each in some]
+        return [each for some in list(self._by_kind.values()) for each in some]

@@ -1,4 +1,7 @@
-"""The changes that wait for watches are bounded."""
+"""The changes that wait for watches are bounded, and reach all watches."""
+
+from collections.abc import Iterator
+from typing import Any
 
 from modules.cloud.apiserver.endpoints.subscriptions import WAITING, WAITING_BYTES, Subscriptions
 from modules.cloud.storage.watch_history import ObjectChanged
@@ -58,3 +61,50 @@ def test_too_many_changes_end_it() -> None:
     for version in range(WAITING + 1):
         subscriptions.publish(changed(version, size=1))
     assert watch.take_some() == ([], True)
+
+
+class Publishing(dict[str, Any]):
+    """Subscribers by kind; the thread that publishes has its turn after each change of them."""
+
+    def __init__(self, subscriptions: Subscriptions) -> None:
+        super().__init__(subscriptions._by_kind)
+        self.subscriptions, self.version = subscriptions, 0
+
+    def _publish(self) -> None:
+        self.version += 1
+        self.subscriptions.publish(changed(self.version))
+
+    def __setitem__(self, kind: str, subscribers: Any) -> None:
+        super().__setitem__(kind, subscribers)
+        self._publish()
+
+    def pop(self, kind: str, *otherwise: Any) -> Any:
+        found = super().pop(kind, *otherwise)
+        self._publish()
+        return found
+
+
+def test_a_watch_that_ends_takes_no_change_from_another_one() -> None:
+    subscriptions = Subscriptions()
+    watch, other = subscriptions.subscribe("ConfigMap"), subscriptions.subscribe("ConfigMap")
+    subscriptions._by_kind = publishing = Publishing(subscriptions)
+    subscriptions.unsubscribe(other)
+    assert publishing.version
+    assert len(watch.take()[0]) == publishing.version
+
+
+def test_watches_begin_while_changes_are_published() -> None:
+    class Meanwhile(tuple[Any, ...]):
+        """Subscribers; another one comes while they are looked at."""
+
+        def __iter__(self) -> Iterator[Any]:
+            if len(subscriptions._by_kind) == 1:
+                subscriptions.subscribe("Secret")
+            return super().__iter__()
+
+    subscriptions = Subscriptions()
+    watch = subscriptions.subscribe("ConfigMap", of_client=True)
+    subscriptions._by_kind["ConfigMap"] = Meanwhile([watch])
+    subscriptions.publish(changed(1, size=8 * _MEBIBYTE))
+    assert len(watch.take()[0]) == 1
+    assert "Secret" in subscriptions._by_kind
