@@ -257,6 +257,18 @@ def test_a_pod_whose_room_another_got_has_other_pods_make_room() -> None:
     assert (ending(cluster), nominated_node(pods(cluster)["p"])) == (["v1"], "a")
 
 
+def test_a_pod_does_not_wait_for_one_of_its_own_priority() -> None:
+    """Only of a lower one are victims, also if that one ends for another reason."""
+    cluster = a_cluster(a_node("a"), a_pod("v1", "a"), a_pod("v2", "a", priority=HIGH))
+    cluster.create(a_pod("p", priority=HIGH))
+    assert ending(cluster) == ["v1"]
+    cluster.delete(ObjectKey("Pod", "default", "v1"), grace=0)
+    cluster.delete(ObjectKey("Pod", "default", "v2"))
+    cluster.create(a_pod("w", "a", priority=LOW))
+    cluster.scheduler.place_waiting_pods()
+    assert ending(cluster) == ["v2", "w"]
+
+
 def test_a_pod_does_not_wait_for_pods_of_a_node_that_has_become_silent() -> None:
     """They end when it is back, perhaps never."""
     cluster = a_cluster(*ONES, a_pod("v1", "a"), a_pod("v2", "b", priority=MID))

@@ -258,6 +258,48 @@ def test_a_topology_spread_constraint_bounds_the_difference_between_zones() -> N
         assert place(wanted, nodes, both).node == chosen
 
 
+HOST: Final = "kubernetes.io/hostname"
+
+
+@pytest.mark.parametrize(
+    ("constraint", "selector", "node"),
+    [
+        ({}, {}, ""),
+        ({"nodeTaintsPolicy": "Honor"}, {}, "a"),
+        ({}, {HOST: "a"}, "a"),
+        ({"nodeAffinityPolicy": "Ignore"}, {HOST: "a"}, ""),
+        ({"matchLabelKeys": ["rev"]}, {}, "a"),
+        ({"matchLabelKeys": ["unknown"]}, {}, ""),
+        ({"labelSelector": None}, {}, "a"),
+        ({"labelSelector": {}}, {}, ""),
+    ],
+)
+def test_which_nodes_and_pods_a_topology_spread_constraint_counts(
+    constraint: dict[str, Any], selector: dict[str, str], node: str
+) -> None:
+    nodes = hosts("a", "b", a="east", b="west")
+    nodes[1]["spec"]["taints"] = [TAINT]
+    wanted = a_pod(topologySpreadConstraints=spread(**constraint), nodeSelector=selector)
+    there = labelled(a_pod("x", on="a"), app="web", rev="1")
+    assert place(labelled(wanted, app="web", rev="2"), nodes, [there]).node == node
+
+
+@pytest.mark.parametrize(("keys", "node"), [({"matchLabelKeys": ["rev"]}, "a"), ({"mismatchLabelKeys": ["rev"]}, "b")])
+def test_a_rule_is_about_pods_with_the_same_or_another_value_of_a_label(keys: dict[str, Any], node: str) -> None:
+    near = affinity("podAffinity", key=HOST, app="web")
+    near["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][0].update(keys)
+    there = [labelled(a_pod(host, on=host), app="web", rev=rev) for host, rev in (("a", "1"), ("b", "2"))]
+    assert place(labelled(a_pod(affinity=near), app="web", rev="1"), hosts("a", "b"), there).node == node
+
+
+def test_a_rule_without_a_selector_is_about_no_pod() -> None:
+    away: JsonObject = {"topologyKey": HOST}
+    rule = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [away]}}
+    assert place(labelled(a_pod(affinity=rule)), hosts("a"), [labelled(a_pod("x", on="a"))]).node == "a"
+    away["labelSelector"] = {}
+    assert place(labelled(a_pod(affinity=rule)), hosts("a"), [labelled(a_pod("x", on="a"))]).node == ""
+
+
 WEB: Final[dict[str, Any]] = {"topologySpreadConstraints": spread("ScheduleAnyway")}
 ZONES: Final = hosts("a", "b", "c", a="east", b="west")
 WEST: Final = {"weight": 1, "preference": {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["west"]}]}}
@@ -296,12 +338,23 @@ def without_memory(name: str) -> JsonObject:
         (a_pod(**WEB), ZONES, [web("v", "a"), web("w", "a"), web("x", "b")], {"a": 36, "b": 185, "c": 0}),
         (a_pod(), [a_node("a", taints=[{**TAINT, "effect": "PreferNoSchedule"}]), a_node("b")], [],
          {"a": 0, "b": 300}),
+        (a_pod(tolerations=[{"operator": "Exists"}]), [a_node("a", taints=[{**TAINT, "effect": "PreferNoSchedule"}]),
+         a_node("b", taints=[TAINT])], [], {"a": 0, "b": 0}),
+        (a_pod(affinity={**affinity("podAffinity", weight=10, app="web"),
+                         **affinity("podAntiAffinity", weight=10, app="db")}), hosts("a", "b", "c"),
+         [web("x", "a"), labelled(a_pod("y", on="a"), app="db"), web("z", "b")], {"a": 0, "b": 215, "c": 30}),
         (a_pod(), [a_node("a"), with_image("b", "i:latest", 1023)], [], {"a": 0, "b": 50}),
+        (a_pod(), [with_image("a", "i:latest", 1023), a_node("b"), a_node("c")], [], {"a": 32, "b": 0, "c": 0}),
+        (a_pod(containers=[{"name": "c", "image": "i:v1"}]),
+         [a_node("a"), with_image("b", "i:v1", 1023)], [], {"a": 0, "b": 50}),
+        (a_pod(containers=[{"name": "c", "image": "r:1/i"}]),
+         [a_node("a"), with_image("b", "r:1/i:latest", 1023)], [], {"a": 0, "b": 50}),
         (a_pod(containers=[{"name": name, "image": name} for name in "ij"]),
          [a_node("a"), with_image("b", "j:latest", 2023)], [], {"a": 0, "b": 50}),
     ],
     ids=["fewest requests", "no memory known", "node affinity", "pod affinity", "equal affinity", "pod anti-affinity",
-         "emptier zone", "less full zone", "soft taint", "image", "one of two images"],
+         "emptier zone", "less full zone", "soft taint", "tolerated taints", "affinity and anti-affinity",
+         "image", "image of one in three", "image with a tag", "image without a tag", "one of two images"],
 )  # fmt: skip
 def test_the_scores_are_kube_schedulers_and_the_best_node_is_chosen(
     pod: JsonObject,
@@ -349,6 +402,11 @@ def test_what_has_not_changed_is_not_read_again() -> None:
     assert not room.is_readable, "nonsense does not leave the former state"
     fleet.set_nodes([])
     assert not fleet.rooms
+    fleet.set_nodes([node])
+    fleet.set_pods("a", pods, 3)
+    fleet.set_nodes([])
+    fleet.set_nodes([node])
+    assert fleet.outdated({"a": 3}) == ["a"], "pods of a node that was deleted and made anew"
 
 
 @pytest.mark.parametrize("seed", range(8))
