@@ -10,7 +10,7 @@ from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.kinds import KINDS, JsonObject, kind_named
 from modules.apimachinery.structural_schema.causes import InvalidFieldsError
 from modules.apimachinery.structural_schema.rules import schema_faults
-from modules.cloud.apiextensions.kinds import is_established
+from modules.cloud.apiextensions.kinds import accepted_names, is_established
 from modules.cloud.apiextensions.printer_columns import parse_path
 from modules.cloud.apiextensions.scale import scale_faults
 
@@ -24,6 +24,7 @@ _OF_ONLY_VERSION: Final = (
     ("spec.versions[0].subresources.", "spec.subresources."),
     ("spec.versions[0].additionalPrinterColumns[", "spec.additionalPrinterColumns["),
 )
+_NO_NAMES: Final = {"plural": "", "kind": ""}
 _MOST_VERSIONS: Final = 20
 _MOST_COLUMNS: Final = 40
 
@@ -70,14 +71,17 @@ def _at_their_places(causes: Iterable[Cause], obj: JsonObject) -> Iterator[Cause
 
 
 def with_status(obj: JsonObject, live: JsonObject | None, others: Iterable[JsonObject], now: str) -> JsonObject:
-    """Return a valid definition with its conditions, accepted names and stored versions."""
+    """Return a valid definition with its conditions, accepted names and stored versions. An established one stays so,
+    with its former names, when it asks for names that are in use.
+    """
     before = (live or {}).get("status") or {}
     reason, why = _conflict(obj, [one for one in others if one["metadata"]["name"] != obj["metadata"]["name"]])
     accepted = not reason
+    established = accepted or is_established({"status": before})
     wanted = [
         ("NamesAccepted", accepted, reason or "NoConflicts", why or "no conflicts found"),
-        ("Established", accepted, "InitialNamesAccepted" if accepted else "NotAccepted",
-         "the initial names have been accepted" if accepted else "not all names are accepted"),
+        ("Established", established, "InitialNamesAccepted" if established else "NotAccepted",
+         "the initial names have been accepted" if established else "not all names are accepted"),
     ]  # fmt: skip
     stored = next(one["name"] for one in obj["spec"]["versions"] if one["storage"])
     status = {
@@ -85,7 +89,7 @@ def with_status(obj: JsonObject, live: JsonObject | None, others: Iterable[JsonO
             *(_condition(before, *one, now) for one in wanted),
             *_others(before, [one[0] for one in wanted]),
         ],
-        "acceptedNames": obj["spec"]["names"] if accepted else {"plural": "", "kind": ""},
+        "acceptedNames": obj["spec"]["names"] if accepted else before.get("acceptedNames") or _NO_NAMES,
         "storedVersions": list(dict.fromkeys((*(before.get("storedVersions") or ()), stored))),
     }
     return {**obj, "status": status}
@@ -114,7 +118,7 @@ def _conflict(obj: JsonObject, others: list[JsonObject]) -> tuple[str, str]:
     used: dict[str, str] = {}
     for other in others:
         if is_established(other) and other["spec"]["group"] == spec["group"]:
-            theirs = other["spec"]["names"]
+            theirs = accepted_names(other)
             words = (theirs["plural"], theirs.get("singular"), *(theirs.get("shortNames") or ()))
             used |= {word: other["metadata"]["name"] for word in words if word}
             used |= {

@@ -40,8 +40,23 @@ class CustomKind(msgspec.Struct, frozen=True):
 
 def is_established(definition: JsonObject) -> bool:
     """Return whether the kinds of a CustomResourceDefinition are served."""
+    return _holds(definition, "Established")
+
+
+def has_its_names(definition: JsonObject) -> bool:
+    """Return whether the names that a CustomResourceDefinition asks for are its own."""
+    return _holds(definition, "NamesAccepted")
+
+
+def _holds(definition: JsonObject, condition: str) -> bool:
     found = (definition.get("status") or {}).get("conditions") or ()
-    return any(one.get("type") == "Established" and one.get("status") == "True" for one in found)
+    return any(one.get("type") == condition and one.get("status") == "True" for one in found)
+
+
+def accepted_names(definition: JsonObject) -> JsonObject:
+    """Return the names of an established CustomResourceDefinition."""
+    names: JsonObject = definition["status"].get("acceptedNames") or definition["spec"]["names"]
+    return names
 
 
 def kinds_of(definition: JsonObject) -> list[CustomKind]:
@@ -54,7 +69,7 @@ def kinds_of(definition: JsonObject) -> list[CustomKind]:
 
 def _custom_kind(definition: JsonObject, version: JsonObject, stored: str) -> CustomKind:
     spec = definition["spec"]
-    names, group = spec["names"], spec["group"]
+    names, group = accepted_names(definition), spec["group"]
     kind = Kind(
         names["kind"], f"{group}/{version['name']}", names["plural"], spec["scope"] == "Namespaced",
         tuple(names.get("shortNames") or ()), counts_generations=True, is_custom=True,

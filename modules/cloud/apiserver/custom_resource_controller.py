@@ -10,7 +10,7 @@ from modules.apimachinery.times import format_rfc3339
 from modules.apimachinery.validation.objects import validate_metadata
 from modules.cloud.apiextensions.admission import CustomAdmission
 from modules.cloud.apiextensions.definitions import prepared_definition, with_status
-from modules.cloud.apiextensions.kinds import is_established
+from modules.cloud.apiextensions.kinds import has_its_names, is_established
 from modules.cloud.apiextensions.objects import prepared_object
 from modules.cloud.apiserver.apply import with_server_fields_removed
 from modules.cloud.storage.object_storage import Storage
@@ -83,7 +83,7 @@ class CustomResources:
         if obj["kind"] != _DEFINITION.name:
             return
         for each in self._definitions():
-            if not is_established(each):
+            if not has_its_names(each):
                 self._storage.replace(with_status(each, each, self._definitions(), self._now()))
 
     def _definitions(self) -> list[JsonObject]:

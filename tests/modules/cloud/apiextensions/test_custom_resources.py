@@ -20,6 +20,7 @@ from tests.modules.cloud.apiserver.endpoints.serving import Serving, Watcher
 from tests.modules.cloud.changes import RecordedChanges
 
 MERGE = "application/merge-patch+json"
+DEVICES_API = "/apis/devices.example.io/v1"
 
 
 def answer(serving: Serving, method: str, path: str, body: Any = None, media: str = "application/json") -> Any:
@@ -158,6 +159,26 @@ def test_colliding_names_are_not_accepted_until_they_are_free(serving: Serving) 
     serving.ask("DELETE", f"{DEFINITIONS}/devices.devices.example.io")
     later = answer(serving, "GET", f"{DEFINITIONS}/machines.devices.example.io")
     assert conditions(later)["Established"][0] == "True"
+
+
+def test_an_established_kind_is_served_though_it_asks_for_a_name_that_another_one_has(serving: Serving) -> None:
+    """With its former names, until the name is free; and the other one keeps it."""
+    answer(serving, "POST", DEVICES, device())
+    machines, path = definition("Machine", "machines", shortNames=["m"]), f"{DEFINITIONS}/devices.devices.example.io"
+    answer(serving, "POST", DEFINITIONS, machines)
+    asked = {"spec": {"names": {"shortNames": ["m"]}}}
+    changed = answer(serving, "PATCH", path, asked, MERGE)
+    assert conditions(changed) == {
+        "NamesAccepted": ("False", "ShortNamesConflict"), "Established": ("True", "InitialNamesAccepted"),
+    }  # fmt: skip
+    assert [each["metadata"]["name"] for each in answer(serving, "GET", DEVICES)["items"]] == ["pump"]
+    found = {each["name"]: each.get("shortNames") for each in answer(serving, "GET", DEVICES_API)["resources"]}
+    assert (found["devices"], found["machines"]) == (None, ["m"])
+    other = answer(serving, "PATCH", f"{DEFINITIONS}/machines.devices.example.io", {"metadata": {"labels": {}}}, MERGE)
+    assert conditions(other)["NamesAccepted"][0] == "True"
+    serving.ask("DELETE", f"{DEFINITIONS}/machines.devices.example.io")
+    assert conditions(answer(serving, "GET", path))["NamesAccepted"][0] == "True"
+    assert answer(serving, "GET", DEVICES_API)["resources"][0]["shortNames"] == ["m"]
 
 
 @pytest.mark.parametrize(
