@@ -56,10 +56,10 @@ def is_reserved(name: str) -> bool:
 
 
 def groups_of(user: User) -> tuple[str, ...]:
-    """Return the groups of a user, with `system:authenticated` unless the user is anonymous."""
+    """Return the groups of a user, with `system:authenticated`, or `system:unauthenticated` for the anonymous user."""
     if AUTHENTICATED in user.groups or UNAUTHENTICATED in user.groups:
         return user.groups
-    return (*user.groups, AUTHENTICATED)
+    return (*user.groups, UNAUTHENTICATED if user.name == ANONYMOUS.name else AUTHENTICATED)
 
 
 def user_info(user: User) -> dict[str, Any]:

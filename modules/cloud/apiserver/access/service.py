@@ -184,7 +184,7 @@ class AccessService:
             answer = result.object if result.refusal is None else result.refusal
             status = 201 if result.refusal is None else int(result.refusal.get("code", 500))
             return Response(status, "application/json", msgspec.json.encode(answer))
-        if request.method == "POST" and request.parts in PATHS and user is not ANONYMOUS:
+        if request.method == "POST" and request.parts in PATHS and user.name != ANONYMOUS.name:
             check_plain(request.header("accept"))
             body = decoded(request.body, request.header("content-type"))
             return review(user, request.parts, body, self._users.rbac)

@@ -96,17 +96,23 @@ class RbacIndex:
             else:
                 self._roles[key] = rules_in(obj)
             return
-        before = self._bindings.pop(key, None)
+        before, binding = self._bindings.get(key), None if obj is None else _binding(key, obj)
+        subjects = binding.subjects if binding is not None else ()
         for subject in before.subjects if before is not None else ():
-            keys = self._by_subject[subject]
-            keys.pop(key, None)
-            if not keys:
-                del self._by_subject[subject]
-        if obj is not None:
-            binding = _binding(key, obj)
+            if subject not in subjects:
+                self._drop(subject, key)
+        if binding is None:
+            self._bindings.pop(key, None)
+        else:
             self._bindings[key] = binding
-            for subject in binding.subjects:
+            for subject in subjects:
                 self._by_subject.setdefault(subject, {})[key] = None
+
+    def _drop(self, subject: _Subject, key: ObjectKey) -> None:
+        keys = self._by_subject[subject]
+        del keys[key]
+        if not keys:
+            del self._by_subject[subject]
 
 
 def role_of(binding: ObjectKey, reference: Any) -> ObjectKey:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from beehive.http.request import Request
+from beehive.http.responses import Response
 from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.kinds import JsonObject
-from modules.cloud.apiserver.access.service import impersonated
-from modules.cloud.authentication.users import ADMINISTRATORS, User
+from modules.cloud.apiserver.access.service import AccessService, impersonated
+from modules.cloud.authentication.users import ADMINISTRATORS, User, groups_of
 from modules.cloud.authorization.rbac.index import RbacIndex
+from modules.cloud.authorization.user_reviews import PATHS
+from tests.modules.cloud.apiserver.endpoints.serving import Serving
 
 CAROL = User("carol")
 ROBOT = "system:serviceaccount:shop:robot"
@@ -76,6 +80,33 @@ def test_the_right_to_impersonate_users_does_not_extend_to_accounts_and_groups(
     with pytest.raises(ApiStatusError, match="cannot impersonate resource"):
         impersonated(request_, CAROL, roles)
     assert impersonated(request_, User("root", groups=(ADMINISTRATORS,)), roles) is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "group"), [("system:anonymous", "system:unauthenticated"), ("bob", "system:authenticated")]
+)
+def test_who_is_impersonated_as_anonymous_is_not_authenticated(name: str, group: str) -> None:
+    found = impersonated(as_(name), User("root", groups=(ADMINISTRATORS,)), RbacIndex())
+    assert found is not None
+    assert groups_of(found) == (group,)
+
+
+@pytest.mark.parametrize(("name", "status"), [("system:anonymous", 403), ("bob", 201)])
+def test_who_is_impersonated_as_anonymous_asks_for_no_rights(name: str, status: int) -> None:
+    """As in Kubernetes, whose role `system:basic-user` is for authenticated users."""
+
+    class Root:
+        """Authenticates all as an administrator."""
+
+        def user(self, _request: Request) -> User:
+            return User("root", groups=(ADMINISTRATORS,))
+
+    service = AccessService(Root(), Serving().service, lambda _: Serving().service)
+    asked = {"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}
+    request = msgspec.structs.replace(as_(name), method="POST", parts=PATHS[1], body=msgspec.json.encode(asked))
+    reply = service.serve(request)
+    assert isinstance(reply, Response)
+    assert reply.status == status
 
 
 def test_a_uid_is_impersonated_with_a_right_of_its_own() -> None:

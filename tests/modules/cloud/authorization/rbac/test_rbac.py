@@ -165,6 +165,31 @@ def test_changes_of_roles_and_bindings_count_immediately(world: World) -> None:
     assert not world.may(User("dave"), "watch", "pods", "any"), "a binding of a role that is gone gives nothing"
 
 
+def test_who_stays_in_a_binding_has_its_rights_at_each_moment_of_its_change(world: World) -> None:
+    """Threads of other requests read the index meanwhile."""
+    seen = list[bool]()
+
+    class Watched(dict[Any, Any]):
+        """The bindings; another thread has its turn after each change of them."""
+
+        def __setitem__(self, key: Any, binding: Any) -> None:
+            super().__setitem__(key, binding)
+            seen.append(world.may(CAROL, "get", "pods", "any"))
+
+        def pop(self, *key: Any) -> Any:
+            found = super().pop(*key)
+            seen.append(world.may(CAROL, "get", "pods", "any"))
+            return found
+
+    world.make(of("ClusterRole", "one", rules=[READ_PODS]), bound("one", "one", user("carol"), user("dave")))
+    world.index._bindings = Watched(world.index._bindings)
+    world.cluster.update(bound("one", "one", user("eve"), user("carol")))
+    world.settle()
+    assert seen
+    assert all(seen)
+    assert [world.may(User(name), "get", "pods", "any") for name in ("carol", "dave", "eve")] == [True, False, True]
+
+
 def test_aggregated_roles_have_the_rules_of_others(world: World) -> None:
     """Kubernetes' own: `edit` has `view`'s, and `admin` has `edit`'s; and labelled roles."""
     world.make(*(bound(name, name, user(name), namespace="shop") for name in ("view", "edit", "admin")))
