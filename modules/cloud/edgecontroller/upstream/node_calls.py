@@ -55,7 +55,7 @@ def _spec_of(obj: JsonObject) -> JsonObject:
 
 
 class NodeCalls:
-    """Answers reads of mirrored objects from the mirror, checks the writes of nodes by NodeRestriction, and makes all
+    """Answers nodes' reads of mirrored objects from the mirror, checks their writes by NodeRestriction, and makes all
     other calls by requests.
 
     Args:
@@ -91,13 +91,13 @@ class NodeCalls:
         """By object that is read before a write to it, the later writes, which must not overtake that write."""
 
     def perform(self, call: ApiCall, node: str, answered: Answered) -> None:
-        """Make a call of a node, or of an administrator (""): a read of a mirrored object from the mirror, all others
-        by requests.
+        """Make a call of a node, or of an administrator (""): a node's read of a mirrored object from the mirror, all
+        others by requests. An administrator, or a module, may decide by what is read, and the mirror is late.
         """
         kind = self._kind_of(call)
         if kind is not None and not kind.namespaced:  # a metaserver's path may have one all the same
             call = msgspec.structs.replace(call, namespace="")
-        known = self._mirrored(kind, call)
+        known = self._mirrored(kind, call) if node else None
         if known is not None:
             answered(ApiResult(known))
         elif call.verb == WATCH:
