@@ -267,6 +267,7 @@ class EdgeMesh(Module):
 
     def _read_store(self) -> None:
         found: dict[str, list[bytes]] = {}
+        failed: list[str] = []
         kinds = (
             ResourceType.SERVICE, ResourceType.ENDPOINTSLICE, ResourceType.ENDPOINTS, ResourceType.NODE,
             ResourceType.SERVICELIST, ResourceType.ENDPOINTSLIST, ResourceType.PODLIST,
@@ -275,8 +276,9 @@ class EdgeMesh(Module):
         def read(kind: str, result: list[bytes] | CallError) -> None:
             if isinstance(result, CallError):
                 _log.error("%s are not read from the store, and are asked for again: %s", kind, result)
-                if not self._is_read:
+                if not self._is_read and not failed:  # once, however many of the kinds cannot be read
                     self.after(AGAIN_SECONDS, self._read_store)
+                failed.append(kind)
                 return
             found[kind] = result
             if len(found) == len(kinds):

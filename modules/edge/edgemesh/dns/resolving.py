@@ -102,6 +102,8 @@ class DnsNames:
             own = self._zone.answer(question.name, question.type) if self._zone.is_below(question.name) else None
         if own is None:
             return self._resolver.resolve(question, client)
+        if self._ends_here(own, question):  # the Service has changed meanwhile
+            return own
         target = _alias_of(own)
         found = self._resolver.resolve(question_about(question, target), client)
         return found._replace(answers=(*own.answers, *found.answers))

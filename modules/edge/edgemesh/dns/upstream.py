@@ -264,12 +264,12 @@ class _Asking:
 def trusted(question: Question, parsed: Parsed) -> DnsAnswer:
     """Return the trusted part of an answer: the chain from the question's name, and the SOA record. Pure."""
     names = {question.name}
-    chain: list[Record] = []
+    chain: dict[Record, None] = {}
     for _ in range(_LONGEST_CHAIN):
         added = [each for each in parsed.answers if each.name in names and each not in chain and _fits(each, question)]
         if not added:
             break
-        chain += added
+        chain |= dict.fromkeys(added)
         names |= {target_of(each) for each in added if each.type == Type.CNAME}
     soa = tuple(
         each

@@ -81,7 +81,8 @@ class Zone:
         self._serial = 1
         self._services: dict[ServiceKey, _Known] = {}
         self._namespaces: dict[str, int] = {}
-        self._by_address: dict[str, ServiceKey] = {}
+        self._by_address: dict[str, tuple[ServiceKey, ...]] = {}
+        """Several headless Services may have one endpoint; the first one gives its name."""
         self._pods: frozenset[tuple[str, str]] = frozenset()
 
     def put(
@@ -91,8 +92,9 @@ class Zone:
         self._serial += 1
         before = self._services.pop(key, None)
         if before is not None:
-            for address in before.all_addresses():
-                if self._by_address.get(address) == key:
+            for address in set(before.all_addresses()):
+                self._by_address[address] = others = tuple(each for each in self._by_address[address] if each != key)
+                if not others:
                     del self._by_address[address]
             self._namespaces[key.namespace] -= 1
             if not self._namespaces[key.namespace]:
@@ -102,8 +104,8 @@ class Zone:
         published = tuple(each for each in backends if each.ready)
         self._services[key] = known = _known(service, published, tuple(addresses))
         self._namespaces[key.namespace] = self._namespaces.get(key.namespace, 0) + 1
-        for address in known.all_addresses():
-            self._by_address.setdefault(address, key)
+        for address in set(known.all_addresses()):
+            self._by_address[address] = (*self._by_address.get(address, ()), key)
 
     def set_pods(self, pods: frozenset[tuple[str, str]]) -> None:
         """Take the namespaces and addresses of the node's pods."""
@@ -116,9 +118,10 @@ class Zone:
     def reverse(self, name: str) -> DnsAnswer | None:
         """Return the name of an address of a Service or of a headless endpoint; None for one of others."""
         address = _reversed(name)
-        key = self._by_address.get(address) if address else None
-        if key is None:
+        keys = self._by_address.get(address) if address else None
+        if not keys:
             return None
+        key = keys[0]
         host = self._services[key].hosts.get(address)
         owner = f"{host}.{self._name_of(key)}" if host else self._name_of(key)
         return DnsAnswer(Code.NOERROR, (Record(name, Type.PTR, TTL, name_data(owner)),))

@@ -206,6 +206,15 @@ def test_a_service_that_goes_takes_its_names_along() -> None:
     assert made.answer(f"default.svc.{Z}", Type.A).code == NX
 
 
+def test_an_endpoint_of_two_services_keeps_a_name_when_one_of_them_goes() -> None:
+    other = service("other", ip="None", ports=[{"name": "sql", "port": 5432}])
+    made = zone(HEADLESS, other, db=MEMBERS, other=MEMBERS)
+    made.put(ServiceKey("default", "db"), None, (), ())
+    found = made.reverse("2.0.86.10.in-addr.arpa")
+    assert found is not None
+    assert data_of(found) == [f"db-0.other.default.svc.{Z}"]
+
+
 def test_unready_addresses_are_published_on_request() -> None:
     """Case 29; the node's pods have it from the Service, the cloud's slices say so themselves."""
     made = zone(HEADLESS, db=slice_of(endpoint("10.86.0.5", hostname="db-9"), name="db"))
@@ -368,6 +377,25 @@ def test_only_the_chain_from_the_question_is_believed() -> None:
     assert found.authority == ()
 
 
+class _Compared(Record):
+    """A record that counts how often it is compared with another one."""
+
+    comparisons = 0
+
+    def __eq__(self, other: object) -> bool:
+        type(self).comparisons += 1
+        return tuple.__eq__(self, other)  # type: ignore[arg-type]
+
+    __hash__ = Record.__hash__
+
+
+def test_a_long_answer_is_not_compared_with_itself_record_by_record() -> None:
+    asked = question("a.b")
+    records = [_Compared("a.b", Type.A, 60, number.to_bytes(4, "big")) for number in range(1000)]
+    assert len(trusted(parsed(asked), message(asked, *records)).answers) == 1000
+    assert _Compared.comparisons < 10_000
+
+
 class Servers:
     """Other servers, as the resolver sees them."""
 
@@ -488,6 +516,12 @@ def test_an_external_name_is_asked_of_other_servers() -> None:
     answer = names.by_others(asked)
     assert [each.name for each in answer.answers] == [f"out.default.svc.{Z}", "www.example.org"]
     assert isinstance(reply(question("8.8.8.8.in-addr.arpa", Type.PTR), names), Question)
+
+
+def test_nobody_is_asked_for_a_service_that_has_an_address_by_then() -> None:
+    names = names_of(FULL, lambda _: pytest.fail("another server is asked"))
+    answer = names.by_others(parsed(question(f"web.default.svc.{Z}")))
+    assert data_of(answer) == ["10.96.0.1"]
 
 
 def test_a_client_that_asks_too_much_is_not_answered_for_a_while() -> None:

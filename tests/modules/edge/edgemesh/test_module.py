@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import pairwise
@@ -21,7 +22,7 @@ from modules.edge.edgemesh.counters import MeshCollector, MeshCounters
 from modules.edge.edgemesh.dns.explaining import Resolution
 from modules.edge.edgemesh.dns.wire import WireError
 from modules.edge.edgemesh.links import ServiceLinks
-from modules.edge.edgemesh.module import EdgeMesh, MeshSettings
+from modules.edge.edgemesh.module import AGAIN_SECONDS, EdgeMesh, MeshSettings
 from modules.edge.edgemesh.nft.watch import Loss, RulesWatch
 from modules.edge.edgemesh.owner import (
     RESOLVE,
@@ -246,6 +247,20 @@ def test_messages_of_a_cloud_of_2019_are_taken(bee: Harness) -> None:
 def test_lists_of_2019_are_read_from_the_store(bee: Harness) -> None:
     stored: dict[str, list[Any]] = {"servicelist": [[service()]], "endpointslist": [[endpoints_of("192.0.2.9")]]}
     assert Mesh(bee, stored).start().last == {"web": ["192.0.2.9"], "pods": []}
+
+
+def test_a_store_that_cannot_be_read_is_asked_again_once(bee: Harness) -> None:
+    mesh = Mesh(bee)
+    asked: list[float] = []
+
+    def refuse(request: Message) -> Message:
+        asked.append(round(bee.clock.monotonic()))
+        return request.error(bee.clock, "database or disk is full")
+
+    bee.answer(ModuleName.METAMANAGER, refuse)
+    mesh.start()
+    bee.run_for(3 * AGAIN_SECONDS)
+    assert set(Counter(asked).values()) == {7}  # each kind once at a time
 
 
 @pytest.mark.parametrize("content", [b"[", b"{}", b'{"spec":{"ports":7}}', b"\xff", b'[{"spec":[]}]', b"null"])
