@@ -59,9 +59,11 @@ Z = "cluster.local"
 SECONDS = 60.0
 
 
-def question(name: str, type_: int = Type.A, *, edns: int = 0, flags: int = 0x0100, number: int = 7) -> bytes:
+def question(
+    name: str, type_: int = Type.A, *, edns: int = 0, version: int = 0, flags: int = 0x0100, number: int = 7
+) -> bytes:
     """A query; the name keeps its letters."""
-    extra = b"\0" + struct.pack("!HHIH", 41, edns, 0, 0) if edns else b""
+    extra = b"\0" + struct.pack("!HHIH", 41, edns, version << 16, 0) if edns else b""
     raw = b"".join(bytes([len(each)]) + each.encode() for each in name.split(".") if each) + b"\0"
     return HEADER.pack(number, flags, 1, 0, 0, bool(extra)) + raw + struct.pack("!HH", type_, 1) + extra
 
@@ -273,7 +275,9 @@ LARGE_ZONE = zone(
 
 
 @pytest.mark.parametrize("owner", [f"db.default.svc.{Z}", f"_sql._tcp.db.default.svc.{Z}"])
-@pytest.mark.parametrize(("edns", "udp", "limit"), [(0, True, 512), (4096, True, 1232), (0, False, 65535)])
+@pytest.mark.parametrize(
+    ("edns", "udp", "limit"), [(0, True, 512), (100, True, 512), (4096, True, 1232), (0, False, 65535)]
+)
 def test_an_answer_that_is_too_long_has_the_records_that_fit(owner: str, edns: int, udp: bool, limit: int) -> None:
     type_ = Type.SRV if owner.startswith("_") else Type.A
     data = reply(question(owner, type_, edns=edns), names_of(LARGE_ZONE), udp=udp)
@@ -338,6 +342,48 @@ def test_what_is_no_query_of_a_name_is_refused_or_not_answered(data: bytes, expe
         assert answer[3] & 0xF == expected
 
 
+def test_another_version_of_edns_is_refused_in_the_extended_code() -> None:
+    """RFC 6891 §6.1.3: the upper bits of BADVERS are in the answer's own OPT record."""
+    answer = reply(question("a.b", edns=1232, version=1))
+    assert (answer[3] & 0xF, answer[-11:]) == (0, b"\0" + struct.pack("!HHIH", 41, 1232, 1 << 24, 0))
+
+
+def record(owner: bytes, type_: int, data: bytes, ttl: int = 300, class_: int = 1) -> bytes:
+    """A record of another server's message, whose question is `a.b` at 12."""
+    return owner + struct.pack("!HHIH", type_, class_, ttl, len(data)) + data
+
+
+HERE = b"\xc0\x0c"
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        (record(HERE, 1, b"\1\2\3\4"), [Record("a.b", 1, 300, b"\1\2\3\4")]),
+        (record(HERE, 1, b"\1\2\3\4", 1 << 31), [Record("a.b", 1, 0, b"\1\2\3\4")]),  # RFC 2181 §8
+        (record(HERE, 1, b"\1\2\3\4", class_=3), []),
+        (record(HERE, 15, b"\0\7\1m" + HERE), [Record("a.b", 15, 300, b"\0\7\1m\1a\1b\0")]),
+        (record(b"\3a.b\0", 1, b"\1\2\3\4"), [Record("a\xffb", 1, 300, b"\1\2\3\4")]),
+    ],
+    ids=["plain", "ttl", "class", "mx", "dot-in-label"],
+)
+def test_records_of_others_are_read_as_they_are_meant(given: bytes, found: list[Record]) -> None:
+    data = HEADER.pack(7, 0x8000, 1, 1, 0, 0) + question("a.b")[12:] + given
+    assert list(read_message(data).answers) == found
+
+
+@pytest.mark.parametrize(("last", "is_name"), [(58, True), (59, False)])
+def test_a_name_of_255_bytes_is_the_longest(last: int, *, is_name: bool) -> None:
+    """A longer one could not be written in an answer."""
+    owner = (b"\x3f" + b"a" * 63) * 3 + bytes([last - 1]) + b"a" * (last - 1) + HERE
+    data = HEADER.pack(7, 0x8000, 1, 1, 0, 0) + question("a.b")[12:] + record(owner, 1, b"\1\2\3\4")
+    if is_name:
+        assert len(name_data(read_message(data).answers[0].name)) == 255
+    else:
+        with pytest.raises(WireError):
+            read_message(data)
+
+
 @given(st.binary(max_size=300) | st.binary(max_size=80).map(lambda data: HEAD + data))
 def test_no_query_raises(data: bytes) -> None:
     """And no answer is longer than asked."""
@@ -377,6 +423,17 @@ def test_only_the_chain_from_the_question_is_believed() -> None:
     assert found.authority == ()
 
 
+def test_nothing_but_the_answer_and_the_lack_in_its_own_zone_is_believed() -> None:
+    asked, soa = question("no.example.org"), soa_data("x", 1, 5)
+    text = Record("no.example.org", Type.TXT, 300, b"\0")
+    found = trusted(
+        parsed(asked), message(asked, text, authority=(Record("example.net", Type.SOA, 300, soa),), code=NX)
+    )
+    assert found == DnsAnswer(NX, is_ours=False)
+    own = (Record("example.org", Type.SOA, 300, soa),)
+    assert trusted(parsed(asked), message(asked, authority=own, code=NX)).authority == own
+
+
 class _Compared(Record):
     """A record that counts how often it is compared with another one."""
 
@@ -403,18 +460,26 @@ class Servers:
         self._time = FakeContext()
         self.asked: list[str] = []
         self.dead: set[str] = set()
+        self.failing: set[str] = set()
+        self.seconds: list[float] = []
+        self.ttl = 300
         self.counters = MeshCounters()
-        self.resolver = UpstreamResolver(lambda _: ["a", "b"], self._time.clock, self.counters, self._ask)
+        self.servers = ["a", "b"]
+        self.resolver = UpstreamResolver(lambda _: self.servers, self._time.clock, self.counters, self._ask)
 
-    def _ask(self, server: str, raw: bytes, _seconds: float, _mismatch: Callable[[], None]) -> Parsed:
+    def _ask(self, server: str, raw: bytes, seconds: float, _mismatch: Callable[[], None]) -> Parsed:
         self.asked.append(server)
+        self.seconds.append(seconds)
         if server in self.dead:
+            self.wait(seconds)
             raise TimeoutError
+        if server in self.failing:
+            return message(HEAD + raw, code=Code.SERVFAIL)
         name = parsed(HEAD + raw).name
         if name.startswith("no."):
-            soa = Record("org", Type.SOA, 300, soa_data("org", 1, 5))
+            soa = Record("org", Type.SOA, self.ttl, soa_data("org", 1, 5 if self.ttl == 300 else self.ttl))
             return message(HEAD + raw, authority=(soa,), code=3)
-        return message(HEAD + raw, a_record(name))
+        return message(HEAD + raw, a_record(name, ttl=self.ttl))
 
     def wait(self, seconds: float) -> None:
         """Let time pass."""
@@ -453,6 +518,35 @@ def test_a_server_that_does_not_answer_rests() -> None:
     assert servers.asked[-1] == "a"
 
 
+def test_a_server_that_fails_is_passed_over_and_all_that_fail_are_as_silent() -> None:
+    servers = Servers()
+    servers.failing = {"a"}
+    assert servers.resolve().code == OK
+    servers.failing = {"a", "b"}
+    servers.wait(1000)
+    assert servers.resolve().answers[0].ttl == 30
+    assert servers.counters.stale == 1
+
+
+def test_the_time_for_a_name_ends_also_with_several_servers() -> None:
+    servers = Servers()
+    servers.servers = ["a", "b", "c", "d"]
+    servers.dead = set(servers.servers)
+    assert servers.resolve().code == Code.SERVFAIL
+    assert servers.seconds == [2.0, 2.0, 1.0]
+
+
+@pytest.mark.parametrize(("name", "longest"), [("www.example.org", 3600), ("no.example.org", 30)])
+def test_nothing_is_remembered_for_too_long(name: str, longest: int) -> None:
+    servers = Servers()
+    servers.ttl = 1 << 20
+    servers.resolve(name)
+    for seconds, asked in ((longest - 1, 1), (1, 2)):
+        servers.wait(seconds)
+        servers.resolve(name)
+        assert len(servers.asked) == asked
+
+
 def test_names_that_do_not_exist_are_remembered_for_a_moment() -> None:
     servers = Servers()
     assert servers.resolve("no.such.org").code == NX
@@ -469,6 +563,12 @@ def test_the_memory_is_bounded() -> None:
         cache.put((str(number), 1), DnsAnswer(OK, (a_record(str(number)),)), 0.0)
     assert len(cache) == 3
     cache.put(("big", 1), DnsAnswer(OK, tuple(a_record("big", f"10.0.0.{each}") for each in range(200))), 0.0)
+    assert len(cache) == 3
+    assert cache.get(("7", 1), 1.0) is not None
+    cache.put(("10", 1), DnsAnswer(OK, (a_record("10"),)), 1.0)
+    assert [name for name in "789" if cache.get((name, 1), 1.0)] == ["7", "9"]  # the least recently used makes room
+    for _ in range(100):
+        cache.put(("7", 1), DnsAnswer(OK, (a_record("7"),)), 1.0)
     assert len(cache) == 3
 
 
@@ -627,6 +727,29 @@ def test_a_message_that_is_too_long_for_a_query_ends_the_connection(
     client.send(struct.pack("!H", 4097))
     assert connection.read() == []
     assert not connection.is_open
+
+
+def test_a_client_that_asks_too_much_over_tcp_loses_its_connection() -> None:
+    with (
+        serving("127.0.0.1/32", lambda *of: UpstreamResolver(lambda _: [], *of)) as (address, port, counters),
+        patch.object(Limiter, "allows", lambda *_: False),
+        socket.create_connection((address, port), SECONDS) as stream,
+    ):
+        stream.sendall(struct.pack("!H", len(question("a.b"))) + question("a.b"))
+        assert not stream.recv(1)
+    assert counters.dropped == 1
+
+
+def test_a_connection_that_idles_and_one_of_a_stranger_end() -> None:
+    with (
+        patch("modules.edge.edgemesh.dns.server.IDLE_SECONDS", 0.05),
+        serving("127.0.0.1/32", lambda *of: UpstreamResolver(lambda _: [], *of)) as (address, port, counters),
+        socket.create_connection((address, port), SECONDS) as stream,
+        socket.create_connection((address, port), SECONDS, ("127.0.0.9", 0)) as stranger,
+    ):
+        assert not stranger.recv(1)
+        assert counters.dropped == 1
+        assert not stream.recv(1)
 
 
 Served = tuple[str, int, MeshCounters]
@@ -926,6 +1049,13 @@ def test_clients_that_wait_take_turns_and_the_longest_queue_gives_way() -> None:
     for number in range(MOST_OF_CLIENT):
         turns.put("c", f"c{number}")
     assert turns.put("d", "d") == f"c{MOST_OF_CLIENT - 1}"
+
+
+def test_clients_take_turns_also_while_places_are_free() -> None:
+    turns: AskingTurns[str] = AskingTurns()
+    for client in ("a", "a", "a", "b"):
+        turns.put(client, client)
+    assert [each for each, _ in iter(turns.next, None)] == ["a", "b", "a", "a"]
 
 
 def test_the_server_answers_over_udp_and_tcp(served: Served) -> None:
