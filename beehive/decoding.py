@@ -32,6 +32,10 @@ class DeepJsonError(NestingError, msgspec.DecodeError):
     """A JSON text is nested too deeply; whoever handles text that is not JSON handles it, too."""
 
 
+class NoUnicodeError(UnicodeError, msgspec.DecodeError):
+    """A text in a JSON text is not Unicode; whoever handles text that is not JSON handles it, too."""
+
+
 class JsonDecoder(Generic[T]):
     """Decodes JSON to a type; the nesting of what it decodes is bounded (`beehive.nesting`).
 
@@ -44,13 +48,15 @@ class JsonDecoder(Generic[T]):
         self._decode = msgspec.json.Decoder(kind).decode
 
     def decode(self, text: JsonText) -> T:
-        """Return the value. Raises msgspec.DecodeError, UnicodeError; ValidationError has the path."""
+        """Return the value. Raises msgspec.DecodeError; its ValidationError has the path."""
         if not isinstance(text, msgspec.Raw):
             check_nesting(bytes(text) if isinstance(text, memoryview) else text, DeepJsonError)
         try:
             decoded: T = self._decode(text)
         except RecursionError as error:  # an `msgspec.Raw` that nobody has looked at, as of a recording
             raise DeepJsonError(str(error)) from None
+        except UnicodeError as error:
+            raise NoUnicodeError(str(error)) from None
         return decoded
 
 

@@ -57,6 +57,14 @@ def test_what_has_another_form_is_an_error(text: bytes) -> None:
         decode_json(text, Point)
 
 
+@pytest.mark.parametrize("text", [b'["\xff"]', '["\ud800"]'])
+@pytest.mark.parametrize("error", [msgspec.DecodeError, UnicodeError])
+def test_what_is_not_unicode_is_no_json_either(text: bytes | str, error: type[Exception]) -> None:
+    """A damaged record of a container ended the start of its runtime: only what is no JSON was expected."""
+    with pytest.raises(error):
+        decode_json(text, list[str])
+
+
 def test_threads_that_decode_a_type_for_the_first_time_together_do_not_crash() -> None:
     """With msgspec.convert in place of ours, the process ends with SIGSEGV."""
     ended = subprocess.run(

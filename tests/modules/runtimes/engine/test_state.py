@@ -36,7 +36,7 @@ def test_records_are_read_as_written(tmp_path_factory: pytest.TempPathFactory, r
     assert read_record(path, Exit) == record
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"exit_code": "x"}', b"\xff"])
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"exit_code": "x"}', b"\xff", b'{"reason": "\xff"}'])
 def test_damaged_records_count_as_absent(tmp_path: Path, content: bytes) -> None:
     """A record damaged by a power failure counts as missing."""
     (tmp_path / "r").write_bytes(content)
