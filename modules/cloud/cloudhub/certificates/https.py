@@ -132,16 +132,16 @@ class _Server(ThreadingTCPServer):
         """Shake hands on the connection's own thread, so that a slow client delays no other, and serve it."""
         connection: OpenConnection = client_address[-1]
         try:
-            request.settimeout(REQUEST_SECONDS)
-            secure = self._context.wrap_socket(request, server_side=True, do_handshake_on_connect=False)
-            self.connections.replace_socket(connection, secure)
             try:
-                secure.do_handshake()
+                request.settimeout(REQUEST_SECONDS)
+                request = self._context.wrap_socket(request, server_side=True, do_handshake_on_connect=False)
+                self.connections.replace_socket(connection, request)
+                request.do_handshake()
             except OSError as error:
                 _log.info("certificates: %s: no TLS with this client: %s", client_address[0], error)
-                self.shutdown_request(secure)
+                self.shutdown_request(request)
             else:
-                super().process_request_thread(secure, client_address)
+                super().process_request_thread(request, client_address)
         finally:
             self.connections.remove(connection)
 

@@ -3,9 +3,13 @@
 import http.client
 import socket
 import ssl
+import struct
+import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
+from http import HTTPStatus
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from cryptography import x509
@@ -15,7 +19,7 @@ from modules.cloud.cloudhub.certificates import join_tokens
 from modules.cloud.cloudhub.certificates.authority import Authority
 from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles, open_authority
 from modules.cloud.cloudhub.certificates.contexts import https_context
-from modules.cloud.cloudhub.certificates.enrolment import Enrolment
+from modules.cloud.cloudhub.certificates.enrolment import Enrolment, EnrolmentResponse
 from modules.cloud.cloudhub.certificates.https import HttpsServer
 from tests.modules.cloud.cloudhub.certificates.made import NOW, YEAR, Unrefused, chain, csr
 from tests.support.clocks import StandingClock
@@ -177,6 +181,27 @@ def test_many_may_come_at_once(server: Server) -> None:
             stack.enter_context(socket.create_connection(late.address, timeout=DEADLINE))
         late.start()
         late.stop()
+
+
+def test_a_client_that_is_gone_before_its_turn_is_no_failure_of_the_server(server: Server) -> None:
+    """Python refuses to begin TLS on a connection that was reset, with bytes in it."""
+    failures: list[object] = []
+    context = https_context(server.files)
+    late = HttpsServer("127.0.0.1", 0, context, lambda _: EnrolmentResponse(HTTPStatus.OK, b""), server.clock)
+    with socket.create_connection(late.address, timeout=DEADLINE) as client:
+        client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    with patch.object(threading, "excepthook", failures.append):
+        late.start()
+        following = http.client.HTTPSConnection(*late.address, timeout=DEADLINE, context=server.client())
+        with closing(following):
+            following.request("GET", "/ca.crt")
+            assert following.getresponse().status == 200
+        late.stop()
+        for thread in threading.enumerate():
+            if "process_request_thread" in thread.name:
+                thread.join(DEADLINE)
+    assert not failures
 
 
 @pytest.mark.parametrize("addresses", [pytest.param(1, marks=pytest.mark.slow), 8])
