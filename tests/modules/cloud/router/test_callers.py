@@ -25,7 +25,7 @@ class Reviews:
         if self.is_down:
             return ApiResult(refusal={"code": 503, "message": "it is down"})
         if call.plural == "tokenreviews":
-            user = {"username": "carol", "groups": ["a"]}
+            user = {"username": "carol", "groups": ["a"], "extra": {"scope": ["x"]}}
             is_known = spec == {"token": "good"}
             return ApiResult({"status": {"authenticated": is_known, **({"user": user} if is_known else {})}})
         wanted = spec["resourceAttributes"]
@@ -34,7 +34,8 @@ class Reviews:
             "rules",
             "proxy",
         )
-        allowed = is_right and spec["user"] == "carol" and spec["groups"] == ["a"] and wanted["namespace"] == "cap"
+        is_carol = (spec["user"], spec["groups"], spec.get("extra")) == ("carol", ["a"], {"scope": ["x"]})
+        allowed = is_right and is_carol and wanted["namespace"] == "cap"
         return ApiResult({"status": {"allowed": allowed and wanted["verb"] in self._verbs}})
 
 
@@ -69,6 +70,12 @@ def code(callers: ReviewedCallers, asked: Request, reviews: Reviews) -> int:
 def test_a_caller_needs_a_token_and_the_right(asked: Request, status: int) -> None:
     """The verb follows from the method, and the namespace is the rule's."""
     assert code(ReviewedCallers(Simulation().clock), asked, Reviews("get")) == status
+
+
+def test_a_decision_counts_for_its_verb_and_namespace_only() -> None:
+    callers, reviews = ReviewedCallers(Simulation().clock), Reviews("get")
+    asked = [request("Bearer good"), request("Bearer good", "DELETE"), request("Bearer good", namespace="other")]
+    assert [code(callers, each, reviews) for each in asked] == [0, 403, 403]
 
 
 def test_a_decision_counts_for_a_moment() -> None:
