@@ -12,6 +12,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
@@ -29,7 +30,7 @@ from modules.runtimes.oci.images.worker import pulling
 from modules.runtimes.oci.images.worker.authorization import RegistryCredentials
 from modules.runtimes.oci.images.worker.documents import Descriptor
 from modules.runtimes.oci.images.worker.errors import ImageWorkError
-from modules.runtimes.oci.images.worker.hosts import RegistryHost, address_of
+from modules.runtimes.oci.images.worker.hosts import RegistryHost, ServerAddress, address_of
 from modules.runtimes.oci.images.worker.http_exchange import HttpExchange, _is_inside
 from modules.runtimes.oci.images.worker.layer_progress import LayersProgress
 from modules.runtimes.oci.images.worker.limits import GIB, MIB, UnpackLimits
@@ -307,6 +308,25 @@ def test_a_redirect_is_followed_without_the_authorization(store: ImageStore) -> 
         with pytest.raises(RequestRefusedError):
             pull(store, _name(registry), RIGHT)
         assert elsewhere.seen == []
+
+
+@pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
+def test_a_token_in_a_body_reaches_no_other_server(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An identity token is posted to the token server, which may lead elsewhere."""
+    sent: list[tuple[str, str, bytes | None]] = []
+
+    def connect(_self: HttpExchange, target: ServerAddress, _proxy: object) -> Mock:
+        is_first = target.host == "auth.example"
+        answer = Mock(status=code if is_first else 200, getheader=lambda _name: "https://other.example/x")
+        connection = Mock(getresponse=lambda: answer)
+        connection.request = lambda method, _way, body, _headers: sent.append((target.host, method, body))
+        return connection
+
+    monkeypatch.setattr(HttpExchange, "_connect", connect)
+    address = ServerAddress("https", "registry.example", 443)
+    exchange = HttpExchange(RegistryHost(address, "/v2", is_registry=True), 60.0)
+    with exchange.get("https://auth.example/token", {}, method="POST", body=b"secret"):
+        assert sent == [("auth.example", "POST", b"secret"), ("other.example", "GET" if code == 303 else "POST", None)]
 
 
 def test_redirects_over_tls_reach_another_server(store: ImageStore, scratch: Path) -> None:
