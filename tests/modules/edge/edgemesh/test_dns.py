@@ -441,7 +441,7 @@ class _Compared(Record):
 
     def __eq__(self, other: object) -> bool:
         type(self).comparisons += 1
-        return tuple.__eq__(self, other)  # type: ignore[arg-type]
+        return tuple.__eq__(self, other)
 
     __hash__ = Record.__hash__
 

@@ -7,8 +7,8 @@ import os
 import random
 import socket
 import threading
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from ipaddress import ip_address, ip_network
 from typing import Any
 
@@ -20,6 +20,7 @@ from modules.edge.edgemesh.proxy import affinity
 from modules.edge.edgemesh.proxy import plane as plane_module
 from modules.edge.edgemesh.proxy.plane import ProxyPlane, listen_address
 from modules.edge.edgemesh.proxy.relay import DESCRIPTORS, Relay, reset
+from modules.edge.edgemesh.proxy.udp import SILENT_SECONDS, UdpClients
 from modules.edge.edgemesh.tables import Address, PortTable, target_to
 from tests.end_to_end.processes import wait_until
 from tests.modules.edge.edgemesh.objects import port_table as table
@@ -385,20 +386,107 @@ def test_no_client_of_udp_displaces_others_by_its_ports(plane: ProxyPlane, monke
             each.close()
 
 
+class Sockets:
+    """The plane of clients of UDP, without its thread."""
+
+    def __init__(self) -> None:
+        self.watched: dict[socket.socket, Callable[[], None]] = {}
+
+    def has_room_for_client(self) -> bool:
+        """Always."""
+        return True
+
+    def watch_client(self, client: socket.socket, answer: Callable[[], None]) -> None:
+        """Note it."""
+        self.watched[client] = answer
+
+    def forget_client(self, client: socket.socket) -> None:
+        """Forget it."""
+        del self.watched[client]
+
+
+@pytest.fixture
+def udp() -> Iterator[list[socket.socket]]:
+    """The listening socket, a client's and two endpoints'."""
+    with ExitStack() as stack:
+        made = [stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) for _ in range(4)]
+        for each in made:
+            each.bind(("127.0.0.1", 0))
+            each.settimeout(SECONDS)
+        made[0].settimeout(0)
+        yield made
+
+
+def test_a_client_of_udp_that_is_silent_is_forgotten_and_one_that_sends_is_not(udp: list[socket.socket]) -> None:
+    listening, client, endpoint, _ = udp
+    sockets: Any = Sockets()
+    clients = UdpClients(listening, table(endpoint.getsockname(), protocol="udp"), sockets, choices())
+    for now in (0.0, SILENT_SECONDS - 1):
+        client.sendto(b"a", listening.getsockname())
+        clients.take(now)
+        assert endpoint.recv(9) == b"a"
+    clients.expire(SILENT_SECONDS)
+    assert len(sockets.watched) == 1
+    clients.expire(2 * SILENT_SECONDS - 1)
+    assert not sockets.watched
+
+
+def test_a_client_of_udp_keeps_an_endpoint_that_still_serves(udp: list[socket.socket]) -> None:
+    listening, client, old, new = udp
+    sockets: Any = Sockets()
+    given = table(old.getsockname(), protocol="udp")
+    clients = UdpClients(listening, given, sockets, choices())
+    both = frozenset((old.getsockname(), new.getsockname()))
+    moved = given._replace(inside=target_to((new.getsockname(),)), serving=both)
+    for serving, expected in ((both, old), (frozenset((new.getsockname(),)), new)):
+        client.sendto(b"a", listening.getsockname())
+        clients.take(0.0)
+        clients.set_table(moved._replace(serving=serving))
+        client.sendto(b"b", listening.getsockname())
+        clients.take(0.0)
+        assert old.recv(9) == b"a"
+        assert expected.recv(9) == b"b"
+    clients.close()
+    assert not sockets.watched
+
+
+def test_after_a_refusal_a_client_of_udp_gets_another_endpoint(udp: list[socket.socket]) -> None:
+    listening, client, endpoint, gone = udp
+    sockets: Any = Sockets()
+    nobody = gone.getsockname()
+    gone.close()
+    given = table(nobody, protocol="udp")
+    clients = UdpClients(listening, given, sockets, choices())
+    client.sendto(b"a", listening.getsockname())
+    clients.take(0.0)
+    given = given._replace(inside=target_to((endpoint.getsockname(),)), serving=given.serving)
+    clients.set_table(given)
+    client.sendto(b"b", listening.getsockname())
+    clients.take(0.0)  # the kernel reports the refusal of the first one
+    client.sendto(b"c", listening.getsockname())
+    clients.take(0.0)
+    assert endpoint.recv(9) == b"c"
+    clients.close()
+
+
+def choices() -> affinity.ClientAffinity:
+    return affinity.ClientAffinity(random.Random(1))  # noqa: S311 - endpoints are no secrets
+
+
 def test_a_client_is_remembered_for_its_time_and_not_too_many_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(affinity, "MOST_CLIENTS", 3)
     ends = [("192.0.2.1", number) for number in range(50)]
-    choices = affinity.ClientAffinity(random.Random(1))  # noqa: S311 - endpoints are no secrets
+    known = choices()
     given = table(*ends)._replace(affinity=10)
-    choices.note(given, "c", ends[7], 100.0)
-    assert choices.order(given, "c", 109.0)[0] == ends[7]
-    assert sorted(choices.order(given, "c", 109.0)) == ends
-    assert [choices.order(given, "c", 110.0)[0] == ends[7] for _ in range(3)].count(True) < 3
-    assert ends[7] not in choices.order(given._replace(inside=target_to(tuple(ends[:7]))), "c", 101.0)
-    for client in "def":
-        choices.note(given, client, ends[7], 100.0)
-    assert [choices.order(given, "c", 100.0)[0] == ends[7] for _ in range(3)].count(True) < 3
-    assert choices.order(given, "d", 100.0)[0] == ends[7]
+    known.note(given, "c", ends[7], 100.0)
+    assert known.order(given, "c", 109.0)[0] == ends[7]
+    assert sorted(known.order(given, "c", 109.0)) == ends
+    assert [known.order(given, "c", 110.0)[0] == ends[7] for _ in range(3)].count(True) < 3
+    assert ends[7] not in known.order(given._replace(inside=target_to(tuple(ends[:7]))), "c", 101.0)
+    for client in "decf":
+        known.note(given, client, ends[7], 100.0)
+    assert [known.order(given, "d", 100.0)[0] == ends[7] for _ in range(3)].count(True) < 3, "it came first"
+    assert known.order(given, "c", 100.0)[0] == ends[7]
 
 
 def test_ports_of_root_are_moved_and_addresses_stay() -> None:

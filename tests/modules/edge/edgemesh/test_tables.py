@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from edged.api import Pod
 from modules.edge.edgemesh.nft.kernel import KernelRules
@@ -88,8 +89,10 @@ def test_addresses_that_may_be_strangers_here_are_never_used() -> None:
     given = slice_of(endpoint("10.86.0.5"), endpoint("192.0.2.7"))
     assert inside(service(), given) == ["192.0.2.7"]
     assert inside(service(), given, routed=("10.86.0.0/16",)) == ["10.86.0.5", "192.0.2.7"]
-    routed = {"routed": ("10.86.0.0/16",), "prefer": Prefer.NONE}
-    assert inside(service(), slice_of(endpoint("10.86.0.2")), pods=(pod(),), **routed) == ["10.86.0.2"]
+    routed: dict[str, Any] = {"routed": ("10.86.0.0/16",), "prefer": Prefer.NONE}
+    of_stranger = slice_of(endpoint("10.86.0.2"), ports=({"name": "", "port": 9999},))
+    (table,) = tables(service(), of_stranger, pods=(pod(),), **routed)
+    assert table.inside.endpoints == (("10.86.0.2", 8080),)
 
 
 @pytest.mark.parametrize(
@@ -129,10 +132,39 @@ def test_distributions_and_hints() -> None:
     )
     close = {"trafficDistribution": "PreferClose"}
     assert inside(service(**close), hinted, zone="z1") == ["192.0.2.3"]
+    unready = slice_of(endpoint("192.0.2.4", ready=False), name="web.2")
+    assert inside(service(**close), hinted, unready, zone="z1") == ["192.0.2.3"], "it needs no hint"
     assert inside(service(**close), NEAR, zone="z2") == ["192.0.2.3", "192.0.2.4"]
     assert inside(service(**close), NEAR, zone="z9") == ["192.0.2.2", "192.0.2.3", "192.0.2.4"]
     same = service(trafficDistribution="PreferSameNode")
     assert inside(same, NEAR, pods=(pod(),), prefer=Prefer.NONE) == ["10.86.0.2"]
+
+
+@pytest.mark.parametrize(
+    ("conditions", "expected"),
+    [
+        ({"serving": True, "terminating": True}, ["192.0.2.2"]),
+        ({"serving": True}, []),
+        ({"serving": False, "terminating": True}, []),
+    ],
+)
+def test_without_a_ready_endpoint_only_terminating_ones_are_used(
+    conditions: dict[str, bool], expected: list[str]
+) -> None:
+    """KEP-1669."""
+    assert inside(service(), slice_of(endpoint("192.0.2.2", ready=False, conditions=conditions))) == expected
+
+
+def test_a_slice_that_gets_another_service_leaves_the_former_one() -> None:
+    state = MeshState(NODE)
+    for name in ("web", "db"):
+        state.put_service(service(name))
+    given = slice_of(endpoint("192.0.2.2"))
+    state.put_slice(given)
+    labels = replace(given.metadata.labels, service="db")
+    changed = state.put_slice(replace(given, metadata=replace(given.metadata, labels=labels)))
+    assert changed == {ServiceKey("default", "web"), ServiceKey("default", "db")}
+    assert [len(state.backends(ServiceKey("default", name))) for name in ("web", "db")] == [0, 1]
 
 
 def test_a_node_group_uses_only_its_own() -> None:
@@ -177,6 +209,8 @@ def test_node_ports_and_external_addresses_have_their_own_policy() -> None:
     assert (table.node_port, table.external, table.keeps_source) == (30080, ("198.51.100.1",), True)
     assert len(table.inside.endpoints) == 3
     assert table.outside == MeshTarget(drops=True)
+    (table,) = tables(service(**{**spec, "type": "ClusterIP"}), NEAR)
+    assert table.node_port == 0, "the type has none, whatever is left in the ports"
 
 
 def test_a_service_takes_no_other_service_s_address() -> None:
