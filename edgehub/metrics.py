@@ -60,7 +60,7 @@ class LinkCollector(Collector):
 
 def _payload(counters: LinkCounters) -> CounterFamily:
     labels = ["direction", "operation", "type"]
-    family = CounterFamily("edgehub_payload_bytes", "Bytes of messages, by what they are about.", labels=labels)
+    family = CounterFamily("edgehub_payload_bytes", "Bytes of messages, by operation and type.", labels=labels)
     for traffic, size in list(counters.payload.items()):
         family.add_metric(list(traffic), size)
     return family

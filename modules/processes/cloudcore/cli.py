@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _add_metrics(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
-    parser = commands.add_parser("metrics", help="print what is counted, as Prometheus reads it")
+    parser = commands.add_parser("metrics", help="print the metrics, in Prometheus' format")
     add_socket_options(parser)
     parser.set_defaults(command=f"{__name__}:metrics")
 

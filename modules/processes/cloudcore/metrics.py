@@ -191,7 +191,7 @@ class DatabaseCollector(Collector):
         """Return the present counters."""
         labels = ("module",)
         wait = HistogramFamily(
-            "cloudcore_database_wait_seconds", "Time for which a transaction waited for its turn.", labels=labels
+            "cloudcore_database_wait_seconds", "Time that a transaction waited for its turn.", labels=labels
         )
         duration = HistogramFamily(
             "cloudcore_database_transaction_seconds", "Duration of a transaction, from its turn on.", labels=labels

@@ -36,7 +36,7 @@ _UNKNOWN: Final = (
 
 def add(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
-    text = "serve a page that shows the fleet and says why a pod does not run, for a browser on this machine"
+    text = "serve a page that shows the fleet and why pods do not run, for a browser on this machine"
     parser = add_page(commands, text, f"{__name__}:run")
     add_socket_options(parser)
     parser.add_argument(

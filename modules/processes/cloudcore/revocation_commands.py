@@ -25,7 +25,7 @@ _WHAT: Final = "a node by its name, a certificate by its serial number, a user o
 
 def add(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the commands."""
-    parser = commands.add_parser("revoke", help="lock out a node, a certificate or an administrator, at once")
+    parser = commands.add_parser("revoke", help="lock out a node, a certificate or an administrator, immediately")
     _add_subject(parser)
     parser.add_argument("--reason", metavar="TEXT", default="", help="for the list, and for the node")
     parser.add_argument("--tls-dir", type=Path, metavar="DIR", help="of the authority (default: tls below --root)")

@@ -23,7 +23,7 @@ _NONE: Final = "<none>"
 
 def add(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
-    parser = commands.add_parser("token", help="print a token with which nodes can join; list and withdraw tokens")
+    parser = commands.add_parser("token", help="print a token for nodes to join with; list and withdraw tokens")
     parser.add_argument(
         "action", nargs="?", choices=("create", "list", "delete"), default="create", help="default: %(default)s"
     )

@@ -103,7 +103,7 @@ def _say(text: str) -> None:
 
 def _add_page(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
-    text = "serve a page that shows this node and says why a pod does not run, for a browser on this machine"
+    text = "serve a page that shows this node and why pods do not run, for a browser on this machine"
     parser = add_page(commands, text, f"{__name__}:run")
     add_location(parser)
     parser.set_defaults(database=None)
@@ -153,13 +153,13 @@ def add(parser: VerbParser, commands: argparse._SubParsersAction[Any], words: Se
     _add_join(commands.add_parser("join", help="make this machine a node of a cloud: certificate and configuration"))
     _add_config(commands.add_parser("config", help="print or check a configuration file"))
     trace_commands.add(commands.add_parser("trace", help="look into recorded messages"))
-    store_commands.add(commands.add_parser("store", help="what the node remembers: list, get, history, diff"))
+    store_commands.add(commands.add_parser("store", help="the node's store: list, get, history, diff"))
     device_commands.add(commands.add_parser("devices", help="the node's devices: list, get, history, set, watch"))
     mesh_commands.add(commands)
-    replaying.add_replay(commands.add_parser("replay", help="run today's code on what a trace says, and compare"))
+    replaying.add_replay(commands.add_parser("replay", help="run today's code on a recorded trace, and compare"))
     _add_simulate(commands.add_parser("simulate", help="run whole nodes and their cloud in virtual time, with faults"))
     _add_page(commands)
-    doctor.add(commands.add_parser("doctor", help="say what is wrong with this node, and what to do about it"))
+    doctor.add(commands.add_parser("doctor", help="find what is wrong with this node, and name the remedy"))
     backup.add(commands)
     runtime_commands.add(commands)
     uninstall.add(commands)
@@ -249,7 +249,7 @@ def _add_config(parser: argparse.ArgumentParser) -> None:
     default.set_defaults(command=f"{CONFIG_COMMANDS}:default")
     minimal = commands.add_parser("minimal", help="print the few keys that one sets, commented")
     minimal.set_defaults(command=f"{CONFIG_COMMANDS}:minimal")
-    check = commands.add_parser("check", help="say what is wrong with a file, and which of its keys have no effect")
-    check.add_argument("file", nargs="?", type=Path, metavar="FILE", help="default: the one that `run` reads")
+    check = commands.add_parser("check", help="check a file, and list its keys that have no effect")
+    check.add_argument("file", nargs="?", type=Path, metavar="FILE", help="default: the file that `run` reads")
     add_location(check)
     check.set_defaults(command=f"{CONFIG_COMMANDS}:check")

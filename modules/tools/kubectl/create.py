@@ -47,7 +47,7 @@ _BOUND: Final = "bound_object"
 def _add_token_options(parser: VerbParser) -> None:
     """Add the options."""
     parser.add_argument(
-        "--audience", action="append", default=[], metavar="NAME", help="token: for whom it is; repeatable"
+        "--audience", action="append", default=[], metavar="NAME", help="token: its audience; repeatable"
     )
     parser.add_argument("--duration", default="", metavar="TIME", help="token: how long it is valid: 10m, 24h")
     for part, text in (("kind", ", ".join(_BOUND_KINDS)), ("name", "its name"), ("uid", "its uid (default: any)")):
@@ -55,7 +55,7 @@ def _add_token_options(parser: VerbParser) -> None:
             f"--bound-object-{part}",
             default="",
             metavar=part.upper(),
-            help=f"token: the object with which it ends: {text}",
+            help=f"token: the object that it is bound to: {text}",
         )
 
 

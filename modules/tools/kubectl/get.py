@@ -101,8 +101,8 @@ def add(parser: VerbParser) -> None:
     arguments.add_files(parser)
     arguments.add_output(parser, _FORMS)
     parser.flag("-w", "--watch", text="go on with every change")
-    parser.flag("--watch-only", text="only changes, without what is there")
-    parser.flag("--output-watch-events", text="with -w: say what each change was")
+    parser.flag("--watch-only", text="only changes, without the present objects")
+    parser.flag("--output-watch-events", text="with -w: the type of each change")
     parser.flag("--show-labels", text="labels in the last column")
     parser.add_argument(
         "-L", "--label-columns", action="append", default=[], metavar="LABEL", help="a column for this label"
@@ -110,7 +110,7 @@ def add(parser: VerbParser) -> None:
     parser.flag("--show-kind", text="names with their kind: pod/web")
     parser.flag("--no-headers", text="no titles")
     parser.flag("--no-trunc", text="do not cut messages to the terminal's width")
-    parser.flag("--ignore-not-found", text="no error for what is not there")
+    parser.flag("--ignore-not-found", text="no error for a missing object")
     parser.add_argument(
         "--sort-by", default="", metavar="JSONPATH", help="order of the rows: .metadata.creationTimestamp"
     )

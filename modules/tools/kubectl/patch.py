@@ -49,7 +49,7 @@ def run(session: Session, chosen: Any) -> int:
     errors: list[KubectlError] = []
     for each in wanted:
         if isinstance(each, Listing):
-            raise UsageError("the name of what is patched is missing: patch TYPE NAME -p PATCH")
+            raise UsageError("the name of the object is missing: patch TYPE NAME -p PATCH")
         path = each.resource.path(each.namespace, each.name, chosen.subresource)
         try:
             before = session.client.get(path)

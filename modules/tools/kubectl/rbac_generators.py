@@ -21,9 +21,9 @@ KINDS: Final = tuple(_KINDS)
 """The words for the kinds."""
 OPTIONS: Final = (
     ("--verb", "VERB,…", "role: what may be done"),
-    ("--resource", "RESOURCE[.GROUP][/SUBRESOURCE],…", "role: with which resources"),
-    ("--resource-name", "NAME,…", "role: with which objects (default: all)"),
-    ("--non-resource-url", "PATH,…", "clusterrole: on which paths"),
+    ("--resource", "RESOURCE[.GROUP][/SUBRESOURCE],…", "role: resources"),
+    ("--resource-name", "NAME,…", "role: names of objects (default: all)"),
+    ("--non-resource-url", "PATH,…", "clusterrole: paths"),
     ("--user", "USER,…", "binding: who gets the role"),
     ("--group", "GROUP,…", "binding: whose members get it"),
     ("--serviceaccount", "NAMESPACE:NAME,…", "binding: which service accounts get it"),

@@ -23,18 +23,18 @@ def _add_logs(parser: VerbParser) -> None:
     parser.flag("--prefix", text="each line with its pod and container")
     parser.flag("-f", "--follow", text="go on until the container ends")
     parser.flag("-p", "--previous", text="of the container before the present one")
-    parser.flag("--timestamps", text="each line with the time at which it was written")
+    parser.flag("--timestamps", text="each line with its time")
     parser.flag("--ignore-errors", text="go on with the other containers where one has no log")
     parser.add_argument("--tail", type=_lines, metavar="N", help="only the last N lines (-1: all; with -l: 10)")
-    parser.add_argument("--since", metavar="AGE", help="only what is younger: 10m, 1h30m")
-    parser.add_argument("--since-time", metavar="TIME", help="only what is younger: 2026-11-20T05:42:16Z")
+    parser.add_argument("--since", metavar="AGE", help="only younger lines: 10m, 1h30m")
+    parser.add_argument("--since-time", metavar="TIME", help="only younger lines: 2026-11-20T05:42:16Z")
     parser.add_argument("--limit-bytes", type=_positive, metavar="N", help="at most N bytes of each log")
     parser.add_argument(
         "--max-log-requests",
         type=_positive,
         default=_MOST_LOGS,
         metavar="N",
-        help=f"most logs to follow at once (default: {_MOST_LOGS})",
+        help=f"most logs to follow together (default: {_MOST_LOGS})",
     )
 
 

@@ -114,7 +114,7 @@ def _seconds(text: str) -> float:
 
 COMMANDS: Final[dict[str, tuple[str, str, Callable[[VerbParser], None]]]] = {
     "pods": ("list the pods of the node on this machine", "pods:pods", _add_pods),
-    "metrics": ("print what is counted, as Prometheus reads it", "metrics:metrics", lambda _: None),
+    "metrics": ("print the metrics, in Prometheus' format", "metrics:metrics", lambda _: None),
     "top": ("show the CPU and memory that the node and its pods use", "top:top", _add_top),
 }
 """For each command: its help text, its function in this package, and the function that adds its arguments."""

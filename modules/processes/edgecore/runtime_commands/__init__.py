@@ -20,7 +20,7 @@ _SERVE: Final = f"{__name__}.serve"
 def add(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the commands."""
     _add_containers(commands.add_parser("containers", help="the containers that the container runtime has"))
-    _add_inspect(commands.add_parser("inspect", help="what the container runtime says of a container, pod or image"))
+    _add_inspect(commands.add_parser("inspect", help="the container runtime's state of a container, pod or image"))
     images = commands.add_parser("images", help="the container runtime's images: list, pull, import, export, remove")
     _add_images(images.add_subparsers(title="commands", metavar="COMMAND", required=True))
     _add_serve(commands.add_parser("runtime", help="serve CRI alone, for crictl, critest or a kubelet, without a node"))
@@ -38,9 +38,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def _add_serve(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--socket", type=Path, metavar="PATH", help="unix socket for clients (default: the one that a node has)"
-    )
+    parser.add_argument("--socket", type=Path, metavar="PATH", help="unix socket for clients (default: the node's)")
     parser.add_argument(
         "--kind", choices=("oci", "processes", "docker"), default="", help="of this kind (default: the configured one)"
     )
@@ -49,7 +47,7 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_containers(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-a", "--all", action="store_true", help="those that do not run, too")
+    parser.add_argument("-a", "--all", action="store_true", help="also ended ones")
     parser.add_argument("-q", "--quiet", action="store_true", help="nothing but the ids")
     parser.add_argument(
         "-o", "--output", choices=("table", "wide", "json", "yaml"), default="table", help="default: table"

@@ -25,7 +25,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     history = commands.add_parser("history", help="the last changes, with time, cause and message")
     history.add_argument("key", nargs="?", default="", metavar="KEY", help="of one object (default: of all)")
     _finish(history, "history")
-    diff = commands.add_parser("diff", help="what one change has changed, as a unified diff of YAML")
+    diff = commands.add_parser("diff", help="one change, as a unified diff of YAML")
     _add_key(diff)
     diff.add_argument("old", nargs="?", type=int, metavar="OLD", help="number of a change, as `history` shows it")
     diff.add_argument(

@@ -113,7 +113,7 @@ def test_a_patch(cloud: Cloud, tmp_path: Path, kind: str, patch: str) -> None:
         (("cm/colours", "-p", "[]"), "an object is wanted"),
         (("cm/colours", "--type=json", "-p", "{}"), "a list of operations is wanted"),
         (("cm/colours", "--patch-file", "/nothing"), "unable to read patch file"),
-        (("cm", "-p", "{}"), "the name of what is patched is missing"),
+        (("cm", "-p", "{}"), "the name of the object is missing"),
         (("cm/nothing", "-p", "{}"), "NotFound"),
         (("cm/colours", "-p", "{}", "--dry-run=client"), "--dry-run=server"),
         (("cm/colours", "-p", '{"data": 7}'), "data"),
