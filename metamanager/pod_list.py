@@ -222,9 +222,8 @@ class PodList:
         return []
 
     def _retry_after(self, seconds: float) -> None:
-        """Schedule the failed request again."""
-        self._due_at = self._module.clock.monotonic() + seconds
-        self._ask()
+        """Schedule the failed request again, unless a connection or registration has asked for an earlier one."""
+        self._schedule(self._module.clock.monotonic() + seconds)
 
     def _later(self, seconds: float) -> None:
         if self._pause is not None:

@@ -24,6 +24,7 @@ Times are monotonic seconds, so that a corrected wall clock ages no image.
 
 import logging
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -133,7 +134,7 @@ ListPods = Callable[[], tuple[Pod, ...]]
 
 
 def _is_removed(name: str, remove: Callable[[], None]) -> bool:
-    """Remove a container or sandbox. Return False, and log why, when the runtime refuses."""
+    """Remove a container, sandbox or image. Return False, and log why, when the runtime refuses."""
     try:
         remove()
     except (UnavailableError, DeadlineExceededError):
@@ -184,11 +185,11 @@ class ContainerCollector:
             _log.info("removed %d containers and %d sandboxes", len(found.containers) - len(kept), len(gone))
 
     def _remove_sandbox(self, name: str) -> bool:
-        return _is_removed(name, lambda: self._runtime.remove_pod_sandbox(SandboxId(name)))
+        return _is_removed(name, partial(self._runtime.remove_pod_sandbox, SandboxId(name)))
 
     def _remove(self, container: cri.Container) -> bool:
         """Remove a container and its files. Return whether it is gone; otherwise it is left for the next time."""
-        if not _is_removed(container.id, lambda: self._runtime.remove_container(ContainerId(container.id))):
+        if not _is_removed(container.id, partial(self._runtime.remove_container, ContainerId(container.id))):
             return False
         try:
             self._remove_files(container)
@@ -284,13 +285,13 @@ class ImageCollector:
         return freed
 
     def _remove(self, records: Iterable[ImageRecord]) -> int:
-        """Remove images and return the freed bytes. An image that cannot be removed is left for the next time."""
+        """Remove images and return the freed bytes. An image that cannot be removed is left for the next time.
+
+        Raises CriError when the runtime goes away or does not answer in time.
+        """
         freed = 0
         for record in records:
-            try:
-                self._runtime.remove_image(cri.ImageSpec(image=record.id))
-            except CriError as error:
-                _log.warning("image %s is kept: %s", record.id, error)
+            if not _is_removed(record.id, partial(self._runtime.remove_image, cri.ImageSpec(image=record.id))):
                 continue
             _log.info("image %s of %d bytes was removed: nobody used it", record.id, record.size)
             self._records = {key: kept for key, kept in self._records.items() if key != record.id}

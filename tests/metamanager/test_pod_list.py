@@ -199,13 +199,14 @@ def test_it_is_asked_when_the_node_has_registered_again(tmp_path: Path, resource
         assert len(asked(bee)) == 1
 
 
-def test_a_node_that_registers_during_a_list_asks_for_another_one() -> None:
-    """KubeEdge's cloud may have made the first one before it knew the node."""
+@pytest.mark.parametrize("body", [listing(), b"no list"])
+def test_a_node_that_registers_during_a_list_asks_for_another_one(body: bytes) -> None:
+    """KubeEdge's cloud may have made, or refused, the first one before it knew the node."""
     with asking() as bee:
         disconnect(bee)
         connect(bee)
         bee.send(META, from_cloud(bee, "null/node/n1", Operation.UPDATE, this_node("first")))
-        bee.hive.respond(answer_to(bee, asked(bee)[0], listing()))
+        bee.hive.respond(answer_to(bee, asked(bee)[0], body))
         bee.run_for(AFTER_REGISTRATION - 1)
         assert len(asked(bee)) == 1
         bee.run_for(2)

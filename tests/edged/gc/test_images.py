@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from beehive.simulation import Simulation
 from edged.api import Pod, PodStatus
-from edged.cri.errors import RefusedError
+from edged.cri.errors import DeadlineExceededError, RefusedError
 from edged.events import EventRecorder, Occurrence
 from edged.gc.collector import (
     ImageCollector,
@@ -154,6 +154,16 @@ def test_an_image_that_cannot_be_removed_does_not_prevent_the_others(tmp_path: P
     refused = RefusedError("RemoveImage", "a", grpc.StatusCode.FAILED_PRECONDITION, "in use")
     collected.runtime.fail("remove_image", refused)
     assert collected.collect(free=12) == ["a", "c", PAUSE]
+
+
+def test_no_more_images_are_removed_when_a_removal_is_not_answered_in_time(tmp_path: Path) -> None:
+    collected = Collected(tmp_path)
+    collected.collect()
+    late = DeadlineExceededError("RemoveImage", "a", grpc.StatusCode.DEADLINE_EXCEEDED, "")
+    collected.runtime.fail("remove_image", late)
+    with pytest.raises(DeadlineExceededError):
+        collected.collect(free=0)
+    assert collected.collect() == ["a", "b", "c", PAUSE]
 
 
 def test_a_failure_of_the_whole_is_an_event(tmp_path: Path) -> None:
