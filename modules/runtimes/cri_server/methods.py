@@ -7,7 +7,7 @@ this runtime's and not its own mistake.
 from collections.abc import Iterator
 from typing import Any
 
-from modules.runtimes.engine.driver import Method, OnEnd, WatchingMethod
+from modules.runtimes.engine.driver import Method, OnEnd, WatchingMethod, call_at_end
 from modules.runtimes.engine.engine import Engine
 from modules.runtimes.engine.errors import WrongStateError
 from modules.runtimes.engine.inspection import container_info, sandbox_info
@@ -78,7 +78,7 @@ class CriMethods:
     def events(self, on_cancel: OnEnd) -> Iterator[cri.ContainerEventResponse]:
         """GetContainerEvents: events from now on, until the client cancels."""
         stream = self._engine.events.subscribe()
-        on_cancel(stream.close)
+        call_at_end(on_cancel, stream.leave)
         return iter(stream)
 
     # the runtime

@@ -20,7 +20,7 @@ from modules.runtimes.docker.client import DockerClient, Exchange, Headers, part
 from modules.runtimes.docker.errors import DockerUnreachableError
 from modules.runtimes.docker.labels import OWNER
 from modules.runtimes.docker.pause_image import NAME as PAUSE_IMAGE
-from modules.runtimes.engine.driver import OnEnd
+from modules.runtimes.engine.driver import OnEnd, call_at_end
 from modules.runtimes.engine.errors import BadRequestError, NoSuchObjectError, RequestRefusedError, RunFailedError
 from modules.runtimes.oci.images.names import ONE_NAME
 from modules.runtimes.oci.images.pulls import PullsUnderWay
@@ -126,7 +126,7 @@ class DockerImages:
         query = {"fromImage": reference.repository, "tag": reference.digest or reference.tag}
         headers = _authorization(request.auth, reference.host, attempt) if request.HasField("auth") else []
         exchange = self._docker.stream("POST", "/images/create", attempt, query, headers)
-        on_cancel(lambda: _cut(exchange))
+        call_at_end(on_cancel, lambda: _cut(exchange))
         exchange.socket.settimeout(_SILENCE_SECONDS)
         try:
             with self.pulls.one(name) as told:

@@ -23,7 +23,7 @@ from modules.runtimes.docker.frames import FrameError, FrameReader
 from modules.runtimes.docker.log_stream import LogFollower, catch_up, open_log_stream
 from modules.runtimes.docker.model import DockerContainer
 from modules.runtimes.engine.command_output import OUTPUT_LIMIT
-from modules.runtimes.engine.driver import OnEnd
+from modules.runtimes.engine.driver import OnEnd, call_at_end
 from modules.runtimes.engine.errors import DeadlinePassedError, NoSuchObjectError, RequestRefusedError, RunFailedError
 from modules.runtimes.engine.events import Announcer
 from modules.runtimes.engine.process_watcher import ProcessWatcher
@@ -182,7 +182,7 @@ def execute(
     command = start_command(docker, container, list(request.cmd))
     with ExitStack() as stack:
         stack.callback(command.exchange.close)
-        on_cancel(lambda: _cut(command))
+        call_at_end(on_cancel, lambda: _cut(command))
         output = _Output(command, stack, docker.clock)
         if not output.gather(deadline):
             command.kill()

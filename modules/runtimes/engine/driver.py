@@ -15,11 +15,19 @@ from modules.runtimes.engine.state import StateDirectory
 from protos.cri.v1 import api_pb2 as cri
 
 OnEnd = Callable[[Callable[[], None]], object]
-"""Registers a callback for the end of a call, however it ends."""
+"""Registers a callback for the end of a call, however it ends; returns False if the call has ended already (grpc's
+`add_callback`).
+"""
 Method = Callable[[Any], Any]
 """A unary method of CRI: takes the request, returns the answer."""
 WatchingMethod = Callable[[Any, OnEnd], Any]
 """A unary method that must notice a client that gives up."""
+
+
+def call_at_end(on_end: OnEnd, callback: Callable[[], None]) -> None:
+    """Call a function when a call ends, or now if it has ended already."""
+    if on_end(callback) is False:
+        callback()
 
 
 class Streaming(Protocol):

@@ -79,6 +79,11 @@ class EventStream:
         """End the stream after the events queued so far."""
         self._queue.put(None)
 
+    def leave(self) -> None:
+        """End the stream for a reader that has gone, also one that has not begun to read."""
+        self._hub.unsubscribe(self)
+        self.close()
+
     def __iter__(self) -> Iterator[cri.ContainerEventResponse]:
         """Yield events as they come, until closed. Raises TooManyError for a disconnected reader."""
         try:

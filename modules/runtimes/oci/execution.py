@@ -7,7 +7,7 @@ from typing import Final
 
 from beehive.clock import Clock
 from modules.runtimes.engine.command_output import CommandOutput
-from modules.runtimes.engine.driver import OnEnd
+from modules.runtimes.engine.driver import OnEnd, call_at_end
 from modules.runtimes.engine.errors import (
     BadRequestError,
     DeadlinePassedError,
@@ -93,7 +93,7 @@ class Executor:
                 stdout, stderr = output.write_ends
                 ended = command.start((subprocess.DEVNULL, stdout, stderr))
                 kept_open.callback(os.close, ended)
-            on_cancel(output.wake)
+            call_at_end(on_cancel, output.wake)
             output.gather(None if deadline is None else max(0.0, deadline - self._clock.monotonic()), [ended])
             code = command.poll()
             if code is None:

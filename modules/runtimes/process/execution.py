@@ -4,11 +4,12 @@ containers from /proc: without control groups, a container is its shim's descend
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple, Self
 
 from beehive.clock import Clock
 from modules.runtimes.engine.command_output import CommandOutput
+from modules.runtimes.engine.driver import OnEnd, call_at_end
 from modules.runtimes.engine.errors import (
     BadRequestError,
     DeadlinePassedError,
@@ -27,10 +28,7 @@ from protos.cri.v1 import api_pb2 as cri
 
 
 def execute(
-    container: ProcessContainer,
-    request: cri.ExecSyncRequest,
-    on_cancel: Callable[[Callable[[], None]], object],
-    clock: Clock,
+    container: ProcessContainer, request: cri.ExecSyncRequest, on_cancel: OnEnd, clock: Clock
 ) -> cri.ExecSyncResponse:
     """Run `request.cmd` like the container's main process: same environment, directory, user and mounts.
 
@@ -54,7 +52,7 @@ def execute(
         raise WrongStateError(attempt, "it is not running")
     try:
         with _Command(container.link, list(request.cmd), clock) as command:
-            on_cancel(command.output.wake)
+            call_at_end(on_cancel, command.output.wake)
             command.output.gather(request.timeout or None)
             answer = command.answer.result(0) if command.answer.done() else None
     except ShimGoneError as error:

@@ -8,11 +8,13 @@ from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from beehive.clock import Clock
 from beehive.simulation import Simulation
+from modules.runtimes.cri_server.methods import CriMethods
 from modules.runtimes.engine.driver import Driver, EngineParts, OnEnd, WatchingMethod
 from modules.runtimes.engine.engine import Engine
 from modules.runtimes.engine.errors import RequestRefusedError, RunFailedError, TooManyError
@@ -354,6 +356,23 @@ def test_a_reader_that_is_too_slow_is_disconnected_and_leaves_room_for_another()
         assert taken == list(range(len(taken)))
     assert not hub.has_readers
     hub.subscribe()
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_reader_that_goes_before_it_reads_leaves_room_for_another(*, is_late: bool) -> None:
+    """Four of them, and no client got events any more."""
+    hub, callbacks = EventHub(), list[Callable[[], None]]()
+
+    def on_cancel(callback: Callable[[], None]) -> bool:
+        callbacks.append(callback)
+        return not is_late
+
+    unread = CriMethods(Mock(events=hub)).events(on_cancel)
+    assert hub.has_readers is not is_late
+    if not is_late:
+        callbacks.pop()()
+    assert not hub.has_readers
+    assert list(unread) == []
 
 
 class BadLink:
