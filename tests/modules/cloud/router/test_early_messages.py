@@ -71,6 +71,27 @@ def test_messages_before_the_rules_are_bounded_in_bytes(bee: Harness, monkeypatc
     assert sorted(posted) == [7, MOST_EARLY_BYTES // 2]
 
 
+def test_messages_before_the_rules_are_bounded_in_number(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Empty ones, too."""
+    posted: list[str] = []
+
+    def perform(call: HttpCall, *_: Any, **__: Any) -> HttpReply:
+        posted.append(call.target)
+        return HttpReply(200, (), b"")
+
+    monkeypatch.setattr(deliveries, "perform", perform)
+    server = SlowServer(*endpoints(), from_topic(URL), from_topic(URL, "other", name="r3"))
+    bee.answer(ModuleName.EDGECONTROLLER, lambda message: message.reply(bee.clock, ApiResult({})))
+    bee.answer(ModuleName.CLOUDHUB, lambda message: message.reply(bee.clock, []))
+    bee.add(CloudRouter, Refusals(bee.clock), server.connect)
+    bee.start()
+    for topic in ["up"] * 600 + ["other"] * 401:
+        bee.send(ModuleName.ROUTER, _sent(bee, topic, ""))
+    server.open()
+    bee.run_for(10.0)
+    assert len(posted) == 1000
+
+
 def _sent(bee: Harness, topic: str, text: str) -> Message:
     fields = {"source": "system:node:n1", "group": "user"}
     return bee.message(f"node/n1/cap/{topic}", "upload", text, **fields)

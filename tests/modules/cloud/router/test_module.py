@@ -15,11 +15,12 @@ from beehive.clock import RealClock
 from beehive.http.call import CallFailedError, HttpCall, HttpReply
 from beehive.runtime import Future
 from beehive.testing import Harness
+from modules.apimachinery.limits import NODE_VALUES
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.messages import CLOUDCORES, HANDLED, NODES, Cloudcores, NodeConnection
 from modules.cloud.refusals import Refusals
 from modules.cloud.router import deliveries
-from modules.cloud.router.deliveries import UploadError, call_of_application
+from modules.cloud.router.deliveries import UploadError, call_of_application, call_of_message
 from modules.cloud.router.module import CALLED, REST_SECONDS, CloudRouter
 from modules.cloud.router.other_cloudcores import OtherCloudcores
 from modules.cloud.router.paths import read_path
@@ -215,8 +216,12 @@ def test_another_node_cannot_answer(bee: Harness) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", ["no response", {"status_code": 100}, {"status_code": "x"}, None, {"status_code": 999}]
-)
+    "content",
+    [
+        "no response", {"status_code": 100}, {"status_code": "x"}, None, {"status_code": 999},
+        {"status_code": 200, "header": {"X": [""] * NODE_VALUES}},
+    ],
+)  # fmt: skip
 def test_an_answer_that_is_no_response_is_a_bad_gateway(bee: Harness, content: Any) -> None:
     cloud = Cloud(bee, to_service())
     waiting = cloud.begin("/n1/cap/svc")
@@ -370,6 +375,23 @@ def test_an_application_gets_a_servers_answer(bee: Harness, servers: list[Any]) 
     assert all(each.route.group == "user" and each.route.source == "servicebus" for each in cloud.down())
 
 
+def test_an_application_gets_one_answer_also_of_two_rules(bee: Harness, servers: list[Any]) -> None:
+    cloud = Cloud(bee, from_url(URL), from_url(URL, name="twin"))
+    bee.forget()
+    servers += [ok(b"found")]
+    cloud.up("http://cap.example/call", {"method": "GET"})
+    bee.run_for(INTERVAL)
+    assert [each.content for each in cloud.down()] == ["found"]
+
+
+def test_subscriptions_that_are_ended_are_bounded(bee: Harness) -> None:
+    """A node may publish under endless topics."""
+    cloud = Cloud(bee)
+    for number in range(101):
+        cloud.up(f"cap/{number}", "x")
+    assert len(cloud.down()) == 100
+
+
 @pytest.mark.parametrize(
     ("given", "kind", "body"),
     [
@@ -384,6 +406,16 @@ def test_a_payload_is_passed_on_as_it_is(given: bytes, kind: str, body: bytes) -
     for content in (Raw(given), given.decode(), b64encode(given).decode()):
         call = call_of_application(_application(content), TargetUrl("http", "server.example", 80, "/x"), "n1")
         assert (dict(call.headers).get("Content-Type", ""), call.body) == (kind, body)
+
+
+def test_a_method_that_no_server_has_is_refused() -> None:
+    with pytest.raises(UploadError, match="the method is none of"):
+        call_of_application(_application('{"method": "TRACE"}'), TargetUrl("http", "server.example", 80, "/x"), "n1")
+
+
+def test_the_topic_of_a_message_is_a_header_of_ascii() -> None:
+    call = call_of_message(_application("22"), TargetUrl("http", "server.example", 80, "/x"), "n1", "cap/tür, 1")
+    assert dict(call.headers)["X-Mqtt-Topic"] == "cap/t%C3%BCr%2C 1"
 
 
 def test_a_payload_that_is_no_utf_8_is_refused() -> None:

@@ -10,7 +10,17 @@ from modules.cloud.router.paths import read_path
 from modules.cloud.router.routing_table import RoutingTable
 from modules.cloud.router.status_writer import MOST_ERRORS, status_of
 from modules.cloud.storage.watch_history import ObjectChanged
-from tests.modules.cloud.router.rules import REST, endpoint, endpoints, from_topic, from_url, rule, to_service, to_topic
+from tests.modules.cloud.router.rules import (
+    MQTT,
+    REST,
+    endpoint,
+    endpoints,
+    from_topic,
+    from_url,
+    rule,
+    to_service,
+    to_topic,
+)
 
 URL = "http://server.example/x"
 
@@ -39,6 +49,8 @@ def test_the_longest_path_wins_and_then_the_literal_one() -> None:
     )  # fmt: skip
     targets = ("/n/cap/a", "/n/cap/a/c/d", "/n/cap/a/b", "/n/cap/ab", "/n/other/a")
     assert [called(table, each) for each in targets] == ["short", "any", "literal", "all", ""]
+    parts = table_of(*endpoints(), to_topic("/a/b", name="literal"), to_topic("/{x}/{y}/{z}", name="longer"))
+    assert called(parts, "/n/cap/a/b/c") == "longer"
 
 
 def test_a_rule_works_whichever_comes_first() -> None:
@@ -57,6 +69,8 @@ def test_a_changed_rule_is_another_one() -> None:
     table.put(ObjectChanged("MODIFIED", to_topic("/b")))
     assert (called(table, "/n/cap/a"), called(table, "/n/cap/b")) == ("", "r1")
     assert table.put(ObjectChanged("MODIFIED", {**to_topic("/b"), "status": {"successMessages": 7}})) == []
+    table.put(ObjectChanged("MODIFIED", rule("r1", "other", {"path": "/b"}, MQTT, {"topic": "capt"})))
+    assert table.put(ObjectChanged("DELETED", endpoint(REST, "rest"))) == [], "it names another endpoint now"
     table.put(ObjectChanged("DELETED", to_topic("/b")))
     assert called(table, "/n/cap/b") == ""
 
@@ -95,7 +109,7 @@ def test_messages_match_on_their_node_only() -> None:
         (from_topic(URL, node="a/b"), "InvalidResource", "sourceResource.node_name"),
         (from_url(URL, "no url"), "InvalidResource", "sourceResource.target_url"),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_is_reported(wrong: dict[str, Any], reason: str, text: str) -> None:
     """With the field; and no word of a password."""
     portless = endpoint("portless", "servicebus", service_port="70000")
