@@ -9,6 +9,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -112,6 +113,7 @@ FULL = zone(
     HEADLESS,
     service("empty", "None"),
     service("out", "", type="ExternalName", externalName="www.example.org"),
+    service("dot", "", type="ExternalName", externalName="WWW.example.org."),
     service("in", "", type="ExternalName", externalName=f"web.default.svc.{Z}"),
     service("loop", "", type="ExternalName", externalName=f"pool.default.svc.{Z}"),
     service("pool", "", type="ExternalName", externalName=f"loop.default.svc.{Z}"),
@@ -144,6 +146,8 @@ OK, NX = Code.NOERROR, Code.NXDOMAIN
         ("10-86-0-9.default.pod", Type.A, NX, []),
         ("x.default.pod", Type.A, NX, []),
         ("out.default.svc", Type.A, OK, ["www.example.org"]),
+        ("x.out.default.svc", Type.A, NX, []),
+        ("dot.default.svc", Type.A, OK, ["www.example.org"]),
         ("in.default.svc", Type.A, OK, [f"web.default.svc.{Z}", "10.96.0.1"]),
         ("in.default.svc", Type.CNAME, OK, [f"web.default.svc.{Z}"]),
         ("loop.default.svc", Type.A, Code.SERVFAIL, []),
@@ -1105,3 +1109,15 @@ def test_servers_of_a_name(tmp_path: Any) -> None:
     assert servers("notexample.org") == ["192.0.2.53"]
     assert HostServers(file, ("192.0.2.7",), {}, "169.254.20.10")("x") == ["192.0.2.7"]
     assert HostServers(tmp_path / "none", (), {}, "169.254.20.10")("x") == []
+
+
+@pytest.mark.parametrize(("listed", "expected"), [("127.0.0.53", "192.0.2.9"), ("192.0.2.53", "192.0.2.53")])
+def test_in_the_place_of_systemd_s_server_its_servers_are_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listed: str, expected: str
+) -> None:
+    """It may ask this one, and that would go round in a circle."""
+    file, real = tmp_path / "resolv.conf", tmp_path / "real.conf"
+    file.write_text(f"nameserver {listed}\n")
+    real.write_text("nameserver 192.0.2.9\n")
+    monkeypatch.setattr("modules.edge.edgemesh.dns.host.REAL_LIST", real)
+    assert HostServers(file, (), {}, "169.254.20.10")("x") == [expected]

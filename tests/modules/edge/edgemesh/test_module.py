@@ -14,6 +14,7 @@ import pytest
 from beehive import Message, Module, ModuleName, handles
 from beehive.decoding import decode_json
 from beehive.exposition import CollectorRegistry
+from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED, CONNECTION_RESOURCE
 from beehive.testing import FakeContext, Harness
 from edged.api import Pod, encode
 from metamanager.application import FOLLOW_RESOURCE, FOLLOWED, Target
@@ -249,6 +250,33 @@ def test_lists_of_2019_are_read_from_the_store(bee: Harness) -> None:
     assert Mesh(bee, stored).start().last == {"web": ["192.0.2.9"], "pods": []}
 
 
+def test_only_the_own_node_has_the_zone(bee: Harness) -> None:
+    near, far = endpoint("192.0.2.2", "n2", zone="z1"), endpoint("192.0.2.3", "n3", zone="z2")
+    mesh = Mesh(bee, {"service": [service()], "endpointslice": [slice_of(near, far)]}).start()
+    for name, zone in ((NODE, "z1"), ("n3", "z2")):
+        labels = {"topology.kubernetes.io/zone": zone}
+        mesh.tell("node", "update", msgspec.json.encode({"metadata": {"name": name, "labels": labels}}), name)
+    assert mesh.last["web"] == ["192.0.2.2"]
+
+
+def test_the_store_is_read_again_after_each_connection(bee: Harness) -> None:
+    mesh = Mesh(bee, {"service": [service()]}).start()
+    mesh.stored["endpointslice"] = [slice_of(endpoint("192.0.2.2"))]
+    for content, expected in ((CLOUD_DISCONNECTED, []), (CLOUD_CONNECTED, ["192.0.2.2"])):
+        bee.send(ModuleName.EDGEMESH, bee.message(CONNECTION_RESOURCE, "connect", content, source="edgehub"))
+        bee.run_for(1)
+        assert mesh.last["web"] == expected
+
+
+def test_addresses_of_pods_that_no_service_selects_are_known(bee: Harness) -> None:
+    """Their connections to themselves through a Service, and to each other, need the node's address."""
+    mesh = Mesh(bee).start()
+    mesh.pods.now = (pod(labels={}),)
+    mesh.pods.changed()
+    bee.run_for(1)
+    assert mesh.last["pods"] == ["10.86.0.2"]
+
+
 def test_a_store_that_cannot_be_read_is_asked_again_once(bee: Harness) -> None:
     mesh = Mesh(bee)
     asked: list[float] = []
@@ -302,6 +330,17 @@ def test_names_stand_for_what_programs_of_the_node_reach(bee: Harness) -> None:
     assert names.services == {name: ([20_080], ("127.96.0.1",)) for name in ("web", "db")}
 
 
+def test_names_have_only_endpoints_that_this_node_reaches(bee: Harness) -> None:
+    names = _Known()
+    found = slice_of(endpoint("10.86.0.5"), endpoint("192.0.2.2"))
+    mesh = Mesh(bee, {"service": [service()], "endpointslice": [found]})
+    settings = MeshSettings(NODE, own_ranges=("10.86.0.0/16",))
+    bee.add(EdgeMesh, settings, mesh.pods, [mesh.plane], mesh.counters, lambda: names)
+    bee.start()
+    bee.run_for(1)
+    assert names.near == {"web": ["192.0.2.2"]}
+
+
 class _Known:
     """A name server that notes whether Services are known."""
 
@@ -309,6 +348,7 @@ class _Known:
 
     def __init__(self) -> None:
         self.services: dict[str, tuple[Any, Any]] = {}
+        self.near: dict[str, list[str]] = {}
 
     def start(self) -> None:
         """Nothing listens."""
@@ -323,6 +363,7 @@ class _Known:
     def put(self, key: Any, service: Any, addresses: Any, backends: Any) -> None:
         """Keep the ports and addresses."""
         self.services[key.name] = ([each.port for each in service.spec.ports], addresses)
+        self.near[key.name] = [each.address for each in backends]
 
     def pods_changed(self, pods: Any) -> None:
         """Keep nothing."""
@@ -544,6 +585,17 @@ def test_a_repair_does_not_wait_until_a_refused_change_is_tried_again(bee: Harne
     applying.report("delete")
     bee.run_for(30)
     assert [round(each - began, 3) for each in applying.times[1:]] == [0.0]
+
+
+def test_after_a_success_a_refused_change_is_tried_again_soon(bee: Harness) -> None:
+    applying = Applying(bee)
+    applying.plane.refusals = ["no memory"] * 9
+    applying.report("update")
+    bee.run_for(600)
+    applying.plane.refusals = ["no memory"]
+    applying.report("update")
+    bee.run_for(2)
+    assert len(applying.times) == 10 + 2
 
 
 def test_the_kernel_is_asked_for_the_rules_once_at_a_time(bee: Harness) -> None:

@@ -8,13 +8,14 @@ import pytest
 from msgspec.structs import replace
 
 from edged.api import Pod
+from modules.edge.edgemesh import state as state_module
 from modules.edge.edgemesh.nft.kernel import KernelRules
 from modules.edge.edgemesh.nft.program import NftError
 from modules.edge.edgemesh.nft.ruleset import IPV4, is_temporary, ruleset
 from modules.edge.edgemesh.objects import EndpointSlice, Service, ServiceKey
 from modules.edge.edgemesh.selection import EndpointSelector, Here, Prefer, Reason
 from modules.edge.edgemesh.state import MeshState
-from modules.edge.edgemesh.tables import MeshTarget, PortTable, port_tables, target_to
+from modules.edge.edgemesh.tables import Address, MeshTarget, PortTable, port_tables, target_to
 from tests.modules.edge.edgemesh.objects import NODE, endpoint, endpoints_of, pod, port_table, service, slice_of
 
 KEY = ServiceKey("default", "web")
@@ -56,6 +57,39 @@ def test_named_ports_differ_by_pod() -> None:
     assert udp.inside.endpoints == (("10.86.0.3", 5302),)
     assert none.inside == MeshTarget(drops=False)
     assert (tcp.protocol, udp.protocol, tcp.port, udp.port) == ("tcp", "udp", 53, 53)
+
+
+@pytest.mark.parametrize(("restarts", "expected"), [("Always", [("10.86.0.2", 5300)]), (None, [])])
+def test_a_sidecar_has_named_ports_and_another_init_container_has_none(
+    restarts: str | None, expected: list[Address]
+) -> None:
+    init = {"name": "i", "restartPolicy": restarts, "ports": [{"name": "dns", "containerPort": 5300}]}
+    (table,) = tables(service(ports=[{"port": 53, "targetPort": "dns"}]), pods=(pod(initContainers=[init]),))
+    assert list(table.inside.endpoints) == expected
+
+
+def test_an_address_of_the_other_ip_version_than_the_slice_s_is_left_out() -> None:
+    given = replace(slice_of(endpoint("192.0.2.7")), address_type="IPv6")
+    assert inside(service(), given) == []
+
+
+def test_services_and_slices_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ones that are known go on changing."""
+    for name in ("MOST_SERVICES", "MOST_SLICES"):
+        monkeypatch.setattr(state_module, name, 2)
+    state = MeshState(NODE)
+    names = ("a", "b", "c")
+    for address in ("192.0.2.2", "192.0.2.3"):
+        for name in names:
+            state.put_service(service(name, address))
+            state.put_slice(slice_of(endpoint(address), name=name))
+    assert {each.name: kept.spec.cluster_ip for each, kept in state.services.items()} == {
+        "a": "192.0.2.3",
+        "b": "192.0.2.3",
+    }
+    state.put_service_list([service(name) for name in ("b", "c")])
+    found = {name: [each.address for each in state.backends(ServiceKey("default", name))] for name in ("b", "c")}
+    assert found == {"b": ["192.0.2.3"], "c": []}
 
 
 @pytest.mark.parametrize(
@@ -246,6 +280,9 @@ def test_both_ip_versions_and_affinity() -> None:
     assert (four.affinity, six.affinity, six.is_ipv6) == (10, 10, True)
     (table,) = tables(service(sessionAffinity="ClientIP"), pods=(pod(),))
     assert table.affinity == 10800
+    endless: dict[str, Any] = {"sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 10**9}}}
+    (table,) = tables(service(sessionAffinity="ClientIP", **endless), pods=(pod(),))
+    assert table.affinity == 86400
 
 
 def test_pods_that_a_cloud_of_2019_lists_are_used_at_their_nodes() -> None:
