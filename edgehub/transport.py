@@ -84,6 +84,9 @@ class Transport:
             try:
                 self._connect_to(family, address, self._clock.monotonic() + share)
                 break
+            except DialError as error:
+                self._drop_socket()
+                failure = error
             except OSError as error:
                 self._drop_socket()
                 failure = DialError("cannot connect to the cloud", str(self._target), str(error))

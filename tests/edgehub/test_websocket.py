@@ -3,6 +3,8 @@
 import gc
 import socket
 import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -232,21 +234,36 @@ def test_closing_interrupts_a_handshake() -> None:
         assert running.end.reason == "closed here"
 
 
-def test_a_full_backlog_is_a_dial_error_in_time() -> None:
-    """SYNs that nobody answers."""
-    with socket.socket() as listener:
+@contextmanager
+def full_backlog() -> Iterator[int]:
+    """A port that answers no SYN."""
+    with socket.socket() as listener, ExitStack() as stack:
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)
         port = listener.getsockname()[1]
-        fillers = [socket.socket() for _ in range(4)]
-        for filler in fillers:
+        for filler in [stack.enter_context(socket.socket()) for _ in range(4)]:
             filler.setblocking(False)  # noqa: FBT003 - the socket's own signature
             filler.connect_ex(("127.0.0.1", port))
-        with RunningLink(WebsocketLink(settings(port, handshake_timeout=0.3), RealClock())) as running:
-            end = running.wait_end()
-        for filler in fillers:
-            filler.close()
+        yield port
+
+
+def test_a_full_backlog_is_a_dial_error_in_time() -> None:
+    """SYNs that nobody answers."""
+    with (
+        full_backlog() as port,
+        RunningLink(WebsocketLink(settings(port, handshake_timeout=0.3), RealClock())) as running,
+    ):
+        end = running.wait_end()
     assert isinstance(end, DialError | UpgradeError)
+
+
+def test_after_an_address_that_does_not_answer_the_next_one_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with IPv6 that leads nowhere: the node never connected."""
+    with full_backlog() as silent, LibraryCloud() as cloud:
+        found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port)) for port in (silent, cloud.port)]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+        with RunningLink(WebsocketLink(settings(handshake_timeout=2.0), RealClock())) as running:
+            running.wait_open()
 
 
 def test_a_name_that_does_not_exist_is_a_dial_error() -> None:
