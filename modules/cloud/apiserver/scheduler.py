@@ -344,9 +344,10 @@ def makes_room(event: ObjectEvent) -> bool:
     return (has_ended(new) and not has_ended(old)) or _place_of(old) != _place_of(new)
 
 
-def _place_of(pod: JsonObject) -> tuple[object, object]:
-    """Return the subject of other pods' rules: the node and the labels."""
-    return (pod.get("spec") or {}).get("nodeName"), pod["metadata"].get("labels")
+def _place_of(pod: JsonObject) -> tuple[object, ...]:
+    """Return the subject of other pods' rules, the node and the labels, and the tolerations, which may be added."""
+    spec = pod.get("spec") or {}
+    return spec.get("nodeName"), pod["metadata"].get("labels"), spec.get("tolerations")
 
 
 def _matters(node: JsonObject) -> tuple[object, ...]:

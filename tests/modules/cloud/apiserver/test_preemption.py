@@ -101,6 +101,7 @@ TAINT = {"key": "k", "effect": "NoSchedule"}
         (TWO, a_pod("p", cpu="3", priority=HIGH), "", []),
         (TWO, a_pod("p", priority=HIGH, preemptionPolicy="Never"), "", []),
         ([a_node("a"), a_pod("v1", "a", "2", HIGH)], a_pod("p", priority=HIGH), "", []),
+        ([a_node("a"), a_pod("v1", "a", "1", HIGH), a_pod("v2", "a")], a_pod("p", cpu="2", priority=HIGH), "", []),
         ([a_node("a", taints=[TAINT]), a_pod("v1", "a", "2")], a_pod("p", priority=HIGH), "", []),
         ([a_node("a", "1"), a_pod("v1", "a", "1", LOW)], a_pod("p"), "a", ["v1"]),
         ([a_node("a"), a_pod("v1", "a", "500m", MID), a_pod("v2", "a", "500m", hour=5),
@@ -134,9 +135,9 @@ TAINT = {"key": "k", "effect": "NoSchedule"}
         ([a_node("a"), static(a_pod("v1", "a")), a_pod("v2", "a", priority=MID)],
          a_pod("p", priority=HIGH), "a", ["v2"]),
     ],
-    ids=["one", "both", "too large", "never", "equal", "taint", "negative", "as few as possible", "lowest priority",
-         "fewest", "latest start", "node without a budget", "pod without a budget", "budget broken", "budget of one",
-         "budget of one that is ending", "one of a negative priority",
+    ids=["one", "both", "too large", "never", "equal", "one equal", "taint", "negative", "as few as possible",
+         "lowest priority", "fewest", "latest start", "node without a budget", "pod without a budget", "budget broken",
+         "budget of one", "budget of one that is ending", "one of a negative priority",
          "port", "number of pods", "affinity to a victim", "silent node", "static pod"],
 )  # fmt: skip
 def test_pods_of_a_lower_priority_make_room(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 from typing import Any, Final
@@ -13,7 +14,7 @@ from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.cloud.apiserver import scheduler
 from modules.cloud.apiserver.scheduler import Placement, Placer, makes_room
 from modules.cloud.apiserver.scheduling import rooms
-from modules.cloud.apiserver.scheduling.scores import Scorer, least_allocated
+from modules.cloud.apiserver.scheduling.scores import Scorer, balanced, least_allocated
 from modules.cloud.authorization.node_accounts import MIRROR
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 
@@ -64,6 +65,7 @@ SPACE = {"kind": "Namespace", "metadata": {"name": "n", "labels": {"team": "a"}}
         (RUNS, {**RUNS, "status": {"phase": "Running"}}, False),
         (RUNS, {**RUNS, "status": {"phase": "Failed"}}, True),
         (RUNS, {**RUNS, "metadata": {"name": "p", "labels": {"app": "db"}}}, True),
+        (a_pod(), a_pod(tolerations=[{"operator": "Exists"}]), True),
         (NODE, None, True),
         (None, NODE, True),
         (NODE, a_node("n", ready=False), True),
@@ -161,6 +163,28 @@ def test_a_node_that_is_full_already_is_no_worse_than_one_without_room() -> None
     small = a_node("a")
     small["status"]["allocatable"]["memory"] = "100Mi"
     assert least_allocated(rooms.NodeRoom(small), rooms.demand_of(a_pod())) == 90 // 2
+
+
+@pytest.mark.parametrize(
+    ("cpu", "there", "score"), [("500m", "", 75), ("250m", "250m", 75), ("1", "2", 50), ("", "", 100)]
+)
+def test_a_node_whose_processor_and_memory_are_used_evenly_is_better(cpu: str, there: str, score: int) -> None:
+    """Where pods request more than the node has, as after its change, it counts as full."""
+    room = rooms.NodeRoom(a_node("a"))
+    room.set_pods([{**a_pod(on="a", cpu=there), "metadata": {"name": "x", "namespace": "default"}}])
+    assert balanced(room, rooms.demand_of(a_pod(cpu=cpu))) == score
+
+
+def test_a_node_keeps_few_looks() -> None:
+    room, looked = rooms.NodeRoom(a_node("a")), list[bytes]()
+    for demand in (bytes([number]) for number in (*range(33), 32, 0)):
+
+        def look(_room: rooms.NodeRoom, demand: bytes = demand) -> rooms.NodeLook:
+            looked.append(demand)
+            return rooms.NodeLook("no")
+
+        room.look(demand, look)
+    assert [*map(ord, looked)] == [*range(33), 0]
 
 
 def test_many_pods_are_placed_one_after_another_with_one_reading_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,6 +292,7 @@ HOST: Final = "kubernetes.io/hostname"
         ({"nodeTaintsPolicy": "Honor"}, {}, "a"),
         ({}, {HOST: "a"}, "a"),
         ({"nodeAffinityPolicy": "Ignore"}, {HOST: "a"}, ""),
+        ({"maxSkew": 2}, {}, "a"),
         ({"matchLabelKeys": ["rev"]}, {}, "a"),
         ({"matchLabelKeys": ["unknown"]}, {}, ""),
         ({"labelSelector": None}, {}, "a"),
@@ -334,6 +359,13 @@ def without_memory(name: str) -> JsonObject:
          {"a": 0, "b": 0}),
         (a_pod(affinity=affinity("podAntiAffinity", weight=10, app="web")), ZONES[:2],
          [web("x", "a"), a_pod("y", on="b", cpu="300m")], {"a": 0, "b": 175}),
+        (web("p"), ZONES[:2], [a_pod("x", on="b", affinity=affinity("podAffinity", weight=10, app="web"))],
+         {"a": 0, "b": 185}),
+        (web("p"), ZONES[:2], [a_pod("x", on="b", affinity=affinity("podAffinity", app="web"))], {"a": 0, "b": 185}),
+        (web("p"), ZONES[:2], [a_pod("x", on="a", affinity=affinity("podAntiAffinity", weight=10, app="web"))],
+         {"a": 0, "b": 215}),
+        (a_pod("p"), ZONES[:2], [a_pod("x", on="b", affinity=affinity("podAffinity", weight=10, app="web"))],
+         {"a": 15, "b": 0}),
         (a_pod(**WEB), ZONES, [web("w", "a"), a_pod("x", on="b")], {"a": 0, "b": 200, "c": 15}),
         (a_pod(**WEB), ZONES, [web("v", "a"), web("w", "a"), web("x", "b")], {"a": 36, "b": 185, "c": 0}),
         (a_pod(), [a_node("a", taints=[{**TAINT, "effect": "PreferNoSchedule"}]), a_node("b")], [],
@@ -353,6 +385,7 @@ def without_memory(name: str) -> JsonObject:
          [a_node("a"), with_image("b", "j:latest", 2023)], [], {"a": 0, "b": 50}),
     ],
     ids=["fewest requests", "no memory known", "node affinity", "pod affinity", "equal affinity", "pod anti-affinity",
+         "preference of a pod there", "rule of a pod there", "dislike of a pod there", "preference for others",
          "emptier zone", "less full zone", "soft taint", "tolerated taints", "affinity and anti-affinity",
          "image", "image of one in three", "image with a tag", "image without a tag", "one of two images"],
 )  # fmt: skip
@@ -372,7 +405,8 @@ def test_the_scores_are_kube_schedulers_and_the_best_node_is_chosen(
             return given
 
     monkeypatch.setattr(scheduler, "Scorer", Noted)
-    chosen = place(labelled(pod), nodes, [labelled(each, **each["metadata"].get("labels", {})) for each in pods]).node
+    own, *there = (labelled(each, **each["metadata"].get("labels", {})) for each in (pod, *pods))
+    chosen = place(own, nodes, there).node
     least = min(found.values())
     assert {name: score - least for name, score in found.items()} == scores, "more than the worst node"
     assert chosen == max(scores, key=lambda name: scores[name])
@@ -398,11 +432,14 @@ def test_what_has_not_changed_is_not_read_again() -> None:
     assert len(room.with_rules) == 1
     fleet.set_pods("a", [])
     assert not room.with_rules, "rules of a pod that has gone"
+    assert room.lowest_priority == math.inf
     fleet.set_nodes([{**node, "status": {"allocatable": {"cpu": "many"}}}])
     assert not room.is_readable, "nonsense does not leave the former state"
     fleet.set_nodes([])
     assert not fleet.rooms
     fleet.set_nodes([node])
+    fleet.set_pods("a", [])
+    assert not fleet.outdated({}), "a node without pods"
     fleet.set_pods("a", pods, 3)
     fleet.set_nodes([])
     fleet.set_nodes([node])
