@@ -70,12 +70,14 @@ def test_an_owner_that_is_deleted_in_the_foreground_stays_until_its_dependents_a
     assert world.names() == ["other"]
 
 
-def test_an_owner_waits_no_longer_for_a_dependent_that_blocks_it_no_more(world: World) -> None:
+@pytest.mark.parametrize("is_owned", [False, True])
+def test_an_owner_waits_no_longer_for_a_dependent_that_blocks_it_no_more(world: World, is_owned: bool) -> None:
     owner = world.make("owner")
     world.make("child", owner, blocks=True, metadata={"finalizers": [FINALIZER]})
     delete(world, "owner", "Foreground")
     assert world.names() == ["child", "owner"]
-    free = {"metadata": {"ownerReferences": None}}
+    references = world.get("child")["metadata"]["ownerReferences"]
+    free = {"metadata": {"ownerReferences": [{**references[0], "blockOwnerDeletion": False}] if is_owned else None}}
     world("patch", "configmaps", "child", free, patch_type="application/merge-patch+json")
     assert world.names() == ["child"]
 
@@ -94,6 +96,7 @@ def test_a_dependent_with_dependents_is_deleted_in_the_foreground_with_its_owner
 def test_a_circle_that_is_deleted_in_the_foreground_goes(world: World) -> None:
     one = world.make("one")
     two = world.make("two", one, blocks=True)
+    world.make("leaf", two, blocks=True)
     reference = {
         "apiVersion": "v1",
         "kind": "ConfigMap",

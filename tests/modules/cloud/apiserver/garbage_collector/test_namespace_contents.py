@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.api_errors import ForbiddenError
+from modules.apimachinery.kinds import JsonObject, ObjectKey
 from tests.modules.cloud.apiserver.garbage_collector.world import POD, World
 
 FINALIZER = "clean.example/up"
@@ -71,6 +74,26 @@ def test_a_namespace_waits_for_its_pods_and_finalizers(world: World) -> None:
     assert "pods" not in conditions(world)["NamespaceContentRemaining"][2]
     patch = {"metadata": {"finalizers": None}}
     world("patch", "configmaps", "held", patch, patch_type="application/merge-patch+json")
+    assert world.get("ns", "Namespace", "") == {}
+
+
+def test_a_namespace_whose_contents_cannot_be_deleted_is_looked_at_again_later(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.make("c")
+    deleted = world.cluster.delete
+
+    def refused(key: ObjectKey, *args: Any, **options: Any) -> JsonObject:
+        if key.kind == "ConfigMap":
+            raise ForbiddenError("configmaps", key.name, "a rule keeps it")
+        return deleted(key, *args, **options)
+
+    monkeypatch.setattr(world.cluster, "delete", refused)
+    delete(world)
+    assert not world.collector.has_work
+    monkeypatch.undo()
+    world.collector.look_at_namespaces()
+    world.settle()
     assert world.get("ns", "Namespace", "") == {}
 
 
