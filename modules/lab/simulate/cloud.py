@@ -32,6 +32,8 @@ from modules.cloud.dynamiccontroller.module import DynamicController
 from modules.cloud.edgecontroller.downstream.node_watches import NodeWatches
 from modules.cloud.edgecontroller.module import EdgeController
 from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
+from modules.cloud.identities.known import KnownIdentities
+from modules.cloud.identities.module import IdentitiesModule
 from modules.cloud.refusals import Refusals
 from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.database.errors import DatabaseError
@@ -85,6 +87,13 @@ def start_or_end(process: Process, hive: Hive, ended: Callable[[Process], None])
     process.run(start)
 
 
+def add_identities(hive: Hive, process: Process, cluster: RemoteCluster) -> KnownIdentities:
+    """Add the module that knows the revoked nodes of a cluster."""
+    known = KnownIdentities(process.clock)
+    hive.add(IdentitiesModule, known, cluster.connect)
+    return known
+
+
 class SimulatedCloud:
     """The cloud's modules in a process that can be restarted with or without its objects.
 
@@ -104,6 +113,8 @@ class SimulatedCloud:
         self.database_server = SimulatedDatabaseServer(world)
         self.has_devices = False
         """Whether devicecontroller runs."""
+        self.has_identities = False
+        """Whether nodes have certificates that can be revoked."""
         self.has_workloads = False
         """Whether the controllers of Deployments and their likes run."""
         self.workloads = self._new_watch()
@@ -111,6 +122,8 @@ class SimulatedCloud:
         """The Lease for dividing duties between cloudcores."""
         self.known = KnownCloudcores()
         """The cloudcores that this one takes for alive."""
+        self.identities: KnownIdentities | None = None
+        """Knows the nodes that are locked out."""
         self._embeds_api_server = True
         """Whether the API server ends with cloudcore."""
         self.is_shared = False
@@ -152,6 +165,7 @@ class SimulatedCloud:
         hive = self.hive = CheckedHive(process)
         self._turn = Turns()
         cluster = self._make_cluster(process, hive)
+        self.identities = add_identities(hive, process, cluster) if self.has_identities else None
         database = self._open_database(stores_objects=False)
         self._lists_are_complete = not database.is_new
         self._deliveries = {}
@@ -424,5 +438,5 @@ class SimulatedCloud:
             self._unsettled.discard(key)
 
     def _make_listener(self, process: Process, deliver: Callable[[LinkEvent], None]) -> CloudListener:
-        self._listener = CloudListener(self.endpoint, process, deliver)
+        self._listener = CloudListener(self.endpoint, process, deliver, self.identities)
         return self._listener

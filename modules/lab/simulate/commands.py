@@ -42,6 +42,7 @@ def simulate(chosen: argparse.Namespace) -> int:
         compares_sizes=True,
         workloads=chosen.workloads,
         services=chosen.services,
+        lockouts=chosen.lockouts,
         days=chosen.days,
     )
     failed = _campaign(range(chosen.seed, chosen.seed + chosen.seeds), settings, chosen.cores)

@@ -124,6 +124,7 @@ def draw_plan(
     compares_sizes: bool = False,
     workloads: bool = False,
     services: bool = False,
+    lockouts: bool = False,
 ) -> Plan:
     """Return the plan of a seed; it depends only on the arguments.
 
@@ -142,6 +143,7 @@ def draw_plan(
         workloads: whether people roll out Deployments and their likes, while nodes are away; not in a cluster, whose
             controllers are its own.
         services: whether nodes follow two Services, as with edgemesh, which people change, and move between groups.
+        lockouts: whether an administrator locks nodes out, and lets them in again.
         devices: number of devices of each node; none with the profile `state`, whose second cloudcore serves none.
     """
     draw = random.Random(f"{seed} plan")  # noqa: S311 - reproducible on purpose
@@ -191,6 +193,8 @@ def draw_plan(
     of_publications = random.Random(f"{seed} publications")  # noqa: S311 - as above
     if device_steps:
         device_steps += draw_devices.models(random.Random(f"{seed} models"), seconds)  # noqa: S311 - as above
+    of_lockouts = random.Random(f"{seed} lockouts")  # noqa: S311 - as above
+    faults += draw_more.lockouts(of_lockouts, nodes, seconds) if lockouts else []
     served: list[ServiceStep] = []
     if services:
         served = service_steps(random.Random(f"{seed} services"), "shop", nodes, seconds)  # noqa: S311 - as above

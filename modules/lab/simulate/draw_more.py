@@ -87,6 +87,20 @@ def database_faults(draw: random.Random, seconds: float) -> list[Fault]:
     return found
 
 
+def lockouts(draw: random.Random, nodes: int, seconds: float) -> list[Fault]:
+    """Draw, for most nodes, times when an administrator locks the node out; with an `amount` it joins anew with another
+    key after that.
+    """
+    faults: list[Fault] = []
+    for node in range(nodes):
+        at = draw.uniform(0, seconds)
+        while at < seconds:
+            lasts, amount = draw.choice((0.5, 5.0, 30.0, 90.0)) * draw.uniform(0.5, 1.5), draw.choice((0.0, 0.0, 1.0))
+            faults.append(Fault(round(at, 3), FaultKind.LOCKED_OUT, node, round(lasts, 3), amount))
+            at += lasts + draw.uniform(1.0, seconds)
+    return faults
+
+
 def flapping(draw: random.Random, node: int, seconds: float) -> list[WorkloadStep]:
     """Draw, on half of the nodes, pods whose status keeps changing."""
     names = [f"pod-{node}-flaps-{number}" for number in range(draw.choice((0, 2)))]

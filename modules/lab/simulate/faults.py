@@ -1,10 +1,12 @@
 """Starts and ends faults."""
 
 from collections.abc import Callable
+from functools import partial
 
 from modules.lab.simulate.api_faults import API_FAULTS
 from modules.lab.simulate.cloud import SimulatedCloud
 from modules.lab.simulate.clustered_cloud import ClusteredCloud
+from modules.lab.simulate.lockouts import Lockouts
 from modules.lab.simulate.node import SimulatedNode
 from modules.lab.simulate.plan import Fault, FaultKind
 from modules.lab.simulate.state_faults import STATE_FAULTS
@@ -28,6 +30,7 @@ class Faults:
         self._nodes = nodes
         self.open = 0
         """Number of active faults."""
+        self.lockouts = Lockouts(world, cloud, nodes)
 
     def schedule(self, fault: Fault) -> None:
         """Schedule a fault."""
@@ -102,6 +105,7 @@ class Faults:
         self._cloud.stop()
         if forget:
             self._cloud.forget()
+            self.lockouts.repeat()
             for node in self._nodes:
                 node.wire.forget()
                 node.forget_reports()
@@ -188,6 +192,10 @@ class Faults:
 
         return end
 
+    def _locked_out(self, node: SimulatedNode, fault: Fault) -> Undo:
+        self.lockouts.lock(node.name)
+        return partial(self.lockouts.replace if fault.amount else self.lockouts.allow, node.name)
+
     def _clock_jump(self, node: SimulatedNode, fault: Fault) -> Undo:
         node.jump_clock(fault.amount)
         return nothing
@@ -232,6 +240,7 @@ _BEGIN: dict[FaultKind, Begin] = {
     FaultKind.REBOOT_AT_CALL: Faults._reboot_at_call,
     FaultKind.RESTART: Faults._restart,
     FaultKind.REBOOT: Faults._reboot,
+    FaultKind.LOCKED_OUT: Faults._locked_out,
     FaultKind.POWER_OFF: Faults._power_off,
     FaultKind.DISK_FULL: _once("disk", "full"),
     FaultKind.STORE_LOCKED: _once("disk", "locked"),

@@ -5,13 +5,26 @@ back before an end has closed the connection, all of them arrive late.
 """
 
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from beehive import decode
 from beehive.names import Operation
 from beehive.simulation.runtime import SimulatedQueue
-from edgehub.errors import ClosedHereError, DeadPeerError, DialError, LinkError, LinkLostError
+from beehive.simulation.scheduler import EPOCH
+from edgehub.errors import (
+    ClosedHereError,
+    DeadPeerError,
+    DialError,
+    LinkError,
+    LinkLostError,
+    PeerClosedError,
+    UpgradeError,
+)
 from edgehub.link import Link, LinkEvents
+from modules.cloud.identities.known import NOT_YET, KnownIdentities
+from modules.cloud.identities.node_identity import common_name_of
+from modules.cloud.identities.peer import CertifiedPeer
 from modules.cloud.websocket.link import FrameReceived, LinkClosed, LinkEvent, LinkOpened
 from modules.lab.simulate.frame_channel import FrameChannel
 from modules.lab.simulate.world import Process, World
@@ -25,6 +38,8 @@ _SLOW = 3.0
 """Additional seconds of latency above which keepalives come too late for the cloud."""
 _NODE_DELETED = "the node was deleted"
 """Why cloudhub ends the connection of a node whose Node object no longer exists."""
+_POLICY_VIOLATION = 1008
+_LOADING_PERIOD = 0.1
 HANDSHAKE = 30.0
 """Time-out of dialling in seconds; edgehub's default."""
 
@@ -61,6 +76,8 @@ class NetworkLine:
         self.leaves = False
         """Whether the node's process is stopping: then it may close a healthy connection."""
         self.connection: SimulatedConnection | None = None
+        self.certificate = CertifiedPeer("1", EPOCH, node=node, user=common_name_of(node), key=f"first key of {node}")
+        """The node's; only with `KnownIdentities` does it matter."""
         self.arrived: Callable[[bytes], None] = lambda _frame: None
         """Called with every frame that the cloud's process has taken."""
 
@@ -106,6 +123,11 @@ class CloudEndpoint:
         """The listener for nodes: the newest of the accepting cloudcores."""
         return next((one for one in reversed(self._listeners) if one.process.alive), None)
 
+    def connected_to(self, node: str) -> Process | None:
+        """Return the cloudcore that has a connection of a node."""
+        found = ((each.process, one.line.node) for each in self._listeners for one in each.connections)
+        return next((process for process, its in found if its == node), None)
+
     def accepts(self, listener: "CloudListener") -> bool:
         """Return whether a listener is in use."""
         return listener in self._listeners
@@ -121,10 +143,24 @@ class CloudEndpoint:
 
 
 class CloudListener:
-    """Transport of a cloudhub: accepts connections while its process lives."""
+    """Transport of a cloudhub: accepts connections while its process lives.
 
-    def __init__(self, cloud: CloudEndpoint, process: Process, deliver: Callable[[LinkEvent], None]) -> None:
+    Args:
+        cloud: the end of all lines.
+        process: of the cloudhub.
+        deliver: receives the link events.
+        identities: knows the refused nodes, as for `WebsocketServer`; None: none is.
+    """
+
+    def __init__(
+        self,
+        cloud: CloudEndpoint,
+        process: Process,
+        deliver: Callable[[LinkEvent], None],
+        identities: KnownIdentities | None = None,
+    ) -> None:
         self.cloud = cloud
+        self.identities = identities
         self.process = process
         self.deliver = deliver
         self.connections: list[SimulatedConnection] = []
@@ -142,13 +178,34 @@ class CloudListener:
 
     def start(self) -> None:
         """Begin to accept."""
+        if self.identities is not None:
+            self.identities.on_change(self._end_refused)
         self.cloud.begin(self)
 
     def stop(self) -> None:
         """End all connections."""
+        if self.identities is not None:
+            self.identities.forget(self._end_refused)
         self.cloud.end(self)
         for connection in list(self.connections):
             connection.close_from_cloud()
+
+    def refusal(self, line: NetworkLine) -> str:
+        """Return why the connection of a node is refused, "" if it is accepted."""
+        if self.identities is None:
+            return ""
+        why = self.identities.refusal_of_node(line.node, line.certificate)
+        if not why:
+            self.identities.accepted(line.certificate)
+        return why
+
+    def _end_refused(self) -> None:
+        """End the connections of nodes that are refused now."""
+        for connection in list(self.connections):
+            known, line = self.identities, connection.line
+            why = known.refusal_of_node(line.node, connection.certificate) if known is not None else ""
+            if why and why != NOT_YET:
+                connection.refuse(why)
 
 
 class SimulatedConnection:
@@ -156,6 +213,7 @@ class SimulatedConnection:
 
     def __init__(self, line: NetworkLine, link: "NodeLink", listener: CloudListener) -> None:
         self.line = line
+        self.certificate = line.certificate
         self._world = line.world
         self._link: NodeLink | None = link
         self._listener = listener
@@ -167,6 +225,8 @@ class SimulatedConnection:
         self._cloud_has_it = True
         self._is_healthy = True
         """Whether no fault has affected it: then neither end has a reason to close it."""
+        self._is_refused = False
+        """Whether nothing more that the node has sent is taken."""
         listener.connections.append(self)
         listener.process.run(self._read)
 
@@ -201,8 +261,14 @@ class SimulatedConnection:
         self.down.open = False
         self._world.at(self._world.now() + 2 * self.line.delay(), self._end_at_cloud)
 
-    def close_from_cloud(self) -> None:
-        """Close the cloud's end, or end with the cloud's process."""
+    def refuse(self, why: str) -> None:
+        """End it because the node is refused now."""
+        self.may_end()
+        self._is_refused = True
+        self._cloud_link.close(PeerClosedError(_POLICY_VIOLATION, why))
+
+    def close_from_cloud(self, error: LinkError | None = None) -> None:
+        """Close the cloud's end, or end with the cloud's process; the node gets the error."""
         if self._cloud_has_it:
             if self._link is not None and self._listener.is_open and self.line.connection is self:
                 why = self._cloud_link.why or "for no reason that cloudhub knows"
@@ -211,8 +277,8 @@ class SimulatedConnection:
             self._forget_at_cloud()
             self.up.open = False
             self._inbox.put(None)
-            error = LinkLostError("the link was lost", "cloud", "closed there")
-            self._world.at(self._world.now() + self.line.delay(), lambda: self._end_at_node(error))
+            told = error or LinkLostError("the link was lost", "cloud", "closed there")
+            self._world.at(self._world.now() + self.line.delay(), lambda: self._end_at_node(told))
 
     def break_both(self, why: str) -> None:
         """Break both ends; frames under way are lost."""
@@ -309,7 +375,7 @@ class SimulatedConnection:
         """Deliver frames to cloudhub, as the thread of the cloud's process that reads the connection."""
         node, deliver = self.line.node, self._listener.deliver
         deliver(LinkOpened(node, self._cloud_link))
-        while (frame := self._inbox.get()) is not None:
+        while (frame := self._inbox.get()) is not None and not self._is_refused:
             deliver(FrameReceived(node, self._cloud_link, decode(frame)))
             self.line.arrived(frame)
         self._forget_at_cloud()
@@ -336,11 +402,11 @@ class CloudLink:
     def handled(self, size: int) -> None:
         """Do nothing: no frame waits for credit."""
 
-    def close(self) -> None:
-        """End the connection."""
+    def close(self, error: LinkError | None = None) -> None:
+        """End the connection; the node gets the error."""
         if not self._closed:
             self._closed = True
-            self._connection.close_from_cloud()
+            self._connection.close_from_cloud(error)
 
 
 class NodeLink(Link):
@@ -412,6 +478,10 @@ class NodeLink(Link):
         listener = self._cloud.listener
         if self._closed or line.cut or listener is None or not listener.process.alive:
             return DialError("cannot connect to the cloud", "simulated line", "refused")
+        while listener.is_open and listener.identities is not None and listener.identities.is_loading:
+            self._process.sleep(_LOADING_PERIOD)
+        if (why := listener.refusal(line)) or not listener.is_open:
+            return UpgradeError("simulated line", why, HTTPStatus.FORBIDDEN)
         self._connection = line.connection = SimulatedConnection(line, self, listener)
         return None
 

@@ -84,6 +84,8 @@ class FaultKind(StrEnum):
     left notices it.
     """
     STATE_DAMAGED = "cloudcore restarts with a damaged row in its state of nodes"
+    LOCKED_OUT = "an administrator locks the node out"
+    """And in the end allows it again; with an `amount`, instead, the node joins anew with another key."""
     STATE_FILE_DAMAGED = "cloudcore restarts with a damaged file of its state of nodes"
     """It is refused; then the administrator deletes the file."""
 

@@ -151,6 +151,7 @@ class Simulation:
         self.cloud.has_workloads = bool(plan.rollouts)
         self.hostile = HostileNode(world, self.cloud, plan.hostile) if plan.hostile else None
         self.reports = ReportWatch(world)
+        self.cloud.has_identities = any(fault.kind is FaultKind.LOCKED_OUT for fault in plan.faults)
         self.cloud.is_shared = any(fault.kind is FaultKind.TAKEN_OVER for fault in plan.faults)
         if isinstance(self.cloud, ClusteredCloud):
             self.cloud.keeps_state = plan.keeps_state
@@ -203,6 +204,7 @@ class Simulation:
     def _forget(self) -> None:
         """Forget the messages of the cloud: it has an older state again."""
         self.reports.forget()
+        self.faults.lockouts.repeat()
         for node in self.nodes:
             node.wire.forget()
             node.rows.distrust_deletions()
@@ -261,6 +263,7 @@ class Simulation:
     def _go_on(self) -> None:
         self.world.run_for(_LOOK_IN_THE_DARK if all(node.off for node in self.nodes) else _LOOK_EVERY)
         self.cloud.reconcile()
+        self.faults.lockouts.look(self.statuses.behind)
         pods = self.cloud.pods()
         if self.plan.rollouts:
             self._check_identities()
@@ -371,6 +374,7 @@ class Simulation:
 
     def _disagreements(self) -> Iterator[str]:
         yield from self.cloud.disagreements()
+        yield from self.faults.lockouts.disagreements()
         for node in self.nodes:
             for problem in (*disagreements(node, self.cloud), *device_disagreements(node, self.cloud)):
                 yield f"{node.name}: {problem}"

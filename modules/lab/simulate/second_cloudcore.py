@@ -16,7 +16,7 @@ from modules.cloud.storage.database.database import Database
 from modules.cloud.websocket.link import LinkEvent
 from modules.lab.simulate.api_network import ApiNetwork
 from modules.lab.simulate.checked_hive import CheckedHive
-from modules.lab.simulate.cloud import start_or_end
+from modules.lab.simulate.cloud import add_identities, start_or_end
 from modules.lab.simulate.failing_database import FailingDatabase
 from modules.lab.simulate.network import CloudListener
 from modules.lab.simulate.observed_cloudhub import ObservedCloudHub
@@ -60,12 +60,13 @@ class SecondCloudcore:
         database = self._database = self._cloud.opened(self._open_database)
 
         def listen(deliver: Callable[[LinkEvent], None]) -> CloudListener:
-            self._listener = CloudListener(endpoint, process, deliver)
+            self._listener = CloudListener(endpoint, process, deliver, identities)
             return self._listener
 
         hive = CheckedHive(process)
-        hive.add(ObservedCloudHub, CloudHubSettings(), listen, {})
         cluster = RemoteCluster(self._network.connect, self._cloud.keeps_state)
+        identities = add_identities(hive, process, cluster) if self._cloud.has_identities else None
+        hive.add(ObservedCloudHub, CloudHubSettings(), listen, {})
         self.known = KnownCloudcores(database.cloudcore)
         hive.add(EdgeController, cluster, database, None, LeaseSettings(), self.known, NodeWatches())
         hive.add(DynamicController)

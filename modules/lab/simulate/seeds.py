@@ -39,6 +39,7 @@ class SeedSettings(msgspec.Struct, frozen=True):
     compares_sizes: bool = False
     workloads: bool = False
     services: bool = False
+    lockouts: bool = False
     days: float = 0.0
 
     def plan(self, seed: int) -> Plan:

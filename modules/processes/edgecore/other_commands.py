@@ -218,7 +218,8 @@ def _add_simulate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--workloads", action="store_true", help="Deployments and their likes as well, while nodes are away"
     )
-    parser.add_argument("--services", action="store_true", help="a Service whose endpoints nodes follow as well")
+    parser.add_argument("--services", action="store_true", help="Services whose endpoints nodes follow as well")
+    parser.add_argument("--lockouts", action="store_true", help="an administrator who locks nodes out as well")
     parser.add_argument("--faults", choices=FAULT_PROFILES, default="all", help="which faults are drawn (default all)")
     parser.add_argument(
         "--cloud",
