@@ -141,7 +141,7 @@ def sent_object(change: ObjectChanged, kind: str) -> JsonObject:
     """Return the object of an event: the one after the change; of an object that a selector no longer selects, the one
     before it, with the new resourceVersion, as an API server sends it.
     """
-    if kind != _DELETED or change.change == _DELETED or change.old is None:
+    if kind != _DELETED or change.old is None:
         return change.object
     version = change.object["metadata"]["resourceVersion"]
     return {**change.old, "metadata": {**change.old["metadata"], "resourceVersion": version}}
