@@ -54,7 +54,7 @@ def test_every_recording_that_is_named_is_there_and_the_other_way_round() -> Non
     assert set(FILES) == {path.parent.name for path in recordings()}
 
 
-def test_the_page_says_what_each_recording_is() -> None:
+def test_the_page_describes_each_recording() -> None:
     page = (RECORDINGS / "README.md").read_text()
     described = set(re.findall(r"^\| `([\w-]+)` \|", page, re.MULTILINE))
     scenarios = {path.name.partition(".")[0] for path in (*recordings(), *KUBEEDGE_FILES, *KUBEEDGE_MQTT)}

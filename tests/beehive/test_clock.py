@@ -61,7 +61,7 @@ def test_a_nearer_timer_wakes_a_clock_that_sleeps_for_a_farther_one(bed: Bed, lo
     bed.until(lambda: log.entries == ["first", "second"])
 
 
-def test_a_cancelled_timer_does_not_fire_and_says_so_once(bed: Bed, log: Log) -> None:
+def test_a_cancelled_timer_does_not_fire_and_reports_it_once(bed: Bed, log: Log) -> None:
     """True for the one call that kept it from firing; False when it has fired or was cancelled before."""
 
     def set_and_cancel() -> list[bool]:

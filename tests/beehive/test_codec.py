@@ -232,7 +232,7 @@ def test_huge_numbers_in_a_content_stay_as_they_came() -> None:
     assert encode(decode(frame)) == frame.encode()
 
 
-def test_an_error_never_quotes_what_was_in_the_frame() -> None:
+def test_an_error_never_quotes_the_frame() -> None:
     """Frames carry secrets; errors are logged."""
     secret = "s3cr3t"  # noqa: S105
     for frame in (

@@ -52,7 +52,7 @@ def test_a_text_and_a_value_become_the_same() -> None:
 
 
 @pytest.mark.parametrize("text", [b'{"x": "a"}', b"{"])
-def test_what_has_another_form_is_an_error(text: bytes) -> None:
+def test_a_value_of_another_form_is_an_error(text: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):
         decode_json(text, Point)
 

@@ -242,7 +242,7 @@ def test_a_group_request_collects_all_answers(bed: Bed, log: Log) -> None:
     assert sorted(answer.content for answer in answers) == ["answer of second", "answer of worker"]
 
 
-def test_a_group_request_with_a_silent_member_tells_what_came(log: Log) -> None:
+def test_a_group_request_with_a_silent_member_has_the_answers_so_far(log: Log) -> None:
     """At the deadline the error holds the answers that did come. In simulation, where they come before it for sure."""
 
     class Silent(Worker):

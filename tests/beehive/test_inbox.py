@@ -122,7 +122,7 @@ def test_items_that_are_put_back_come_first_and_in_order(bed: Bed) -> None:
     assert drained(inbox) == ["first", "second", "third", "later"]
 
 
-def test_a_closed_inbox_refuses_what_waits_and_what_comes(bed: Bed) -> None:
+def test_a_closed_inbox_refuses_waiting_and_new_messages(bed: Bed) -> None:
     """Nothing is lost in silence: each item is handed to the refuser."""
     inbox = Inbox(bed.runtime)
     refused = Log()
@@ -213,7 +213,7 @@ def test_room_that_appears_while_a_command_is_deferred_is_not_missed() -> None:
     assert drained(inbox) == ["second"]
 
 
-def test_closing_refuses_what_was_deferred(bed: Bed) -> None:
+def test_closing_refuses_deferred_messages(bed: Bed) -> None:
     """Once each, and later ones too."""
     inbox = Inbox(bed.runtime, capacity=1, put_timeout=3600)
     refused, given_up = Log(), Log()
@@ -234,7 +234,7 @@ def test_closing_refuses_all_that_was_deferred(bed: Bed) -> None:
     assert refused.entries == [0, 1, 2, 3]
 
 
-def test_a_command_does_not_overtake_one_that_is_deferred() -> None:
+def test_a_command_does_not_overtake_a_deferred_one() -> None:
     """There is room between the consumer's taking of one and its look at what is deferred: a deletion must not come
     in there, before the update of the same object.
     """

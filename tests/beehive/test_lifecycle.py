@@ -119,7 +119,7 @@ def test_a_module_may_announce_its_own_readiness(bed: Bed, log: Log) -> None:
     bed.until(lambda: hive.readiness()["noting"].reason == "cloud is away")
 
 
-def test_a_first_start_that_fails_stops_what_was_started(bed: Bed, log: Log) -> None:
+def test_a_failed_first_start_stops_the_started_modules(bed: Bed, log: Log) -> None:
     """`StartError` names the module and the cause; those before it are stopped, those after it never start."""
 
     class Broken(Noting):

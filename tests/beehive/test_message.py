@@ -74,7 +74,7 @@ def arrived(content: Any) -> Message:
 
 
 @pytest.mark.parametrize("make", [REQUEST.with_content, arrived])
-def test_a_content_is_read_as_what_is_asked_for(make: Any) -> None:
+def test_a_content_is_read_as_the_asked_type(make: Any) -> None:
     """Objects, strings of JSON, and base64 of JSON (a Go []byte) all read as the object (docs/protocol.md, "Content on
     the wire").
     """

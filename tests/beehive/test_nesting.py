@@ -52,7 +52,7 @@ def _objects(levels: int) -> str:
 
 @pytest.mark.parametrize("nested", [_lists, _objects])
 @pytest.mark.parametrize("read", [decode_json, read_json, lambda text: decode_json(text.encode())])
-def test_what_is_nested_too_deeply_is_refused(nested: Any, read: Any) -> None:
+def test_a_too_deeply_nested_value_is_refused(nested: Any, read: Any) -> None:
     assert read(nested(LEVELS)) == json.loads(nested(LEVELS))
     for levels in (LEVELS + 1, 2_000, 100_000):
         with pytest.raises(NestingError, match="more than 256 levels") as refused:
@@ -113,7 +113,7 @@ def _at(calls: int, of: Callable[[], Any]) -> Any:
 
 
 @pytest.mark.parametrize("nested", [_lists, _objects])
-def test_what_is_decoded_can_be_gone_through(nested: Callable[[int], str]) -> None:
+def test_a_decoded_value_can_be_walked(nested: Callable[[int], str]) -> None:
     """By what recurses over it, with 200 calls under way."""
     user = f'{{"spec":{nested(LEVELS - 1)}}}'
     assert _at(200, lambda: from_value(dict[str, Any], decode_json(user))) is not None

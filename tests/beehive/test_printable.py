@@ -32,6 +32,6 @@ def test_one_line_stays_one_line_and_lines_stay_lines(text: str) -> None:
     assert lines.count("\n") == text.count("\n")
 
 
-def test_a_long_text_is_clipped_and_says_how_long_it_was() -> None:
+def test_a_long_text_is_clipped_with_its_length() -> None:
     assert clipped("x" * CLIPPED) == "x" * CLIPPED
     assert clipped("x" * 2_000_000) == "x" * CLIPPED + "... (2000000 characters)"

@@ -14,7 +14,7 @@ from beehive.delivery import DropReason
 from beehive.testing import Harness
 
 
-def test_respond_says_whether_somebody_waited() -> None:
+def test_respond_returns_whether_somebody_waited() -> None:
     """True for the first answer to an open request, False for a second one and for one to nothing."""
     with Harness() as bee:
         asked: list[Message] = []

@@ -82,7 +82,7 @@ def test_a_failed_module_starts_again_and_its_inbox_survives(bed: Bed, log: Log)
     assert len(hive.dead_letters) == 0
 
 
-def test_a_module_says_why_it_has_failed(bed: Bed, log: Log) -> None:
+def test_a_failed_module_has_its_reason(bed: Bed, log: Log) -> None:
     """Between failure and restart, readiness carries the exception."""
     hive = fragile_hive(bed, log)
     seen = []
@@ -369,7 +369,7 @@ def test_a_batch_ends_at_its_limit_and_when_the_inbox_is_empty(log: Log) -> None
         assert log.entries == [(0, 1, 2), (3, 4, 5), (6,)]
 
 
-def test_a_stop_commits_what_was_handled(log: Log) -> None:
+def test_a_stop_commits_handled_messages(log: Log) -> None:
     """The stop may come before the inbox was seen empty."""
     bee = Harness()
     batching(bee, log, 0, 1)

@@ -136,7 +136,7 @@ def test_every_delivery_comes_to_exactly_one_end(bee: Harness, tape: Tape) -> No
     assert sorted(end for end in ends if end not in answers) == sorted(message.id for message in sent)
 
 
-def test_a_tap_that_fails_does_not_fail_whom_it_observes(tape: Tape, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_tap_does_not_fail_the_observed_module(tape: Tape, caplog: pytest.LogCaptureFixture) -> None:
     """It is logged; the module goes on, and so do the other taps."""
 
     class Broken:

@@ -72,7 +72,7 @@ def test_a_content_that_changes_after_it_was_sent_fails_the_test() -> None:
         sends(2)
 
 
-def test_an_absent_module_answers_as_the_test_says(log: Log) -> None:
+def test_an_absent_module_answers_as_the_test_wants(log: Log) -> None:
     """The answer comes later on the module's thread, without time passing; silence ends at the deadline."""
     with Harness() as bee:
         bee.add(Middle, log)

@@ -39,7 +39,7 @@ def test_commands_of_one_sender_keep_their_order_when_they_wait_outside(seed: in
     explore(scenario, beehive.inbox, seed=seed, stalls=True)
 
 
-def test_whatever_is_sent_to_a_module_that_ends_is_taken_or_refused(seed: int) -> None:
+def test_messages_to_an_ending_module_are_taken_or_refused(seed: int) -> None:
     def scenario(threads: Interleaving) -> None:
         inbox, ended, late = Inbox(Threads(threads.clock), capacity=1), list[str](), list[str]()
 

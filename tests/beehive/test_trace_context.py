@@ -118,7 +118,7 @@ def test_a_message_sent_by_a_handler_has_the_handled_one_as_its_cause(bee: Harne
     assert sent.span not in (0, first.span)
 
 
-def test_a_timer_carries_the_cause_to_what_it_sends(bee: Harness, tape: Tape) -> None:
+def test_a_timer_carries_the_cause_to_its_messages(bee: Harness, tape: Tape) -> None:
     first = begin(bee, tape, "timer")
     [fired] = [event for event in tape.happened if isinstance(event, TimerRun)]
     assert (fired.module, fired.seconds, fired.periodic, fired.cause) == ("first", 5, False, first.span)
@@ -165,7 +165,7 @@ def test_a_dead_letter_has_its_cause_too(bee: Harness, tape: Tape) -> None:
     assert record.reason is not None
 
 
-def test_a_watcher_that_raises_does_not_fail_whom_it_watches(bee: Harness, tape: Tape) -> None:
+def test_a_raising_watcher_does_not_fail_the_hive(bee: Harness, tape: Tape) -> None:
     def broken(_happened: HiveEvent) -> None:
         raise ValueError("on purpose")
 

@@ -90,7 +90,7 @@ def test_a_bench_that_fails_does_not_keep_the_others_from_their_claims(
     assert f"| relist: {relist.row} |" in printed
 
 
-def test_the_table_says_what_does_not_hold() -> None:
+def test_the_table_marks_claims_that_do_not_hold() -> None:
     claim = next(each for each in CLAIMS if each.section == "cloud" and each.row.startswith("start with 10,000"))
     then = stated(claim, (ROOT / claim.page).read_text())
     for factor, word in ((1.0, "| yes |"), (2.0, "| **no** |")):

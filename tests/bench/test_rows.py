@@ -32,12 +32,12 @@ def test_a_row_shows_medians_ratio_and_a_verdict_for_each_goal() -> None:
     )  # fmt: skip
 
 
-def test_a_row_without_floor_and_goal_says_neither() -> None:
+def test_a_row_without_floor_and_goal_has_neither() -> None:
     line = written(Row.of("idle", [55.0], Unit.MEGABYTES))
     assert line.split() == ["idle", "55.0", "MB", "–"]
 
 
-def test_what_a_machine_cannot_measure_is_skipped_with_the_reason(
+def test_figures_that_a_machine_cannot_measure_are_skipped_with_the_reason(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ran: list[int] = []

@@ -59,7 +59,7 @@ def test_dashboards_can_be_imported() -> None:
     assert len(uids) == 2
 
 
-def test_every_alert_says_what_to_do() -> None:
+def test_every_alert_has_a_remedy() -> None:
     for group in yaml.safe_load((_PROMETHEUS / "alerts.yaml").read_text())["groups"]:
         for rule in group["rules"]:
             assert rule["labels"]["severity"] in ("critical", "warning", "info")
@@ -74,7 +74,7 @@ def test_promtool_accepts_the_alerts_and_they_fire_as_their_tests_say() -> None:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_process_says_what_it_uses() -> None:
+def test_the_process_reports_its_usage() -> None:
     text = "".join(family.text() for family in ProcessCollector("edgecore").collect())
     found = dict(re.findall(r"^([a-z_]+)(?:\{[^}]*\})? ([0-9.e+]+)$", text, re.MULTILINE))
     assert float(found["process_resident_memory_bytes"]) > 1e6
@@ -83,7 +83,7 @@ def test_the_process_says_what_it_uses() -> None:
     assert found["edgecore_build_info"] == "1.0"
 
 
-def test_what_the_kernel_does_not_tell_is_left_out(tmp_path: Path) -> None:
+def test_figures_that_the_kernel_lacks_are_left_out(tmp_path: Path) -> None:
     text = "".join(family.text() for family in ProcessCollector("cloudcore", tmp_path).collect())
     assert "process_cpu_seconds_total" in text
     assert "process_open_fds" not in text

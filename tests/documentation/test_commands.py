@@ -36,7 +36,7 @@ def test_every_command_is_one(page: Path) -> None:
     "page",
     [pytest.param(page, id=page.name, marks=[] if page.name in _QUICK else [pytest.mark.slow]) for page in _RUN],
 )
-def test_what_a_page_says_can_be_done(page: Path) -> None:
+def test_the_commands_of_a_page_work(page: Path) -> None:
     """Its blocks in order, as an ordinary user with an empty home directory, end with status 0."""
     missing = session.reason_missing()
     if missing:

@@ -31,7 +31,7 @@ def rows(page: str) -> dict[str, tuple[str, str]]:
 
 
 @pytest.mark.parametrize("page", _PAGES)
-def test_each_metric_says_when_to_look_at_it(page: str) -> None:
+def test_each_metric_has_its_reason_to_look(page: str) -> None:
     made = {each.name for each in metric_names()}
     found = rows(page)
     assert {name for name in made if name.startswith(_PAGES[page])} - found.keys() == set()

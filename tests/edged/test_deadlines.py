@@ -32,7 +32,7 @@ def end_of(bench: Bench) -> tuple[str, str]:
     return status.phase, status.reason
 
 
-def test_a_pod_that_has_been_active_for_too_long_is_ended_and_says_so(bench: Bench) -> None:
+def test_a_pod_that_has_been_active_for_too_long_is_ended_with_the_reason(bench: Bench) -> None:
     """It is not started again, and stays until the cloud deletes it."""
     bench.start()
     bench.tell("insert", pod(activeDeadlineSeconds=60))

@@ -88,7 +88,7 @@ def test_a_container_that_ends_is_started_again_within_a_relist(bench: Bench) ->
     assert bench.meta.statuses("web")[-1]["containerStatuses"][0]["restartCount"] == 1
 
 
-def test_one_that_keeps_ending_waits_longer_each_time_and_says_so(bench: Bench) -> None:
+def test_a_container_that_keeps_ending_waits_longer_each_time_with_an_event(bench: Bench) -> None:
     bench.start()
     bench.tell("insert", pod(containers=[{"name": "main", "image": "busybox:1.36", "command": ["exit", "3"]}]))
     bench.run(5)
@@ -291,7 +291,7 @@ def test_a_pod_waits_for_a_configmap_that_is_missing_and_starts_when_it_comes(be
     assert bench.runtime.running() == ["main"]
 
 
-def test_an_environment_that_names_what_is_missing_is_a_config_error(bench: Bench) -> None:
+def test_an_environment_with_a_missing_reference_is_a_config_error(bench: Bench) -> None:
     bench.start()
     variable = {"name": "A", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "a"}}}
     bench.tell("insert", pod(containers=[{"name": "main", "image": "busybox:1.36", "env": [variable]}]))

@@ -49,7 +49,7 @@ def test_an_evicted_pod_leaves_no_volume(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("code", ["0", "3"])
-def test_nor_does_one_that_has_ended_by_itself(bench: Bench, code: str) -> None:
+def test_nor_does_a_pod_that_has_ended_by_itself(bench: Bench, code: str) -> None:
     bench.start()
     bench.tell("insert", filling(restartPolicy="Never"))
     volume = fill(bench)
@@ -98,7 +98,7 @@ def test_a_volume_that_cannot_be_removed_keeps_nobody_from_hearing_of_the_end(
     assert bench.meta.deletions == ["default/pod/web"]
 
 
-def test_the_next_agent_removes_what_was_left(tmp_path: Path) -> None:
+def test_the_next_agent_removes_the_remains(tmp_path: Path) -> None:
     """The pod ended while no agent ran."""
     first = Bench(tmp_path)
     first.start()

@@ -63,7 +63,7 @@ def test_after_a_reboot_a_pod_is_not_ready_before_it_is_made_anew(bench: Bench) 
     assert {one.type: one.status for one in web.status.conditions or ()}["Ready"] == "False"
 
 
-def test_a_status_that_the_store_lacks_is_not_overwritten_by_that_of_a_new_pod(bench: Bench) -> None:
+def test_a_status_that_the_store_lacks_is_not_overwritten_by_a_new_pods(bench: Bench) -> None:
     """The store was locked when the cloud sent the pod with its status. After a restart the pod seems to be new, until
     the cloud has sent it again or the runtime has been asked.
     """
@@ -157,7 +157,7 @@ def test_a_pod_made_again_under_its_name_runs_while_the_old_one_still_ends(bench
     assert [c.labels["io.kubernetes.pod.uid"] for c in bench.runtime.containers.values()] == ["uid-new"]
 
 
-def test_the_stores_list_does_not_revive_what_a_message_deleted_before_it_came(bench: Bench) -> None:
+def test_the_stores_list_does_not_revive_a_pod_that_a_message_deleted_before(bench: Bench) -> None:
     bench.meta.objects["default/pod/web"] = pod()
     bench.bee.hive.start()
     delete = bench.bee.message("default/pod/web", "delete", pod(), source="edgecontroller")
@@ -190,7 +190,7 @@ def test_files_of_a_pod_that_runs_and_that_another_agent_made_are_left_alone(ben
     assert directory.exists()
 
 
-def test_a_forced_deletion_shortens_the_grace_period_of_what_has_not_begun_to_end(bench: Bench) -> None:
+def test_a_forced_deletion_shortens_the_grace_period_of_running_containers(bench: Bench) -> None:
     bench.start()
     bench.tell("insert", pod())
     bench.runtime.obeys = float("inf")
@@ -369,7 +369,7 @@ def test_an_image_stays_where_it_is(bench: Bench) -> None:
         ([{"name": "v", "hostPath": {"path": "/does/not/exist", "type": "Directory"}}], "/does/not/exist"),
     ],
 )
-def test_a_pod_that_waits_for_a_volume_says_for_what(bench: Bench, volumes: list[dict[str, Any]], reason: str) -> None:
+def test_a_pod_that_waits_for_a_volume_names_it(bench: Bench, volumes: list[dict[str, Any]], reason: str) -> None:
     bench.start()
     bench.tell("insert", pod(volumes=volumes))
     bench.run(2)
@@ -378,7 +378,7 @@ def test_a_pod_that_waits_for_a_volume_says_for_what(bench: Bench, volumes: list
     assert reason in waiting["message"]
 
 
-def test_a_pod_whose_sandbox_cannot_be_made_says_why(bench: Bench) -> None:
+def test_a_pod_whose_sandbox_cannot_be_made_has_the_reason(bench: Bench) -> None:
     bench.start()
     bench.runtime.fail("run_pod_sandbox", unavailable(), times=5)
     inits = [{"name": "init", "image": "busybox:1.36", "command": ["exit", "0"]}]
@@ -389,7 +389,7 @@ def test_a_pod_whose_sandbox_cannot_be_made_says_why(bench: Bench) -> None:
     assert "the socket is gone" in waiting["message"]
 
 
-def test_a_runtime_that_says_a_container_has_ended_when_it_has_not_does_not_make_edged_spin(bench: Bench) -> None:
+def test_a_runtime_with_a_false_end_of_a_container_does_not_make_edged_spin(bench: Bench) -> None:
     bench.start()
     bench.tell("insert", pod(containers=[{"name": "main", "image": "busybox:1.36", "command": ["x"]}]))
     with patch.object(type(bench.runtime), "stop_container", lambda *_: None):

@@ -12,7 +12,7 @@ from tests.edged.conftest import Bench, pod
 EVICTED = KillOptions("Evicted", "The node was low on resource: memory.", grace_period=0, disruption=True)
 
 
-def test_the_pod_ends_and_says_why_once_nothing_of_it_runs(bench: Bench) -> None:
+def test_the_pod_ends_with_its_reason_once_nothing_of_it_runs(bench: Bench) -> None:
     bench.start()
     bench.tell("insert", pod())
     bench.end("uid-web", EVICTED)
@@ -43,7 +43,7 @@ def test_it_is_never_started_again_whatever_happens(bench: Bench) -> None:
     assert bench.runtime.calls["start_container"] == 1
 
 
-def test_one_that_cannot_be_stopped_is_tried_again(bench: Bench) -> None:
+def test_a_container_that_cannot_be_stopped_is_tried_again(bench: Bench) -> None:
     bench.start()
     bench.tell("insert", pod())
     bench.runtime.fail("stop_container", UnavailableError("StopContainer", "", grpc.StatusCode.UNAVAILABLE, "gone"))
@@ -62,7 +62,7 @@ def test_the_first_verdict_stands(bench: Bench) -> None:
     assert bench.meta.statuses("web")[-1]["reason"] == "Evicted"
 
 
-def test_its_deletion_removes_what_is_left(bench: Bench) -> None:
+def test_its_deletion_removes_the_rest(bench: Bench) -> None:
     bench.start()
     bench.tell("insert", pod())
     bench.end("uid-web", EVICTED)
@@ -111,7 +111,7 @@ def test_a_pods_other_end_is_not_its_reason_either(bench: Bench) -> None:
     assert (status.phase, status.reason) == ("Failed", "Evicted")
 
 
-def test_what_says_that_the_node_did_it_outlasts_news_of_the_cloud(bench: Bench) -> None:
+def test_the_nodes_own_verdict_outlasts_news_of_the_cloud(bench: Bench) -> None:
     """The cloud sends the pod again, as it knew it before the eviction: the condition keeps its time."""
     bench.start()
     bench.tell("insert", pod())

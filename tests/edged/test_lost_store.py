@@ -54,7 +54,7 @@ def test_without_a_cloud_what_runs_is_left_alone(bench: Bench) -> None:
     assert not bench.meta.complete
 
 
-def test_what_the_cloud_wants_is_taken_over_as_it_runs(bench: Bench) -> None:
+def test_a_running_pod_that_the_cloud_wants_is_taken_over(bench: Bench) -> None:
     """The pod is requested once, by its uid; its status is reported again, and its container keeps running."""
     before = one_container(bench)
     bench.meta.cloud[WEB] = pod()
@@ -82,7 +82,9 @@ def test_it_is_asked_for_when_the_cloud_comes(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(("there", "conflict"), [(None, CONFLICT), ("another", CONFLICT), ("another", UNCHANGED_UID)])
-def test_what_the_cloud_does_not_want_is_removed(bench: Bench, there: str | None, conflict: dict[str, Any]) -> None:
+def test_a_running_pod_that_the_cloud_does_not_want_is_removed(
+    bench: Bench, there: str | None, conflict: dict[str, Any]
+) -> None:
     """The cloud has no such pod, or another one of that name; after that the store counts as complete."""
     bench.meta.conflict = conflict
     if there:
@@ -124,7 +126,7 @@ def test_a_store_that_is_complete_is_believed(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(("version", "labels"), [("3", {"revision": "new"}), ("9", {"revision": "old"})])
-def test_an_answer_that_is_older_than_what_came_meanwhile_changes_nothing(
+def test_an_answer_that_is_older_than_a_meanwhile_pushed_state_changes_nothing(
     bench: Bench, version: str, labels: dict[str, str]
 ) -> None:
     """The cloud answered late, and had sent the pod with another label in between."""

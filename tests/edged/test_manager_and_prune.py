@@ -116,11 +116,11 @@ VOLUMES = {
         ({}, "configmap", set()),
     ],
 )
-def test_what_a_pod_is_made_of(spec: dict[str, object], kind: str, names: set[str]) -> None:
+def test_objects_that_a_pod_refers_to(spec: dict[str, object], kind: str, names: set[str]) -> None:
     assert references(made(**spec), kind) == names
 
 
-def test_pods_are_found_by_what_they_are_made_of_in_their_namespace() -> None:
+def test_pods_are_found_by_their_references_in_their_namespace() -> None:
     pods = PodManager()
     record = pods.put(made(**VOLUMES))
     assert pods.referencing("configmap", "default", "cm") == [record]
@@ -174,7 +174,7 @@ def box(attempt: int, *, ready: bool) -> SandboxFacts:
         "the newest stays",
     ],
 )
-def test_what_is_kept_and_what_goes(
+def test_kept_and_removed_containers(
     containers: list[ContainerFacts], sandboxes: list[SandboxFacts], gone: list[str]
 ) -> None:
     superfluous = prunable(pod_facts(PodRef(UID, "default", "web"), sandboxes, containers))

@@ -25,7 +25,7 @@ def status_of(bench: Bench, name: str = "main", kind: str = "containerStatuses")
     return next(each for each in statuses if each["name"] == name)
 
 
-def test_the_log_says_the_last_words_of_a_container_that_failed_without(bench: Bench) -> None:
+def test_the_log_ends_a_failed_containers_message_if_it_has_none(bench: Bench) -> None:
     bench.start()
     wanted = container(terminationMessagePath="/dev/x", terminationMessagePolicy="FallbackToLogsOnError")
     bench.tell("insert", pod(containers=[wanted], restartPolicy="Never"))
@@ -99,7 +99,7 @@ def test_an_ephemeral_container_joins_a_pod_that_runs(bench: Bench) -> None:
     assert bench.runtime.containers == {}
 
 
-def test_an_ephemeral_container_without_its_target_waits_and_says_so(bench: Bench) -> None:
+def test_an_ephemeral_container_without_its_target_waits_with_the_reason(bench: Bench) -> None:
     bench.start()
     bench.tell("insert", pod())
     debug = {**container("debug"), "targetContainerName": "other"}
@@ -183,7 +183,7 @@ def test_a_status_names_the_pods_generation(bench: Bench) -> None:
     assert {web.status.observed_generation, *(c.observed_generation for c in web.status.conditions)} == {2}
 
 
-def test_a_resource_that_is_not_limited_is_what_the_node_has_for_pods(bench: Bench) -> None:
+def test_an_unlimited_resource_is_the_nodes_allocatable(bench: Bench) -> None:
     env = [{"name": "CPUS", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}}]
     bench.start()
     bench.run(1)
@@ -214,7 +214,7 @@ def test_containers_have_variables_of_services_and_wait_for_them(tmp_path: Path)
     assert sorted(values) == [b"default False", b"default True"]
 
 
-def test_what_a_container_lacks_is_named_and_it_starts_when_it_is_there(bench: Bench) -> None:
+def test_a_missing_reference_of_a_container_is_named_and_it_starts_when_it_is_there(bench: Bench) -> None:
     env = [{"name": "X", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "x"}}}]
     bench.start()
     bench.tell("insert", pod(containers=[container(env=env)]))
@@ -243,7 +243,7 @@ def test_a_container_that_is_exchanged_has_not_ended_by_itself(bench: Bench) -> 
     assert bench.meta.phases("web")[-1] == "Succeeded"
 
 
-def test_what_a_container_lacks_is_asked_for_ever_more_seldom_and_its_image_once(bench: Bench) -> None:
+def test_a_missing_reference_of_a_container_is_asked_for_ever_more_seldom_and_its_image_once(bench: Bench) -> None:
     """A pull policy of Always made a pull of each try, and each pull a success after which the delay started over."""
     env = [{"name": "X", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "x"}}}]
     bench.start()

@@ -173,7 +173,7 @@ def test_a_runtime_that_is_away_is_logged_once_and_so_is_its_return(
         assert caplog.text.count("UNAVAILABLE") == times
 
 
-def test_watchers_of_the_bus_get_what_a_look_finds(bench: Bench) -> None:
+def test_watchers_of_the_bus_get_the_findings_of_a_relist(bench: Bench) -> None:
     """By a relist and by a look after an event; a record of a run has both."""
     told: list[Any] = []
     bench.bee.hive.watchers.append(told.append)

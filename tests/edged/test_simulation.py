@@ -39,7 +39,7 @@ def test_whatever_happens_nothing_runs_twice_and_all_comes_true_in_the_end(seed:
 
 
 @pytest.mark.parametrize("seed", FOUND.values(), ids=FOUND.keys())
-def test_what_was_found_stays_fixed(seed: int, tmp_path: Path) -> None:
+def test_found_defects_stay_fixed(seed: int, tmp_path: Path) -> None:
     _live(seed, tmp_path, BAD_SECONDS)
 
 

@@ -111,7 +111,7 @@ def test_a_label_that_comes_behind_its_pod_counts_too(bench: Bench) -> None:
     assert len(bench.asked("query", "null/node/n1")) - asked <= 2
 
 
-def test_a_cloud_that_says_nothing_of_the_node_keeps_no_pod_waiting_for_ever(bench: Bench) -> None:
+def test_a_cloud_without_the_node_keeps_no_pod_waiting_for_ever(bench: Bench) -> None:
     """What is deleted meanwhile never begins."""
     bench.start()
     labelled_in_the_cloud(bench)
@@ -142,7 +142,7 @@ def test_taints_count_for_pods_that_come_later_only(bench: Bench) -> None:
     assert bench.meta.statuses("after")[-1]["reason"] == "TaintToleration"
 
 
-def test_after_a_restart_without_a_cloud_the_store_says_which_labels_the_node_has(bench: Bench) -> None:
+def test_after_a_restart_without_a_cloud_the_nodes_labels_come_from_the_store(bench: Bench) -> None:
     """Of a pod that the store brings as well."""
     bench.meta.connected = False
     labels = {"disk": "ssd"}
@@ -180,7 +180,7 @@ def test_a_deleted_node_is_recreated_immediately_with_a_lease_of_its_own(bench: 
     assert set(bench.meta.cloud) == {"null/node/n1", "kube-node-lease/lease/n1"}
 
 
-def test_what_is_reported_of_another_node_or_cannot_be_read_changes_nothing(bench: Bench) -> None:
+def test_reports_of_another_node_and_unreadable_ones_change_nothing(bench: Bench) -> None:
     bench.start()
     before = dict(bench.meta.cloud)
     for operation, resource, content in (

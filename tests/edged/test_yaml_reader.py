@@ -48,7 +48,7 @@ MERGES = "\n".join(
         "unknown",
     ],
 )
-def test_what_is_beyond_the_bounds_is_refused_with_its_line(text: str, line: int, why: str) -> None:
+def test_values_beyond_the_bounds_are_refused_with_their_line(text: str, line: int, why: str) -> None:
     with pytest.raises(YamlError) as refused:
         list(documents(text))
     assert why in refused.value.why

@@ -168,7 +168,7 @@ def test_a_node_stops_promptly_while_it_dials() -> None:
 
 
 @pytest.mark.parametrize("trace", recordings(), ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_what_a_real_cloud_sent_is_taken(trace: Path) -> None:
+def test_messages_of_a_real_cloud_are_taken(trace: Path) -> None:
     """Every recorded message reaches metamanager, or is an answer nobody here waits for; none is rejected."""
     frames = [one["msg"] for one in lines_of(trace) if is_message(one) and one["dir"] == "cloud->edge"]
     pushed = [one for one in frames if not one["header"].get("parent_msg_id") and one["route"]["group"] == "resource"]

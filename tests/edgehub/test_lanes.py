@@ -91,7 +91,7 @@ def test_no_lane_starves_but_the_events() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_what_is_about_one_object_leaves_in_its_order(seed: int) -> None:
+def test_messages_about_one_object_leave_in_their_order(seed: int) -> None:
     """Also if the first message has no waiting sender and a later one has."""
     draw, lanes = random.Random(seed), Lanes()  # noqa: S311 - reproducible on purpose
     sent: dict[str, list[str]] = {}
@@ -122,7 +122,7 @@ def events_sent(bed: Bed) -> int:
 
 
 @pytest.mark.parametrize("seconds_of_events", [0.0, 1.0, 5.0])
-def test_a_status_finds_most_of_the_burst_whatever_the_events_did(seconds_of_events: float) -> None:
+def test_a_status_finds_most_of_the_burst_after_any_events(seconds_of_events: float) -> None:
     """120 events before the patches that somebody waited for made 30 pods come up in 4.9 s and not in 1.6 s."""
     bed = started(message_qps=8, message_burst=20)
     with bed.bee:

@@ -156,7 +156,7 @@ def test_an_end_by_the_cloud_is_not_an_end_by_us(bed: Bed) -> None:
     assert end.retryable
 
 
-def test_closing_ends_it_after_what_was_sent(bed: Bed) -> None:
+def test_closing_ends_it_after_the_sent_messages(bed: Bed) -> None:
     """What was sent before still leaves; closing again changes nothing."""
     with RunningLink(bed.link()) as running:
         running.wait_open()

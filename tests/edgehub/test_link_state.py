@@ -13,7 +13,7 @@ def started(*, refusing: bool = False) -> Bed:
     return bed
 
 
-def test_a_link_that_is_up_says_since_when() -> None:
+def test_a_link_that_is_up_reports_since_when() -> None:
     bed = started()
     with bed.bee:
         assert bed.counters.link == LinkState(bed.bee.hive.clock.now())
@@ -30,7 +30,7 @@ def test_attempts_that_fail_are_counted_with_the_reason_and_the_next_one() -> No
         assert link.next_try is None or link.next_try >= now
 
 
-def test_a_link_that_another_connection_has_replaced_says_so_when_there_is_a_new_one_too() -> None:
+def test_a_replaced_link_is_named_also_after_a_new_one() -> None:
     """Another machine may have this node's name; the error says the way out."""
     bed = started()
     with bed.bee:
@@ -44,7 +44,7 @@ def test_a_link_that_another_connection_has_replaced_says_so_when_there_is_a_new
         assert bed.counters.link.replaced_at == replaced_at
 
 
-def test_a_link_that_ends_says_when_it_was_lost_and_a_new_one_clears_it() -> None:
+def test_a_link_that_ends_reports_its_loss_and_a_new_one_clears_it() -> None:
     bed = started()
     with bed.bee:
         bed.cloud.refusing = True

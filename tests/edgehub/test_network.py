@@ -96,7 +96,7 @@ def test_nothing_that_comes_can_harm(data: bytes) -> None:
     NetworkChanges().take(read(datagram(16, data)))
 
 
-def test_only_what_is_new_is_a_change() -> None:
+def test_only_new_facts_are_changes() -> None:
     """A router advertisement renews what is known."""
     changes = NetworkChanges()
     assert changes.take(read(link(device=7))) == "another device is up"

@@ -68,11 +68,11 @@ def test_many_rows_are_written_and_removed_together(tmp_path: Path) -> None:
 
 
 @given(st.sets(st.integers(1, 12)))
-def test_what_is_removed_together_is_nothing_else(gone: set[int]) -> None:
+def test_rows_removed_together_are_no_others(gone: set[int]) -> None:
     assert {serial for first, last in _runs(gone) for serial in range(first, last + 1)} == gone
 
 
-def test_rows_come_in_the_order_of_their_serials_whatever_the_clock_was(tmp_path: Path) -> None:
+def test_rows_come_in_the_order_of_their_serials_for_any_clock(tmp_path: Path) -> None:
     with closing(SqliteOutbox(tmp_path / "outbox.db")) as store:
         store.change([kept(2, accepted=1_000), kept(1, accepted=2_000)], [])
         assert [one.serial for one in store.load()] == [1, 2]
@@ -86,7 +86,7 @@ def test_every_change_is_flushed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_earlier", [False, True])
-def test_the_room_of_what_was_removed_is_given_back(tmp_path: Path, *, is_earlier: bool) -> None:
+def test_the_room_of_removed_rows_is_given_back(tmp_path: Path, *, is_earlier: bool) -> None:
     """At the next start. A file that an earlier version has made is rewritten once."""
     path = tmp_path / "outbox.db"
     large = StoredMessage(1, 1_800_000_000_000, bytes(500_000))
@@ -308,7 +308,7 @@ def test_requests_and_answers_are_not_kept(disk: Disk) -> None:
         assert (disk.changes, disk.opened) == (0, 1)
 
 
-def test_one_flush_serves_what_has_come_meanwhile(disk: Disk) -> None:
+def test_one_flush_serves_all_changes_until_then(disk: Disk) -> None:
     """A hundred messages in a row are two writes: the first, and the others together."""
     bed = node(disk.open, message_qps=0)
     with bed.bee:
@@ -320,7 +320,7 @@ def test_one_flush_serves_what_has_come_meanwhile(disk: Disk) -> None:
         assert bed.counters.outbox_writes == disk.changes
 
 
-def test_what_has_settled_is_removed_and_what_has_not_leaves_again_after_a_kill(disk: Disk) -> None:
+def test_settled_messages_are_removed_and_others_leave_again_after_a_kill(disk: Disk) -> None:
     """A keepalive period after the cloud's pong."""
     bed = node(disk.open)
     bed.hub(upload("settled"))
@@ -434,7 +434,7 @@ def test_an_outbox_that_cannot_be_opened_is_tried_again(disk: Disk, caplog: pyte
         assert ids(bed) == [old.id, new.id]
 
 
-def test_what_is_found_when_the_outbox_can_be_opened_at_last_leaves_then(disk: Disk) -> None:
+def test_messages_found_when_the_outbox_can_be_opened_at_last_leave_then(disk: Disk) -> None:
     """Nothing else happens that would send it."""
     old = upload("old")
     disk.rows[5] = kept(5, old)

@@ -11,7 +11,7 @@ from tests.support.killed import output_until_kill
 
 
 @pytest.mark.parametrize("written", [1, 40, 333])
-def test_what_was_written_is_there_after_a_kill_and_in_order(tmp_path: Path, written: int) -> None:
+def test_written_messages_are_there_after_a_kill_and_in_order(tmp_path: Path, written: int) -> None:
     """SIGKILL in the middle of the stream of changes."""
     path = tmp_path / "outbox.db"
     told = output_until_kill("tests.edgehub.outbox_child", path, written)

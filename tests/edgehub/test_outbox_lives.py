@@ -128,7 +128,7 @@ class Life:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_what_was_answered_or_stopped_with_is_on_the_disk_or_with_the_cloud(seed: int) -> None:
+def test_answered_messages_are_on_the_disk_or_with_the_cloud_also_after_a_stop(seed: int) -> None:
     life = Life(seed)
     life.live()
     assert (life.unsafe, life.lost) == ([], [])

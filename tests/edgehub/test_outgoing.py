@@ -59,7 +59,7 @@ def drain(outgoing: Outgoing) -> list[str]:
         (message("http://a/b", "upload", sync=True, source="servicebus", group="user"), MessageClass.REQUEST),
     ],
 )
-def test_a_message_is_classified_by_who_waits_and_what_it_is_about(sent: Message, kind: MessageClass) -> None:
+def test_a_message_is_classified_by_its_sender_and_resource(sent: Message, kind: MessageClass) -> None:
     """One class each."""
     assert classify(sent) is kind
 
@@ -129,7 +129,7 @@ def test_the_bytes_of_a_class_are_bounded_but_one_large_message_may_be_alone() -
     assert outgoing.offer(entry(upload(), 400)).result is OfferResult.QUEUED
 
 
-def test_what_has_arrived_stays_for_a_keepalive_period_and_leaves_again_if_the_link_ends_in_it() -> None:
+def test_arrived_messages_stay_for_a_keepalive_period_and_leave_again_if_the_link_ends_in_it() -> None:
     """A cloud that has read it may die before it has done anything with it."""
     outgoing = bounded(10, 10_000, settle=15.0)
     early, late, last = upload("a"), upload("b"), upload("c")
@@ -144,7 +144,7 @@ def test_what_has_arrived_stays_for_a_keepalive_period_and_leaves_again_if_the_l
     assert drain(outgoing) == [late.id, last.id]
 
 
-def test_what_has_arrived_a_second_time_is_gone() -> None:
+def test_a_message_that_arrived_a_second_time_is_forgotten() -> None:
     """On a link that flaps nothing would ever settle, and all of it would leave again each time."""
     outgoing = bounded(10, 10_000, settle=15.0)
     outgoing.offer(entry(upload()))
@@ -157,7 +157,7 @@ def test_what_has_arrived_a_second_time_is_gone() -> None:
     assert not outgoing._read_before
 
 
-def test_what_has_arrived_gives_way_before_anything_is_refused() -> None:
+def test_arrived_messages_give_way_before_any_is_refused() -> None:
     """A fast peer is not held back by what it has already."""
     outgoing = bounded(2, 10_000, settle=15.0)
     for name in "abcdef":
@@ -181,7 +181,7 @@ def test_an_answer_of_the_cloud_ends_the_keeping_immediately(read: int) -> None:
     assert outgoing.usage(MessageClass.STATE) == (0, 0)
 
 
-def test_an_answer_to_an_older_state_says_nothing_of_a_newer_one() -> None:
+def test_an_answer_to_an_older_state_does_not_settle_a_newer_one() -> None:
     outgoing = bounded(10, 10_000, settle=15.0)
     old, new = (message("default/podstatus/a") for _ in range(2))
     for sent in (old, new):
@@ -193,7 +193,7 @@ def test_an_answer_to_an_older_state_says_nothing_of_a_newer_one() -> None:
     assert drain(outgoing) == [new.id]
 
 
-def test_what_was_answered_on_its_way_is_gone_when_the_link_ends() -> None:
+def test_a_message_answered_on_its_way_is_settled_when_the_link_ends() -> None:
     """It takes no room of its class any more, and a later message may have it."""
     outgoing = bounded(1, 10_000, settle=15.0)
     sent = upload()
@@ -233,7 +233,7 @@ def apply(changes: OutboxChanges, disk: dict[int, Entry]) -> None:
         disk.pop(serial, None)
 
 
-def test_what_is_kept_does_not_leave_before_it_is_written_and_holds_up_nobody() -> None:
+def test_a_kept_message_does_not_leave_before_it_is_written_and_holds_up_no_other() -> None:
     """A request behind it leaves immediately."""
     outgoing, disk = bounded(10, 10_000), dict[int, Entry]()
     outgoing.attach([])
@@ -247,7 +247,7 @@ def test_what_is_kept_does_not_leave_before_it_is_written_and_holds_up_nobody() 
     assert outgoing.take().message.id == kept.id
 
 
-def test_what_the_store_cannot_take_leaves_and_is_sent_again() -> None:
+def test_messages_that_the_store_cannot_take_leave_and_are_sent_again() -> None:
     """A full disk stops nobody; when there is room again what still waits is written."""
     outgoing, disk = bounded(10, 10_000), dict[int, Entry]()
     outgoing.attach([])
@@ -283,7 +283,7 @@ def test_removals_do_not_pile_up_while_the_store_refuses() -> None:
     assert outgoing.ledger.removals == 0
 
 
-def test_what_is_found_in_the_store_waits_before_what_came_meanwhile() -> None:
+def test_messages_found_in_the_store_wait_before_later_ones() -> None:
     """And what came meanwhile is stored then."""
     first, second = upload("a"), upload("b")
     outgoing, disk = bounded(10, 10_000), {7: Entry(first, b"x", MessageClass.UPLOAD, serial=7)}
@@ -375,7 +375,7 @@ def test_a_message_that_fills_the_window_to_the_last_byte_leaves() -> None:
     assert outgoing.peek() is not None
 
 
-def test_a_newer_state_in_a_full_class_leaves_what_has_arrived_alone() -> None:
+def test_a_newer_state_in_a_full_class_leaves_arrived_messages_alone() -> None:
     """It takes the room of the older one, so nothing else has to give way."""
     outgoing = bounded(2, 10_000, settle=15.0)
     outgoing.offer(entry(message("default/podpatch/p", "patch")))
@@ -398,7 +398,7 @@ def test_a_message_larger_than_the_window_leaves_alone() -> None:
     assert outgoing.take().message.id == large.id
 
 
-def test_a_lost_link_gives_back_what_was_not_confirmed_before_all_else() -> None:
+def test_a_lost_link_gives_back_unconfirmed_messages_before_all_others() -> None:
     """In the old order, requests apart; keepalives and applications' responses are forgotten."""
     outgoing = bounded(10, 10_000)
     confirmed, sent, waiting = (message(f"default/event/{name}", "insert") for name in "abc")

@@ -84,7 +84,7 @@ def test_never_more_is_excused_than_has_passed(steps: list[tuple[float, int, int
         before = deadline.extension
 
 
-def test_the_kernel_says_what_the_peer_has_taken() -> None:
+def test_the_kernel_knows_the_bytes_that_the_peer_has_taken() -> None:
     with ScriptedCloud() as cloud:
         clock = RealClock()
         transport = Transport(Target(secure=False, host="127.0.0.1", port=cloud.port, path="/"), clock)

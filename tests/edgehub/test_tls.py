@@ -123,7 +123,7 @@ def test_a_peer_without_tls_is_refused(authority: Authority) -> None:
     assert isinstance(end, DialError)
 
 
-def test_a_peer_that_says_nothing_during_the_handshake_is_given_up(authority: Authority) -> None:
+def test_a_silent_peer_is_given_up_during_the_handshake(authority: Authority) -> None:
     """After the handshake timeout."""
     with ScriptedCloud() as cloud:
         link = WebsocketLink(

@@ -25,7 +25,7 @@ def accepting() -> tuple[Upgrade, bytes]:
     return upgrade, b"".join(server.data_to_send())
 
 
-def test_the_request_is_what_the_cloud_expects_and_nothing_more() -> None:
+def test_the_request_has_the_headers_that_the_cloud_expects_and_no_others() -> None:
     """docs/protocol.md, "Handshake": the three headers; no Origin, no extensions, no subprotocol."""
     upgrade = Upgrade(Target.parse("ws://cloud.example:10000/p/edge-1/events"), HEADERS)
     first, *lines = upgrade.request().decode().split("\r\n")
@@ -83,7 +83,7 @@ def test_any_other_answer_is_refused_with_its_reason(change: tuple[bytes, bytes]
         upgrade.feed(answer.replace(*change, 1))
 
 
-def test_a_refusal_carries_the_status_and_what_the_cloud_said() -> None:
+def test_a_refusal_carries_the_clouds_status_and_text() -> None:
     """KubeEdge's cloud explains itself in the body."""
     upgrade, _ = accepting()
     with pytest.raises(UpgradeError, match="node limit reached") as caught:
@@ -133,7 +133,7 @@ def test_arbitrary_answers_are_refused_or_incomplete(data: bytes) -> None:
         ("ws://[::1]:10000/x?y=1", Target(False, "::1", 10000, "/x?y=1")),  # noqa: FBT003
     ],
 )
-def test_a_url_says_where_to_dial(url: str, target: Target) -> None:
+def test_a_url_has_the_address_to_dial(url: str, target: Target) -> None:
     """Plain or TLS, host, port, path."""
     assert Target.parse(url) == target
 

@@ -26,7 +26,7 @@ from tests.edgehub.links import RunningLink, linked, settings
 MEBIBYTE = 1 << 20
 
 
-def test_the_handshake_says_who_the_node_is() -> None:
+def test_the_handshake_names_the_node() -> None:
     """docs/protocol.md, "Handshake": path and three headers; no Origin, no compression, no subprotocol."""
     with (
         ScriptedCloud() as cloud,
@@ -213,7 +213,7 @@ def test_a_peer_that_does_not_agree_is_an_upgrade_error(answer: bytes, about: st
     assert running.events == []
 
 
-def test_a_peer_that_accepts_and_says_nothing_is_given_up() -> None:
+def test_a_peer_that_accepts_and_is_silent_is_given_up() -> None:
     """After the handshake timeout."""
     with (
         ScriptedCloud() as cloud,

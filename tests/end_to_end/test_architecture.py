@@ -11,7 +11,7 @@ from tests.end_to_end.processes import wait_until
 
 
 @pytest.mark.parametrize("runtime", ["embedded"], indirect=True)
-def test_a_pod_goes_the_way_that_the_page_says(stopped_machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pod_goes_the_way_of_the_page(stopped_machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = stopped_machine
     steps = steps_in(PAGE.read_text())
     follow, followed = machine.directory / "follow", machine.directory / "followed"

@@ -55,7 +55,7 @@ def test_a_file_changes_and_a_variable_does_not(machine: Machine) -> None:
 
 
 @pytest.mark.gives_its_machine_back
-def test_a_sidecar_collects_what_the_app_says(machine: Machine) -> None:
+def test_a_sidecar_collects_the_apps_output(machine: Machine) -> None:
     """It has started between the two init containers, and runs beside the app."""
     _arrive(machine, _read(machine, _MORE / "init-chain.yaml"))
     made = machine.cloud.pods.wait("chain", is_ready)

@@ -76,7 +76,7 @@ def test_who_fills_the_disk_is_evicted_with_his_files_and_the_node_recovers_by_i
 
 
 @pytest.mark.slow
-def test_a_disk_that_somebody_else_fills_lets_pods_be_deleted_and_says_so(small: Machine) -> None:
+def test_a_disk_that_somebody_else_fills_lets_pods_be_deleted_and_is_reported(small: Machine) -> None:
     """Gracefully and by force. What is applied meanwhile comes when there is room again."""
     cloud, nodes = small.cloud, small.cloud.mirror("Node")
     for name in ("one", "two"):

@@ -111,7 +111,7 @@ def test_a_crash_loop_is_seen_in_the_events_of_the_cloud(stopped_machine: Machin
 
 
 @EMBEDDED
-def test_a_file_that_says_false_is_obeyed(stopped_machine: Machine) -> None:
+def test_a_file_with_false_is_obeyed(stopped_machine: Machine) -> None:
     """KubeEdge's own default file does."""
     machine = stopped_machine
     machine.edge.edged["report_event"] = False

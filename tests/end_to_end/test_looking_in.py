@@ -81,7 +81,7 @@ def test_the_log_of_the_container_before(machine: Machine) -> None:
 
 
 @pytest.mark.gives_its_machine_back
-def test_what_the_server_says_of_the_node(machine: Machine) -> None:
+def test_answers_of_the_server_about_the_node(machine: Machine) -> None:
     """Nothing that acts is on the port."""
     machine.cloud.apply(pod("p"))
     machine.cloud.pods.wait("p", is_ready)

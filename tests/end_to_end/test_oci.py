@@ -185,7 +185,7 @@ _INSIDE: Final = "edged/oci/"
 
 
 @OCI
-def test_modes_are_those_of_the_table_of_security(machine: Machine) -> None:
+def test_modes_agree_with_the_table_of_security(machine: Machine) -> None:
     """Each path of a node belongs to one row, and all modes of a row come up."""
     token = {"sources": [{"serviceAccountToken": {"path": "token", "audience": "vault", "expirationSeconds": 3600}}]}
     users: dict[str, dict[str, int]] = {"all": {}, "one": {"runAsUser": 1000}, "group": {"fsGroup": 2000}}

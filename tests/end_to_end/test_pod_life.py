@@ -154,7 +154,7 @@ def test_pods_that_are_changed_while_they_run(machine: Machine) -> None:
     assert not is_ready(machine.cloud.get("Pod", "slow-0"))
 
 
-def test_a_deletion_by_force_overtakes_one_that_waits(machine: Machine) -> None:
+def test_a_deletion_by_force_overtakes_a_waiting_one(machine: Machine) -> None:
     """The grace period of ten minutes has begun; a second deletion ends it within seconds."""
     stubborn = container("trap '' TERM; echo deaf; while true; do sleep 1; done")
     machine.cloud.apply(pod("p", stubborn, terminationGracePeriodSeconds=600))

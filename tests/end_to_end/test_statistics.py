@@ -16,7 +16,7 @@ _WORK = "while :; do i=0; while [ $i -lt 5000 ]; do i=$((i+1)); done; sleep 0.3;
 
 
 @pytest.mark.gives_its_machine_back
-def test_what_a_pod_uses_is_seen(machine: Machine) -> None:
+def test_a_pods_usage_is_seen(machine: Machine) -> None:
     """Processor time that grows, memory, its volume on the disk; on containerd its processes too."""
     script = f"dd if=/dev/zero of=/data/file bs=1024 count=200 2>/dev/null; {_WORK}"
     volume = {"name": "data", "emptyDir": {}}

@@ -124,7 +124,7 @@ def test_an_agent_that_is_killed_is_behind_at_once_then_away_also_after_a_restar
     assert after.ended == before.ended
 
 
-def test_a_revoked_node_is_refused_and_the_reason_is_told_everywhere(machine: Machine) -> None:
+def test_a_revoked_node_is_refused_and_the_reason_is_everywhere(machine: Machine) -> None:
     run_pod(machine)
     machine.cloud.client.revoke("node", NODE, "stolen")
     wait_until(lambda: bool(machine.cloud.client.connections().refused), "it has tried again")

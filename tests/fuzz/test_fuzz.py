@@ -71,7 +71,7 @@ def test_a_planted_bug_is_found_and_made_small() -> None:
     assert attempt(target, finding.input, Random(0)) is not None
 
 
-def test_findings_are_told_apart_by_the_violated_rule() -> None:
+def test_findings_are_distinguished_by_the_violated_rule() -> None:
     """Two violated invariants are two findings."""
 
     def check(data: bytes, _: Random) -> None:

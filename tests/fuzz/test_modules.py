@@ -49,7 +49,7 @@ def failures(bee: Harness, name: str) -> int:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_metamanager_stores_what_is_right_after_what_is_wrong(seed: int) -> None:
+def test_metamanager_stores_right_objects_after_wrong_ones(seed: int) -> None:
     """It is never restarted, and a good object is stored and acknowledged."""
     with node(connected=True, seed=seed) as bee:
         for message in misshapen(seed, side="meta"):
@@ -64,7 +64,7 @@ def test_metamanager_stores_what_is_right_after_what_is_wrong(seed: int) -> None
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_edged_runs_a_good_pod_after_what_is_wrong(seed: int, tmp_path: Path) -> None:
+def test_edged_runs_a_good_pod_after_wrong_ones(seed: int, tmp_path: Path) -> None:
     """No pod restarts it, and a good pod runs."""
     bench = Bench(tmp_path, seed)
     with bench.bee as bee:
@@ -82,7 +82,7 @@ def test_edged_runs_a_good_pod_after_what_is_wrong(seed: int, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_devicetwin_answers_a_good_report_after_what_is_wrong(seed: int, tmp_path: Path) -> None:
+def test_devicetwin_answers_a_good_report_after_wrong_ones(seed: int, tmp_path: Path) -> None:
     """No topic and no payload of an application restarts it; a good report is answered, and what waits has gone."""
     random, topics, reports = Random(f"twin/{seed}"), *(target.seeds() for target in mqtt.TARGETS[:2])
     twin = Node(tmp_path, name="edge-1")

@@ -42,7 +42,7 @@ FOUND = {
 
 
 @pytest.mark.parametrize("what", FOUND)
-def test_what_was_found_stays_repaired(what: str) -> None:
+def test_found_defects_stay_repaired(what: str) -> None:
     """With eight seeds of the check's randomness."""
     name, data = FOUND[what]
     for seed in range(8):

@@ -150,7 +150,7 @@ def life(tmp_path: Path) -> Iterator[Life]:
         made.disconnect()
 
 
-def test_our_cloud_says_all_that_kubeedges_said_of_devices(life: Life) -> None:
+def test_our_cloud_sends_all_of_kubeedges_messages_about_devices(life: Life) -> None:
     """Message after message, and at the end of d3 the status has what was reported, the first reports included."""
     for path in FILES[:3]:
         assert life.play(path) >= 3

@@ -267,7 +267,7 @@ def is_of_configmap(event: Json, theirs: Json) -> bool:
     return bool(name == theirs["object"]["metadata"]["name"])
 
 
-def test_a_node_may_not_write_what_is_not_its_own(edge: Edge) -> None:
+def test_a_node_may_not_write_objects_of_others(edge: Edge) -> None:
     """Unlike in KubeEdge: a configmap is another's."""
     refused = [ask(edge, line) for line in recorded() if line.get("line", "").startswith(_WRITES)]
     assert [(reply.status, reply.body["reason"]) for reply in refused] == [(403, "Forbidden")] * 4

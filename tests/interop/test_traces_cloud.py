@@ -256,7 +256,7 @@ def objects_before(year: str) -> list[Json]:
 
 @pytest.mark.parametrize("year", ["today", "2019"])
 @pytest.mark.parametrize("engine", ["embedded", "cluster"])
-def test_our_cloud_says_all_that_the_real_one_said(world: World, year: str) -> None:
+def test_our_cloud_sends_all_messages_of_the_real_one(world: World, year: str) -> None:
     """The whole recording, file after file, as one life of a node; routes, header fields and forms are compared."""
     world.prepare(*objects_before(year))
     reached = 0

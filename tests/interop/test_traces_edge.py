@@ -206,7 +206,7 @@ def node(tmp_path: Path, script: Script) -> Iterator[Node]:
     made.close()
 
 
-def test_our_edge_says_all_that_the_real_one_said(script: Script, node: Node) -> None:
+def test_our_edge_sends_all_messages_of_the_real_one(script: Script, node: Node) -> None:
     """The whole recording as the history of one node: pods run, one is deleted, the edge restarts and adopts one."""
     everything = list(entries("today"))
     script.learn([entry for _, entry in everything if entry["kind"] == "ws"])

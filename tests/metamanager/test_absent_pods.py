@@ -162,7 +162,7 @@ def test_a_list_from_before_the_link_ended_ends_none() -> None:
         assert (cloud.asked, names(bee)) == ([], ["a", "b"])
 
 
-def test_what_the_cloud_deletes_itself_meanwhile_is_not_asked_for() -> None:
+def test_pods_that_the_cloud_deletes_meanwhile_are_not_asked_for() -> None:
     """They are asked for one at a time."""
     held: list[Message] = []
     with a_node_with(pod("a"), pod("b"), pod("c"), listed=listing()) as (bee, cloud):

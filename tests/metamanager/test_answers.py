@@ -97,7 +97,7 @@ def test_an_answer_of_the_store_of_another_form_is_malformed(content: Any) -> No
         ({"a": 1}, RejectedError, False),
     ],
 )
-def test_an_error_answer_says_whether_trying_again_helps(text: Any, kind: type[CallError], retryable: bool) -> None:
+def test_an_error_answer_tells_whether_trying_again_helps(text: Any, kind: type[CallError], retryable: bool) -> None:
     """metamanager's own errors differ from others."""
     message = answer(text, ModuleName.METAMANAGER, Operation.ERROR)
     for read in (answers.read_object, answers.read_objects, answers.read_ok):
@@ -116,7 +116,7 @@ def test_an_error_answer_says_whether_trying_again_helps(text: Any, kind: type[C
     ],
 )
 @pytest.mark.parametrize("source", ["websocket", "edgehub"])
-def test_what_the_hub_could_not_send_may_be_tried_again_unless_it_never_fits(
+def test_an_unsent_message_may_be_tried_again_unless_it_never_fits(
     text: str, kind: type[CallError], retryable: bool, source: str
 ) -> None:
     """The hub's words; the same words of the cloud are a refusal."""

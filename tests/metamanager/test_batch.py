@@ -48,7 +48,7 @@ ACTION = st.sampled_from(["change", "delete", "read", "flush", "lose", "fail", "
 
 @given(st.lists(ACTION, max_size=40))
 @example(["fail", "delete", "flush", "recover", "change"])
-def test_what_is_sent_is_durable_or_an_error_and_in_order(actions: list[str]) -> None:
+def test_sent_changes_are_durable_or_an_error_and_in_order(actions: list[str]) -> None:
     """Every outcome leaves exactly once, in the order of handling, a change's own messages only after its commit; what
     was answered with an error is not there later.
     """

@@ -25,7 +25,7 @@ THING = msgspec.json.encode(thing())
 OBJECT = {"Object": thing(), "Err": None}
 
 
-def test_what_the_store_has_is_got() -> None:
+def test_objects_of_the_store_are_returned() -> None:
     """The bytes that came; lists over all namespaces or one."""
     with node() as bee:
         meta = MetaClient(bee.hive)

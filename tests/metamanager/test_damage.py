@@ -171,7 +171,7 @@ def test_what_shows_only_when_it_is_read_does_not_keep_the_node_from_starting(tm
     assert len(all_set_aside(path)) == 1
 
 
-def test_a_read_that_fails_says_so(tmp_path: Path) -> None:
+def test_a_failed_read_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "edgecore.db"
     make(path)
     with closing(SqliteStore(path)) as store:

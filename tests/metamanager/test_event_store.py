@@ -54,7 +54,7 @@ def test_an_updated_event_counts_as_new(store: SqliteStore) -> None:
     assert names(store) == ["e0", "e2", "e4"]
 
 
-def test_what_was_kept_before_a_restart_counts_and_goes_by_its_time_and_not_by_its_name(store: SqliteStore) -> None:
+def test_events_kept_before_a_restart_count_and_go_by_their_time_and_not_by_their_name(store: SqliteStore) -> None:
     before = EventStore(store, "event", ROOM)
     for number in (7, 8):
         before.put(row(number))

@@ -231,7 +231,7 @@ def test_without_a_reserve_a_deletion_reaches_the_pod_all_the_same(
         assert told == [(Operation.DELETE, META)]
 
 
-def test_the_cloud_gets_this_nodes_reports_whatever_the_disk_does(small_disk: Path) -> None:
+def test_the_cloud_gets_this_nodes_reports_for_any_failure_of_the_disk(small_disk: Path) -> None:
     """Statuses of pods and of the node leave although they cannot be kept, and edged checks the disk."""
     with node(small_disk / "edgecore.db") as bee:
         bee.send(META, from_cloud(bee, "default/pod/p", Operation.INSERT, thing("p", uid="u")))

@@ -38,7 +38,7 @@ CASES: list[tuple[str, str, str, tuple[str, ...]]] = [
 
 
 @pytest.mark.parametrize(("resource", "operation", "source", "destinations"), CASES)
-def test_what_the_cloud_sends_is_stored_handed_on_and_acknowledged(
+def test_objects_of_the_cloud_are_stored_handed_on_and_acknowledged(
     resource: str, operation: str, source: str, destinations: tuple[str, ...]
 ) -> None:
     """In the table's order; the object goes on as it came, the acknowledgement answers it."""
@@ -125,7 +125,7 @@ def test_a_delete_without_a_uid_deletes_any(content: Any) -> None:
     ("source", "destinations"),
     [("devicecontroller", [TWIN, EDGED, HUB]), ("policycontroller", [HUB]), ("edgecontroller", [EDGED, HUB])],
 )
-def test_other_deletes_go_where_their_source_says(source: str, destinations: list[str]) -> None:
+def test_other_deletes_go_by_their_source(source: str, destinations: list[str]) -> None:
     """And the row is gone."""
     with node() as bee:
         bee.send(META, from_cloud(bee, "default/thing/a", Operation.INSERT, thing()))
@@ -203,7 +203,7 @@ def test_a_late_answer_with_an_object_is_kept_and_handed_to_edged(content: Any) 
         assert msgspec.json.decode(store_of(bee).get("default/configmap/a") or "") == thing()
 
 
-def test_a_late_answer_does_not_resurrect_what_was_deleted() -> None:
+def test_a_late_answer_does_not_resurrect_a_deleted_object() -> None:
     """The cloud repeats an answer whose acknowledgement it has not got. One of another uid is of a later object."""
     with node() as bee:
         bee.send(META, from_cloud(bee, "default/configmap/a", Operation.RESPONSE, thing()))

@@ -236,7 +236,7 @@ def test_an_empty_list_is_one_too(tmp_path: Path) -> None:
             assert bee.sent_to(EDGED) == []
 
 
-def test_what_the_store_has_is_not_undone() -> None:
+def test_newer_states_in_the_store_are_not_undone() -> None:
     """Neither is a newer state replaced, nor another pod of the name that is newer, nor what the list does not have
     removed. An older state, and an older pod, give way.
     """
@@ -322,7 +322,7 @@ def test_a_refusal_is_no_list(refuse: Callable[[Harness, Message], Message]) -> 
         assert (len(asked(bee)), names(bee)) == (2, ["a"])
 
 
-def test_pauses_grow_and_what_was_deleted_for_an_earlier_try_does_not_count() -> None:
+def test_pauses_grow_and_deletions_during_an_earlier_try_do_not_count() -> None:
     """A pod of the name was deleted while the first try was under way; what the third brings was made after that."""
     with asking() as bee:
         bee.send(META, from_cloud(bee, A, Operation.DELETE, {"metadata": {"name": "a"}}))

@@ -65,7 +65,7 @@ def test_a_stored_configmap_is_answered_without_the_cloud(connected: bool) -> No
 @pytest.mark.parametrize(
     "resource", ["default/configmap/a", "default/secret/a", "null/node/a", "null/persistentvolume/a"]
 )
-def test_what_is_missing_is_asked_of_the_cloud_kept_and_acknowledged(resource: str) -> None:
+def test_missing_objects_are_asked_of_the_cloud_kept_and_acknowledged(resource: str) -> None:
     """The question has an id of its own, the answer the requester's; the cloud's answer is acknowledged."""
     with node(connected=True) as bee:
         cloud_answers(bee, lambda _: thing(x=1))
@@ -135,7 +135,7 @@ def test_leases_are_always_the_clouds_and_never_kept(resource: str, operation: s
         ("default/pod/a", Operation.DELETE),
     ],
 )
-def test_without_a_connection_what_is_not_here_is_refused_immediately(resource: str, operation: str) -> None:
+def test_without_a_connection_missing_objects_are_refused_immediately(resource: str, operation: str) -> None:
     """The error answers the request itself, so that its waiter is released (KubeEdge's is not)."""
     with node() as bee:
         request = from_edged(bee, resource, operation, thing())

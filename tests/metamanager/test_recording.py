@@ -54,7 +54,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "db"
 
 
-def test_what_is_there_at_the_start_is_recorded_and_its_secrets_are_learnt(path: Path) -> None:
+def test_rows_at_the_start_are_recorded_and_their_secrets_are_learnt(path: Path) -> None:
     recorded = Recorded(path)
     [opened] = recorded.commits()
     assert opened.operation == "opened"

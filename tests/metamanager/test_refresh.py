@@ -42,7 +42,7 @@ def test_a_stored_one_is_answered_although_the_cloud_is_silent(resource: str) ->
 
 
 @pytest.mark.parametrize("resource", KINDS)
-def test_what_has_changed_is_stored_and_sent(resource: str) -> None:
+def test_changed_objects_are_stored_and_sent(resource: str) -> None:
     """As if the cloud had sent it by itself; what is the same is not."""
     with node(connected=True) as bee:
         fill(bee, resource)
@@ -72,7 +72,7 @@ def test_an_older_state_is_neither_stored_nor_sent(resource: str) -> None:
         assert '"2"' in (store_of(bee).get(resource) or "")
 
 
-def test_one_that_waits_for_its_volume_does_not_ask_again_and_again() -> None:
+def test_a_pod_that_waits_for_its_volume_does_not_ask_again_and_again() -> None:
     with node(connected=True) as bee:
         fill(bee, KINDS[0])
         for _ in range(5):

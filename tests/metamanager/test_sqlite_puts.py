@@ -58,7 +58,7 @@ TWICE = [("put", "a", 1, "u", "x"), ("put", "a", 2, "u", "y")]
 @example([*TWICE, ("delete owned",), *TWICE])
 @example([*TWICE, ("rollback",), *TWICE])
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
-def test_what_a_store_says_is_what_one_without_waiting_rows_would_say(actions: list[tuple[object, ...]]) -> None:
+def test_a_store_answers_as_one_without_waiting_rows(actions: list[tuple[object, ...]]) -> None:
     """The model: each row is put immediately, by `Row.supersedes`."""
     with TemporaryDirectory() as directory, closing(SqliteStore(Path(directory) / "edgecore.db")) as store:
         model: dict[str, Row] = {}

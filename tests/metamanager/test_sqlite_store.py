@@ -126,7 +126,7 @@ def test_a_file_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
         SqliteStore(path)
 
 
-def test_a_file_that_never_was_a_database_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+def test_a_file_that_never_was_a_database_is_an_error_with_the_remedy(tmp_path: Path) -> None:
     """A configuration may name any file by mistake: it is neither overwritten nor renamed."""
     path = tmp_path / "notes.txt"
     path.write_bytes(b"something else" * 100)
@@ -173,7 +173,7 @@ def test_a_full_disk_fails_the_change_and_not_the_store(tmp_path: Path) -> None:
         store.commit()
 
 
-def test_no_error_quotes_what_was_to_be_stored(tmp_path: Path) -> None:
+def test_no_error_quotes_the_row(tmp_path: Path) -> None:
     """It may be a secret."""
     with closing(SqliteStore(tmp_path / "edgecore.db")) as store:
         with pytest.raises(StoreWriteError) as caught:

@@ -88,7 +88,7 @@ def test_the_rows_of_an_owner_are_deleted_with_it(store: Store) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_only_what_was_committed_is_there_after_opening_again(kind: str, tmp_path: Path) -> None:
+def test_only_committed_rows_are_there_after_opening_again(kind: str, tmp_path: Path) -> None:
     """Closing without a commit loses the rest."""
     store = open_kind(kind, tmp_path)
     store.put(pod("a"))
@@ -101,7 +101,7 @@ def test_only_what_was_committed_is_there_after_opening_again(kind: str, tmp_pat
     store.close()
 
 
-def test_a_rollback_undoes_what_was_not_committed(store: Store) -> None:
+def test_a_rollback_undoes_uncommitted_changes(store: Store) -> None:
     """And the store goes on."""
     store.put(pod("a", value="1"))
     store.commit()
@@ -177,7 +177,7 @@ def test_a_source_is_a_path_or_a_url(source: str, path: str | None) -> None:
 
 
 @pytest.mark.parametrize("source", ["", "sqlite://", "sqlite:///", "sqlite:///x.db?timeout=3", "sqlite+aiosqlite:///x"])
-def test_a_source_that_cannot_be_meant_is_an_error_that_says_so(source: str) -> None:
+def test_a_source_that_cannot_be_meant_is_an_error(source: str) -> None:
     """The hint says what is wanted."""
     with pytest.raises(StoreOpenError, match="path"):
         open_store(source)

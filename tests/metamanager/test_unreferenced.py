@@ -53,7 +53,7 @@ def test_an_object_that_a_pod_names_in_any_field_is_kept(spec: dict[str, Any]) -
     assert unreferenced(kept(), [text("p", spec=spec)]) == {}
 
 
-def test_what_a_volume_in_no_namespace_names_is_needed() -> None:
+def test_references_of_a_volume_without_a_namespace_are_needed() -> None:
     spec = {"csi": {"nodePublishSecretRef": {"name": "s", "namespace": "storage"}}}
     assert set(unreferenced(kept(), [text("pv", spec=spec)])) == {CONFIG}
 
@@ -146,7 +146,7 @@ def test_a_pod_that_comes_again_between_two_looks_keeps_them(bee: Harness) -> No
     assert stored(bee) == {CONFIG, SECRET}
 
 
-def test_one_that_was_just_changed_gets_another_term(bee: Harness) -> None:
+def test_a_just_changed_object_gets_another_term(bee: Harness) -> None:
     """It may be for a pod that is on its way."""
     push(bee, POD, thing("p"), Operation.DELETE)
     bee.run_for(CHECK_SECONDS + 1)
@@ -157,7 +157,7 @@ def test_one_that_was_just_changed_gets_another_term(bee: Harness) -> None:
     assert stored(bee) == set()
 
 
-def test_one_that_is_pushed_without_a_pod_goes_too(bee: Harness) -> None:
+def test_an_object_pushed_without_a_pod_goes_too(bee: Harness) -> None:
     """KubeEdge's cloud pushes until it is started again what pods here once used."""
     push(bee, POD, thing("p"), Operation.DELETE)
     bee.run_for(10 * CHECK_SECONDS)
@@ -166,7 +166,7 @@ def test_one_that_is_pushed_without_a_pod_goes_too(bee: Harness) -> None:
     assert stored(bee) == set()
 
 
-def test_a_pod_that_comes_later_gets_what_the_cloud_has_then(bee: Harness) -> None:
+def test_a_pod_that_comes_later_gets_the_clouds_state_of_then(bee: Harness) -> None:
     """Not what an earlier pod was given: the cloud need not have pushed what has changed meanwhile."""
     push(bee, POD, thing("p"), Operation.DELETE)
     bee.run_for(TWICE)

@@ -58,7 +58,7 @@ def node(path: Path | None = None, *, online: bool = True) -> Iterator[tuple[Har
         yield bee, cloud
 
 
-def test_what_is_pushed_is_stored_and_acknowledged_over_the_wire() -> None:
+def test_pushed_objects_are_stored_and_acknowledged_over_the_wire() -> None:
     """And comes into edged's inbox."""
     with node() as (bee, cloud):
         message = cloud.push("default/pod/a", Operation.INSERT, thing())

@@ -125,7 +125,7 @@ def test_each_listed_survivor_is_a_mutant() -> None:
     assert not wrong, "\n".join(f"{survivor.name}: no such mutant: {survivor.change}" for survivor in wrong)
 
 
-def test_what_is_of_order_says_so() -> None:
+def test_mutants_of_order_are_marked() -> None:
     """For `--order`: swapped statements, another end, clock or bound; no opposite, and no bound by one of a number."""
     order = {one.before for one in mutants("m.py", SOURCE) if one.of_order}
     assert order == {"return a > b and (not b)", "self.total += number; other = self.total"}

@@ -42,7 +42,7 @@ def test_smaller() -> None:
 """
 
 
-def test_each_statement_says_that_it_runs() -> None:
+def test_each_statement_notes_its_run() -> None:
     """With its line; docstrings stay where they are."""
     lines: list[int] = []
     names: dict[str, object] = {"__reached__": lines.append}
@@ -55,7 +55,7 @@ def test_each_statement_says_that_it_runs() -> None:
     assert ast.unparse(noting("x = 1")) == "x = 1"
 
 
-def test_what_an_import_runs_concerns_all_tests_and_the_quickest_is_first() -> None:
+def test_statements_of_an_import_concern_all_tests_and_the_quickest_is_first() -> None:
     """A default in a class is used by every test that makes an instance."""
     reach = Reach({"slow": 2.0, "quick": 0.1}, {("m.py", 3): ("slow",)}, frozenset({("m.py", 1)}))
     assert reach.of(("m.py", 1)) == ["quick", "slow"]

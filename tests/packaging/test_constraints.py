@@ -56,7 +56,7 @@ def test_all_files_agree() -> None:
 
 
 @pytest.mark.parametrize("file", ["constraints.txt", "constraints-cloud.txt"])
-def test_what_a_release_installs_has_hashes(file: str) -> None:
+def test_the_packages_of_a_release_have_hashes(file: str) -> None:
     """`pip install --require-hashes` takes nothing else."""
     lines = (REPOSITORY / file).read_text().replace("\\\n", " ").splitlines()
     assert [line.split()[0] for line in lines if not line.startswith("#") and "--hash=sha256:" not in line] == []

@@ -72,7 +72,7 @@ def git(where: Path, *arguments: str) -> None:
     subprocess.run(["git", *user, *arguments], cwd=where, check=True, capture_output=True)
 
 
-def test_what_git_says_of_a_clone(tmp_path: Path) -> None:
+def test_versions_of_a_clone_from_git(tmp_path: Path) -> None:
     """Also of a shallow one, and where git has nothing to say."""
     assert checked_out(tmp_path) is None
     git(tmp_path, "init", "here")

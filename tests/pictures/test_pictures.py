@@ -84,7 +84,7 @@ def test_a_page_of_the_documentation(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["top-live.svg", "trace-page.png", "trace-page-dark.png", "docs-site.png"])
-def test_the_pictures_in_the_repository_are_what_they_are_called(name: str) -> None:
+def test_the_pictures_in_the_repository_have_their_types(name: str) -> None:
     data = (PICTURES / name).read_bytes()
     assert data.startswith(b"<svg" if name.endswith(".svg") else b"\x89PNG")
     assert len(data) < MOST_BYTES

@@ -20,7 +20,7 @@ def _tree(root: Path, **files: str) -> Path:
     return root
 
 
-def test_the_checked_in_stubs_are_what_the_proto_files_say() -> None:
+def test_the_checked_in_stubs_agree_with_the_proto_files() -> None:
     assert generate.main(["--check"]) == 0
 
 
@@ -55,7 +55,7 @@ def test_a_proto_file_that_does_not_compile_is_reported(
     assert "protos/api.proto" in capfd.readouterr().err
 
 
-def test_other_versions_of_the_tools_are_refused_with_what_to_install() -> None:
+def test_other_versions_of_the_tools_are_refused_with_the_right_ones() -> None:
     complaints = generate.version_complaints({"grpcio-tools": "1.0.0", "mypy-protobuf": "5.0.0"}, {
         "grpcio-tools": "1.1.0", "mypy-protobuf": None,
     })  # fmt: skip
@@ -69,7 +69,7 @@ def test_the_pinned_versions_raise_no_complaint() -> None:
     assert generate.version_complaints({"grpcio-tools": "1.0.0"}, {"grpcio-tools": "1.0.0"}) == []
 
 
-def test_a_missing_pin_in_setup_cfg_is_an_error_that_says_where() -> None:
+def test_a_missing_pin_in_setup_cfg_is_an_error_with_its_place() -> None:
     with pytest.raises(generate.GenerateError, match="grpcio-tools"):
         generate.pinned_versions("[options.extras_require]\ndev =\n  grpcio-tools>=1\n  mypy-protobuf==5\n")
 

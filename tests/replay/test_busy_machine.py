@@ -71,7 +71,7 @@ def commit(began: float, ended: float, *names: str) -> StoreCommit:
         pytest.param([commit(1.03, 1.04, "a", "x")], [1.04, 1.04, 1.04], id="one that is not made now"),
     ],
 )
-def test_what_was_committed_together_is_committed_together(
+def test_rows_of_one_commit_are_committed_together(
     recorded: list[StoreCommit], acknowledged: list[float], tmp_path: Path
 ) -> None:
     """The messages come 10 ms apart, before the first commit began; each is acknowledged after its commit."""

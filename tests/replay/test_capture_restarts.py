@@ -111,7 +111,7 @@ def test_lines_of_unknown_kinds_are_skipped(tmp_path: Path) -> None:
     assert len(result.recorded) >= 6
 
 
-def test_what_is_no_capture_is_reported_and_skipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_files_than_captures_are_reported_and_skipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """In a directory; alone it is an error, as is a directory of nothing else."""
     (tmp_path / "other.jsonl").write_text('{"label": "a request", "status": 200}\n')
     assert main(["replay", str(tmp_path)]) == ExitCode.USAGE

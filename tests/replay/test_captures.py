@@ -24,7 +24,7 @@ OF_TODAY = [recordings("today"), *([path] for path in recordings("today"))]
 
 
 @pytest.mark.parametrize("paths", OF_TODAY, ids=lambda paths: f"{paths[0].stem}-{len(paths)}")
-def test_our_cloudhub_brings_what_the_real_one_brought(paths: list[Path]) -> None:
+def test_our_cloudhub_brings_all_messages_of_the_real_one(paths: list[Path]) -> None:
     """Each capture of today, and all of them as one life. A cloud of 2019 sent objects without asking for their
     acknowledgement, which ours does not do.
     """

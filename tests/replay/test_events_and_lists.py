@@ -132,7 +132,7 @@ LISTS = RecordedLists(
         (9.5, {"b1": "RUNNING"}),
     ],
 )
-def test_lists_are_put_together_from_what_was_seen_and_delivered(now: float, everything: dict[str, str]) -> None:
+def test_lists_are_put_together_from_seen_and_delivered_objects(now: float, everything: dict[str, str]) -> None:
     assert states(LISTS, now) == everything
     assert states(LISTS, now, "b") == {key: state for key, state in everything.items() if key[0] == "b"}
 
@@ -168,7 +168,7 @@ def test_the_recorded_pleg_sees_a_pod_a_moment_later_unless_an_event_comes_in_be
     assert _pleg_sees(PLEG_LISTS, events, now) == [sees]
 
 
-def test_the_pleg_does_not_see_what_was_so_before_the_pod_was_changed() -> None:
+def test_the_pleg_does_not_see_the_state_before_the_change() -> None:
     """Its own recorded look came before the stop and went unused: the one after it counts, though it lies ahead."""
     stop = CriCall(1.1, 0, 0, 0, "edged/w", "stop_container", b'{"container_id":"a1"}', b"null", "", "", 0.1)
     calls = [listed(1.0, "a", a1="RUNNING"), stop, listed(1.3, "a", a1="EXITED")]

@@ -47,7 +47,7 @@ def test_a_changed_decision_does_not_concern_other_modules(tmp_path: Path) -> No
     assert replay(load(path_of(CHANGED)), tmp_path, "metamanager").differences == []
 
 
-def test_the_command_says_what_is_different_and_ends_with_its_status(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_the_differences_and_ends_with_its_status(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["replay", str(path_of(CHANGED)), "--module", "edged", "--check"]) == ExitCode.DIFFERENT
     told = capsys.readouterr()
     assert "the earliest" in told.out
@@ -82,7 +82,7 @@ def test_what_begins_in_the_middle_of_a_run_is_refused(tmp_path: Path, capsys: p
     assert "run --record" in capsys.readouterr().err
 
 
-def test_making_a_fixture_says_what_was_made_and_nothing_else(tmp_path: Path) -> None:
+def test_making_a_fixture_prints_the_made_files_and_nothing_else(tmp_path: Path) -> None:
     """It does not print what modules log in the replay. The test runs a process, because pytest captures logs."""
     made = tmp_path / "made.trace"
     command = ["trace", "record-fixture", str(path_of("init")), "default/init-pod", "-o", str(made)]

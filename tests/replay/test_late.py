@@ -137,7 +137,7 @@ class _FlightRecorded(ProcessRecorder):
 
 
 @pytest.mark.parametrize("module", one_in(2, [NODE, ModuleName.EDGED]))
-def test_what_a_flight_recorder_has_of_a_young_process_happens_again(module: str, tmp_path: Path) -> None:
+def test_a_flight_recording_of_a_young_process_happens_again(module: str, tmp_path: Path) -> None:
     """A process so young that all of its life is in there; the second one begins on a store with pods and devices."""
     steps = tuple(step for step in PLAN.steps if step.shape != Shape.STATIC)
     (tmp_path / "traces").mkdir()

@@ -68,7 +68,7 @@ def seen(sequences: Sequences[str], now: float, since: float = 0.0) -> str:
     return answer.value
 
 
-def test_looks_at_their_recorded_times_see_what_was_seen() -> None:
+def test_looks_at_their_recorded_times_see_the_same() -> None:
     sequences = looks((1.0, 1.1, "a"), (2.0, 2.1, "b"), (3.0, 3.1, "c"))
     assert [seen(sequences, at) for at in (1.0, 2.0, 3.0)] == ["a", "b", "c"]
 
@@ -88,7 +88,7 @@ def test_a_look_after_a_change_sees_the_change() -> None:
     assert seen(sequences, 1.15, since=1.15) == "after"
 
 
-def test_what_was_seen_last_since_something_happened_may_be_nothing() -> None:
+def test_the_last_look_since_a_change_may_have_seen_nothing() -> None:
     sequences = looks((1.0, 1.1, "a"), (2.0, 2.1, "b"), (9.0, 9.1, "c"))
     last = sequences.last("list", 5.0)
     assert last is not None
@@ -107,7 +107,7 @@ def delivery(span: int, module: str, began: float, way: str = "send", outcome: s
 @pytest.mark.parametrize(
     ("span", "given", "before"), [(10, 1.0, None), (25, 1.1, 20), (45, 1.6, 30), (65, 2.5, 30), (65, 5.0, None)]
 )
-def test_a_module_comes_to_an_answer_when_it_has_handled_what_was_there_before(
+def test_a_module_comes_to_an_answer_when_it_has_handled_the_earlier_messages(
     span: int, given: float, before: int | None
 ) -> None:
     """It was busy until second 4: what came before the answer was handled before it, what came after it after it."""
@@ -175,7 +175,7 @@ def test_the_order_counts_for_each_object_alone() -> None:
     assert differences(theirs, [theirs[2], theirs[1], theirs[0]], 10) != []
 
 
-def test_what_is_not_ordered_need_only_be_done_at_all() -> None:
+def test_unordered_calls_need_only_be_made_at_all() -> None:
     query = output(1, "a", "query", ordered=False)
     assert differences([query], [query, query, query], 10) == []
     assert differences([query], [], 10)[0].render().startswith("recorded, but not done now")
@@ -196,7 +196,7 @@ def test_a_call_is_the_same_whatever_its_details_are() -> None:
     assert role("remove_container", b'{"container_id":"c"}') != role("remove_container", b'{"container_id":"d"}')
 
 
-def test_of_a_pull_it_counts_what_is_pulled_and_not_in_whose_name() -> None:
+def test_of_a_pull_the_image_counts_and_not_the_pod() -> None:
     """Pods that want an image at the same moment share a pull."""
 
     def pulls(pod: str, image: str, secret: str) -> list[Output]:
@@ -303,7 +303,7 @@ def application(verb: str, key: str, resource: str = "null") -> Message:
     return Message.new(RealClock(), source="s", group="g", resource=resource, operation="null", content=content)
 
 
-def test_requests_of_the_kubernetes_api_are_told_apart() -> None:
+def test_requests_of_the_kubernetes_api_are_distinguished() -> None:
     """All have the resource `null`."""
     assert subject(application("list", "/core/v1/pods/null/null")) == "list /core/v1/pods/null/null"
     assert subject(application("list", "/", "default/pod/a")) == "default/pod/a"

@@ -34,7 +34,7 @@ def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 @pytest.mark.parametrize("module", [NODE, *WITHOUT_DEVICES])
-def test_what_a_process_did_happens_again(recorded: Recorded, module: str, tmp_path: Path) -> None:
+def test_the_recorded_acts_of_a_process_happen_again(recorded: Recorded, module: str, tmp_path: Path) -> None:
     """If this fails on purpose: `python -m tests.replay.fixtures` renews the stored ones."""
     result = replay(recorded, tmp_path, module)
     assert [one.render() for one in result.differences] == []

@@ -30,7 +30,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.mark.parametrize("module", [*WITHOUT_DEVICES, NODE])
-def test_todays_code_does_what_was_recorded(run: Recorded, module: str, tmp_path: Path) -> None:
+def test_todays_code_acts_as_recorded(run: Recorded, module: str, tmp_path: Path) -> None:
     result = replay(run, tmp_path, module)
     assert [one.render() for one in result.differences] == []
     assert len(result.recorded) > 20

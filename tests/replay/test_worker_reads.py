@@ -75,7 +75,7 @@ def worked(now: float, *, readings: int) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("late", [0.0, 0.003, 0.2])
-def test_a_worker_reads_after_its_change_what_it_read_then(late: float) -> None:
+def test_a_worker_reads_the_same_after_its_change_as_then(late: float) -> None:
     """The container ended a moment after that reading, which is in the past when the replay is late."""
     assert worked(0.9 + late, readings=1) == [["RUNNING", "RUNNING"]]
 

@@ -13,7 +13,7 @@ def plan_of(times: list[int]) -> Plan:
 
 
 @given(st.sets(st.integers(0, 60)), st.sets(st.integers(0, 60), max_size=4))
-def test_what_is_needed_remains_and_nothing_else(rest: set[int], needed: set[int]) -> None:
+def test_needed_steps_remain_and_no_others(rest: set[int], needed: set[int]) -> None:
     """For a failure that needs all of some faults, whichever they are."""
 
     def fails(plan: Plan) -> bool:

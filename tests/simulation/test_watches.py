@@ -73,7 +73,7 @@ def test_an_older_row_taken_and_a_newer_one_refused_are_seen(world: World, versi
     assert invariants(world) == ["no older state over a newer one"]
 
 
-def test_what_was_deleted_is_seen_when_it_comes_back(world: World) -> None:
+def test_a_deleted_object_is_seen_when_it_comes_back(world: World) -> None:
     watch = RowWatch(world, "n")
     watch.put(row(3), taken=True)
     watch.deleted(KEY, "u")
@@ -83,7 +83,7 @@ def test_what_was_deleted_is_seen_when_it_comes_back(world: World) -> None:
     assert invariants(world) == ["what was deleted does not come back"]
 
 
-def test_what_was_not_committed_is_forgotten(world: World) -> None:
+def test_uncommitted_rows_are_forgotten(world: World) -> None:
     watch = RowWatch(world, "n")
     watch.put(row(3), taken=True)
     watch.committed()
@@ -104,7 +104,7 @@ def test_statuses_that_were_found_may_come_in_their_order(world: World) -> None:
     assert invariants(world) == []
 
 
-def test_an_older_status_and_one_that_nobody_found_are_seen(world: World) -> None:
+def test_an_older_status_and_an_invented_one_are_seen(world: World) -> None:
     watch = StatusWatch(world)
     watch.found(found("Pending"))
     watch.found(found("Running"))

@@ -97,7 +97,7 @@ def test_a_wall_clock_jumps_and_timers_do_not_notice() -> None:
         assert process.clock.now() == before + 3605
 
 
-def test_after_a_kill_there_is_what_was_committed(tmp_path: Path) -> None:
+def test_after_a_kill_committed_rows_are_there(tmp_path: Path) -> None:
     """The rest of the transaction is gone."""
     with World(1) as world:
         process = Process(world, "p", WallClock())
@@ -117,7 +117,7 @@ def test_after_a_kill_there_is_what_was_committed(tmp_path: Path) -> None:
     assert rows_in(tmp_path / "new") == {"default/pod/a": ("u", 3)}
 
 
-def test_only_what_the_store_says_it_dropped_for_want_of_use_counts_as_dropped(tmp_path: Path) -> None:
+def test_only_rows_that_the_store_recorded_as_unused_count_as_dropped(tmp_path: Path) -> None:
     """Not what it lost or deleted, nor what came again since."""
     store = SqliteStore(tmp_path / DATABASE)
     keys = {name: f"default/secret/{name}" for name in ("dropped", "deleted", "again")}

@@ -18,7 +18,7 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return found
 
 
-def test_what_is_rewritten_is_what_pytest_reads(pytestconfig: pytest.Config, sources: list[Path]) -> None:
+def test_the_rewritten_code_is_pytests(pytestconfig: pytest.Config, sources: list[Path]) -> None:
     bytecode.keep_rewritten(pytestconfig, sources)
     assert [bytecode.is_kept(source) for source in sources] == [True, True, False]
     before = bytecode.kept_beside(sources[0]).stat().st_ino

@@ -28,7 +28,7 @@ CONFTEST = (
 @pytest.mark.parametrize(("profile", "same"), [
     (profiles.FIXED, True), pytest.param(profiles.RANDOM, False, marks=pytest.mark.slow),
 ])  # fmt: skip
-def test_examples_are_the_same_whatever_the_process_has_imported(profile: str, *, same: bool, tmp_path: Path) -> None:
+def test_examples_are_the_same_after_any_imports(profile: str, *, same: bool, tmp_path: Path) -> None:
     found = set()
     for number, imported in enumerate(("json", "modules.cloud.cloudhub.module")):
         directory = tmp_path / str(number)

@@ -84,7 +84,7 @@ def test_changed_modes_and_the_programs_own_directories_are_seen() -> None:
     ]
 
 
-def test_what_the_programs_name_themselves_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_names_of_the_programs_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Interfaces and rules that no configuration of a test has named."""
     for name in ("eth0", "edgecore0"):
         (tmp_path / name).mkdir()

@@ -29,7 +29,7 @@ def _report(
         ([_report("setup"), _report("call"), _report("teardown", "failed")], ["setup", "call", "teardown"]),
     ],
 )
-def test_all_is_reported_of_what_failed_and_else_what_is_read(
+def test_failed_tests_are_reported_whole_and_others_by_their_result(
     reports: list[pytest.TestReport], reported: list[str]
 ) -> None:
     assert [report.when for report in worth_reporting(reports, 5.0)] == reported

@@ -82,7 +82,7 @@ def test_a_process_gets_one_long_unit_at_a_time() -> None:
     assert [each.given for each in processes] == [[0, 1, 2], [3, 4, 5]]
 
 
-def test_what_a_dead_process_has_left_is_run_by_others_but_not_what_it_died_of() -> None:
+def test_tests_of_a_dead_process_are_run_by_others_except_its_last() -> None:
     dies, lives = Process("dies"), Process("lives")
     scheduling = _scheduling([dies, lives])
     ran, killer = dies.given[:2]

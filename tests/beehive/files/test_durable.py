@@ -75,7 +75,7 @@ def test_a_temporary_file_left_by_a_crash_is_replaced(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "precious"]
 
 
-def test_a_full_disk_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_keeps_the_earlier_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     replace_file(tmp_path / "file", b"old")
 
     def full(_descriptor: int) -> None:

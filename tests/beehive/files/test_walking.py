@@ -90,7 +90,7 @@ def test_a_directory_that_was_moved_meanwhile_is_not_walked_at_its_old_place(tmp
     assert not walk.whole
 
 
-def test_more_open_branches_than_are_remembered_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_open_branches_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(walking, "_BRANCHES", 20)
     _tree(tmp_path / "top")
     walk = Walk(tmp_path / "top")

@@ -41,7 +41,7 @@ def test_a_redirect_is_a_response() -> None:
     assert len(application.heard) == 1
 
 
-def test_a_refused_connection_says_that_nothing_was_sent() -> None:
+def test_a_refused_connection_is_an_error_before_any_byte() -> None:
     """So the call may be repeated."""
     with pytest.raises(CallFailedError) as caught:
         call(free_port())

@@ -165,7 +165,7 @@ def test_nothing_can_be_written(server: HttpServer) -> None:
     assert ask(server, "POST", "/healthz")[0] == 405
 
 
-def test_a_handler_that_fails_says_nothing_of_why(server: HttpServer) -> None:
+def test_a_handlers_failure_is_answered_without_its_reason(server: HttpServer) -> None:
     status, body = ask(server, "GET", "/broken")
     assert status == 500
     assert "secret" not in body
@@ -319,7 +319,7 @@ def test_streams_do_not_count_as_connections(server: HttpServer) -> None:
         connection.close()
 
 
-def test_a_connection_is_handed_over_with_what_was_read_of_it(server: HttpServer) -> None:
+def test_a_connection_is_handed_over_with_the_bytes_already_read(server: HttpServer) -> None:
     with socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as connection:
         connection.sendall(b"GET /echo HTTP/1.1\r\nHost: a\r\n\r\nabc")
         connection.sendall(b"def")

@@ -48,7 +48,7 @@ def test_a_malformed_request_can_be_answered(data: bytes, status: int) -> None:
 
 
 @pytest.mark.parametrize(("version", "pieces"), [(b"1.1", b"3\r\nabc\r\n1\r\nd\r\n0\r\n\r\n"), (b"1.0", b"abcd")])
-def test_a_body_without_a_length_comes_in_chunks_to_those_who_know_them(version: bytes, pieces: bytes) -> None:
+def test_a_body_without_a_length_comes_in_chunks_to_clients_of_http_1_1(version: bytes, pieces: bytes) -> None:
     exchange = ServerExchange(1000)
     exchange.read_head(sent(b"GET / HTTP/" + version + b"\r\nHost: a\r\n\r\n"))
     assert (b"chunked" in exchange.response(200, [])) is (version == b"1.1")
@@ -92,7 +92,7 @@ def test_a_body_without_a_bound_is_refused(field: str, status: int) -> None:
      (b"Connection: upgrade\r\nUpgrade: x\r\n\r\n", False), (b"Connection: upgrade\r\nUpgrade: x\r\n\r\nab", True),
      (b"X: " + b"x" * 1000, True), (b"", True)],
 )  # fmt: skip
-def test_what_a_client_may_still_be_sending_when_it_is_answered(rest: bytes, *, is_unread: bool) -> None:
+def test_bytes_that_a_client_still_sends_after_the_response(rest: bytes, *, is_unread: bool) -> None:
     exchange = ServerExchange(1000)
     with contextlib.suppress(HttpError):
         exchange.read_head(sent(b"POST / HTTP/1.1\r\nHost: a\r\n" + rest))

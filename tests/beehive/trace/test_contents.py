@@ -135,7 +135,7 @@ def test_a_writer_remembers_so_many_contents(tmp_path: Path) -> None:
     assert len(shortener._known) == 1
 
 
-def test_a_file_ends_at_its_limit_and_says_so(tmp_path: Path) -> None:
+def test_a_file_ends_at_its_limit_with_a_note(tmp_path: Path) -> None:
     """What was written before is there, with a note; a later run is refused before it starts."""
     writer = FileWriter(tmp_path / "t", HEADER, 100_000)
     records = [

@@ -59,7 +59,7 @@ def test_only_the_last_minute_is_kept() -> None:
     assert kept == list(range(40, 100))
 
 
-def test_its_bytes_are_bounded_whatever_comes() -> None:
+def test_its_bytes_are_bounded_for_any_input() -> None:
     simulation, draw = Simulation(), random.Random(1)  # noqa: S311
     recorder = FlightRecorder(simulation.clock, size=100_000)
     for number in range(2000):
@@ -70,7 +70,7 @@ def test_its_bytes_are_bounded_whatever_comes() -> None:
     assert kept[-1].span == 1999
 
 
-def test_lists_of_texts_count_as_what_they_hold() -> None:
+def test_lists_of_texts_count_with_their_texts() -> None:
     """What a store answers with is one. They counted as nothing, and 300 of them were three times what may be kept."""
     simulation = Simulation()
     recorder = FlightRecorder(simulation.clock, size=100_000)
@@ -91,7 +91,7 @@ def test_a_flood_leaves_the_newest_and_a_note() -> None:
     assert [entry.kind for entry in entries if isinstance(entry, RecorderNote)] == [NoteKind.LOST]
 
 
-def test_what_comes_along_with_deliveries_keeps_the_intake_from_overflowing() -> None:
+def test_other_records_beside_deliveries_keep_the_intake_from_overflowing() -> None:
     """Many deliveries arrive together, as for a hundred pods, with a frame or a call among each hundred."""
     simulation = Simulation()
     recorder = FlightRecorder(simulation.clock)
@@ -186,7 +186,7 @@ def test_a_full_disk_ends_the_recording_and_nothing_else(caplog: pytest.LogCaptu
     assert [record.levelname for record in caplog.records] == ["ERROR"]
 
 
-def test_what_comes_faster_than_it_is_written_leaves_a_note(caplog: pytest.LogCaptureFixture) -> None:
+def test_records_faster_than_the_disk_leave_a_note(caplog: pytest.LogCaptureFixture) -> None:
     simulation, waiting, disk = Simulation(), Waiting(), FullDisk(10 * WAITING)
     running = simulation.start(StreamRecorder, waiting, disk, Serialiser(0.0, Redactor()))
     entry = RecorderNote(0.0, NoteKind.LINK, "up")

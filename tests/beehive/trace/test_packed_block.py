@@ -114,7 +114,7 @@ def feed(simulation: Simulation, recorder: FlightRecorder, number: int, then: Ca
         then()
 
 
-def test_the_recorder_packs_what_it_keeps_and_shows_all_of_it() -> None:
+def test_the_recorder_packs_its_history_and_shows_all_of_it() -> None:
     simulation = Simulation()
     recorder = FlightRecorder(simulation.clock)
     feed(simulation, recorder, 5 * BLOCK + 1, lambda: simulation.run_for(0.01))

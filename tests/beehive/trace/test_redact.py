@@ -173,7 +173,7 @@ def test_short_values_are_hidden_as_variables_but_not_looked_for(redactor: Redac
     assert redacted(redactor, {"a": "it is true"}, POD) == {"a": "it is true"}
 
 
-def test_a_frame_is_redacted_by_what_it_is_about(redactor: Redactor) -> None:
+def test_a_frame_is_redacted_by_its_resource(redactor: Redactor) -> None:
     frame = {"header": {"msg_id": "1"}, "route": {"operation": "insert", "resource": SECRET}}
     seen = redactor.frame(msgspec.json.encode(frame | {"content": secret(password=PASSWORD)}))
     assert PASSWORD.encode() not in seen

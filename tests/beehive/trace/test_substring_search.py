@@ -59,7 +59,7 @@ def test_the_longest_that_begins_at_a_place_is_taken() -> None:
     assert needles.find(text) == [SubstringMatch(0, len(text), b"mine-and-yours-and-theirs")]
 
 
-def test_ten_thousand_with_one_beginning_are_told_apart() -> None:
+def test_ten_thousand_with_one_beginning_are_distinguished() -> None:
     """As tokens are, which begin with the same header."""
     header = b"eyJhbGciOiJSUzI1NiIsImtpZCI6ImFiY2RlZmdoaWprbG1ub3BxcnN0dXZ3eHl6In0." * 4
     tokens = [header + b"%06d" % number for number in range(10_000)]

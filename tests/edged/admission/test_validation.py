@@ -175,7 +175,7 @@ def test_each_field_is_named_by_its_path(spec: dict[str, Any], fault: str) -> No
     assert list(map(str, field_errors(read(**spec)))) == [f"spec.{fault}"]
 
 
-def test_what_an_api_server_takes_is_taken() -> None:
+def test_quantities_of_an_api_server_are_taken() -> None:
     """Such as the bounds of ranges, and missing optional fields."""
     good = container(
         ports=[{"containerPort": 65535, "hostPort": 1, "hostIP": "::1", "protocol": "SCTP"}, {"containerPort": 1}],

@@ -75,7 +75,7 @@ def test_quantities_are_stored_and_printed_as_kubernetes_does(quantity: str | fl
     "text",
     ["", "m", "1.2.3", "1 Gi", "1gi", "1K", "Ki", "e3", "1e", "0x10", "١", "1e999", "1" * 101, ".", "nan"],
 )
-def test_refuses_what_is_no_quantity(text: str) -> None:
+def test_refuses_other_texts_than_quantities(text: str) -> None:
     """A text outside the grammar is an error that shows it, never a guess."""
     with pytest.raises(QuantityError, match="cannot read the quantity"):
         parse_quantity(text)

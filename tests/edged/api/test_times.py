@@ -23,7 +23,7 @@ def test_reads_any_zone_and_fraction(text: str, nanoseconds: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2026-11-20T01:54:50", "2026-13-20T01:54:50Z"])
-def test_refuses_what_is_no_time(text: str) -> None:
+def test_refuses_other_texts_than_times(text: str) -> None:
     """A text without a zone or outside the calendar is an error that shows it."""
     with pytest.raises(TimeError, match="cannot read the time"):
         parse_time(text)

@@ -136,7 +136,7 @@ def test_limits_of_all_pods(enforce: tuple[str, ...], memory: int, shares: int) 
     )
 
 
-def test_limits_of_what_is_reserved() -> None:
+def test_limits_of_reserved_groups() -> None:
     reserved = Reservation({"cpu": "1", "memory": "100Mi", "pid": "50"})
     assert resource_config_for_reserved(reserved) == ResourceConfig(cpu_shares=1024, memory=100 * MIB, pids=50)
 

@@ -41,7 +41,7 @@ def test_hierarchies_are_found_wherever_they_are_mounted() -> None:
     ]
 
 
-def test_the_kernel_says_which_controllers_the_unified_one_has(tmp_path: Path) -> None:
+def test_the_unified_controllers_come_from_the_kernel(tmp_path: Path) -> None:
     (tmp_path / "cgroup.controllers").write_text("cpu memory\n")
     there, missing = Hierarchy(tmp_path, unified=True), Hierarchy(tmp_path / "none", unified=True)
     assert [h.controllers for h in with_unified_controllers([there, missing])] == [("cpu", "memory"), ()]

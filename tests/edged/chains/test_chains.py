@@ -122,7 +122,7 @@ def test_new_steps_are_written_soon_and_repetitions_later() -> None:
     assert asked[3:] == [REPEATED_SECONDS], "one timer for both"
 
 
-def test_a_restart_finds_what_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_restart_finds_the_written_chains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chains, file = Chains(), ChainFile(tmp_path)
     flushed = list[int]()
     monkeypatch.setattr("os.fdatasync", lambda descriptor: flushed.append(os.fstat(descriptor).st_size))

@@ -53,7 +53,7 @@ def test_exit_codes_and_reasons_are_kubernetes(pods: Pods, script: str, exit_cod
     assert (status.exit_code, status.reason) == (exit_code, reason)
 
 
-def test_a_container_keeps_what_it_was_made_with(pods: Pods, client: CriClient) -> None:
+def test_a_container_keeps_its_configuration(pods: Pods, client: CriClient) -> None:
     pod = pods.sandbox()
     config = pods.container_config(("sleep", "1000"), attempt=2)
     container = pods.create(pod, config)

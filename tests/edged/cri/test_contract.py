@@ -80,14 +80,14 @@ def test_a_sandbox_is_ready_then_not_ready_then_gone(pods: Pods, client: Contain
         client.pod_sandbox_status(pod.id)
 
 
-def test_stopping_and_removing_what_is_not_there_succeeds(client: ContainerRuntime) -> None:
+def test_stopping_and_removing_missing_containers_succeeds(client: ContainerRuntime) -> None:
     client.stop_pod_sandbox(SandboxId(UNKNOWN))
     client.remove_pod_sandbox(SandboxId(UNKNOWN))
     client.stop_container(UNKNOWN, 0)
     client.remove_container(UNKNOWN)
 
 
-def test_asking_for_or_starting_what_is_not_there_is_not_found(pods: Pods, client: ContainerRuntime) -> None:
+def test_asking_for_or_starting_missing_containers_is_not_found(pods: Pods, client: ContainerRuntime) -> None:
     pod = pods.sandbox()
     for call in (client.container_status, client.start_container):
         with pytest.raises(NotFoundError):
@@ -125,7 +125,7 @@ def test_a_container_is_created_then_runs_then_has_exited_then_is_gone(pods: Pod
         client.container_status(container)
 
 
-def test_a_container_keeps_what_it_was_made_with(pods: Pods, client: ContainerRuntime) -> None:
+def test_a_container_keeps_its_configuration(pods: Pods, client: ContainerRuntime) -> None:
     pod = pods.sandbox()
     config = pods.container_config(FOREVER, attempt=2)
     container = pods.create(pod, config)
@@ -311,7 +311,7 @@ def test_streams_have_an_address_or_are_not_offered(
             assert ask().startswith("http://127.0.0.1:")
 
 
-def test_streams_of_what_is_not_there_have_none(runtime: RuntimeUnderTest, client: ContainerRuntime) -> None:
+def test_missing_containers_have_no_streams(runtime: RuntimeUnderTest, client: ContainerRuntime) -> None:
     if runtime.name == "the process runtime":
         pytest.skip("the process runtime has no streams")
     asks: tuple[Callable[[], str], ...] = (

@@ -265,7 +265,7 @@ def test_credentials_go_to_the_runtime_and_into_no_error(fakes: Fakes) -> None:
     assert "example.org/a" in str(caught.value)
 
 
-def test_removing_and_stopping_what_is_not_there_are_successes(fakes: Fakes) -> None:
+def test_removing_and_stopping_missing_objects_are_successes(fakes: Fakes) -> None:
     """containerd 1.6 answers NotFound to these, newer runtimes do not."""
     gone = failing(grpc.StatusCode.NOT_FOUND, "not found")
     names = ("StopPodSandbox", "RemovePodSandbox", "StopContainer", "RemoveContainer", "RemoveImage")
@@ -279,7 +279,7 @@ def test_removing_and_stopping_what_is_not_there_are_successes(fakes: Fakes) -> 
     assert {path.rpartition("/")[2] for path in server.called} == {"Version", *names}
 
 
-def test_starting_what_is_not_there_is_an_error_with_its_id(fakes: Fakes) -> None:
+def test_starting_a_missing_container_is_an_error_with_its_id(fakes: Fakes) -> None:
     server = fakes.server(V1, Version=version_answer, StartContainer=failing(grpc.StatusCode.NOT_FOUND, "no"))
     with pytest.raises(NotFoundError, match="StartContainer of abc"):
         fakes.client(server.endpoint).start_container(ContainerId("abc"))

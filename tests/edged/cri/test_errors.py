@@ -41,7 +41,7 @@ def test_containerds_word_for_a_taken_name_is_understood() -> None:
 
 
 @pytest.mark.parametrize("code", list(StatusCode))
-def test_every_error_says_what_was_attempted_on_what_why_and_what_to_do(code: StatusCode) -> None:
+def test_every_error_has_the_attempt_its_object_the_reason_and_the_remedy(code: StatusCode) -> None:
     error = error_of("StartContainer", "abc", code, "no such thing")
     assert isinstance(error, EdgedError)
     assert (error.operation, error.on, error.code, error.details) == ("StartContainer", "abc", code, "no such thing")

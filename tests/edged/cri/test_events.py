@@ -55,7 +55,7 @@ def test_events_come_in_their_order_and_an_end_is_an_error(serve: Callable[..., 
     assert "ended the stream" in str(error)
 
 
-def test_a_stream_without_events_is_open_as_soon_as_the_runtime_says_so(serve: Callable[..., CriClient]) -> None:
+def test_a_stream_without_events_is_open_with_the_runtimes_header(serve: Callable[..., CriClient]) -> None:
     over = threading.Event()
 
     def quiet(_request: Any, context: grpc.ServicerContext) -> Iterator[pb.ContainerEventResponse]:
@@ -70,7 +70,9 @@ def test_a_stream_without_events_is_open_as_soon_as_the_runtime_says_so(serve: C
 
 
 @pytest.mark.parametrize("api_versions", [BOTH, BOTH[1:]])
-def test_a_runtime_without_events_says_so(serve: Callable[..., CriClient], api_versions: tuple[str, ...]) -> None:
+def test_a_runtime_without_events_is_unimplemented(
+    serve: Callable[..., CriClient], api_versions: tuple[str, ...]
+) -> None:
     assert isinstance(EventListener(serve(None, api_versions)).error(), UnimplementedError)
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 UNKNOWN = SandboxId("0" * 64)
 
 
-def test_a_runtime_says_its_name_and_that_it_is_ready(client: CriClient) -> None:
+def test_a_runtime_reports_its_name_and_readiness(client: CriClient) -> None:
     version = client.version()
     assert version.runtime_name
     assert version.runtime_version
@@ -37,7 +37,7 @@ def test_a_sandbox_is_ready_then_not_ready_then_gone(pods: Pods, client: CriClie
     assert client.list_pod_sandboxes(pb.PodSandboxFilter(id=pod.id)) == []
 
 
-def test_a_sandbox_keeps_what_it_was_made_with(pods: Pods, client: CriClient) -> None:
+def test_a_sandbox_keeps_its_configuration(pods: Pods, client: CriClient) -> None:
     """Metadata, labels and annotations come back in status and list: edged finds its pods again by them."""
     pod = pods.sandbox(pods.config(attempt=3))
     status = client.pod_sandbox_status(pod.id).status

@@ -218,7 +218,7 @@ def test_a_socket_that_cannot_be_made(root: Path, caplog: pytest.LogCaptureFixtu
     node.close()
 
 
-def test_a_connection_that_is_closed_ends_what_is_under_way(node: Node) -> None:
+def test_a_closed_connection_ends_its_open_calls(node: Node) -> None:
     plugin = DevicePluginDouble(node.root, "a")
     plugin.serve()
     connection = GrpcDevicePluginTransport(RealClock()).connect(plugin.socket)

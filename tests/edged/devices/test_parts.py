@@ -201,7 +201,7 @@ def test_of_devices_that_the_former_agent_knew_all_may_be_hoped_for() -> None:
     assert inventory.expected(GRACE_SECONDS) == {}
 
 
-def test_a_plugin_that_was_replaced_says_nothing_any_more() -> None:
+def test_a_replaced_plugin_is_no_longer_read() -> None:
     inventory, former = an_inventory(Device("a"))
     plugin: Any = _NoPlugin()
     replaced: Any = inventory.connected("r/x", plugin, PluginOptions())
@@ -242,7 +242,7 @@ def test_a_file_that_cannot_be_read_counts_as_none(
 
 
 @pytest.mark.parametrize("content", [b"[]", b'{"pods": 1}'])
-def test_a_file_that_says_something_else_counts_as_none(tmp_path: Path, content: bytes) -> None:
+def test_a_file_with_other_content_counts_as_none(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "c").write_bytes(content)
     assert read_checkpoint(tmp_path / "c", tmp_path) == Checkpoint()
     assert [path.name for path in all_set_aside(tmp_path)] == ["c.1"]

@@ -43,7 +43,7 @@ def test_equal_occurrences_are_one_event_with_a_count() -> None:
     assert again.event.last_timestamp == "1970-01-01T00:00:09Z"
 
 
-def test_containers_and_reasons_are_told_apart() -> None:
+def test_containers_and_reasons_are_distinguished() -> None:
     correlator = EventCorrelator(SOURCE)
     other = ObjectReference(kind="Pod", namespace="default", name="web", uid="uid-web", field_path="spec.containers{b}")
     kinds = [occurrence(), occurrence(about=other), occurrence(reason="Created"), occurrence(about=NODE)]

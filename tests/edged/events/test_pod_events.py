@@ -106,7 +106,7 @@ def test_a_failed_probe_is_reported_without_the_containers_output(bench: Bench) 
     assert "hunter2" not in str(bench.meta.events)
 
 
-def test_the_node_says_that_edged_starts_and_that_it_is_ready(bench: Bench) -> None:
+def test_the_node_has_events_of_edgeds_start_and_readiness(bench: Bench) -> None:
     bench.start()
     bench.run(SECOND)
     assert ("Starting", "Starting edged.") in bench.meta.told("n1")

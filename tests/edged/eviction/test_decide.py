@@ -99,7 +99,7 @@ def test_each_signal_has_its_available_amount() -> None:
     assert Signal.IMAGE_INODES not in apart, "a file system without a number of inodes does not run short of them"
 
 
-def test_both_figures_are_said_in_kubelets_form() -> None:
+def test_both_figures_have_kubelets_form() -> None:
     memory, pids = parse_thresholds({"memory.available": "100Mi", "pid.available": "1k"})
     there = {Signal.MEMORY: Observation(50 * MIB, 1 << 30), Signal.PIDS: Observation(7, 32768)}
     assert sentence(memory, there) == "Threshold quantity: 100Mi, available: 50Mi. "
@@ -187,7 +187,7 @@ def test_a_signal_without_an_observation_meets_no_threshold() -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_decisions_are_those_that_the_whole_history_gives(seed: int) -> None:
+def test_decisions_agree_with_the_whole_history(seed: int) -> None:
     """Each rule is said over all observations, where the product keeps a state."""
     draw = Random(seed)  # noqa: S311 - reproducible on purpose
     settings = EvictionSettings(

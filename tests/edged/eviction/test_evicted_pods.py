@@ -128,7 +128,7 @@ def test_no_other_pod_goes_as_long_as_the_first_has_time_to_end(tmp_path: Path) 
     assert "Evicted" not in dict(node.meta.told("small"))
 
 
-def test_a_condition_outlasts_what_it_says_for_its_transition_period(node: Bench) -> None:
+def test_a_condition_lasts_for_its_transition_period(node: Bench) -> None:
     node.figures.left = STARVED
     node.run(12)
     node.figures.left = PLENTY

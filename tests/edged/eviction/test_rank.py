@@ -61,7 +61,7 @@ def test_for_disk_what_counts_is_all_that_is_on_that_file_system() -> None:
     assert order(pods, [layer, logs], Signal.IMAGE_INODES, apart=True) == ["logs", "layer"]
 
 
-def test_requests_of_disk_count_and_those_of_memory_do_not() -> None:
+def test_requests_of_disk_count_and_of_memory_do_not() -> None:
     pods = [named("asked", disk="1Gi"), named("not", memory="1Gi")]
     usages = [PodUsage("asked", storage=DiskConsumption(500 * MIB)), PodUsage("not", storage=DiskConsumption(1 * MIB))]
     assert order(pods, usages, Signal.NODE_FS) == ["not", "asked"]
@@ -144,7 +144,7 @@ def test_files_are_counted_only_for_pods_with_limits() -> None:
     assert [has_limits(pod) for pod in (limited(), limited("1Mi"))] == [False, True]
 
 
-def test_what_a_pod_uses_is_taken_from_its_statistics() -> None:
+def test_a_pods_usage_is_taken_from_its_statistics() -> None:
     fs = FsStats(time=NOW, used_bytes=5, inodes_used=1)  # type: ignore[arg-type]
     memory = MemoryStats(time=NOW, working_set_bytes=7)  # type: ignore[arg-type]
     stats = PodStats(

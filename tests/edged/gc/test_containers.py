@@ -106,7 +106,7 @@ def test_when_the_disk_is_short_nothing_is_kept_of_pods_that_have_ended() -> Non
     assert gone(*FIVE, per_pod=3, all_unused=True) == ["p/a/0", "p/a/1"]
 
 
-def test_pods_that_nobody_knows_and_what_is_no_pods_are_left_alone() -> None:
+def test_unknown_pods_and_foreign_containers_are_left_alone() -> None:
     theirs = [container("other", "a", n) for n in range(3)]
     nobodys = cri.Container(id="x", state=cri.CONTAINER_EXITED, metadata=cri.ContainerMetadata(name="x"))
     found = garbage([*theirs, nobodys], [sandbox("other"), cri.PodSandbox(id="y")], {}, ContainerPolicy(), NOW)

@@ -197,7 +197,7 @@ def test_a_disk_of_no_size_is_reported(tmp_path: Path) -> None:
     assert [each.reason for each in collected.told] == ["InvalidDiskCapacity"]
 
 
-def test_a_runtime_that_says_nothing_names_no_sandbox_image() -> None:
+def test_a_runtime_without_a_verbose_status_names_no_sandbox_image() -> None:
     assert sandbox_images(FakeRuntime(Simulation(1))) == frozenset()
 
 

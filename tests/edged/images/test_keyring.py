@@ -153,9 +153,7 @@ _LABEL = st.from_regex(r"[a-z0-9]{1,6}", fullmatch=True)
 
 
 @given(st.lists(_LABEL, min_size=1, max_size=4), st.lists(_LABEL, min_size=1, max_size=3))
-def test_an_exact_address_matches_its_own_images_and_stars_match_what_they_replace(
-    labels: list[str], path: list[str]
-) -> None:
+def test_an_exact_address_matches_its_own_images_and_stars_match_labels(labels: list[str], path: list[str]) -> None:
     host, repository = ".".join(labels), ".".join(labels) + "/" + "/".join(path)
     assert matches(registry_key(host), repository)
     assert matches(".".join("*" for _ in labels), repository)

@@ -45,7 +45,7 @@ def running_ids(known: PodFacts) -> list[str]:
     return [c.id for c in known.containers if c.running]
 
 
-def test_a_container_without_a_hook_or_that_does_not_run_is_what_it_is() -> None:
+def test_a_container_without_a_hook_or_without_a_process_keeps_its_state() -> None:
     known = facts(running(PLAIN), exited(HOOKED, 1))
     assert settled_facts(a_pod(HOOKED, PLAIN), known, NO_HOOKS, working=True) == known
     assert settled_facts(a_pod(PLAIN), known, NO_HOOKS, working=True) is known
@@ -93,7 +93,7 @@ def test_meanwhile_it_is_reported_as_being_made() -> None:
         (None, KillReason.NOT_IN_POD, {}, None),
     ],
 )
-def test_a_probe_states_the_grace_period_of_what_it_ends(
+def test_a_probe_states_the_grace_period_of_its_container(
     container: Container | None, fault: KillReason | None, meta: dict[str, int], seconds: int | None
 ) -> None:
     """Unless the deletion of the pod does."""

@@ -142,7 +142,7 @@ def test_rotation_packs_no_foreign_file(log: Path) -> None:
     assert secret_of(log).read_bytes() == SECRET
 
 
-def test_a_packed_file_lets_go_of_what_it_reads(log: Path) -> None:
+def test_a_packed_file_releases_its_input(log: Path) -> None:
     """Each look at a log would otherwise keep a descriptor."""
     log.write_bytes(line("own"))
     log.with_name("0.log.20261120-053000.gz").write_bytes(gzip.compress(line("old")))

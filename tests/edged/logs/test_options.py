@@ -27,7 +27,7 @@ def options(query: str) -> LogOptions:
         ("follow=0", LogOptions()),
     ],
 )
-def test_a_query_says_what_is_wanted(query: str, wanted: LogOptions) -> None:
+def test_a_query_selects_the_lines(query: str, wanted: LogOptions) -> None:
     assert options(query) == wanted
 
 

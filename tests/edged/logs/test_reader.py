@@ -106,7 +106,7 @@ def test_a_long_log_comes_in_pieces(tmp_path: Path) -> None:
     assert max(sizes) < 2 * PIECE
 
 
-def test_a_line_that_is_longer_than_what_is_read_at_a_time_stays_one(tmp_path: Path) -> None:
+def test_a_line_longer_than_one_read_stays_one(tmp_path: Path) -> None:
     path = tmp_path / "0.log"
     path.write_bytes(line("x" * 3_000_000) + line("end"))
     assert read(path) == "x" * 3_000_000 + "\nend\n"
@@ -173,7 +173,7 @@ def rotate(path: Path, *, to: str = "0.log.20261120-060000") -> Callable[[], obj
     return lambda: path.rename(path.with_name(to))
 
 
-def test_a_follower_sees_what_is_written_and_ends_with_the_container(log: Path) -> None:
+def test_a_follower_sees_new_lines_and_ends_with_the_container(log: Path) -> None:
     follower = Follower(log, append(log, line("new")), append(log, line("last")), tail=1)
     assert list(follower.pieces()) == ["\n", "new\n", "last\n"]
 

@@ -100,7 +100,7 @@ def test_rotated_files_but_the_newest_are_packed_and_the_oldest_is_removed(tmp_p
     assert rotated.file.stat().st_size == 0
 
 
-def test_a_reader_sees_all_lines_of_what_is_left(tmp_path: Path) -> None:
+def test_a_reader_sees_all_remaining_lines(tmp_path: Path) -> None:
     rotation = Rotated(tmp_path)
     for _ in range(3):
         rotation.write()
@@ -221,7 +221,7 @@ def test_packing_keeps_the_mode_and_leaves_one_file(tmp_path: Path) -> None:
     assert gzip.decompress(packed.read_bytes()) == b"x" * 1_000_000
 
 
-def test_a_log_is_removed_with_what_was_rotated_from_it_and_no_other(tmp_path: Path) -> None:
+def test_a_log_is_removed_with_its_rotated_files_and_no_other(tmp_path: Path) -> None:
     for name in ("0.log", "0.log.20261120-054216", "0.log.20261120-054226.gz", "10.log", "0.log.mine"):
         (tmp_path / name).touch()
     remove_log(tmp_path / "0.log")

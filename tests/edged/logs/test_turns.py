@@ -44,7 +44,7 @@ def test_turns_come_in_their_order() -> None:
 
 
 @pytest.mark.parametrize("way", ["pass_on", "pause"])
-def test_the_one_that_has_the_turn_lets_those_that_wait_go_first(way: str) -> None:
+def test_the_holder_of_the_turn_lets_waiting_readers_go_first(way: str) -> None:
     turns, order = ReadingTurns(), list[str]()
     with turns.turn():
         threads = _queued(turns, order, "first", "second")

@@ -56,7 +56,7 @@ def test_reserved_resources_are_not_allocatable() -> None:
 
 
 @pytest.mark.parametrize("field", ["runtime_problem", "network_problem"])
-def test_a_runtime_that_is_not_ready_makes_the_node_not_ready_and_says_why(field: str) -> None:
+def test_a_runtime_that_is_not_ready_makes_the_node_not_ready_with_the_reason(field: str) -> None:
     status = node_status(replace(REPORT, **{field: "the socket is gone"}), NodeStatus(), NOW)
     ready = next(c for c in status.conditions if c.type == "Ready")
     assert (ready.status, ready.reason, ready.message) == ("False", "EdgeNotReady", "the socket is gone")

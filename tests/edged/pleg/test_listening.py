@@ -192,7 +192,7 @@ def test_a_stopped_listener_does_not_open_the_stream_again(watch: Watch) -> None
     assert watch.runtime.calls["container_events"] == calls
 
 
-def test_a_removed_sandbox_of_nobody_knows_whom_is_looked_for_in_the_lists(watch: Watch) -> None:
+def test_a_removed_sandbox_of_an_unknown_pod_is_looked_for_in_the_lists(watch: Watch) -> None:
     sandbox, container = watch.pod("a")
     calm(watch)
     watch.runtime.remove_container(ContainerId(container))
@@ -213,7 +213,7 @@ def test_a_runtime_that_refuses_its_stream_for_long_is_asked_seldom(watch: Watch
     assert watch.runtime.calls["container_events"] - calls < 80
 
 
-def test_a_stream_that_says_nothing_counts_as_open_after_a_while() -> None:
+def test_a_silent_stream_counts_as_open_after_a_while() -> None:
     """containerd answers nothing before its first event: a quiet node is not listed each second."""
     watch = Watch()
     watch.look(3)

@@ -99,7 +99,7 @@ def test_changes_from_before_the_stream_do_not_count_as_missed() -> None:
     assert pace.period(3.0) == BESIDE
 
 
-def test_a_stream_that_breaks_is_not_suspected_of_what_it_could_not_tell() -> None:
+def test_a_broken_stream_is_not_blamed_for_later_changes() -> None:
     pace = listening()
     relisted(pace, 11.0, "a")
     pace.stream_broke()

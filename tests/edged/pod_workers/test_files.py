@@ -67,7 +67,7 @@ def test_a_container_sees_its_pods_hosts_and_a_file_for_its_last_words(files: Po
     assert stat.S_IMODE(seen["/dev/termination-log"].stat().st_mode) == 0o666
 
 
-def test_what_a_container_has_written_to_its_hosts_keeps_no_other_from_starting(files: PodDirectories) -> None:
+def test_a_containers_changes_of_its_hosts_file_keep_no_other_from_starting(files: PodDirectories) -> None:
     """It may be no text."""
     prepare(files)
     path = mounted(files)["/etc/hosts"]
@@ -155,7 +155,7 @@ def test_a_removal_that_was_interrupted_is_found_again(files: PodDirectories, tm
     assert list((tmp_path / "logs").iterdir()) == []
 
 
-def test_what_a_container_has_nested_deeply_is_removed(files: PodDirectories, tmp_path: Path) -> None:
+def test_deeply_nested_files_of_a_container_are_removed(files: PodDirectories, tmp_path: Path) -> None:
     """1,500 directories in an emptyDir ended the removal with RecursionError, again and again."""
     prepare(files)
     make_deep(tmp_path / "edged/pods/u1/volumes/kubernetes.io~empty-dir/v", 1500)
@@ -188,7 +188,7 @@ def test_links_are_removed_and_not_followed(files: PodDirectories, tmp_path: Pat
     assert list((tmp_path / "logs").iterdir()) == []
 
 
-def test_what_is_no_directory_gives_way_to_the_pods(files: PodDirectories, tmp_path: Path) -> None:
+def test_a_file_in_place_of_a_pods_directory_gives_way(files: PodDirectories, tmp_path: Path) -> None:
     """For an unknown pod, it is removed like the directory."""
     place = tmp_path / "edged" / "pods" / "u1"
     place.parent.mkdir(parents=True)
@@ -204,7 +204,7 @@ def test_what_is_no_directory_gives_way_to_the_pods(files: PodDirectories, tmp_p
 
 @pytest.mark.parametrize("place", ["edged/pods/u1/a volume", "logs/default_web_u1/a volume"])
 @pytest.mark.parametrize("ref", [ref_of(POD), PodRef(PodUid("u1"), "", "")])
-def test_what_is_mounted_is_not_emptied(files: PodDirectories, tmp_path: Path, place: str, ref: PodRef) -> None:
+def test_a_mounted_directory_is_not_emptied(files: PodDirectories, tmp_path: Path, place: str, ref: PodRef) -> None:
     """The kernel's table of mounts is read once: it takes a millisecond on a node with some pods."""
     prepare(files)
     files.make_log_directory(POD)

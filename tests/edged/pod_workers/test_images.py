@@ -101,7 +101,7 @@ def images() -> ImageBench:
     return ImageBench()
 
 
-def test_what_is_present_is_used_under_its_id(images: ImageBench) -> None:
+def test_a_present_image_is_used_under_its_id(images: ImageBench) -> None:
     assert images.ensure("here:1") == f"sha256:{HERE}"
     assert images.runtime.calls["pull_image"] == 0
     assert images.sentences() == [("Pulled", 'Container image "here:1" already present on machine')]
@@ -124,7 +124,7 @@ class NamesOnly(FakeRuntime):
 
 
 @pytest.mark.parametrize("policy", ["", "Always"])
-def test_pulled_says_that_an_image_of_a_runtime_without_images_is_only_a_name(tmp_path: Path, policy: str) -> None:
+def test_pulled_calls_an_image_of_a_runtime_without_images_only_a_name(tmp_path: Path, policy: str) -> None:
     """For it any name is present, and pulled at once (docs/process-runtime.md)."""
     images = ImageBench(lambda simulation: NamesOnly(simulation, tmp_path))
     images.ensure("does-not-exist:9", policy=policy)
@@ -132,7 +132,7 @@ def test_pulled_says_that_an_image_of_a_runtime_without_images_is_only_a_name(tm
     assert images.sentences()[-1] == ("Pulled", told)
 
 
-def test_what_is_missing_is_pulled_once(images: ImageBench) -> None:
+def test_a_missing_image_is_pulled_once(images: ImageBench) -> None:
     for _ in range(2):
         assert images.ensure("nginx:1") == "sha256:docker.io/library/nginx:1"
     assert images.runtime.calls["pull_image"] == 1
@@ -236,7 +236,7 @@ def test_always_means_always(images: ImageBench) -> None:
     assert images.runtime.calls["pull_image"] == 2
 
 
-def test_never_means_never_and_says_so(images: ImageBench) -> None:
+def test_never_means_never_with_an_event(images: ImageBench) -> None:
     trouble = images.trouble("nginx:1", policy="Never")
     assert trouble.reason == "ErrImageNeverPull"
     assert trouble.message == 'Container image "nginx:1" is not present with pull policy of Never'
@@ -271,7 +271,7 @@ def test_the_runtimes_word_is_the_reason_where_there_is_one(images: ImageBench, 
     assert f": {reason}: " in images.trouble("nginx:1", at=1).message
 
 
-def test_a_failed_pull_waits_ten_seconds_then_twenty_and_says_how_long(images: ImageBench) -> None:
+def test_a_failed_pull_waits_ten_seconds_then_twenty_with_the_time_in_its_message(images: ImageBench) -> None:
     images.runtime.fail("pull_image", FAILURE, times=2)
     assert images.trouble("nginx:1").reason == "ErrImagePull"
     waiting = images.trouble("nginx:1", at=4)

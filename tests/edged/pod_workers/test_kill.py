@@ -107,7 +107,7 @@ def test_a_sandbox_stays_while_a_container_could_not_be_ended(actors: Runtime) -
     assert [s.state for s in runtime.sandboxes.values()] == [pb.SANDBOX_READY]
 
 
-def test_what_was_ended_is_removed_with_everything(actors: Runtime) -> None:
+def test_an_ended_pod_is_removed_with_everything(actors: Runtime) -> None:
     runtime = FakeRuntime(actors, [IMAGE])
     facts = a_pod(runtime, 2)
     kill_pod(actors, runtime, facts, 1)

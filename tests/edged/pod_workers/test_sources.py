@@ -138,7 +138,7 @@ def test_no_more_is_remembered_than_a_job_may(meta: Meta, cache: TokenManager) -
     assert meta.asked["small"] == 1
 
 
-def test_what_cannot_be_asked_for_is_not_the_same_as_what_is_not_there(meta: Meta, cache: TokenManager) -> None:
+def test_an_object_that_cannot_be_asked_for_is_not_a_missing_one(meta: Meta, cache: TokenManager) -> None:
     meta.error = NotConnectedError("ask", "it")
     job = sources(meta, cache)
     for ask in (lambda: job.config_map("settings"), lambda: job.secret("s"), lambda: job.token(WANTED)):

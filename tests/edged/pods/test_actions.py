@@ -58,7 +58,7 @@ def test_running_pod_is_left_alone() -> None:
         ("Never", 1, []),
     ],
 )
-def test_restart_policy_decides_about_what_has_ended(restart: str, code: int, expected: list[str]) -> None:
+def test_restart_policy_decides_about_ended_containers(restart: str, code: int, expected: list[str]) -> None:
     """Beside a running container, an ended one is started again exactly when the policy says so."""
     actions = plan(a_pod(A, B, restart=restart), facts(exited(A, code), running(B)))
     assert starts(actions) == expected
@@ -157,7 +157,7 @@ def test_host_network_pod_needs_no_address() -> None:
     assert plan(a_pod(A), facts(running(A), sandboxes=(a_sandbox(ips=None),))).nothing
 
 
-def test_lost_sandbox_restarts_only_what_has_not_succeeded() -> None:
+def test_lost_sandbox_restarts_only_containers_without_success() -> None:
     """With OnFailure a container that succeeded stays finished even when the sandbox is made again."""
     actions = plan(a_pod(A, B, restart="OnFailure"), facts(exited(A), exited(B, 1), sandboxes=DEAD))
     assert actions.create_sandbox
@@ -275,7 +275,7 @@ def _crashes(count: int) -> list[ContainerFacts]:
     return [exited(A, 1, attempt, finished_at=at(900)) for attempt in range(count)]
 
 
-def test_crashing_container_waits_and_says_until_when() -> None:
+def test_crashing_container_waits_until_a_known_time() -> None:
     """After a recorded restart the next one waits ten seconds from the container's end; others are not held
     up.
     """

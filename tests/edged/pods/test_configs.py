@@ -76,7 +76,7 @@ def test_container_is_described_completely() -> None:
     }
 
 
-def test_annotations_hold_what_an_orphan_needs() -> None:
+def test_annotations_hold_the_needs_of_an_orphan() -> None:
     """Hash, number, messages, hooks, ports and grace periods are kept with the container."""
     container = a_container(
         termination_message_path="/dev/termination-log",
@@ -136,7 +136,7 @@ def test_stop_signal_is_passed_on() -> None:
         (a_container(security_context=SecurityContext(seccomp_profile=SeccompProfile(type="X"))), {}, "seccomp"),
     ],
 )
-def test_what_is_not_supported_is_refused(container: Container, spec: dict[str, Any], message: str) -> None:
+def test_unsupported_fields_are_refused(container: Container, spec: dict[str, Any], message: str) -> None:
     """Nothing that the pod asks for is silently left out."""
     with pytest.raises(ConfigError, match=message):
         made(container, a_pod(container, **spec))

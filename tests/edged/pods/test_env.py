@@ -52,7 +52,7 @@ def env_of(*variables: EnvVar, froms: tuple[EnvFromSource, ...] = (), **containe
     return environment(pod, pod.spec.containers[0], Known(), VIEW)
 
 
-def test_variables_of_services_fill_up_what_is_left_and_can_be_referred_to() -> None:
+def test_variables_of_services_fill_the_rest_and_can_be_referred_to() -> None:
     links = {"WEB_SERVICE_HOST": "10.96.0.1", "WEB_PORT": "tcp://10.96.0.1:80"}
     pod = a_pod(a_container("a", env=(EnvVar(name="URL", value="http://$(WEB_SERVICE_HOST)"), EnvVar("WEB_PORT", "1"))))
     found = environment(pod, pod.spec.containers[0], Known(), VIEW, links)

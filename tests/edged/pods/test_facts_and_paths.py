@@ -18,7 +18,7 @@ from tests.edged.pods.builders import REF, UID, a_container, a_pod, at
 PATHS = PodPaths(Path("/var/lib/kubelet"))
 
 
-def test_facts_read_back_what_was_configured() -> None:
+def test_facts_agree_with_the_configuration() -> None:
     """A container made from a configuration is recognised: pod, name, number, hash, where its termination message
     stand.
     """

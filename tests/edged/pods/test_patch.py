@@ -94,7 +94,7 @@ RECORDED = list(_recorded())
 
 
 @pytest.mark.parametrize(("kind", "before", "after", "patch"), [r[1:] for r in RECORDED], ids=[r[0] for r in RECORDED])
-def test_patch_is_the_one_that_a_kubelet_sent(kind: str, before: Any, after: Any, patch: str) -> None:
+def test_patch_is_as_a_kubelet_sent_it(kind: str, before: Any, after: Any, patch: str) -> None:
     """From the object before and after, the recorded patch comes out, key for key."""
     if kind == "pod":
         old, new = (decode(Pod, json.dumps(value)) for value in (before, after))
@@ -178,7 +178,7 @@ def test_applying_the_difference_gives_the_new_status(old: PodStatus, new: PodSt
 
 
 @given(_statuses, _statuses, _statuses)
-def test_what_is_said_whole_gives_the_new_status_whatever_the_cloud_has(
+def test_a_whole_status_gives_the_new_one_from_any_state_of_the_cloud(
     old: PodStatus, new: PodStatus, cloud: PodStatus
 ) -> None:
     """But for conditions of others, which only they set."""

@@ -77,7 +77,7 @@ def test_smallest_quota_is_one_millisecond() -> None:
     assert linux_resources(a_pod(container), container, MACHINE).cpu_quota == 1000
 
 
-def test_largest_quota_is_what_the_runtimes_interface_holds() -> None:
+def test_largest_quota_is_the_limit_of_the_runtimes_interface() -> None:
     """A limit of more processors than there are on earth was an error at every sync."""
     container = needing(limits={"cpu": "100Ei"})
     assert linux_resources(a_pod(container), container, MACHINE).cpu_quota == 2**63 - 1
@@ -108,7 +108,7 @@ def test_who_is_killed_first(pod: Pod, adjust: int) -> None:
 
 
 @given(st.integers(min_value=-1000, max_value=1000), st.sampled_from([{}, FULL, {"memory": "1Mi"}]))
-def test_never_below_what_the_process_may_give(smallest: int, requests: dict[str, str]) -> None:
+def test_never_below_the_limit_of_the_process(smallest: int, requests: dict[str, str]) -> None:
     """Without CAP_SYS_RESOURCE the kernel refuses less than the own value, and the container with it."""
     container = needing(requests=requests, limits=requests)
     machine = HostResources(memory=2**30, smallest_oom_adjust=smallest)
@@ -127,7 +127,7 @@ def test_a_sidecar_is_as_safe_as_what_needs_it(own: str, others: tuple[str, ...]
     assert oom_score_adjust(a_pod(*regular, init=(sidecar,)), sidecar, MACHINE) == adjust
 
 
-def test_what_a_pod_asks_for_as_a_whole_is_shared_out() -> None:
+def test_a_request_of_the_whole_pod_is_shared_out() -> None:
     """Two containers of a pod that asks for 200 MiB more than they do."""
     first, second = needing("a", requests={"memory": "100Mi"}), needing("b")
     pod = a_pod(first, second, resources=ResourceRequirements(requests={"memory": "300Mi"}))

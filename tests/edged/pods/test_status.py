@@ -300,7 +300,7 @@ def test_a_pod_that_was_refused_began_when_it_was_refused_or_when_it_had_said_be
     assert [status.start_time for status in told] == [format_time(at(100)), "2020-01-01T00:00:00Z"]
 
 
-def test_a_status_says_the_qos_class_where_the_cloud_has_not() -> None:
+def test_a_status_has_the_qos_class_where_the_cloud_has_not() -> None:
     """And leaves the cloud's, which no node changes."""
     limits = ResourceRequirements(requests={"cpu": "1"})
     asking = a_container("a", resources=limits)

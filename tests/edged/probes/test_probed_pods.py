@@ -189,7 +189,7 @@ def test_a_probe_without_a_target_changes_nothing(bench: Bench) -> None:
     assert bench.runtime.calls["create_container"] == 1
 
 
-def test_the_grace_period_of_the_probe_holds_for_what_it_kills(bench: Bench) -> None:
+def test_the_grace_period_of_the_probe_holds_for_its_kill(bench: Bench) -> None:
     liveness = {"periodSeconds": 1, "failureThreshold": 1, "terminationGracePeriodSeconds": 4}
     settled(bench)
     bench.runtime.obeys = float("inf")

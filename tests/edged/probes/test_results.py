@@ -46,7 +46,7 @@ def passes(kind: ProbeKind, timing: ProbeTiming, outcomes: list[ProbeOutcome]) -
         pytest.param(STARTUP, ProbeTiming(failures=1), [U, U], [None, None], id="unknown for ever is no failure"),
     ],
 )
-def test_a_verdict_comes_with_as_many_same_answers_as_the_threshold_says(
+def test_a_verdict_comes_with_as_many_same_answers_as_the_threshold(
     kind: ProbeKind, timing: ProbeTiming, outcomes: list[ProbeOutcome], expected: list[bool | None]
 ) -> None:
     assert passes(kind, timing, outcomes) == expected

@@ -76,7 +76,7 @@ def kinds() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("seed", one_in(6, range(RUNS)))
-def test_whatever_they_answer_nothing_runs_twice_and_all_is_well_in_the_end(seed: int, tmp_path: Path) -> None:
+def test_for_any_answers_nothing_runs_twice_and_all_is_well_in_the_end(seed: int, tmp_path: Path) -> None:
     uneasy = UneasyWorld(seed, tmp_path)
     try:
         uneasy.live(60.0)
@@ -86,7 +86,7 @@ def test_whatever_they_answer_nothing_runs_twice_and_all_is_well_in_the_end(seed
         uneasy.bench.stop()
 
 
-def test_the_world_is_as_uneasy_as_it_says(tmp_path: Path) -> None:
+def test_the_world_is_as_uneasy_as_planned(tmp_path: Path) -> None:
     """Commands were run, containers were killed for what they came to, and some started again."""
     uneasy = UneasyWorld(1, tmp_path)
     uneasy.live(60.0)

@@ -255,7 +255,7 @@ def health_port() -> Iterator[int]:
     server.stop(None).wait()
 
 
-def test_grpc_serves_when_its_health_service_says_so(network: SocketNetwork, health_port: int) -> None:
+def test_grpc_serves_by_its_health_service(network: SocketNetwork, health_port: int) -> None:
     assert network.grpc_serves(GrpcTarget("127.0.0.1", health_port), PATIENCE)
     assert not network.grpc_serves(GrpcTarget("127.0.0.1", health_port, "db"), PATIENCE)
 

@@ -33,7 +33,7 @@ def container(**fields: Any) -> Container:
         ),
     ],
 )
-def test_what_a_probe_asks(probe: Probe, target: object) -> None:
+def test_requests_of_a_probe(probe: Probe, target: object) -> None:
     assert probe_target(probe, container(), IP) == target
 
 

@@ -60,7 +60,7 @@ def read(end: socket.socket, size: int) -> bytes:
     return data
 
 
-def test_bytes_go_both_ways_after_what_was_read_before(middle: Middle) -> None:
+def test_bytes_go_both_ways_after_the_ones_read_before(middle: Middle) -> None:
     middle.client.sendall(b"ping")
     assert read(middle.server, 10) == b"first ping"
     middle.server.sendall(b"pong")

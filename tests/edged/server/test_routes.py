@@ -333,7 +333,7 @@ def test_a_command_without_streams_in_our_own_form(node: Node) -> None:
     assert (status, json.loads(body)) == (200, {"stdout": "ZWNob3xhIGI=", "stderr": "ZXJy", "exit_code": 3})
 
 
-def test_what_is_switched_off_says_so(node: Node) -> None:
+def test_a_switched_off_endpoint_is_named(node: Node) -> None:
     """And what the kubelet serves without it goes on."""
     for target in ("/configz", "/runningpods", "/containerLogs/ns/p/app", "/exec/ns/p/app?command=ls&output=1"):
         status, text = node.answer(target, UPGRADE, debugging=False)

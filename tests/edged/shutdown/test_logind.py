@@ -156,7 +156,7 @@ def test_a_shutdown_waits_until_it_is_let_go(address: Path) -> None:
         wait_until(lambda: not manager.is_held(), "the lock is free")
 
 
-def test_one_that_is_cancelled_is_waited_for_again(address: Path) -> None:
+def test_a_cancelled_shutdown_is_waited_for_again(address: Path) -> None:
     with Manager(address) as manager, Watched(Logind(5, address)) as watched:
         wait_until(lambda: len(manager.locks) == 1, "the lock is held")
         manager.prepare(imminent=True)
@@ -258,18 +258,18 @@ def test_a_machine_that_shuts_down_too_fast_is_reported_to_the_administrator(
     assert "it waits for 5 s: set InhibitDelayMaxSec=30" in caplog.text
 
 
-def test_a_bus_without_logind_says_so(address: Path) -> None:
+def test_a_bus_without_logind_is_an_error(address: Path) -> None:
     with pytest.raises(BusError, match=r"of org\.freedesktop\.login1"):
         Logind(5, address).run(lambda _: None)
 
 
-def test_where_there_is_no_bus_the_log_says_what_that_means(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_without_a_bus_the_log_has_the_consequence(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     with Watched(Logind(5, tmp_path / "none")):
         wait_until(lambda: "will not wait for its pods" in caplog.text, "it is told")
 
 
-def test_one_that_was_closed_before_it_began_does_not_begin(address: Path) -> None:
+def test_a_watch_that_was_closed_before_it_began_does_not_begin(address: Path) -> None:
     logind = Logind(5, address)
     logind.close()
     logind.run(lambda _: None)

@@ -64,7 +64,7 @@ def mirrors(requests: MetaRequests, reporter: StatusManager) -> MirrorPods:
     return mirrors
 
 
-def test_a_late_answer_does_not_take_back_what_the_cloud_has_said_since(
+def test_a_late_answer_does_not_take_back_newer_news_of_the_cloud(
     requests: MetaRequests, reporter: StatusManager, mirrors: MirrorPods
 ) -> None:
     """The pod's next life would say the difference to a status that the cloud has no more: its former address stayed

@@ -85,7 +85,7 @@ def test_the_machine(tmp_path: Path) -> None:
     assert machine.boot_time() == "2026-11-20T01:43:20Z"
 
 
-def test_a_machine_that_says_nothing_breaks_nothing(tmp_path: Path) -> None:
+def test_a_machine_without_facts_breaks_nothing(tmp_path: Path) -> None:
     """Each figure by itself may be missing."""
     machine = ProcfsUsage(tmp_path)
     assert machine.agent(AT) == ResourceUsage(AT)
@@ -119,7 +119,7 @@ def test_a_rate_needs_two_looks() -> None:
     assert cpu_stats(ResourceUsage(AT), None) is None
 
 
-def test_what_one_does_not_know_counts_nothing_in_the_sum() -> None:
+def test_unknown_figures_count_nothing_in_the_sum() -> None:
     """A value unknown in all parts is unknown."""
     assert total([ResourceUsage(AT, cpu=1, rss=2), ResourceUsage(AT, cpu=3)], AT) == ResourceUsage(AT, cpu=4, rss=2)
     assert total([], AT) == ResourceUsage(AT)

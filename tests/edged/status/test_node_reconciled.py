@@ -162,7 +162,7 @@ def test_the_deletion_of_an_earlier_object_does_not_count(node: Reconciled) -> N
     assert node.requests.open == []
 
 
-def test_a_cloud_that_remembers_what_it_does_not_know_is_not_asked_without_end(node: Reconciled) -> None:
+def test_a_cloud_that_keeps_unknown_fields_is_not_asked_without_end(node: Reconciled) -> None:
     """KubeEdge's answers a query from a cache and a patch from the API server."""
     node.loses()
     for _ in range(2):
@@ -217,7 +217,7 @@ def test_a_connection_during_a_registration_asks_whether_the_node_is_still_there
     assert node.reporter.registered_node is None
 
 
-def test_before_it_registers_a_node_is_what_the_store_says(tmp_path: Any) -> None:
+def test_before_it_registers_a_node_is_as_in_the_store(tmp_path: Any) -> None:
     node = Node(tmp_path, node_labels={"site": "berlin"})
     stored = b'{"metadata": {"name": "n1", "uid": "nu", "resourceVersion": "7", "labels": {"disk": "ssd"}}}'
     node.reporter.handle_stored_node(decode(NodeObject, stored))

@@ -290,7 +290,7 @@ def test_a_lease_that_did_not_get_through_is_renewed_with_the_next_period(node: 
     assert node.requests.asked() == ["update lease"]
 
 
-def test_a_node_that_was_rebooted_says_so_and_what_turned_since(tmp_path: Any) -> None:
+def test_a_rebooted_node_has_an_event_and_its_changed_conditions(tmp_path: Any) -> None:
     """The cloud's last word is what it is compared with."""
     node = Node(tmp_path)
     node.reporter.sync_node_status()
@@ -304,7 +304,7 @@ def test_a_node_that_was_rebooted_says_so_and_what_turned_since(tmp_path: Any) -
     assert [each.reason for each in node.told] == ["Rebooted", "NodeReady"]
 
 
-def test_a_new_node_says_how_it_is_and_then_only_what_changes(tmp_path: Any) -> None:
+def test_a_new_node_reports_its_state_and_then_only_changes(tmp_path: Any) -> None:
     node = Node(tmp_path).registered()
     first = ["NodeHasSufficientMemory", "NodeHasNoDiskPressure", "NodeHasSufficientPID", "NodeReady"]
     assert [each.reason for each in node.told] == first

@@ -84,7 +84,7 @@ def test_a_calm_pending_that_lasts_is_sent(requests: MetaRequests, reporter: Sta
 
 
 @pytest.mark.parametrize("jump", [-86400.0, 0.0, 86400.0])
-def test_each_calm_pending_waits_its_own_time_whatever_the_wall_clock_does(
+def test_each_calm_pending_waits_its_own_time_for_any_wall_clock(
     requests: MetaRequests, reporter: StatusManager, jump: float
 ) -> None:
     second = a_pod(uid="u2")
@@ -215,7 +215,9 @@ def test_a_pod_that_the_cloud_sends_again_is_known(requests: MetaRequests, repor
     assert len(requests.open) == 1
 
 
-def test_what_the_cloud_sends_is_the_base_unless_it_is_older(requests: MetaRequests, reporter: StatusManager) -> None:
+def test_a_status_from_the_cloud_is_the_base_unless_it_is_older(
+    requests: MetaRequests, reporter: StatusManager
+) -> None:
     reporter.add_pod(ref_of(a_pod()), a_pod(RUNNING, "4"))
     reporter.add_pod(ref_of(a_pod()), a_pod(FAILED, "7"))
     reporter.set_pod_status(UID, RUNNING)
@@ -240,7 +242,7 @@ def test_a_status_that_was_right_from_the_beginning_is_sent_when_the_cloud_has_l
 
 
 @pytest.mark.parametrize("older_comes_late", [False, True])
-def test_what_the_cloud_sends_while_a_patch_is_under_way_counts_after_it(
+def test_a_status_from_the_cloud_during_a_patch_counts_after_it(
     requests: MetaRequests, reporter: StatusManager, *, older_comes_late: bool
 ) -> None:
     """Another writer changed the status after our patch, so ours is sent again. The answer to an earlier query may
@@ -334,7 +336,7 @@ def test_what_others_wrote_just_before_our_patch_is_put_right(
     assert requests.open[0].value["status"] == {"reason": None}
 
 
-def test_a_state_without_a_version_says_nothing_new(requests: MetaRequests) -> None:
+def test_a_state_without_a_version_is_no_news(requests: MetaRequests) -> None:
     """Of two such, nobody knows which is newer."""
     reporter = StatusManager(requests.client, requests)
     reporter.add_pod(ref_of(a_pod()), a_pod(RUNNING, ""))
@@ -366,7 +368,7 @@ def test_of_a_pod_from_the_store_everything_is_reported_until_the_cloud_has_spok
 
 
 @pytest.mark.parametrize(("version", "is_base"), [("6", True), ("5", False)])
-def test_what_the_cloud_says_of_a_pod_from_the_store_is_the_base_if_it_is_newer(
+def test_the_clouds_status_of_a_pod_from_the_store_is_the_base_if_it_is_newer(
     requests: MetaRequests, version: str, *, is_base: bool
 ) -> None:
     """cloudcore's watch may be behind: a difference to the store's version left addresses of a former life."""
@@ -427,7 +429,7 @@ def test_of_a_pod_that_is_forgotten_nothing_more_is_sent(requests: MetaRequests,
 
 @pytest.mark.parametrize("is_late", [True, False])
 @pytest.mark.parametrize("answer", [NOT_FOUND, {"metadata": {"resourceVersion": "6"}}], ids=["gone", "taken"])
-def test_an_answer_about_a_former_mirror_says_nothing_of_the_next(
+def test_an_answer_about_a_former_mirror_does_not_count_for_the_next(
     requests: MetaRequests, answer: object, is_late: bool
 ) -> None:
     """The cloud has another one of a static pod before it is heard what became of the status of the first."""

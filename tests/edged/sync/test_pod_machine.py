@@ -441,7 +441,7 @@ def test_a_job_that_waits_keeps_the_delay_and_ends_the_row_of_immediate_ones(loo
         loop.work(PodFacts(REF), pending=True)
 
 
-def test_after_a_job_that_failed_the_next_actions_are_those_of_its_result(loop: Loop) -> None:
+def test_after_a_failed_job_the_next_actions_come_from_its_result(loop: Loop) -> None:
     """It had started the container, which waits for its restart since then."""
     ended = facts(RunState.EXITED, exit_code=1, at=loop.now().wall)
     loop.handle(PodInspection(ended, loop.monotonic))

@@ -90,7 +90,7 @@ def _runs_as(*users: int | None, pod: int | None = None, group: int | None = Non
     ],
     ids=["nobody says", "one says", "they differ", "all", "by the pod", "one differs", "a group", "both"],
 )
-def test_a_token_is_for_whom_the_pod_says(pod: Pod, mode: int, owner: int | None) -> None:
+def test_a_token_has_the_audience_of_the_pods_volume(pod: Pod, mode: int, owner: int | None) -> None:
     """As a kubelet gives it (projectedVolumeMounter); other files of the volume have the volume's mode."""
     sources = (TOKEN, VolumeProjection(config_map=ConfigMapProjection(name="cm")))
     made = projected_payload(pod, ProjectedVolumeSource(sources=sources), Known(), DownwardView())
@@ -158,7 +158,7 @@ def test_without_the_right_to_mount_secrets_are_on_the_disk(tmp_path: Path) -> N
     assert mounts.mounted == []
 
 
-def test_what_a_former_agent_has_on_the_disk_stays_where_its_containers_see_it(tmp_path: Path) -> None:
+def test_a_former_agents_files_stay_where_its_containers_see_them(tmp_path: Path) -> None:
     """A mount over it would hide what follows from them."""
     plan = planned(_IN_MEMORY[0], tmp_path)
     assert isinstance(plan, Files)

@@ -249,7 +249,7 @@ def test_empty_dir_is_open_to_all_and_kept(tmp_path: Path) -> None:
 
 
 @needs_root
-def test_group_owns_what_is_the_pods_own(tmp_path: Path) -> None:
+def test_group_owns_the_pods_own_volumes(tmp_path: Path) -> None:
     """With fsGroup the group can read files and write to emptyDir; setting up again changes nothing."""
     empty = set_up(planned(Volume(name="e", empty_dir=EmptyDirVolumeSource()), tmp_path), at(0), 4242)
     assert (empty.stat().st_gid, stat.S_IMODE(empty.stat().st_mode)) == (4242, 0o2777)

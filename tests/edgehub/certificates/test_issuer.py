@@ -146,7 +146,7 @@ def test_without_a_token_no_process_is_started(server: CertificateServer, tmp_pa
     assert not counters.certificates
 
 
-def test_an_expired_certificate_without_a_token_says_so_with_its_date_and_what_to_do(
+def test_an_expired_certificate_without_a_token_is_an_error_with_its_date_and_the_remedy(
     server: CertificateServer, authority: Authority, tmp_path: Path
 ) -> None:
     """The clock was 500 days ahead, and the node said that it had no certificate."""

@@ -132,7 +132,7 @@ class Certificates:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_certificate_is_renewed_in_time_whatever_the_clock_does(seed: int) -> None:
+def test_a_certificate_is_renewed_in_time_for_any_jump_of_the_clock(seed: int) -> None:
     """In time: within an hour of 90 % of its life, if the cloud is there. And no two renewals follow at once, unless
     the first was of another certificate.
     """

@@ -314,7 +314,7 @@ def test_a_link_that_dials_while_the_disk_is_slow_does_not_fail_the_renewal(
     client_context(settings.paths.authority, settings.paths.certificate, settings.paths.key)
 
 
-def test_what_is_left_of_an_interrupted_renewal_is_not_taken_for_the_next_one_s(
+def test_remains_of_an_interrupted_renewal_are_not_taken_for_the_next_one_s(
     server: CertificateServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its key is overwritten first, so a reader may then find a waiting certificate without a key beside it."""

@@ -65,7 +65,7 @@ def test_a_jwt_without_a_readable_end_is_left_to_the_cloud(payload: str) -> None
     assert Token.parse(token_of(payload)).expires is None
 
 
-def test_an_expired_token_says_when() -> None:
+def test_an_expired_token_is_named_with_its_end() -> None:
     token = Token.parse(token_of(encoded({"exp": NOW})))
     token.check_valid(NOW - 1)
     with pytest.raises(TokenError, match=r"expired: at 2026-11-20 01:54:27 UTC"):
@@ -101,7 +101,7 @@ def test_the_recorded_certificate_is_read() -> None:
     assert format_time(authority.not_after) == "2126-07-19 01:52:28 UTC"
 
 
-def test_our_request_asks_for_what_the_recorded_one_asks() -> None:
+def test_our_request_asks_as_the_recorded_one() -> None:
     """Subject in the same order, no extensions, same kind of key and signature."""
     theirs = x509.load_der_x509_csr(recorded.body("http-request", 1))
     ours = x509.load_der_x509_csr(NodeKey().request("lab-edge"))

@@ -116,7 +116,7 @@ def test_the_link_is_renewed_immediately_with_each_new_certificate(bed: Bed) -> 
     assert bed.counters.connected
 
 
-def test_what_is_on_its_way_at_that_moment_arrives(bed: Bed) -> None:
+def test_messages_on_their_way_at_that_moment_arrive(bed: Bed) -> None:
     """What the old link took and did not confirm is sent again by the new one; with it what comes meanwhile."""
     bed.bee.run_for(0.69 * DAY)
     bed.cloud.stalled = True
@@ -149,7 +149,7 @@ def test_a_renewal_that_fails_is_tried_again_and_the_link_stays(bed: Bed) -> Non
     assert len(bed.cloud.dialled) == 2
 
 
-def test_one_that_is_due_when_it_comes_is_renewed_ever_more_rarely(bed: Bed) -> None:
+def test_a_certificate_that_is_due_at_its_issue_is_renewed_ever_more_rarely(bed: Bed) -> None:
     """This node's clock is ahead by most of a certificate's life. The link must stay usable all the same."""
     bed.issuer.age = 0.95 * DAY
     bed.bee.run_for(DAY)
@@ -184,7 +184,7 @@ def test_another_certificate_in_the_file_is_taken_up(bed: Bed) -> None:
     assert len(bed.issuer.times) == 3
 
 
-def test_the_file_is_read_each_hour_whatever_the_certificate_says(bed: Bed) -> None:
+def test_the_file_is_read_each_hour_for_any_end_of_the_certificate(bed: Bed) -> None:
     """A certificate for two hours that somebody has put there is renewed in time, not when the former one was due."""
     bed.bee.run_for(0.1 * DAY)
     bed.issuer.put(bed.certificates._settings, 2 * LONGEST_WAIT)

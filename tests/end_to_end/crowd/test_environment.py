@@ -119,7 +119,7 @@ def test_all_keys_of_a_source_later_ones_win_and_no_services(crowd: Crowd) -> No
 
 
 @wants(lasting("env-missing", container(env=[from_key("A", "configMapKeyRef", "not-there", "key")])))
-def test_what_is_missing_is_named_and_waited_for(crowd: Crowd) -> None:
+def test_missing_references_are_named_and_waited_for(crowd: Crowd) -> None:
     """The container starts when it has come."""
     waiting = crowd.wait("env-missing", lambda obj: "not-there" in state_of(obj, "waiting").get("message", ""))
     assert state_of(waiting, "waiting")["reason"] == "CreateContainerConfigError"

@@ -22,7 +22,7 @@ _TOKEN = {"sources": [{"serviceAccountToken": {"path": "token", "audience": "vau
         securityContext=_SOMEBODY,
     )
 )
-def test_a_sub_path_can_be_written_by_whom_the_volume_can(crowd: Crowd) -> None:
+def test_a_sub_path_has_the_owner_of_its_volume(crowd: Crowd) -> None:
     assert crowd.said("rights-sub") == ["777"]
 
 
@@ -53,7 +53,7 @@ def test_a_token_is_its_users_alone(crowd: Crowd) -> None:
         ],
     ),
 )
-def test_what_is_secret_is_in_memory(crowd: Crowd) -> None:
+def test_secrets_are_in_memory(crowd: Crowd) -> None:
     disk, *others = crowd.said("rights-memory")
     assert others == ["/info tmpfs", "/secret tmpfs", "/token tmpfs"]
     assert disk.startswith("/disk ")

@@ -27,7 +27,7 @@ _DOWNWARD["metadata"]["labels"] = {"tier": "front", "app": "web"}
 
 
 @wants(_DOWNWARD)
-def test_what_a_pod_is_in_files(crowd: Crowd) -> None:
+def test_the_downward_api_in_files(crowd: Crowd) -> None:
     assert crowd.said("files-downward") == ["files-downward", 'app="web"', 'tier="front"', "24", "600", "644"]
 
 
@@ -69,7 +69,7 @@ def test_many_sources_in_one_volume_with_a_token(crowd: Crowd) -> None:
         volumes=[{"name": "config", "configMap": {"name": "files-none", "optional": True}}],
     )
 )
-def test_what_is_optional_and_not_there_is_an_empty_directory(crowd: Crowd) -> None:
+def test_an_optional_missing_source_is_an_empty_directory(crowd: Crowd) -> None:
     assert crowd.said("files-optional") == ["0"]
 
 
@@ -115,7 +115,7 @@ def test_one_file_of_a_configmap_among_the_images_own(crowd: Crowd) -> None:
         volumes=[{"name": "late", "secret": {"secretName": "files-late"}}],
     )
 )
-def test_a_pod_says_which_volume_it_waits_for(crowd: Crowd) -> None:
+def test_a_pod_names_the_volume_that_it_waits_for(crowd: Crowd) -> None:
     """And starts when it is there."""
     made = crowd.wait("files-missing", lambda obj: "files-late" in state_of(obj, "waiting").get("message", ""))
     assert state_of(made, "waiting")["reason"] == "ContainerCreating"

@@ -61,7 +61,7 @@ def test_a_pod_on_the_machines_network_has_its_address(crowd: Crowd) -> None:
 
 @wants(once("network-cluster-dns", "cat /etc/resolv.conf", dnsConfig={
     "searches": ["extra.test"], "options": [{"name": "ndots", "value": "3"}, {"name": "edns0"}]}))  # fmt: skip
-def test_the_clusters_dns_with_what_the_pod_adds(crowd: Crowd) -> None:
+def test_the_clusters_dns_with_the_pods_additions(crowd: Crowd) -> None:
     lines = crowd.said("network-cluster-dns")
     search = next(line for line in lines if line.startswith("search")).split()[1:]
     assert "nameserver 192.0.2.10" in lines

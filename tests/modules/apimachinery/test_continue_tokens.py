@@ -31,7 +31,7 @@ def test_a_recorded_token_is_read_and_written_again() -> None:
         ('{"v":"meta.k8s.io/v1","rv":1,"start":"../a"}', "continue key is not valid: ../a"),
     ],
 )  # fmt: skip
-def test_what_is_no_token_is_refused(token: str, words: str) -> None:
+def test_other_texts_than_tokens_are_refused(token: str, words: str) -> None:
     text = base64.urlsafe_b64encode(token.encode()).rstrip(b"=").decode() if token[0] in "[{" else token
     with pytest.raises(ValueError) as caught:
         read_continue(text)

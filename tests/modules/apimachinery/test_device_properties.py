@@ -27,7 +27,7 @@ SENSOR = ModelProperty("sensor", "INT", "ReadOnly")
         (SENSOR, "5", "ReadOnly"), (None, "5", "no property p"),
     ],
 )  # fmt: skip
-def test_a_desired_value_is_allowed_or_the_fault_says_why_not(
+def test_a_desired_value_is_allowed_or_its_fault_has_the_reason(
     model: ModelProperty | None, text: str, fault: str
 ) -> None:
     found = desired_fault(model, "p", text)

@@ -87,7 +87,7 @@ def test_a_small_patch_makes_no_large_object() -> None:
 
 
 @pytest.mark.parametrize("patch", [{}, [1], "x", None])
-def test_what_is_no_json_patch(patch: Any) -> None:
+def test_other_values_than_json_patches(patch: Any) -> None:
     with pytest.raises(BadRequestError):
         apply_json_patch({}, patch)
 

@@ -36,7 +36,7 @@ def test_the_nodes_of_an_object_have_pods_that_name_it() -> None:
     assert index.nodes_of(ObjectKey("Secret", "other", "key")) == []
 
 
-def test_a_pod_that_changes_refers_to_what_it_names_now() -> None:
+def test_a_changed_pod_refers_to_its_present_names() -> None:
     """Its earlier references end, also when it is bound to a node only later."""
     index = ReferenceIndex()
     index.put(_pod("a"), "", [_SETTINGS])

@@ -77,7 +77,7 @@ def test_fields(plural: str, fields: str, selected: bool) -> None:
     [("a b", ""), ("in (a)", ""), ("a=b=c", ""), ("a in a", ""), ("a>x", ""), (",", ""), ("", "metadata.uid=1"),
      ("", "spec.unschedulable=true"), ("", "metadata.name"), ("", "=web"), ("", "metadata.name>a")],
 )  # fmt: skip
-def test_what_is_not_understood_is_refused(labels: str, fields: str) -> None:
+def test_unknown_syntax_is_refused(labels: str, fields: str) -> None:
     """It must not come to mean everything."""
     with pytest.raises(ApiStatusError) as caught:
         parse_selector(resource(), labels, fields)

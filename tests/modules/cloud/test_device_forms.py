@@ -108,7 +108,7 @@ def test_only_a_selector_of_one_node_names_it(wanted: Any, node: str) -> None:
     assert any("spec.nodeName" in each for each in converted.unused) is (node == "")
 
 
-def test_what_has_the_new_form_stays_as_it_is() -> None:
+def test_rows_of_the_new_form_stay_as_they_are() -> None:
     """Also with the twins that KubeEdge 1.15 to 1.22 wrote into a Device, and with parts of either form."""
     twins = [{"propertyName": "t", "reported": {"value": "1"}, "observedDesired": {"value": ""}}]
     new = {

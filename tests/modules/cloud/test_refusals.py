@@ -43,7 +43,7 @@ def test_a_line_is_short_and_one_line(caplog: pytest.LogCaptureFixture) -> None:
     assert len(text) < 2000
 
 
-def test_what_is_remembered_of_nodes_is_bounded() -> None:
+def test_the_memory_of_nodes_is_bounded() -> None:
     """A million names are not a million rates."""
     refusals = Refusals(Simulation(1).clock)
     for number in range(5000):

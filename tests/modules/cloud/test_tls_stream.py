@@ -55,7 +55,7 @@ def test_the_server_knows_whose_certificate_it_verified(contexts: tuple[ssl.SSLC
     assert (("commonName", "system:node:n1"),) in certificate["subject"]
 
 
-def test_what_came_before_the_end_is_returned_with_it(contexts: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
+def test_bytes_before_the_end_are_returned_with_it(contexts: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
     """`unwrap` sends `close_notify`, and raises because the other end sends none."""
     client, server = connected(contexts)
     sealed = client.encrypt(b"last")

@@ -339,7 +339,7 @@ def test_a_server_that_knows_less_leaves_a_part_out(looked: Looked) -> None:
     window.wait(f"{headings}.some((each) => each.startsWith('Events'))")
 
 
-def test_the_search_says_what_is_wrong_with_it(looked: Looked) -> None:
+def test_the_search_shows_its_error(looked: Looked) -> None:
     window = looked.window
     window.keys("color:red", "#q")
     window.wait("document.querySelector('[role=alert]')?.textContent.includes('there is no color')")
@@ -363,7 +363,7 @@ def test_the_narrow_and_the_dark_page_need_no_sideways_scrolling(looked: Looked)
     assert [each for each in window.console() if "Content Security Policy" in each or "Uncaught" in each] == []
 
 
-def test_a_broken_server_and_a_wrong_clock_leave_what_is_known(looked: Looked) -> None:
+def test_a_broken_server_and_a_wrong_clock_leave_known_values(looked: Looked) -> None:
     """Rows stay, grey, with how long there was no answer; ages count from the server's clock."""
     window, answers = looked.window, ("'slow down', {status: 429}", "'broken', {status: 500}", "'{\"now\": 1', {}")
     live = "document.getElementById('live').textContent"
@@ -391,7 +391,7 @@ def test_a_broken_server_and_a_wrong_clock_leave_what_is_known(looked: Looked) -
 
 
 @pytest.mark.parametrize(("writes", "said"), [("resolve", "Copied"), ("reject", "Not copied")])
-def test_the_button_says_whether_a_command_was_copied(looked: Looked, writes: str, said: str) -> None:
+def test_the_button_shows_whether_a_command_was_copied(looked: Looked, writes: str, said: str) -> None:
     window = looked.window
     clipboard = f"{{writeText: (text) => {{ window.copied = text; return Promise.{writes}(); }}}}"
     window.run(f"Object.defineProperty(navigator, 'clipboard', {{configurable: true, value: {clipboard}}});")

@@ -360,7 +360,7 @@ def _link(finding: FleetFinding) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_the_page_says_the_right_sentence_of_each_fault(fault: str) -> None:
+def test_the_page_has_the_right_sentence_for_each_fault(fault: str) -> None:
     plant, says = FAULTS[fault]
     fleet = Planted()
     plant(fleet)

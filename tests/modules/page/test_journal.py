@@ -32,7 +32,7 @@ def test_a_search_selects_changes(text: str, query: WriteQuery, command: str) ->
 
 
 @pytest.mark.parametrize("text", ["color:red", "is:away", "before:x", f"before:{'9' * 30}", "before:²"])
-def test_a_search_that_is_wrong_says_why(text: str) -> None:
+def test_a_wrong_search_shows_the_reason(text: str) -> None:
     with pytest.raises(ValueError, match=r"there is no color: there are kind|is: wants all|before: wants"):
         query_of(text)
 

@@ -69,7 +69,7 @@ def test_rows_join_nodes_pods_and_links() -> None:
     assert (away["certificate_ends"], away["gaps"]) == (5.0, [[990_000.0, 0.0]])
 
 
-def test_only_what_has_changed_is_sent_again() -> None:
+def test_only_changed_rows_are_sent_again() -> None:
     world = World()
     world.picture.put_nodes([short_node(node("n1")), short_node(node("n2"))])
     first = world.changes()
@@ -159,7 +159,7 @@ def test_a_view_that_is_made_between_two_makings_of_rows_does_not_miss_the_chang
     assert len(world.picture.changes(0, FEEDS, other).set) == 2
 
 
-def test_what_was_asked_before_a_list_was_read_does_not_hide_it_for_a_second() -> None:
+def test_an_answer_from_before_a_list_was_read_does_not_hide_it_for_a_second() -> None:
     world = World()
     world.changes()
     world.picture.put_nodes([short_node(node("n1"))])
@@ -179,7 +179,7 @@ def test_a_page_that_has_missed_too_much_gets_all_rows(monkeypatch: Any) -> None
     assert not world.changes(5).is_full
 
 
-def test_a_feed_without_an_answer_is_named_with_the_age_of_what_is_shown() -> None:
+def test_a_feed_without_an_answer_is_named_with_the_age_of_its_content() -> None:
     world = World()
     for name in ("nodes", "pods"):
         world.picture.answered(name)
@@ -201,7 +201,7 @@ def test_a_feed_without_an_answer_is_named_with_the_age_of_what_is_shown() -> No
     assert world.changes().trouble == ""
 
 
-def test_the_head_says_what_needs_somebody() -> None:
+def test_the_head_counts_the_nodes_that_need_somebody() -> None:
     world = World()
     world.picture.put_nodes([short_node(node("n1")), short_node(node("n2"))])
     world.picture.put_links(links("n1"))
@@ -277,7 +277,7 @@ class Life:
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("sight", [Sight(), Sight(pods_in=frozenset({"other"})), Sight(has_nodes=False)])
-def test_a_page_that_follows_the_changes_shows_what_a_new_one_shows(seed: int, sight: Sight) -> None:
+def test_a_page_that_follows_the_changes_equals_a_new_one(seed: int, sight: Sight) -> None:
     """Rows that are made again only when they change, and sent only then, are those of all facts."""
     life, rows, version, view = Life(seed), dict[str, Any](), 0, 0
     for _ in range(60):
@@ -306,7 +306,7 @@ def test_a_user_whose_rights_have_changed_gets_all_rows() -> None:
     assert (other.is_full, len(other.set), other.view != first.view) == (True, 2, True)
 
 
-def test_what_a_node_says_at_length_is_cut() -> None:
+def test_long_texts_of_a_node_are_cut() -> None:
     world, long = World(), "x" * 1_000_000
     made = node("n1")
     conditions = [{"type": "Ready", "status": "False", "reason": long}, {"type": f"{long}Pressure", "status": "True"}]

@@ -301,7 +301,7 @@ def test_a_history_has_the_gaps_of_its_nodes_link(page: Page) -> None:
     assert (found["values"], found["gaps"]) == ([[15.0, "20"], [35.0, "21"]], [[20.0, 30.0]])
 
 
-def test_without_a_cloudcore_the_error_says_so(page: Page) -> None:
+def test_without_a_cloudcore_the_error_has_the_reason(page: Page) -> None:
     answer = page.ask("/page/v1/explain/a/b", authorization=f"Bearer {page.key()}")
     assert (answer.status, b"cannot reach the server" in answer.body) == (502, True)
 
@@ -332,7 +332,7 @@ def test_the_files_are_small() -> None:
     assert sum(sizes.values()) + vendored < 150_000
 
 
-def test_the_vendored_files_are_those_of_the_package() -> None:
+def test_the_vendored_files_agree_with_the_package() -> None:
     for record in VENDOR.glob("*/vendor.toml"):
         known = tomllib.loads(record.read_text())
         assert record.parent.name == f"{known['package'].partition('/')[2]}-{known['version']}"

@@ -186,7 +186,9 @@ REFUSED: list[tuple[dict[str, Any], int]] = [
 
 
 @pytest.mark.parametrize(("wrong", "status"), REFUSED)
-def test_another_site_and_whoever_has_no_session_opens_nothing(page: Page, wrong: dict[str, Any], status: int) -> None:
+def test_another_site_and_a_visitor_without_a_session_open_nothing(
+    page: Page, wrong: dict[str, Any], status: int
+) -> None:
     if "additional_headers" in wrong and "Authorization" in wrong["additional_headers"]:
         wrong = wrong | {"additional_headers": {"Authorization": f"Bearer {page.key}"}}
     with pytest.raises(InvalidStatus) as refusal:
@@ -290,7 +292,7 @@ def test_a_shell_ends_without_input_and_with_its_session_and_right(page: Page, s
         assert page.ended.wait(PATIENCE)
 
 
-def test_what_a_browser_sends_by_itself_is_no_input(page: Page) -> None:
+def test_answers_of_a_terminal_are_no_input(page: Page) -> None:
     def ping(connection: ServerConnection) -> None:
         connection.recv(timeout=PATIENCE)
         page.clock.ahead = shells.IDLE_SECONDS - 100

@@ -56,7 +56,7 @@ def plugin(driver: CsiDriver, *versions: str) -> Plugin:
     return Plugin(NAME, driver.socket, versions or ("1.5.0",))
 
 
-def test_a_driver_is_known_with_what_it_calls_the_node(registered: Registered, driver: CsiDriver) -> None:
+def test_a_driver_is_known_with_its_name_of_the_node(registered: Registered, driver: CsiDriver) -> None:
     registered.drivers.register(plugin(driver))
     found, _ = registered.drivers.get(NAME)
     assert found.node_id == f"{NAME}-node-7"
@@ -180,7 +180,7 @@ def test_operations_of_the_cloud_are_the_drivers(registered: Registered, driver:
 
 
 @pytest.mark.parametrize("content", [b"", b"null", b"[1]", b'{"secrets": {"key": ["hidden"]}}', b"\xff"])
-def test_what_is_no_request_is_refused_without_quoting_it(
+def test_other_texts_than_requests_are_refused_without_quoting_them(
     registered: Registered, driver: CsiDriver, content: bytes
 ) -> None:
     registered.drivers.register(plugin(driver))

@@ -33,7 +33,7 @@ from modules.apimachinery.protobuf.empty_members import template_without_empty_m
         ("v1", "ConfigMap", {"metadata": "nonsense", "data": []}, {"metadata": "nonsense"}),
     ],
 )  # fmt: skip
-def test_what_is_stored(api_version: str, kind: str, given: dict[str, Any], stored: dict[str, Any] | None) -> None:
+def test_stored_forms(api_version: str, kind: str, given: dict[str, Any], stored: dict[str, Any] | None) -> None:
     """`None`: as it is given."""
     of = {"apiVersion": api_version, "kind": kind}
     assert without_empty_members({**of, **given}) == {**of, **(given if stored is None else stored)}
@@ -44,7 +44,7 @@ def test_a_template_is_stored_as_a_pod_is() -> None:
     assert template_without_empty_members(given) == {"metadata": {}, "spec": {"containers": [{}]}}
 
 
-def test_what_is_whole_is_not_copied() -> None:
+def test_whole_values_are_not_copied() -> None:
     """A status that comes every few seconds shares its parts with the stored one."""
     pod: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"a": "b"}}}
     pod |= {"spec": {"containers": [{"name": "main"}]}, "status": {"conditions": [], "phase": "Running"}}

@@ -153,7 +153,7 @@ def test_a_schema_has_rules(schema: Any, place: str, message: str) -> None:
         ({"kind": {"type": "integer"}}, "properties[kind].type"),
     ],
 )
-def test_what_each_object_has_is_not_described_otherwise(properties: Any, place: str) -> None:
+def test_common_fields_are_not_described_otherwise(properties: Any, place: str) -> None:
     assert [each.field for each in schema_faults({"type": "object", "properties": properties}, "s")] == [f"s.{place}"]
 
 
@@ -218,7 +218,7 @@ def test_unknown_fields_are_pruned_and_defaults_set() -> None:
     }  # fmt: skip
 
 
-def test_rules_in_cel_are_refused_with_what_to_do() -> None:
+def test_rules_in_cel_are_refused_with_the_remedy() -> None:
     rules = [{"rule": "self.a <= self.b", "message": "a is too large"}]
     schema = {"type": "object", "properties": {"a": {"type": "object", "x-kubernetes-validations": rules}}}
     (cause,) = schema_faults(schema, "s")

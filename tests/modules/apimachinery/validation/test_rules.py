@@ -520,7 +520,7 @@ _TOGETHER = {
 """Fields that one mistake breaks together."""
 
 
-def test_an_external_address_that_is_none_is_told_once_and_an_endpoint_by_both_rules() -> None:
+def test_a_wrong_external_address_is_one_fault_and_a_wrong_endpoint_two() -> None:
     assert len(causes_of(service(externalIPs=["x"]))) == 1
     assert len(causes_of(with_kind("Endpoints", subsets=[{"addresses": [{"ip": "x"}]}]))) == 2
 

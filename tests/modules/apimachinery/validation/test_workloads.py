@@ -55,7 +55,7 @@ KINDS = ("Deployment", "ReplicaSet", "DaemonSet", "StatefulSet", "Job", "CronJob
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_right_is_accepted(kind: str) -> None:
+def test_right_objects_are_accepted(kind: str) -> None:
     assert causes_of(workload(kind)) == []
     assert causes_of(workload(kind), workload(kind)) == []
 

@@ -20,7 +20,7 @@ def test_a_spec_of_another_shape_is_refused_with_its_place(spec: Any) -> None:
 
 
 @pytest.mark.parametrize("given", ["", None, []])
-def test_an_empty_name_is_one_that_was_not_given(given: Any) -> None:
+def test_an_empty_name_counts_as_not_given(given: Any) -> None:
     """The server sets it from the kind."""
     made = prepared_definition(definition(singular=given, listKind=given), None, [], NOW)
     names = made["spec"]["names"]

@@ -111,11 +111,11 @@ def nested(levels: int) -> JsonObject:
         ({"verb": "patch", "name": "c", "body": {"metadata": None}, "patch_type": MERGE}, 400),
     ],
 )
-def test_what_is_refused_is_a_status(api: Api, request_: dict[str, Any], code: int) -> None:
+def test_a_refusal_is_a_status(api: Api, request_: dict[str, Any], code: int) -> None:
     assert api(**request_)["code"] == code
 
 
-def test_a_cloud_that_may_not_know_all_says_so_of_its_lists() -> None:
+def test_a_cloud_that_may_lack_objects_marks_its_lists() -> None:
     """As an API server of a list that goes on."""
     request = ApiCall(verb="list", api_version="v1", plural="pods", node="n1")
     for knows_all, expected in ((True, None), (False, 1)):

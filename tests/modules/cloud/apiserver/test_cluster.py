@@ -85,7 +85,7 @@ def test_apply_completes_a_pod_as_an_api_server_does(cluster: Cluster) -> None:
     assert stored["metadata"]["generation"] == 1
 
 
-def test_apply_removes_what_the_last_manifest_had_and_keeps_what_others_set(cluster: Cluster) -> None:
+def test_apply_removes_fields_of_the_last_manifest_and_keeps_the_fields_of_others(cluster: Cluster) -> None:
     cluster.create({"kind": "Node", "apiVersion": "v1", **node(arch="arm64")})
     cluster.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "labels": {"mine": "1", "old": "1"}}})
     applied, _ = cluster.apply(
@@ -207,7 +207,7 @@ def test_a_pod_is_deleted_in_two_steps(cluster: Cluster) -> None:
     assert second == first - 2, "the deadline moves with the grace"
 
 
-def test_a_pod_that_is_deleted_by_force_says_so_to_its_node(cluster: Cluster) -> None:
+def test_a_pod_deleted_by_force_reaches_its_node_with_no_grace_period(cluster: Cluster) -> None:
     """Its deletion had not begun: the node would give it its own grace period, 30 s, if nobody said otherwise."""
     cluster.apply(pod(terminationGracePeriodSeconds=30))
     cluster.delete(WEB, grace=0)
@@ -291,7 +291,7 @@ def test_the_pods_that_wait_are_those_without_a_node_after_a_roll_back_too(clust
     assert storage.unbound.after(None) is None
 
 
-def test_a_pod_that_no_node_fits_says_so_until_one_does(cluster: Cluster) -> None:
+def test_a_pod_that_no_node_fits_has_the_reason_until_one_does(cluster: Cluster) -> None:
     """A condition and one Event for each reason, as kube-scheduler's."""
     made, _ = cluster.apply(pod(nodeName="", nodeSelector={"kind": "fast"}))
     (condition,) = made["status"]["conditions"]

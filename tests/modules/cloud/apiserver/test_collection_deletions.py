@@ -65,7 +65,7 @@ def test_two_collections_take_turns(server: Server) -> None:
     assert [len(items(result_of(each))) for each in (second, first)] == [MANY, MANY]
 
 
-def test_what_was_made_again_or_is_gone_meanwhile_stays_so(server: Server) -> None:
+def test_objects_made_again_or_deleted_meanwhile_stay_so(server: Server) -> None:
     deletion = send(server, "deletecollection")
     gone, again = (f"c{MANY - number:03}" for number in (1, 2))
     others = [send(server, "delete", name) for name in (gone, again)]
@@ -81,7 +81,7 @@ def test_a_dry_run_deletes_nothing(server: Server) -> None:
     assert len(left(server)) == MANY
 
 
-def test_preconditions_are_those_of_each_object(server: Server) -> None:
+def test_preconditions_hold_for_each_object(server: Server) -> None:
     uid = server.cluster.storage.get(ObjectKey("ConfigMap", "default", "c000"))["metadata"]["uid"]
     refusal = result_of(send(server, "deletecollection", options={"preconditions": {"uid": uid}})).refusal
     assert refusal is not None

@@ -74,7 +74,7 @@ def test_the_objects_are_kube_apiservers() -> None:
     assert [each["addresses"] for each in endpoint_slice["endpoints"]] == [["192.0.2.10"], ["192.0.2.11"]]
 
 
-def test_a_start_repairs_and_later_only_what_is_gone_is_made() -> None:
+def test_a_start_repairs_and_later_only_missing_objects_are_made() -> None:
     """So cloudcores that name different addresses do not write against each other for ever."""
     cluster, other = _cluster(), CLOUD._replace(addresses=("192.0.2.12",), port=7443)
     version = cluster.storage.version

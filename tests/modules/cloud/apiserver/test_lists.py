@@ -171,7 +171,7 @@ def test_a_selected_list_has_full_parts_and_no_count() -> None:
     assert set(listed["metadata"]) == {"resourceVersion", "continue"}
 
 
-def test_a_list_of_a_namespace_counts_what_is_in_it() -> None:
+def test_a_list_of_a_namespace_counts_its_objects() -> None:
     """Objects of other namespaces are neither listed nor counted."""
     cluster = _cluster("a", "b", "c")
     other = configmap("a")

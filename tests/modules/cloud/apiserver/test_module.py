@@ -227,7 +227,7 @@ def test_a_client_in_the_process_is_an_administrator_and_can_be_a_node(bee: Harn
 
 
 @pytest.mark.parametrize("has_manifests", [False, True])
-def test_a_nodes_list_says_whether_all_objects_are_known(bee: Harness, tmp_path: Path, *, has_manifests: bool) -> None:
+def test_a_nodes_list_marks_whether_all_objects_are_known(bee: Harness, tmp_path: Path, *, has_manifests: bool) -> None:
     """A new database may replace a lost one; a directory of manifests has all wanted objects."""
     (tmp_path / "one.json").write_bytes(msgspec.json.encode(configmap("one")))
     server = Server(bee, manifests=tmp_path if has_manifests else None)
@@ -435,7 +435,7 @@ def test_modules_that_share_a_database_take_turns(tmp_path: Path) -> None:
     states.close()
 
 
-def test_a_node_under_pressure_gets_no_pods_and_says_why_until_that_is_over(bee: Harness) -> None:
+def test_a_node_under_pressure_gets_no_pods_and_has_the_taint_until_that_is_over(bee: Harness) -> None:
     """Its taint is there before the first pod is placed; the pod that waits gets the node when the pressure ends."""
     server = Server(bee)
     pressing = {"type": "DiskPressure", "status": "True"}

@@ -65,7 +65,7 @@ def events(cluster: Cluster) -> list[str]:
         "a lease that says nothing",
     ],
 )
-def test_a_dead_node_is_not_ready_whatever_its_clock_says(spec: dict[str, Any], seconds: float, status: str) -> None:
+def test_a_dead_node_is_not_ready_for_any_clock_of_its_own(spec: dict[str, Any], seconds: float, status: str) -> None:
     simulation = Simulation(0)
     cluster = Cluster(simulation.clock)
     cluster.create(node())
@@ -109,7 +109,7 @@ def test_a_node_that_was_not_ready_before_falls_silent_without_an_event() -> Non
     assert (ready(cluster)["status"], events(cluster)) == ("Unknown", [])
 
 
-def test_a_node_without_a_lease_is_what_it_said() -> None:
+def test_a_node_without_a_lease_keeps_its_reported_state() -> None:
     cluster = Cluster(Simulation(0).clock)
     cluster.create(node())
     assert not cluster.node_lifecycle.has_silent()

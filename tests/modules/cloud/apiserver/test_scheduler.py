@@ -412,7 +412,7 @@ def test_the_scores_are_kube_schedulers_and_the_best_node_is_chosen(
     assert chosen == max(scores, key=lambda name: scores[name])
 
 
-def test_what_has_not_changed_is_not_read_again() -> None:
+def test_unchanged_objects_are_not_read_again() -> None:
     fleet = rooms.NodeRooms()
     node, pods = a_node("a"), [a_pod(str(number), on="a", cpu="100m") for number in range(3)]
     fleet.set_nodes([node])

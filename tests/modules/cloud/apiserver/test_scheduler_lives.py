@@ -100,7 +100,7 @@ class Fleet:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_what_is_remembered_changes_no_decision(seed: int) -> None:
+def test_a_memory_of_decisions_changes_none(seed: int) -> None:
     random = Random(seed)  # noqa: S311 - reproducible
     fleet = Fleet(random)
     for round_ in range(12):

@@ -35,7 +35,7 @@ def refusal(cluster: Cluster, obj: JsonObject) -> str:
     return error.value.message
 
 
-def test_a_service_gets_an_address_of_the_upper_band_and_says_its_family(cluster: Cluster) -> None:
+def test_a_service_gets_an_address_of_the_upper_band_with_its_family(cluster: Cluster) -> None:
     spec = cluster.create(service())["spec"]
     _, _, third, fourth = map(int, spec["clusterIP"].split("."))
     assert 256 < third * 256 + fourth < 65535
@@ -43,7 +43,7 @@ def test_a_service_gets_an_address_of_the_upper_band_and_says_its_family(cluster
     assert (spec["ipFamilies"], spec["ipFamilyPolicy"]) == (["IPv4"], "SingleStack")
 
 
-def test_no_address_or_port_is_given_twice_and_a_full_range_says_so() -> None:
+def test_no_address_or_port_is_given_twice_and_a_full_range_is_an_error() -> None:
     cluster = cluster_of("10.96.0.0/28", "30000-30013")
     specs = [cluster.create(service(f"s{n}", type="NodePort"))["spec"] for n in range(13)]
     assert len({spec["clusterIP"] for spec in specs}) == len({spec["ports"][0]["nodePort"] for spec in specs}) == 13
@@ -80,7 +80,7 @@ def test_no_address_or_port_is_given_twice_and_a_full_range_says_so() -> None:
          "multiple IP families are specified"),
     ],
 )  # fmt: skip
-def test_what_is_taken_or_not_there_is_refused_in_kubernetes_words(
+def test_taken_and_missing_addresses_are_refused_in_kubernetes_words(
     cluster: Cluster, spec: JsonObject, message: str
 ) -> None:
     cluster.create(service("other", clusterIP="10.96.0.9", type="NodePort", ports=[{"port": 1, "nodePort": 30080}]))
@@ -159,7 +159,7 @@ def test_an_update_is_refused_what_another_service_has() -> None:
             cluster.update({**service(), "spec": {**spec, **changed}})
 
 
-def test_the_last_address_of_a_range_is_only_that_of_a_broadcast_in_ipv4() -> None:
+def test_the_last_address_of_a_range_is_the_broadcast_in_ipv4_only() -> None:
     """The smallest ranges have eight addresses."""
     cluster = cluster_of("10.96.0.0/29,fd00::/125")
     assert "is not in the valid range" in refusal(cluster, service(clusterIP="10.96.0.7"))

@@ -105,7 +105,7 @@ def test_whichever_is_applied_last_the_two_are_bound() -> None:
         {**volume("a"), "spec": "local"},
     ],
 )
-def test_what_is_not_of_the_form_is_refused_before_anything_is_bound(document: JsonObject) -> None:
+def test_malformed_bindings_are_refused_before_anything_is_bound(document: JsonObject) -> None:
     """Such a manifest ended edgecontroller, again and again: who binds looks into each of them."""
     cluster = Cluster(Simulation(1).clock)
     document["metadata"].pop("uid", None)

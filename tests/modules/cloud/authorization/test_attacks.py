@@ -60,7 +60,7 @@ SILENT = [
 
 
 @pytest.mark.parametrize(("resource", "operation", "content"), FOREIGN)
-def test_what_is_not_its_own_is_refused(untouched: World, resource: str, operation: str, content: Any) -> None:
+def test_objects_of_others_are_refused(untouched: World, resource: str, operation: str, content: Any) -> None:
     """And nothing changes, nothing is sent to anybody."""
     before = untouched.everything()
     answer = untouched.says(resource, operation, content)
@@ -93,7 +93,7 @@ def test_of_a_list_of_statuses_only_its_own_count(world: World) -> None:
     assert phases == ["Running", "Pending"]
 
 
-def test_what_it_may_not_read_it_is_not_pushed(world: World) -> None:
+def test_objects_that_it_may_not_read_are_not_pushed(world: World) -> None:
     """A query for a secret is not enough to get its changes, nor its creation."""
     for name in ("their-secret", "later"):
         world.says(f"default/secret/{name}", "query")
@@ -307,7 +307,7 @@ def test_a_request_for_a_certificate_is_in_the_name_of_who_makes_it(world: World
     assert code_in(world.says("null/certificatesigningrequest/c", "query")) == 200
 
 
-def test_a_node_fills_no_memory_with_what_is_not_there(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_fills_no_memory_with_missing_objects(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests for certificates are a hundred, and what it waits for is bounded."""
     monkeypatch.setattr("modules.cloud.edgecontroller.downstream.controller.MAX_HELD_OBJECTS", 100)
     for number in range(150):

@@ -138,7 +138,7 @@ def test_a_node_of_one_name_does_not_pay_for_another(site: Site) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_an_account_is_the_sum_of_what_is_there(site: Site, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_account_is_the_sum_of_the_stored_objects(site: Site, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Over any creations, reports, updates and deletions; and only what would be too much is refused."""
     monkeypatch.setattr("modules.cloud.authorization.node_accounts._COST", 4000)
     monkeypatch.setattr("modules.cloud.authorization.node_accounts._COST_OF_POD", 300)
@@ -192,7 +192,7 @@ def annotations_of(obj: JsonObject) -> JsonObject:
     return found
 
 
-def test_a_node_does_not_pay_for_what_the_authors_of_its_pods_have_written(site: Site) -> None:
+def test_a_node_does_not_pay_for_annotations_of_the_authors_of_its_pods(site: Site) -> None:
     """Ten pods with long annotations stopped all statuses of the node."""
     long = {"long": "x" * 200 * KIB}
     for number in range(10):

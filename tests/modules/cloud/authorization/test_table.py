@@ -99,7 +99,9 @@ def codes(world: World, group: str, resource: str, verbs: Iterable[str], whose: 
 @pytest.mark.parametrize(
     ("group", "resource", "verb"), [(*each, verb) for each in RESOURCES for verb in VERBS if scope_of(*each, verb)]
 )
-def test_a_node_may_do_what_is_in_the_table_to_its_own(world: World, group: str, resource: str, verb: str) -> None:
+def test_a_node_has_the_rights_of_the_table_on_its_own_objects(
+    world: World, group: str, resource: str, verb: str
+) -> None:
     """Never 403."""
     assert codes(world, group, resource, [verb], "mine") != {verb: 403}
 

@@ -151,7 +151,7 @@ def test_a_status_is_the_refusal() -> None:
         (200, b"[" * 100_000, "[" * 1000),
     ],
 )
-def test_what_is_no_answer_of_an_api_server_is_a_refusal(status: int, body: bytes, message: str) -> None:
+def test_other_responses_than_an_api_servers_are_refusals(status: int, body: bytes, message: str) -> None:
     """A proxy's page, a cut response, something that is too deep: with a part of it as the message."""
     refusal = result(status, body).refusal
     assert refusal is not None

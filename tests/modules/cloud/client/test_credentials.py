@@ -84,7 +84,7 @@ def plugin(tmp_path: Path) -> Plugin:
         ({"token": "abc", "exec": ExecEntry(command="x", api_version=V1)}, "Bearer abc"),
     ],
 )
-def test_what_is_in_the_kubeconfig(user: dict[str, Any], authorization: str) -> None:
+def test_fields_of_the_kubeconfig(user: dict[str, Any], authorization: str) -> None:
     """Tokens come before passwords, both before plug-ins; nothing can be renewed."""
     source = source_of(ManualClock(), **user)
     credentials = source.current()

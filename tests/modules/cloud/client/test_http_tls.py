@@ -196,7 +196,7 @@ def test_a_server_without_tls(authority: Authority) -> None:
         assert "does not speak TLS on this port" in str(error)
 
 
-def test_a_server_that_says_nothing_is_left() -> None:
+def test_a_silent_server_is_left() -> None:
     """Ten seconds without TLS end the connection."""
     accepted = threading.Event()
 

@@ -412,7 +412,7 @@ def test_a_head_that_is_too_long_is_an_error() -> None:
         assert isinstance(api.start().error(), KubeTooLargeError)
 
 
-def test_what_is_not_http_is_an_error() -> None:
+def test_other_bytes_than_http_are_an_error() -> None:
     """The error says what to check."""
 
     def script(peer: Peer) -> None:

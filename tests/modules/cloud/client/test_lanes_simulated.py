@@ -76,7 +76,7 @@ def test_promises_are_kept(first: int) -> None:
         assert all(not queue._keys and not queue._bytes for queue in traffic.lanes._queues.values())
 
 
-def test_the_simulation_meets_what_it_is_about() -> None:
+def test_the_simulation_meets_its_cases() -> None:
     """Calls that were answered, failed, superseded, refused, and retried."""
     found, retried = set(), 0
     for seed in range(20):

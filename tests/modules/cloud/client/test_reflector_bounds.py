@@ -27,7 +27,7 @@ A1, A2, B1 = ("a", "ua", "1"), ("a", "ua", "2"), ("b", "ub", "1")
     ],
     ids=range(9),
 )
-def test_what_is_no_list_is_asked_for_again(body: bytes) -> None:
+def test_other_answers_than_a_list_are_asked_for_again(body: bytes) -> None:
     """After a delay, without a change."""
     reflection = Reflection()
     reflection.answer(body)
@@ -40,7 +40,7 @@ def test_what_is_no_list_is_asked_for_again(body: bytes) -> None:
 @pytest.mark.parametrize(
     "line", [b"x", b"[]", b'{"type":"ADDED"}', b'{"type":1,"object":{}}', b"\xff\xfe"], ids=range(5)
 )
-def test_what_is_no_event_leads_to_a_list(line: bytes) -> None:
+def test_other_lines_than_events_lead_to_a_list(line: bytes) -> None:
     """The events before it count."""
     reflection = Reflection().synced("1", A1)
     reflection.data(event("MODIFIED", A2) + line + b"\n" + event("ADDED", B1))

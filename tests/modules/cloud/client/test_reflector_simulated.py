@@ -185,7 +185,7 @@ def test_after_all_faults_the_index_has_the_servers_objects(first: int) -> None:
         assert len(world.reflection.reflector) == len(world.server.objects), f"seed {seed}"
 
 
-def test_the_simulation_meets_what_it_is_about() -> None:
+def test_the_simulation_meets_its_cases() -> None:
     """Some of the first seeds have restores that the reflector sees, and changes of each kind."""
     kinds, epochs = set(), 0
     for seed in range(30):

@@ -125,12 +125,12 @@ def test_where_a_message_from_a_node_goes(came: Message, destination: Destinatio
     assert destination_of(came) is destination
 
 
-def test_what_is_allowed_is_what_is_handled() -> None:
+def test_allowed_messages_are_the_handled_ones() -> None:
     """Registration is edgecontroller's own work; of all the rest it says who answers it."""
     assert {*HANDLERS, ("node", "insert")} == OBJECT_REQUESTS
 
 
-def test_what_is_handed_on_comes_from_the_node_of_the_connection() -> None:
+def test_forwarded_messages_come_from_the_node_of_the_connection() -> None:
     """Whatever source it names, none that a module has."""
     handed = on_node(message("default/pod/p", "insert", source="control"), "n1")
     assert (handed.route.source, handed.route.resource) == ("system:node:n1", "node/n1/default/pod/p")

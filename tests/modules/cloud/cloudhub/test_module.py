@@ -171,7 +171,7 @@ def test_an_answer_is_sent_once(cloud: Cloud) -> None:
     assert len(link.take()) == 1
 
 
-def test_what_is_for_a_node_that_is_not_connected_is_for_edgecontroller_to_send_again(cloud: Cloud) -> None:
+def test_messages_for_a_node_without_a_connection_are_left_to_edgecontroller(cloud: Cloud) -> None:
     cloud.sends()
     link = cloud.connect()
     cloud.bee.run_for(6)
@@ -179,7 +179,7 @@ def test_what_is_for_a_node_that_is_not_connected_is_for_edgecontroller_to_send_
     assert len(cloud.bee.hive.dead_letters) == 0
 
 
-def test_edgecontroller_learns_what_a_node_has_stored(cloud: Cloud) -> None:
+def test_edgecontroller_learns_the_versions_that_a_node_has_stored(cloud: Cloud) -> None:
     link, other = cloud.connect(), cloud.connect("n2")
     cloud.acknowledge(link, cloud.sends())
     cloud.acknowledge(link, cloud.sends("old", "8", operation="delete"))
@@ -197,7 +197,7 @@ def test_it_gets_that_before_the_end_of_the_connection(cloud: Cloud) -> None:
     assert cloud.events() == ["connected node/n1", "acknowledged cloudhub/acknowledged", "disconnected node/n1"]
 
 
-def test_it_gets_again_what_it_offers_again(cloud: Cloud) -> None:
+def test_it_gets_a_repeated_message_again(cloud: Cloud) -> None:
     """An acknowledgement that edgecontroller did not take down is so not lost."""
     link = cloud.connect()
     cloud.acknowledge(link, cloud.sends())
@@ -208,7 +208,7 @@ def test_it_gets_again_what_it_offers_again(cloud: Cloud) -> None:
     assert cloud.acknowledged() == [[("n1", "uid-web", 7, False)]] * 2
 
 
-def test_what_an_earlier_connection_acknowledged_is_not_remembered(cloud: Cloud) -> None:
+def test_acknowledgements_of_an_earlier_connection_are_not_remembered(cloud: Cloud) -> None:
     """The node may have been another cloudcore's meanwhile: edgecontroller knows what it has."""
     link = cloud.connect()
     cloud.acknowledge(link, cloud.sends())
@@ -395,7 +395,7 @@ def test_the_state_of_a_connection_has_ages_what_waits_and_the_last_error(cloud:
     [(lambda now: now, 0.0), (lambda now: now - 600_000, -600.0), (lambda now: now + 90_000, 90.0)]
     + [(lambda _, wrong=wrong: wrong, 0.0) for wrong in (0, -5, 2**60)],
 )
-def test_a_keepalive_says_how_far_a_clock_is_off(cloud: Cloud, sent: Callable[[int], int], ahead: float) -> None:
+def test_a_keepalive_shows_how_far_a_clock_is_off(cloud: Cloud, sent: Callable[[int], int], ahead: float) -> None:
     cloud.bee.run_for(20_000)
     link = cloud.connect()
     keepalive = cloud.bee.message("node", "keepalive", "ping", source="websocket", group="resource")

@@ -53,7 +53,7 @@ def test_answers_that_nobody_acknowledges_do_not_come_to_fill_the_window() -> No
     assert not session.acknowledge(late[0].id)
 
 
-def test_a_second_or_a_foreign_acknowledgement_says_nothing() -> None:
+def test_a_second_or_a_foreign_acknowledgement_does_not_count() -> None:
     session = NodeSession(RESEND)
     message = about("a", 1)
     session.offer(message)
@@ -64,7 +64,7 @@ def test_a_second_or_a_foreign_acknowledgement_says_nothing() -> None:
     assert not session.acknowledge("unheard of")
 
 
-def test_what_is_never_acknowledged_is_not_kept_without_end() -> None:
+def test_unacknowledged_messages_are_not_kept_without_end() -> None:
     """A node that patches its own pod, and acknowledges nothing of what it is then sent."""
     session = NodeSession(RESEND)
     messages = [about("a", version) for version in range(10 * SUPERSEDED)]
@@ -127,7 +127,7 @@ def test_another_part_of_an_object_is_sent_in_the_same_version() -> None:
     assert session.acknowledge(third.id) is not None
 
 
-def test_what_the_node_has_is_not_sent_again() -> None:
+def test_objects_that_the_node_has_are_not_sent_again() -> None:
     session = NodeSession(RESEND)
     message = about("a", 7)
     session.offer(message)

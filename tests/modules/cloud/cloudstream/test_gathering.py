@@ -72,7 +72,7 @@ def test_answers_are_gathered_as_they_come(site: Site, monkeypatch: pytest.Monke
     assert (question.answers, question.late) == ({"n1": b"of n1", "n2": b"of n2"}, [])
 
 
-def test_a_node_that_says_too_much_or_too_late_is_given_up(site: Site) -> None:
+def test_a_node_that_answers_too_much_or_too_late_is_given_up(site: Site) -> None:
     """Its stream ends, the others go on, and its name is returned."""
     with site.edge("n1") as slow, site.edge("n2") as loud, site.edge("n3") as good:
         question = Question(site, "n1", "n2", "n3")

@@ -206,7 +206,7 @@ def test_a_command_ends_with_the_cloudcore_that_has_it(pair: Pair) -> None:
     ],
     ids=["refused", "no-upgrade"],
 )
-def test_a_refusal_of_the_node_is_told_here(pair: Pair, answer: bytes, status: int, told: str) -> None:
+def test_a_refusal_of_the_node_is_answered_here(pair: Pair, answer: bytes, status: int, told: str) -> None:
     """And nothing of another answer than 101 passes as it came."""
     with pair.there.edge() as edge, pair.here.client(EXEC, **UPGRADE) as client:
         frame, _ = edge.opened()
@@ -347,7 +347,7 @@ def test_statistics_of_nodes_there(pair: Pair) -> None:
     wait_until(lambda: pair.there.tunnels.streams() == 0, "the streams have ended")
 
 
-def test_what_came_with_the_head_is_taken_before_the_end() -> None:
+def test_bytes_with_the_head_are_taken_before_the_end() -> None:
     here, there = socket.socketpair()
     stream = PassedStream(cast("ssl.SSLSocket", here), b"first")
     there.sendall(b"second")

@@ -43,7 +43,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
     clock.close()
 
 
-def test_a_node_is_who_its_certificate_says(site: Site) -> None:
+def test_a_node_has_the_name_of_its_certificate(site: Site) -> None:
     """KubeEdge believes the header: with any node's certificate a client takes over the streams of all others."""
     with site.edge("n1") as edge:
         with pytest.raises(InvalidStatus) as refused, site.edge("n1", certificate="n2"):
@@ -80,7 +80,7 @@ def test_only_the_api_server_is_served(site: Site) -> None:
     ],
     ids=["no-tunnel", "no-pod", "no-path", "no-method", "no-upgrade", "no-node-at-the-address"],
 )
-def test_what_is_refused_says_why(site: Site, request_line: str, status: int, text: bytes) -> None:
+def test_a_refusal_has_its_reason(site: Site, request_line: str, status: int, text: bytes) -> None:
     with site.client(request_line) as client:
         answer, _ = read_all(client)
     assert answer.startswith(f"HTTP/1.1 {status} ".encode())
@@ -307,7 +307,7 @@ def test_much_output_arrives_whole_although_the_client_is_slow_to_begin(site: Si
     assert digest.digest() == hashlib.sha256(portion * count).digest()
 
 
-def test_a_node_that_asks_for_credit_is_granted_what_the_client_reads(site: Site) -> None:
+def test_a_node_that_asks_for_credit_is_granted_as_much_as_the_client_reads(site: Site) -> None:
     """KubeEdge's, which do not ask, are never sent such a frame."""
     with site.edge("n1", SessionStreamCredit="1") as edge, site.client(EXEC, **UPGRADE) as client:
         assert edge.receive() == Frame(0, FrameType.CREDIT)

@@ -121,7 +121,7 @@ def test_of_two_tunnels_of_a_node_the_newer_counts(tunnels: Tunnels) -> None:
 
 
 @pytest.mark.parametrize("payload", [b"", b"\x80", b"\x01", b"\xff" * 11])
-def test_what_is_no_frame_ends_the_tunnel(tunnels: Tunnels, payload: bytes) -> None:
+def test_other_bytes_than_frames_end_the_tunnel(tunnels: Tunnels, payload: bytes) -> None:
     node = Node(tunnels)
     node.hand_in(payload)
     assert node.link.is_closed

@@ -92,7 +92,7 @@ def test_forbid_skips_and_replace_replaces() -> None:
 @pytest.mark.parametrize(
     ("zone", "ends"), [("", "Z"), ("Etc/UTC", "Z"), ("Asia/Kolkata", "+05:30"), ("America/Lima", "-05:00")]
 )
-def test_a_job_says_for_when_it_was_scheduled_in_the_zone_of_its_cron_job(zone: str, ends: str) -> None:
+def test_a_job_has_its_scheduled_time_in_the_zone_of_its_cron_job(zone: str, ends: str) -> None:
     site = Site()
     site.apply(cron_job(**({"timeZone": zone} if zone else {})))
     site.run_for(60)
@@ -109,7 +109,7 @@ def test_a_suspended_one_makes_none() -> None:
     assert names(site) == []
 
 
-def test_what_is_too_late_is_missed() -> None:
+def test_late_times_are_missed() -> None:
     site = Site()
     site.apply(cron_job("0 * * * *", startingDeadlineSeconds=60))
     site.clock.fire_next(site.clock.monotonic() + 2 * 3600 + 600)
@@ -138,7 +138,7 @@ def test_what_is_too_late_is_missed() -> None:
         (9000, 90, 6031, [30]),
     ],
 )
-def test_what_is_missed_and_made_up_for(
+def test_missed_times_that_are_made_up_for(
     age: int, last: int | None, deadline: int | None, expected: list[int | str]
 ) -> None:
     """One of each minute, 30 s after one. All are seconds ago: its creation, its last time, how late it may start, and
@@ -169,7 +169,7 @@ def test_a_stored_schedule_that_cannot_be_read_is_reported() -> None:
 
 @pytest.mark.parametrize("spec", [{"timeZone": "Pacific/Kiritimati"}, {"schedule": "@every 1m"}])
 @pytest.mark.parametrize("last", ["9999-12-31T23:59:59Z", "2999-01-01T00:00:00Z"])
-def test_one_that_was_last_scheduled_in_the_future_waits_for_that_time_and_ends_nothing(
+def test_a_cron_job_last_scheduled_in_the_future_waits_for_that_time_and_ends_nothing(
     spec: dict[str, str], last: str
 ) -> None:
     """As KCM's mostRecentScheduleTime; a date of the year 9999 has no date in zones east of Greenwich."""
@@ -245,7 +245,7 @@ def test_the_29th_of_february_comes_after_a_century_without_one() -> None:
     ["", "* * * *", "60 * * * *", "* * * * 7", "@never", "*/0 * * * *", "0 0 L * *", "1-0 * * * *",
      "* * * * * *", "TZ=UTC 0 0 * * *", "@every 1x", "@every "],
 )  # fmt: skip
-def test_what_is_no_schedule(schedule: str) -> None:
+def test_other_texts_than_schedules(schedule: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse_schedule(schedule)
 

@@ -26,7 +26,7 @@ def test_a_pod_of_a_deleted_daemon_set_waits_for_its_node(policy: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_is_gone_is_not_deleted_again(seed: int) -> None:
+def test_deleted_objects_are_not_deleted_again(seed: int) -> None:
     """The answer to a deletion has no version for which the view could be awaited."""
     life = Life(seed)
     life.apply(workload("Deployment", replicas=1, revisionHistoryLimit=0))

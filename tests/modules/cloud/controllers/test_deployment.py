@@ -52,7 +52,7 @@ def bounded(most: int, least: int) -> Any:
     return check
 
 
-def test_pods_are_made_and_the_status_says_so() -> None:
+def test_pods_are_made_and_counted_in_the_status() -> None:
     site = Site()
     site.apply(deployment(3))
     (replica_set,) = site.all("ReplicaSet")
@@ -172,7 +172,7 @@ def test_scaling_in_the_middle_is_proportional() -> None:
     ids=["the largest", "also if it is not the oldest", "the newest grows", "the oldest shrinks", "a half is a whole",
          "a third is none", "no more than there are"],
 )  # fmt: skip
-def test_the_largest_gets_what_the_proportions_leave_over(
+def test_the_largest_gets_the_rest_of_the_proportions(
     sizes: tuple[int, ...], replicas: int, surge: int | str, expected: list[int]
 ) -> None:
     strategy = {"rollingUpdate": {"maxSurge": surge, "maxUnavailable": 1}}
@@ -447,7 +447,7 @@ def test_a_node_that_registers_again_keeps_its_pods() -> None:
     assert {pod["metadata"]["uid"] for pod in site.pods()} == before
 
 
-def test_a_mirror_pod_that_changes_says_nothing_about_its_node() -> None:
+def test_a_changed_mirror_pod_is_no_sign_of_its_node() -> None:
     """Its controller is the Node: the pods there were taken for those of a Node that is gone."""
     site = Site(nodes=("n1",))
     site.apply(workload("Deployment"))
@@ -486,7 +486,7 @@ def test_silent_nodes_keep_their_pods_and_nothing_replaces_them(silent: tuple[st
     assert site.get("Deployment", "web")["status"]["availableReplicas"] == 4
 
 
-def test_a_node_says_how_long_it_may_be_silent_before_its_pods_are_made_elsewhere() -> None:
+def test_a_node_sets_how_long_it_may_be_silent_before_its_pods_are_made_elsewhere() -> None:
     site = Site(nodes=("n1", "n2"))
     rolled_out(site, 4)
     site.apply(workload("DaemonSet", "agent"))
@@ -535,7 +535,7 @@ def _silence(seconds: int | None = None, **more: Any) -> list[JsonObject]:
         (_silence(key="other"), {"node.openyurt.io/autonomy-duration": "10m"}, 10),
     ],
 )
-def test_a_pod_says_how_long_it_stays_on_a_silent_node_before_its_node_does(
+def test_a_pods_own_time_on_a_silent_node_counts_before_the_nodes(
     tolerations: list[JsonObject], annotations: dict[str, str], minutes: int | None
 ) -> None:
     """The 300 s of admission are nobody's word. While all nodes are silent, they are tainted, and nothing else."""
@@ -564,7 +564,7 @@ def test_a_pod_says_how_long_it_stays_on_a_silent_node_before_its_node_does(
         assert why["DisruptionTarget"] == "DeletionByTaintManager"
 
 
-def test_a_pod_that_is_put_on_a_silent_node_stays_as_long_as_it_says() -> None:
+def test_a_pod_that_is_put_on_a_silent_node_stays_for_its_own_time() -> None:
     """From its creation on, and not from when the node fell silent, an hour ago."""
     site = Site(nodes=("n1", "n2"))
     site.fall_silent("n1")
@@ -582,7 +582,7 @@ def test_a_pod_that_is_put_on_a_silent_node_stays_as_long_as_it_says() -> None:
 @pytest.mark.parametrize(
     ("annotations", "tolerations"), [({"edgecore.io/evict-after": "1m"}, []), ({}, _silence(60))], ids=["node", "pod"]
 )
-def test_a_pod_that_is_moved_from_a_silent_node_waits_for_one_that_answers(
+def test_a_pod_that_is_moved_from_a_silent_node_waits_for_an_answering_one(
     annotations: dict[str, str], tolerations: list[JsonObject]
 ) -> None:
     """It was bound to that node again when no other had room, only to be deleted again."""
@@ -867,7 +867,7 @@ def test_a_node_takes_no_place_of_a_pod_by_mirror_pods(kind: str) -> None:
     assert len(site.pods()) == len(before) + 4
 
 
-def test_pods_of_another_namespace_are_no_replicas_whatever_they_say() -> None:
+def test_pods_of_another_namespace_are_no_replicas_despite_their_owner() -> None:
     """Whoever may write there could take the place of pods here, by the uid of their ReplicaSet."""
     site = Site()
     rolled_out(site, 3)

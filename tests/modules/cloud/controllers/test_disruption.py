@@ -63,7 +63,7 @@ def running(replicas: int = 3, **spec: Any) -> Site:
         ({"maxUnavailable": 5}, (3, 3, 0, 3)),
     ],
 )
-def test_the_status_says_how_many_pods_may_go(spec: JsonObject, expected: tuple[int, ...]) -> None:
+def test_the_status_has_the_number_of_pods_that_may_go(spec: JsonObject, expected: tuple[int, ...]) -> None:
     site = running(**spec)
     assert counts(site) == expected
     (condition,) = status_of(site)["conditions"]

@@ -101,7 +101,7 @@ def test_two_groups_get_different_images_and_a_group_that_is_removed_loses_its_d
     assert states(at) == [(0, "web-west", "Available")]
 
 
-def test_a_changed_manifest_changes_only_what_it_changes(at: Site) -> None:
+def test_a_changed_manifest_changes_only_its_own_fields(at: Site) -> None:
     at.apply(application(target("east"), manifests=[workload("Deployment", replicas=1), SETTINGS, SERVICE]))
     at.run_for(10)
     address = at.get("Service", "web")["spec"]["clusterIP"]
@@ -118,7 +118,7 @@ def test_a_changed_manifest_changes_only_what_it_changes(at: Site) -> None:
     assert at.get("Service", "web")["spec"]["clusterIP"] == address
 
 
-def test_what_is_deleted_by_hand_is_made_again_and_what_is_no_longer_wanted_goes(at: Site) -> None:
+def test_objects_deleted_by_hand_are_made_again_and_unwanted_ones_go(at: Site) -> None:
     at.apply(application(target("east"), manifests=[workload("Deployment"), SETTINGS, SERVICE]))
     at.call("delete", at.get("ConfigMap", "settings"))
     at.call("delete", at.get("Deployment", "web-east"))
@@ -171,7 +171,7 @@ def test_an_object_of_a_stranger_is_left_alone(at: Site) -> None:
     assert at.get("ConfigMap", "settings")["data"] == {"color": "red"}
 
 
-def test_a_refused_object_is_told_and_tried_again(at: Site) -> None:
+def test_a_refused_object_is_reported_and_tried_again(at: Site) -> None:
     broken = workload("Deployment", replicas=1)
     broken["spec"]["selector"] = {"matchLabels": {"app": "other"}}
     at.apply(application(target("east"), manifests=[broken]))
@@ -194,7 +194,7 @@ def test_a_settled_application_is_not_written_again_nor_after_a_restart(at: Site
     assert at.writes == []
 
 
-def test_what_an_application_has_made_goes_with_it(at: Site) -> None:
+def test_objects_of_an_application_go_with_it(at: Site) -> None:
     made = at.apply(application(target("east"), manifests=[workload("Deployment"), SETTINGS]))
     for kind, name in (("Deployment", "web-east"), ("ConfigMap", "settings")):
         owner = at.get(kind, name)["metadata"]["ownerReferences"][0]
@@ -357,7 +357,7 @@ KINDS = (
         ),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_refused_before_anything_is_written(wrong: JsonObject, cause: str) -> None:
+def test_wrong_applications_are_refused_before_anything_is_written(wrong: JsonObject, cause: str) -> None:
     assert causes_of(wrong) == [cause]
 
 

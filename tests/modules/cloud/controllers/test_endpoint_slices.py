@@ -123,7 +123,7 @@ def test_the_fewest_writes(
 
 
 @pytest.mark.parametrize("families", [("IPv4",), ("IPv4", "IPv6")])
-def test_each_family_has_a_slice_and_what_is_being_deleted_is_none(families: tuple[str, ...]) -> None:
+def test_each_family_has_a_slice_and_terminating_services_have_none(families: tuple[str, ...]) -> None:
     """A slice with endpoints is not written again while it is being deleted, nor deleted again."""
     gone = stored("s", "IPv4", "web", endpoints("a"), deletionTimestamp="2026-01-01T00:00:00Z")
     wanted = {group("IPv4", "web"): endpoints("a")}

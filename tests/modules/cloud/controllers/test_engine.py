@@ -50,7 +50,7 @@ def test_a_controller_that_fails_with_one_object_serves_the_others(caplog: pytes
     caplog.clear()
 
 
-def test_an_object_is_looked_at_again_when_the_view_has_what_was_written() -> None:
+def test_an_object_is_looked_at_again_when_the_view_has_the_write() -> None:
     """Or what was made would be made once more."""
     looks, answers = list[str](), list[Callable[[ApiResult], None]]()
 

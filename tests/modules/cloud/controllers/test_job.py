@@ -339,7 +339,7 @@ def test_an_exit_code_fails_an_index_immediately() -> None:
     [({"succeededIndexes": "1"}, (1,)), ({"succeededCount": 2}, (0, 3)),
      ({"succeededIndexes": "1-3", "succeededCount": 2}, (0, 1, 3)), ({"succeededIndexes": "0,2"}, (0, 2))],
 )  # fmt: skip
-def test_a_job_has_succeeded_when_its_policy_says_so(rule: JsonObject, enough: tuple[int, ...]) -> None:
+def test_a_job_succeeds_by_its_policy(rule: JsonObject, enough: tuple[int, ...]) -> None:
     site = Site()
     site.apply(job(completions=4, parallelism=4, completionMode="Indexed", successPolicy={"rules": [rule]}))
     site.run_for(2)

@@ -52,7 +52,7 @@ def test_a_job_has_not_ended_while_a_pod_still_ends() -> None:
 
 
 @pytest.mark.parametrize("policy", ["Failed", "TerminatingOrFailed"])
-def test_a_pod_that_ends_is_replaced_when_the_policy_says_so(policy: str) -> None:
+def test_a_pod_that_ends_is_replaced_by_the_policy(policy: str) -> None:
     """At once, as far as the pause after a failure lets it: a deletion counts as one."""
     writes, status = planned({}, APod(is_ending=True), podReplacementPolicy=policy)
     assert writes == []

@@ -102,7 +102,7 @@ def test_a_former_owner_that_wakes_up_writes_nothing(bee: Harness) -> None:
     assert len(cloud.pods()) == 1
 
 
-def test_a_pod_without_an_owner_is_not_adopted_by_one_that_was_deleted_before(bee: Harness) -> None:
+def test_a_pod_without_an_owner_is_not_adopted_by_a_deleted_one(bee: Harness) -> None:
     """A ReplicaSet is deleted, and its pods become orphans, while the controllers take changes of one kind after the
     other: they know of the deletion before they know of the orphans. An adopted one would be deleted as garbage.
     """

@@ -40,7 +40,7 @@ def statuses(at: Site, name: str) -> list[tuple[str, str, str]]:
     ]
 
 
-def test_nodes_are_chosen_by_name_and_by_label_and_a_group_says_how_they_are() -> None:
+def test_nodes_are_chosen_by_name_and_by_label_and_a_groups_status_counts_them() -> None:
     at = site("n1", "n2")
     at.add_node("n3", labels={"site": "west"})
     at.apply(group("west", nodes=["n1", "n9"], matchLabels={"site": "west"}))

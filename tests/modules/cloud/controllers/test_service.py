@@ -67,7 +67,7 @@ def test_a_service_without_pods_has_an_empty_slice_and_endpoints_that_a_person_c
     assert same["metadata"]["name"] == found["metadata"]["name"], "it is used again"
 
 
-def test_an_endpoint_says_all_that_proxies_read() -> None:
+def test_an_endpoint_has_all_fields_that_proxies_read() -> None:
     site = Site(nodes=())
     site.add_node("n1", labels={"topology.kubernetes.io/zone": "hall"})
     site.apply(service(clusterIP="None", trafficDistribution="PreferClose"))
@@ -112,7 +112,7 @@ def test_pods_that_are_not_ready(publishes: bool) -> None:
     assert ("addresses" if publishes else "notReadyAddresses") in site.get("Endpoints", "web")["subsets"][0]
 
 
-def test_of_too_many_addresses_endpoints_have_those_that_are_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_too_many_addresses_endpoints_have_the_ready_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     """And say that there are more (endpoints.kubernetes.io/over-capacity)."""
     monkeypatch.setattr(controller, "_MOST_ADDRESSES", 2)
     site = Site()

@@ -262,7 +262,7 @@ def test_a_rolling_update_goes_down_one_at_a_time(seed: int) -> None:
     assert status["currentRevision"] == status["updateRevision"]
 
 
-def test_a_rolling_update_is_one_at_a_time_whatever_the_policy_of_pods_is() -> None:
+def test_a_rolling_update_is_one_at_a_time_for_any_policy_of_pods() -> None:
     site = site_with(3, podManagementPolicy="Parallel")
     site.run_for(20)
     site.ready_after = lambda _: None

@@ -87,7 +87,7 @@ def test_the_duties_of_a_stopped_cloudcore_are_with_the_others_immediately() -> 
     assert [lease["metadata"]["name"] for lease in clouds.leases()] == ["a"]
 
 
-def test_one_that_starts_after_a_crash_waits_for_no_dead_one() -> None:
+def test_a_cloudcore_that_starts_after_a_crash_waits_for_no_dead_one() -> None:
     """Its own Lease of before the crash is still there, and would count for half a minute."""
     clouds = Clouds()
     clouds.kill(clouds.start("before"))

@@ -40,7 +40,7 @@ def test_a_renewal_keeps_what_others_have_written() -> None:
     assert renewed["spec"]["leaseTransitions"] == 0
 
 
-def test_it_says_where_the_router_is_as_long_as_there_is_one() -> None:
+def test_it_has_the_address_of_the_router_as_long_as_there_is_one() -> None:
     """In an annotation, beside other annotations; a too long one does not count."""
     live = lease_of(SETTINGS, "a", 1.0, None, "10.0.0.1:9443")
     assert live["metadata"]["annotations"] == {"edgecore.io/router": "10.0.0.1:9443"}
@@ -62,7 +62,7 @@ def test_another_holder_counts_as_a_transition() -> None:
     assert taken["spec"]["acquireTime"] == taken["spec"]["renewTime"]
 
 
-def test_a_name_is_what_was_configured_or_a_dns_subdomain() -> None:
+def test_a_name_is_the_configured_one_or_a_dns_subdomain() -> None:
     assert lease_name(LeaseSettings(name="cloud-a"), "whatever") == "cloud-a"
     assert lease_name(SETTINGS, "-Ünder_score.Example-1") == "nder-score-example-1"
     assert len(lease_name(SETTINGS, "x" * 300)) == 253

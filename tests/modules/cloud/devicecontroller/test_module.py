@@ -271,7 +271,7 @@ def test_a_status_that_was_there_before_counts(bee: Harness, monkeypatch: pytest
         assert (answers(restarted)[refused.id]["code"], answers(restarted)[taken.id]) == (413, "OK")
 
 
-def test_waiting_reports_hold_only_what_is_stored(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_reports_hold_only_stored_fields(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     """64 messages of a device may wait, each with values of a thousand properties that it does not have."""
     kept: list[tuple[Any, set[str]]] = []
     real = status_writer._Waiting
@@ -323,7 +323,7 @@ def test_only_the_devices_own_node_counts(bee: Harness) -> None:
     "rest", ["", "x", "device", "device/default", "device/default/d", "device/default/d/twin", "device//d/state/update",
              "membership", "device/default/d/twin/edge_updated/more", "node/n2/device/default/d/twin/edge_updated"],
 )  # fmt: skip
-def test_what_no_devicetwin_says_is_refused(bee: Harness, rest: str) -> None:
+def test_messages_that_no_devicetwin_sends_are_refused(bee: Harness, rest: str) -> None:
     """And answered, and the module goes on."""
     started(bee, device())
     message = bee.message(f"node/{NODE}/{rest}", "update", {"twin": {}}, source=f"system:node:{NODE}")
@@ -357,7 +357,7 @@ def test_a_node_gets_its_devices_when_it_connects_and_when_they_change(bee: Harn
     ]  # fmt: skip
 
 
-def test_what_comes_before_the_devices_are_known_waits(bee: Harness) -> None:
+def test_reports_before_the_devices_are_known_wait(bee: Harness) -> None:
     """Also when the API server does not answer at first."""
     server = ApiServer(bee, device())
     server.is_down = True
@@ -427,7 +427,7 @@ def test_reports_before_the_devices_are_known_are_bounded(bee: Harness) -> None:
     assert answers(bee)[last.id]["code"] == 429
 
 
-def test_what_is_as_it_should_be_is_not_read_again_at_a_start(bee: Harness) -> None:
+def test_unchanged_statuses_are_not_read_again_at_a_start(bee: Harness) -> None:
     """One list; after that only the changed device, the one without a status, and the deleted one's."""
     server = started(bee, device(), device("e"))
     assert server.writes() == ["create", "create"]

@@ -87,7 +87,7 @@ def test_nothing_is_left_of_an_earlier_device_of_the_name() -> None:
     assert (now["metadata"]["resourceVersion"], now["metadata"]["ownerReferences"][0]["uid"]) == ("7", "u1")
 
 
-def test_a_status_that_says_the_same_is_the_same() -> None:
+def test_a_status_with_the_same_values_is_the_same() -> None:
     """So it is not written again; the condition keeps its time, and what others have written stays."""
     live = status(None, reported(t=ReportedValue("1", 1, "int")))
     live["metadata"]["resourceVersion"] = "3"
@@ -174,7 +174,7 @@ def test_duplicate_properties_and_many_faults_are_reported_within_bounds() -> No
     assert "490 more" in many.message
 
 
-def test_an_object_of_v1alpha2_says_what_of_it_is_not_used() -> None:
+def test_an_object_of_v1alpha2_has_its_unused_fields_in_the_log() -> None:
     """Its conditions are judged by what was made of it; one of v1beta1 has no such condition."""
     (valid, converted) = conditions_of(device_record({**OLD_DEVICE, "metadata": {"uid": "u"}}), model_record(OLD_MODEL))
     assert (valid.reason, converted.type, converted.reason) == ("FitsModel", "Converted", "PartlyUnderstood")

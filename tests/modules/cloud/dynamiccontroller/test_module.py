@@ -117,7 +117,7 @@ def test_a_watch_is_a_call_whose_events_come_later(bee: Harness) -> None:
     assert asked == [ApiCall(verb="watch", api_version="v1", plural="services", options=options, node="n1")]
 
 
-def test_a_node_says_which_watches_it_still_has(bee: Harness) -> None:
+def test_a_node_repeats_the_watches_that_it_still_has(bee: Harness) -> None:
     """It has no others; the answer lists failed ones, and waits for all."""
     asked: list[ApiCall] = []
 
@@ -156,7 +156,7 @@ def test_more_watches_than_a_node_may_have_are_rejected(bee: Harness) -> None:
     assert (len(content), len(asked)) == (70 - MOST_WATCHES, MOST_WATCHES + 1)
 
 
-def test_what_is_no_application_is_dropped(bee: Harness) -> None:
+def test_other_messages_than_applications_are_dropped(bee: Harness) -> None:
     bee.send(ModuleName.DYNAMICCONTROLLER, bee.message("node/n1/null", "null", [1]))
     (told,) = bee.sent
     assert (told.message.route.operation, told.message.content) == (HANDLED, {"n1": 1}), "and another may come"

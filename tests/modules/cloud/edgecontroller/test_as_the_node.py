@@ -94,7 +94,7 @@ def test_the_embedded_api_server_has_no_rbac(bee: Harness) -> None:
     assert code(asked(core, "list", "devices.example.io/v1", "devices", namespace="default")) == 403
 
 
-def test_a_review_agrees_with_what_is_decided(bee: Harness) -> None:
+def test_a_review_agrees_with_the_decision(bee: Harness) -> None:
     """On the embedded API server, by the table; nothing is asked of anybody else."""
     core = Controller(bee)
     core.apply(pod(imagePullSecrets=[{"name": "key"}]))
@@ -141,7 +141,7 @@ def test_paths_that_everybody_reads(bee: Harness) -> None:
     assert found["status"] == {"allowed": True}
 
 
-def test_a_cluster_is_asked_about_others_and_about_what_has_no_row(bee: Harness) -> None:
+def test_a_cluster_is_asked_about_others_and_about_resources_without_a_row(bee: Harness) -> None:
     """In the node's name; what has a row is answered here."""
     core = ClusterController(bee)
 

@@ -51,7 +51,7 @@ def read(core: ClusterController) -> list[str]:
     return [f"{call.verb} {call.plural} {call.name}" for call in core.server.requests]
 
 
-def test_the_pods_of_a_node_that_connects_are_read_and_sent_after_what_they_refer_to(core: ClusterController) -> None:
+def test_the_pods_of_a_node_that_connects_are_read_and_sent_after_their_references(core: ClusterController) -> None:
     core.server.apply(configmap(a=LARGE), secret(a=LARGE), pod(**USES), pod("other", nodeName="n2"))
     core.bee.settle()
     core.connected("n1")
@@ -66,7 +66,7 @@ def test_the_pods_of_a_node_that_connects_are_read_and_sent_after_what_they_refe
     assert sorted(read(core)) == ["get configmaps settings", "get secrets key"]
 
 
-def test_what_is_sent_is_the_whole_object(core: ClusterController) -> None:
+def test_objects_are_sent_whole(core: ClusterController) -> None:
     core.server.apply(configmap(a=LARGE), pod(**USES))
     core.bee.settle()
     core.connected("n1")
@@ -290,7 +290,7 @@ def test_a_node_that_comes_back_from_another_cloudcore_is_kept_whole_from_then_o
     assert not kept.mirror.bodies.is_partial(WEB)
 
 
-def test_of_several_without_a_database_one_drops_what_has_been_away_for_two_looks(kept: Kept) -> None:
+def test_of_several_without_a_database_one_drops_states_that_are_missing_for_two_looks(kept: Kept) -> None:
     kept.observe(POD, pod())
     kept.look()
     kept.look()
@@ -302,7 +302,7 @@ def test_of_several_without_a_database_one_drops_what_has_been_away_for_two_look
     assert kept.mirror.bodies.is_partial(WEB)
 
 
-def test_a_connected_node_is_kept_whole_whatever_it_is(kept: Kept) -> None:
+def test_a_connected_node_of_any_kind_is_kept_whole(kept: Kept) -> None:
     kept.known.alive = ("one", "two")
     kept.database.connected["n2"] = "link 1"
     kept.observe(POD, pod(nodeName="n2"))

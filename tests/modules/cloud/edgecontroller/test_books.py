@@ -19,7 +19,7 @@ from modules.cloud.storage.object_sync import ObjectSync
 ACKNOWLEDGED = ObjectSync(ObjectKey("Pod", "default", "web"))
 
 
-def test_the_newest_version_of_a_kind_stays_when_an_older_one_is_told_late() -> None:
+def test_the_newest_version_of_a_kind_stays_when_an_older_one_comes_late() -> None:
     newest = NewestVersions()
     newest.told("Pod", "u", "10")
     newest.told("Pod", "v", "9")
@@ -28,7 +28,7 @@ def test_the_newest_version_of_a_kind_stays_when_an_older_one_is_told_late() -> 
     assert newest.of("Pod") == "8", "after a restore"
 
 
-def test_an_object_is_ahead_of_the_watch_until_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_object_is_ahead_of_the_watch_until_its_event(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever version is told: an object that is told and then missing was deleted. Of many the last ones count."""
     monkeypatch.setattr("modules.cloud.edgecontroller.downstream.controller._MOST", 1)
     newest = NewestVersions()

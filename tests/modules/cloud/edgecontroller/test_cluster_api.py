@@ -37,7 +37,7 @@ def code(result: ApiResult) -> int:
     return int((result.refusal or {}).get("code", 0))
 
 
-def test_a_bound_pod_is_sent_with_what_it_refers_to(core: ClusterController) -> None:
+def test_a_bound_pod_is_sent_with_its_references(core: ClusterController) -> None:
     core.server.apply(configmap(a="1"), pod(**USES))
     core.bee.settle()
     assert sorted(core.down()) == ["insert node/n1/default/configmap/settings", "insert node/n1/default/pod/web"]
@@ -349,7 +349,7 @@ def test_writes_to_a_pod_that_the_mirror_does_not_have_keep_their_order(core: Cl
     assert core.server.cluster.storage.get(WEB)["status"]["phase"] == "Succeeded"
 
 
-def test_what_the_watch_has_not_delivered_yet_is_not_deleted_on_a_node(core: ClusterController) -> None:
+def test_objects_that_the_watch_has_not_delivered_yet_are_not_deleted_on_a_node(core: ClusterController) -> None:
     """A node gets a new configmap by its query, and connects again: only a newer state without the object says that it
     is gone.
     """

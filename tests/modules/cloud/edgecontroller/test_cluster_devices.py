@@ -77,7 +77,7 @@ def test_a_device_comes_to_its_node_after_its_model_and_goes(bee: Harness) -> No
     assert sent(core) == GONE
 
 
-def test_a_node_that_was_away_gets_what_it_lacks_and_the_deletions(bee: Harness) -> None:
+def test_a_node_that_was_away_gets_missing_objects_and_the_deletions(bee: Harness) -> None:
     """Also over a restart of cloudcore, whose first lists say what is not there any more."""
     server = server_with(bee, model(), device(), device("old"))
     core = ClusterController(bee, server)
@@ -190,7 +190,7 @@ def test_devicecontroller_gets_all_devices_and_their_changes(bee: Harness) -> No
     assert found["second"]["twins"][0]["reported"]["value"] == "21"
 
 
-def test_a_restarted_edgecontroller_finds_what_it_has_not_sent(bee: Harness) -> None:
+def test_a_restarted_edgecontroller_finds_its_unsent_changes(bee: Harness) -> None:
     """A device was deleted while it could not tell."""
     server = server_with(bee, model(), device(), device("kept"))
     bee.add(DeviceController, Refusals(bee.clock), deletes=False)

@@ -131,7 +131,7 @@ def test_a_watch_that_may_not_be_ends_alone(bee: Harness) -> None:
         assert sent(core) == ["insert node/n1/default/device/pump"]
 
 
-def test_what_a_version_has_is_asked_once_and_what_it_lacks_again(bee: Harness) -> None:
+def test_kinds_of_a_version_are_asked_once_and_missing_ones_again(bee: Harness) -> None:
     """A kind may be defined at any time."""
     server = server_with(bee)
     asked = []

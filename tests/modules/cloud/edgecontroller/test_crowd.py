@@ -33,7 +33,7 @@ def test_resending_goes_through_all_nodes_in_portions_and_waits_while_inboxes_ar
         assert resent(controller) == {f"insert node/{each}/default/pod/web-{each}" for each in nodes}
 
 
-def test_a_restarted_edgecontroller_takes_up_its_nodes_and_what_has_come_in_portions_and_in_order(
+def test_a_restarted_edgecontroller_takes_up_its_nodes_and_their_messages_in_portions_and_in_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The connections of 1,000 nodes to a starting cloudcore were one turn of 29 s."""

@@ -134,7 +134,7 @@ RUNNING = {**PLACED, "status": {"phase": "Running"}}
         ),
     ],
 )
-def test_what_the_nodes_get_of_a_change(happened: ObjectEvent, operations: list[str]) -> None:
+def test_messages_to_nodes_for_a_change(happened: ObjectEvent, operations: list[str]) -> None:
     down = messages_for_event(happened, holders=["n1", "n2"])
     assert [message.operation for message in down] == operations
     assert all(message.version == happened.new["metadata"]["resourceVersion"] for message in down)

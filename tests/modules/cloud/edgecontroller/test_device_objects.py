@@ -144,7 +144,7 @@ def test_a_node_that_registers_again_gets_all_as_updates(people: People) -> None
     assert people.sent() == [each.replace("insert", "update") for each in INSERTED]
 
 
-def test_a_node_that_connects_gets_what_it_lacks(people: People) -> None:
+def test_a_node_that_connects_gets_missing_objects(people: People) -> None:
     """And the deletions of what went, or went elsewhere, while it was away: devices before models."""
     people.apply(model(), device(), device("moves"), model("goes"), device("goes", of="goes"))
     people.controller.of_link("disconnected", 1)
@@ -175,7 +175,7 @@ def test_a_device_that_was_made_again_is_not_deleted_by_its_name(people: People)
     assert people.sent() == ["insert node/n1/default/device/thermo"]
 
 
-def test_what_is_not_acknowledged_is_sent_again(people: People) -> None:
+def test_unacknowledged_objects_are_sent_again(people: People) -> None:
     people.apply(model())
     body = {"apiVersion": API_VERSION, **device()}
     people.call("patch", "Device", "thermo", patch_type=APPLY, body=body, options={"fieldManager": "people"})

@@ -8,7 +8,7 @@ from tests.modules.cloud.edgecontroller.controller import USES, WEB, Controller
 from tests.modules.cloud.objects import configmap, pod, secret
 
 
-def test_what_a_pod_needs_goes_ahead_of_it(controller: Controller) -> None:
+def test_references_of_a_pod_go_ahead_of_it(controller: Controller) -> None:
     controller.apply(configmap(), secret())
     assert controller.down() == []
     controller.apply(pod(**USES))
@@ -19,7 +19,7 @@ def test_what_a_pod_needs_goes_ahead_of_it(controller: Controller) -> None:
     ]
 
 
-def test_what_a_pod_needs_goes_ahead_of_it_also_when_it_is_bound_later(controller: Controller) -> None:
+def test_references_of_a_pod_go_ahead_of_it_also_when_it_is_bound_later(controller: Controller) -> None:
     controller.apply(configmap(), secret(), pod(**USES, nodeName=""))
     assert controller.down() == []
     target = {"apiVersion": "v1", "kind": "Node", "name": "n1"}
@@ -100,7 +100,7 @@ def test_a_node_that_connects_gets_all_it_needs(controller: Controller) -> None:
     ]
 
 
-def test_only_what_a_node_has_lacked_for_a_while_is_sent_again(controller: Controller) -> None:
+def test_only_objects_that_a_node_has_lacked_for_a_while_are_sent_again(controller: Controller) -> None:
     """A deletion whose acknowledgement was under way went to the node twice."""
     controller.apply(pod())
     controller.down()
@@ -147,7 +147,7 @@ def test_a_node_that_came_and_went_while_the_cloud_was_busy_is_gone(controller: 
     assert controller.down() == ["insert node/n1/default/pod/web"]
 
 
-def test_what_was_sent_at_a_reconnection_has_not_been_lacked_for_a_while(controller: Controller) -> None:
+def test_objects_sent_at_a_reconnection_have_not_been_lacked_for_a_while(controller: Controller) -> None:
     controller.apply(pod())
     controller.remove("po", "web", grace=0)
     controller.bee.run_for(9.9)

@@ -96,7 +96,7 @@ def test_of_what_fails_unforeseen_nothing_remains(
     assert set(controller.bee.hive.restarts().values()) == {0}
 
 
-def test_what_was_done_in_the_same_turn_before_the_failure_stays(
+def test_changes_of_the_same_turn_before_the_failure_stay(
     controller: Controller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     controller.apply(pod("one"), pod("two"))

@@ -83,7 +83,7 @@ def test_many_patches_do_not_make_an_object_without_end(controller: Controller) 
     assert len(json.dumps(controller.cluster.storage.get(NODE))) <= OBJECT_BYTES
 
 
-def test_what_has_no_json_form_is_refused_before_it_is_stored(controller: Controller) -> None:
+def test_values_without_a_json_form_are_refused_before_they_are_stored(controller: Controller) -> None:
     controller.asks("default/node/n1", "insert", node("n1"))
     before = controller.cluster.storage.get(NODE)
     request = controller.asks("default/nodepatch/n1", "patch", {"status": {"phase": "\ud800"}})
@@ -106,7 +106,7 @@ def test_a_metaserver_is_refused_likewise() -> None:
     assert "too large" in str(call_of(app))
 
 
-def test_what_a_node_asks_for_in_vain_is_noted_so_often_and_forgotten_with_its_connection() -> None:
+def test_vain_queries_of_a_node_are_bounded_and_forgotten_with_its_connection() -> None:
     syncs = ObjectSyncs(lambda _node, _uid, _sync: None)
     cluster, mirrored = Cluster(Simulation().clock), AllMirrored()
     downstream = DownstreamController(

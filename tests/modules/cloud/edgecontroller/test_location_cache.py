@@ -55,7 +55,7 @@ def test_a_node_that_has_only_asked_stays_until_it_is_forgotten() -> None:
     assert cache.nodes_of(KEY) == []
 
 
-def test_what_the_pods_of_a_node_need_is_not_forgotten_with_its_queries() -> None:
+def test_references_of_a_nodes_pods_are_not_forgotten_with_its_queries() -> None:
     cache = LocationCache()
     other = ObjectKey("ConfigMap", "default", "asked-for")
     cache.add_or_update_pod(key("a"), pod(**PULL))

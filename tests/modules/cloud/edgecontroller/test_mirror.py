@@ -200,7 +200,7 @@ def test_an_object_gets_the_kind_that_was_asked_for() -> None:
         b'{"metadata":{},"a":' + b"[" * 5000,
     ],
 )
-def test_what_is_no_object_changes_nothing(body: bytes, caplog: pytest.LogCaptureFixture) -> None:
+def test_other_values_than_objects_change_nothing(body: bytes, caplog: pytest.LogCaptureFixture) -> None:
     """The object that was there stays."""
     mirror = Mirror()
     mirror.observe(_MAP, _observed("5", data={"value": "a"}))
@@ -254,7 +254,7 @@ def test_objects_in_the_database_of_a_cluster_are_not_taken_over(caplog: pytest.
 
 
 @_both
-def test_an_event_says_whether_the_spec_is_another(made: _Made) -> None:
+def test_an_event_knows_whether_the_spec_is_another(made: _Made) -> None:
     """A configmap has no spec, so a change keeps it; creation and removal do not."""
     changes = made()
     changes.write("a")

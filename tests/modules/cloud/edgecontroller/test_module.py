@@ -26,7 +26,7 @@ def test_a_reported_status_is_kept_and_echoed(controller: Controller) -> None:
     assert controller.cluster.storage.get(WEB)["status"]["phase"] == "Running"
 
 
-def test_a_pod_goes_when_the_edge_says_it_has_ended(controller: Controller) -> None:
+def test_a_pod_goes_when_the_edge_reports_its_end(controller: Controller) -> None:
     controller.apply(pod())
     controller.down()
     item = controller.remove("po", "web")
@@ -162,14 +162,14 @@ NEEDY: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("kind", ["configmap", "secret", "persistentvolumeclaim", "volumeattachment"])
-def test_what_is_not_there_is_answered_in_a_form_that_no_edge_stores(controller: Controller, kind: str) -> None:
+def test_a_missing_object_is_answered_in_a_form_that_no_edge_stores(controller: Controller, kind: str) -> None:
     controller.apply(pod(**NEEDY))
     content = controller.answer_to(controller.asks(f"default/{kind}/nothing", "query")).content
     assert content["Object"] is None
     assert content["Err"]["ErrStatus"]["code"] == 404
 
 
-def test_a_token_says_who_it_is_for_and_until_when(controller: Controller) -> None:
+def test_a_token_has_its_audience_and_its_end(controller: Controller) -> None:
     controller.apply(pod())
     uid = controller.cluster.storage.get(WEB)["metadata"]["uid"]
     request = {"spec": {"expirationSeconds": 3607, "boundObjectRef": {"kind": "Pod", "name": "web", "uid": uid}}}
@@ -263,7 +263,7 @@ def test_manifests_are_watched(tmp_path: Path) -> None:
         assert controller.down() == ["update node/n1/default/pod/web"]
 
 
-def test_what_a_lost_transaction_has_read_of_manifests_is_read_again(tmp_path: Path) -> None:
+def test_manifests_read_in_a_lost_transaction_are_read_again(tmp_path: Path) -> None:
     """A change of a file is seen once, and its objects are lost with a transaction that the database refuses."""
     (tmp_path / "old.json").write_text(json.dumps(pod("old")))
     with Harness() as bee:

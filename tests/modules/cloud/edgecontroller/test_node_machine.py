@@ -181,7 +181,7 @@ def test_versions_and_objects_of_another_node_object_or_epoch_never_count(seed: 
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_node_that_registers_has_its_node_object_whatever_comes_first(seed: int) -> None:
+def test_a_node_that_registers_has_its_node_object_in_any_order(seed: int) -> None:
     """Its registration, the new Node, the beginning of its connection: in any order (a flake of a test, once)."""
     source = random.Random(seed)  # noqa: S311 - reproducible on purpose
     for _ in range(100):

@@ -80,7 +80,7 @@ def pods_in(sent: list[str]) -> list[str]:
     return [each for each in sent if "/pod/" in each]
 
 
-def test_what_a_node_has_acknowledged_is_not_sent_again(site: Site) -> None:
+def test_acknowledged_objects_are_not_sent_again(site: Site) -> None:
     """The Node is the same."""
     with site.core("n1") as core:
         core.bee.run_for(60.0)
@@ -299,7 +299,7 @@ def test_an_equal_version_of_another_epoch_is_not_held(site: Site) -> None:
         assert "default/pod/web" not in str(core.down())
 
 
-def test_what_comes_during_a_restore_waits_until_all_is_listed_again(site: Site) -> None:
+def test_messages_during_a_restore_wait_until_all_is_listed_again(site: Site) -> None:
     """A node that connects would get objects of before the restore."""
     with site.core("n1") as core:
         backup = core.server.objects()
@@ -339,7 +339,7 @@ def test_an_epoch_ends_once_and_never_without_a_cluster() -> None:
     database.close()
 
 
-def test_an_epoch_that_was_read_in_one_node_counts_whatever_the_next_node_says() -> None:
+def test_an_epoch_that_was_read_in_one_node_counts_for_any_next_node() -> None:
     """States of nodes that have been away are of earlier epochs."""
     database = in_memory()
     database.begin()

@@ -106,7 +106,7 @@ def test_an_unacknowledged_object_is_sent_again(world: World) -> None:
         {"name": "web"},
     ],
 )
-def test_a_watch_brings_what_it_selects(world: World, fields: dict[str, Any]) -> None:
+def test_a_watch_brings_the_selected_objects(world: World, fields: dict[str, Any]) -> None:
     """Before and after its beginning."""
     world.apply(service(a="1"), service("other"))
     world.watches("services", **fields)
@@ -125,7 +125,7 @@ def test_an_object_that_is_no_longer_selected_is_still_sent(world: World) -> Non
     assert world.core.down() == ["update node/n1/default/service/web"]
 
 
-def test_after_a_new_connection_a_node_gets_what_it_lacks(world: World) -> None:
+def test_after_a_new_connection_a_node_gets_missing_objects(world: World) -> None:
     """What it has acknowledged is not sent again; what was made meanwhile is, and what was deleted meanwhile."""
     world.apply(service(), service("old"))
     world.watches("services")
@@ -175,7 +175,7 @@ def test_a_watch_that_is_refused_ends_no_other(world: World, plural: str, fields
     assert world.core.down() == ["update node/n1/default/service/web"]
 
 
-def test_a_node_may_watch_what_it_gets_in_any_case(world: World) -> None:
+def test_a_node_may_watch_objects_that_it_gets_in_any_case(world: World) -> None:
     """Its pods, itself, and by its name what they refer to; nothing is sent twice."""
     world.apply(configmap(a="1"), pod(volumes=[{"name": "v", "configMap": {"name": "settings"}}]))
     sent = world.core.down()
@@ -220,7 +220,7 @@ def _present(world: World, name: str) -> tuple[str, int]:
     return uid_of(live), int(version_of(live))
 
 
-def test_what_a_node_has_is_not_deleted_because_the_mirror_does_not_have_it_yet() -> None:
+def test_objects_of_a_node_are_not_deleted_because_the_mirror_does_not_have_them_yet() -> None:
     """The lister's kinds that only watches need are listed after a start when a node has such objects."""
     with Harness() as bee:
         world = World(bee, of_cluster=True)

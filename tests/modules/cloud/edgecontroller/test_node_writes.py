@@ -50,7 +50,7 @@ def test_each_patch_is_applied_to_the_live_object(patch_type: str, body: Any) ->
     assert LIVE["metadata"]["labels"] == {"a": "1"}
 
 
-def test_an_update_is_what_its_body_says() -> None:
+def test_an_update_has_the_type_of_its_body() -> None:
     """Names and kind that Go clients omit are the request's."""
     new = proposed(NODE, call("update", body={"metadata": {}}), LIVE)
     assert new == {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n1"}}
@@ -194,7 +194,7 @@ def test_deep_nesting_is_no_way_around_the_search_for_directives() -> None:
         ({"verb": "patch", "subresource": "status"}, True),
     ],
 )
-def test_what_is_a_write(fields: dict[str, str], expected: bool) -> None:
+def test_calls_that_are_writes(fields: dict[str, str], expected: bool) -> None:
     """A token changes no object."""
     assert is_write(call(**fields)) is expected
 

@@ -65,7 +65,7 @@ def live(server: ClusterServer, key: ObjectKey = WEB) -> Any:
     return server.cluster.storage.get(key)
 
 
-def test_at_the_move_nothing_is_sent_again_and_what_was_deleted_is(server: tuple[Harness, ClusterServer]) -> None:
+def test_at_the_move_only_deletions_are_sent_again(server: tuple[Harness, ClusterServer]) -> None:
     """The node goes on with its connection to another cloud; a configmap has changed since its acknowledgement."""
     bee, cluster = server
     web, settings = live(cluster), live(cluster, SETTINGS)

@@ -68,7 +68,7 @@ def test_a_process_over_another_connection_is_sent_all_again(core: ClusterContro
     assert sorted(core.down()) == [INSERT, NODE]
 
 
-def test_what_an_earlier_process_was_sent_and_has_not_acknowledged_is_sent_again(core: ClusterController) -> None:
+def test_unacknowledged_objects_of_an_earlier_process_are_sent_again(core: ClusterController) -> None:
     registers(core)
     core.down()
     core.connected()
@@ -101,7 +101,7 @@ def test_a_node_that_was_made_again_gets_its_pods_although_its_process_had_them(
     assert sorted(core.down()) == [INSERT, NODE]
 
 
-def test_so_does_one_that_registers_before_the_watch_tells_that_it_was_deleted(core: ClusterController) -> None:
+def test_so_does_a_node_that_registers_before_the_watch_has_its_deletion(core: ClusterController) -> None:
     registers(core)
     acknowledge(core)
     watches = core.server.hold_watches()

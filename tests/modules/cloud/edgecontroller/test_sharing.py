@@ -39,7 +39,7 @@ def leaves(controller: Controller) -> None:
     controller.down()
 
 
-def test_what_a_node_has_had_since_it_was_made_again_the_others_do_not_forget(two: Two) -> None:
+def test_versions_of_a_node_since_it_was_made_again_are_not_forgotten_by_the_others(two: Two) -> None:
     """The other sees in one transaction that the node has gone and that there is one again."""
     one, other = two
     one.connected()

@@ -160,7 +160,7 @@ def test_serial_numbers_have_one_spelling(text: str, serial: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "xyz", "1" * 41, "-1"])
-def test_what_is_no_serial_number(text: str) -> None:
+def test_other_texts_than_serial_numbers(text: str) -> None:
     with pytest.raises(ValueError, match="hexadecimal"):
         normal_serial(text)
 

@@ -91,7 +91,7 @@ def test_a_property_has_its_newest_values_by_number_and_by_bytes(
         assert sum(len(each.value) for each in store.read(HALL, NOW).values) <= 2000
 
 
-def test_what_is_too_old_goes_part_by_part(database: JournalDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_values_go_part_by_part(database: JournalDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history, "_PART", 2)
     store = ValueStore(database)
     store.write([said("1", NOW, "a"), said("1", NOW, "b"), said("1", NOW, "c"), said("2", NOW + DAY, "c")], NOW + DAY)

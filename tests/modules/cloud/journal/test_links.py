@@ -105,7 +105,7 @@ def test_a_failed_transaction_stores_nothing(url: str) -> None:
     store.close()
 
 
-def test_what_was_written_can_be_written_again(url: str) -> None:
+def test_written_values_can_be_written_again(url: str) -> None:
     """A commit whose answer was lost would otherwise be tried for ever, and nothing after it stored."""
     store = opened(url)
     for _ in range(2):

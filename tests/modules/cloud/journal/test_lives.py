@@ -80,7 +80,7 @@ def _stored(path: Path) -> tuple[dict[str, float], list[int], int]:
 
 
 @pytest.mark.parametrize("seed", one_in(3, range(6)))
-def test_what_was_reported_is_in_the_database_soon_and_once(
+def test_reported_values_are_in_the_database_soon_and_once(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("modules.cloud.journal.module._MOST_WRITTEN", 7)
@@ -266,7 +266,7 @@ def test_the_writes_that_are_kept_are_the_newest_of_everybody(
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_history_counts_what_it_has(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_history_counts_its_values(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The counts of each property are those of its values, or more, so that the bounds hold; a new value stays."""
     monkeypatch.setattr(history, "MOST_BYTES_OF_PROPERTY", 900)
     monkeypatch.setattr(history, "_PART", 2)

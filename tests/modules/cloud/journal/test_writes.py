@@ -37,7 +37,7 @@ def versions(store: WriteStore, **query: object) -> list[int]:
     return [each.write.version for each in store.read(WriteQuery(**query)).writes]  # type: ignore[arg-type]
 
 
-def test_writes_are_found_by_what_a_person_looks_for(store: WriteStore) -> None:
+def test_writes_are_found_by_user_object_and_time(store: WriteStore) -> None:
     store.write(
         [
             write(1, fields=("data.a", "data.b"), more=1),
@@ -67,7 +67,7 @@ def test_writes_are_found_by_what_a_person_looks_for(store: WriteStore) -> None:
     assert (len(page.writes), page.more) == (2, 3)
 
 
-def test_an_answer_says_which_nodes_have_stored_the_version(url: str, store: WriteStore) -> None:
+def test_an_answer_lists_the_nodes_that_have_stored_the_version(url: str, store: WriteStore) -> None:
     store.write([write(7), write(9)])
     assert [each.holders for each in store.read(WriteQuery()).writes] == [-1, -1]  # not known without the table
     engine = make_engine(url_of(url))

@@ -263,7 +263,7 @@ def test_a_caller_learns_where_the_node_is(bee: Harness) -> None:
     assert cloud.call("/n1/other/a")[0] == 404
 
 
-def test_nodes_get_what_they_subscribe_to(bee: Harness) -> None:
+def test_nodes_get_the_messages_of_their_subscriptions(bee: Harness) -> None:
     """At each connection, and when a Rule changes or goes; not what has stayed the same."""
     cloud = Cloud(bee, from_topic(URL), from_url(URL))
     told = [

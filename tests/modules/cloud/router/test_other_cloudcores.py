@@ -113,7 +113,7 @@ def test_a_cloudcore_without_an_address_is_named(bee: Harness, asked: Asked, rou
     assert "it is connected to cloudcore there: call that one" in why
 
 
-def test_the_end_of_a_call_says_what_is_known(bee: Harness, asked: Asked) -> None:
+def test_the_end_of_a_call_has_its_outcome(bee: Harness, asked: Asked) -> None:
     cloud = Cloud(bee, to_topic(), others=others())
     told = []
     for sent, timed_out in ((False, False), (True, True), (True, False)):
@@ -139,7 +139,7 @@ def _count(calls: Any) -> None:
     calls._running += 1
 
 
-def test_the_lease_says_where_this_router_is() -> None:
+def test_the_lease_has_the_address_of_this_router() -> None:
     """An IPv6 address in brackets; without an address there is nothing to say."""
     known = KnownCloudcores("here")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

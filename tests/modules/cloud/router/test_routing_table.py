@@ -110,7 +110,7 @@ def test_messages_match_on_their_node_only() -> None:
         (from_url(URL, "no url"), "InvalidResource", "sourceResource.target_url"),
     ],
 )
-def test_what_is_wrong_is_reported(wrong: dict[str, Any], reason: str, text: str) -> None:
+def test_wrong_rules_are_reported(wrong: dict[str, Any], reason: str, text: str) -> None:
     """With the field; and no word of a password."""
     portless = endpoint("portless", "servicebus", service_port="70000")
     fault = table_of(*endpoints(), portless, wrong).fault(key_of(wrong))

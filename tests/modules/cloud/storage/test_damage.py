@@ -83,7 +83,7 @@ def test_a_node_whose_state_cannot_be_read_has_acknowledged_nothing(path: Path, 
 
 
 @pytest.mark.parametrize("columns", ["epoch = 'damaged'", "epoch = -1", "newest = 'damaged'", "id = 2"])
-def test_a_lost_epoch_is_followed_by_one_that_no_node_has(path: Path, columns: str) -> None:
+def test_a_lost_epoch_is_followed_by_a_new_one(path: Path, columns: str) -> None:
     damage(path, "cluster_epochs", columns)
     for _ in range(2):
         with opened(path) as database:

@@ -102,7 +102,7 @@ def test_objects_come_back_as_they_were_and_versions_go_on(url: str) -> None:
         assert int(later["metadata"]["resourceVersion"]) > first.cluster.storage.version
 
 
-def test_what_was_not_committed_is_gone_in_memory_too(url: str) -> None:
+def test_uncommitted_changes_are_undone_in_memory_too(url: str) -> None:
     with Cloud(url) as cloud:
         cloud.apply(configmap(a="1"))
         cloud.transactions.begin()
@@ -117,7 +117,7 @@ def test_what_was_not_committed_is_gone_in_memory_too(url: str) -> None:
         assert acted == [], "nobody has heard of it"
 
 
-def test_what_the_first_turn_of_all_did_not_commit_is_gone_too(url: str) -> None:
+def test_uncommitted_changes_of_the_first_turn_are_undone_too(url: str) -> None:
     """It would be there for everybody, and never be written: what is applied again does not differ from it."""
     with Cloud(url) as cloud:
         cloud.transactions.begin()
@@ -140,7 +140,7 @@ def test_no_change_is_announced_before_it_is_durable(url: str) -> None:
         assert found == ["ADDED configmap/default/settings"]
 
 
-def test_each_sees_what_the_others_have_changed(url: str) -> None:
+def test_each_sees_the_changes_of_the_others(url: str) -> None:
     with Cloud(url, "a") as one, Cloud(url, "b") as other:
         one.apply(configmap(a="1"), pod())
         assert other.transact() == ["ADDED configmap/default/settings", "ADDED pod/default/web"]
@@ -178,7 +178,7 @@ def history(cloud: Cloud) -> WatchHistory:
     return found
 
 
-def test_a_watch_begins_with_what_was_changed_before_a_restart(url: str) -> None:
+def test_a_watch_begins_with_changes_from_before_a_restart(url: str) -> None:
     with Cloud(url) as cloud:
         cloud.apply(configmap("a"), secret())
         begin = cloud.cluster.storage.version
@@ -201,7 +201,7 @@ def test_a_watch_begins_with_what_was_changed_before_a_restart(url: str) -> None
         assert found.start(WatchQuery("ConfigMap", 1)).refusal is None, "the whole life of this database is kept"
 
 
-def test_the_history_of_a_kind_begins_after_what_is_not_kept(url: str) -> None:
+def test_the_history_of_a_kind_begins_after_the_forgotten_changes(url: str) -> None:
     """A cloudcore of an earlier version writes no changes; and each kind keeps so many."""
     with Cloud(url) as cloud:
         cloud.apply(configmap("a"))
@@ -265,7 +265,7 @@ def without_room(cloud: Cloud, monkeypatch: pytest.MonkeyPatch, *, short: bool) 
     monkeypatch.setattr(cloud.database.room, "_is_given", short)
 
 
-def test_what_is_forgotten_later_does_not_hide_what_was_not_kept(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changes_forgotten_later_do_not_hide_the_ones_not_kept(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory has the changes that a full disk had no room for, and forgets older ones first; watches that went on
     after a restart missed those changes without a word.
     """
@@ -346,7 +346,7 @@ def test_a_damaged_change_is_no_history(url: str) -> None:
         assert found.start(WatchQuery("ConfigMap", last)).refusal is None
 
 
-def test_a_change_is_made_to_what_the_other_has_left(url: str) -> None:
+def test_a_change_is_made_to_the_others_last_state(url: str) -> None:
     """Neither overwrites the other, and no version is given twice."""
     versions = []
     with Cloud(url, "a") as one, Cloud(url, "b") as other:
@@ -387,7 +387,7 @@ def test_who_was_away_while_deletions_were_forgotten_reads_everything_again(
         ]
 
 
-def test_what_a_node_has_is_there_for_the_next_cloudcore(url: str) -> None:
+def test_the_versions_of_a_node_are_there_for_the_next_cloudcore(url: str) -> None:
     with Cloud(url, "a") as one, Cloud(url, "b") as other:
         one.transactions.begin()
         one.database.put_object_sync("n1", "u1", ObjectSync(WEB))
@@ -659,7 +659,7 @@ def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("kept", [100, 6000])
-def test_a_file_that_was_cut_off_is_refused_with_what_to_do(tmp_path: Path, kept: int) -> None:
+def test_a_truncated_file_is_refused_with_the_remedy(tmp_path: Path, kept: int) -> None:
     path = tmp_path / "cloud.db"
     with Cloud(str(path)) as cloud:
         cloud.apply(*(configmap(f"c{number}", a="x" * 1000) for number in range(50)))

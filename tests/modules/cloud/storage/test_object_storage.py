@@ -14,7 +14,7 @@ def on(node: str, **metadata: Any) -> dict[str, Any]:
     return {**made, "metadata": {**made["metadata"], **metadata}}
 
 
-def test_what_was_undone_is_not_undone_again() -> None:
+def test_undone_changes_are_not_undone_again() -> None:
     storage = Storage(Simulation(0).clock)
     storage.set_savepoint()
     made = storage.create(on("n1"))

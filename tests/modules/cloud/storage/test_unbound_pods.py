@@ -20,7 +20,7 @@ def _order(pods: UnboundPods) -> list[str]:
     return found
 
 
-def test_the_order_is_that_of_sorting_whatever_comes_and_goes() -> None:
+def test_the_order_is_sorted_after_any_changes() -> None:
     chance = Random(7)  # noqa: S311 - reproducible on purpose
     pods, known = UnboundPods(), dict[ObjectKey, dict[str, Any]]()
     for _ in range(2_000):

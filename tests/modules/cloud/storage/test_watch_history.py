@@ -35,7 +35,7 @@ class Watched:
         return [(change.change, change.object["metadata"]["name"]) for change in start.changes]
 
 
-def test_a_watch_begins_with_what_there_is_or_with_what_has_changed_since() -> None:
+def test_a_watch_begins_with_the_present_objects_or_with_the_changes_since() -> None:
     watched = Watched()
     first = watched.apply(configmap("a"), pod("p"))
     watched.apply(configmap("b"))

@@ -60,7 +60,7 @@ def test_who_comes_waits_for_one_service_of_each_at_most(before: list[tuple[str,
     assert all(ahead.count(who) <= 1 for who in ahead)
 
 
-def test_turns_are_in_proportion_to_what_they_cost() -> None:
+def test_turns_are_in_proportion_to_their_cost() -> None:
     share: FairShare[str] = FairShare()
     costs, served = {"heavy": 1000, "light": 10}, {"heavy": 0, "light": 0}
     for each in costs:
@@ -105,7 +105,7 @@ def test_a_large_message_is_alone() -> None:
     assert list(upstream.handled("a", 1, 0.0)) == ["large too"]
 
 
-def test_what_nobody_says_anything_of_is_not_waited_for_for_ever() -> None:
+def test_silent_links_are_not_waited_for_for_ever() -> None:
     upstream: UpstreamWindow[int] = UpstreamWindow()
     for number in range(MAX_MESSAGES + 1):
         list(upstream.offer("a", number, 1, 0.0))
@@ -309,7 +309,7 @@ def test_what_only_speaks_of_keepalives_keeps_its_place(served: Served) -> None:
         wait_until(lambda: served.unread("n1") == 3, "it waits")
 
 
-def test_what_was_read_is_handed_on_although_its_connection_has_ended(served: Served) -> None:
+def test_messages_that_were_read_are_handed_on_although_their_connection_has_ended(served: Served) -> None:
     """The node knows from the answered ping that it has been read, and will not send it again."""
     with served.node("n1") as node:
         served.full.set()
@@ -338,7 +338,7 @@ def test_a_message_of_many_fragments_is_one(served: Served) -> None:
         wait_until(lambda: served.of("n1") == [5], "it has come")
 
 
-def test_what_is_small_only_on_the_wire_is_refused(served: Served) -> None:
+def test_messages_that_are_small_only_on_the_wire_are_refused(served: Served) -> None:
     """Sixteen mebibytes of zeros are sixteen kilobytes; the limit is of what comes out."""
     with served.node("n1") as node:
         assert node.response is not None

@@ -30,7 +30,7 @@ def test_there_is_room_for_some_frames_and_some_bytes() -> None:
     assert has_room(large)
 
 
-def test_what_was_handled_takes_no_room() -> None:
+def test_handled_messages_take_no_room() -> None:
     """However much that was in the life of the connection."""
     link = WebsocketLink(lambda _: None)
     for _ in range(10):

@@ -34,7 +34,7 @@ def test_a_connection_may_grow_while_as_much_is_left() -> None:
     assert not budget.may_grow("large")
 
 
-def test_what_is_small_is_read_although_the_budget_is_used_up() -> None:
+def test_small_messages_are_read_although_the_budget_is_used_up() -> None:
     budget: MessageBudget[str] = MessageBudget(1000, 10, 30.0)
     budget.keep("large", 1010, 0, 0.0)
     budget.keep("another", 500, 0, 0.0)

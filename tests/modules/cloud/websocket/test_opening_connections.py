@@ -32,7 +32,7 @@ def begin(opening: OpeningConnections, connection: WebsocketConnection) -> None:
     opening.update(connection)
 
 
-def test_who_says_nothing_makes_room(opening: OpeningConnections, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_silent_client_makes_room(opening: OpeningConnections, caplog: pytest.LogCaptureFixture) -> None:
     """However many nodes are behind one address."""
     nodes = [made("10.0.0.1") for _ in range(4)]
     for each in nodes:

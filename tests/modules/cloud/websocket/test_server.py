@@ -279,7 +279,7 @@ def test_a_failed_module_listens_again_on_the_same_port(cloud: Cloud) -> None:
         cloud.wait_for(lambda message: message.route.operation == "insert")
 
 
-def test_a_link_says_that_it_is_behind_until_the_node_has_taken_all(cloud: Cloud) -> None:
+def test_a_link_is_behind_until_the_node_has_taken_all(cloud: Cloud) -> None:
     """The socket's buffers hold a few megabytes."""
     with cloud.node() as node:
         cloud.wait_for_event("connected")
@@ -359,7 +359,7 @@ def test_a_node_that_reads_nothing_is_let_go_and_harms_no_other(cloud: Cloud) ->
         cloud.wait_for(lambda message: message.route.operation == "insert")
 
 
-def test_who_connects_and_says_nothing_is_dropped(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_connects_and_is_silent_is_dropped(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("modules.cloud.websocket.connection.OPENING_SECONDS", 0.1)
     assert cloud.server is not None
     with socket.create_connection(cloud.server.address, DEADLINE) as silent:
@@ -382,7 +382,7 @@ def test_connections_that_say_nothing_keep_no_node_out(monkeypatch: pytest.Monke
         cloud.stop()
 
 
-def test_who_says_nothing_gives_way_when_descriptors_run_out(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_clients_give_way_when_descriptors_run_out(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     """A node joins when a connection that says nothing has left its descriptor."""
     real, lacks = socket.socket.accept, [errno.EMFILE]
     assert cloud.server is not None

@@ -117,7 +117,7 @@ class Life:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_the_devices_are_what_the_cloud_has_said_last(tmp_path: Path, seed: int) -> None:
+def test_the_devices_are_as_the_cloud_sent_them_last(tmp_path: Path, seed: int) -> None:
     random = Random(seed)  # noqa: S311 - reproducible
     life = Life(tmp_path, random)
     for _ in range(60):

@@ -119,7 +119,7 @@ def test_reports_of_an_outage_are_one_message_with_the_newest_values(node: Node)
     assert len(_uploads(node)) == 3
 
 
-def test_the_next_process_sends_what_is_not_confirmed(node: Node) -> None:
+def test_the_next_process_sends_unconfirmed_values(node: Node) -> None:
     _send(node, "ns/device/thermo", _device())
     _report(node, _actual("21"))
     node.stop()
@@ -203,7 +203,7 @@ def test_a_temporary_refusal_is_tried_again_ever_later(node: Node) -> None:
         assert len(_uploads(node)) == uploads
 
 
-def test_a_device_that_comes_back_is_told_though_the_cloud_never_answered_about_the_one_before(node: Node) -> None:
+def test_a_device_that_comes_back_is_reported_though_the_cloud_never_answered_about_its_predecessor(node: Node) -> None:
     node.link(up=True)
     _send(node, "ns/device/thermo", _device())
     _report(node, _actual("1"))
@@ -226,7 +226,7 @@ def _report_of(node: Node, name: str) -> None:
     _report(node, _actual("1"), f"$hw/events/device/ns/{name}/twin/update")
 
 
-def test_what_has_no_answer_is_told_first_after_an_outage(node: Node) -> None:
+def test_unanswered_values_are_reported_first_after_an_outage(node: Node) -> None:
     """In the order in which it was told before."""
     node.link(up=True)
     for name in ("b", "c"):
@@ -366,7 +366,7 @@ def _told(node: Node) -> str | None:
     return last.get("expected", {}).get("value") or None
 
 
-def test_a_model_that_changes_withdraws_what_it_forbids_and_takes_what_it_allows(node: Node) -> None:
+def test_a_changed_model_withdraws_forbidden_values_and_takes_allowed_ones(node: Node) -> None:
     """A desired value of the cloud, and one of an application; each comes into force as soon as the model allows it."""
     _send(node, "ns/devicemodel/model", _model(THRESHOLD))
     _send(node, "ns/device/thermo", _device(threshold="80"))
@@ -441,7 +441,7 @@ def test_values_of_any_json_type(node: Node, value: Any, text: str) -> None:
     assert result["twin"]["temperature"]["actual"]["value"] == text
 
 
-def test_what_is_too_large_is_refused_with_the_limit(node: Node) -> None:
+def test_large_values_are_refused_with_the_limit(node: Node) -> None:
     _send(node, "ns/device/thermo", _device())
     (result,) = _report(node, _actual("x" * 65_537))
     assert result["code"] == 413 and "65536" in result["reason"]

@@ -109,7 +109,9 @@ def test_a_value_is_given_back_to_the_cloud(thermo: Node) -> None:
     ],
     ids=["type", "range", "read-only", "unknown", "one-of-two", "too-long", "nothing", "no-string"],
 )
-def test_what_the_model_forbids_is_refused_with_what_it_allows(thermo: Node, values: Any, allowed: str) -> None:
+def test_values_that_the_model_forbids_are_refused_with_the_allowed_ones(
+    thermo: Node, values: Any, allowed: str
+) -> None:
     """And nothing is changed, also not the property that would have been allowed."""
     before = _stored(thermo)
     answer = _set(thermo, values)

@@ -96,7 +96,7 @@ def test_reported_values_by_default(ours: Node) -> None:
     assert versions == sorted(versions) and max(versions) == 2
 
 
-def test_what_was_missed_offline_arrives(ours: Node) -> None:
+def test_values_missed_offline_arrive(ours: Node) -> None:
     """After half a minute without a link the node gets the changed desired value, the new device and the deletion, and
     the cloud the reports of that time. The real edge missed all of them.
     """

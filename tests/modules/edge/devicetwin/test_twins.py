@@ -289,7 +289,7 @@ def test_a_desired_value_that_is_taken_back_is_expected_no_more() -> None:
         (TwinRequest(expected="20"), "ReadOnly"),
     ],
 )
-def test_the_model_says_what_is_allowed(asked: TwinRequest, reason: str) -> None:
+def test_the_model_has_the_allowed_values(asked: TwinRequest, reason: str) -> None:
     with pytest.raises(TwinRefused, match=reason):
         twins.update(None, asked, TEMPERATURE, AT)
 

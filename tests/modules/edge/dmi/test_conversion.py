@@ -120,7 +120,7 @@ def test_a_nested_value_is_left_out_and_the_device_stays() -> None:
     assert len(notes) == 3
 
 
-def test_what_the_model_says_of_the_protocol_is_a_default() -> None:
+def test_the_models_protocol_settings_are_defaults() -> None:
     model = {
         "protocol": "demo",
         "protocolConfigData": {"port": "/dev/ttyS0", "baud": 9600},
@@ -218,7 +218,7 @@ def test_no_object_is_an_error(device: Json, prop: Json, model: Json) -> None:
         assert wanted is None or wanted.digest
 
 
-def test_what_the_owner_desires_replaces_the_clouds_value_and_nothing_else() -> None:
+def test_the_owners_desired_value_replaces_the_clouds_and_nothing_else() -> None:
     """The value's metadata stay; a property that the Device lacks stays untouched."""
     properties = [{"name": "a", "desired": {"value": "1", "metadata": {"k": "v"}}}, {"name": "b"}, {"name": "c"}]
     spec = {"deviceModelRef": {"name": "tm"}, "properties": properties}

@@ -133,7 +133,7 @@ def test_a_restarted_edgecore_calls_the_mappers_it_knew(node: DmiNode, mapper: F
     assert node.twins("thermo")["temperature"] == "22"
 
 
-def test_what_the_owner_of_the_node_desires_reaches_the_mapper(node: DmiNode, mapper: FrameworkMapper) -> None:
+def test_desired_values_of_the_nodes_owner_reach_the_mapper(node: DmiNode, mapper: FrameworkMapper) -> None:
     """`edgecore devices set`: at once, and after a restart without the cloud's value in between; given back, it is the
     cloud's again.
     """

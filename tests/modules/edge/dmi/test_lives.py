@@ -285,7 +285,7 @@ def _wanted(life: Life, protocol: str) -> dict[tuple[str, str], Any]:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_each_mapper_has_in_the_end_what_it_is_to_have(
+def test_each_mapper_has_its_devices_in_the_end(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     life = Life(seed, tmp_path, monkeypatch)

@@ -216,7 +216,7 @@ def test_a_device_that_a_new_process_lacks_is_not_removed_for_ever() -> None:
     assert mapper.peer.next(mapper.now + 1e6) is None
 
 
-def test_an_answer_from_before_a_restart_says_nothing() -> None:
+def test_an_answer_from_before_a_restart_does_not_count() -> None:
     """A call that the earlier process took is made again."""
     mapper = FakeMapper()
     mapper.model("m")
@@ -274,7 +274,7 @@ def test_the_marks_of_a_change_name_all_that_differs_for_a_mapper(steps: list[An
 
 @settings(max_examples=80, deadline=None)
 @given(steps=st.lists(_STEP, max_size=25))
-def test_whatever_happens_the_mapper_has_in_the_end_what_it_is_to_have(steps: list[Any]) -> None:
+def test_after_any_failures_the_mapper_has_its_devices_in_the_end(steps: list[Any]) -> None:
     """Changes, deletions, refusals and new processes in any order; and it is never told what its model forbids."""
     mapper = FakeMapper()
     for name, *arguments in steps:

@@ -337,7 +337,7 @@ HEAD = HEADER.pack(7, 0x0100, 1, 0, 0, 0)
         (question("a.b", Type.ANY), Code.NOERROR),
     ],
 )
-def test_what_is_no_query_of_a_name_is_refused_or_not_answered(data: bytes, expected: Code | None) -> None:
+def test_other_packets_than_queries_of_a_name_are_refused_or_not_answered(data: bytes, expected: Code | None) -> None:
     """Case 39."""
     answer = reply(data)
     if expected is None:
@@ -877,7 +877,7 @@ class Stepping(RealClock):
 
 
 @pytest.mark.parametrize("is_cut", [False, True], ids=["udp", "tcp"])
-def test_the_time_for_a_server_ends_however_it_spreads_what_it_sends(*, is_cut: bool) -> None:
+def test_the_time_for_a_server_ends_for_any_spread_of_its_bytes(*, is_cut: bool) -> None:
     """A forged answer now and then, or a byte, began the time again: a few servers could hold all places for hours."""
     mismatches: list[int] = []
     server = Upstream(lambda asked: [answered(asked, cut=True)] if is_cut else [b"junk"] * 9, answered)

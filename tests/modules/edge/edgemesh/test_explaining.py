@@ -107,6 +107,6 @@ def test_before_the_cloud_has_sent_its_services_nothing_is_known() -> None:
 
 
 @pytest.mark.parametrize("name", ["a..b", "a" * 64, ".".join(["abcdefgh"] * 40)])
-def test_what_is_no_name_is_refused(name: str) -> None:
+def test_other_texts_than_names_are_refused(name: str) -> None:
     with pytest.raises(WireError):
         Node().resolve(name)

@@ -260,7 +260,7 @@ def test_a_refused_transaction_changes_nothing(machine: Machine, plane: NftPlane
     machine.do(lambda: connect(WEB, 80)).close()
 
 
-def test_what_is_used_no_more_is_deleted_also_what_an_earlier_process_left(machine: Machine, plane: NftPlane) -> None:
+def test_unused_rules_are_deleted_also_an_earlier_processs(machine: Machine, plane: NftPlane) -> None:
     sticky = table(("10.86.0.2", 1), ("10.86.0.3", 1), affinity=10)
     apply(plane, sticky, table(("10.86.0.2", 1), service="db", addresses=("10.96.0.2",), node_port=30000))
     nft = Nft(machine.prefix)
@@ -276,7 +276,7 @@ def test_what_is_used_no_more_is_deleted_also_what_an_earlier_process_left(machi
     assert nft.names("ip") == nft.names("ip6") == []
 
 
-def test_without_the_program_the_reason_says_what_to_install() -> None:
+def test_without_the_program_the_reason_names_the_package() -> None:
     with pytest.raises(NftError, match="apt-get install nftables"):
         Nft(["/nowhere/program"]).apply("")
 

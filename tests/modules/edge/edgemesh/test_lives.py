@@ -136,7 +136,7 @@ def _cloud_only(cloud: Cloud) -> MeshState:
     return state
 
 
-def test_an_update_of_what_is_known_counts_also_when_nothing_more_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_update_of_a_known_object_counts_also_when_no_more_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("modules.edge.edgemesh.state.MOST_SLICES", 1)
     state, key = MeshState(NODE), ServiceKey("default", "web")
     state.put_service(service())

@@ -302,7 +302,7 @@ def test_what_cannot_be_read_changes_nothing(bee: Harness, kind: str, content: b
         assert mesh.last["web"] == ["192.0.2.2"]
 
 
-def test_what_the_cloud_has_begun_to_send_is_known(bee: Harness) -> None:
+def test_the_beginning_of_a_list_is_known(bee: Harness) -> None:
     """Without any Service in it: a name of the cluster then does not exist."""
     names = _Known()
     mesh = Mesh(bee)
@@ -398,7 +398,7 @@ def test_the_first_data_plane_that_works_is_taken(bee: Harness) -> None:
     assert mesh.counters.plane == "fake"
 
 
-def test_without_a_data_plane_the_readiness_says_why(bee: Harness) -> None:
+def test_without_a_data_plane_the_readiness_has_the_reason(bee: Harness) -> None:
     mesh = Mesh(bee)
     mesh.plane.refusals.append("fake")
     mesh.start()
@@ -541,7 +541,7 @@ def test_a_change_that_comes_while_something_is_removed_is_made_after_that(bee: 
     assert len(applying.times) == 2
 
 
-def test_a_repair_is_not_put_off_by_what_is_reported_meanwhile(bee: Harness) -> None:
+def test_a_repair_is_not_put_off_by_reports_meanwhile(bee: Harness) -> None:
     applying = Applying(bee)
     began = bee.clock.monotonic()
     applying.report("delete")

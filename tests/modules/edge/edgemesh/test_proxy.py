@@ -205,7 +205,7 @@ def test_no_client_keeps_others_out(
             endpoint.close()
 
 
-def test_of_equals_the_one_that_comes_last_is_refused(
+def test_of_equals_the_last_to_come_is_refused(
     plane: ProxyPlane, echo: Address, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No client loses a connection to another that has as many."""

@@ -401,7 +401,7 @@ class _Nft:
         return sum(map(is_temporary, self.chains["ip"]))
 
 
-def test_what_a_refused_change_and_a_flush_leave_is_deleted_later() -> None:
+def test_remains_of_a_refused_change_and_a_flush_are_deleted_later() -> None:
     """After each of them the rules are made as a whole, without what they were before."""
     nft = _Nft()
     rules = KernelRules(nft, lambda _: True)
@@ -425,7 +425,7 @@ def test_what_a_refused_change_and_a_flush_leave_is_deleted_later() -> None:
     assert nft.left == 1
 
 
-def test_endpoints_are_kept_packed_and_equal_by_what_they_are() -> None:
+def test_endpoints_are_kept_packed_and_equal_by_content() -> None:
     ends = tuple((f"10.86.{number // 250}.{number % 250}", 8080) for number in range(1000))
     assert target_to(ends).endpoints == ends
     assert len(target_to(ends).packed) < 20 * len(ends)

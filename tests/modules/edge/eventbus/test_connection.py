@@ -78,7 +78,7 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     return Broker(monkeypatch)
 
 
-def test_what_the_broker_has_not_acknowledged_is_published_again(broker: Broker) -> None:
+def test_unacknowledged_messages_are_published_again(broker: Broker) -> None:
     broker.accept()
     broker.connection.publish("a", b"")
     broker.run()
@@ -132,7 +132,7 @@ def client() -> Iterator[BufferedClient]:
     yield BufferedClient(CallbackAPIVersion.VERSION2, client_id="n1", clean_session=False)
 
 
-def test_a_client_is_behind_until_it_has_handled_what_it_read(client: BufferedClient) -> None:
+def test_a_client_is_behind_until_it_has_handled_its_messages(client: BufferedClient) -> None:
     """Or its session would go round without a pause."""
     client._incoming += publish("a", b"", 1, qos=1, retain=False) + publish("a", b"", 2, qos=1, retain=False)
     assert (len(client.handle(1).messages), client.is_behind) == (1, True)

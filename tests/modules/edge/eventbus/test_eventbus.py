@@ -63,7 +63,7 @@ def test_a_report_is_answered(node: Node, application: Application) -> None:
     assert json.loads(payload)["twin"]["t"]["actual"]["value"] == "21"
 
 
-def test_what_is_published_while_the_node_is_down_is_not_lost(
+def test_messages_published_while_the_node_is_down_are_not_lost(
     node: Node, application: Application, broker: Broker
 ) -> None:
     """The broker keeps the session, and the reports come in their order."""

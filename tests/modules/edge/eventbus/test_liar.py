@@ -152,7 +152,7 @@ def test_messages_that_waited_may_take_long_before_the_subscriptions_are_answere
     assert (events.connections, len(events.received_messages)) == (1, 3)
 
 
-def test_a_broker_that_says_nothing_of_the_subscriptions_is_left(ahead: Ahead) -> None:
+def test_a_broker_without_an_answer_to_subscriptions_is_left(ahead: Ahead) -> None:
     """The node dials it again, and does not say meanwhile that it is connected."""
     events = Events()
 

@@ -185,7 +185,7 @@ def held(*sessions: StoredSession) -> Held:
     return Held(sessions, messages, {name: [0, at] for at, name in enumerate(names, 1)}, dict.fromkeys(names, 1))
 
 
-def test_the_ones_that_connected_last_go_first() -> None:
+def test_the_last_connected_go_first() -> None:
     """The absent ones, then the connected ones; never the one to be kept."""
     it = held(
         StoredSession(A, is_absent=True),
@@ -236,7 +236,7 @@ def test_stored_sessions_are_written_again_only_if_that_makes_them_fewer(tmp_pat
 
 
 @needs_mosquitto
-def test_what_is_stored_can_be_read(node: Node, broker: InternalBroker) -> None:
+def test_stored_sessions_can_be_read(node: Node, broker: InternalBroker) -> None:
     """Names of any length, who is there, and for whom a message waits."""
     long = "x" * 300
     assert absent(broker.port, long, 2)

@@ -26,7 +26,7 @@ TOPICS = st.text(min_size=1, max_size=30)
 
 
 @given(TOPICS, st.binary(max_size=300), st.integers(1, 0xFFFF), st.integers(0, 1), st.booleans(), st.binary(max_size=9))
-def test_what_is_written_can_be_read(
+def test_written_packets_can_be_read(
     topic: str, payload: bytes, mid: int, qos: int, retain: bool, before: bytes
 ) -> None:
     """Wherever it is, whatever follows, and only when it is whole."""
@@ -59,7 +59,7 @@ def test_the_bytes_follow_the_standard() -> None:
         "20 808002",
     ],
 )
-def test_what_is_no_packet_is_refused(packet: str) -> None:
+def test_other_bytes_than_packets_are_refused(packet: str) -> None:
     """A length that has no end, a body shorter than its topic and its number, an answer that announces megabytes."""
     with pytest.raises(MalformedPacketError):
         _read(bytes.fromhex(packet))

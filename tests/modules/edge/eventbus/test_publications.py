@@ -56,7 +56,7 @@ def test_the_newest_delta_tells_all() -> None:
     assert _all(queue) == [b"1", b"2", b"3", b"3"], "one delta, and all else"
 
 
-def test_what_is_not_acknowledged_comes_again_first() -> None:
+def test_unacknowledged_messages_come_again_first() -> None:
     queue = Publications()
     for number in range(WINDOW + 5):
         queue.put(QueuedMessage("t", str(number).encode()))

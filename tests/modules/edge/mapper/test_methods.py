@@ -173,7 +173,7 @@ def test_a_rule_of_the_cloud_calls_a_method(bench: Bench, tmp_path: Path) -> Non
     assert bench.calls.get(timeout=TIMEOUT) == ("turn", "switch", True)
 
 
-def test_without_a_mapper_the_command_says_what_to_do(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_mapper_the_command_has_the_remedy(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     where = ["--database", bench.database, "--port", str(free_port())]
     with pytest.raises(SystemExit) as end:
         main(["devices", "call", "ns/thermo", "turn", "true", *where])

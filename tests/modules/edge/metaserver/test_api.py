@@ -74,7 +74,7 @@ def test_list(served: Served) -> None:
     assert served.kubectl.ask("/api/v1/services").body["items"] == []
 
 
-def test_a_table_says_its_columns(served: Served) -> None:
+def test_a_table_has_its_columns(served: Served) -> None:
     table = served.kubectl.ask(PODS, TABLE).body
     assert [(each["name"], each["priority"]) for each in table["columnDefinitions"]][:6] == [
         ("Name", 0), ("Ready", 0), ("Status", 0), ("Restarts", 0), ("Age", 0), ("IP", 1),
@@ -119,7 +119,7 @@ def test_a_list_in_parts(served: Served) -> None:
         ("/apis/apps/v1/deployments?watch=true", "application/json", 405),
     ],
 )
-def test_what_is_refused_says_why(served: Served, path: str, accept: str, code: int) -> None:
+def test_a_refusal_has_its_reason(served: Served, path: str, accept: str, code: int) -> None:
     status, body = served.kubectl.ask(path, accept)
     assert (status, body["code"], bool(body["message"])) == (code, code, True)
     assert "aGVsbG8" not in json.dumps(body)
@@ -210,7 +210,7 @@ def test_watch_begins_where_the_list_ended(served: Served) -> None:
         "/apis/networking.istio.io/v1alpha3/virtualservices",
     ],
 )  # fmt: skip
-def test_an_edgemesh_agent_lists_and_watches_what_it_reads(served: Served, path: str) -> None:
+def test_an_edgemesh_agent_lists_and_watches_its_kinds(served: Served, path: str) -> None:
     """The requests of KubeEdge's edgemesh-agent v1.17 and of CoreDNS in it, offline: it waits for each of the lists."""
     selector = (
         "labelSelector=%21service.kubernetes.io%2Fheadless%2C%21service.edgemesh.kubeedge.io%2Fservice-proxy-name"
@@ -226,7 +226,7 @@ def test_an_edgemesh_agent_lists_and_watches_what_it_reads(served: Served, path:
         assert wait_for(events, type="ADDED")["object"]["metadata"]["name"] == "one"
 
 
-def test_watch_with_what_is_there_first(served: Served) -> None:
+def test_watch_with_the_present_objects_first(served: Served) -> None:
     """`resourceVersion=0`, and of one object by its path; deletions carry the last state."""
     with served.kubectl.watch(f"{PODS}/web?watch=true&resourceVersion=0") as events:
         assert next(events)["type"] == "ADDED"
@@ -312,7 +312,7 @@ def test_deletion_options_come_from_the_body(served: Served) -> None:
     assert json.loads(served.asked[0][1].option or b"") == options
 
 
-def test_what_the_node_does_not_keep_is_read_in_the_cloud(served: Served) -> None:
+def test_kinds_that_the_node_does_not_keep_are_read_in_the_cloud(served: Served) -> None:
     served.cloud_answers(status="Approved", resp_body=b'{"kind":"DeploymentList"}')
     path = "/apis/apps/v1/namespaces/x/deployments"
     assert served.kubectl.ask(f"{path}?labelSelector=a%3Db&limit=500").body == {"kind": "DeploymentList"}

@@ -92,7 +92,7 @@ def owner(tmp_path: Path) -> Iterator[Owner]:
     made.threads.close()
 
 
-def test_each_request_sees_what_was_committed_before_it(owner: Owner, store: SqliteStore) -> None:
+def test_each_request_sees_the_commits_before_it(owner: Owner, store: SqliteStore) -> None:
     put(store, obj("web"), obj("s", kind="Secret", data={"x": "eA=="}))
     assert not owner.service.in_use
     assert (owner.names("pods"), owner.names("secrets"), owner.service.in_use) == (["web"], ["s"], True)

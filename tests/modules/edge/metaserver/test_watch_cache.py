@@ -48,7 +48,7 @@ def test_a_store_that_is_read_again_changes_only_what_differs() -> None:
 
 
 @pytest.mark.parametrize("limits", [{"history": 2}, {"history_bytes": 200}])
-def test_the_history_is_bounded_and_says_so(limits: dict[str, int]) -> None:
+def test_the_history_is_bounded_with_a_note(limits: dict[str, int]) -> None:
     cache = cache_of(**limits)
     for name in "abcde":
         put(cache, obj(name))

@@ -60,7 +60,7 @@ def test_stored_objects_are_in_the_cache_immediately(tmp_path: Path) -> None:
     assert json.loads(node)["kind"] == "Node"
 
 
-def test_a_node_has_no_namespace_whatever_its_key_says(tmp_path: Path) -> None:
+def test_a_node_has_no_namespace_for_any_key(tmp_path: Path) -> None:
     """KubeEdge's edge registers under `registerNodeNamespace`."""
     cache = WatchCache(FIRST)
     store = opened(tmp_path / "db", cache)
@@ -70,7 +70,7 @@ def test_a_node_has_no_namespace_whatever_its_key_says(tmp_path: Path) -> None:
     store.close()
 
 
-def test_an_old_state_and_what_is_no_object_change_nothing(tmp_path: Path) -> None:
+def test_old_states_and_other_values_than_objects_change_nothing(tmp_path: Path) -> None:
     cache = WatchCache(FIRST)
     store = opened(tmp_path / "db", cache)
     new, old = ({"metadata": {"name": "a", "uid": "u", "resourceVersion": number}} for number in ("2", "1"))

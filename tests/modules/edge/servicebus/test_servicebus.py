@@ -261,7 +261,7 @@ def test_an_application_asks_the_cloud(node: Node) -> None:
     assert HubStub.sent.qsize() == 1
 
 
-def test_what_is_allowed_outlives_a_restart(node: Node) -> None:
+def test_allowed_urls_outlive_a_restart(node: Node) -> None:
     """What is forbidden again does not, also as KubeEdge's cloud writes it."""
     allowed(node)
     allowed(node, "http://old.example/")

@@ -83,5 +83,5 @@ def test_a_task_of_the_older_api_fails_in_its_present_state(state: object, event
     ],
     ids=range(9),
 )
-def test_what_is_no_job_of_this_node_is_not_answered(resource: str, operation: str) -> None:
+def test_jobs_of_other_nodes_are_not_answered(resource: str, operation: str) -> None:
     assert refusal_of(resource, operation, {}, "n1", NOW) is None

@@ -131,7 +131,7 @@ def test_an_older_state_is_refused(manager: Manager) -> None:
     ],
     ids=["put-of-none", "method", "path", "half", "deep", "no-metadata", "bad-name", "no-devices"],
 )
-def test_errors_say_what_to_do(manager: Manager, method: str, path: str, body: Any, status: int, text: str) -> None:
+def test_errors_have_a_remedy(manager: Manager, method: str, path: str, body: Any, status: int, text: str) -> None:
     got, said = manager.ask(method, path, body)
     assert got == status and text in said
     assert manager.heard == []

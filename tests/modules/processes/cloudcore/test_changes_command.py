@@ -71,7 +71,7 @@ def test_a_change_is_followed_to_the_node_that_has_stored_it(
         assert main(["changes", "--since", "soon", "--socket", str(tmp_path / "control")]) == ExitCode.USAGE
 
 
-def test_in_front_of_a_cluster_the_command_says_who_knows(
+def test_in_front_of_a_cluster_the_command_refers_to_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = WriteList(list[KnownWrite](), is_kept=False)

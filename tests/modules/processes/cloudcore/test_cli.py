@@ -87,7 +87,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     started.end(signal.SIGKILL)
 
 
-def test_it_says_where_it_listens_and_ends_with_sigterm(tmp_path: Path) -> None:
+def test_it_prints_its_address_and_ends_with_sigterm(tmp_path: Path) -> None:
     running = Running(tmp_path, "--ready-file", str(tmp_path / "ready"))
     try:
         assert running.first_line.startswith("cloudcore: listening on ws://127.0.0.1:")
@@ -116,7 +116,7 @@ def test_apply_get_delete(running: Running, tmp_path: Path) -> None:
     assert "No resources found" in running.do("get", "pods").stderr
 
 
-def test_a_refused_manifest_says_where_and_why(running: Running) -> None:
+def test_a_refused_manifest_is_named_with_line_and_reason(running: Running) -> None:
     unreadable = running.do("apply", "-f", "-", text="a: [")
     assert (unreadable.returncode, unreadable.stdout) == (1, "")
     assert "standard input:2: did not find expected node content" in unreadable.stderr

@@ -69,7 +69,7 @@ def test_the_life_of_a_pod(both: Cluster) -> None:
     assert both.objects("pods") == []
 
 
-def test_what_a_node_asks_for(both: Cluster) -> None:
+def test_queries_of_a_node(both: Cluster) -> None:
     """Queries, leases, tokens, events: by the cluster's answers."""
     both.apply(secret(), pod(imagePullSecrets=[{"name": "key"}]))
     with both.core.edge() as edge:
@@ -109,7 +109,7 @@ def test_a_node_gets_and_writes_nothing_of_others(both: Cluster) -> None:
     assert both.objects("pods")[0].get("status", {}).get("phase") != "Failed"
 
 
-def test_after_a_restart_a_node_gets_what_it_lacks(both: Cluster) -> None:
+def test_after_a_restart_a_node_gets_missing_objects(both: Cluster) -> None:
     """The acknowledgements are cloudcore's own; what changed meanwhile is found by the list."""
     both.apply(pod(), pod("db"))
     with both.core.edge() as edge:
@@ -162,7 +162,7 @@ def test_until_the_cluster_has_answered_cloudcore_is_not_ready(both: Cluster) ->
     wait_until(lambda: both.core.client.request("GET", "/readyz")[0] == 200, "all kinds are listed")
 
 
-def test_while_the_cluster_is_away_nodes_stay_and_then_get_what_has_changed(both: Cluster) -> None:
+def test_while_the_cluster_is_away_nodes_stay_and_then_get_the_changes(both: Cluster) -> None:
     with both.core.edge() as edge:
         edge.ask("null/node/n1", "insert", node())
         both.cluster.__exit__()

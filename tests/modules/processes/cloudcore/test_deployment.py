@@ -184,7 +184,7 @@ def test_replicas_are_replaced_and_evicted_one_at_a_time_and_are_on_several_mach
     assert spread["podAffinityTerm"]["topologyKey"] == "kubernetes.io/hostname"
 
 
-def test_what_the_embedded_api_server_knows_of_the_files_can_be_applied(file: str, tmp_path: Path) -> None:
+def test_files_for_the_embedded_api_servers_kinds_can_be_applied(file: str, tmp_path: Path) -> None:
     """It refuses unknown fields. Roles and Deployments are no kinds of its own."""
     kinds = {kind.name for kind in KINDS}
     known = [one for one in manifests(file) if one["kind"] in kinds]

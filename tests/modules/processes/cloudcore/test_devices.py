@@ -82,7 +82,7 @@ def test_a_device_comes_to_its_node_and_goes(stub: Stub, people: People) -> None
         assert people.get("devicestatuses", "thermo") is None
 
 
-def test_what_a_node_missed_comes_when_it_is_back(stub: Stub, people: People) -> None:
+def test_missed_changes_of_a_node_come_when_it_is_back(stub: Stub, people: People) -> None:
     """A changed device, a created one, a deleted one, and the membership of all."""
     people.apply(model())
     for name in ("thermo", "old"):
@@ -173,7 +173,7 @@ def test_a_node_asks_for_its_devices(stub: Stub, people: People) -> None:
         assert [one["id"] for one in content_of(detail)["devices"]] == ["default/thermo"]
 
 
-def test_a_device_without_a_model_says_so_and_is_sent(stub: Stub, people: People) -> None:
+def test_a_device_without_a_model_has_a_condition_and_is_sent(stub: Stub, people: People) -> None:
     """A KubeEdge cloudcore ends with it. The condition changes when the model comes; from then on a value that it
     forbids is refused.
     """
@@ -197,7 +197,7 @@ def test_a_device_without_a_model_says_so_and_is_sent(stub: Stub, people: People
             people.apply(device(desired="warm"))
 
 
-def test_a_person_sees_devices_and_what_is_reported(
+def test_a_person_sees_devices_and_their_reports(
     stub: Stub, people: People, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """`cloudcore get` has the columns of the definitions, as kubectl shows them, and `describe` all properties."""

@@ -186,7 +186,7 @@ def test_a_database_server_is_asked(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert found["database"] == "FAIL"
 
 
-def test_the_command_without_a_cloudcore_says_how_to_start_one(
+def test_the_command_without_a_cloudcore_names_the_command_to_start_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["doctor", "--root", str(tmp_path)]) == ExitCode.UNWELL

@@ -72,7 +72,7 @@ def test_meanwhile_it_is_not_ready_and_takes_no_other_nodes(tmp_path: Path) -> N
                 pass
 
 
-def test_what_was_acknowledged_just_before_is_stored(tmp_path: Path) -> None:
+def test_acknowledgements_of_the_last_moment_are_stored(tmp_path: Path) -> None:
     """Acknowledgements are collected for a moment; the end does not wait for that."""
     database = str(tmp_path / "cloud.db")
     with Stub(tmp_path, database=database) as stub, stub.edge() as edge:

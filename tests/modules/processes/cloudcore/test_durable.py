@@ -28,7 +28,7 @@ def take(edge: Edge, count: int) -> list[str]:
     return [f"{message.route.operation} {message.route.resource}" for message in messages]
 
 
-def test_what_a_node_has_acknowledged_it_does_not_get_again_from_a_restarted_cloud(tmp_path: Path) -> None:
+def test_a_restarted_cloud_does_not_send_acknowledged_objects_again(tmp_path: Path) -> None:
     with Stub(tmp_path, database="") as stub:
         stub.client.run(Apply([configmap(a="1"), pod(**USES)]))
         with stub.edge() as edge:
@@ -85,7 +85,7 @@ def test_a_successor_of_the_same_name_is_not_deleted(tmp_path: Path) -> None:
         assert take(edge, 1) == ["insert default/configmap/settings"]
 
 
-def test_a_new_database_says_nothing_of_what_nodes_run(tmp_path: Path) -> None:
+def test_a_new_database_ends_no_pods_of_nodes(tmp_path: Path) -> None:
     """Perhaps the old one was lost; from its second life on, what the cloud does not know is not wanted."""
     unknown = json.dumps({"metadata": {"uid": "unheard-of"}, "status": {"phase": "Running"}})
     with Stub(tmp_path, database="") as stub, stub.edge() as edge:
@@ -128,7 +128,7 @@ class Killed:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_a_cloud_that_is_killed_at_any_moment_has_what_it_has_answered(tmp_path: Path, seed: int) -> None:
+def test_a_cloud_that_is_killed_at_any_moment_has_all_answered_writes(tmp_path: Path, seed: int) -> None:
     """A node reports as fast as it is answered; a person applies. What the last OK was for is there afterwards."""
     random = Random(seed)  # noqa: S311 - reproducible on purpose
     cloud = Killed(tmp_path)

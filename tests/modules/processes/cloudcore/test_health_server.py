@@ -44,7 +44,7 @@ def test_a_running_cloudcore_is_live_and_ready(stub: Stub, path: str) -> None:
     assert get(stub, path) == (200, "ok")
 
 
-def test_prometheus_reads_what_is_counted(stub: Stub) -> None:
+def test_prometheus_reads_the_metrics(stub: Stub) -> None:
     status, text = get(stub, "/metrics")
     assert status == 200
     assert "cloudcore_refused_requests" in text

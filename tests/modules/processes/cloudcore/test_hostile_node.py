@@ -115,7 +115,7 @@ INSIDE: list[tuple[str, str, str, Any]] = [
 
 
 @pytest.mark.parametrize(("source", "operation", "resource", "content"), INSIDE)
-def test_what_is_inside_the_cloud_cannot_be_spelt(
+def test_names_inside_the_cloud_cannot_be_spelt(
     field: Battlefield, source: str, operation: str, resource: str, content: Any
 ) -> None:
     """Whatever group it names: no pod is made or goes, no module is started again, the other node is served."""
@@ -129,14 +129,14 @@ def test_what_is_inside_the_cloud_cannot_be_spelt(
         pass
 
 
-def test_what_no_edge_says_is_answered_with_an_error(field: Battlefield) -> None:
+def test_messages_that_no_edge_sends_are_answered_with_an_error(field: Battlefield) -> None:
     """Where an edge would wait; and its node hears nothing else of it."""
     answer = field.evil.ask("default/deployment/web", "query")
     assert answer.route.operation == "error"
     assert "no node may send this" in answer.content_as(str)
 
 
-def test_an_answer_is_taken_only_from_whom_it_was_asked(field: Battlefield) -> None:
+def test_an_answer_is_taken_only_from_the_asked_node(field: Battlefield) -> None:
     """Not even with the id: here of a request that the administrator's command has put to edgecontroller."""
     hive = field.stub.core.hive
     asked = Message.new(CLOCK, source="control", resource="cloudcore/objects", operation="call", content={})

@@ -237,7 +237,7 @@ def test_an_administrator_s_kubeconfig_is_revoked(
     assert [row.split()[0] for row in capsys.readouterr().out.splitlines()] == ["KIND", "certificate", "user"]
 
 
-def test_what_one_cloudcore_revokes_every_replica_refuses(tmp_path: Path) -> None:
+def test_a_revocation_at_one_cloudcore_holds_at_every_replica(tmp_path: Path) -> None:
     """The link to the other ends, too."""
     tls = TlsConfig(directory=tmp_path / "tls", https_port=0)
     shared = {"database": str(tmp_path / "shared.db"), "tls": tls}

@@ -42,7 +42,7 @@ def ask(port: int, method: str, path: str, body: str = "", **headers: str) -> in
     return status
 
 
-def test_whoever_is_on_the_machine_is_an_administrator(port: int) -> None:
+def test_every_user_of_the_machine_is_an_administrator(port: int) -> None:
     """Pods are listed without credentials, under each name of the loopback interface."""
     for host in (f"127.0.0.1:{port}", f"localhost:{port}", f"[::1]:{port}", "localhost"):
         assert ask(port, "GET", "/api/v1/pods", Host=host) == 200

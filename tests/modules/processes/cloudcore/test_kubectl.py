@@ -120,7 +120,7 @@ def test_it_creates_without_manifests(kubectl: Kubectl) -> None:
     assert kubectl("get", "pod", "web", "-o", "jsonpath={.spec.ephemeralContainers[0].name}") == "look"
 
 
-def test_server_side_apply_takes_away_what_the_manifest_has_no_more(kubectl: Kubectl) -> None:
+def test_server_side_apply_removes_fields_that_the_manifest_no_longer_has(kubectl: Kubectl) -> None:
     def applied(data: str) -> str:
         text = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c}}\ndata: {data}\n"
         kubectl("apply", "--server-side", "-f", "-", text=text)
@@ -157,7 +157,7 @@ def test_the_cascade_of_a_deletion_equals_kubectls(kubectl: Kubectl) -> None:
     assert kubectl("get", "cm", "-n", "blue", "-o", "name") == ""
 
 
-def test_apply_prunes_what_the_manifest_has_no_more(kubectl: Kubectl) -> None:
+def test_apply_prunes_objects_that_the_manifest_no_longer_has(kubectl: Kubectl) -> None:
     """By an apply set, or by labels and the named kinds; without names kubectl demands kinds that are not here."""
     maps = "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {}, labels: {{a: b}}}}\n"
 

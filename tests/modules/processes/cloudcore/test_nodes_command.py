@@ -30,18 +30,18 @@ def test_a_connected_node_shows_lag_what_waits_and_its_last_error() -> None:
     assert cells(line) == ["n1", "Ready", "61m", "7s", "3 (slow)", "2", "12s", "v1.32.10", "60s ago: bad"]
 
 
-def test_a_node_that_no_cloudcore_has_had_says_never() -> None:
+def test_a_node_that_no_cloudcore_has_had_shows_never() -> None:
     _, line = table([node("n1", "Unknown")], [], {})
     assert cells(line)[:3] == ["n1", "NotReady", "never"]
 
 
-def test_a_node_that_is_connected_to_another_cloudcore_says_to_which() -> None:
+def test_a_node_that_is_connected_to_another_cloudcore_shows_its_name() -> None:
     known = Cloudcores("a", ("a", "b"), {"n1": "b", "n2": "dead", "n3": "a"})
     lines = table([node(name) for name in ("n1", "n2", "n3")], [], known.elsewhere())[1:]
     assert [cells(line)[2] for line in lines] == ["at b", "never", "never"]
 
 
-def test_a_node_that_is_away_says_since_when_and_one_that_never_came_says_so() -> None:
+def test_a_node_that_is_away_shows_since_when_and_a_node_that_never_came_is_marked() -> None:
     gone = LinkSession("n1", "c1", "a", 500.0, 1000.0, "no keepalive for 30 s")
     lines = table([node("n1", "Unknown"), node("n2", "Unknown")], [], {}, newest=[gone], now=8200.0)[1:]
     assert [cells(line)[2] for line in lines] == ["away 120m", "never"]
@@ -68,14 +68,14 @@ def test_a_node_is_not_called_unregistered_while_the_api_server_is_away() -> Non
     assert cells(line)[:3] == ["n2", "<unknown>", "1s"]
 
 
-def test_what_a_node_says_cannot_control_the_terminal() -> None:
+def test_texts_of_a_node_cannot_control_the_terminal() -> None:
     error = NodeConnection("n1", 1.0, 1.0, last_error="\x1b[2J" + "x" * 500)
     _, line = table([node("n1")], [error], {})
     assert "\x1b" not in line
     assert len(line) < 300
 
 
-def test_without_nodes_it_says_so() -> None:
+def test_without_nodes_it_prints_a_line() -> None:
     assert table([], [], {}) == ["No nodes: none has registered, and none is connected."]
 
 

@@ -100,7 +100,7 @@ def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cloud]:
             yield Cloud(stub, provider, tmp_path)
 
 
-def test_a_user_of_a_provider_has_what_the_group_is_given(cloud: Cloud) -> None:
+def test_a_user_of_a_provider_has_the_rights_of_the_group(cloud: Cloud) -> None:
     """And no more. The provider makes no administrator, whatever it writes into a token."""
     token = cloud.token(groups=["shop", "system:masters"])
     status, found = cloud.ask(token, _WHOAMI, {})

@@ -79,7 +79,7 @@ def page(kubeconfig: Path, tmp_path: Path) -> Iterator[Secure]:
         yield Secure(stub, directory)
 
 
-def test_each_user_sees_what_the_cluster_lets_them_see(cluster: Secure, page: Secure) -> None:
+def test_each_user_sees_the_objects_that_the_cluster_lets_them_see(cluster: Secure, page: Secure) -> None:
     """cloudcore's own token, which may everything, answers for nobody."""
     visitor = Visitor(page)
     files = visitor.ask("/page/")
@@ -167,7 +167,7 @@ def test_mistakes_are_named(options: list[str], why: str, tmp_path: Path, capsys
     assert why in capsys.readouterr().err
 
 
-def test_the_files_of_the_authority_are_those_of_cloudcore(page: Secure) -> None:
+def test_the_files_of_the_authority_are_cloudcores(page: Secure) -> None:
     """And a browser is asked for no certificate."""
     assert AuthorityFiles(page.directory / "tls").authority.exists()
     assert msgspec.json.decode(Visitor(page).enter(ALICE).body)["key"]

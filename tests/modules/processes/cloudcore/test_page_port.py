@@ -187,7 +187,7 @@ def test_who_may_see_what(secure: Secure) -> None:
          {"nodes", "pods", "devices"}, ("web", "covert", "kube-system", "never")),
     ],
 )  # fmt: skip
-def test_what_a_user_may_not_see_is_reported_as_forbidden_and_the_rest_is_shown(
+def test_hidden_kinds_are_reported_as_forbidden_and_the_rest_is_shown(
     secure: Secure, user: str, may: set[str], forbidden: set[str], hidden: tuple[str, ...]
 ) -> None:
     """No row, count or sentence is made of what a user may not list; in its place stands the right that is missing."""

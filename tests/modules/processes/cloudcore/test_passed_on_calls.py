@@ -137,6 +137,6 @@ def test_the_address_is_for_cloudcores_with_certificates(capsys: pytest.CaptureF
     assert "add --router-listen and --tls" in capsys.readouterr().err
 
 
-def test_others_reach_the_address_that_is_listened_on_or_the_one_that_was_given() -> None:
+def test_others_reach_the_address_that_is_listened_on_or_the_given_one() -> None:
     assert advertised_address(RouterConfig(address="10.0.0.7")) == "10.0.0.7"
     assert advertised_address(RouterConfig(address="0.0.0.0", advertise_address="r.example")) == "r.example"  # noqa: S104

@@ -192,7 +192,7 @@ def uids_of(cluster: Cluster) -> Uids:
     return Uids(stored(cluster, "web")["metadata"]["uid"], stored(cluster, "n1", "nodes")["metadata"]["uid"])
 
 
-def test_the_roles_grant_what_is_used_and_nothing_else(both: Cluster, requests: list[ApiRequest]) -> None:
+def test_the_roles_grant_the_used_rights_and_no_others(both: Cluster, requests: list[ApiRequest]) -> None:
     """A node that sends every message and asks for everything that the node authorizer allows."""
     change_identities(both)
     with both.core.edge() as edge:

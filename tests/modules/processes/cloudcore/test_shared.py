@@ -58,7 +58,7 @@ def test_nodes_of_the_other_cloudcore_get_a_change(clouds: Clouds) -> None:
         assert routes(edge, 2) == ["update default/pod/web", "delete default/pod/web"], "each change, as at the first"
 
 
-def test_what_a_node_reports_to_one_the_other_knows(clouds: Clouds) -> None:
+def test_a_report_of_a_node_to_one_is_known_to_the_other(clouds: Clouds) -> None:
     one, other = clouds
     with other.edge() as edge:
         edge.ask("null/node/n1", "insert", node())

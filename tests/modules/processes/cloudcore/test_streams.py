@@ -118,7 +118,7 @@ STREAM = (*TUNNEL, "--stream-listen", "127.0.0.1:0")
     ],
     ids=["no-tunnel", "no-authority", "no-cluster", "no-certificate", "half-a-pair", "exposed", "no-port"],
 )
-def test_options_that_do_not_fit_say_what_to_add(
+def test_options_that_do_not_fit_name_the_missing_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], hint: str
 ) -> None:
     """Above all the stream server never serves everybody, as KubeEdge's does."""

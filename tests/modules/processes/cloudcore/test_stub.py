@@ -52,7 +52,7 @@ def test_the_life_of_a_pod(stub: Stub) -> None:
     assert stub.client.run(Get("pods")) == []
 
 
-def test_what_was_applied_before_a_node_came_is_waiting_for_it(stub: Stub) -> None:
+def test_objects_applied_before_a_node_came_wait_for_it(stub: Stub) -> None:
     uses: dict[str, Any] = {"volumes": [{"name": "v", "configMap": {"name": "settings"}}]}
     stub.client.run(Apply([configmap(a="1"), pod(**uses)]))
     with stub.edge() as edge:
@@ -183,6 +183,6 @@ def test_a_second_stub_on_the_same_socket_is_refused_and_a_stale_socket_replaced
         assert third.client.run(Get("pods")) == []
 
 
-def test_without_a_stub_the_client_says_what_to_do(tmp_path: Path) -> None:
+def test_without_a_stub_the_client_has_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(ControlError, match="is `cloudcore run` running"):
         ControlClient(tmp_path / "nothing").run(Get("pods"))

@@ -37,7 +37,7 @@ def test_other_forms_that_go_reads(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "1", "s", ".s", "1 s", "1d", "-1s", "+1s", "1m0", "１s", "1s\n", "9" * 30 + "s"])
-def test_what_is_no_duration(text: str) -> None:
+def test_other_texts_than_durations(text: str) -> None:
     """Anything else is refused, signs included: no setting means a time before now."""
     with pytest.raises(ValueError, match=r".*"):
         parse_duration(text)
@@ -59,7 +59,7 @@ def test_sizes(text: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "Mi", "1.5Mi", "-1", "1mi", "1 Mi", "1MiB", "1K", "9" * 30])
-def test_what_is_no_size(text: str) -> None:
+def test_other_texts_than_sizes(text: str) -> None:
     """Only whole quantities; `1K` is not valid in Kubernetes either."""
     with pytest.raises(ValueError, match=r".*"):
         parse_size(text)

@@ -84,7 +84,7 @@ def test_memory_is_given_back_when_there_has_come_more() -> None:
         assert len(trimmed) == 2
 
 
-def test_the_kernel_says_how_much_there_is() -> None:
+def test_the_amount_comes_from_the_kernel() -> None:
     assert resident_bytes() > 10_000_000
 
 
@@ -101,7 +101,7 @@ def test_slow_growth_is_growth() -> None:
     assert len(trimmed) == 1
 
 
-def test_what_is_freed_after_a_trim_is_given_back_without_growth() -> None:
+def test_memory_freed_after_a_trim_is_given_back_without_growth() -> None:
     trimmed: list[int] = []
     with Harness() as bee:
         bee.start()

@@ -48,7 +48,7 @@ def test_it_runs_a_tenth_as_often_in_a_process_that_starts() -> None:
     assert _printed(_COMMAND).splitlines()[-1] == "True"
 
 
-def test_afterwards_it_runs_as_usual_and_leaves_out_what_is_there_to_stay() -> None:
+def test_afterwards_it_runs_as_usual_without_the_lasting_objects() -> None:
     assert _printed(_AS_USUAL) == "True True True"
 
 

@@ -25,7 +25,7 @@ def test_a_daemon_is_ended() -> None:
     assert not _exists(pid)
 
 
-def test_one_that_ignores_the_request_is_killed() -> None:
+def test_a_process_that_ignores_the_request_is_killed() -> None:
     """SIGKILL ends what SIGTERM did not, together with its children."""
     pid, left = _run('trap "" TERM; while true; do sleep 600; done')
     assert left == "[]"

@@ -49,7 +49,7 @@ def test_a_terminal_shows_the_table_once() -> None:
     assert len(lines) == 5
 
 
-def test_a_terminal_colours_what_is_where_it_should_be() -> None:
+def test_a_terminal_colours_pods_in_their_wanted_state() -> None:
     """Green is the row that is there, not the other."""
     out = _Tty()
     Terminal(out).show([_ROW, _ROW._replace(name="q", there=True)])

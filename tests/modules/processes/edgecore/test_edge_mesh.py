@@ -58,7 +58,7 @@ def test_changes_of_pods_reach_edgemesh_and_who_listened_before() -> None:
     assert pods.pods() == (pod(),)
 
 
-def test_beside_kubeedges_agent_it_stays_off_and_says_so(
+def test_beside_kubeedges_agent_it_stays_off_with_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Case 24: both would translate the same connections."""

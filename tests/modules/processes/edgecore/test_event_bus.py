@@ -64,7 +64,7 @@ def test_tls_has_three_files() -> None:
         ('mqttServerExternal: "h"', "tcp://host:1883"),
     ],
 )
-def test_what_cannot_be_is_refused_with_what_to_do(rest: str, words: str) -> None:
+def test_impossible_options_are_refused_with_the_remedy(rest: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         loads(_TEXT.format(rest=rest))
 
@@ -90,7 +90,7 @@ def test_an_internal_broker_has_a_secret_name_for_the_node(tmp_path: Path, monke
     assert (tmp_path / "mosquitto" / "client-id").stat().st_mode & 0o777 == 0o600
 
 
-def test_without_mosquitto_the_node_says_what_installs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_mosquitto_the_node_names_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """There is no silent fallback."""
     monkeypatch.setattr("modules.processes.edgecore.event_bus.find_mosquitto", lambda: None)
     with pytest.raises(BeehiveError, match=r"mosquitto is not installed.*apt-get install mosquitto"):

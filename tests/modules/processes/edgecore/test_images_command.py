@@ -153,7 +153,7 @@ def test_no_container_loses_its_image(
         images.check_removal(image, wanted, containers, removes_all_names=containerd)
 
 
-def test_a_removal_says_what_it_did() -> None:
+def test_a_removal_prints_the_removed_names() -> None:
     before = cri.Image(id=ID, repo_tags=[TAG, OTHER])
     after = cri.Image(id=ID, repo_tags=[OTHER])
     assert images.removed(before, after) == [f"untagged: {TAG}", f"kept: {ID}, which is {OTHER}"]

@@ -295,7 +295,7 @@ HIDING: dict[str, tuple[Any, Any]] = {
 
 
 @pytest.mark.parametrize("what", HIDING)
-def test_what_is_hidden(what: str) -> None:
+def test_hidden_values(what: str) -> None:
     """The values of variables, their copies, and manifests."""
     given, wanted = HIDING[what]
     assert without_values(given) == wanted

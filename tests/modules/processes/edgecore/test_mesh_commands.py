@@ -108,7 +108,7 @@ def test_services_are_listed_and_one_is_shown_with_its_endpoints(
     assert "this node knows no such Service" in capsys.readouterr().err
 
 
-def test_a_name_is_resolved_and_it_says_from_where(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_name_is_resolved_with_its_source(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     where = ["--root", str(root)]
     assert main(["resolve", "web", *where]) == ExitCode.OK
     told = capsys.readouterr()
@@ -126,7 +126,7 @@ def test_a_name_is_resolved_and_it_says_from_where(root: Path, capsys: pytest.Ca
 
 
 @pytest.mark.parametrize("words", [["a..b"], ["web", "--type", "MX"], ["x" * 400]])
-def test_what_is_no_name_is_refused(root: Path, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_texts_than_names_are_refused(root: Path, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["resolve", *words, "--root", str(root)])
     assert ended.value.code == ExitCode.REFUSED
@@ -134,7 +134,7 @@ def test_what_is_no_name_is_refused(root: Path, words: list[str], capsys: pytest
 
 
 @pytest.mark.parametrize("words", [["services"], ["resolve", "web"]])
-def test_a_node_without_edgemesh_says_what_to_set(
+def test_a_node_without_edgemesh_names_the_setting(
     tmp_path: Path, words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     threads = Threads()

@@ -37,7 +37,7 @@ def test_the_defaults_of_the_file_and_of_edged_are_the_same() -> None:
     assert differing <= {"image_endpoint", "static_pods", "node_labels", "cluster_dns", "node_ip", "resolv_conf"}
 
 
-def test_what_a_node_registers_with_is_in_the_file() -> None:
+def test_registration_options_are_in_the_file() -> None:
     """As KubeEdge's file has it."""
     text = """
 kind: EdgeCore
@@ -91,7 +91,7 @@ def test_a_line_may_be_a_json_object_and_so_may_a_remark(capsys: pytest.CaptureF
     assert {form.value for form in LogFormat} == {form.value for form in cli.LogFormat}
 
 
-def test_a_line_says_when_in_utc_how_bad_where_and_what(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_line_has_time_in_utc_level_place_and_text(capsys: pytest.CaptureFixture[str]) -> None:
     set_up("info")
     logging.getLogger("edged.sync_loop").info("pod %s is gone", "web")
     logging.getLogger("edged.sync_loop").debug("not said")

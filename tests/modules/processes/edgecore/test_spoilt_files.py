@@ -118,7 +118,7 @@ def _dangling(path: Path) -> None:
 
 
 @pytest.mark.parametrize("put", [_file, os.mkfifo, _dangling], ids=["a file", "a pipe", "a dangling link"])
-def test_what_is_in_a_directorys_place_gives_way(tmp_path: Path, put: Spoil) -> None:
+def test_a_file_in_a_directorys_place_gives_way(tmp_path: Path, put: Spoil) -> None:
     config = _config(tmp_path / "node", free_port())
     root = config.modules.edged.root_directory
     for name in _DIRECTORIES:

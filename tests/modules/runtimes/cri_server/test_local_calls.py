@@ -41,7 +41,7 @@ def _container() -> cri.ContainerConfig:
     return cri.ContainerConfig(metadata=cri.ContainerMetadata(name="main"), image=image, command=["sleep", "1000"])
 
 
-def test_what_is_done_without_the_socket_is_seen_through_it(node: LocalNode, near: CriClient) -> None:
+def test_changes_without_the_socket_are_seen_through_it(node: LocalNode, near: CriClient) -> None:
     """A pod's whole life by local calls; a client on the socket gets the same messages at each step."""
     config, asked = _sandbox(), _container()
     sandbox = near.run_pod_sandbox(config)

@@ -11,7 +11,7 @@ from tests.modules.runtimes.docker.node import DockerNode
 from tests.modules.runtimes.process.node import eventually
 
 
-def test_it_says_what_it_is(node: DockerNode) -> None:
+def test_it_reports_its_name_and_version(node: DockerNode) -> None:
     """Version has the name of this runtime; without a CNI configuration the network is not ready."""
     version = node.cri.Version(cri.VersionRequest())
     assert (version.runtime_name, version.runtime_api_version) == ("edgecore-docker", "v1")
@@ -95,7 +95,7 @@ def test_commands(node: DockerNode) -> None:
     assert (left_behind.stdout, left_behind.exit_code) == (b"done\n", 0)
 
 
-def test_what_is_not_ours_is_not_touched(node: DockerNode) -> None:
+def test_containers_of_others_are_not_touched(node: DockerNode) -> None:
     """A container of another owner is not listed and survives a start of edgecore, and its image is pinned; our images
     may be removed.
     """

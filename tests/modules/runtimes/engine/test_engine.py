@@ -305,7 +305,7 @@ class Life:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_what_is_listed_is_what_is_there_and_what_was_stopped_stays_so(seed: int, tmp_path: Path) -> None:
+def test_lists_have_all_containers_and_stopped_ones_stay_so(seed: int, tmp_path: Path) -> None:
     life = Life(seed, tmp_path / "state")
     for _ in range(60):
         life.act()

@@ -50,7 +50,7 @@ def test_a_changed_archive_is_imported_again(node: OciNode) -> None:
     assert first != second
 
 
-def test_what_is_no_archive_ends_nothing(node: OciNode, caplog: pytest.LogCaptureFixture) -> None:
+def test_other_bytes_than_an_archive_end_nothing(node: OciNode, caplog: pytest.LogCaptureFixture) -> None:
     """It is logged once, and the others are there."""
     (node.directory / "archives" / "bad.tar").write_bytes(b"no tar at all")
     before = _images(node)

@@ -27,7 +27,7 @@ def _config(text: str = "", **fields: object) -> cri.ContainerConfig:
     return config
 
 
-def test_it_says_what_it_is(node: OciNode) -> None:
+def test_it_reports_its_name_and_version(node: OciNode) -> None:
     """Its name tells it from the runtime of processes; without a CNI configuration the network is not ready."""
     version = node.cri.Version(cri.VersionRequest())
     assert (version.runtime_name, version.runtime_api_version) == ("edgecore-oci", "v1")
@@ -72,7 +72,7 @@ def test_another_user(node: OciNode) -> None:
     assert node.log(container)[0][2].startswith("uid=1001 gid=1002 groups=1002,1234")
 
 
-def test_the_image_says_what_runs(node: OciNode) -> None:
+def test_the_image_has_the_default_command(node: OciNode) -> None:
     """Without a command the image's is taken: busybox' is a shell, which ends at the end of its input."""
     container = node.start(node.create([]))
     status = node.ended(container)
@@ -242,7 +242,7 @@ def test_limits_change_before_the_start(node: OciNode) -> None:
     assert node.status(container).resources.linux.memory_limit_in_bytes == 96 * _MIB
 
 
-def test_what_it_uses(node: OciNode) -> None:
+def test_usage_of_a_container(node: OciNode) -> None:
     """Statistics come from its control group, its writable layer and what it wrote into the sandbox's files."""
     writes = (
         "for file in /file /etc/hostname /etc/hosts /etc/resolv.conf; do dd if=/dev/zero of=$file bs=1M count=2; done"

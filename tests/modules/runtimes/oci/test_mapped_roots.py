@@ -45,7 +45,7 @@ def test_its_group_alone_passes(tmp_path: Path, roots: MappedRoots) -> None:
     assert not gate.parent.exists()
 
 
-def test_what_a_crash_has_left(tmp_path: Path, roots: MappedRoots) -> None:
+def test_remains_of_a_crash(tmp_path: Path, roots: MappedRoots) -> None:
     """Mounts of unknown containers are undone, others' stay; other runtimes have theirs."""
     kept, lost = (roots.bind(name, tmp_path / "rootfs", _GROUP) for name in ("kept", "lost"))
     again = MappedRoots(tmp_path)
@@ -66,7 +66,7 @@ def test_all_that_several_crashes_have_left_goes(tmp_path: Path, roots: MappedRo
     assert str(roots.directory) not in Path("/proc/self/mountinfo").read_text()
 
 
-def test_another_root_takes_the_place_of_the_one_of_before(tmp_path: Path, roots: MappedRoots) -> None:
+def test_another_root_takes_the_place_of_the_former(tmp_path: Path, roots: MappedRoots) -> None:
     """It is the container's, and once it is unbound nothing is below it."""
     roots.bind("c1", tmp_path / "rootfs", _GROUP)
     (tmp_path / "next").mkdir()

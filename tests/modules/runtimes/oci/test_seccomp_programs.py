@@ -40,7 +40,7 @@ def test_a_filter_is_for_equal_profiles_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("program", [b"", b"\0" * 15, b"\0" * (4097 * 8)])
-def test_what_is_no_filter_is_not_kept(tmp_path: Path, program: bytes) -> None:
+def test_other_bytes_than_filters_are_not_kept(tmp_path: Path, program: bytes) -> None:
     """Nor a missing one: runc leaves none."""
     programs = SeccompPrograms(tmp_path)
     programs.learn("missing", _config())

@@ -119,7 +119,7 @@ def test_pods_in_parallel(node: LocalNode) -> None:
 
 
 @pytest.mark.parametrize("method", ["Exec", "Attach", "PortForward", "CheckpointContainer", "StreamPodSandboxMetrics"])
-def test_what_is_not_offered(node: LocalNode, method: str) -> None:
+def test_calls_that_are_not_offered(node: LocalNode, method: str) -> None:
     """Methods that processes cannot have are refused with a sentence of why."""
     request = getattr(cri, f"{method}Request")()
     with pytest.raises(grpc.RpcError, match=f"does not offer {method}: ") as refusal:
@@ -159,7 +159,7 @@ def _create(pod: str, command: list[str]) -> cri.CreateContainerRequest:
     return cri.CreateContainerRequest(pod_sandbox_id=pod, config=cri.ContainerConfig(command=command))
 
 
-def test_it_says_what_it_is(node: LocalNode) -> None:
+def test_it_reports_its_name_and_version(node: LocalNode) -> None:
     """Its name says that containers are processes; it is ready, and so is the network they share."""
     version = node.cri.Version(cri.VersionRequest())
     assert (version.runtime_name, version.runtime_api_version) == ("edgecore-processes", "v1")

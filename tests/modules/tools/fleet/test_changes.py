@@ -98,7 +98,7 @@ def test_a_later_change_of_the_template_takes_the_place_of_earlier_ones() -> Non
     assert rows[0].key == "deployment/shop/web"
 
 
-def test_the_sentence_counts_what_is_not_done() -> None:
+def test_the_sentence_counts_undone_steps() -> None:
     def row(mark: str) -> ChangeRow:
         return ChangeRow(AT, "jan", "changed", "Pod", "shop", "p", 1, mark=mark)
 

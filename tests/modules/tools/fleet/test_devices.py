@@ -122,7 +122,7 @@ def test_no_news_is_no_failure() -> None:
     assert (never.state, never.why) == (NODE_AWAY, "n4 has never been connected, and nothing had been reported")
 
 
-def test_what_the_cloud_cannot_know_is_unknown() -> None:
+def test_facts_that_the_cloud_cannot_know_are_unknown() -> None:
     silent = row(device(), {})
     assert (silent.state, "whether a mapper serves it is known on its node only" in silent.why) == (UNKNOWN, True)
     lost = row(device(node="n9"), status("30", "30"))
@@ -159,7 +159,7 @@ def test_the_status_of_an_earlier_device_does_not_count() -> None:
     assert (story.reported_state, story.last_online, story.twins[0].is_reported) == ("", "", False)
 
 
-def test_a_story_has_all_properties_and_says_what_waits() -> None:
+def test_a_story_has_all_properties_and_names_waiting_ones() -> None:
     story = device_story(device(), MODEL, status("28", "28", state="online"), NODES, NOW)
     assert story.sentence == (
         "default/hall is not as desired: threshold: 30 is desired, its node has not confirmed it, and 28 is reported."

@@ -56,7 +56,7 @@ def test_failing_pods_are_grouped_with_what_their_nodes_share() -> None:
     assert answer.sentence == "The workload fails on some node."
 
 
-def test_what_the_whole_fleet_shares_is_no_reason() -> None:
+def test_a_property_of_the_whole_fleet_is_no_reason() -> None:
     nodes = [NodeRow(name, "connected", zone="kiel") for name in ("k1", "k2", "k3")]
     [row] = rollouts([pod("k1", "Error"), pod("k2", "Error"), pod("k3")], nodes).rows
     assert [each.shared for each in row.failing] == [""]

@@ -45,7 +45,7 @@ def test_an_object_is_created_unchanged_or_configured(cloud: Cloud, tmp_path: Pa
 
 
 @pytest.mark.parametrize(("where", "words"), [("client", "dry run"), ("server", "server dry run")])
-def test_a_dry_run_says_what_would_be_and_changes_nothing(cloud: Cloud, tmp_path: Path, where: str, words: str) -> None:
+def test_a_dry_run_prints_the_outcome_and_changes_nothing(cloud: Cloud, tmp_path: Path, where: str, words: str) -> None:
     file = write(tmp_path / "all.yaml", config())
     again = ("apply", "-f", file, f"--dry-run={where}")
     assert cloud.run(*again).lines == [f"configmap/colours created ({words})"]

@@ -36,7 +36,7 @@ def test_every_verb_of_the_real_kubectl_is_known() -> None:
     ["get", "events", "delete", "wait", "label", "annotate", "patch", "cordon", "uncordon", "taint", "api-resources",
      "top pod", "top node"],
 )  # fmt: skip
-def test_every_option_of_the_real_kubectl_is_there_or_says_why_not(
+def test_every_option_of_the_real_kubectl_is_there_or_refused_with_the_reason(
     verb: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shown = help_of("options") + help_of(*verb.split(), "--help")
@@ -54,7 +54,7 @@ def test_every_option_of_the_real_kubectl_is_there_or_says_why_not(
     assert [name for name in sorted(unknown) if name not in ("-n", "--namespace")] == []
 
 
-def test_every_verb_is_there_or_says_what_to_do() -> None:
+def test_every_verb_is_there_or_refused_with_the_remedy() -> None:
     """`completion` and `version` are commands of the programs."""
     _, commands = command_line()
     assert set(ANSWERS) - {"completion"} <= set(commands.choices)
@@ -91,7 +91,7 @@ def test_every_verb_has_a_module_with_both_functions(name: str) -> None:
         (["get", "pods", "--kubeconfig=x"], 2, "--kubeconfig"),
     ],
 )
-def test_what_is_not_there_says_so(
+def test_missing_objects_are_an_error(
     words: list[str], status: int, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     try:

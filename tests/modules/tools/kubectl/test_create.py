@@ -173,7 +173,7 @@ def test_force_recreates_an_object(cloud: Cloud, tmp_path: Path) -> None:
     assert cloud.run("replace", "--force", "-f", file).lines == ["pod/web replaced"]
 
 
-def test_run_says_how_a_pod_is_made(cloud: Cloud) -> None:
+def test_run_names_the_command_that_makes_a_pod(cloud: Cloud) -> None:
     done = cloud.run("run", "web", "--image=nginx", "--restart=Never")
     assert (done.status, len(done.err.splitlines())) == (2, 1)
     assert "`cloudcore create pod NAME --image=IMAGE` makes a pod" in done.err

@@ -105,7 +105,7 @@ def _sorted(values: list[Any]) -> list[Any]:
         ["a1b", "a1c", "a" + "9" * 5000],
     ],
 )
-def test_values_are_sorted_as_what_they_are(ordered: list[Any]) -> None:
+def test_values_are_sorted_by_their_types(ordered: list[Any]) -> None:
     assert _sorted(ordered[::-1]) == ordered
 
 

@@ -10,7 +10,7 @@ from tests.modules.tools.kubectl.cloud import Cloud
 from tests.modules.tools.kubectl.test_apply import config, write
 
 
-def test_the_status_says_whether_something_would_change(cloud: Cloud, tmp_path: Path) -> None:
+def test_the_exit_status_tells_whether_something_would_change(cloud: Cloud, tmp_path: Path) -> None:
     file = write(tmp_path / "x.yaml", config())
     new = cloud.run("diff", "-f", file)
     assert (new.status, new.lines[:2]) == (

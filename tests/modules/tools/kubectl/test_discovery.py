@@ -114,7 +114,7 @@ def test_paths_and_names() -> None:
         ("rbac.authorization.k8s.io/v1", "Role", "the node has pods only; `cloudcore` and `kubectl`"),
     ],
 )
-def test_a_kind_without_a_controller_says_what_to_do(api_version: str, kind: str, advice: str) -> None:
+def test_a_kind_without_a_controller_has_a_remedy(api_version: str, kind: str, advice: str) -> None:
     with pytest.raises(KubectlError) as refused:
         RestMapper(Server()).of_manifest(api_version, kind)
     assert str(refused.value).startswith(f'no matches for kind "{kind}" in version "{api_version}": ')

@@ -30,7 +30,7 @@ def names(plan: DrainPlan) -> list[str]:
     return [each["metadata"]["name"] for each in plan.pods]
 
 
-def test_what_a_person_must_allow_is_refused_in_kubectls_words() -> None:
+def test_evictions_that_a_person_must_allow_are_refused_in_kubectls_words() -> None:
     pods = [owned("web"), owned("agent", "DaemonSet"), with_empty_dir(owned("cached")), pod("bare"), pod("other")]
     plan = drain_plan(pods, DrainOptions())
     assert names(plan) == ["web"]
@@ -41,7 +41,7 @@ def test_what_a_person_must_allow_is_refused_in_kubectls_words() -> None:
     ]
 
 
-def test_what_a_person_allows_is_evicted_with_a_warning() -> None:
+def test_pods_that_a_person_allows_are_evicted_with_a_warning() -> None:
     pods = [owned("web"), owned("agent", "DaemonSet"), with_empty_dir(owned("cached")), pod("bare")]
     plan = drain_plan(pods, ALL)
     assert names(plan) == ["web", "cached", "bare"]

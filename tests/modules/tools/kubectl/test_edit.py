@@ -70,7 +70,7 @@ class Editor:
         return found
 
 
-def test_what_is_changed_is_written(sessions: Editor) -> None:
+def test_edited_objects_are_written(sessions: Editor) -> None:
     done = sessions.edit("sky: blue", "sky: grey")
     assert (done.status, done.lines) == (0, ["configmap/colours edited"])
     assert sessions.data == {"sky": "grey", "poem": "one\ntwo\n"}
@@ -103,7 +103,7 @@ def test_a_refused_text_is_shown_again_with_the_reason_and_kept(sessions: Editor
 
 
 @pytest.mark.parametrize(("old", "new"), [("name: colours", "name: other"), ("kind: ConfigMap", "kind: Secret")])
-def test_an_object_stays_what_it_is(sessions: Editor, old: str, new: str) -> None:
+def test_an_object_keeps_its_type(sessions: Editor, old: str, new: str) -> None:
     done = sessions.edit(old, new)
     assert done.status == 1
     assert "apiVersion, kind, name and namespace cannot be changed" in done.err

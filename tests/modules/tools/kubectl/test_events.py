@@ -40,7 +40,7 @@ def test_nothing_there_is_reported(cloud: Cloud) -> None:
         (("--for=podz/web",), "podz"),
     ],
 )
-def test_what_is_refused(cloud: Cloud, words: tuple[str, ...], said: str) -> None:
+def test_refusals_and_their_reasons(cloud: Cloud, words: tuple[str, ...], said: str) -> None:
     done = cloud.run("events", *words)
     assert done.status == 1
     assert said in done.err

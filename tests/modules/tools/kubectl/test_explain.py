@@ -101,6 +101,6 @@ def test_a_type_within_itself_ends() -> None:
 
 
 @pytest.mark.parametrize("document", [{}, {"components": []}, {"components": {"schemas": {"Pod": 1}}}])
-def test_a_server_without_schemas_is_told_apart_from_a_server_without_fields(document: Any) -> None:
+def test_a_server_without_schemas_is_not_a_server_without_fields(document: Any) -> None:
     with pytest.raises(KubectlError, match="no schema of Pod"):
         Schemas(document).explained(POD, [])

@@ -132,7 +132,7 @@ def test_some_not_there_do_not_hide_the_others(cloud: Cloud) -> None:
         (("pods", "-l", "=="), "found '==', expected: !, identifier, or 'end of string'"),
     ],
 )
-def test_what_is_refused(empty_cloud: Cloud, words: tuple[str, ...], said: str) -> None:
+def test_refusals_and_their_reasons(empty_cloud: Cloud, words: tuple[str, ...], said: str) -> None:
     done = empty_cloud.run("get", *words)
     assert (done.status, done.out) == (1, "")
     assert said in done.err
@@ -171,7 +171,7 @@ def changed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("modules.tools.kubectl.get.followed", changes)
 
 
-def test_a_watch_shows_what_is_there_and_then_each_change(cloud: Cloud, changed: None) -> None:
+def test_a_watch_shows_the_present_objects_and_then_each_change(cloud: Cloud, changed: None) -> None:
     cloud.make(pod())
     assert [row[0] for row in cloud.run("get", "pods", "-w").rows] == ["NAME", "web", "web", "other"]
     assert [row[0] for row in cloud.run("get", "pods", "--watch-only", "--no-headers").rows] == ["web", "other"]
@@ -197,7 +197,7 @@ def test_a_watch_begins_with_an_aligned_table(cloud: Cloud, changed: None) -> No
     assert {line.index("0/1") for line in lines[1:4]} == {lines[0].index("READY")}
 
 
-def test_a_watch_of_what_is_not_there(cloud: Cloud) -> None:
+def test_a_watch_of_a_missing_object(cloud: Cloud) -> None:
     done = cloud.run("get", "pod", "nothing", "-w")
     assert (done.status, done.err) == (1, 'Error from server (NotFound): pods "nothing" not found\n')
 

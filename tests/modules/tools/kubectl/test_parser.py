@@ -59,7 +59,7 @@ def test_options_and_names_in_any_order(line: str, wanted: dict[str, object]) ->
         ("--context x", "there is no --context here"),
     ],
 )
-def test_what_is_refused(line: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_refusals_and_their_reasons(line: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         parser().parse_args(line.split())
     assert ended.value.code == 2

@@ -42,7 +42,7 @@ def test_states(found: Json, text: str, is_done: bool) -> None:
     assert state.is_done is is_done
 
 
-def test_what_has_no_state_or_a_bad_one() -> None:
+def test_objects_without_a_state_or_with_a_bad_one() -> None:
     late = {"conditions": [{"type": "Progressing", "reason": "ProgressDeadlineExceeded"}]}
     for found, why in (
         (obj("Deployment", late), 'deployment "web" exceeded its progress deadline'),

@@ -124,13 +124,13 @@ def test_the_real_kubectl_shows_the_same(top: Top) -> None:
         (("pods", "-l", "a in"), "BadRequest"),
     ],
 )
-def test_what_is_refused(top: Top, words: tuple[str, ...], said: str) -> None:
+def test_refusals_and_their_reasons(top: Top, words: tuple[str, ...], said: str) -> None:
     """In one line."""
     done = top(*words)
     assert (done.status, done.out, said in done.err, len(done.err.splitlines())) == (1, "", True, 1)
 
 
-def test_without_tunnels_the_error_says_what_to_do(cloud: Cloud) -> None:
+def test_without_tunnels_the_error_has_the_remedy(cloud: Cloud) -> None:
     """But without pods there is nothing to ask for."""
     assert cloud.run("top", "pods") == (0, "", "No resources found in default namespace.\n")
     cloud.make(node(), pod())
@@ -140,7 +140,7 @@ def test_without_tunnels_the_error_says_what_to_do(cloud: Cloud) -> None:
         assert "start `cloudcore run` with --tunnel-listen" in done.err
 
 
-def test_what_is_not_measured_says_why(top: Top) -> None:
+def test_missing_measurements_have_a_reason(top: Top) -> None:
     """Pods that do not run, and such whose nodes do not answer."""
     top.site.nodes.answers = {}
     assert top("pods").err == "error: metrics not available yet: none of the pods runs\n"

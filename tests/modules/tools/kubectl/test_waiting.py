@@ -48,7 +48,7 @@ def meanwhile(cloud: Cloud, words: tuple[str, ...], act: Callable[[], object]) -
     return done
 
 
-def test_what_has_no_grace_period_is_gone_immediately(cloud: Cloud) -> None:
+def test_objects_without_a_grace_period_are_deleted_immediately(cloud: Cloud) -> None:
     cloud.make(config_map())
     assert cloud.run("delete", "cm", "colours") == (0, 'configmap "colours" deleted\n', "")
     again = cloud.run("delete", "cm/colours")
@@ -56,7 +56,7 @@ def test_what_has_no_grace_period_is_gone_immediately(cloud: Cloud) -> None:
     assert cloud.run("delete", "cm/colours", "--ignore-not-found") == (0, "", "")
 
 
-def test_delete_waits_for_the_node_and_says_so(cloud: Cloud) -> None:
+def test_delete_waits_for_the_node_and_prints_it(cloud: Cloud) -> None:
     cloud.make(node(), pod())
     done = meanwhile(cloud, ("delete", "pod", "web"), lambda: cloud.client.request("DELETE", PATH, body=AT_ONCE))
     assert (done.status, done.out) == (0, 'pod "web" deleted\n')
@@ -153,7 +153,7 @@ def test_wait_for_creation_and_for_the_end(cloud: Cloud) -> None:
     assert cloud.run(*end) == (0, "", "")
 
 
-def test_wait_for_what_is_not_there(cloud: Cloud) -> None:
+def test_wait_for_a_missing_object(cloud: Cloud) -> None:
     done = cloud.run("wait", "--for=condition=Ready", "pod/web")
     assert (done.status, done.err) == (1, 'Error from server (NotFound): pods "web" not found\n')
     assert cloud.run("wait", "--for=condition=Ready", "pods", "-l", "a=b").err == "error: no matching resources found\n"
@@ -198,7 +198,7 @@ def test_a_watch_follows_the_changes(cloud: Cloud) -> None:
     watch.close()
 
 
-def test_states_begin_with_what_is_there_and_end_with_the_time(cloud: Cloud) -> None:
+def test_states_begin_with_the_present_objects_and_end_with_the_time(cloud: Cloud) -> None:
     ref = ObjectRef(cloud.session.discovery.one("pods"), "default", "web")
     found = states(cloud.session, ref, ends=0.0)
     assert next(found) is None
@@ -213,7 +213,7 @@ def test_a_forgotten_version_is_an_error_of_a_watch(cloud: Cloud) -> None:
     assert refused.value.code == 410 or refused.value.reason in ("Expired", "Timeout", "Gone")
 
 
-def test_what_is_followed_is_listed_again_where_the_server_has_forgotten_the_version(cloud: Cloud) -> None:
+def test_followed_objects_are_listed_again_where_the_server_has_forgotten_the_version(cloud: Cloud) -> None:
     cloud.make(pod())
     found = followed(cloud.session, Listing(cloud.session.discovery.one("pods"), "default"), "99999999")
     listed = next(found)

@@ -14,7 +14,7 @@ from tests.end_to_end.processes import wait_until
 from tests.modules.tools.kubectl.cloud import Cloud, node, pod
 
 
-def test_why_names_what_is_missing_until_it_is_there(cloud: Cloud) -> None:
+def test_why_names_missing_references_until_they_are_there(cloud: Cloud) -> None:
     """And what is wrong with the question."""
     waits = pod("waits")
     waits["spec"]["containers"][0]["envFrom"] = [{"configMapRef": {"name": "settings"}}]
@@ -99,7 +99,7 @@ class _Refusing:
         raise StatusError(403, "Forbidden", f"{path} is forbidden")
 
 
-def test_a_node_is_not_asked_for_what_it_is_not_sent(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_node_is_not_asked_about_pods_that_it_is_not_sent(capsys: pytest.CaptureFixture[str]) -> None:
     """Whether a claim exists is not known there."""
 
     class Chosen:
@@ -232,7 +232,7 @@ def test_the_steps_that_the_node_has_kept_are_shown(
     [b"", b"\xff", b"[" * 100_000, b"{}", b'{"uid":"u1","steps":{}}', b'{"uid":"u1","steps":[{"at":"x"}]}',
      json.dumps({"uid": "u1", "steps": [FAILED] * 257}).encode()],
 )  # fmt: skip
-def test_what_a_node_answers_is_not_believed(capsys: pytest.CaptureFixture[str], answer: bytes) -> None:
+def test_answers_of_a_node_are_not_believed(capsys: pytest.CaptureFixture[str], answer: bytes) -> None:
     assert run(Session("cloudcore", _Keeping(answer)), _Asked()) == 0  # type: ignore[arg-type]
     assert "not known: the steps that node n1 has kept" in capsys.readouterr().out
 
@@ -282,7 +282,7 @@ _CLOSED: JsonObject = {"began": 5.0, "ended": 65.0, "reason": "it was closed"}
         ),
     ],
 )  # fmt: skip
-def test_the_link_of_the_node_is_told_as_the_page_tells_it(
+def test_the_link_of_the_node_is_described_as_on_the_page(
     capsys: pytest.CaptureFixture[str], server: _Known, said: str
 ) -> None:
     assert run(Session("cloudcore", server), _Asked()) == 0  # type: ignore[arg-type]
@@ -301,7 +301,7 @@ class _Alone(_Keeping):
         return self._state if path == "/edgecore/state" else super().get(path, query)
 
 
-def test_a_node_without_a_link_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_node_without_a_link_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     server = _Alone({"lost_at": 65.0, "why": "it is\nrevoked"})
     assert run(Session("edgecore", server), _Asked()) == 0  # type: ignore[arg-type]
     said = (

@@ -137,5 +137,5 @@ def test_the_last_restart_is_the_latest_of_all_containers() -> None:
 
 
 @pytest.mark.parametrize("odd", [{"status": None}, {"status": {"containerStatuses": [{"restartCount": "9"}, 7]}}])
-def test_what_has_another_form_is_left_out(odd: dict[str, Any]) -> None:
+def test_values_of_another_form_are_left_out(odd: dict[str, Any]) -> None:
     assert pod_summary(odd).restarts == 0

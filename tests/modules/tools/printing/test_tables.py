@@ -52,7 +52,7 @@ def test_widths_of_one_table_hold_for_later_rows() -> None:
 
 
 @pytest.mark.parametrize("kind", ["Pod", "Node", "Event", "Thing"])
-def test_nothing_that_a_node_says_moves_the_cursor_of_who_looks(kind: str) -> None:
+def test_no_text_of_a_node_moves_the_readers_cursor(kind: str) -> None:
     """CVE-2021-25743 was the same in kubectl."""
     evil = "\x1b[2J\x1b]0;owned\x07\u202e\nroot   Ready"
     obj = {

@@ -45,14 +45,16 @@ def test_explain_for_programs(trace: Path, capsys: pytest.CaptureFixture[str]) -
     assert (step["way"], step["mark"]) == ("metamanager → edged", "waits here")
 
 
-def test_explain_what_is_not_there(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_a_missing_object(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Another exit status, and the names that there are."""
     assert main(["trace", "explain", str(trace), "pod", "default/wbe"]) == 2
     assert "default/late, default/web" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("words", [("pod", "a/b/c"), ("pod", "a/")])
-def test_explain_what_is_no_object(trace: Path, words: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_other_texts_than_objects(
+    trace: Path, words: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
     """The error shows how it is written."""
     assert main(["trace", "explain", str(trace), *words]) == 2
     assert "pod default/nginx" in capsys.readouterr().err

@@ -74,7 +74,7 @@ def test_a_call_of_the_runtime_names_pod_and_container() -> None:
         assert (event.about, event.sent, event.end) == (desired, 0.5, 1.0)
 
 
-def test_what_is_nested_too_deeply_is_an_event_without_a_subject() -> None:
+def test_too_deeply_nested_contents_are_events_without_a_subject() -> None:
     """An application's message can be so, and ended the explanation of its node's whole trace."""
     deep = b'{"x":' * 100_000 + b"1" + b"}" * 100_000
     call = CriCall(1.0, 1, 0, 1, "edged", "create_container", deep, deep, "", "", 0.1)
@@ -84,7 +84,7 @@ def test_what_is_nested_too_deeply_is_an_event_without_a_subject() -> None:
     assert events[0].about == ""
 
 
-def test_a_failed_call_says_so() -> None:
+def test_a_failed_call_is_marked() -> None:
     """Its body has the error where the answer would be."""
     event = event_of(CriCall(1.0, 1, 0, 1, "", "pull_image", b"{}", b"", "NotFoundError", "no such image", 0.5))
     assert event is not None
@@ -92,7 +92,7 @@ def test_a_failed_call_says_so() -> None:
     assert msgspec.json.decode(event.body)["error"] == "NotFoundError: no such image"
 
 
-def test_a_failed_commit_says_so() -> None:
+def test_a_failed_commit_is_marked() -> None:
     """A full disk is no detail."""
     event = event_of(StoreCommit(1.0, 1, 0, 1, "commit", 0.1, "disk full", ()))
     assert event is not None
@@ -137,7 +137,7 @@ def test_causes_are_found_by_number() -> None:
     assert chain == ["start_container", "response", "query", "insert", "insert", "insert"]
 
 
-def test_without_numbers_an_answer_comes_from_what_it_answers() -> None:
+def test_without_numbers_an_answer_comes_from_its_request() -> None:
     """Captures from elsewhere have nothing but ids."""
     node = Node()
     node.frame(message("query", "n/configmap/a", None, ident="q"))

@@ -148,7 +148,7 @@ def test_a_pod_that_does_not_run_waits_for_something(happens: Callable[[Node, in
     assert "◀ waits here" in explained(found)
 
 
-def test_what_came_right_later_is_no_reason() -> None:
+def test_a_failure_that_came_right_later_is_no_reason() -> None:
     """A pull that failed once and then went well has nothing to do with it."""
     node = Node()
     handled = arrives(node, "web", "u1")
@@ -321,7 +321,7 @@ def test_a_timer_begins_a_course_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("words", [("pod", "a/b/c"), ("pod", ""), ("", "a"), ("pod", "a/")])
-def test_what_is_no_object_is_refused(words: tuple[str, str]) -> None:
+def test_other_values_than_objects_are_refused(words: tuple[str, str]) -> None:
     """With an example of what is."""
     with pytest.raises(TargetError, match="pod default/nginx"):
         Target.parse(*words)

@@ -83,7 +83,7 @@ def test_a_sequence_diagram() -> None:
     assert lines[6].endswith("dropped inbox full")
 
 
-def test_a_long_diagram_says_what_it_leaves_out() -> None:
+def test_a_long_diagram_counts_its_omissions() -> None:
     """Nobody reads a thousand arrows."""
     node = Node()
     for number in range(30):

@@ -167,7 +167,7 @@ def test_an_empty_trace_is_a_page_too(window: Browser, show: Opened) -> None:
     assert window.run("return traceView.view.trace.count") == 0
 
 
-def test_what_is_in_a_message_is_never_run(window: Browser, show: Opened) -> None:
+def test_code_in_a_message_is_never_run(window: Browser, show: Opened) -> None:
     """Markup in a name is shown as the text that it is."""
     node = Node()
     evil = "</script><img src=x onerror=window.evil=1>"

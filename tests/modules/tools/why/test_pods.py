@@ -481,7 +481,7 @@ def test_the_first_sentence(of: dict[str, Any], known: dict[str, Any], state: st
     assert " ".join(found.remedy) == remedy
 
 
-def test_an_answer_says_what_is_not_known() -> None:
+def test_an_answer_names_unknown_facts() -> None:
     found = answer(waiting("ContainerCreating"), node=node("Unknown"), unread=["Secret key: forbidden"])
     assert found.notes == [
         "node n1 has been away for 100s: what the node has said is as old as that",
@@ -605,7 +605,7 @@ def test_the_objects_that_a_pod_cannot_start_without() -> None:
     ]
 
 
-def test_what_is_missing_of_a_reference() -> None:
+def test_missing_parts_of_a_reference() -> None:
     reference = Reference("ConfigMap", "c", "container app", ("a", "b"))
     assert missing_of(reference, {"data": {"a": ""}, "binaryData": {"b": ""}}) is None
     assert missing_of(reference, {"data": {"a": ""}}) == Missing(reference, "b")

@@ -81,7 +81,7 @@ def test_account_and_pod_may_refuse_it(
     assert (PATH in mounts(spec["containers"][0]), bool(spec.get("volumes"))) == (is_mounted, is_mounted)
 
 
-def test_what_a_container_mounts_there_itself_stays(cluster: Cluster) -> None:
+def test_a_containers_own_mount_there_stays(cluster: Cluster) -> None:
     own = {"name": "own", "mountPath": PATH}
     containers = [{"name": "main", "image": "busybox:1.35", "volumeMounts": [own]}]
     spec = cluster.create(pod("web", containers=containers, volumes=[{"name": "own", "emptyDir": {}}]))["spec"]

@@ -166,7 +166,7 @@ def test_pods_of_kubernetes_itself_have_its_priorities(cluster: Cluster) -> None
     assert spec_of(cluster, priorityClassName="system-node-critical")["priority"] == 2_000_001_000
 
 
-def test_a_pod_tolerates_a_silent_node_for_five_minutes_unless_it_says_so_itself(cluster: Cluster) -> None:
+def test_a_pod_tolerates_a_silent_node_for_five_minutes_unless_it_has_tolerations(cluster: Cluster) -> None:
     own = {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute"}
     of_default = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
     not_ready = {"key": "node.kubernetes.io/not-ready", **of_default}

@@ -47,7 +47,7 @@ def refusal(cluster: Cluster, obj: Json) -> str:
     return refused.value.message.partition(" is forbidden: ")[2]
 
 
-def test_a_limit_says_what_containers_get_that_name_nothing(cluster: Cluster) -> None:
+def test_a_limit_has_the_defaults_of_containers_without_resources(cluster: Cluster) -> None:
     limits = {"type": CONTAINER, "max": {"cpu": "2"}, "min": {"cpu": "500m", "memory": "1Mi"}}
     stored = cluster.create(limit_range(limits))
     assert stored["spec"]["limits"] == [
@@ -55,7 +55,7 @@ def test_a_limit_says_what_containers_get_that_name_nothing(cluster: Cluster) ->
     ]
 
 
-def test_containers_get_defaults_and_the_pod_says_which(cluster: Cluster) -> None:
+def test_containers_get_defaults_and_the_pod_lists_them(cluster: Cluster) -> None:
     limit = {"type": CONTAINER, "default": {"cpu": "1", "memory": "1Gi"}, "defaultRequest": {"cpu": "500m"}}
     cluster.create(limit_range(limit))
     first = container("first", requests={"cpu": "100m"})
@@ -137,7 +137,7 @@ def test_a_pod_of_another_namespace_and_a_stored_pod_are_left_alone(cluster: Clu
         ),
     ],
 )
-def test_what_is_refused(cluster: Cluster, limit: Json, resources: Json, why: str) -> None:
+def test_refusals_and_their_reasons(cluster: Cluster, limit: Json, resources: Json, why: str) -> None:
     """The pod has the container twice: what both do is told once."""
     cluster.create(limit_range(limit))
     wanted = pod(containers=[container("first", **resources), container("second", **resources)])

@@ -113,7 +113,7 @@ def test_what_only_the_strict_standard_forbids(broken: Json, words: str) -> None
         pod(annotations={"container.apparmor.security.beta.kubernetes.io/c": "localhost/own"}),
     ],
 )
-def test_what_every_standard_allows(allowed: Json) -> None:
+def test_pods_that_every_standard_allows(allowed: Json) -> None:
     assert violations(allowed, RESTRICTED) == []
 
 

@@ -84,7 +84,7 @@ def read(api: Serving, path: str, form: str = "", **query: str) -> Response:
     return api.ask("GET", path, accept=f"application/yaml{form}, application/json", **query)
 
 
-def test_what_has_no_form_in_yaml_is_refused(api: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_without_a_form_in_yaml_are_refused(api: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
     """406, in JSON, with what to accept; JSON is sent to who names it first."""
     api.ask("POST", MAPS, config_map("a"))
     refused = read(api, MAPS, watch="true")
@@ -111,7 +111,7 @@ def test_a_text_is_the_same_in_yaml() -> None:
      ("/apis/nobody.example.org/v1/x", "resource")],
     ids=["autoscaler", "controllers", "ingresses", "scale", "aggregation", "resize", "other"],
 )  # fmt: skip
-def test_what_is_not_served_says_what_to_do(api: Serving, path: str, what: str) -> None:
+def test_resources_that_are_not_served_have_a_remedy(api: Serving, path: str, what: str) -> None:
     """Still as 404 with kube-apiserver's words at the beginning, which clients know."""
     refused = api.ask("GET", path)
     status = json.loads(refused.body)

@@ -111,7 +111,7 @@ def test_what_cannot_be_read_is_left_out(site: Site, said: bytes) -> None:
     assert (refused["code"], refused["message"]) == (404, 'podmetrics.metrics.k8s.io "default/web" not found')
 
 
-def test_what_is_refused(site: Site) -> None:
+def test_refusals_and_their_reasons(site: Site) -> None:
     """With kube-apiserver's statuses; what is no node or pod at all as its own group refuses it."""
     assert site.get(f"{PODS}/none")["message"] == 'pods "none" not found'
     assert site.get(f"{ROOT}/nodes/n3")["code"] == 404
@@ -136,7 +136,7 @@ def test_discovery(site: Site) -> None:
     assert alone.ask("GET", f"{ROOT}/nodes").status == 404
 
 
-def test_without_tunnels_the_error_says_what_to_do(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_tunnels_the_error_has_the_remedy(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """As for logs."""
 
     def gather(*_: object) -> list[str]:

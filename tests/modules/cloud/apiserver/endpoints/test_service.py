@@ -164,7 +164,7 @@ def test_the_status_is_a_subresource(api: Serving) -> None:
     assert api.ask("GET", f"{MAPS}/web/status").status == 404
 
 
-def test_what_only_the_node_can_do_says_where(api: Serving) -> None:
+def test_requests_for_the_node_alone_name_it(api: Serving) -> None:
     refused = api.ask("GET", f"{PODS}/web/log")
     assert refused.status == 405
     assert "on the pod's node" in body_of(refused)["message"]
@@ -276,7 +276,7 @@ def test_reviews_of_who_needs_no_credentials(api: Serving) -> None:
     assert who["status"]["userInfo"]["username"] == "system:admin"
 
 
-def test_a_stream_that_is_not_served_says_where_it_is(api: Serving) -> None:
+def test_a_stream_that_is_not_served_names_its_place(api: Serving) -> None:
     """kubectl begins one with an empty body."""
     refused = api.ask("POST", f"{PODS}/web/exec?command=ls", b"")
     assert (refused.status, "`edgecore` has it" in body_of(refused)["message"]) == (405, True)
@@ -349,7 +349,7 @@ def test_yaml_of_too_many_values_is_refused(api: Serving, line: bytes) -> None:
         ("GET", f"{MAPS}?watch=true&resourceVersionMatch=NotOlderThan", None, "", 422),
     ],
 )
-def test_what_is_refused_is_a_status(api: Serving, method: str, path: str, body: Any, media: str, code: int) -> None:
+def test_a_refusal_is_a_status(api: Serving, method: str, path: str, body: Any, media: str, code: int) -> None:
     refused = api.ask(method, path, body, media)
     status = body_of(refused)
     assert (refused.status, status["kind"], status["code"], status["status"]) == (code, "Status", code, "Failure")
@@ -393,7 +393,7 @@ def test_a_watch_goes_on_where_a_list_ended_with_bookmarks(api: Serving) -> None
     assert events == [("ADDED", "a"), ("ADDED", "b"), ("BOOKMARK", None), ("ADDED", "c"), ("BOOKMARK", None)]
 
 
-def test_what_a_selector_does_not_select_any_more_is_deleted_for_that_watch(api: Serving) -> None:
+def test_an_object_that_leaves_a_selector_is_deleted_for_that_watch(api: Serving) -> None:
     api.ask("POST", MAPS, {"metadata": {"name": "a", "labels": {"x": "1"}}})
 
     def relabel(value: str) -> Any:

@@ -213,7 +213,7 @@ def test_a_set_is_read_as_it_was_written(manifest: JsonObject) -> None:
 
 
 @pytest.mark.parametrize("fields", [[], {"name": {}}, {"k:[]": {}}, {"v:{": {}}, {"f:a": 1}, {"x:a": {}}])
-def test_what_is_no_set_is_refused(fields: Any) -> None:
+def test_other_values_than_sets_are_refused(fields: Any) -> None:
     with pytest.raises(ValueError, match=r"wanted|no element|no keys"):
         from_fields_v1(fields)
 

@@ -64,7 +64,7 @@ def test_every_kind_has_its_fields() -> None:
     assert field_types("Pod")["V1Container"]["command"] == "[str"
 
 
-def test_the_file_is_what_the_package_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_agrees_with_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     models = pytest.importorskip("kubernetes.client.models", reason="the PyPI package kubernetes is not installed")
     if sys.modules["kubernetes"].__version__ != generate.VERSION:
         pytest.skip(f"the PyPI package kubernetes is not {generate.VERSION}")

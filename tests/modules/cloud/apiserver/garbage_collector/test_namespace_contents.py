@@ -29,7 +29,7 @@ def conditions(world: World) -> dict[str, tuple[str, str, str]]:
     return {one["type"]: (one["status"], one["reason"], one["message"]) for one in namespace["status"]["conditions"]}
 
 
-def test_a_namespace_goes_with_what_is_in_it(world: World) -> None:
+def test_a_namespace_goes_with_its_objects(world: World) -> None:
     """The answer to the deletion is the namespace; what is elsewhere stays."""
     made = world.get("ns", "Namespace", "")
     assert (made["metadata"]["labels"], made["status"]) == ({"kubernetes.io/metadata.name": "ns"}, {"phase": "Active"})

@@ -185,7 +185,7 @@ def test_the_class_that_a_node_reports_counts_for_nothing(world: World) -> None:
 
 
 @pytest.mark.parametrize("is_told", [True, False])
-def test_what_is_undone_does_not_count(world: World, is_told: bool) -> None:
+def test_undone_changes_do_not_count(world: World, is_told: bool) -> None:
     """Of a dry run the ledger is told nothing but that it is over."""
     world.ask(a_quota(pods="1"))
     before = world.storage.version
@@ -209,7 +209,7 @@ def test_a_quota_that_comes_later_counts_what_there_is_and_an_old_one_loses_its_
     world.ask(a_pod("d"))
 
 
-def test_an_update_is_refused_only_what_it_asks_beyond_its_former_state(world: World) -> None:
+def test_an_update_is_refused_only_for_more_than_its_former_state(world: World) -> None:
     """Not what the object has already, though its quota came later; but all of it when it comes into a scope."""
     made = world.ask(a_pod("a"))
     claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "6Gi"}}}
@@ -250,7 +250,7 @@ def test_objects_that_are_loaded_again_have_their_own_quotas_only(world: World) 
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_differences_come_to_what_a_count_of_all_does(world: World, seed: int) -> None:
+def test_differences_add_up_to_a_count_of_all(world: World, seed: int) -> None:
     """Whatever happens, in whatever order, also if it is undone."""
     chance = random.Random(seed)  # noqa: S311 - reproducible on purpose
     hard: JsonObject = {

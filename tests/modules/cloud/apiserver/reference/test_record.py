@@ -44,7 +44,7 @@ def test_requests_refer_to_answers_before_them() -> None:
     assert done[0].answer == {"metadata": {"continue": "TOKEN"}, "items": []}
 
 
-def test_what_a_script_made_is_deleted_also_with_finalizers() -> None:
+def test_objects_of_a_script_are_deleted_also_with_finalizers() -> None:
     namespace = {"kind": "Namespace", "metadata": {"name": "n"}, "spec": {"finalizers": ["kubernetes"]}}
     kept = {"kind": "ConfigMap", "metadata": {"name": "a", "finalizers": ["b/c"]}}
     server = Told((201, namespace), (201, kept), (201, kept), (200, {}), (200, kept), (200, {}),

@@ -55,10 +55,10 @@ def _check(script: str, part: int = 1) -> set[str]:
 
 
 @pytest.mark.parametrize("script", scripts())
-def test_answers_are_those_of_a_kube_apiserver(script: str) -> None:
+def test_answers_agree_with_a_kube_apiservers(script: str) -> None:
     _check(script, _PART)
 
 
 @pytest.mark.slow
-def test_all_answers_are_those_of_a_kube_apiserver_and_no_difference_is_listed_in_vain() -> None:
+def test_all_answers_agree_with_a_kube_apiservers_and_no_difference_is_listed_in_vain() -> None:
     assert set[str]().union(*map(_check, scripts())) == {*LISTED}

@@ -205,7 +205,7 @@ def test_a_status_has_rules(cluster: Cluster, kind: str, status: Json, field: st
     assert any(words in each["message"] for each in refusal["details"]["causes"] if each["field"] == field)
 
 
-def test_what_a_job_has_counted_stays(cluster: Cluster) -> None:
+def test_counts_of_a_job_stay(cluster: Cluster) -> None:
     stored = put(cluster, {**make(cluster, "Job"), "status": {"failed": 2}}, "status").object
     assert stored is not None
     refusal = put(cluster, {**stored, "status": {"failed": 1}}, "status").refusal

@@ -132,7 +132,9 @@ def test_a_service_account_is_of_the_namespace_of_its_binding(world: World) -> N
         ({"apiGroups": [], "nonResourceURLs": ["/healthz"]}, {"path": "/healthz/etcd"}, False),
     ],
 )
-def test_what_a_rule_allows(world: World, rule: dict[str, Any], request_: dict[str, str], allowed: bool) -> None:
+def test_requests_that_a_rule_allows(
+    world: World, rule: dict[str, Any], request_: dict[str, str], allowed: bool
+) -> None:
     world.make(of("ClusterRole", "one", rules=[{"apiGroups": [""], "verbs": ["get"], **rule}]))
     world.make(bound("one", "one", user("carol")))
     asked = AccessRequest(**{"verb": "get", **request_})
@@ -206,7 +208,7 @@ def test_aggregated_roles_have_the_rules_of_others(world: World) -> None:
     assert all(world.may(User(name), "get", "cakes", "shop", group="kitchen.example") for name in may)
 
 
-def test_nobody_grants_what_they_do_not_have(world: World) -> None:
+def test_nobody_grants_rights_that_they_lack(world: World) -> None:
     world.make(bound("carol", "admin", user("carol"), namespace="shop"))
     fine = of("Role", "reader", "shop", rules=[READ_PODS])
     world.make(fine, bound("dave", "reader", user("dave"), namespace="shop", to="Role"), by=CAROL)
@@ -426,7 +428,9 @@ def test_reviews_say_why(world: World) -> None:
         (bound("a", "view", {"kind": "ServiceAccount", "name": "x"}), "subjects[0].namespace", "Required value"),
     ],
 )
-def test_what_is_no_role_and_no_binding_is_refused(world: World, obj: dict[str, Any], field: str, words: str) -> None:
+def test_other_objects_than_roles_and_bindings_are_refused(
+    world: World, obj: dict[str, Any], field: str, words: str
+) -> None:
     with pytest.raises(ApiError) as refused:
         world.make(obj)
     causes = refused.value.details["causes"]

@@ -43,7 +43,7 @@ def _allowed(rules: list[PolicyRule]) -> set[AccessRequest]:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_who_grants_only_what_is_covered_grants_nothing_new(seed: int) -> None:
+def test_granting_covered_rights_grants_nothing_new(seed: int) -> None:
     """Also when the comparison is too long: then the rule counts as one that is not held."""
     random = Random(seed)  # noqa: S311 - reproducible
     for _ in range(250):

@@ -114,7 +114,7 @@ def test_the_certificate_is_for_the_key_of_the_request() -> None:
         (csr("n1")[:-1] + b"\x00", "signature"),
     ],
 )
-def test_what_is_refused(request_der: bytes, reason: str) -> None:
+def test_refusals_and_their_reasons(request_der: bytes, reason: str) -> None:
     """Another name than the node's, more groups, a weak key, what is no request, or not signed by its own key."""
     with pytest.raises(RequestRefusedError) as error:
         AUTHORITY.sign_node(request_der, "n1", NOW, YEAR)

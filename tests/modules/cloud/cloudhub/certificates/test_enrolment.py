@@ -37,7 +37,7 @@ def ask(**changes: object) -> tuple[int, str]:
     return answer.status.value, answer.text
 
 
-def test_a_token_is_the_hash_of_the_ca_and_a_jwt_that_says_when_it_ends() -> None:
+def test_a_token_is_the_hash_of_the_ca_and_a_jwt_with_its_end() -> None:
     """Four parts; each is checked by other means than its maker's."""
     digest, header, claims, signature = join_tokens.issue(b"ca", b"key", Claims(1795226067.9)).split(".")
     assert digest == hashlib.sha256(b"ca").hexdigest()

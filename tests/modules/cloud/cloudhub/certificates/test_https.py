@@ -118,7 +118,7 @@ def test_a_client_certificate_gets_the_next(server: Server) -> None:
 
 
 @pytest.mark.parametrize(("foreign", "alert"), [(True, "UNKNOWN_CA|DECRYPT_ERROR"), (False, "EXPIRED")])
-def test_a_certificate_that_proves_nothing_is_an_alert_that_says_why(
+def test_a_certificate_that_proves_nothing_is_an_alert_with_the_reason(
     server: Server, *, foreign: bool, alert: str
 ) -> None:
     """Of another authority, or of the year before: the handshake fails, with the cause."""
@@ -205,7 +205,7 @@ def test_a_client_that_is_gone_before_its_turn_is_no_failure_of_the_server(serve
 
 
 @pytest.mark.parametrize("addresses", [pytest.param(1, marks=pytest.mark.slow), 8])
-def test_those_who_drip_hold_up_nobody(server: Server, addresses: int) -> None:
+def test_dripping_clients_hold_up_nobody(server: Server, addresses: int) -> None:
     """64 connections that send a byte now and then; a joining node is served immediately."""
     with ExitStack() as stack:
         dripping = [

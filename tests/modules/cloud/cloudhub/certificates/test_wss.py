@@ -126,7 +126,7 @@ def test_both_directions_at_once_lose_nothing(cloud: Cloud) -> None:
     assert [re.findall(rb'"content":"(\d+)"', frame)[0].decode() for frame in came] == texts
 
 
-def test_a_node_is_who_its_certificate_says(cloud: Cloud) -> None:
+def test_a_node_has_the_name_of_its_certificate(cloud: Cloud) -> None:
     """Another name in the header node_id is refused with both names."""
     with pytest.raises(InvalidStatus) as refused, cloud.node("n2", cloud.context("n1")):
         pass

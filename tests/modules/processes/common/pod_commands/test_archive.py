@@ -166,7 +166,7 @@ def test_a_file_without_room_is_refused_before_it_is_written(tmp_path: Path) -> 
     assert not list(tmp_path.iterdir())
 
 
-def test_what_is_packed_has_the_name_of_the_target(tmp_path: Path) -> None:
+def test_a_packed_entry_has_the_name_of_the_target(tmp_path: Path) -> None:
     source = tmp_path / "source"
     (source / "sub").mkdir(parents=True)
     (source / "sub" / "a").write_text("1")

@@ -40,7 +40,7 @@ def test_how_a_command_ended(content: bytes, result: CommandExit) -> None:
     assert result_of(content) == result
 
 
-def test_what_is_reported_on_the_channels() -> None:
+def test_reports_on_the_channels() -> None:
     assert input_message(b"ls\n") == b"\x00ls\n"
     assert end_of_input() == b"\xff\x00"
     assert size_message(80, 24) == b'\x04{"Width":80,"Height":24}'

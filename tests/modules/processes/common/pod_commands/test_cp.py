@@ -36,7 +36,7 @@ def test_places(word: str, place: Place) -> None:
 
 
 @pytest.mark.parametrize("word", ["", ":a", "p:"])
-def test_what_is_no_place_is_reported(word: str) -> None:
+def test_other_texts_than_places_are_reported(word: str) -> None:
     with pytest.raises(NodeError):
         place_of(word)
 

@@ -44,7 +44,7 @@ def test_ports(text: str, pair: PortPair) -> None:
 
 
 @pytest.mark.parametrize("text", ["", ":", "x", "x:80", "80:x", "65536", "80:0", "-1", "80:80:80"])
-def test_what_are_no_ports(text: str) -> None:
+def test_other_texts_than_ports(text: str) -> None:
     with pytest.raises(NodeError, match="no ports"):
         port_pair(text, POD)
 
@@ -56,7 +56,7 @@ def test_addresses() -> None:
         addresses_of("example.org")
 
 
-def test_it_says_where_it_listens(capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_prints_its_address(capsys: pytest.CaptureFixture[str]) -> None:
     """On both of localhost's addresses where the machine has them, on one port."""
     with ExitStack() as stack:
         routes = listen(PortPair(0, 80), ("127.0.0.1", "::1"), stack)

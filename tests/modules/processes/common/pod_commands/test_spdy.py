@@ -110,7 +110,7 @@ def test_an_input_that_nobody_takes_does_not_hinder_the_end(tmp_path: Path) -> N
         (run_commands, b"HTTP/1.1 1", "broke off"),
     ],
 )
-def test_what_a_server_may_do_wrong_is_reported(
+def test_mistakes_of_a_server_are_reported(
     tmp_path: Path, behaviour: Callable[[socket.socket, str], None], refusal: bytes, says: str
 ) -> None:
     with SpdySocket(tmp_path / "s", behaviour, refusal), pytest.raises(NodeError, match=says) as error:

@@ -71,7 +71,7 @@ def talk(path: Path, output: Output, source: int | None = None, size: tuple[int,
         conversation.close()
 
 
-def test_outputs_are_told_apart_and_messages_may_come_in_parts(serve: Serve) -> None:
+def test_outputs_are_kept_apart_and_messages_may_come_in_parts(serve: Serve) -> None:
     def behaviour(connection: ServerConnection) -> None:
         connection.send([b"\x01one ", b"two"])
         connection.send(b"\x02oops")

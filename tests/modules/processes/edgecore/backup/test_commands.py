@@ -181,7 +181,9 @@ def replace_configuration(file: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["certs/rootCA.crt", "certs/server.crt", "certs/server.key"])
-def test_what_is_no_certificate_is_refused(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_files_than_certificates_are_refused(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     root, file = make_node(tmp_path / "n"), tmp_path / "b.tgz"
     (root / name).write_text("* * * * * root evil")
     assert do("backup", file, root) == ExitCode.OK

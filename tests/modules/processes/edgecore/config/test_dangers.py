@@ -58,7 +58,7 @@ def kubelet(**settings: Any) -> dict[str, Any]:
         (meta_server(enable=False, tlsCertFile="/x"), []),
     ],
 )  # fmt: skip
-def test_what_is_dangerous_together_has_a_name(modules: dict[str, Any], found: list[str]) -> None:
+def test_dangerous_combinations_have_names(modules: dict[str, Any], found: list[str]) -> None:
     """And is a warning at the setting to change."""
     warnings = loads(msgspec.json.encode({"modules": modules}).decode()).warnings
     assert [warning.check for warning in warnings] == found

@@ -81,7 +81,7 @@ def test_our_defaults_are_kubeedges_but_for_the_argued_ones() -> None:
 @pytest.mark.parametrize(
     "text", ["", "~", "{}", "# nothing", "modules:", "modules: {edged: ~, edgeHub: {heartbeat: null}}"]
 )
-def test_what_a_file_leaves_out_or_sets_to_null_has_its_default(text: str) -> None:
+def test_keys_left_out_or_set_to_null_have_their_defaults(text: str) -> None:
     """As with Go's decoder, null is the same as a missing key, for sections too."""
     assert loads(text).config == EdgeCoreConfig.default()
 
@@ -157,7 +157,7 @@ def test_what_a_file_leaves_out_or_sets_to_null_has_its_default(text: str) -> No
         ),
     ],
 )
-def test_wrong_values_are_errors_with_path_value_and_what_is_allowed(path: str, value: str, want: str) -> None:
+def test_wrong_values_are_errors_with_path_value_and_the_allowed_ones(path: str, value: str, want: str) -> None:
     """One wrong value gives one problem, at its own line."""
     text = text_with(path, value)
     assert problems_of(text) == [f"{len(text.splitlines())}: {path}: {want}"]
@@ -275,7 +275,7 @@ modules:
     ]
 
 
-def test_secrets_do_not_appear_in_what_is_reported() -> None:
+def test_secrets_do_not_appear_in_reports() -> None:
     """Neither in an error nor in the settings' own representation."""
     with pytest.raises(ConfigError) as caught:
         loads(text_with(f"{HUB}.token", '"hunter2\\x01"'))

@@ -16,7 +16,7 @@ from modules.processes.edgecore.config.yaml_text import ConfigDocument, parse
 from tests.modules.processes.edgecore.config.strategies import UTF8, sections_of
 
 
-def test_what_is_printed_is_the_default() -> None:
+def test_the_printed_file_has_the_defaults() -> None:
     """Both printed files load without a remark, and as the default settings."""
     config = EdgeCoreConfig.default()
     for text in (render(config), render(config, MINIMAL_KEYS)):

@@ -100,7 +100,7 @@ def test_a_value_is_set_watched_and_shown_with_its_setter(root: Path, capsys: py
         (["default/thermo", "threshold=1", "threshold=2"], ExitCode.USAGE, "twice"),
     ],
 )
-def test_what_is_refused_says_why(
+def test_a_refusal_has_its_reason(
     root: Path, words: list[str], status: ExitCode, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:

@@ -238,7 +238,7 @@ def test_a_healthy_node_has_nothing_but_ok() -> None:
 
 
 @pytest.mark.parametrize("what", BROKEN)
-def test_what_is_wrong_is_named(what: str) -> None:
+def test_wrong_parts_are_named(what: str) -> None:
     """In its own line, as bad as it is, and with what to do."""
     case = BROKEN[what]
     found = [each for each in check_all(with_(HEALTHY, **case.change)) if each.level is not Level.OK]
@@ -252,20 +252,20 @@ def test_what_is_wrong_is_named(what: str) -> None:
     "part",
     ["running", "directories", "ports", "kernel", "identity", "cloud", "database", "damaged", "other_kinds", "others"],
 )
-def test_what_is_late_is_unknown_and_no_failure(part: str) -> None:
+def test_a_late_check_is_unknown_and_no_failure(part: str) -> None:
     """A part that did not come back says so in its line."""
     results = check_all(with_(HEALTHY, **{part: None}))
     assert any(each.level is Level.UNKNOWN for each in results)
     assert not any(each.level is Level.FAILED for each in results if part != "running")
 
 
-def test_without_tls_there_is_nothing_to_say_of_certificates() -> None:
+def test_without_tls_there_is_no_check_of_certificates() -> None:
     """A link over `ws://` needs none."""
     facts = with_(HEALTHY, identity=Identity(), cloud=CloudReach(secure=False, link=LINK))
     assert not any(each.check in ("certificate", "CA", "key", "token") for each in check_all(facts))
 
 
-def test_of_several_cloudcores_one_that_is_away_is_a_warning_as_long_as_another_answers() -> None:
+def test_of_several_cloudcores_an_absent_one_is_a_warning_as_long_as_another_answers() -> None:
     away = with_(LINK, host="b", tcp_problem="refused", answers=False)
     for first, other, level in ((LINK, away, Level.WARNING), (away, LINK, Level.WARNING), (away, away, Level.FAILED)):
         results = check_all(with_(HEALTHY, cloud=CloudReach(secure=False, link=first, backups=(other,))))

@@ -45,7 +45,7 @@ def enrol(root: Path, authority: Authority, *, life: float = 86400.0) -> None:
     (directory / "server.key").write_bytes(key_pem(key))
 
 
-def test_the_lock_says_who_runs(tmp_path: Path) -> None:
+def test_the_lock_names_its_process(tmp_path: Path) -> None:
     """While a process has the directory, its id; before and after, nobody. The lock is not taken for it."""
     assert machine.lock_holder(tmp_path) == ""
     with ExitStack() as stack:
@@ -69,7 +69,7 @@ def test_a_port_is_taken_by_a_process_with_a_name(tmp_path: Path) -> None:
     assert machine.ports(config)[0].taken == ""
 
 
-def test_a_directory_that_is_missing_says_what_its_parent_says(tmp_path: Path) -> None:
+def test_a_missing_directory_counts_as_its_parent(tmp_path: Path) -> None:
     """It is to be made there; nothing is made by looking."""
     found = machine.directory("root", tmp_path / "a" / "b")
     assert (found.exists, found.writable) == (False, True)
@@ -236,7 +236,7 @@ def test_a_runtime_that_is_not_there_is_a_problem(tmp_path: Path) -> None:
         (None, "cgroupfs"),
     ],
 )
-def test_containerd_says_its_cgroup_driver(options: dict[str, bool] | None, driver: str) -> None:
+def test_containerd_reports_its_cgroup_driver(options: dict[str, bool] | None, driver: str) -> None:
     """In the configuration that it shows; anything else says nothing."""
     runc = {"runtimeType": "io.containerd.runc.v2", "options": options}
     text = json.dumps({"containerd": {"defaultRuntimeName": "runc", "runtimes": {"runc": runc}}})
@@ -284,7 +284,7 @@ def test_a_docker_that_is_not_there(tmp_path: Path) -> None:
     assert f"{tmp_path}/d.sock: No such file" in found.problem
 
 
-def test_what_the_oci_runtime_lacks(tmp_path: Path) -> None:
+def test_lacks_of_the_oci_runtime(tmp_path: Path) -> None:
     """Programs are looked for in their directories; a release of crun without fixes is reported."""
     programs, proc = (tmp_path / name for name in ("bin", "proc"))
     for directory in (programs, proc):

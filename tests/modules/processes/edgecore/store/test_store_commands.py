@@ -87,7 +87,7 @@ def test_a_secret_is_shown_to_who_asks_for_it_only(database: Path, capsys: pytes
     assert encoded in run(capsys, *arguments, "--show-secrets")
 
 
-def test_the_history_of_an_object_says_when_and_why(database: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_history_of_an_object_has_times_and_causes(database: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Oldest first, with the message's id, which traces have too."""
     changes = json.loads(run(capsys, "history", WEB, "--json", "--database", str(database)))
     assert [(one["resourceVersion"], one["cause"], one["deleted"]) for one in changes] == [
@@ -109,7 +109,7 @@ def test_a_change_is_shown_as_a_diff(database: Path, capsys: pytest.CaptureFixtu
     assert run(capsys, "diff", WEB, first, "--database", str(database)) == told
 
 
-def test_the_diff_of_a_secret_says_which_key_has_changed_and_not_to_what(
+def test_the_diff_of_a_secret_names_the_changed_key_without_its_values(
     database: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nothing else is in the file's history."""

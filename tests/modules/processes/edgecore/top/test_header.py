@@ -58,7 +58,7 @@ def test_pressure_and_full_resources_are_bad() -> None:
     assert [each.tone for each in line if "PRESSURE" in each.text] == [Tone.BAD]
 
 
-def test_what_is_not_measured_is_not_made_up() -> None:
+def test_missing_measurements_are_not_made_up() -> None:
     """Nor does a malformed amount break the view."""
     shown = look(capacity={"cpu": "four", "memory": ""})._replace(usage=None, disk=None)
     assert text_of(header_lines(shown, 80)[2]) == "cpu ?   memory ?   pods 0"

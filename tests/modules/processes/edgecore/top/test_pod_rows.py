@@ -38,11 +38,11 @@ def test_a_pod_that_is_not_measured_has_no_figures() -> None:
         (pod("p", running(), metadata_deletionTimestamp="2026-01-01T00:00:20Z"), Tone.BUSY),
     ],
 )
-def test_the_tone_says_whether_somebody_should_look(made: JsonObject, tone: Tone) -> None:
+def test_the_tone_shows_whether_somebody_should_look(made: JsonObject, tone: Tone) -> None:
     assert pod_rows(look(made))[0].tone is tone
 
 
-def test_init_containers_that_go_on_are_busy_and_one_that_fails_is_bad() -> None:
+def test_running_init_containers_are_busy_and_failing_ones_bad() -> None:
     init = {"initContainers": [{"name": "first"}], "containers": [{"name": "app"}]}
     for status, tone in ((running("first", ready=False), Tone.BUSY), (waiting("CrashLoopBackOff"), Tone.BAD)):
         made = pod("p", waiting("PodInitializing"), status_phase="Pending")

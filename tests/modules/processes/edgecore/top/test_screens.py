@@ -121,7 +121,7 @@ def test_everything_is_on_the_screen(size: tuple[int, int]) -> None:
     play(scenario, size=size)
 
 
-def test_nothing_that_a_pod_says_is_markup_or_controls_the_terminal() -> None:
+def test_no_text_of_a_pod_is_markup_or_controls_the_terminal() -> None:
     async def scenario(screens: Screens) -> None:
         await screens.give(PODS)
         assert "n[b]/evil[red]\\x1b[2J" in screens.pods()
@@ -266,7 +266,7 @@ CLOSER = (
 """Keys, with the title and some words of what each shows."""
 
 
-def test_what_one_looks_at_closer() -> None:
+def test_views_of_one_pod() -> None:
     """And back, by either key; all are scrolled alike."""
 
     async def scenario(screens: Screens) -> None:
@@ -283,7 +283,7 @@ def test_what_one_looks_at_closer() -> None:
     play(scenario)
 
 
-def test_what_a_node_refuses_is_reported_and_can_be_tried_again() -> None:
+def test_a_refusal_of_a_node_is_reported_and_can_be_tried_again() -> None:
     async def scenario(screens: Screens) -> None:
         screens.view.refuses = NodeError("cannot reach edgecore", "edged.sock", "is it running?")
         await screens.give(PODS)

@@ -171,7 +171,7 @@ def test_progress_on_a_terminal_when_the_file_is_long(
     assert terminal.getvalue().endswith("\x1b[K")
 
 
-def test_a_trace_that_ends_early_says_so(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_trace_that_ends_early_is_marked(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trace.write_bytes(trace.read_bytes()[:-5])
     assert cli.main(["trace", "show", str(trace)]) == ExitCode.OK
     captured = capsys.readouterr()
@@ -179,7 +179,7 @@ def test_a_trace_that_ends_early_says_so(trace: Path, capsys: pytest.CaptureFixt
     assert "ends early" in captured.err
 
 
-def test_a_wrong_time_is_refused_with_what_is_wanted(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_time_is_refused_with_the_right_form(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["trace", "show", str(trace), "--from", "noon"]) == ExitCode.USAGE
     assert "HH:MM:SS" in capsys.readouterr().err
 

@@ -61,7 +61,7 @@ def found(root: Path) -> tuple[EdgeCoreConfig, NodeLocation]:
     return EdgeCoreConfig.below(root), NodeLocation(root / "edgecore.yaml", root)
 
 
-def test_what_is_removed(node: Path) -> None:
+def test_removed_files(node: Path) -> None:
     """What edgecore has made, by name; what others have put there stays, and the directories that hold it."""
     left = leftovers(*found(node)).remove_all()
     assert files(node) == {"mine", "manifests/p.yaml", "edged/plugins/driver/csi.sock", "edged/docker/theirs"}

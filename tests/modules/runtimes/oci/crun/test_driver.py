@@ -32,7 +32,7 @@ REPOSITORY = Path(__file__).parents[5]
         (b"x" * 10_000, "x" * 2048),
     ],
 )
-def test_what_a_program_says(stderr: bytes, message: str) -> None:
+def test_output_of_a_program(stderr: bytes, message: str) -> None:
     """The message of its last line, as text that can be printed, and of a bounded length."""
     assert message_in(stderr) == message
 
@@ -50,7 +50,7 @@ def test_hybrid_control_groups(tmp_path: Path) -> None:
 
 @needs_root
 @pytest.mark.parametrize("propagation", ["private", "shared"])
-def test_what_a_program_sees_of_hybrid_control_groups(tmp_path: Path, propagation: str) -> None:
+def test_hybrid_control_groups_as_a_program_sees_them(tmp_path: Path, propagation: str) -> None:
     """All but version 2, and edgecore keeps that. Where mounts are passed on, both see each other's later ones."""
     command = [sys.executable, "-m", "tests.modules.runtimes.oci.crun.hybrid", propagation, str(tmp_path)]
     seen = json.loads(subprocess.run(command, check=True, capture_output=True, cwd=REPOSITORY).stdout)
@@ -128,5 +128,5 @@ def test_mount_points_with_blanks() -> None:
     assert mount_points(text) == [Path("/"), Path("/a b")]
 
 
-def test_the_control_group_of_what_has_ended() -> None:
+def test_the_control_group_of_an_ended_container() -> None:
     assert control_group(2**22 + 1, "x") == ""

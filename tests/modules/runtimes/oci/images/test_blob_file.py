@@ -41,7 +41,7 @@ def test_a_write_for_which_the_disk_has_no_room_loses_only_what_did_not_fit(
     assert blob.is_right()
 
 
-def test_a_later_attempt_has_what_is_there(tmp_path: Path, blob: BlobFile) -> None:
+def test_a_later_attempt_uses_the_present_layers(tmp_path: Path, blob: BlobFile) -> None:
     """Also a third one, after wrong bytes were discarded; more than the blob has are none of it."""
     blob.write(b"wrong" + CONTENT[5:])
     again = BlobFile(tmp_path / "blob", DIGEST, len(CONTENT))

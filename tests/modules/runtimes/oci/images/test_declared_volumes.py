@@ -77,7 +77,7 @@ def test_a_path_that_the_image_lacks(container: Path, root: ImageRoot) -> None:
 
 
 @pytest.mark.parametrize("path", ["/plain", "/loop", "/data/null", "/plain/below"])
-def test_what_is_no_directory(container: Path, root: ImageRoot, path: str) -> None:
+def test_other_files_than_directories(container: Path, root: ImageRoot, path: str) -> None:
     """It is refused, and never opened."""
     with pytest.raises(BadRequestError, match="no directory at its volume"):
         make_declared_volumes(container, root, [path])

@@ -71,7 +71,7 @@ def test_without_kept_layers_nothing_is_exported(store: ImageStore, scratch: Pat
     assert not (scratch / "out.tar").exists()
 
 
-def test_a_layer_of_a_layout_that_is_not_what_it_is_called_is_refused(keeping: ImageStore, scratch: Path) -> None:
+def test_a_layer_of_a_layout_with_another_digest_is_refused(keeping: ImageStore, scratch: Path) -> None:
     """Its plain content may be right all the same."""
     archive = oci_layout(scratch / "a.tar", LAYERS[:1], {})
     content = archive.read_bytes()
@@ -82,7 +82,7 @@ def test_a_layer_of_a_layout_that_is_not_what_it_is_called_is_refused(keeping: I
 
 
 @pytest.mark.containerd
-def test_containerd_reads_what_is_exported(keeping: ImageStore, scratch: Path) -> None:
+def test_containerd_reads_exported_images(keeping: ImageStore, scratch: Path) -> None:
     """Under its name, with its id."""
     reason = reason_missing()
     if reason is not None:

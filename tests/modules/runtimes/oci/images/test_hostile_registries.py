@@ -150,7 +150,7 @@ def test_a_blob_whose_connection_ends_goes_on_where_it_was(store: ImageStore, re
     assert [each.range for each in registry.seen if each.path.endswith(digest)] == ["", "bytes=300000-"]
 
 
-def test_a_later_pull_resumes_what_an_earlier_one_left(
+def test_a_later_pull_resumes_an_earlier_ones_download(
     store: ImageStore, registry: TestRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The part stays in the store for a day."""
@@ -191,7 +191,7 @@ def test_a_resumption_that_goes_wrong_begins_again(
         (endless, "sends more than"),
     ],
 )
-def test_blobs_that_are_not_what_was_asked_are_refused(
+def test_blobs_with_another_digest_are_refused(
     store: ImageStore, registry: TestRegistry, fault: Fault, reason: str
 ) -> None:
     """Immediately, and a later pull does not go on with them."""

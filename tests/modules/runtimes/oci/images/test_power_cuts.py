@@ -97,7 +97,7 @@ def _run(root: Path, stop_at: int, monkeypatch: pytest.MonkeyPatch) -> tuple[_Fa
     return disk, chain[-1]
 
 
-def test_what_is_there_after_a_power_cut_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_after_a_power_cut_are_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """At each step of adding, whatever is named like a layer or a blob has its content; the rest goes at the start."""
     whole, _ = _run(tmp_path / "whole", 1000, monkeypatch)
     for step in range(len(whole.steps) + 1):
@@ -118,7 +118,7 @@ def test_content_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypat
     assert disk.steps == [*["make", "write"] * 2, "write", "sync", *["publish"] * 3, *["names"] * 2]
 
 
-def test_the_index_names_only_what_is_there(tmp_path: Path) -> None:
+def test_the_index_names_only_present_images(tmp_path: Path) -> None:
     """It is written when the worker has reported, and replaced as a whole (`beehive.files.durable`)."""
     store = ImageStore(tmp_path, RealClock(), tmp_path)
     store.layout.index.with_name(".index.json.new").write_bytes(b"[")

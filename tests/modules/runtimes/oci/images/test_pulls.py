@@ -66,7 +66,7 @@ def test_an_image_is_pulled(
     assert [path for path in store.layout.ingest.iterdir() if path.suffix != ".lock"] == []
 
 
-def test_what_is_there_is_not_fetched_again(store: ImageStore, registry: TestRegistry) -> None:
+def test_present_layers_are_not_fetched_again(store: ImageStore, registry: TestRegistry) -> None:
     """Neither layers of another image, whatever its repository; a second pull asks only what the tag is now."""
     registry.add(LAYERS[:2], "base")
     registry.add(LAYERS[:3], "app")

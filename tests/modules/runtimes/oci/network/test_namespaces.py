@@ -219,7 +219,7 @@ def shared(namespaces: PodNamespaces) -> Path:
     return path
 
 
-def test_processes_are_shared_by_those_who_join(namespaces: PodNamespaces) -> None:
+def test_processes_are_shared_by_joining_containers(namespaces: PodNamespaces) -> None:
     """The first process belongs to no container, reaps all zombies, and ends all others when it ends."""
     pid = shared(namespaces)
     join = ["nsenter", f"--pid={pid}"]

@@ -90,7 +90,7 @@ def machine(directory: Path, clock: RealClock) -> Machine:
     return Machine(directory, clock)
 
 
-def test_a_plugin_gets_what_the_specification_wants(machine: Machine) -> None:
+def test_a_plugin_gets_the_input_of_the_specification(machine: Machine) -> None:
     """The environment, and its configuration without the capabilities that it declares."""
     machine.plugin("first", ADDRESS)
     machine.configure({"type": "first", "mtu": 1400, "capabilities": {"portMappings": True, "dns": True}})
@@ -309,7 +309,7 @@ def test_few_sandboxes_at_one_time(directory: Path, clock: RealClock, ids: str, 
     assert runner.most == most
 
 
-def test_pods_that_start_do_not_wait_for_those_that_end() -> None:
+def test_starting_pods_do_not_wait_for_ending_ones() -> None:
     """A free turn goes to an attachment if another sandbox is being detached."""
     turns = Turns()
     served: SimpleQueue[str] = SimpleQueue()
@@ -341,7 +341,7 @@ def test_pods_that_start_do_not_wait_for_those_that_end() -> None:
     assert not turns.concern("starts")
 
 
-def test_status_tells_what_is_missing(machine: Machine) -> None:
+def test_status_names_missing_parts(machine: Machine) -> None:
     """No file, a wrong one, a missing program; and it notices changes."""
     assert machine.network.status().reason == "NetworkPluginNotReady"
     assert "has no file" in machine.network.status().message
@@ -358,7 +358,7 @@ def test_status_tells_what_is_missing(machine: Machine) -> None:
     assert machine.network.status().ready
 
 
-def test_a_missing_program_says_what_to_install(machine: Machine) -> None:
+def test_a_missing_program_is_named_with_its_package(machine: Machine) -> None:
     """ADD fails, and DEL too, until it is there again."""
     machine.configure({"type": "first"})
     with pytest.raises(PodNetworkError, match="apt-get install containernetworking-plugins"):

@@ -147,7 +147,7 @@ def test_a_second_ip_version_is_added_beside_pods(machine: OwnMachine) -> None:
 
 
 @needs_plugins
-def test_a_start_says_that_other_ranges_have_to_wait(machine: OwnMachine, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_start_reports_that_other_ranges_have_to_wait(machine: OwnMachine, caplog: pytest.LogCaptureFixture) -> None:
     """And says nothing when they have not."""
     machine.up("f1")
     machine.do(lambda: machine.pods_on(machine.default).look_after({}))

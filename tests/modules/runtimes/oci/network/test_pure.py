@@ -135,7 +135,7 @@ def config() -> cri.PodSandboxConfig:
     )
 
 
-def test_capabilities_have_what_the_pod_asks_for() -> None:
+def test_capabilities_of_plugins_have_the_pods_settings() -> None:
     """Ports without a port of the machine are left out; quantities are bits per second."""
     values = capability_arguments(config(), ["10.1.0.0/24"])
     assert values["portMappings"] == [
@@ -150,7 +150,7 @@ def test_capabilities_have_what_the_pod_asks_for() -> None:
     assert capability_arguments(cri.PodSandboxConfig()) == {}
 
 
-def test_a_plugin_gets_what_it_declares() -> None:
+def test_a_plugin_gets_its_declared_capabilities() -> None:
     """And nothing else; a plug-in that could only pass the result on is left out."""
     values = capability_arguments(config())
     portmap = {"type": "portmap", "capabilities": {"portMappings": True, "dns": False}}

@@ -247,7 +247,7 @@ def test_the_plugins_own_error_is_reported(machine: RealMachine) -> None:
     assert not (machine.home("f2") / "network.json").exists()
 
 
-def test_without_iptables_an_attachment_says_what_to_install(
+def test_without_iptables_an_attachment_names_the_package(
     machine: RealMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No pod without the rule that leads to other networks; nor with a rule that iptables refuses."""

@@ -93,7 +93,7 @@ def facts(machine: OwnMachine) -> set[str]:
 
 
 @needs_plugins
-def test_what_a_pod_network_sets_is_in_the_table(machine: OwnMachine) -> None:
+def test_settings_of_a_pod_network_are_in_the_table(machine: OwnMachine) -> None:
     """Each rule and parameter belongs to one row, each row has some, and its words are theirs."""
     table, found = rows(), facts(machine)
     of_rows: dict[str, set[str]] = {row: set() for row in FACTS}

@@ -193,7 +193,7 @@ def honest(it: Frames) -> dict[str, bytes]:
 
 
 @needs_plugins
-def test_what_is_forged_reaches_nobody_and_what_is_honest_does(machine: OwnMachine) -> None:
+def test_forged_packets_reach_nobody_and_honest_ones_do(machine: OwnMachine) -> None:
     """Also at once after a pod has got its addresses."""
     it = frames_of(machine)
     for what, frame in forged(it).items():

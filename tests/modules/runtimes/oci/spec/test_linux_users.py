@@ -152,7 +152,7 @@ def test_links_stay_inside(rootfs: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["fifo", "device", "directory", "huge", "loop"])
-def test_what_is_no_file(rootfs: Path, kind: str) -> None:
+def test_other_things_than_files(rootfs: Path, kind: str) -> None:
     """A FIFO or device is never opened, a huge file is not read, a circle of links ends."""
     path = rootfs / "etc/passwd"
     path.unlink()

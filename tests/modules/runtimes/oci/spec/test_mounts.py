@@ -59,7 +59,7 @@ def test_the_sandboxs_files(tmp_path: Path) -> None:
     assert (own["source"], own["options"][-3:]) == ("/sb/shm", ["nosuid", "nodev", "noexec"])
 
 
-def test_a_volume_replaces_what_is_usual(tmp_path: Path) -> None:
+def test_a_volume_replaces_a_usual_mount(tmp_path: Path) -> None:
     """At the same path, and all that would be below it."""
     config = _config(tmp_path, _mount("/dev/", tmp_path), _mount("/sys", tmp_path), _mount("/etc//hosts", tmp_path))
     found = _destinations(config)
@@ -107,7 +107,7 @@ def test_no_volume_hides_another(tmp_path_factory: pytest.TempPathFactory, paths
         assert not any(path.startswith(f"{later}/") for later in found[first + 1 :])
 
 
-def test_links_are_followed_and_what_is_missing_is_made(tmp_path: Path) -> None:
+def test_links_are_followed_and_missing_directories_are_made(tmp_path: Path) -> None:
     """On the machine, as root."""
     (tmp_path / "link").symlink_to("target/deep")
     config = _config(tmp_path, _mount("/v", tmp_path / "link"))

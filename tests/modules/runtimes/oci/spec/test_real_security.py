@@ -107,7 +107,7 @@ def test_seccomp(bench: Bench, profile: "cri.SecurityProfile.ProfileType.ValueTy
     assert _status(bench, security)["Seccomp"] == mode
 
 
-def test_the_default_profile_denies_what_it_should(bench: Bench) -> None:
+def test_the_default_profile_denies_its_list(bench: Bench) -> None:
     """Even with the capability to mount in a namespace: no new namespaces, no mounts; with CAP_SYS_ADMIN both."""
     security = cri.LinuxContainerSecurityContext(seccomp=_PROFILE(profile_type=_PROFILE.RuntimeDefault))
     commands = ("/bin/busybox unshare -U echo made", "hostname x && echo named", "sleep 0; echo went on")

@@ -115,7 +115,7 @@ def test_a_change_of_cris_limits() -> None:
 
 
 @given(first=st.integers(1, 2**40), second=st.integers(0, 2**40), swap=st.integers(0, 2**41))
-def test_changes_keep_what_they_leave_out(
+def test_changes_keep_limits_that_they_leave_out(
     tmp_path_factory: pytest.TempPathFactory, first: int, second: int, swap: int
 ) -> None:
     """A change, and the same change again, are one change; memory is never more than memory and swap."""

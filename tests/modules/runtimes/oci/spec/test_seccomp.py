@@ -43,7 +43,7 @@ def test_the_default_profile_names_each_call_once() -> None:
     assert not special & set(ALLOWED)
 
 
-def test_what_the_default_profile_never_allows() -> None:
+def test_calls_that_the_default_profile_never_allows() -> None:
     """Not even with all capabilities: calls that have led out of containers."""
     never = {"keyctl", "add_key", "request_key", "userfaultfd", "kexec_load", "kexec_file_load", "pivot_root", "swapon"}
     never |= {"io_uring_setup", "io_uring_enter", "io_uring_register", "nfsservctl", "uselib", "create_module"}

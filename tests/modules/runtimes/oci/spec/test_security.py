@@ -107,7 +107,7 @@ def test_selinux_labels(
 
 
 @pytest.mark.parametrize("options", [{"type": "a b"}, {"level": "s0\n"}, {"user": "a:b"}, {"role": "x" * 300}])
-def test_what_is_no_label(options: Any) -> None:
+def test_other_texts_than_labels(options: Any) -> None:
     """Not even where labels are left out."""
     config = linux(cri.LinuxContainerSecurityContext(selinux_options=cri.SELinuxOption(**options)))
     with pytest.raises(BadRequestError, match="is no SELinux"):

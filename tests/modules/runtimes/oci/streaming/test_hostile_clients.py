@@ -126,7 +126,7 @@ def _taken(connection: socket.socket, ping: bytes) -> int:
     return taken
 
 
-def test_what_is_not_base64_ends_a_session(server: StreamingServer, backend: LocalBackend) -> None:
+def test_other_texts_than_base64_end_a_session(server: StreamingServer, backend: LocalBackend) -> None:
     """And its command."""
     url = server.exec_url(cri.ExecRequest(container_id="c", cmd=["cat"], stdin=True, stdout=True))
     with connected(url) as connection:

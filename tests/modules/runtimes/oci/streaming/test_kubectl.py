@@ -64,14 +64,14 @@ def test_exec_passes_input_to_its_end(kubectl: RealKubectl) -> None:
     assert (done.returncode, done.stdout == given) == (0, True)
 
 
-def test_a_command_that_cannot_run_says_why(kubectl: RealKubectl) -> None:
+def test_a_command_that_cannot_run_has_the_reason(kubectl: RealKubectl) -> None:
     """The runtime's error reaches the user."""
     done = kubectl.run("exec", "web", "--", "/no/such/program")
     assert b"/no/such/program" in done.stderr
     assert done.returncode != 0
 
 
-def test_attach_shows_what_comes(kubectl: RealKubectl, backend: LocalBackend) -> None:
+def test_attach_shows_new_output(kubectl: RealKubectl, backend: LocalBackend) -> None:
     """And its input reaches the container."""
     with kubectl.begin("attach", "-i", "web", "-c", "app") as process:
         assert process.stdin is not None and process.stdout is not None
