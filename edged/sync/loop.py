@@ -307,6 +307,8 @@ class SyncLoop:
             self._pods.hold(pod, behind=predecessor.uid)
         elif record is not None:
             self._step(ref.uid, machine.UpdatePod(pod))
+            if is_stored:
+                self._remove_older(ref, pod)
         elif was_admitted(pod) or not self._holds_back(pod):
             self._add_pod(ref, pod, is_stored=is_stored)
 
@@ -315,7 +317,8 @@ class SyncLoop:
         self._records[ref.uid] = PodSyncRecord(ref, added)
         self._events.taken(pod)
         if is_stored:
-            self._remove_namesakes(added)
+            self._pods.drop_held(ref.namespace, ref.name)
+            self._remove_older(ref, pod)
         self._step(ref.uid, machine.AddPod(pod))
 
     def _static_predecessor(self, pod: Pod) -> PodRef | None:
@@ -352,15 +355,14 @@ class SyncLoop:
             self.handle_released_pod(pod)
         del self._node_requests[uid]
 
-    def _remove_namesakes(self, record: PodRecord) -> None:
-        """Remove the pods that had the name of a new one, whose place in the store it has taken: a cluster has one pod
+    def _remove_older(self, ref: PodRef, pod: Pod) -> None:
+        """Remove the older pods of the name of one whose state is in the store, in their place: a cluster has one pod
         of a name. A cloud that lost its objects makes new ones, and never deletes the old ones.
         """
-        ref, created = record.ref, record.pod.metadata.creation_timestamp or ""
-        self._pods.drop_held(ref.namespace, ref.name)
+        created = pod.metadata.creation_timestamp or ""
         for other in self._pods.by_name(ref.namespace, ref.name):
             is_older = (other.pod.metadata.creation_timestamp or "") <= created
-            if other is not record and not other.deletion_stored and is_older:
+            if other.ref.uid != ref.uid and not other.deletion_stored and is_older:
                 _log.info("pod %s: another of its name has come", other.ref)
                 self._step(other.ref.uid, machine.RemovePod())
 

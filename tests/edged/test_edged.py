@@ -387,6 +387,17 @@ def test_a_pod_of_another_uid_takes_the_place_of_its_namesake(bench: Bench, late
     assert [sandbox.metadata.uid for sandbox in bench.runtime.sandboxes.values()] == ["second"]
 
 
+def test_an_older_pod_that_comes_later_ends_with_the_next_state_of_its_namesake(bench: Bench) -> None:
+    """The list of a restored cloud had the newer one, and its watch the older one (simulation: state, seed 6300031)."""
+    bench.start()
+    newer = pod("web", metadata={"uid": "second", "creationTimestamp": "2026-01-01T00:01:00Z"})
+    bench.tell("insert", newer)
+    bench.tell("insert", pod("web", metadata={"uid": "first", "creationTimestamp": "2026-01-01T00:00:00Z"}))
+    bench.tell("insert", newer)
+    bench.run(60)
+    assert [sandbox.metadata.uid for sandbox in bench.runtime.sandboxes.values()] == ["second"]
+
+
 def test_the_pods_are_complete_once_they_are_listed_and_the_runtime_was_asked(bench: Bench) -> None:
     """Others count on them from then on, and not while edged starts again."""
     told: list[tuple[bool, tuple[str, ...]]] = []
