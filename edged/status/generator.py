@@ -83,7 +83,7 @@ class StatusGenerator:
             if not is_early and (record.set_status(status) or not self._status_manager.has_status(uid)):
                 self._events.status_changed(pod, status)
                 self._status_manager.set_pod_status(uid, status)
-        elif not record.observed and not record.deleted and self._status_manager.has_status(uid):
+        elif not record.deleted and self._status_manager.has_status(uid):
             self._status_manager.set_pod_status(uid, record.pod.status)  # in place of a status as of a new pod
         self.publish()
         return can_generate

@@ -431,13 +431,10 @@ class SyncLoop:
             case machine.UpdateStatus(is_final):
                 self._regenerate(pod, working=now.is_working and not is_final)
                 now.probes = self._probes.facts(uid)
-                now.hooks = self._lifecycle.post_start_hooks.facts(uid)
             case machine.Admit(is_new):
                 rejection = self._admitter.rejection(pod, is_new=is_new)
                 if rejection is not None:
                     self._step(uid, KillPod(uid, rejection, KillCause.REJECTION))
-            case machine.ReportStatus():
-                self._status_manager.set_pod_status(uid, pod.pod.status)
             case machine.StopStatus():
                 self._status_generator.stop(pod)
             case machine.RecordBackOff(container):

@@ -55,7 +55,7 @@ _EARLY = 0.1
 
 
 class SyncFacts(Struct):
-    """The time, and facts about a pod beside its record. The loop updates probes and hooks after `UpdateStatus`."""
+    """The time, and facts about a pod beside its record. The loop updates the probes after `UpdateStatus`."""
 
     monotonic: float
     """Seconds."""
@@ -249,10 +249,6 @@ class Publish(Struct, frozen=True, gc=False):
     """Publish the pods for the local HTTP server."""
 
 
-class ReportStatus(Struct, frozen=True, gc=False):
-    """Report the status that the pod has in its record."""
-
-
 class CorrectStatus(Struct, frozen=True, gc=False):
     """Send the status again if the cloud has another one."""
 
@@ -320,7 +316,6 @@ Effect = (
     | Admit
     | UpdateStatus
     | Publish
-    | ReportStatus
     | CorrectStatus
     | StopStatus
     | DeletePod
@@ -419,8 +414,6 @@ def _update_pod(record: PodSyncRecord, pod: PodRecord, new: Pod, now: SyncFacts)
     before = pod.pod.status
     pod.update(new)
     yield TakeStatus(new)
-    if ended:
-        yield ReportStatus()
     if not echo:
         yield Admit(is_new=False)
     yield Publish() if echo and pod.pod.status == before else UpdateStatus()

@@ -33,6 +33,14 @@ def test_the_stores_pods_start_without_any_cloud(bench: Bench) -> None:
     assert bench.bee.hive.readiness()["edged"].state is State.READY
 
 
+def test_the_first_status_of_a_pod_of_the_store_names_every_field(bench: Bench) -> None:
+    """The cloud may have a newer status than the store, which was sent before the restart."""
+    bench.meta.objects["default/pod/web"] = pod()
+    bench.start()
+    bench.run(2)
+    assert {"reason": None, "message": None}.items() <= bench.meta.statuses("web")[0].items()
+
+
 def test_a_pod_of_another_node_is_left_alone(bench: Bench) -> None:
     bench.start()
     bench.tell("insert", pod(nodeName="other"))
@@ -146,6 +154,22 @@ def test_a_changed_image_restarts_only_that_container(bench: Bench) -> None:
     assert len(bench.runtime.sandboxes) == 1
 
 
+@pytest.mark.parametrize("runtime_is_known", [True, False])
+def test_a_pod_that_the_cloud_has_ended_is_not_reported_otherwise(bench: Bench, *, runtime_is_known: bool) -> None:
+    """What this node has computed before is not sent over the cloud's status, also while it cannot compute another."""
+    if not runtime_is_known:
+        bench.runtime.fail("version", unavailable(), times=100)
+    bench.start()
+    bench.tell("insert", pod())
+    bench.run(2)
+    before = len(bench.meta.phases("web"))
+    ended = {**pod(metadata={"resourceVersion": "2000"}), "status": {"phase": "Failed", "reason": "NodeLost"}}
+    bench.tell("update", ended)
+    bench.run(30)
+    assert set(bench.meta.phases("web")[before:]) <= {"Failed"}
+    assert bench.runtime.running() == []
+
+
 def test_a_changed_label_restarts_nothing(bench: Bench) -> None:
     bench.start()
     bench.tell("insert", pod())
@@ -167,7 +191,9 @@ def test_running_pods_are_adopted_after_a_restart_of_edged(bench: Bench) -> None
     assert [(c.id in before, c.state) for c in ours] == [(True, cri.CONTAINER_RUNNING)]
 
 
-def test_orphans_of_ours_are_removed_and_others_sandboxes_left_alone(bench: Bench) -> None:
+@pytest.mark.parametrize("late", [False, True], ids=["at once", "when the store has answered"])
+def test_orphans_of_ours_are_removed_and_others_sandboxes_left_alone(bench: Bench, *, late: bool) -> None:
+    """Not at the next relist, which may be ten seconds away."""
     labels = {"io.kubernetes.pod.name": "x", "io.kubernetes.pod.namespace": "default", "io.kubernetes.pod.uid": "u1"}
     ours = cri.PodSandboxConfig(metadata=cri.PodSandboxMetadata(name="x"), labels=labels)
     ours.annotations["edgecore.io/owner"] = str(bench.settings.root.resolve())
@@ -176,7 +202,13 @@ def test_orphans_of_ours_are_removed_and_others_sandboxes_left_alone(bench: Benc
     )
     bench.runtime.run_pod_sandbox(ours)
     other = bench.runtime.run_pod_sandbox(theirs)
+    if late:
+        bench.silent.add("null/pod")
     bench.start()
+    while late and len(bench.asked("query", "null/pod")) == 1:
+        assert len(bench.runtime.sandboxes) == 2
+        bench.silent.clear()
+        bench.run(1)
     bench.run(3)
     assert list(bench.runtime.sandboxes) == [other]
 

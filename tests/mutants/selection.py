@@ -19,6 +19,21 @@ _WHOLE_NODE = (
     "tests/edged/test_deadlines.py",
 )
 """Tests of edged as a whole, with a fake runtime and a fake cloud."""
+_SYNC = (
+    "tests/edged/sync",
+    "tests/edged/test_lost_store.py",
+    "tests/edged/test_unstored_deletion.py",
+    "tests/edged/static_pods/test_static_pods.py",
+    "tests/edged/admission/test_refused_pods.py",
+    "tests/edged/devices/test_pods_with_devices.py",
+    "tests/edged/eviction/test_evicted_pods.py",
+    "tests/edged/lifecycle/test_ending_pods.py",
+    "tests/edged/lifecycle/test_hooked_pods.py",
+    "tests/edged/probes/test_probed_pods.py",
+    "tests/edged/test_the_node.py",
+    *_WHOLE_NODE,
+)
+"""Tests of edged as a whole that reach the sync loop in their own ways."""
 TESTS: dict[str, tuple[str, ...]] = {
     "edged/pods": (
         "tests/edged/pods",
@@ -40,8 +55,10 @@ TESTS: dict[str, tuple[str, ...]] = {
     "edged/pleg": ("tests/edged/pleg", *_WHOLE_NODE),
     "edged/node/ownership.py": ("tests/edged/node", "tests/edged/test_the_node.py"),
     "edged/admission/validation.py": ("tests/edged/admission", "tests/edged/test_hostile_pods.py"),
-    "edged/sync/loop.py": _WHOLE_NODE,
-    "edged/sync/pod_machine.py": ("tests/edged/sync", *_WHOLE_NODE),
+    "edged/sync/loop.py": _SYNC,
+    "edged/sync/pod_machine.py": _SYNC,
+    "edged/sync/store.py": _SYNC,
+    "edged/sync/orphans.py": _SYNC,
     "edged/status/generator.py": ("tests/edged/status", "tests/edged/probes", *_WHOLE_NODE),
     "modules/edge/edgemesh": tuple(
         f"tests/modules/edge/edgemesh/test_{each}.py"

@@ -8,6 +8,7 @@ import pytest
 
 from edged.pods.static import CONFIG_MIRROR, CONFIG_SOURCE
 from edged.static_pods.manifest import CONFIG_HASH
+from protos.cri.v1 import api_pb2 as cri
 from tests.edged.conftest import Bench, pod
 from tests.edged.meta_double import CONFLICT, NOT_FOUND
 
@@ -60,6 +61,18 @@ def test_a_static_pod_runs_without_any_cloud(bench: Bench, files: Path) -> None:
     bench.start()
     bench.run(1)
     assert bench.runtime.running() == ["main"]
+
+
+def test_orphans_are_removed_once_the_static_pods_have_come(bench: Bench, files: Path) -> None:
+    """They come as messages, after the store's."""
+    put(files, manifest())
+    labels = {"io.kubernetes.pod.name": "x", "io.kubernetes.pod.namespace": "default", "io.kubernetes.pod.uid": "u1"}
+    orphan = cri.PodSandboxConfig(metadata=cri.PodSandboxMetadata(name="x", uid="u1"), labels=labels)
+    orphan.annotations["edgecore.io/owner"] = str(bench.settings.root.resolve())
+    bench.runtime.run_pod_sandbox(orphan)
+    bench.start()
+    bench.run(5)
+    assert [sandbox.metadata.name for sandbox in bench.runtime.sandboxes.values()] == [NAME]
 
 
 def test_a_file_that_was_made_of_a_mirror_is_a_pod_like_any_other(bench: Bench, files: Path) -> None:
