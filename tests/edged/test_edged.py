@@ -154,6 +154,20 @@ def test_a_changed_image_restarts_only_that_container(bench: Bench) -> None:
     assert len(bench.runtime.sandboxes) == 1
 
 
+def test_until_the_runtime_has_a_name_only_a_pod_without_containers_has_a_status(bench: Bench) -> None:
+    """The ids of containers begin with the name. Once it is known, nothing else has to happen to the pod."""
+    bench.runtime.fail("version", unavailable())
+    bench.start()
+    bench.tell("insert", pod())
+    container = {"name": "main", "image": "nginx:1", "imagePullPolicy": "Never"}
+    bench.tell("insert", pod("waits", containers=[container]))
+    bench.run(2)
+    waiting = bench.meta.statuses("waits")[-1]["containerStatuses"][0]["state"]["waiting"]
+    assert (waiting["reason"], bench.meta.phases("web")) == ("ErrImageNeverPull", [])
+    bench.run(10)
+    assert bench.meta.phases("web") == ["Running"]
+
+
 @pytest.mark.parametrize("runtime_is_known", [True, False])
 def test_a_pod_that_the_cloud_has_ended_is_not_reported_otherwise(bench: Bench, *, runtime_is_known: bool) -> None:
     """What this node has computed before is not sent over the cloud's status, also while it cannot compute another."""

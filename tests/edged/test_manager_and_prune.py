@@ -10,6 +10,8 @@ from edged.api import Pod, PodStatus, decode
 from edged.pod_workers.pruner import prunable
 from edged.pods import manager
 from edged.pods.facts import pod_facts
+from edged.pods.grace_period import grace_seconds
+from edged.pods.kill_options import KillOptions
 from edged.pods.manager import PodManager, PodRecord, references
 from edged.pods.model import ContainerFacts, ContainerId, PodRef, PodUid, RunState, SandboxFacts, SandboxId
 from tests.edged.conftest import pod
@@ -42,6 +44,16 @@ def test_before_the_runtime_was_asked_the_cloud_knows_better_that_a_pod_has_ende
     record.set_status(PodStatus(phase="Pending"))
     pods.put(ended())
     assert record.pod.status == ended().status
+
+
+def test_a_pod_that_this_node_has_refused_stays_so_although_an_earlier_run_was_another() -> None:
+    pods = PodManager()
+    record = pods.put(made())
+    record.set_status(PodStatus(phase="Failed", reason="NodeAffinity"))
+    containers = [{"name": "main", "containerID": "fake://c0"}]
+    status = {"phase": "Running", "containerStatuses": containers}
+    pods.put(decode(Pod, json.dumps({**pod(), "status": status}).encode()))
+    assert record.pod.status.phase == "Failed"
 
 
 @pytest.mark.parametrize("own", ["Running", "Succeeded"])
@@ -85,6 +97,32 @@ def test_a_pod_is_going_when_it_has_a_deletion_time_or_was_removed() -> None:
     other = pods.put(made(metadata={"uid": "another"}))
     other.deleted = True
     assert other.deletion_requested
+
+
+def test_a_deletion_that_is_stored_stays_stored() -> None:
+    """The cloud sends it again, and the store cannot take it a second time."""
+    record = PodManager().put(made())
+    for is_stored, expected in ((False, False), (True, True), (False, True)):
+        record.delete(is_stored=is_stored)
+        assert record.deletion_stored is expected
+
+
+def test_the_grace_period_of_a_deletion_replaces_that_of_this_node() -> None:
+    pods = PodManager()
+    record = pods.put(made())
+    record.kill(KillOptions("Evicted", "disk", grace_period=5))
+    assert grace_seconds(record.terminating_pod) == 5
+    pods.put(made(metadata={"deletionTimestamp": "2027-01-15T08:00:00Z", "deletionGracePeriodSeconds": 60}))
+    assert grace_seconds(record.terminating_pod) == 60
+
+
+def test_containers_that_were_replaced_are_remembered_as_long_as_the_runtime_has_them() -> None:
+    record = PodManager().put(made())
+    old, new = (container("main", attempt, RunState.EXITED) for attempt in (0, 1))
+    record.synced(pod_facts(record.ref, [box(0, ready=True)], [old, new]), 1.0, frozenset({old.id}))
+    assert [each.replaced for each in record.facts.containers] == [False, True]
+    record.synced(pod_facts(record.ref, [box(0, ready=True)], [new]), 2.0, frozenset())
+    assert record.replaced == frozenset()
 
 
 ENVIRONMENT = {

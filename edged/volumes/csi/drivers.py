@@ -52,7 +52,6 @@ class CsiDrivers:
         driver = Driver(plugin.name, plugin.endpoint, info.node_id, info.topology, capabilities)
         self._clients = {**self._clients, plugin.name: client}
         self._drivers = {**self._drivers, plugin.name: driver}
-        self._gone -= {plugin.name}
         if before is not None:
             before.close()
         self._changed()

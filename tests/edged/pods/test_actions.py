@@ -158,10 +158,17 @@ def test_host_network_pod_needs_no_address() -> None:
 
 
 def test_lost_sandbox_restarts_only_containers_without_success() -> None:
-    """With OnFailure a container that succeeded stays finished even when the sandbox is made again."""
+    """With OnFailure a container that succeeded stays finished even when the sandbox is made again. The former one is
+    stopped first, because its network is still there.
+    """
     actions = plan(a_pod(A, B, restart="OnFailure"), facts(exited(A), exited(B, 1), sandboxes=DEAD))
-    assert actions.create_sandbox
+    assert (actions.kill_pod, actions.create_sandbox) == (True, True)
     assert starts(actions) == ["b:1"]
+
+
+def test_a_container_that_never_started_in_a_lost_sandbox_has_not_run() -> None:
+    made = running(A, state=RunState.CREATED)
+    assert starts(plan(a_pod(A, restart="Never"), facts(made, sandboxes=DEAD))) == ["a:1"]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from edged.pods.config.container_config import ContainerContext, container_confi
 from edged.pods.config.resources import HostResources
 from edged.pods.facts import read_container, read_pod, read_sandbox
 from edged.pods.hash import container_hash
-from edged.pods.labels import ref_from_labels, ref_of
+from edged.pods.labels import RESTART_COUNT, ref_from_labels, ref_of
 from edged.pods.model import RunState, SandboxId
 from edged.pods.paths import PodPaths, log_path
 from protos.cri.v1 import api_pb2 as cri
@@ -57,6 +57,13 @@ def test_sandbox_facts() -> None:
     assert read_sandbox(status).host_network
     empty = cri.PodSandboxStatus(id="s", state=cri.SANDBOX_NOTREADY, network=cri.PodSandboxNetworkStatus())
     assert (read_sandbox(empty).ips, read_sandbox(empty).ready) == ((), False)
+
+
+@pytest.mark.parametrize("noted", [None, "", "x", "-1", "9" * 10])
+def test_a_container_without_a_number_of_restarts_has_the_attempt_of_the_runtime(noted: str | None) -> None:
+    notes = {} if noted is None else {RESTART_COUNT: noted}
+    metadata = cri.ContainerMetadata(name="a", attempt=4)
+    assert read_container(SandboxId("s"), cri.ContainerStatus(metadata=metadata, annotations=notes)).attempt == 4
 
 
 def test_facts_are_sorted_newest_first() -> None:

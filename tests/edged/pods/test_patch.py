@@ -116,6 +116,12 @@ def test_no_change_is_no_patch() -> None:
     assert diff_node(Node(), Node()) is None
 
 
+def test_a_restated_status_has_the_nodes_own_disruption_but_not_known_conditions_of_others() -> None:
+    gate, ours = PodCondition(type="Custom", status="True"), PodCondition(type="DisruptionTarget", status="True")
+    patch = diff_pod_status(PodStatus(conditions=(gate,)), PodStatus(conditions=(gate, ours)), "u", sure=False)
+    assert [each["type"] for each in json.loads(patch or "")["status"]["conditions"]] == ["DisruptionTarget"]
+
+
 def test_addresses_of_a_node_are_replaced() -> None:
     """Two addresses of one type survive, because the list is not merged by type."""
     new = Node(status=NodeStatus(addresses=tuple(NodeAddress(type="InternalIP", address=a) for a in ("a", "b"))))

@@ -207,6 +207,12 @@ def test_forgotten_container_counts_as_restarted() -> None:
     )
 
 
+def test_a_container_of_a_pod_that_is_deleted_does_not_count_as_restarted() -> None:
+    old = status_of(a_pod(A), facts(running(A, 2)))
+    pod = a_pod(A, meta={"deletion_timestamp": Time("2026-11-20T01:55:00Z")})
+    assert [each.restart_count for each in status_of(pod, facts(), old=old).container_statuses] == [2]
+
+
 def test_end_that_was_reported_outlives_the_container() -> None:
     """After garbage collection the reported end still stands."""
     old = status_of(a_pod(A, restart="Never"), facts(exited(A, 7)))
@@ -243,6 +249,7 @@ def test_addresses() -> None:
     down = status_of(a_pod(A), facts(exited(A), sandboxes=(a_sandbox(ready=False, ips=()),)), old=up)
     assert down.pod_ips == up.pod_ips
     assert status_of(a_pod(A, host_network=True), facts()).pod_ip == "192.0.2.2"
+    assert status_of(a_pod(A, host_network=True), facts(), old=up).pod_ip == "10.0.0.1", "the node's may change"
     assert up.host_ip == "192.0.2.2"
 
 

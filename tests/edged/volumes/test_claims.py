@@ -2,11 +2,19 @@
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from msgspec.structs import replace
 
-from edged.api import Nanoseconds, ObjectMeta, ObjectReference, PersistentVolumeClaimVolumeSource, Volume
+from edged.api import (
+    Nanoseconds,
+    ObjectMeta,
+    ObjectReference,
+    PersistentVolumeClaimVolumeSource,
+    PodSecurityContext,
+    Volume,
+)
 from edged.api.persistent import (
     CSIPersistentVolumeSource,
     LocalVolumeSource,
@@ -155,6 +163,20 @@ def test_the_cloud_is_asked_once_and_the_volume_is_named(tmp_path: Path) -> None
     assert mounts.mounted == []
     volumes.prepare(claiming_pod(), cloud, Nanoseconds(0))
     assert cloud.asked == 2, "a static pod that comes again has the same uid, and perhaps another volume"
+
+
+def test_a_local_volume_is_bound_once_the_group_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bound one is taken for given: a failure must come before."""
+    mounts = MemoryMounts()
+    volumes = PodVolumes(PodPaths(tmp_path), mounts, node=lambda: HERE)
+    cloud = Cloud(volume=a_volume(local=LocalVolumeSource(path=str(tmp_path))))
+    given = Mock(side_effect=[OSError("the disk is gone"), None])
+    monkeypatch.setattr("edged.volumes.pod_volumes.set_volume_ownership", given)
+    pod = replace(claiming_pod(), spec=replace(claiming_pod().spec, security_context=PodSecurityContext(fs_group=7)))
+    with pytest.raises(VolumeError, match="the disk is gone"):
+        volumes.prepare(pod, cloud, Nanoseconds(0))
+    volumes.prepare(pod, cloud, Nanoseconds(0))
+    assert (given.call_count, len(mounts.mounted)) == (2, 1)
 
 
 @needs_mounts

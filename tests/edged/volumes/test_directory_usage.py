@@ -57,6 +57,15 @@ def test_a_count_goes_on_where_it_was(tmp_path: Path) -> None:
     counts.keep(())
 
 
+def test_a_count_that_exceeds_the_last_whole_one_counts_before_its_end(tmp_path: Path) -> None:
+    counts = DirectoryCounts()
+    before = counts.measure(tmp_path)
+    for number in range(5):
+        (tmp_path / f"{number}").write_bytes(b"x" * 50 * KIB)
+    assert counts.measure(tmp_path, most_entries=2).size > before.size
+    counts.keep(())
+
+
 def test_nothing_is_hidden_below_a_path_that_is_too_long(tmp_path: Path) -> None:
     """50 MB below a path of more than 4,096 bytes counted nothing, and the count said that it was whole."""
     top = make_deep(tmp_path / "top", 50, name="d" * 200)

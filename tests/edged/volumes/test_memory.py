@@ -3,6 +3,7 @@
 import errno
 import os
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -20,7 +21,8 @@ from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths
 from edged.volumes import KernelMounts, MemoryMounts, PodVolumes, VolumeError
 from edged.volumes.mounting import is_mounted, points_below
-from edged.volumes.plan import memory_size
+from edged.volumes.plan import MemoryDirectory, memory_size
+from edged.volumes.set_up import set_up
 from tests.edged.pods.builders import a_container, a_pod
 from tests.edged.volumes.mounting import needs_mounts, nothing_mounted_at_the_end
 from tests.edged.volumes.test_volumes import SEC, Known
@@ -64,6 +66,13 @@ def cache_pod(limit: str = "4Mi") -> Pod:
         metadata=ObjectMeta(name="p", namespace="default", uid="u1"),
         spec=PodSpec(containers=(a_container(),), volumes=(volume,)),
     )
+
+
+@pytest.mark.parametrize(("group", "expected"), [(None, (0o777, 0)), (4242, (0o2777, 4242))])
+def test_memory_of_a_pod_is_open_and_its_groups(tmp_path: Path, group: int | None, expected: tuple[int, int]) -> None:
+    mounts = Mock(has=Mock(return_value=False))
+    set_up(MemoryDirectory(tmp_path / "cache", MIB), Nanoseconds(0), group, mounts)
+    assert (mounts.tmpfs.call_args.kwargs["mode"], mounts.tmpfs.call_args.kwargs["group"]) == expected
 
 
 @needs_mounts

@@ -174,6 +174,9 @@ def test_operations_of_the_cloud_are_the_drivers(registered: Registered, driver:
     assert not (driver.volumes / "disk").exists()
     with pytest.raises(PluginError, match=r"ControllerPublishVolume failed.*no volume disk; NOT_FOUND"):
         do(Operation.CONTROLLER_PUBLISH_VOLUME, volumeId="disk")
+    driver.fail("ControllerPublishVolume", grpc.StatusCode.INTERNAL, "the key is hidden")
+    with pytest.raises(PluginError, match="the key is <redacted>"):
+        do(Operation.CONTROLLER_PUBLISH_VOLUME, volumeId="disk", secrets={"key": "hidden"})
     driver.controller = ()
     assert do(Operation.CREATE_VOLUME, name="other") == {}, "a driver without a controller is not called"
     assert not (driver.volumes / "other").exists()

@@ -123,6 +123,8 @@ def test_staged_once_published_to_each_pod_and_undone_with_the_last(node: Node) 
     assert node.driver.made()[4:] == ["NodeUnpublishVolume", "NodeUnstageVolume"]
     assert (node.driver.staged, node.driver.published, node.mounter.in_use()) == ({}, {}, ())
     assert [path for path in (node.root / "plugins").rglob("*") if path.is_file()] == []
+    node.publish("u1")
+    assert node.driver.made()[6:] == ["NodeStageVolume", "NodePublishVolume"], "a static pod comes again with its uid"
 
 
 def test_where_things_are_is_a_kubelets_layout(node: Node) -> None:
