@@ -36,14 +36,16 @@ def order(pods: Sequence[Pod], usages: Sequence[PodUsage], signal: Signal, *, ap
 def test_for_memory_first_who_is_above_its_requests_then_by_priority_then_by_how_much() -> None:
     pods = [
         named("within", memory="500Mi"),
+        named("exactly at", memory="400Mi"),
         named("important", priority=1000, memory="10Mi"),
         named("little above", memory="90Mi"),
         named("far above", memory="10Mi"),
         named("unknown", priority=5000),
     ]
-    sizes = {"within": 400, "important": 900, "little above": 100, "far above": 100}
+    sizes = {"within": 400, "exactly at": 400, "important": 900, "little above": 100, "far above": 100}
     usages = [PodUsage(uid, memory=size * MIB) for uid, size in sizes.items()]
-    assert order(pods, usages, Signal.MEMORY) == ["unknown", "far above", "little above", "important", "within"]
+    expected = ["unknown", "far above", "little above", "important", "exactly at", "within"]
+    assert order(pods, usages, Signal.MEMORY) == expected
 
 
 def test_for_disk_what_counts_is_all_that_is_on_that_file_system() -> None:

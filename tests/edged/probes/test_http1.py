@@ -68,3 +68,8 @@ def test_nothing_in_a_path_breaks_the_line(path: str, rest: str) -> None:
 )
 def test_redirects_are_followed_on_the_same_host_only(status: int, location: str, following: HttpTarget | None) -> None:
     assert redirected(TARGET, ResponseHead(status, {"location": location})) == following
+
+
+def test_a_host_is_the_same_in_capitals() -> None:
+    target = TARGET._replace(host="Web.Local")
+    assert redirected(target, ResponseHead(302, {"location": "http://WEB.local:8080/x"})) == target._replace(path="/x")

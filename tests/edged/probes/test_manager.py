@@ -57,7 +57,7 @@ def test_a_container_has_the_reported_results_of_its_own_instance_only(told: int
     assert (found.readiness, found.startup) == (expected, expected)
 
 
-@pytest.mark.parametrize("change", ["nothing", "terminates", "restarts", "is removed"])
+@pytest.mark.parametrize("change", ["nothing", "terminates", "restarts", "has another probe", "is removed"])
 def test_an_answer_counts_only_if_the_probe_has_not_ended_or_been_held_back_since(change: str) -> None:
     """A pod that ends must not be probed on; and nothing is left of one that is removed."""
     context, workers, pods = Mock(clock=Simulation().clock), Mock(), Mock()
@@ -70,6 +70,9 @@ def test_an_answer_counts_only_if_the_probe_has_not_ended_or_been_held_back_sinc
     answered, is_wanted = workers.submit.call_args.args[2:]
     if change == "is removed":
         probes.remove_pod(UID)
+    elif change == "has another probe":
+        other = a_container("main", readiness_probe=live.liveness_probe)
+        probes.update_pod(a_pod(other), facts(running(live, 0)), terminating=False)
     elif change != "nothing":
         known = facts(running(live, 1 if change == "restarts" else 0))
         probes.update_pod(pod, known, terminating=change == "terminates")

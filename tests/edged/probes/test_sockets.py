@@ -16,7 +16,7 @@ import pytest
 from beehive.clock import RealClock
 from edged.errors import NetworkError
 from edged.probes import sockets as grpc_health
-from edged.probes.sockets import SocketNetwork
+from edged.probes.sockets import MAX_REDIRECTS, SocketNetwork
 from edged.probes.targets import GrpcTarget, HttpTarget, TcpTarget
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -171,7 +171,7 @@ def test_a_trickle_does_not_outlast_the_limit(network: SocketNetwork, listen: Ca
 
 
 def test_redirects_are_followed_and_not_for_ever(network: SocketNetwork, listen: Callable[[Serve], Server]) -> None:
-    hops = iter(range(3))
+    hops = iter(range(MAX_REDIRECTS))
 
     def serve(connection: socket.socket) -> None:
         hop = next(hops, None)
