@@ -173,10 +173,7 @@ class VolumeManager:
         self.drivers.close()
 
     def _here(self) -> NodeIdentity:
-        """Return the node for the affinity of volumes; with its own labels only, before its object is known."""
+        """Return the node as its volumes see it; with its own labels only, before its object is known."""
         node, name = self._node.state.known, self._settings.node_name
-        if node is not None:
-            return NodeIdentity(name, node.metadata.labels)
-        return NodeIdentity(
-            name, {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", **self._settings.node_labels}
-        )
+        own = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", **self._settings.node_labels}
+        return NodeIdentity(name, node.metadata.labels if node is not None else own, self._node.status().allocatable)

@@ -9,7 +9,7 @@ from typing import Protocol
 import msgspec
 from msgspec import Struct
 
-from edged.api import Pod
+from edged.api import Pod, Quantity
 from edged.api.persistent import CSIPersistentVolumeSource, PersistentVolume, PersistentVolumeClaim, SecretReference
 from edged.api.volumes import CSIVolumeSource
 from edged.errors import MissingContentError, VolumeError
@@ -34,10 +34,12 @@ PersistentPlan = HostPath | LocalVolume | CsiVolume
 
 
 class NodeIdentity(msgspec.Struct, frozen=True):
-    """The node's name and labels, for the node affinity of volumes."""
+    """The node's name and labels, for the node affinity of volumes, and its resources."""
 
     name: str
     labels: Mapping[str, str]
+    allocatable: Mapping[str, Quantity] = {}
+    """In place of a container's missing limit."""
 
 
 class ClaimSources(Protocol):

@@ -47,7 +47,7 @@ class PodVolumes:
         mounts: of the node; the kernel's by default.
         memory: bytes that the node has for pods; 0 when unknown.
         csi: mounts the volumes of storage drivers; None: no such volumes.
-        node: returns the node's current name and labels.
+        node: returns the node as it is now.
     """
 
     def __init__(
@@ -117,7 +117,8 @@ class PodVolumes:
             return self._mount(pod, self._claimed(pod, volume.name, claim, sources), sources, now)
         if volume.csi is not None:
             return self._mount(pod, inline_volume(pod, volume.name, volume.csi), sources, now)
-        plan = plan_volume(pod, volume, self._paths, sources, DownwardView(), self._memory)
+        view = DownwardView(allocatable=self._node().allocatable if _names_resources(volume) else None)
+        plan = plan_volume(pod, volume, self._paths, sources, view, self._memory)
         owner = owner_of(pod)
         return set_up(plan, now, owner.group if owner is not None else None, self.mounts)
 
@@ -151,3 +152,10 @@ class PodVolumes:
             set_volume_ownership(plan.source, owner)
         self.mounts.bind(plan.source, plan.path)
         return plan.path
+
+
+def _names_resources(volume: Volume) -> bool:
+    """Return whether a file of the volume has a container's resources, which may be the node's."""
+    sources = volume.projected.sources if volume.projected is not None else ()
+    parts = (volume.downward_api, *(source.downward_api for source in sources))
+    return any(item.resource_field_ref is not None for part in parts if part is not None for item in part.items)

@@ -325,6 +325,25 @@ def test_a_configmap_is_mounted_and_its_change_reaches_the_file_without_a_restar
     assert len(bench.asked("query", "default/configmap/settings")) == 1, "the message has the object"
 
 
+def test_a_missing_limit_in_a_file_is_what_the_node_has_for_pods(bench: Bench) -> None:
+    """As in a variable."""
+    bench.start()
+    limit = {"containerName": "main", "resource": "limits.memory"}
+    items = [{"path": "memory", "resourceFieldRef": limit}]
+    volumes = [
+        {"name": "plain", "downwardAPI": {"items": items}},
+        {"name": "projected", "projected": {"sources": [{"downwardAPI": {"items": items}}]}},
+    ]
+    mounts = [{"name": volume["name"], "mountPath": f"/{volume['name']}"} for volume in volumes]
+    variable = {"name": "MEMORY", "valueFrom": {"resourceFieldRef": limit}}
+    container = {"name": "main", "image": "busybox:1.36", "command": ["x"], "env": [variable], "volumeMounts": mounts}
+    bench.tell("insert", pod(containers=[container], volumes=volumes))
+    config = next(iter(bench.runtime.configs.values()))
+    (expected,) = (each.value.decode() for each in config.envs if each.key == "MEMORY")
+    found = [Path(m.host_path, "memory").read_text() for m in config.mounts if m.container_path[1:] in str(volumes)]
+    assert (found, expected != "0") == ([expected] * 2, True)
+
+
 def test_a_pod_waits_for_a_configmap_that_is_missing_and_starts_when_it_comes(bench: Bench) -> None:
     bench.start()
     bench.tell("insert", pod(**MOUNTING))
