@@ -1,7 +1,10 @@
 """The changes that wait for watches are bounded, and reach all watches."""
 
+import select
 from collections.abc import Iterator
 from typing import Any
+
+import pytest
 
 from modules.cloud.apiserver.endpoints.subscriptions import WAITING, WAITING_BYTES, Subscriptions
 from modules.cloud.storage.watch_history import ObjectChanged
@@ -53,6 +56,29 @@ def test_a_watch_takes_some_changes_at_a_time_in_order() -> None:
         assert len(changes) <= 3
         taken += [change.version for change in changes]
     assert taken == [*range(10)]
+
+
+def test_what_waits_is_taken_before_the_end() -> None:
+    subscriptions = Subscriptions()
+    watch = subscriptions.subscribe("ConfigMap", of_client=True)
+    for version in range(4):
+        subscriptions.publish(changed(version, size=200 * 1024))
+    subscriptions.end_all()
+    taken = [watch.take_some() for _ in range(2)]
+    assert [([each.version for each in found], ended) for found, ended in taken] == [([0, 1], False), ([2, 3], True)]
+
+
+@pytest.mark.parametrize("has_ended", [False, True])
+def test_a_descriptor_that_is_asked_for_late_is_readable(has_ended: bool) -> None:
+    """The subscription may end between a look at its changes and the wait for more."""
+    subscriptions = Subscriptions()
+    watch = subscriptions.subscribe("ConfigMap", of_client=True)
+    if has_ended:
+        watch.end()
+    else:
+        watch.put(changed(1))
+    assert select.select([watch.descriptor], [], [], 0)[0]
+    watch.close()
 
 
 def test_too_many_changes_end_it() -> None:

@@ -13,7 +13,7 @@ from modules.apimachinery.options import ReadOptions
 from modules.apimachinery.selectors import parse_selector
 from modules.apimachinery.served_resources import resource_of
 from modules.cloud.apiserver.endpoints.subscriptions import Subscription
-from modules.cloud.apiserver.endpoints.watching import ObjectWatch, event_type
+from modules.cloud.apiserver.endpoints.watching import BOOKMARK_SECONDS, ObjectWatch, event_type
 from modules.cloud.storage.watch_history import ObjectChanged, WatchStart
 
 
@@ -48,6 +48,19 @@ def test_a_watch_does_not_wait_while_there_are_changes() -> None:
     found = steps(WatchStart(1), changed(2, "other", 300 * 1024), changed(3, "other", 300 * 1024), changed(4))
     assert names(next(found)) == ["c4"]
     assert isinstance(next(found), float)
+
+
+def test_a_watch_without_changes_has_a_bookmark_each_minute() -> None:
+    simulation = Simulation(0)
+    options = ReadOptions(bookmarks=True)
+    watch = ObjectWatch(resource_of(kind_named("ConfigMap")), "ns", options, simulation.clock)
+    found = watch.steps(WatchStart(7), Subscription("ConfigMap"), lambda: None)
+    for _ in range(2):
+        assert next(found) == BOOKMARK_SECONDS
+        simulation.run_for(BOOKMARK_SECONDS)
+        step = next(found)
+        assert isinstance(step, bytes)
+        assert json.loads(step)["object"]["metadata"]["resourceVersion"] == "7"
 
 
 @pytest.mark.parametrize(
