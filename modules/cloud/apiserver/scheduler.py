@@ -220,8 +220,9 @@ class _Attempt:
         fitting = []
         for room in candidates:
             look = room.look(self._asked, self._look)
-            reason = look.refusal or self._of_others(room)
-            if reason:
+            if isinstance(look, str):
+                reasons[look] += 1
+            elif reason := self._of_others(room):
                 reasons[reason] += 1
             else:
                 fitting.append((room, look))
@@ -241,9 +242,8 @@ class _Attempt:
         best = (place for place, score in enumerate(scores) if score == most)
         return rooms[min(best, key=lambda at: (looks[at].pods, rooms[at].name))]
 
-    def _look(self, room: NodeRoom) -> NodeLook:
-        refusal = self._refusal(room)
-        return NodeLook(refusal) if refusal else self._scorer.look(room)
+    def _look(self, room: NodeRoom) -> NodeLook | str:
+        return self._refusal(room) or self._scorer.look(room)
 
     def _refusal(self, room: NodeRoom) -> str:
         """Return why a node does not fit, whatever is on others; "" when it does."""

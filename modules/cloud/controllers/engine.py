@@ -290,7 +290,7 @@ class Engine:
             return
         self._failed(key, now)
         why = str(refusal.get("message") or "")
-        is_outdated = code in _OTHERS and refusal.get("reason") != "AlreadyExists" and write.call.verb != "create"
+        is_outdated = code in _OTHERS and write.call.verb != "create"
         if not is_outdated and execution.about is not None:
             _log.warning("%s: %s", key, why[:300])
             if write.refused is not None:

@@ -28,7 +28,8 @@ class Term(NamedTuple):
 
     topology_key: str
     matches: Matcher
-    weight: int = 0
+    weight: int
+    """0 for a required rule."""
 
 
 def selector_of(selector: object, keys: Mapping[str, Sequence[object]], owner: Mapping[str, str]) -> Matcher:
@@ -59,7 +60,7 @@ def terms_of(pod: PodDemand, kind: str, when: str, namespaces: Mapping[str, Mapp
     given = (pod.affinity.get(kind) or {}).get(when) or ()
     found = []
     for each in given:
-        weight = int(each.get("weight") or 0) if when == _PREFERRED else 0
+        weight = int(each.get("weight") or 0)
         term: JsonObject = (each.get("podAffinityTerm") or {}) if when == _PREFERRED else each
         keys = {"In": term.get("matchLabelKeys") or (), "NotIn": term.get("mismatchLabelKeys") or ()}
         labels = selector_of(term.get("labelSelector"), keys, pod.labels)

@@ -92,19 +92,17 @@ def _pod_affinity_of(obj: JsonObject) -> JsonObject:
 
 
 class NodeLook(NamedTuple):
-    """A node's verdict on a pod, without the pods of other nodes."""
+    """A node's verdict on a pod that fits it, without the pods of other nodes."""
 
-    refusal: str
-    """Why it does not fit; "" when it does, and only then the others are known."""
-    is_ready: bool = False
-    pods: int = 0
-    own_score: int = 0
+    is_ready: bool
+    pods: int
+    own_score: int
     """The weighted scores that need no other node."""
-    soft_taints: int = 0
+    soft_taints: int
     """The taints that it rather not has."""
-    affinity: int = 0
+    affinity: int
     """The weights of the preferences that match it."""
-    images: tuple[int, ...] | None = None
+    images: tuple[int, ...] | None
     """The bytes that it has of the pod's images, or None."""
 
 
@@ -133,7 +131,7 @@ class NodeRoom:
         self._priorities = Counter[int]()
         self.with_rules: dict[ObjectKey, PodDemand] = {}
         """The pods that have rules about other pods."""
-        self._looks: dict[bytes, NodeLook] = {}
+        self._looks: dict[bytes, NodeLook | str] = {}
         if known is None:
             self.read(obj)
         else:
@@ -162,8 +160,10 @@ class NodeRoom:
             return
         self.node, self.images = node, dict(_images(obj))
 
-    def look(self, demand: bytes, look_anew: Callable[[NodeRoom], NodeLook]) -> NodeLook:
-        """Return the node's verdict on pods with a demand; computed again when it or its pods have changed."""
+    def look(self, demand: bytes, look_anew: Callable[[NodeRoom], NodeLook | str]) -> NodeLook | str:
+        """Return the node's verdict on pods with a demand, or why they do not fit; computed again when it or its pods
+        have changed.
+        """
         found = self._looks.get(demand)
         if found is None:
             if len(self._looks) >= _MOST_LOOKS:

@@ -71,7 +71,6 @@ class Scorer:
         tolerations = self._pod.spec.tolerations
         images = tuple(room.images.get(image, 0) for image in self._images)
         return NodeLook(
-            "",
             is_ready(room.obj),
             int(room.used[PODS]),
             least_allocated(room, self._demand) + balanced(room, self._demand),
@@ -153,7 +152,7 @@ def balanced(room: NodeRoom, demand: PodDemand) -> int:
 
 def _normalized(found: Sequence[int], *, is_reversed: bool = False) -> list[int]:
     """Return shares of the largest one; nothing if all are equal, as then no node is better."""
-    most = max(found, default=0)
+    most = max(found)
     if most == 0:
         return []
     shares = [_MOST * one // most for one in found]
@@ -161,5 +160,4 @@ def _normalized(found: Sequence[int], *, is_reversed: bool = False) -> list[int]
 
 
 def _with_tag(image: str) -> str:
-    last = image.rpartition("/")[2]
-    return image if ":" in last or "@" in last else f"{image}:latest"
+    return image if ":" in image.rpartition("/")[2] else f"{image}:latest"

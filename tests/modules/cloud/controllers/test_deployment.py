@@ -14,7 +14,13 @@ from modules.cloud.apiserver.kind_defaults import with_defaults
 from modules.cloud.apiserver.silent_nodes import UNREACHABLE
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.controllers import node_pods
-from modules.cloud.controllers.deployment_sets import REVISION, proportional_sizes, revision_of
+from modules.cloud.controllers.deployment_sets import (
+    HISTORY,
+    REVISION,
+    annotations_for,
+    proportional_sizes,
+    revision_of,
+)
 from modules.cloud.controllers.pods import is_active, is_ready, owner_reference, with_same_template
 from modules.cloud.controllers.replica_set import pause_ends, reconcile, surplus_ended, to_delete
 from modules.cloud.controllers.view import View, controller_of, node_of
@@ -683,6 +689,46 @@ def test_a_taint_evicts_pods_that_do_not_tolerate_it(
     assert verbs == ([] if seconds is None else [("update", "status"), ("delete", "")])
     view.put({**node, "metadata": {"name": "n1", "resourceVersion": "3"}, "spec": {"taints": more[:0]}})
     assert not node_pods.reconcile(view, key, now + 100).writes
+
+
+def tainted(version: str) -> JsonObject:
+    metadata = {"name": "n1", "resourceVersion": version}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {"taints": [NO_EXECUTE]}}
+
+
+def on_tainted(**status: Any) -> JsonObject:
+    metadata = {"name": "p", "namespace": "default", "uid": "u1", "resourceVersion": "2"}
+    spec = {"nodeName": "n1", "tolerations": [A_MINUTE]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
+
+
+def test_the_time_for_which_a_taint_is_tolerated_begins_anew_with_a_new_node_of_its_name() -> None:
+    view, key = View(), ObjectKey("Node", "", "n1")
+    view.put(tainted("1"))
+    view.put(on_tainted())
+    assert node_pods.reconcile(view, key, 1000.0).again_at == 1060.0
+    view.remove(tainted("3"))
+    node_pods.reconcile(view, key, 1010.0)
+    view.put(tainted("4"))
+    assert node_pods.reconcile(view, key, 1100.0).again_at == 1160.0
+
+
+def test_the_status_of_a_pod_that_has_ended_does_not_say_that_it_is_evicted() -> None:
+    view, key = View(), ObjectKey("Node", "", "n1")
+    view.put(tainted("1"))
+    view.put(on_tainted(phase="Succeeded"))
+    node_pods.reconcile(view, key, 1000.0)
+    assert [write.call.verb for write in node_pods.reconcile(view, key, 1060.0).writes] == ["delete"]
+
+
+def test_the_history_of_revisions_forgets_the_oldest_ones() -> None:
+    """kube-controller-manager keeps 2,000 characters."""
+    known = ",".join(str(number) for number in range(1000, 1400))
+    annotations = {REVISION: "5000", HISTORY: known}
+    replica_set = {"metadata": {"name": "web-1", "annotations": annotations}}
+    made = annotations_for(deployment(), replica_set, 6000)
+    assert made[HISTORY] == f"{known[len('1000,') :]},5000"
+    assert made[REVISION] == "6000"
 
 
 def test_a_tainted_node_is_emptied_and_its_pods_are_made_elsewhere() -> None:

@@ -101,6 +101,13 @@ def test_two_groups_get_different_images_and_a_group_that_is_removed_loses_its_d
     assert states(at) == [(0, "web-west", "Available")]
 
 
+def test_a_deployment_without_its_pods_is_not_available(at: Site) -> None:
+    at.ready_after = lambda _: None
+    at.apply(application(target("east"), manifests=[workload("Deployment", replicas=1), SETTINGS]))
+    at.run_for(10)
+    assert states(at) == [(0, "web-east", "Processing"), (1, "settings", "Available")]
+
+
 def test_a_changed_manifest_changes_only_its_own_fields(at: Site) -> None:
     at.apply(application(target("east"), manifests=[workload("Deployment", replicas=1), SETTINGS, SERVICE]))
     at.run_for(10)
@@ -280,6 +287,13 @@ def test_an_image_by_its_path() -> None:
     }
     assert list(override(deployment, overriders, "x")) == []
     assert image_of(deployment["spec"]["template"]) == "app:7"
+
+
+@pytest.mark.parametrize("path", ["/spec/replicas", "/spec/template/spec/containers/image", "/spec/none/image", "/x"])
+def test_a_path_that_leads_to_no_text_is_refused(path: str) -> None:
+    change = {"component": "Tag", "operator": "replace", "value": "7", "predicate": {"path": path}}
+    (cause,) = override(workload("Deployment", replicas=1), {"imageOverriders": [change]}, "x")
+    assert cause.field == "x.imageOverriders[0].predicate.path"
 
 
 ROLE = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "me"}}

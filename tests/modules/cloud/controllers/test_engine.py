@@ -13,7 +13,8 @@ from beehive.simulation.scheduler import VirtualClock
 from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.controllers.engine import Engine
-from modules.cloud.controllers.plan import NOTHING, ReconcilePlan, delete, patch
+from modules.cloud.controllers.event_recorder import EventRecorder
+from modules.cloud.controllers.plan import NOTHING, WARNING, EventNote, ReconcilePlan, create, delete, patch
 from modules.cloud.controllers.view import View
 from modules.cloud.controllers.work_meter import WorkMeter
 from modules.cloud.controllers.work_queue import WorkQueue
@@ -70,6 +71,50 @@ def test_an_object_is_looked_at_again_when_the_view_has_the_write() -> None:
         engine.take(ObjectChanged("MODIFIED", node(version)))
         engine.run()
         assert len(looks) == number
+
+
+@pytest.mark.parametrize(
+    ("verb", "code", "told"),
+    [
+        ("patch", 409, False),
+        ("patch", 404, False),
+        ("patch", 403, True),
+        ("create", 409, True),
+        ("create", 404, True),
+    ],
+)
+def test_a_refusal_is_told_unless_the_view_was_only_older(verb: str, code: int, told: bool) -> None:
+    refused, asked = EventNote(WARNING, "Refused", "it is refused: {why}"), list[ApiCall]()
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a", "resourceVersion": "1"}}
+
+    def perform(call: ApiCall, then: Callable[[ApiResult], None]) -> None:
+        asked.append(call)
+        then(ApiResult(refusal={"code": code, "message": "no"}) if call.plural == "nodes" else ApiResult())
+
+    def reconcile(_view: object, _key: ObjectKey, _now: float) -> ReconcilePlan:
+        write = create(node, refused=refused) if verb == "create" else patch(node, {"spec": {}}, refused=refused)
+        return ReconcilePlan((write,))
+
+    engine = Engine({"Node": reconcile}, perform, VirtualClock(1), lambda: None)
+    engine.take(ObjectChanged("ADDED", node))
+    engine.run()
+    assert [call.plural for call in asked] == ["nodes", *(["events"] if told else [])]
+
+
+def test_an_event_that_happens_again_is_counted_until_many_others_have_happened() -> None:
+    recorder = EventRecorder(VirtualClock(1))
+    about = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a", "uid": "u", "resourceVersion": "1"}}
+
+    def counted(message: str) -> tuple[str, int]:
+        call = recorder.call(about, EventNote(WARNING, "Refused", message))
+        return call.verb, call.body["count"]
+
+    assert [counted("x") for _ in range(3)] == [("create", 1), ("update", 2), ("update", 3)]
+    for number in range(255):
+        assert counted(str(number)) == ("create", 1)
+    assert counted("x") == ("update", 4)
+    assert counted("one more") == ("create", 1)
+    assert counted("0") == ("create", 1), "the one that has not happened for the longest time is forgotten"
 
 
 class _Lives:

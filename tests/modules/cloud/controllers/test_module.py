@@ -9,7 +9,7 @@ import pytest
 
 from beehive.message import Message
 from beehive.testing import Harness
-from modules.apimachinery.kinds import JsonObject, ObjectKey
+from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of
 from modules.cloud.api_messages import MODULE, RESOURCE, SOURCE, Verb
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.endpoints.subscriptions import Subscription, Subscriptions
@@ -65,6 +65,23 @@ def test_a_deployment_gets_its_pods_and_the_queues_are_empty_then(bee: Harness) 
     bee.run_for(2)
     assert len(cloud.pods()) == 3
     assert cloud.cluster.storage.get(LEASE)["spec"]["holderIdentity"] == "cloud-a"
+
+
+def test_what_is_due_later_is_done_then(bee: Harness) -> None:
+    cloud = Cloud(bee)
+    job = workload("Job", completions=1)
+    job["spec"]["ttlSecondsAfterFinished"] = 100
+    cloud.call("create", "jobs", api_version="batch/v1", body=job)
+    bee.run_for(2)
+    (pod,) = cloud.pods()
+    cloud.cluster.replace_status(key_of(pod), {"phase": "Succeeded"})
+    cloud.call("patch", "pods", api_version="v1", name=pod["metadata"]["name"], patch_type=MERGE, body={})
+    bee.run_for(90)
+    found = cloud.cluster.storage.find(ObjectKey("Job", "default", "web"))
+    assert found is not None
+    assert found["status"]["succeeded"] == 1
+    bee.run_for(30)
+    assert cloud.cluster.storage.find(ObjectKey("Job", "default", "web")) is None
 
 
 def test_a_restarted_api_server_is_listed_again(bee: Harness) -> None:
