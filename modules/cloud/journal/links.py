@@ -31,7 +31,7 @@ DAYS: Final = 7
 MOST_OF_NODE: Final = 200
 """Connections of one node; its older ones are deleted."""
 MOST_ROWS: Final = 50_000
-"""Connections of all nodes; the oldest are deleted."""
+"""Connections of all nodes; the oldest are deleted, ended ones first."""
 LOST_AFTER: Final = 100.0
 """Seconds without a mark after which a cloudcore is taken for dead: it leaves one every `MARK_PERIOD` seconds."""
 MARK_PERIOD: Final = 30.0
@@ -133,6 +133,7 @@ class LinkStore:
     ) -> None:
         columns = links.c
         if began:
+            self._mark(connection, now)
             _end_lost(connection, now)
             earlier = update(links).where(
                 columns.node == bindparam("of"), columns.ended == 0.0, columns.began < bindparam("at")
@@ -145,7 +146,6 @@ class LinkStore:
             connection.execute(known, [{"id": each.connection} for each in began])
             connection.execute(insert(links), [_row(each, self._cloudcore) for each in began])
             _trim(connection, {each.node for each in began})
-            self._mark(connection, now)
         if ended:
             end = update(links).where(columns.connection == bindparam("id"), columns.node == bindparam("of"))
             connection.execute(
@@ -158,8 +158,22 @@ class LinkStore:
 
     def _mark(self, connection: Connection, now: float) -> None:
         own = marks.c.cloudcore == self._cloudcore
-        if not connection.execute(update(marks).where(own).values(alive_at=now)).rowcount:
+        before = connection.execute(select(marks.c.alive_at).where(own)).scalar()
+        if before is None:
             connection.execute(insert(marks).values(cloudcore=self._cloudcore, alive_at=now))
+            return
+        connection.execute(update(marks).where(own).values(alive_at=now))
+        if now - before > LOST_AFTER:
+            self._reopen(connection)
+
+    def _reopen(self, connection: Connection) -> None:
+        """Open the connections again that another cloudcore has taken for lost while this one left no mark, as when the
+        database was away; not older ones of nodes that have connected again.
+        """
+        columns, newer = links.c, links.alias()
+        replaced = select(newer.c.node).where(newer.c.node == columns.node, newer.c.began > columns.began).exists()
+        lost = and_(columns.cloudcore == self._cloudcore, columns.reason == UNTOLD_END, ~replaced)
+        connection.execute(update(links).where(lost).values(ended=0.0, reason=""))
 
 
 def _session(row: RowMapping) -> LinkSession:
@@ -196,7 +210,8 @@ def _forget(connection: Connection, now: float) -> None:
     connection.execute(delete(marks).where(marks.c.alive_at < now - DAYS * 86_400.0))
     surplus = int(connection.execute(select(func.count()).select_from(links)).scalar_one()) - MOST_ROWS
     if surplus > 0:
-        oldest = select(columns.connection).order_by(columns.began).limit(surplus).scalar_subquery()
+        is_open = case((columns.ended == 0.0, 1), else_=0)
+        oldest = select(columns.connection).order_by(is_open, columns.began).limit(surplus).scalar_subquery()
         connection.execute(delete(links).where(columns.connection.in_(oldest)))
 
 

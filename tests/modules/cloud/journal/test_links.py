@@ -81,6 +81,21 @@ def test_a_node_that_returns_after_a_long_time_was_away_since_the_last_sign_of_l
     next_one.close()
 
 
+def test_connections_stay_open_when_their_cloudcore_could_leave_no_mark(url: str) -> None:
+    """As when the disk was full, or the database away for all cloudcores, of which another one is back first."""
+    own, other = opened(url, "own"), opened(url, "other")
+    own.write([began("n1", "c1", NOW), began("n2", "c2", NOW)], [], NOW)
+    other.write([began("n2", "c3", NOW + 2 * LOST_AFTER)], [], NOW + 2 * LOST_AFTER)
+    assert own.read(LinkQuery("n1"))[0].reason == UNTOLD_END
+    own.mark(NOW + 2 * LOST_AFTER + 1.0)
+    assert [(each.connection, each.ended) for each in own.read(LinkQuery(newest_only=True))] == [("c1", 0), ("c3", 0)]
+    assert own.read(LinkQuery("n2"))[1].reason == UNTOLD_END, "the node has connected again"
+    own.write([began("n4", "c4", NOW + 4 * LOST_AFTER)], [], NOW + 4 * LOST_AFTER)
+    assert own.read(LinkQuery("n1"))[0].ended == 0
+    for store in (own, other):
+        store.close()
+
+
 def test_the_journal_is_bounded_by_time_for_a_node_and_in_all(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "MOST_OF_NODE", 3)
     monkeypatch.setattr(journal, "MOST_ROWS", 4)
@@ -90,9 +105,9 @@ def test_the_journal_is_bounded_by_time_for_a_node_and_in_all(url: str, monkeypa
     assert [each.connection for each in store.read(LinkQuery())] == ["c5", "c4", "c3"]
     store.write([began("n2", "d1", NOW - 1.0), began("n3", "d2", NOW + 9.0)], [], NOW)
     store.mark(NOW)
-    assert sorted(each.connection for each in store.read(LinkQuery())) == ["c3", "c4", "c5", "d2"]
+    assert sorted(each.connection for each in store.read(LinkQuery())) == ["c4", "c5", "d1", "d2"], "open ones stay"
     store.mark(NOW + (DAYS + 1) * 86_400.0)
-    assert [each.connection for each in store.read(LinkQuery())] == ["c5", "d2"], "those that last"
+    assert [each.connection for each in store.read(LinkQuery())] == ["c5", "d1", "d2"], "open ones stay"
     store.close()
 
 
