@@ -208,3 +208,75 @@ def _count_all(steps: list[tuple[str, int]]) -> None:
         successes, errors = wanted[key]
         assert (status.get("successMessages", 0), status.get("failMessages", 0)) == (successes, len(errors))
         assert [each.partition(": ")[2] for each in status.get("errors", [])] == errors[-MOST_ERRORS:]
+
+
+class Statuses:
+    """A writer of statuses, and the API server in its place."""
+
+    def __init__(self, number: int = 1) -> None:
+        self._context = FakeContext()
+        self.keys = [ObjectKey("Rule", "cap", f"r{each}") for each in range(number)]
+        self.rules: dict[ObjectKey, RuleRecord | None] = {
+            key: RuleRecord(key, "uid", "", "", "", {}, {}) for key in self.keys
+        }
+        self.live: dict[str, Any] = {"metadata": {"uid": "uid"}}
+        self.refusal: dict[str, Any] | None = None
+        self.asked: list[str] = []
+        self.written: list[str] = []
+        self.under_way = self.most = 0
+        self.writer = RuleStatusWriter(cast("Module", self._context), lambda key: (self.rules[key], None))
+        self.writer._call = self._call  # type: ignore[method-assign, assignment]
+
+    def _call(self, asked: ApiCall, answered: Callable[[ApiResult], None]) -> None:
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        self.asked.append(asked.verb)
+        if asked.verb == "update":
+            self.written.append(asked.name)
+            self.live = asked.body
+        result = ApiResult(refusal=self.refusal) if self.refusal else ApiResult(self.live)
+
+        def answer() -> None:
+            self.under_way -= 1
+            answered(result)
+
+        self._context.after(0.1, answer)
+
+    def run_for(self, seconds: float) -> None:
+        """Let time pass."""
+        self._context.simulation.run_for(seconds)
+
+
+def test_statuses_are_written_a_few_at_a_time_and_none_waits_for_rules_that_are_gone() -> None:
+    """At the start all are looked at."""
+    statuses = Statuses(24)
+    for key in statuses.keys:
+        statuses.writer.succeeded(key)
+    statuses.run_for(status_writer.FIRST + 0.05)
+    for key in statuses.keys[8:16]:
+        statuses.rules[key] = None
+    statuses.run_for(5.0)
+    assert statuses.most == 8
+    assert statuses.written == [each.name for each in (*statuses.keys[:8], *statuses.keys[16:])]
+
+
+def test_a_status_is_written_seldom_and_only_if_it_has_changed() -> None:
+    statuses = Statuses()
+    for seconds, writes in ((3.0, 1), (3.0, 1), (status_writer.INTERVAL, 2)):
+        statuses.writer.succeeded(statuses.keys[0])
+        statuses.run_for(seconds)
+        assert len(statuses.written) == writes
+    statuses.writer.refresh(statuses.keys[0])
+    statuses.run_for(2 * status_writer.INTERVAL)
+    assert len(statuses.written) == 2
+
+
+def test_a_rule_that_is_gone_or_another_one_by_then_gets_no_status() -> None:
+    statuses = Statuses()
+    statuses.live = {"metadata": {"uid": "another"}}
+    statuses.writer.succeeded(statuses.keys[0])
+    statuses.run_for(1000.0)
+    statuses.refusal = {"code": 404, "message": "not found"}
+    statuses.writer.succeeded(statuses.keys[0])
+    statuses.run_for(1000.0)
+    assert statuses.asked == ["get", "get"]
