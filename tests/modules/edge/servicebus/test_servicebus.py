@@ -14,12 +14,13 @@ from typing import Any, ClassVar
 
 import pytest
 
-from beehive import Hive, Message, Module, ModuleName, Operation, Threads, handles
+from beehive import Hive, Message, Module, ModuleName, Operation, RealClock, Threads, handles
 from beehive.http.forwarding import ForwardedRequest, ForwardedResponse
+from beehive.testing import Harness
 from metamanager.module import MetaManager, MetaSettings
 from modules.edge.servicebus import application_calls
 from modules.edge.servicebus import module as servicebus
-from modules.edge.servicebus.module import PARALLEL, WAITING, ServiceBus, ServiceBusSettings
+from modules.edge.servicebus.module import MOST_URLS, PARALLEL, WAITING, ServiceBus, ServiceBusSettings
 from tests.end_to_end.processes import wait_until
 from tests.metamanager import kubeedge_file
 from tests.support.http_application import HttpApplication, raw_server
@@ -329,3 +330,108 @@ def test_the_urls_of_kubeedge_s_edgecore_are_taken_over(tmp_path: Path) -> None:
     wait_until(lambda: bool(third.bound), "the local server listens")
     assert [third.post(asking(url))[1]["code"] for url in ("http://third.example", URL)] == [200, 400]
     third.stop()
+
+
+def test_what_has_ended_gives_its_room_back(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also calls that failed; otherwise a node would refuse all calls some day."""
+    monkeypatch.setattr(servicebus, "MOST_BYTES", 10)
+    for _ in range(3):
+        assert node.ask(f"{free_port()}:/", "POST", b"sixes!").status_code == 404
+    assert node.ask(f"{free_port()}:/", "POST", b"more than ten").status_code == 503
+
+
+def test_a_header_of_the_caller_is_not_doubled() -> None:
+    content = ForwardedRequest({"Accept": ["text/html"]}, b"", "GET")
+    fields = {"source": "router_servicebus", "group": "user", "operation": "GET"}
+    message = Message.new(RealClock(), resource="80:/", content=content, **fields)
+    assert application_calls.call_of(message).headers == (("Accept", "text/html"),)
+
+
+def test_a_busy_port_is_tried_again(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(servicebus, "_AGAIN_AFTER", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        port = busy.getsockname()[1]
+        node.bound.append(port)
+        node.tell(URL, Operation.START)
+        node.ask("1:/")  # the URL is allowed, and the port was tried
+    wait_until(lambda: _answers(node), "the local server listens")
+
+
+class Stored:
+    """servicebus alone on the bus; the node's store answers what a test gives it, and nothing listens."""
+
+    def __init__(self, bee: Harness, monkeypatch: pytest.MonkeyPatch, *urls: str) -> None:
+        self.bee = bee
+        self.is_broken = False
+        self._urls = list(urls)
+        monkeypatch.setattr(ServiceBus, "_listen", lambda _self: None)
+        bee.answer(ModuleName.METAMANAGER, self._answer)
+        bee.add(ServiceBus, ServiceBusSettings("n1", port=0))
+
+    def _answer(self, request: Message) -> Message:
+        if self.is_broken:
+            return request.error(self.bee.clock, "database or disk is full")
+        rows = [json.dumps({"urls": self._urls})] if request.route.resource.endswith("/urls") else []
+        return request.reply(self.bee.clock, rows, source="metamanager")
+
+    def tell(self, url: str, operation: str) -> None:
+        """Send a message of the cloud."""
+        fields = {"source": "router_servicebus", "group": "user"}
+        self.bee.send(ModuleName.SERVICEBUS, self.bee.message(url, operation, None, **fields))
+        self.bee.run_for(1)
+
+    def kept(self) -> list[str]:
+        """The URLs that were stored last."""
+        stored = [each for each in self.bee.sent_to(ModuleName.METAMANAGER) if each.route.operation == "update"]
+        urls: list[str] = json.loads(stored[-1].content_bytes())["urls"] if stored else []
+        return urls
+
+
+@pytest.fixture
+def bee() -> Iterator[Harness]:
+    with Harness() as made:
+        yield made
+
+
+def test_a_store_that_cannot_be_read_loses_no_url(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = Stored(bee, monkeypatch, "http://old.example/")
+    stored.is_broken = True
+    bee.start()
+    stored.tell(URL, "start")
+    stored.is_broken = False
+    bee.run_for(10)
+    assert stored.kept() == ["http://old.example/", URL]
+
+
+def test_urls_are_bounded(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = Stored(bee, monkeypatch, *(f"http://{number}.example/" for number in range(MOST_URLS - 1)))
+    bee.start()
+    bee.run_for(1)
+    for name in ("last", "more"):
+        stored.tell(f"http://{name}.example/", "start")
+    assert stored.kept()[-1] == "http://last.example/"
+
+
+def test_the_url_itself_is_forbidden_before_one_like_it(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """KubeEdge's cloud writes one slash for several."""
+    stored = Stored(bee, monkeypatch, "http:/a.example/x", "http://a.example/x")
+    bee.start()
+    bee.run_for(1)
+    stored.tell("http:/a.example/x", "stop")
+    assert stored.kept() == ["http://a.example/x"]
+
+
+def test_a_method_of_a_mapper_is_not_called_while_the_model_cannot_be_read(
+    bee: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = Stored(bee, monkeypatch)
+    bee.start()
+    bee.run_for(1)
+    stored.is_broken = True
+    target = "7777:/api/v1/devicemethod/default/d1/set/p/1"
+    content = ForwardedRequest({}, b"", "GET")
+    fields = {"source": "router_servicebus", "group": "user"}
+    bee.send(ModuleName.SERVICEBUS, bee.message(target, "GET", content, **fields))
+    bee.run_for(1)
+    (answer,) = bee.sent_to(ModuleName.EDGEHUB)
+    assert answer.content_as(ForwardedResponse).status_code == 400
