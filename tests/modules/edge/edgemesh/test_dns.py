@@ -863,6 +863,18 @@ def test_an_answer_that_is_cut_is_asked_for_over_tcp() -> None:
     assert found.answers[0].data == address_data("192.0.2.1")
 
 
+def test_an_answer_over_tcp_must_be_one_to_the_question() -> None:
+    def another(asked: bytes) -> bytes:
+        return bytes([asked[0] ^ 1]) + answered(asked)[1:]
+
+    server = Upstream(lambda asked: [answered(asked, cut=True)], another)
+    try:
+        with pytest.raises(WireError):
+            ask(RealClock(), f"127.0.0.1#{server.port}", question("a.org")[12:], SECONDS, lambda: None)
+    finally:
+        server.close()
+
+
 class Stepping(RealClock):
     """A clock on which a second passes from one look to the next."""
 

@@ -50,6 +50,8 @@ def test_a_service_has_the_variables_of_a_kubelet() -> None:
         "ABC_123_PORT_8081_TCP_ADDR": "5.6.7.8",
     }
     assert of(service("v6", "2001:db8::1"))["V6_PORT"] == "tcp://[2001:db8::1]:80"
+    both = service("both", clusterIPs=["10.96.0.1", "2001:db8::1"])
+    assert of(both, lambda table: (table.addresses[0], 1))["BOTH_PORT"] == "tcp://10.96.0.1:1"
 
 
 @pytest.mark.parametrize(

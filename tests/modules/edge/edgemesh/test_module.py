@@ -445,6 +445,26 @@ def test_the_owner_sees_what_differs_for_connections_from_outside(bee: Harness) 
     assert [each.node_port for each in web.ports] == [30080]
 
 
+def test_the_owner_sees_an_endpoint_used_that_has_one_of_the_ports(bee: Harness) -> None:
+    """Also what differs from outside of a Service with external addresses only."""
+    ports = [{"name": "a", "port": 80}, {"name": "b", "port": 81}]
+    given = service(externalIPs=["198.51.100.1"], externalTrafficPolicy="Local", ports=ports)
+    near, far = endpoint("10.86.0.2", NODE), endpoint("192.0.2.2")
+    slices = [
+        slice_of(near, ports=({"name": "b", "port": 8080},)),
+        slice_of(far, name="web.2", ports=tuple({"name": each, "port": 8080} for each in "ba")),
+    ]
+    mesh = Mesh(bee, {"service": [given], "endpointslice": slices})
+    mesh.pods.are_complete = False
+    mesh.start()
+    asking = bee.message(RESOURCE, SERVICES, ServicesRequest())
+    web = bee.ask(ModuleName.EDGEMESH, asking).content_as(ServicesAnswer).services[0]
+    assert {each.address: each.reason for each in web.endpoints} == {
+        "10.86.0.2": "used",
+        "192.0.2.2": "used; from outside: the traffic policy is Local, and it is on another node",
+    }
+
+
 def test_the_owner_asks_for_names(bee: Harness) -> None:
     mesh = Mesh(bee)
     bee.add(EdgeMesh, MeshSettings(NODE), mesh.pods, [mesh.plane], mesh.counters, _Known)

@@ -425,6 +425,13 @@ def test_remains_of_a_refused_change_and_a_flush_are_deleted_later() -> None:
     assert nft.left == 1
 
 
+def test_a_changed_time_of_affinity_is_a_set_of_its_own() -> None:
+    """The time of a set does not change."""
+    given = port_table(("192.0.2.1", 80))
+    ten, twenty = (ruleset(IPV4, [given._replace(affinity=seconds)], ()).sets for seconds in (10, 20))
+    assert (list(ten.values()), list(twenty.values()), ten.keys() & twenty.keys()) == ([10], [20], set())
+
+
 def test_endpoints_are_kept_packed_and_equal_by_content() -> None:
     ends = tuple((f"10.86.{number // 250}.{number % 250}", 8080) for number in range(1000))
     assert target_to(ends).endpoints == ends

@@ -41,6 +41,14 @@ def test_only_the_deletion_of_the_table_and_of_its_fixed_chains_is_one(report: b
 def test_a_transaction_in_many_datagrams_is_one_deletion() -> None:
     reports = [_gone(_CHAIN, chain=f"nat-{number}") for number in range(16)]
     deletions = Deletions()
-    datagrams = [*reports, _gone(_TABLE), _END, _END, _gone(_RULE) + _END, _gone(_TABLE) + _END + _gone(_TABLE), _END]
+    datagrams = [
+        *reports,
+        _gone(_TABLE),
+        _END,
+        _END,
+        _gone(_RULE) + _END,
+        _gone(_TABLE) + _END + _gone(_TABLE),
+        _END + _END,
+    ]
     ends = [deletions.end_with(messages(each)) for each in datagrams]
     assert [number for number, each in enumerate(ends) if each] == [17, 20, 21]
