@@ -18,6 +18,7 @@ from beehive.clock import RealClock
 from modules.edge.edgemesh.nft.addresses import HostAddresses
 from modules.edge.edgemesh.proxy import affinity
 from modules.edge.edgemesh.proxy import plane as plane_module
+from modules.edge.edgemesh.proxy import relay as relay_module
 from modules.edge.edgemesh.proxy.plane import ProxyPlane, listen_address
 from modules.edge.edgemesh.proxy.relay import DESCRIPTORS, Relay, reset
 from modules.edge.edgemesh.proxy.udp import SILENT_SECONDS, UdpClients
@@ -96,6 +97,28 @@ def test_a_dead_endpoint_is_passed_over(plane: ProxyPlane, server: socket.socket
         socket.create_connection(listen_address(given), SECONDS) as client,
     ):
         client.recv(1)
+
+
+def test_a_silent_endpoint_is_passed_over_after_its_time(
+    plane: ProxyPlane, server: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relay_module, "CONNECT_SECONDS", 0.1)
+    with socket.socket() as silent, ExitStack() as fillers:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(0)
+        for filler in [fillers.enter_context(socket.socket()) for _ in range(4)]:
+            filler.setblocking(False)  # noqa: FBT003 - the socket's own signature
+            filler.connect_ex(silent.getsockname())
+        given = table(silent.getsockname(), server.getsockname())
+        monkeypatch.setattr(plane._affinity, "order", lambda table, *_: list(table.inside.endpoints))
+        given = given._replace(inside=target_to((silent.getsockname(), server.getsockname())))
+        apply(plane, given)
+        with socket.create_connection(listen_address(given), SECONDS) as client:
+            client.sendall(b"a")
+            accepted, _ = server.accept()
+            with accepted:
+                accepted.settimeout(SECONDS)
+                assert accepted.recv(1) == b"a"
 
 
 def test_a_side_that_breaks_off_breaks_off_the_other(plane: ProxyPlane, server: socket.socket) -> None:
@@ -360,6 +383,14 @@ def test_clients_of_udp_are_bounded_over_all_services(plane: ProxyPlane, monkeyp
         assert endpoint.recv(9) == b"w", "a Service without clients gets none of another's"
         for client in clients:
             client.close()
+
+
+def test_a_port_of_udp_is_listened_on_while_an_endpoint_serves(plane: ProxyPlane) -> None:
+    """Its clients may go on with one that is about to end."""
+    given = table(("127.0.0.1", free_port()), protocol="udp")
+    for serving, is_there in ((given.serving, True), (frozenset(), False)):
+        apply(plane, given._replace(inside=target_to(()), serving=serving))
+        assert bool(plane._listeners) == is_there
 
 
 def test_no_client_of_udp_displaces_others_by_its_ports(plane: ProxyPlane, monkeypatch: pytest.MonkeyPatch) -> None:
