@@ -6,7 +6,9 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 DEVICES = "/apis/devices.example.io/v1/namespaces/default/devices"
 
 
-def definition(kind: str = "Device", plural: str = "devices", **names: Any) -> dict[str, Any]:
+def definition(
+    kind: str = "Device", plural: str = "devices", group: str = "devices.example.io", **names: Any
+) -> dict[str, Any]:
     """Return the definition of a kind with a status and columns."""
     spec = {
         "type": "object",
@@ -26,9 +28,9 @@ def definition(kind: str = "Device", plural: str = "devices", **names: Any) -> d
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.devices.example.io"},
+        "metadata": {"name": f"{plural}.{group}"},
         "spec": {
-            "group": "devices.example.io",
+            "group": group,
             "scope": "Namespaced",
             "names": {"kind": kind, "plural": plural, "singular": kind.lower(), **names},
             "versions": [version],

@@ -81,6 +81,25 @@ def test_wrong_objects_are_refused_with_causes(serving: Serving) -> None:
     )
 
 
+def test_objects_are_served_in_each_version_and_stored_versions_stay() -> None:
+    """What was stored in a version may still be: it can only go from a definition when its status lets it."""
+    serving, made = Serving(), definition()
+    (first,) = made["spec"]["versions"]
+    second = {**first, "name": "v2", "storage": False}
+    made["spec"]["versions"] = [first, second, {**second, "name": "v3", "served": False}]
+    answer(serving, "POST", DEFINITIONS, made)
+    answer(serving, "POST", DEVICES, device())
+    path, later = f"{DEFINITIONS}/devices.devices.example.io", DEVICES.replace("/v1/", "/v2/")
+    assert answer(serving, "GET", f"{later}/pump")["apiVersion"] == "devices.example.io/v2"
+    assert [each["apiVersion"] for each in answer(serving, "GET", later)["items"]] == ["devices.example.io/v2"]
+    assert serving.ask("GET", DEVICES.replace("/v1/", "/v3/")).status == 404
+    versions = [{**first, "storage": False}, {**second, "storage": True}]
+    changed = answer(serving, "PATCH", path, {"spec": {"versions": versions}}, MERGE)
+    assert changed["status"]["storedVersions"] == ["v1", "v2"]
+    refused = answer(serving, "PATCH", path, {"spec": {"versions": versions[1:]}}, MERGE)
+    assert refused["details"]["causes"][0]["field"] == "status.storedVersions[0]"
+
+
 def scalable(**paths: str) -> dict[str, Any]:
     """The definition of a kind with replicas."""
     made = definition()
@@ -156,9 +175,33 @@ def test_colliding_names_are_not_accepted_until_they_are_free(serving: Serving) 
     assert conditions(second)["NamesAccepted"] == ("False", "SingularConflict")
     pods = answer(serving, "POST", DEFINITIONS, definition("Pod", "pods"))
     assert conditions(pods) == {"NamesAccepted": ("False", "KindConflict"), "Established": ("False", "NotAccepted")}
+    serving.simulation.run_for(10)
     serving.ask("DELETE", f"{DEFINITIONS}/devices.devices.example.io")
     later = answer(serving, "GET", f"{DEFINITIONS}/machines.devices.example.io")
     assert conditions(later)["Established"][0] == "True"
+    times = [[one["lastTransitionTime"] for one in each["status"]["conditions"]] for each in (second, later)]
+    assert times[0] < times[1]
+
+
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [
+        (definition("Machine", "machines", singular="devices"), "SingularConflict"),
+        (definition("Machine", "machines", shortNames=["device"]), "ShortNamesConflict"),
+        (definition("Machine", "machines", listKind="DeviceList"), "ListKindConflict"),
+        (definition("DeviceList", "machines"), "KindConflict"),
+        (definition("Machine", "machines"), "NoConflicts"),
+        (definition(group="other.example.io"), "NoConflicts"),
+    ],
+)
+def test_which_names_collide(serving: Serving, other: Any, reason: str) -> None:
+    assert conditions(answer(serving, "POST", DEFINITIONS, other))["NamesAccepted"][1] == reason
+
+
+def test_scope_and_kind_of_a_definition_stay(serving: Serving) -> None:
+    for change in ({"scope": "Cluster"}, {"names": {"kind": "Machine"}}):
+        refused = answer(serving, "PATCH", f"{DEFINITIONS}/devices.devices.example.io", {"spec": change}, MERGE)
+        assert refused["details"]["causes"][0]["message"].endswith("field is immutable")
 
 
 def test_an_established_kind_is_served_though_it_asks_for_a_name_that_another_one_has(serving: Serving) -> None:

@@ -35,6 +35,7 @@ def test_a_certificate_names_user_and_groups() -> None:
     assert (user.node, user.is_administrator) == ("n1", False)
     assert user_of_certificate(_certificate(("commonName", "a"), ("commonName", "b"))) is None
     assert user_of_certificate(_certificate(("organizationName", "system:masters"))) is None
+    assert user_of_certificate(_certificate(("commonName", ""))) is None
 
 
 def test_a_name_alone_makes_no_node() -> None:
@@ -45,10 +46,12 @@ def test_a_name_alone_makes_no_node() -> None:
 
 def test_tokens_are_kube_apiservers_lines(tmp_path: Path) -> None:
     """A line has token, user, uid and perhaps groups in quotes; an unknown or empty token has no user."""
-    tokens = read_tokens(_file(tmp_path, 'secret,alice,7,"system:masters,dev"\n\nother,bob,8\n'))
+    lines = 'secret,alice,7,"system:masters, dev,"\n\n#former,carol,9\nother,bob,8\n'
+    tokens = read_tokens(_file(tmp_path, lines))
     assert tokens.user("secret") == User("alice", "7", ("system:masters", "dev"))
     assert tokens.user("other") == User("bob", "8")
     assert tokens.user("") is None
+    assert tokens.user("#former") is None
     assert tokens.user("Secret") is None
 
 
@@ -61,13 +64,15 @@ def test_a_wrong_file_is_refused_without_its_tokens(tmp_path: Path, text: str) -
 
 
 def test_a_file_that_everybody_reads_is_warned_about(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The warning says which mode to set."""
+    """The warning says which mode to set; a group may read it."""
+    read_tokens(_file(tmp_path, "secret,alice,1\n", 0o640))
+    assert not caplog.text
     read_tokens(_file(tmp_path, "secret,alice,1\n", 0o644))
     assert "chmod 600" in caplog.text
     assert "secret" not in caplog.text
 
 
-@pytest.mark.parametrize("header", ["Bearer wrong", "Basic c2VjcmV0", "secret"])
+@pytest.mark.parametrize("header", ["Bearer wrong", "Basic c2VjcmV0", "Basic secret", "secret"])
 def test_wrong_credentials_are_401(tmp_path: Path, header: str) -> None:
     """A request without credentials is anonymous; one with wrong ones is refused."""
     authenticator = Authenticator(read_tokens(_file(tmp_path, "secret,alice,1\n")))

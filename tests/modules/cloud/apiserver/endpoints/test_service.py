@@ -436,6 +436,8 @@ def test_the_end_of_the_initial_events_is_a_bookmark_for_who_wants_bookmarks(api
     api.ask("POST", MAPS, configmap("a"))
     asked = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
     assert api.watch(MAPS, Watcher(), **asked) == [("ADDED", "a")]
+    version = body_of(api.ask("GET", MAPS))["metadata"]["resourceVersion"]
+    assert api.watch(MAPS, Watcher(), resourceVersion=version, **asked) == [("ADDED", "a")]
     assert [kind for kind, _ in api.watch(MAPS, Watcher(), allowWatchBookmarks="true", **asked)] == [
         "ADDED",
         "BOOKMARK",

@@ -8,12 +8,14 @@ from contextlib import nullcontext
 from typing import Any
 from unittest.mock import Mock
 
+import msgspec
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from beehive.simulation import Simulation
 from modules.apimachinery.errors import ApiStatusError
-from modules.cloud.authentication.jws import ALGORITHMS, LONGEST, JwsError, read_jws, to_base64url
+from modules.cloud.authentication.jws import ALGORITHMS, LONGEST, JwsError, is_signed_by, read_jws, to_base64url
 from modules.cloud.authentication.oidc.key_sets import MOST_KEYS, KeySetError, ProviderKey, read_key_set
 from modules.cloud.authentication.oidc.tokens import MOST_WAITING, KnownKeys, OidcTokens
 from modules.cloud.authentication.settings import OidcSettings
@@ -125,6 +127,24 @@ def test_without_keys_it_is_not_known_who_it_is() -> None:
 def test_a_header_that_is_not_understood_is_refused(header: dict[str, Any], *, is_read: bool) -> None:
     with nullcontext() if is_read else pytest.raises(JwsError):
         read_jws(unsigned({}, **{"alg": "RS256", **header}) + ".AAAA")
+
+
+def test_a_signature_has_the_form_of_its_algorithm() -> None:
+    """An RSA key signs by no algorithm of a curve, and two numbers have their bytes."""
+    jws = read_jws(signed({}, "RS256"))
+    public = rsa_key().public_key()
+    assert is_signed_by(jws, public)
+    assert not is_signed_by(msgspec.structs.replace(jws, algorithm="ES256"), public)
+    jws, key = read_jws(signed({}, "ES256")), key_for("ES256")
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    assert is_signed_by(jws, key.public_key())
+    longer = jws.signature[:32] + b"\0" + jws.signature[32:]
+    assert not is_signed_by(msgspec.structs.replace(jws, signature=longer), key.public_key())
+
+
+def test_a_token_is_bounded() -> None:
+    with pytest.raises(JwsError):
+        read_jws(unsigned({"x": "y" * LONGEST}, alg="RS256") + ".AAAA")
 
 
 def test_a_fetch_that_fails_gives_its_place_back() -> None:
