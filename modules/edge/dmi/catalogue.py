@@ -97,6 +97,11 @@ class Catalogue:
         self._by_owner: dict[str, dict[str, str]] = {}
         """The desired values of the node's owner, by device."""
 
+    def clear(self) -> None:
+        """Forget everything."""
+        for kept in (self._devices, self._models, self._of_model, self._by_owner):
+            kept.clear()
+
     def put_device(self, device: MappedDevice) -> set[Mark]:
         """Store a Device, and return the objects to send to mappers."""
         key = device.id

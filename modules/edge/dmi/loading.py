@@ -43,6 +43,7 @@ class CatalogueLoader:
             return
         self._waiting.append(then)
         if len(self._waiting) == 1:
+            self._catalogue.clear()  # of what a load before read that failed: changes since then were not followed
             self._meta.list_all(ResourceType.DEVICE_MODEL, then=self._models_read)
 
     def changed(self, message: Message) -> set[Mark]:

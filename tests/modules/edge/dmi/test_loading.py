@@ -1,0 +1,50 @@
+"""The reading of the stored devices and models when the first mapper registers."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from beehive import BeehiveError, Message, ModuleName, RealClock
+from metamanager.errors import CallError, NoAnswerError
+from modules.edge.dmi.catalogue import Catalogue, Key
+from modules.edge.dmi.loading import CatalogueLoader
+from tests.modules.edge.dmi.node import Json, device, model
+
+Rows = list[bytes] | CallError
+
+
+class FakeNode:
+    """The store and the modules that a loader asks: each list is answered at once with what is given."""
+
+    def __init__(self, *lists: Rows) -> None:
+        self._lists = list(lists)
+
+    def list_all(self, kind: str, *, then: Callable[[Rows], None]) -> None:
+        """Answer a list."""
+        then(self._lists.pop(0))
+
+    def message(self, resource: str, operation: str) -> Message:
+        """Return a message of the module."""
+        return Message.new(RealClock(), source="dmi", resource=resource, operation=operation, content={})
+
+    def request(self, to: str, asked: Message, seconds: float, then: Callable[[Message | BeehiveError], None]) -> None:
+        """Answer as devicetwin without desired values of the owner."""
+        assert to == ModuleName.DEVICETWIN
+        then(asked)
+
+
+def row(obj: Json) -> bytes:
+    return json.dumps({**obj, "metadata": {**obj["metadata"], "namespace": "ns"}}).encode()
+
+
+def test_what_goes_after_a_reading_that_failed_is_not_told_at_the_next() -> None:
+    """Changes are followed only from the reading on."""
+    catalogue = Catalogue()
+    read_in_part = [row(model("tm")), row(model("gone"))], NoAnswerError("busy")
+    there: Any = FakeNode(*read_in_part, [row(model("tm"))], [row(device())])
+    loader = CatalogueLoader(there, there, catalogue)
+    ends: list[BeehiveError | None] = []
+    loader.when_loaded(ends.append)
+    loader.when_loaded(ends.append)
+    assert [type(one) for one in ends] == [NoAnswerError, type(None)]
+    assert list(catalogue.keys("demo")) == [Key("model", "ns/tm"), Key("device", "ns/thermo")]
