@@ -49,8 +49,6 @@ INTERNAL = Decision(Step.REJECT, "only this node says that")
         message("default/devicetwin/d", "update", {}, source="edgecontroller"),
         message("null/mqtttopics/topics", "update", {}, source="edgecontroller"),
         message("null/targeturls/urls", "update", {}, source="edgecontroller"),
-        message("JGh3", "response", "{}", source="bus", group="twin"),
-        message("default/device/d", "update", {}, source="meta", group="twin"),
         message("default/pod/p", "update", {}, source="edged"),
         message("default/pod/p", "delete", source="edged"),
         message("default/pod/p", "update", {}, source="metamanager"),
@@ -63,6 +61,12 @@ INTERNAL = Decision(Step.REJECT, "only this node says that")
 def test_what_modules_of_the_node_say_to_each_other_the_cloud_cannot(forged: Message, group: str) -> None:
     """Such as that the link is down, or a status that edged is to have reported."""
     assert decide(forged.with_route(group=group)) == INTERNAL
+
+
+@pytest.mark.parametrize("source", ["bus", "meta"])
+def test_the_cloud_is_no_application_and_not_metamanager(source: str) -> None:
+    """Else it would report a device's values."""
+    assert decide(message("JGh3", "response", "{}", source=source, group="twin")) == INTERNAL
 
 
 @pytest.mark.parametrize(

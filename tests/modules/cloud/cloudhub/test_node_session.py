@@ -137,6 +137,15 @@ def test_objects_that_the_node_has_are_not_sent_again() -> None:
     assert session.offer(about("a", 8)) is OfferResult.QUEUED
 
 
+def test_an_answer_of_an_older_version_takes_nothing_back() -> None:
+    """The node keeps the newer object when it acknowledges such an answer."""
+    session = NodeSession(RESEND)
+    for message in (about("a", 5, kind="configmap"), about("a", 3, "response", kind="configmap")):
+        session.offer(message)
+        session.acknowledge(sent(session)[0])
+    assert session.offer(about("a", 4, kind="configmap")) == OfferResult.ACKNOWLEDGED
+
+
 def test_a_message_without_a_version_is_dropped_unless_it_is_a_deletion() -> None:
     session = NodeSession(RESEND)
     assert session.offer(about("a", -1)) is OfferResult.NO_VERSION
