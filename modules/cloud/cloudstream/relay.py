@@ -19,6 +19,7 @@ IDLE_SECONDS: Final = 4 * 3600.0
 _LINGER_BYTES: Final = 32 * 1024
 _LINGER_SECONDS: Final = 2.0
 """Seconds that a client may read the rest after the stream's end."""
+_GONE: Final = select.POLLHUP | select.POLLERR
 _RESET: Final = struct.pack("ii", 1, 0)
 
 
@@ -90,13 +91,20 @@ class ClientSocket:
         return sent > 0
 
     def wait(self, stream: RelayedStream, seconds: float) -> bool:
-        """Wait for the next event of the client or the stream; return False if there was none."""
+        """Wait for the next event of the client or the stream; return False if there was none.
+
+        Raises:
+            ConnectionResetError: the client has gone while the stream has no room: it would be reported without end.
+        """
         poll = select.poll()
         wanted = select.POLLIN if stream.room else 0
         poll.register(self._socket, wanted | (select.POLLOUT if self._held else 0))
         if not self._held:
             poll.register(stream, select.POLLIN)
-        return bool(poll.poll(seconds * 1000))
+        events = dict(poll.poll(seconds * 1000))
+        if not wanted and events.get(self.fileno(), 0) & _GONE:
+            raise ConnectionResetError("the client has disconnected")
+        return bool(events)
 
     def end(self) -> None:
         """End this side after the last byte, and give the client time to read it: closing with unread input resets."""
