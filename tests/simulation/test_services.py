@@ -3,10 +3,11 @@
 import msgspec
 import pytest
 
+from modules.cloud.controllers import node_group
 from modules.cloud.edgecontroller.downstream.controller import DownstreamController
 from modules.cloud.edgecontroller.downstream.node_groups import NodeGroupFilter
 from modules.lab.simulate.draw import FaultProfile, draw_plan
-from modules.lab.simulate.plan import Plan, ServiceStep, Write, Writer
+from modules.lab.simulate.plan import Plan, RolloutStep, ServiceStep, Write, Writer
 from modules.lab.simulate.run import run_plan
 
 
@@ -44,3 +45,16 @@ def test_neighbours_of_a_node_that_moves_to_another_group_who_keep_its_endpoint_
     assert violation is not None
     assert violation.invariant == invariant
     assert "node-1: EndpointSlice shop-1 has" in violation.text
+
+
+def test_a_node_that_keeps_the_label_of_a_node_group_which_it_has_left_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    writes = (Write(20.0, "node-0", Writer.NODE_GROUP, 1), Write(30.0, "node-0", Writer.NODE_GROUP, 2))
+    plan = Plan(1, 1, 40.0, (), (), writes=writes, rollouts=(RolloutStep(1.0, "DaemonSet"),))
+    plan = msgspec.structs.replace(plan, services=(ServiceStep(1.0, (0,), is_ranged=True),))
+    assert run_plan(plan).violation is None
+    monkeypatch.setattr(node_group, "_left", lambda *_: [])
+    violation = run_plan(plan).violation
+    assert violation is not None
+    assert "node-0 is labelled as of group 'group-1', and should be of 'group-2'" in violation.text

@@ -19,9 +19,11 @@ from modules.cloud.apiserver.completeness import Completeness
 from modules.cloud.apiserver.embedded_kube_api import EmbeddedKubeApi
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
 from modules.cloud.apiserver.module import ApiServer
+from modules.cloud.applications import NODE_GROUP
 from modules.cloud.client.calls import APPLY, ApiCall, ApiResult
 from modules.cloud.cloudhub.module import CloudHubSettings
 from modules.cloud.cloudhub.node_session import NodeSession
+from modules.cloud.controllers.application_definitions import definitions as application_definitions
 from modules.cloud.controllers.module import Controllers
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.coordination.lease_settings import LeaseSettings
@@ -63,12 +65,12 @@ _LISTED = 60.0
 _BEGINS = 60.0
 """Seconds within which controllers of a cloudcore that starts, or whose database has failed, see how things are."""
 _POD = kind_named("Pod")
-_OF_DEVICES = {kind.name: kind for kind in (DEVICE, DEVICE_MODEL, DEVICE_STATUS)}
+_CUSTOM = {kind.name: kind for kind in (DEVICE, DEVICE_MODEL, DEVICE_STATUS, NODE_GROUP)}
 
 
 def known_kind(name: str) -> Kind:
     """Return a kind of objects that the simulation has."""
-    return _OF_DEVICES.get(name) or kind_named(name)
+    return _CUSTOM.get(name) or kind_named(name)
 
 
 def start_or_end(process: Process, hive: Hive, ended: Callable[[Process], None]) -> None:
@@ -103,6 +105,9 @@ class SimulatedCloud:
         statuses: receives the changes of pods' statuses.
         first_version: see `Plan.first_version`.
     """
+
+    has_groups = False
+    """Whether there are NodeGroups, whose controller labels nodes."""
 
     def __init__(self, world: World, root: Path, statuses: StatusWatch, first_version: int = 0) -> None:
         self.world = world
@@ -202,7 +207,10 @@ class SimulatedCloud:
         api = EmbeddedKubeApi(hive, clock)
         self._subscriptions = api.subscriptions
         completeness = Completeness(database, None)
-        kinds = definitions() if self.has_devices else []
+        kinds = [
+            *(definitions() if self.has_devices else ()),
+            *(application_definitions() if self.has_groups else ()),
+        ]
         hive.add(ApiServer, self.cluster, database, None, kinds, Refusals(clock), api.subscriptions)
         return RemoteCluster(api.connect, knows_all=lambda: completeness.knows_all)
 

@@ -38,8 +38,8 @@ from modules.lab.simulate.plan import (
 )
 from modules.lab.simulate.report_watch import ReportWatch
 from modules.lab.simulate.rollout_documents import rollout_document, rollout_name
-from modules.lab.simulate.service_agreement import service_disagreements
-from modules.lab.simulate.service_documents import documents
+from modules.lab.simulate.service_agreement import group_disagreements, service_disagreements
+from modules.lab.simulate.service_documents import documents, group_documents
 from modules.lab.simulate.sizes import grown, sizes_of
 from modules.lab.simulate.status_watch import StatusWatch
 from modules.lab.simulate.world import Entry, Violation, World
@@ -149,6 +149,9 @@ class Simulation:
         for node in self.nodes:
             node.follows_services = bool(plan.services)
         self.cloud.has_workloads = bool(plan.rollouts)
+        self.cloud.has_groups = bool(plan.rollouts and plan.services)
+        self._groups: dict[str, int] = {}
+        """The numbers of the nodes' groups, if a controller labels nodes."""
         self.hostile = HostileNode(world, self.cloud, plan.hostile) if plan.hostile else None
         self.reports = ReportWatch(world)
         self.cloud.has_identities = any(fault.kind is FaultKind.LOCKED_OUT for fault in plan.faults)
@@ -351,9 +354,14 @@ class Simulation:
 
     def _write(self, write: Write) -> None:
         self.world.note("others", str(write))
-        self.cloud.write(write)
         if write.writer is Writer.NODE_GROUP:
             self._served = self.world.now()
+        if write.writer is Writer.NODE_GROUP and self.cloud.has_groups:
+            self._groups[write.name] = write.number
+            for document in group_documents(self._groups):
+                self.cloud.set_object(document["kind"], document["metadata"]["name"], document)
+        else:
+            self.cloud.write(write)
 
     def _wants_running(self, node: SimulatedNode, uid: str) -> bool:
         """Return whether the cloud, or a file, has that pod unchanged and it should be running."""
@@ -375,6 +383,7 @@ class Simulation:
     def _disagreements(self) -> Iterator[str]:
         yield from self.cloud.disagreements()
         yield from self.faults.lockouts.disagreements()
+        yield from group_disagreements(self._groups, self.cloud)
         for node in self.nodes:
             for problem in (*disagreements(node, self.cloud), *device_disagreements(node, self.cloud)):
                 yield f"{node.name}: {problem}"

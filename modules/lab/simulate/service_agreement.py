@@ -1,7 +1,7 @@
 """Whether each node has the Services and endpoints that it follows."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
@@ -11,6 +11,7 @@ from modules.apimachinery.kinds import JsonObject, Kind, kind_named, version_of
 from modules.lab.simulate.cloud import SimulatedCloud
 from modules.lab.simulate.disk import DATABASE
 from modules.lab.simulate.node import SimulatedNode
+from modules.lab.simulate.service_documents import group_name
 
 _PARTS: Final = {"Service": "spec", "EndpointSlice": "endpoints", "Endpoints": "subsets"}
 """The part of each kind that is compared."""
@@ -42,6 +43,15 @@ def service_disagreements(node: SimulatedNode, cloud: SimulatedCloud) -> Iterato
                     yield f"{name} {each} is marked as that of group {marked!r}"
             if version_of(wanted[each]) != version_of(there[each]) or should != has:
                 yield f"{name} {each} has {has}, and should have {should}"
+
+
+def group_disagreements(groups: Mapping[str, int], cloud: SimulatedCloud) -> Iterator[str]:
+    """Yield the nodes that are not labelled with the NodeGroup that has them."""
+    labels = _groups(cloud)
+    for node, number in groups.items():
+        should = group_name(number) if number else ""
+        if labels.get(node) != should:
+            yield f"{node} is labelled as of group {labels.get(node)!r}, and should be of {should!r}"
 
 
 def _ranged_services(cloud: SimulatedCloud) -> set[str]:

@@ -1,6 +1,7 @@
 """Services whose endpoints nodes follow, and what people change of them and of the node groups."""
 
 import random
+from collections.abc import Mapping
 from typing import Final
 
 from beehive.clock import Clock
@@ -8,12 +9,13 @@ from beehive.message import Message
 from metamanager.application import FOLLOW, FOLLOW_RESOURCE, Target
 from modules.apimachinery.endpoint_addresses import SERVICE_NAME
 from modules.apimachinery.kinds import JsonObject
-from modules.cloud.applications import RANGE_NODE_GROUP, TOPOLOGY
+from modules.cloud.applications import NODE_GROUP, RANGE_NODE_GROUP, TOPOLOGY
 from modules.lab.simulate.plan import ServiceStep, Write, Writer
 
 _BETWEEN: Final = (4.0, 15.0, 60.0)
 """Average seconds between two changes; one value is drawn for each run."""
 _GROUPS: Final = 2
+"""Number of node groups."""
 _FOLLOWED: Final = (
     Target("", "v1", "services"),
     Target("discovery.k8s.io", "v1", "endpointslices"),
@@ -43,6 +45,24 @@ def group_writes(draw: random.Random, nodes: int, seconds: float) -> list[Write]
         node, group = f"node-{draw.randrange(nodes)}", draw.randrange(_GROUPS + 1)
         writes.append(Write(round(at, 3), node, Writer.NODE_GROUP, group))
     return writes
+
+
+def group_name(number: int) -> str:
+    """Return the name of a node group."""
+    return f"group-{number}"
+
+
+def group_documents(groups: Mapping[str, int]) -> list[JsonObject]:
+    """Return the NodeGroups that have nodes; a node of the group 0 is in none."""
+    return [
+        {
+            "kind": NODE_GROUP.name,
+            "apiVersion": NODE_GROUP.api_version,
+            "metadata": {"name": group_name(number)},
+            "spec": {"nodes": sorted(node for node, its in groups.items() if its == number)},
+        }
+        for number in range(1, _GROUPS + 1)
+    ]
 
 
 def documents(step: ServiceStep) -> list[JsonObject]:

@@ -5,6 +5,7 @@ from typing import Any
 from modules.cloud.applications import BELONGING_TO
 from modules.cloud.client.calls import STRATEGIC, ApiCall
 from modules.lab.simulate.plan import Write, Writer
+from modules.lab.simulate.service_documents import group_name
 
 OF_STATUS = frozenset({Writer.NOT_READY, Writer.NODE_LOST, Writer.ADDRESS})
 """Writers of parts of a status that the node owns; the node restores them."""
@@ -54,7 +55,7 @@ def _patch(write: Write) -> dict[str, Any]:
         case Writer.LABEL | Writer.NODE_LABEL:
             return {"metadata": {"labels": {"written": str(write.number)}}}
         case Writer.NODE_GROUP:
-            return {"metadata": {"labels": {BELONGING_TO: f"group-{write.number}" if write.number else None}}}
+            return {"metadata": {"labels": {BELONGING_TO: group_name(write.number) if write.number else None}}}
         case Writer.ANNOTATION:
             return {"metadata": {"annotations": {"example/written": str(write.number)}}}
         case Writer.NOT_READY:
