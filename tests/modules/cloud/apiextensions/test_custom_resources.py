@@ -183,6 +183,25 @@ def test_colliding_names_are_not_accepted_until_they_are_free(serving: Serving) 
     assert times[0] < times[1]
 
 
+def test_an_object_of_the_cluster_has_no_namespace() -> None:
+    serving, made = Serving(), definition()
+    made["spec"]["scope"] = "Cluster"
+    assert serving.ask("POST", DEFINITIONS, made).status == 201
+    pump = device()
+    pump["metadata"]["namespace"] = "shop"
+    assert "namespace" not in answer(serving, "POST", f"{DEVICES_API}/devices", pump)["metadata"]
+    assert serving.ask("GET", f"{DEVICES_API}/devices/pump").status == 200
+    assert serving.ask("GET", f"{DEVICES}/pump").status == 404
+
+
+def test_a_definition_that_is_not_established_takes_no_objects_with_it(serving: Serving) -> None:
+    """They are of the definition that has the name."""
+    answer(serving, "POST", DEVICES, device())
+    answer(serving, "POST", DEFINITIONS, definition(plural="machines"))
+    assert serving.ask("DELETE", f"{DEFINITIONS}/machines.devices.example.io").status == 200
+    assert [each["metadata"]["name"] for each in answer(serving, "GET", DEVICES)["items"]] == ["pump"]
+
+
 @pytest.mark.parametrize(
     ("other", "reason"),
     [
