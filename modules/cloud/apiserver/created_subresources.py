@@ -7,6 +7,7 @@ from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.disruption_budgets import charged_budget
 from modules.cloud.apiserver.pod_scheduled import is_gated, with_node
 from modules.cloud.apiserver.write_options import propagation_policy
+from modules.cloud.storage.object_storage import check_version
 
 _POD, _NODE = kind_named("Pod"), kind_named("Node")
 _BUDGET = kind_named("PodDisruptionBudget")
@@ -23,7 +24,8 @@ def bind_pod(cluster: Cluster, namespace: str, name: str, binding: JsonObject) -
 
     Raises:
         NotFoundError: there is no such pod.
-        ConflictError: the pod has a node already, scheduling gates, or another uid than the Binding.
+        ConflictError: the pod has a node already, scheduling gates or another uid than the Binding, or is being
+            deleted.
         BadRequestError, InvalidError: the Binding names no node, or another pod.
     """
     uid = _uid_for(name, binding, "Binding")
@@ -34,6 +36,8 @@ def bind_pod(cluster: Cluster, namespace: str, name: str, binding: JsonObject) -
     if not isinstance(node, str) or not node:
         raise InvalidError("Binding", name, "target.name", "Required value")
     pod = cluster.storage.get(key_for(_POD, namespace, name), uid)
+    if is_being_deleted(pod):
+        raise ConflictError("pods/binding", name, f"pod {name} is being deleted, cannot be assigned to a host")
     bound = pod["spec"].get("nodeName")
     if bound:
         raise ConflictError("pods/binding", name, f'pod {name} is already assigned to node "{bound}"')
@@ -62,7 +66,7 @@ def evict_pod(cluster: Cluster, namespace: str, name: str, eviction: JsonObject)
 
     Raises:
         NotFoundError: there is no such pod.
-        ConflictError: the pod has another uid than the options name.
+        ConflictError: the pod has another uid or resourceVersion than the options name.
         BadRequestError: the options cannot be read, or it is for another pod.
         TooManyRequestsError, ForbiddenError, InternalError: its budget does not allow it; see `charged_budget`.
     """
@@ -71,10 +75,13 @@ def evict_pod(cluster: Cluster, namespace: str, name: str, eviction: JsonObject)
     grace = options.get("gracePeriodSeconds") if isinstance(options, dict) else ""
     if grace is not None and type(grace) is not int:
         raise BadRequestError("an Eviction with deleteOptions and a number of gracePeriodSeconds is wanted")
-    preconditions, policy = options.get("preconditions"), propagation_policy(options)
-    uid = str((preconditions.get("uid") if isinstance(preconditions, dict) else None) or "")
+    given, policy = options.get("preconditions"), propagation_policy(options)
+    preconditions = given if isinstance(given, dict) else {}
+    uid, version = (str(preconditions.get(field) or "") for field in ("uid", "resourceVersion"))
     key = key_for(_POD, namespace, name)
     pod, now = cluster.storage.get(key, uid), format_rfc3339(cluster.clock.now())
+    if version:
+        check_version(_POD, pod, {"metadata": {"resourceVersion": version}})
     budgets = cluster.storage.list(_BUDGET, namespace)
     charged = charged_budget(pod, budgets, now, is_healthy=_is_healthy(cluster, pod))
     if charged is not None:

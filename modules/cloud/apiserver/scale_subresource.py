@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from modules.apimachinery.api_errors import BadRequestError, InternalError, InvalidError, MethodNotAllowedError
 from modules.apimachinery.json_patch import apply_json_patch
-from modules.apimachinery.kinds import JsonObject, ObjectKey, version_of
+from modules.apimachinery.kinds import JsonObject, ObjectKey, uid_of, version_of
 from modules.apimachinery.strategic_merge import merge_json
 from modules.cloud.apiextensions.scale import ScalePaths, value_at, with_value
 from modules.cloud.apiserver.cluster import Cluster
@@ -42,7 +42,8 @@ def serve_scale(cluster: Cluster, key: ObjectKey, request: ApiCall) -> JsonObjec
             wanted = apply_json_patch(scale_of(live), request.body)
         case _:
             raise MethodNotAllowedError(f"the verb {request.verb[:40]!r} is not served for a scale")
-    metadata = {**live["metadata"], "resourceVersion": _version(wanted) or version_of(live)}
+    asked = {"resourceVersion": _version(wanted) or version_of(live), "uid": uid_of(wanted) or uid_of(live)}
+    metadata = {**live["metadata"], **asked}
     if (name := wanted["metadata"].get("name")) != key.name:
         raise BadRequestError(
             f"the name of the object ({str(name)[:253]}) does not match the name on the URL ({key.name})"

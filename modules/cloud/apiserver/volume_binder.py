@@ -1,21 +1,25 @@
 """Binding of claims to volumes, after Kubernetes' persistent volume controller, without provisioning.
 
-A claim is bound to the volume that it names, to a volume whose `claimRef` names it, or to the smallest that fits. The
-volume that it names must fit, too, or name the claim: it may be kept for claims of another class.
+A claim is bound to the volume that it names, to a volume whose `claimRef` names it, or to the smallest that fits and
+that its selector selects. The volume that it names must fit, too, or name the claim: it may be kept for claims of
+another class.
 """
 
 from collections.abc import Iterable
 from typing import Any
 
 from edged.api import QuantityError, whole_value
-from modules.apimachinery.kinds import JsonObject, uid_of
+from modules.apimachinery.kinds import JsonObject, is_being_deleted, uid_of
+from modules.apimachinery.workload_selectors import matcher_of
 
 _BOUND = {"phase": "Bound"}
+_FILESYSTEM = "Filesystem"
+"""The mode of a volume that names none."""
 
 
 def bind_volumes(claims: Iterable[JsonObject], volumes: Iterable[JsonObject]) -> list[JsonObject]:
     """Return the claims and volumes that are newly bound, with their new spec and status."""
-    free = [volume for volume in volumes if not _owner(volume).get("uid")]
+    free = [volume for volume in volumes if not _owner(volume).get("uid") and not is_being_deleted(volume)]
     changed: list[JsonObject] = []
     for claim in claims:
         if (claim.get("status") or {}).get("phase") == _BOUND["phase"]:
@@ -46,9 +50,18 @@ def _fits(claim: JsonObject, volume: JsonObject, named: str | None) -> bool:
     requests = (wanted.get("resources") or {}).get("requests") or {}
     return (
         (wanted.get("storageClassName") or "") == (offered.get("storageClassName") or "")
+        and (wanted.get("volumeMode") or _FILESYSTEM) == (offered.get("volumeMode") or _FILESYSTEM)
+        and (bool(named or owner) or _selects(wanted.get("selector"), volume))
         and set(wanted.get("accessModes") or []) <= set(offered.get("accessModes") or [])
         and _bytes(requests.get("storage", "0")) <= _capacity(volume)
     )
+
+
+def _selects(selector: Any, volume: JsonObject) -> bool:
+    """Return whether the selector of a claim selects a volume; none, and an empty one, select all."""
+    if not isinstance(selector, dict) or not any(selector.values()):
+        return True
+    return matcher_of(selector)(volume["metadata"].get("labels") or {})
 
 
 def _bound(claim: JsonObject, volume: JsonObject) -> list[JsonObject]:

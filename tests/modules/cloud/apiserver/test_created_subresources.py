@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from beehive.clock import RealClock
+from modules.apimachinery.kinds import key_of
 from modules.cloud.apiserver.api_calls import DryRunError, serve
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.client.calls import ApiCall, ApiResult
@@ -67,6 +68,14 @@ def test_a_pod_with_scheduling_gates_is_not_bound(cluster: Cluster) -> None:
     assert (code, "pod web has non-empty .spec.schedulingGates" in message) == (409, True)
 
 
+def test_a_pod_that_is_being_deleted_is_not_bound(cluster: Cluster) -> None:
+    held = pod(nodeName="")
+    held["metadata"]["finalizers"] = ["example.com/hold"]
+    cluster.delete(key_of(cluster.create(held)))
+    code, message = refused(create(cluster, "pods", "web", "binding", binding("n1")))
+    assert (code, "is being deleted, cannot be assigned to a host" in message) == (409, True)
+
+
 @pytest.mark.parametrize("target", [None, "", 7])
 def test_a_binding_without_a_node_is_refused(cluster: Cluster, target: Any) -> None:
     waiting(cluster)
@@ -116,7 +125,7 @@ def test_an_evicted_pod_ends_in_its_grace_period(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("body", "code"),
     [(eviction(gracePeriodSeconds="x"), 400), (eviction(preconditions={"uid": "other"}), 409),
-     ({"deleteOptions": 1}, 400)],
+     (eviction(preconditions={"resourceVersion": "1"}), 409), ({"deleteOptions": 1}, 400)],
 )  # fmt: skip
 def test_an_eviction_that_is_refused(cluster: Cluster, body: dict[str, Any], code: int) -> None:
     cluster.create(pod(nodeName="n1"))

@@ -113,6 +113,8 @@ TAINT = {"key": "k", "effect": "NoSchedule"}
           a_pod("b1", "b"), a_pod("b2", "b", "1", HIGH)], a_pod("p", priority=MID), "b", ["b1"]),
         ([*ONES, a_node("c", "1"), a_pod("a1", "a", hour=1), a_pod("b1", "b", hour=12), a_pod("c1", "c", hour=6)],
          a_pod("p", priority=HIGH), "b", ["b1"]),
+        ([a_node("a"), a_node("b"), a_pod("a1", "a", hour=1), a_pod("a2", "a", hour=12), a_pod("b1", "b", hour=6),
+          a_pod("b2", "b", hour=7)], a_pod("p", cpu="2", priority=HIGH), "b", ["b1", "b2"]),
         ([*ONES, guarded(a_pod("a1", "a")), a_pod("b1", "b", priority=MID), a_budget(0)],
          a_pod("p", priority=HIGH), "b", ["b1"]),
         ([a_node("a"), guarded(a_pod("a1", "a", priority=LOW)), a_pod("a2", "a", priority=MID), a_budget(0)],
@@ -136,7 +138,8 @@ TAINT = {"key": "k", "effect": "NoSchedule"}
          a_pod("p", priority=HIGH), "a", ["v2"]),
     ],
     ids=["one", "both", "too large", "never", "equal", "one equal", "taint", "negative", "as few as possible",
-         "lowest priority", "fewest", "latest start", "node without a budget", "pod without a budget", "budget broken",
+         "lowest priority", "fewest", "latest start", "latest first start", "node without a budget",
+         "pod without a budget", "budget broken",
          "budget of one", "budget of one that is ending", "one of a negative priority",
          "port", "number of pods", "affinity to a victim", "silent node", "static pod"],
 )  # fmt: skip
@@ -256,6 +259,16 @@ def test_a_pod_whose_room_another_got_has_other_pods_make_room() -> None:
     end(cluster)
     cluster.scheduler.place_waiting_pods()
     assert (ending(cluster), nominated_node(pods(cluster)["p"])) == (["v1"], "a")
+
+
+def test_a_pod_that_waits_for_its_room_has_no_others_make_room() -> None:
+    cluster = a_cluster(*ONES, a_pod("v1", "a", priority=MID), a_pod("v2", "b", priority=HIGH))
+    cluster.create(a_pod("p", priority=HIGH))
+    assert ending(cluster) == ["v1"]
+    cluster.delete(ObjectKey("Pod", "default", "v2"), grace=0)
+    cluster.create(a_pod("lower", "b", priority=LOW))
+    cluster.scheduler.place_waiting_pods()
+    assert ending(cluster) == ["v1"]
 
 
 def test_a_pod_does_not_wait_for_one_of_its_own_priority() -> None:

@@ -39,6 +39,18 @@ def volume(name: str, storage: str = "1Gi", **spec: Any) -> JsonObject:
     }
 
 
+FAST = {"matchLabels": {"disk": "fast"}}
+
+
+def labelled(volume: JsonObject, **labels: str) -> JsonObject:
+    return {**volume, "metadata": {**volume["metadata"], "labels": labels}}
+
+
+def ending(volume: JsonObject) -> JsonObject:
+    """A volume that is being deleted, and that a finalizer holds."""
+    return {**volume, "metadata": {**volume["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+
+
 @pytest.mark.parametrize(
     ("wanted", "volumes", "given"),
     [
@@ -58,11 +70,19 @@ def volume(name: str, storage: str = "1Gi", **spec: Any) -> JsonObject:
         (claim(volumeName="c"), [volume("a")], None),
         (claim(), [volume("a"), volume("mine", "9Gi", claimRef={"namespace": "default", "name": "data"})], "mine"),
         (claim(), [volume("other", claimRef={"namespace": "default", "name": "other"})], None),
+        (claim(selector=FAST), [volume("a"), labelled(volume("b", "9Gi"), disk="fast")], "b"),
+        (claim(selector=FAST), [labelled(volume("a"), disk="slow")], None),
+        (claim(selector={}), [volume("a")], "a"),
+        (claim(selector=FAST, volumeName="a"), [volume("a")], "a"),
+        (claim(selector=FAST), [volume("mine", claimRef={"namespace": "default", "name": "data"})], "mine"),
+        (claim(volumeMode="Block"), [volume("a"), volume("b", "9Gi", volumeMode="Block")], "b"),
+        (claim(volumeMode="Filesystem"), [volume("a", volumeMode="Block"), volume("b", "9Gi")], "b"),
+        (claim(), [ending(volume("a")), volume("b", "9Gi")], "b"),
         (claim(), [volume("taken", claimRef={"namespace": "default", "name": "data", "uid": "uid-old"})], None),
     ],
 )
 def test_which_volume_a_claim_gets(wanted: JsonObject, volumes: list[JsonObject], given: str | None) -> None:
-    """The one it names, or that names it, or the smallest that does; what was somebody else's is not given again."""
+    """The one it names, or that names it, or the smallest that fits; what was somebody else's is not given again."""
     changed = {obj["kind"]: obj for obj in bind_volumes([wanted], volumes)}
     if given is None:
         assert changed == {}

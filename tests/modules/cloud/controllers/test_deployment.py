@@ -419,6 +419,9 @@ def test_the_scale_subresource_sets_the_replicas() -> None:
         "update", site.get("Deployment", "web"), subresource="scale", body={**found, "spec": {"replicas": -1}}
     )
     assert (refusal.refusal or {}).get("code") == 422
+    former = {"name": "web", "uid": "of the one before"}
+    refusal = site.call("update", site.get("Deployment", "web"), subresource="scale", body={"metadata": former})
+    assert (refusal.refusal or {}).get("code") == 409
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "DaemonSet"])

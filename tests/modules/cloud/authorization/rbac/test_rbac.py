@@ -124,6 +124,7 @@ def test_a_service_account_is_of_the_namespace_of_its_binding(world: World) -> N
         ({"resources": ["*"]}, {"resource": "pods", "subresource": "log"}, True),
         ({"resources": ["*/log"]}, {"resource": "pods", "subresource": "log"}, True),
         ({"resources": ["*/log"]}, {"resource": "pods"}, False),
+        ({"resources": ["*/"]}, {"resource": "pods"}, False),
         ({"resources": ["pods/log"]}, {"resource": "pods"}, False),
         ({"apiGroups": ["*"], "resources": ["jobs"]}, {"resource": "jobs", "group": "batch"}, True),
         ({"verbs": ["*"], "resources": ["pods"]}, {"resource": "pods", "verb": "delete"}, True),
