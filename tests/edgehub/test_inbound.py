@@ -4,19 +4,20 @@ import logging
 
 import pytest
 
-from beehive import Hive, Operation, encode
+from beehive import Hive, Message, Operation, encode
 from beehive.simulation import Simulation
 from edgehub.counters import LinkCounters
 from edgehub.errors import PeerClosedError
 from edgehub.inbound import Inbound, LinkHooks
 from tests.edgehub.messages import message
 
+NO_HOOKS = LinkHooks(lambda: None, lambda _: None, lambda _: None, lambda _: None)
+
 
 def test_a_node_without_mqtt_logs_subscriptions_of_rules_once(caplog: pytest.LogCaptureFixture) -> None:
     """The cloud sends them at each connection; they were a dead letter each time."""
     hive = Hive(Simulation())
-    hooks = LinkHooks(lambda: None, lambda _: None, lambda _: None, lambda _: None)
-    inbound = Inbound(hive, LinkCounters(), hooks)
+    inbound = Inbound(hive, LinkCounters(), NO_HOOKS)
     with caplog.at_level(logging.INFO):
         for topic in ("default/alarms", "default/news", "default/alarms"):
             inbound.received(encode(message(topic, "subscribe", source="router_eventbus", group="user")))
@@ -35,6 +36,45 @@ def test_edgehub_knows_of_the_end_of_a_link_before_the_modules_do(monkeypatch: p
     inbound.opened()
     inbound.ended(PeerClosedError(1000, "bye"))
     assert list(dict.fromkeys(seen)) == ["opened", "cloud_connected", "ended", "cloud_disconnected"]
+
+
+def test_a_link_that_never_was_up_has_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The modules would hear of an end at each attempt to connect."""
+    hive, seen = Hive(Simulation()), list[str]()
+    monkeypatch.setattr(hive, "members", lambda _: ("one",))
+    monkeypatch.setattr(hive, "broadcast", lambda _, event: seen.append(event.content))
+    Inbound(hive, LinkCounters(), NO_HOOKS).ended(PeerClosedError(1000, "bye"))
+    assert seen == []
+
+
+def test_after_the_silence_nothing_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    hive, seen = Hive(Simulation()), list[Message]()
+    monkeypatch.setattr(hive, "broadcast", lambda _, event: seen.append(event))
+    inbound = Inbound(hive, LinkCounters(), NO_HOOKS)
+    for _ in range(2):
+        inbound.received(encode(message("default/pod/p", "update", {}, source="edgecontroller", group="resource")))
+        inbound.silence()
+    assert len(seen) == 1
+
+
+def test_a_module_need_not_answer_the_cloud(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`sync` is for the sender of a request on the bus."""
+    hive, seen = Hive(Simulation()), list[Message]()
+    monkeypatch.setattr(hive, "broadcast", lambda _, event: seen.append(event))
+    sent = message("default/pod/p", "update", {}, source="edgecontroller", group="resource", sync=True)
+    Inbound(hive, LinkCounters(), NO_HOOKS).received(encode(sent))
+    assert [each.header.sync for each in seen] == [False]
+
+
+def test_a_late_answer_ends_its_request_at_the_cloud_too() -> None:
+    """Nobody waits for it; edgehub counts it as open until it is answered."""
+    answered: list[str] = []
+    hooks = LinkHooks(lambda: None, lambda _: None, lambda _: None, answered.append)
+    inbound = Inbound(Hive(Simulation()), LinkCounters(), hooks)
+    for operation in (Operation.RESPONSE, Operation.ERROR):
+        late = message("default/pod/p", operation, {}, parent_msg_id=f"the {operation}", group="resource")
+        inbound.received(encode(late))
+    assert answered == ["the response"]
 
 
 def test_a_request_whose_answer_is_too_large_is_answered_and_open_no_more() -> None:

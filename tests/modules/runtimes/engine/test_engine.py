@@ -15,13 +15,14 @@ import pytest
 from beehive.clock import Clock
 from beehive.simulation import Simulation
 from modules.runtimes.cri_server.methods import CriMethods
+from modules.runtimes.engine import engine
 from modules.runtimes.engine.driver import Driver, EngineParts, OnEnd, WatchingMethod
 from modules.runtimes.engine.engine import Engine
-from modules.runtimes.engine.errors import RequestRefusedError, RunFailedError, TooManyError
+from modules.runtimes.engine.errors import NameReservedError, RequestRefusedError, RunFailedError, TooManyError
 from modules.runtimes.engine.events import STREAM_LIMIT, EventHub
 from modules.runtimes.engine.model import RuntimeContainer, Sandbox
 from modules.runtimes.engine.process_watcher import ProcessWatcher
-from modules.runtimes.engine.records import ContainerId, ContainerRecord, Exit, PodAddresses, Run
+from modules.runtimes.engine.records import BootId, ContainerId, ContainerRecord, Exit, PodAddresses, Run
 from modules.runtimes.engine.state import StateDirectory
 from protos.cri.v1 import api_pb2 as cri
 
@@ -340,6 +341,31 @@ def test_a_sandbox_that_is_removed_while_it_is_made_is_listed_until_its_network_
     assert (left.state, life.machine.networks) == (cri.SANDBOX_NOTREADY, {left.id})
     sandboxes.remove(left.id)
     assert (registry.sandboxes(), life.machine.networks) == ([], set())
+
+
+def test_a_pods_next_attempt_has_a_name_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sandbox of its last attempt may be there still."""
+    life = Life(1, tmp_path / "state")
+    monkeypatch.setattr(life.machine, "fails", lambda _what: None)
+    life.machine.meanwhile = lambda _sandbox: None
+    for attempt in (0, 1):
+        life.engine.sandboxes.run(sandbox_request("a", attempt))
+    with pytest.raises(NameReservedError):
+        life.engine.sandboxes.run(sandbox_request("a", 1))
+    life.engine.close()
+
+
+def test_after_a_reboot_no_sandbox_is_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its network is gone."""
+    life = Life(1, tmp_path / "state")
+    monkeypatch.setattr(life.machine, "fails", lambda _what: None)
+    life.machine.meanwhile = lambda _sandbox: None
+    life.engine.sandboxes.run(sandbox_request("a", 0))
+    life.engine.close()
+    monkeypatch.setattr(engine, "current_boot_id", lambda: BootId("the next"))
+    again = Engine(life.root, life.clock, MemorySettings(life.machine))
+    assert [each.state for each in again.registry.sandboxes()] == [cri.SANDBOX_NOTREADY]
+    again.close()
 
 
 def test_a_reader_that_is_too_slow_is_disconnected_and_leaves_room_for_another() -> None:
