@@ -161,6 +161,12 @@ def test_a_violation_of_the_protocol_is_an_error_with_the_reason(data: bytes, ab
         read(data)
 
 
+def test_empty_fragments_are_counted_in_one_message() -> None:
+    """A cloud may send any number of messages that have a few."""
+    message = b"\x01\x01a" + b"\x00\x00" * 900 + b"\x80\x00"
+    assert read(message * 3) == [Received(Opcode.TEXT, b"a")] * 3
+
+
 @settings(max_examples=300)
 @given(st.binary(max_size=300), st.lists(st.integers(0, 20), max_size=20))
 def test_arbitrary_bytes_are_events_or_a_protocol_error(data: bytes, sizes: list[int]) -> None:

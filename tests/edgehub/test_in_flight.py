@@ -2,9 +2,12 @@
 
 import threading
 
+import pytest
+
 from beehive import ModuleName, Operation, encode
 from beehive.runtime import Threads
 from beehive.testing import Harness
+from edgehub import inbound
 from edgehub.inbound import FORGET_AFTER, LONGEST_WAIT, MOST_BYTES, InFlight
 from edgehub.module import EdgeHub
 from tests.edgehub.beds import started
@@ -33,21 +36,23 @@ def test_a_message_above_the_limit_may_be_in_flight_alone() -> None:
         assert bee.clock.monotonic() == before
 
 
-def test_a_message_without_room_waits_for_it() -> None:
+def test_a_message_without_room_waits_until_half_of_it_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
     """On real threads an answer admits it immediately."""
+    monkeypatch.setattr(inbound, "LONGEST_WAIT", 600.0)
     runtime = Threads()
     flight = InFlight(runtime, most=100)
-    flight.enter("a", 100)
+    for each in ("a1", "a2"):
+        flight.enter(each, 50)
     entered = threading.Event()
 
     def enter() -> None:
-        flight.enter("b", 100)
+        flight.enter("b", 50)
         entered.set()
 
-    thread = threading.Thread(target=enter)
+    thread = threading.Thread(target=enter, daemon=True)
     begin = runtime.clock.monotonic()
     thread.start()
-    flight.leave("a")
+    flight.leave("a1")
     assert entered.wait(60)
     thread.join()
     assert flight.bytes == 100

@@ -146,6 +146,17 @@ def test_an_answer_of_an_older_version_takes_nothing_back() -> None:
     assert session.offer(about("a", 4, kind="configmap")) == OfferResult.ACKNOWLEDGED
 
 
+def test_an_older_answer_that_is_acknowledged_leaves_the_newer_message_to_be() -> None:
+    """Else the node would get that version again."""
+    session = NodeSession(RESEND)
+    newer, newest, answer = (about("a", version, kind="configmap") for version in (5, 6, 3))
+    for message in (newer, newest, answer.with_route(operation="response")):
+        session.offer(message)
+        sent(session)
+    session.acknowledge(answer.id)
+    assert session.acknowledge(newer.id) is not None
+
+
 def test_a_message_without_a_version_is_dropped_unless_it_is_a_deletion() -> None:
     session = NodeSession(RESEND)
     assert session.offer(about("a", -1)) is OfferResult.NO_VERSION

@@ -368,6 +368,22 @@ def test_after_a_reboot_no_sandbox_is_ready(tmp_path: Path, monkeypatch: pytest.
     again.close()
 
 
+def test_a_container_that_nobody_knows_is_left_where_it_is_until_it_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing would end it, once its directory is set aside."""
+    life = Life(1, tmp_path / "state")
+    life.engine.close()
+    unknown = life.root / "containers" / "unknown"
+    unknown.mkdir()
+    found = []
+    for ends in (False, True):
+        monkeypatch.setattr(MemoryDriver, "end_unknown", lambda _self, _directory, ends=ends: ends)
+        Engine(life.root, life.clock, MemorySettings(life.machine)).close()
+        found.append(unknown.exists())
+    assert found == [True, False]
+
+
 def test_a_reader_that_is_too_slow_is_disconnected_and_leaves_room_for_another() -> None:
     hub = EventHub()
     streams = [hub.subscribe() for _ in range(STREAM_LIMIT)]
