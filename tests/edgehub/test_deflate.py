@@ -128,6 +128,18 @@ def test_reserved_bits_elsewhere_end_the_link(data: bytes) -> None:
         list(reader().feed(data))
 
 
+def test_a_continuation_that_is_marked_is_refused_before_it_is_inflated() -> None:
+    frames = server_frame(b"", first=0x01) + server_frame(compressed(b"{}"), first=0xC0)
+    with pytest.raises(ProtocolError, match="not agreed on"):
+        list(reader().feed(frames))
+
+
+def test_a_message_in_fragments_after_a_compressed_one_is_read_as_it_is() -> None:
+    plain = server_frame(b"a", first=0x01) + server_frame(b"b", first=0x80)
+    _, event = reader().feed(server_frame(compressed(b"{}")) + plain)
+    assert event == Received(Opcode.TEXT, b"ab")
+
+
 def test_a_compressed_message_that_was_not_agreed_on_ends_the_link() -> None:
     """As before."""
     with pytest.raises(ProtocolError, match="not agreed on"):
