@@ -13,6 +13,7 @@ from modules.cloud.cloudhub.routing import (
     OBJECT_REQUESTS,
     Destination,
     destination_of,
+    node_of,
     on_node,
     resource_type_of,
     wants_answer,
@@ -134,6 +135,15 @@ def test_forwarded_messages_come_from_the_node_of_the_connection() -> None:
     """Whatever source it names, none that a module has."""
     handed = on_node(message("default/pod/p", "insert", source="control"), "n1")
     assert (handed.route.source, handed.route.resource) == ("system:node:n1", "node/n1/default/pod/p")
+
+
+@pytest.mark.parametrize(
+    ("resource", "node"),
+    [("node/n1/default/pod/p", "n1"), ("node/n1", ""), ("default/pod/p", ""), ("node//default/pod/p", "")],
+)
+def test_a_message_of_a_controller_goes_to_the_node_in_its_resource(resource: str, node: str) -> None:
+    """An event about a node goes to none."""
+    assert node_of(message(resource, "connected")) == node
 
 
 @pytest.mark.parametrize(
