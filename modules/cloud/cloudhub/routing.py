@@ -11,7 +11,7 @@ from enum import Enum
 from beehive.errors import ResourceError
 from beehive.message import Message
 from beehive.names import Group, ModuleName, Operation, ResourceType
-from beehive.resource import Form, Resource, Side, type_of
+from beehive.resource import Resource, Side, type_of
 
 _VOLUME = re.compile(r"^\w[-\w.+]*/volume/\w[-\w.+]*", re.ASCII)
 _TASK_OPERATIONS = ("prepull", "upgrade", Operation.NODE_ACTION_STATUS)
@@ -165,10 +165,9 @@ def node_of(message: Message) -> str:
         tokens = message.route.resource.split("/", 2)
         return tokens[1] if len(tokens) == 3 and tokens[0] == "node" else ""
     try:
-        resource = Resource.parse(message.route.resource, Side.CLOUD)
+        return Resource.parse(message.route.resource, Side.CLOUD).node
     except ResourceError:
         return ""
-    return "" if resource.form is Form.NODE else resource.node
 
 
 def is_deletion_of_node(message: Message) -> bool:
