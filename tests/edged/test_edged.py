@@ -41,6 +41,20 @@ def test_the_first_status_of_a_pod_of_the_store_names_every_field(bench: Bench) 
     assert {"reason": None, "message": None}.items() <= bench.meta.statuses("web")[0].items()
 
 
+def test_a_status_of_the_store_is_not_sent_over_a_newer_one_of_the_cloud(bench: Bench) -> None:
+    """While the runtime does not answer, this node has no status of its own."""
+    bench.runtime.fail("list_pod_sandboxes", unavailable(), times=1000)
+    main = {"name": "main", "containerID": "fake://c0", "ready": True, "state": {"running": {}}}
+    stored = {**pod(), "status": {"phase": "Running", "containerStatuses": [{**main, "restartCount": 1}]}}
+    bench.meta.objects["default/pod/web"] = stored
+    bench.start()
+    bench.run(3)
+    newer = {"phase": "Running", "containerStatuses": [{**main, "restartCount": 2}]}
+    bench.tell("update", {**pod(metadata={"resourceVersion": "2000"}), "status": newer})
+    bench.run(15)
+    assert bench.meta.statuses("web") == []
+
+
 def test_a_pod_of_another_node_is_left_alone(bench: Bench) -> None:
     bench.start()
     bench.tell("insert", pod(nodeName="other"))

@@ -1,18 +1,23 @@
 """The order of eviction, and which pods exceed their requests: tables."""
 
 from collections.abc import Sequence
+from contextlib import suppress
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from beehive.trace_context import own_context
 from edged.api import Pod, Quantity, ResourceRequirements
-from edged.eviction.consumption import pod_usage
+from edged.cri.contract import SERVER_ACTOR
+from edged.eviction.consumption import consumption, pod_usage
 from edged.eviction.decide import excess, has_limits, ranked
 from edged.eviction.evictor import low_message
 from edged.eviction_api.signals import Observation, Signal
 from edged.eviction_api.thresholds import parse_thresholds
 from edged.eviction_api.usage import ContainerUsage, DiskConsumption, PodUsage
+from edged.node.machine import MachineError
 from edged.pods.critical import is_critical
 from edged.pods.static import CONFIG_SOURCE
 from edged.stats.model import ContainerStats, FsStats, MemoryStats, PodReference, PodStats, ProcessStats
@@ -144,6 +149,22 @@ def test_one_container_may_not_take_the_others_part() -> None:
 
 def test_files_are_counted_only_for_pods_with_limits() -> None:
     assert [has_limits(pod) for pod in (limited(), limited("1Mi"))] == [False, True]
+
+
+@pytest.mark.parametrize("error", [None, MachineError("read", "x")])
+def test_a_measurement_is_the_servers_in_a_trace_and_later_calls_are_not(error: MachineError | None) -> None:
+    """A replay makes only the others."""
+    before, during = own_context().actor, list[str]()
+
+    def summary(*_: object, **__: object) -> Mock:
+        during.append(own_context().actor)
+        if error is not None:
+            raise error
+        return Mock(pods=())
+
+    with suppress(MachineError):
+        consumption(Mock(summary=summary))(Mock(), False)  # noqa: FBT003 - as the evictor does
+    assert (during, own_context().actor) == ([SERVER_ACTOR], before)
 
 
 def test_a_pods_usage_is_taken_from_its_statistics() -> None:

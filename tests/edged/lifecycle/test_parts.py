@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 
 import pytest
+from msgspec.structs import replace
 
 from beehive import Runtime, Threads
 from beehive.simulation import Simulation
@@ -79,6 +80,12 @@ def test_meanwhile_it_is_reported_as_being_made() -> None:
     assert status.state.waiting == ContainerStateWaiting(reason="ContainerCreating")
     assert status.restart_count == 1
     assert status.last_state.terminated is None
+
+
+def test_a_sidecar_with_a_hook_is_reported_as_initializing() -> None:
+    sidecar = replace(HOOKED, restart_policy="Always")
+    (settled,) = settled_facts(a_pod(init=(sidecar,)), facts(running(sidecar)), NO_HOOKS, working=True).containers
+    assert (settled.state, settled.reason) == (RunState.CREATED, "PodInitializing")
 
 
 @pytest.mark.parametrize(

@@ -200,7 +200,8 @@ def test_the_grace_period_of_the_probe_holds_for_its_kill(bench: Bench) -> None:
     assert main_status(bench)["restartCount"] == 1
 
 
-def test_a_pod_that_is_deleted_is_not_asked_whether_it_lives(bench: Bench) -> None:
+@pytest.mark.parametrize("is_forced", [False, True])
+def test_a_pod_that_is_deleted_is_not_asked_whether_it_lives(bench: Bench, *, is_forced: bool) -> None:
     """But whether it is ready, until its containers have ended."""
     bench.network.statuses[IP, 80] = 200
     bench.network.statuses[IP, 81] = 200
@@ -209,7 +210,7 @@ def test_a_pod_that_is_deleted_is_not_asked_whether_it_lives(bench: Bench) -> No
     settled(bench).tell("insert", wanted)
     bench.runtime.obeys = 10.0
     going = {"deletionTimestamp": "2027-01-15T08:00:00Z", "deletionGracePeriodSeconds": 30}
-    bench.tell("update", {**wanted, "metadata": {**wanted["metadata"], **going}})
+    bench.tell("delete" if is_forced else "update", {**wanted, "metadata": {**wanted["metadata"], **going}})
     alive, ready_asked = bench.network.asked[IP, 80], bench.network.asked[IP, 81]
     bench.run(5)
     assert bench.network.asked[IP, 80] == alive

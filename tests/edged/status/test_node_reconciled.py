@@ -105,6 +105,20 @@ def test_two_writers_that_do_not_agree_do_not_fill_the_link(node: Reconciled) ->
     assert node.requests.asked() == ["patch nodepatch"]
 
 
+def test_a_role_is_not_put_back_after_corrections_that_were_held_back(node: Reconciled) -> None:
+    for _ in range(CORRECTIONS + 2):
+        node.loses()
+        if node.requests.open:
+            node.takes()
+    labels = dict(node.object["metadata"]["labels"])
+    del labels["node-role.kubernetes.io/agent"]
+    node.changes(labels=labels)
+    assert node.requests.open == []
+    node.report = replace(REPORT, runtime_problem="down")
+    node.reporter.sync_node_status()
+    assert "labels" not in node.takes().get("metadata", {})
+
+
 def test_an_older_state_changes_nothing(node: Reconciled) -> None:
     node.changes(labels={**node.object["metadata"]["labels"], "disk": "ssd"})
     node.reporter.handle_node_update(
