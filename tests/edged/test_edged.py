@@ -8,9 +8,10 @@ import pytest
 
 from beehive import State
 from edged.cri.errors import CriError, DeadlineExceededError
+from edged.sync.pod_machine import RESYNC_JITTER
 from protos.cri.v1 import api_pb2 as cri
 from protos.status import StatusCode
-from tests.edged.conftest import Bench, pod, unavailable
+from tests.edged.conftest import Bench, OpenEdged, pod, unavailable
 
 
 def timed_out() -> DeadlineExceededError:
@@ -413,6 +414,18 @@ def test_an_idle_pod_costs_no_message_and_no_container(bench: Bench) -> None:
     bench.run(600)
     assert len(bench.meta.statuses("web")) == patches
     assert bench.runtime.calls["create_container"] == created
+
+
+def test_idle_pods_are_synced_again_after_the_period_and_not_all_at_once(bench: Bench) -> None:
+    bench.start()
+    for name in "abcde":
+        bench.tell("insert", pod(name))
+    bench.run(2)
+    now, period = bench.bee.clock.monotonic(), bench.settings.resync_period
+    left = [at - now for at in OpenEdged.started[-1].assembly.sync_loop.figures().due.values()]
+    assert period - 3 < min(left)
+    assert max(left) < period * (1 + RESYNC_JITTER)
+    assert len({round(each) for each in left}) > 2
 
 
 def test_a_relist_of_an_idle_node_costs_two_calls(bench: Bench) -> None:
