@@ -63,16 +63,24 @@ def test_a_static_pod_runs_without_any_cloud(bench: Bench, files: Path) -> None:
     assert bench.runtime.running() == ["main"]
 
 
-def test_orphans_are_removed_once_the_static_pods_have_come(bench: Bench, files: Path) -> None:
-    """They come as messages, after the store's."""
-    put(files, manifest())
+@pytest.mark.parametrize("names", [[NAME], []])
+def test_orphans_are_removed_once_the_static_pods_have_come(bench: Bench, files: Path, names: list[str]) -> None:
+    """They come as messages; or the directory is empty. It could not be read at first, and the store was listed."""
+    files.rmdir()
+    files.touch()
     labels = {"io.kubernetes.pod.name": "x", "io.kubernetes.pod.namespace": "default", "io.kubernetes.pod.uid": "u1"}
     orphan = cri.PodSandboxConfig(metadata=cri.PodSandboxMetadata(name="x", uid="u1"), labels=labels)
     orphan.annotations["edgecore.io/owner"] = str(bench.settings.root.resolve())
     bench.runtime.run_pod_sandbox(orphan)
     bench.start()
+    bench.run(3)
+    assert len(bench.runtime.sandboxes) == 1
+    files.unlink()
+    files.mkdir()
+    if names:
+        put(files, manifest())
     bench.run(5)
-    assert [sandbox.metadata.name for sandbox in bench.runtime.sandboxes.values()] == [NAME]
+    assert [sandbox.metadata.name for sandbox in bench.runtime.sandboxes.values()] == names
 
 
 def test_a_file_that_was_made_of_a_mirror_is_a_pod_like_any_other(bench: Bench, files: Path) -> None:
