@@ -2,12 +2,14 @@
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import grpc
 import pytest
 
 from beehive import State
 from edged.cri.errors import CriError, DeadlineExceededError
+from edged.status.generator import StatusGenerator
 from edged.sync.pod_machine import RESYNC_JITTER
 from protos.cri.v1 import api_pb2 as cri
 from protos.status import StatusCode
@@ -416,6 +418,16 @@ def test_an_idle_pod_costs_no_message_and_no_container(bench: Bench) -> None:
     assert bench.runtime.calls["create_container"] == created
 
 
+def test_a_relist_costs_a_pod_without_a_sandbox_no_status(bench: Bench) -> None:
+    bench.runtime.serves_events = False
+    bench.start()
+    bench.tell("insert", pod(**MOUNTING))
+    bench.run(3)
+    with patch.object(StatusGenerator, "regenerate", autospec=True, side_effect=StatusGenerator.regenerate) as made:
+        bench.run(30)
+    assert made.call_count < 10, "only the jobs that have failed"
+
+
 def test_idle_pods_are_synced_again_after_the_period_and_not_all_at_once(bench: Bench) -> None:
     bench.start()
     for name in "abcde":
@@ -516,6 +528,7 @@ def test_the_server_has_the_runtime_while_edged_runs(bench: Bench) -> None:
     bench.runtime.serves_events = False
     bench.start()
     assert bench.snapshots.runtime is not None
+    assert bench.snapshots.node_status is not None
     bench.runtime.fail("list_pod_sandboxes", unavailable())
     bench.run(3)
     assert bench.snapshots.relisted_at == pytest.approx(bench.bee.clock.monotonic(), abs=1.1)

@@ -127,6 +127,18 @@ def test_a_cloud_without_the_node_keeps_no_pod_waiting_for_ever(bench: Bench) ->
     assert bench.runtime.running() == []
 
 
+def test_a_pod_that_waits_for_the_node_does_not_begin_after_another_of_its_name(bench: Bench) -> None:
+    """A cluster has one pod of a name, and the cloud does not delete the first."""
+    bench.start()
+    labelled_in_the_cloud(bench)
+    bench.silent.add("null/node/n1")
+    bench.tell("insert", pod(metadata={"uid": "first"}, nodeSelector={"disk": "ssd"}))
+    bench.tell("insert", pod(metadata={"uid": "second"}))
+    tell_node(bench, 2000)
+    bench.run(90)
+    assert [sandbox.metadata.uid for sandbox in bench.runtime.sandboxes.values()] == ["second"]
+
+
 def test_taints_count_for_pods_that_come_later_only(bench: Bench) -> None:
     """The cloud's taint manager ends running pods; a kubelet does not."""
     bench.start()

@@ -323,6 +323,8 @@ def test_the_node_names_its_largest_images() -> None:
     )
     assert len(largest_images(images, -1)) == 3
     assert largest_images(images, 0) == ()
+    alike = [cri.Image(id=name, repo_tags=[name], size=1) for name in "ba"]
+    assert largest_images(alike, -1) == largest_images(alike[::-1], -1), "the order of the runtime does not matter"
 
 
 @pytest.fixture

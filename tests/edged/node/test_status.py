@@ -2,6 +2,7 @@
 
 from fractions import Fraction
 from pathlib import Path
+from unittest.mock import Mock, patch
 
 import pytest
 from msgspec.structs import replace
@@ -9,7 +10,7 @@ from msgspec.structs import replace
 from edged.api import Nanoseconds, NodeStatus, encode
 from edged.eviction_api.signals import Pressure
 from edged.eviction_api.thresholds import DEFAULT_HARD, EvictionSettings, parse_thresholds
-from edged.node.machine import MachineFacts, read_machine, read_usage
+from edged.node.machine import FileSystem, MachineFacts, read_machine, read_usage
 from edged.node.status import NodeReport, new_lease, node_object, node_status, node_status_has_changed, renewed_lease
 
 NOW = Nanoseconds(1_795_139_667_000_000_000)
@@ -107,6 +108,7 @@ def test_the_lease_belongs_to_the_node_and_is_renewed_in_place() -> None:
     assert lease.spec.renew_time == "2026-11-20T01:54:27.000000Z"
     assert later.spec.renew_time == "2026-11-20T01:55:27.000000Z"
     assert later.metadata == lease.metadata
+    assert renewed_lease(lease, node, 60, LATER).spec.lease_duration_seconds == 60, "the configuration has changed"
     known = replace(lease, metadata=replace(lease.metadata, uid="l", resource_version="7", creation_timestamp="then"))
     sent = renewed_lease(known, node, 40, LATER).metadata
     assert sent == replace(lease.metadata, resource_version="7"), "what an update cannot change is not sent"
@@ -123,6 +125,12 @@ def test_this_machine_can_be_read(tmp_path: Path) -> None:
     assert 0 < usage.pids_free < usage.pids
     assert usage.image_fs is None
     assert usage.images is usage.node_fs
+
+
+def test_blocks_that_only_root_may_use_are_not_available(tmp_path: Path) -> None:
+    figures = Mock(f_bavail=3, f_bfree=5, f_blocks=7, f_frsize=4096, f_favail=11, f_ffree=13, f_files=17)
+    with patch("os.statvfs", return_value=figures):
+        assert read_usage(tmp_path).node_fs == FileSystem(3 * 4096, 7 * 4096, 11, 17)
 
 
 def test_images_on_a_file_system_of_their_own_are_measured_apart(tmp_path: Path) -> None:

@@ -61,6 +61,17 @@ def test_a_healthy_node_is_reported_immediately_and_every_period(tmp_path: Path)
     assert watched.runtime.calls["version"] == 1
 
 
+def test_another_address_of_the_machine_is_reported(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, node_ip="")
+    for address in ("192.0.2.1", "192.0.2.7"):
+        with (
+            patch("edged.node.watch.default_addresses", return_value=(address,)),
+            patch("edged.node.machine.default_addresses", return_value=(address,)),
+        ):
+            report = watched.run(10) if watched.reports else watched.start()
+        assert report.machine.addresses == (address,)
+
+
 def test_a_runtime_that_is_away_is_the_reports_problem_and_its_name_stays_known(tmp_path: Path) -> None:
     watched = Watched(tmp_path)
     watched.start()

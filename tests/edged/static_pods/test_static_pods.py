@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from edged.pods.static import CONFIG_MIRROR, CONFIG_SOURCE
 from edged.static_pods.manifest import CONFIG_HASH
+from edged.sync.loop import SyncLoop
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.conftest import Bench, pod
 from tests.edged.meta_double import CONFLICT, NOT_FOUND
@@ -61,6 +63,21 @@ def test_a_static_pod_runs_without_any_cloud(bench: Bench, files: Path) -> None:
     bench.start()
     bench.run(1)
     assert bench.runtime.running() == ["main"]
+
+
+def test_pods_that_the_store_has_no_more_are_not_served_while_static_pods_are_awaited(
+    bench: Bench, files: Path
+) -> None:
+    """After a restart of edged: the directory cannot be read."""
+    bench.start()
+    bench.tell("insert", pod())
+    assert len(bench.snapshots.pods) == 1
+    files.rmdir()
+    files.touch()
+    with patch.object(SyncLoop, "handle_dependency_change", side_effect=RuntimeError("a bug")):
+        bench.tell("update", {"metadata": {"namespace": "default", "name": "c"}}, "configmap")
+    bench.run(5)
+    assert (len(bench.snapshots.pods), bench.snapshots.pods_are_complete) == (0, False)
 
 
 @pytest.mark.parametrize("names", [[NAME], []])

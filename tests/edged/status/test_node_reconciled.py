@@ -10,7 +10,7 @@ from edged.api import Node as NodeObject
 from edged.api import decode
 from edged.api.nodes import Taint
 from edged.node.reporter import CORRECTIONS, REGISTRATION_PAUSE
-from metamanager.client import AlreadyExistsError
+from metamanager.client import AlreadyExistsError, ConflictError
 from tests.edged.status.meta_requests import NOT_FOUND, rejected
 from tests.edged.status.test_node_reports import LEASE, LOST, REPORT, Node
 
@@ -127,6 +127,33 @@ def test_an_older_state_changes_nothing(node: Reconciled) -> None:
     assert node.reporter.known_node is not None
     assert node.reporter.known_node.metadata.labels["disk"] == "ssd"
     assert node.requests.open == []
+
+
+def test_the_answer_to_a_patch_does_not_take_back_a_newer_state(node: Reconciled) -> None:
+    node.loses()
+    older = msgspec.to_builtins(node.object)
+    node.changes(labels={**node.object["metadata"]["labels"], "disk": "ssd"})
+    node.requests.answer(older)
+    assert node.reporter.known_node is not None
+    assert node.reporter.known_node.metadata.labels["disk"] == "ssd"
+
+
+def test_a_patch_that_failed_is_sent_again_also_beyond_the_corrections(node: Reconciled) -> None:
+    for _ in range(CORRECTIONS + 2):
+        node.loses()
+        if node.requests.open:
+            node.takes()
+    node.report = replace(REPORT, runtime_problem="down")
+    node.reporter.sync_node_status()
+    node.requests.answer(rejected(409, ConflictError))
+    node.reporter.sync_node_status()
+    assert node.requests.asked() == ["patch nodepatch"]
+
+
+def test_resources_of_others_are_part_of_the_status(node: Reconciled) -> None:
+    node.object["status"]["capacity"]["example.com/dongle"] = "4"
+    node.changes()
+    assert node.state.status().allocatable["example.com/dongle"] == "4"
 
 
 def test_what_changes_while_a_patch_is_under_way_is_put_right_after_it(node: Reconciled) -> None:

@@ -80,6 +80,10 @@ def test_a_node_registers_and_asks_for_its_lease(node: Node) -> None:
     assert node.requests.asked() == ["get lease"]
     node.requests.answer(NOT_FOUND)
     assert node.requests.asked() == ["create lease"]
+    node.requests.answer(LEASE)
+    node.requests.run(10)
+    node.reporter.sync_node_status()
+    assert node.requests.open == [], "a new node has no lease yet: its status is not in doubt"
 
 
 def test_the_port_is_the_nodes_own_unless_the_cloud_has_one_for_the_tunnel(tmp_path: Any) -> None:
