@@ -441,6 +441,8 @@ def test_unchanged_objects_are_not_read_again() -> None:
     fleet.set_pods("a", [])
     assert not fleet.outdated({}), "a node without pods"
     fleet.set_pods("a", pods, 3)
+    fleet.set_nodes([node, a_node("b")])
+    assert fleet.outdated({"a": 3}) == ["b"]
     fleet.set_nodes([])
     fleet.set_nodes([node])
     assert fleet.outdated({"a": 3}) == ["a"], "pods of a node that was deleted and made anew"
