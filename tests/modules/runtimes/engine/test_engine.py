@@ -355,6 +355,14 @@ def test_a_pods_next_attempt_has_a_name_of_its_own(tmp_path: Path, monkeypatch: 
     life.engine.close()
 
 
+def test_a_sandboxs_logs_are_in_a_directory_that_does_not_depend_on_ours(tmp_path: Path) -> None:
+    life, request = Life(1, tmp_path / "state"), sandbox_request("a", 0)
+    request.config.log_directory = "pods/a"
+    with pytest.raises(RequestRefusedError, match="not absolute"):
+        life.engine.sandboxes.run(request)
+    life.engine.close()
+
+
 def test_after_a_reboot_no_sandbox_is_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its network is gone."""
     life = Life(1, tmp_path / "state")
