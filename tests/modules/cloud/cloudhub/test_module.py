@@ -343,10 +343,21 @@ def test_a_deleted_node_is_disconnected(cloud: Cloud) -> None:
 
 def test_a_message_of_a_connection_that_was_replaced_is_ignored(cloud: Cloud) -> None:
     first = cloud.connect()
-    cloud.connect()
+    second = cloud.connect()
     cloud.bee.forget()
-    cloud.says(first, cloud.bee.message("default/configmap/c", "query", source="edged"))
-    assert cloud.bee.sent_to("edgecontroller") == []
+    for link in (first, second):
+        asked = cloud.bee.message("default/configmap/c", "query", source="edged", group="meta")
+        cloud.happens(FrameReceived("n1", link, asked, 10))
+        assert len(cloud.bee.sent_to("edgecontroller")) == (link is second)
+
+
+def test_a_message_that_cannot_be_read_is_answered_and_handled(cloud: Cloud) -> None:
+    """Else the node's next messages would wait for it."""
+    link = cloud.connect()
+    asked = cloud.bee.message("default/configmap/c", "query", source="edged", group="meta")
+    cloud.happens(FrameReceived("n1", link, asked, 10, "it is too long"))
+    assert [(each.route.operation, each.parent_id) for each in link.take()] == [("error", asked.id)]
+    assert link.handled_bytes == [10]
 
 
 def test_a_restarted_module_keeps_nothing_for_the_connections_that_it_had(cloud: Cloud) -> None:
