@@ -9,9 +9,11 @@ from msgspec.structs import replace
 from beehive.codec import decode
 from beehive.message import Message
 from beehive.testing import Harness
+from modules.cloud.cloudhub import upstream_window
 from modules.cloud.cloudhub.module import CloudHub, CloudHubSettings
 from modules.cloud.cloudhub.node_session import NodeSession
 from modules.cloud.cloudhub.renewals import RENEWAL_DELAY
+from modules.cloud.cloudhub.upstream_window import MAX_MESSAGES
 from modules.cloud.messages import (
     ACKNOWLEDGED,
     NODES,
@@ -349,6 +351,19 @@ def test_a_message_of_a_connection_that_was_replaced_is_ignored(cloud: Cloud) ->
         asked = cloud.bee.message("default/configmap/c", "query", source="edged", group="meta")
         cloud.happens(FrameReceived("n1", link, asked, 10))
         assert len(cloud.bee.sent_to("edgecontroller")) == (link is second)
+
+
+def test_a_node_with_too_many_messages_that_wait_for_controllers_is_let_go(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upstream_window, "_HELD", 2)
+    link = cloud.connect()
+    closed = []
+    for number in range(MAX_MESSAGES + 3):
+        asked = cloud.bee.message(f"default/configmap/c{number}", "query", source="edged", group="meta")
+        cloud.happens(FrameReceived("n1", link, asked, 10))
+        closed.append(link.closed)
+    assert closed == [*([False] * (MAX_MESSAGES + 2)), True]
 
 
 def test_a_message_that_cannot_be_read_is_answered_and_handled(cloud: Cloud) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from random import Random
+from threading import Timer
 from typing import Any
 from unittest.mock import Mock
 
@@ -360,6 +361,26 @@ def test_a_sandboxs_logs_are_in_a_directory_that_does_not_depend_on_ours(tmp_pat
     request.config.log_directory = "pods/a"
     with pytest.raises(RequestRefusedError, match="not absolute"):
         life.engine.sandboxes.run(request)
+    life.engine.close()
+
+
+def test_a_grace_period_may_be_longer_than_any_timer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is any number of the client."""
+    life = Life(1, tmp_path / "state")
+    monkeypatch.setattr(life.machine, "fails", lambda _what: None)
+    life.machine.meanwhile = lambda _sandbox: None
+    sandbox = life.engine.sandboxes.run(sandbox_request("a", 0))
+    config = cri.ContainerConfig(metadata=cri.ContainerMetadata(name="x"))
+    made = life.engine.containers.create(cri.CreateContainerRequest(pod_sandbox_id=sandbox, config=config))
+    life.engine.containers.start(made)
+
+    def end() -> None:
+        life.machine.end(made, 143)
+        life.engine.settle()
+
+    monkeypatch.setattr(MemoryDriver, "signal", lambda *_: Timer(0.1, end).start())
+    life.engine.containers.stop(made, float(2**62))
+    assert life.engine.registry.container(made).state == cri.CONTAINER_EXITED
     life.engine.close()
 
 
