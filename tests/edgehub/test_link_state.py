@@ -58,3 +58,18 @@ def test_a_link_that_ends_reports_its_loss_and_a_new_one_clears_it() -> None:
         bed.bee.run_for(300)
         assert bed.counters.link.connected_at is not None
         assert bed.counters.link == LinkState(bed.counters.link.connected_at)
+
+
+def test_a_cloud_that_has_answered_is_tried_again_soon() -> None:
+    """However long it had been away before."""
+    bed = started(refusing=True)
+    with bed.bee:
+        bed.bee.run_for(600)
+        bed.cloud.refusing = False
+        while not bed.counters.confirmed:
+            bed.bee.run_for(0.5)
+        bed.cloud.refusing = True
+        bed.cloud.cut()
+        before = bed.counters.ends["dial"]
+        bed.bee.run_for(20)
+        assert bed.counters.ends["dial"] - before >= 3

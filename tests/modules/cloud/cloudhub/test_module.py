@@ -8,6 +8,8 @@ from msgspec.structs import replace
 
 from beehive.codec import decode
 from beehive.message import Message
+from beehive.module import Module
+from beehive.names import Group, ModuleName
 from beehive.testing import Harness
 from modules.cloud.cloudhub import upstream_window
 from modules.cloud.cloudhub.module import CloudHub, CloudHubSettings
@@ -364,6 +366,31 @@ def test_a_node_with_too_many_messages_that_wait_for_controllers_is_let_go(
         cloud.happens(FrameReceived("n1", link, asked, 10))
         closed.append(link.closed)
     assert closed == [*([False] * (MAX_MESSAGES + 2)), True]
+
+
+def test_a_message_that_no_controller_has_a_handler_for_holds_up_no_other() -> None:
+    """Nobody would report it as handled."""
+
+    class Deaf(Module):
+        name = ModuleName.EDGECONTROLLER
+        group = Group.EDGECONTROLLER
+
+    with Harness() as bee:
+        bee.add(Deaf)
+        cloud = Cloud(bee)
+        link = cloud.connect()
+        for number in range(MAX_MESSAGES + 1):
+            asked = bee.message(f"default/configmap/c{number}", "query", source="edged", group="meta")
+            cloud.happens(FrameReceived("n1", link, asked, 10))
+        assert len(link.handled_bytes) == MAX_MESSAGES + 1
+
+
+def test_an_error_repeats_little_of_what_the_node_has_sent(cloud: Cloud) -> None:
+    link = cloud.connect()
+    cloud.says(link, cloud.bee.message("default/" + "x" * 10_000, "query", source="edged", group="meta"))
+    (answer,) = link.take()
+    assert answer.route.operation == "error"
+    assert len(answer.route.resource) < 2000
 
 
 def test_a_message_that_cannot_be_read_is_answered_and_handled(cloud: Cloud) -> None:
