@@ -8,6 +8,7 @@ import pytest
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of
 from modules.apimachinery.times import format_rfc3339
+from modules.cloud.client.calls import ApiCall
 from modules.cloud.controllers.daemon_pods import target_node
 from modules.cloud.controllers.daemon_set import reconcile
 from modules.cloud.controllers.pods import available_from, is_ready
@@ -215,6 +216,25 @@ def test_with_a_surge_the_old_pod_goes_when_the_new_one_is_available() -> None:
     site.patch(daemon_set(site), new_image("app:2"))
     site.run_for(60)
     assert images(site) == dict.fromkeys(("n1", "n2", "n3"), "app:2")
+
+
+def test_with_a_surge_an_old_pod_that_ends_slowly_is_deleted_once() -> None:
+    site = site_with(("n1",), updateStrategy={"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}})
+    deleted = list[str]()
+
+    def fall_away(call: ApiCall) -> None:
+        """The node has no link from the moment of the deletion on."""
+        if call.verb == "delete":
+            deleted.append(call.name)
+            site.offline.add("n1")
+
+    site.answer = fall_away
+    site.patch(daemon_set(site), new_image("app:2"))
+    site.run_for(60)
+    site.engine.look_at_all()
+    site.run_for(60)
+    assert len(deleted) == 1
+    assert images(site) == {"n1": "app:2"}
 
 
 def test_with_a_surge_old_pods_stay_until_new_ones_are_available_and_silent_nodes_get_none() -> None:
