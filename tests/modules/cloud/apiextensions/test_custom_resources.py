@@ -302,7 +302,7 @@ def test_a_table_has_the_printer_columns(serving: Serving) -> None:
 def test_a_column_shows_the_first_value_at_its_path(path: str, type_: str, cell: Any) -> None:
     serving, made = Serving(), definition()
     (version,) = made["spec"]["versions"]
-    version["additionalPrinterColumns"] = [{"name": "C", "type": type_, "jsonPath": path}]
+    version["additionalPrinterColumns"] = [{"name": "C", "type": type_, "jsonPath": path, "priority": 1}]
     version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["pins"] = {
         "type": "array", "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
     }  # fmt: skip
@@ -311,7 +311,9 @@ def test_a_column_shows_the_first_value_at_its_path(path: str, type_: str, cell:
     pump["metadata"]["labels"] = {"a.b/c": "x"}
     answer(serving, "POST", DEVICES, pump)
     accept = "application/json;as=Table;v=v1;g=meta.k8s.io"
-    assert json.loads(serving.ask("GET", DEVICES, accept=accept).body)["rows"][0]["cells"] == ["pump", cell]
+    table = json.loads(serving.ask("GET", DEVICES, accept=accept).body)
+    assert table["rows"][0]["cells"] == ["pump", cell]
+    assert [column["priority"] for column in table["columnDefinitions"]] == [0, 1]
 
 
 @pytest.mark.parametrize(

@@ -330,6 +330,7 @@ def test_external_addresses_want_the_right_to_all_services(world: World, namespa
     with world.cluster.with_admission(admission(CAROL, world.index)):
         kept = {**outside, "metadata": {**outside["metadata"], "labels": {"a": "b"}}}
         assert world.cluster.update(kept)["metadata"]["labels"] == {"a": "b"}
+        assert "externalIPs" not in world.cluster.update(stored)["spec"], "whoever may not set them may take them away"
 
 
 @pytest.mark.parametrize("change", [{"certificate": "eA=="}, {"conditions": [{"type": "Failed", "status": "True"}]}])
