@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from random import Random
-from threading import Timer
+from threading import Event, Thread, Timer
 from typing import Any
 from unittest.mock import Mock
 
@@ -19,7 +19,13 @@ from modules.runtimes.cri_server.methods import CriMethods
 from modules.runtimes.engine import engine
 from modules.runtimes.engine.driver import Driver, EngineParts, OnEnd, WatchingMethod
 from modules.runtimes.engine.engine import Engine
-from modules.runtimes.engine.errors import NameReservedError, RequestRefusedError, RunFailedError, TooManyError
+from modules.runtimes.engine.errors import (
+    NameReservedError,
+    NoSuchObjectError,
+    RequestRefusedError,
+    RunFailedError,
+    TooManyError,
+)
 from modules.runtimes.engine.events import STREAM_LIMIT, EventHub
 from modules.runtimes.engine.model import RuntimeContainer, Sandbox
 from modules.runtimes.engine.process_watcher import ProcessWatcher
@@ -364,14 +370,48 @@ def test_a_sandboxs_logs_are_in_a_directory_that_does_not_depend_on_ours(tmp_pat
     life.engine.close()
 
 
-def test_a_grace_period_may_be_longer_than_any_timer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is any number of the client."""
-    life = Life(1, tmp_path / "state")
+def created(life: Life, monkeypatch: pytest.MonkeyPatch) -> ContainerId:
+    """Create a container, from when on nothing fails by chance."""
     monkeypatch.setattr(life.machine, "fails", lambda _what: None)
     life.machine.meanwhile = lambda _sandbox: None
     sandbox = life.engine.sandboxes.run(sandbox_request("a", 0))
     config = cri.ContainerConfig(metadata=cri.ContainerMetadata(name="x"))
-    made = life.engine.containers.create(cri.CreateContainerRequest(pod_sandbox_id=sandbox, config=config))
+    return life.engine.containers.create(cri.CreateContainerRequest(pod_sandbox_id=sandbox, config=config))
+
+
+def test_a_container_that_is_being_removed_does_not_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    life = Life(1, tmp_path / "state")
+    made = created(life, monkeypatch)
+    registry, found, errors = life.engine.registry, Event(), list[Exception]()
+    container = registry.container(made)
+
+    def find(_id: str) -> RuntimeContainer:
+        found.set()
+        return container
+
+    def start() -> None:
+        try:
+            life.engine.containers.start(made)
+        except RequestRefusedError as error:
+            errors.append(error)
+
+    monkeypatch.setattr(registry, "container", find)
+    thread = Thread(target=start)
+    with container.lifecycle:
+        thread.start()
+        assert found.wait(60)
+        thread.join(0.2)
+        assert not life.machine.running
+        registry.remove_container(made)
+    thread.join()
+    assert (life.machine.running, [type(each) for each in errors]) == (set(), [NoSuchObjectError])
+    life.engine.close()
+
+
+def test_a_grace_period_may_be_longer_than_any_timer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is any number of the client."""
+    life = Life(1, tmp_path / "state")
+    made = created(life, monkeypatch)
     life.engine.containers.start(made)
 
     def end() -> None:

@@ -109,6 +109,7 @@ BEARER = {"authorization": f"Bearer {jwt()}"}
         ({"headers": {"nodename": "../n1", **BEARER}}, 400, "NodeName"),
         ({"headers": {"nodename": "n2", **BEARER}}, 403, "wrong node"),
         ({"headers": {"nodename": "n1", "extkeyusages": "[1]", **BEARER}}, 403, "ExtKeyUsages"),
+        ({"headers": {"nodename": "n1", "extkeyusages": "[2, 1]", **BEARER}}, 403, "ExtKeyUsages"),
         ({"headers": {"nodename": "n1", "extkeyusages": "[", **BEARER}}, 403, "ExtKeyUsages"),
         ({"body": b"nonsense"}, 403, "PKCS #10"),
         ({"peer": CertifiedPeer("1", NOW, "n2")}, 401, "that of n2, the request is for n1"),
