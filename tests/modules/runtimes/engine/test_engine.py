@@ -25,6 +25,7 @@ from modules.runtimes.engine.errors import (
     RequestRefusedError,
     RunFailedError,
     TooManyError,
+    WrongStateError,
 )
 from modules.runtimes.engine.events import STREAM_LIMIT, EventHub
 from modules.runtimes.engine.model import RuntimeContainer, Sandbox
@@ -405,6 +406,17 @@ def test_a_container_that_is_being_removed_does_not_start(tmp_path: Path, monkey
         registry.remove_container(made)
     thread.join()
     assert (life.machine.running, [type(each) for each in errors]) == (set(), [NoSuchObjectError])
+    life.engine.close()
+
+
+def test_an_exited_container_has_no_limits_to_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    life = Life(1, tmp_path / "state")
+    made = created(life, monkeypatch)
+    life.engine.containers.start(made)
+    life.machine.end(made, 0)
+    life.engine.settle()
+    with pytest.raises(WrongStateError):
+        life.engine.containers.update(made, cri.LinuxContainerResources(cpu_shares=2))
     life.engine.close()
 
 

@@ -96,6 +96,14 @@ def test_a_certificate_gets_the_next_one_without_a_token() -> None:
     assert ask(headers={"nodename": "n1"}, peer=CertifiedPeer("1", NOW, "n1"))[0] == 200
 
 
+@pytest.mark.parametrize("enrols", [False, True])
+def test_who_is_refused_gets_none(monkeypatch: pytest.MonkeyPatch, *, enrols: bool) -> None:
+    """By its certificate, or by the key that it asks for."""
+    monkeypatch.setattr(Unrefused, "enrol" if enrols else "refusal_of", lambda *_: "refused since yesterday")
+    answer = ask(headers={"nodename": "n1"}, peer=CertifiedPeer("1", NOW, "n1"))
+    assert answer == (403 if enrols else 401, "refused since yesterday")
+
+
 BEARER = {"authorization": f"Bearer {jwt()}"}
 
 
