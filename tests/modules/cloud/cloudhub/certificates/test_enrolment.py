@@ -112,6 +112,7 @@ BEARER = {"authorization": f"Bearer {jwt()}"}
     [
         ({"headers": {"nodename": "n1"}}, 401, "neither a token nor a client certificate"),
         ({"headers": {"nodename": "n1", "authorization": jwt()}}, 401, "neither a token"),
+        ({"headers": {"nodename": "n1", "authorization": f"Basic {jwt()}"}}, 401, "neither a token"),
         ({"headers": {"nodename": "n1", "authorization": f"Bearer {jwt(NOW - 1)}"}}, 401, "token is expired"),
         ({"headers": BEARER}, 400, "NodeName"),
         ({"headers": {"nodename": "../n1", **BEARER}}, 400, "NodeName"),
