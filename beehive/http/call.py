@@ -119,7 +119,7 @@ def perform(
         exchange = ClientExchange(_MAX_HEAD)
         headers = [("Host", call.authority), *call.headers, ("Connection", "close")]
         request = exchange.request(call.method, call.target, headers, call.body)
-        with _connected(call, left(), secured, refuses) as connection:
+        with _connected(call, left, secured, refuses) as connection:
             connection.settimeout(left())
             sent = True
             _send(connection, request)
@@ -144,8 +144,10 @@ def perform(
 
 
 @contextlib.contextmanager
-def _connected(call: HttpCall, seconds: float, secured: Secured | None, refuses: Refuses) -> Iterator[socket.socket]:
-    with socket.create_connection((call.host, call.port), seconds) as plain:
+def _connected(
+    call: HttpCall, left: Callable[[], float], secured: Secured | None, refuses: Refuses
+) -> Iterator[socket.socket]:
+    with _dialled(call, left) as plain:
         address, port = plain.getpeername()[:2]
         if why := refuses(address, port):
             raise ServerRefusedError(str(call), why, sent=False)
@@ -154,8 +156,30 @@ def _connected(call: HttpCall, seconds: float, secured: Secured | None, refuses:
             yield plain
             return
         context, name = secured or Secured(default_client_context(), call.host)
+        plain.settimeout(left())
         with context.wrap_socket(plain, server_hostname=name) as secure:
             yield secure
+
+
+def _dialled(call: HttpCall, left: Callable[[], float]) -> socket.socket:
+    """Return a connection to the first address that answers; each has its share of the time that is left."""
+    addresses = socket.getaddrinfo(call.host, call.port, type=socket.SOCK_STREAM)
+    failure = OSError("the name has no address")
+    for index, (family, kind, number, _, address) in enumerate(addresses):
+        try:
+            connection = socket.socket(family, kind, number)
+        except OSError as error:  # a family that this machine does not have
+            failure = error
+            continue
+        try:
+            connection.settimeout(left() / (len(addresses) - index))
+            connection.connect(address)
+        except OSError as error:
+            connection.close()
+            failure = error
+        else:
+            return connection
+    raise failure
 
 
 def _send(connection: socket.socket, request: bytes) -> None:

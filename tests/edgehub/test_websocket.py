@@ -3,8 +3,6 @@
 import gc
 import socket
 import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -22,6 +20,7 @@ from edgehub.framing import Opcode, close_payload
 from edgehub.websocket import WebsocketLink
 from tests.edgehub.clouds import TIMEOUT, LibraryCloud, ScriptedCloud
 from tests.edgehub.links import RunningLink, linked, settings
+from tests.support.ports import full_backlog
 
 MEBIBYTE = 1 << 20
 
@@ -232,19 +231,6 @@ def test_closing_interrupts_a_handshake() -> None:
             cloud.connection().read_request()
         assert running.end is not None
         assert running.end.reason == "closed here"
-
-
-@contextmanager
-def full_backlog() -> Iterator[int]:
-    """A port that answers no SYN."""
-    with socket.socket() as listener, ExitStack() as stack:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(0)
-        port = listener.getsockname()[1]
-        for filler in [stack.enter_context(socket.socket()) for _ in range(4)]:
-            filler.setblocking(False)  # noqa: FBT003 - the socket's own signature
-            filler.connect_ex(("127.0.0.1", port))
-        yield port
 
 
 def test_a_full_backlog_is_a_dial_error_in_time() -> None:

@@ -2,6 +2,8 @@
 
 import os
 import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Final
 
 import pytest
@@ -62,3 +64,16 @@ def _is_free(port: int) -> bool:
         except OSError:
             return False
     return True
+
+
+@contextmanager
+def full_backlog() -> Iterator[int]:
+    """A port that answers no SYN."""
+    with socket.socket() as listener, ExitStack() as stack:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        port = listener.getsockname()[1]
+        for filler in [stack.enter_context(socket.socket()) for _ in range(4)]:
+            filler.setblocking(False)  # noqa: FBT003 - the socket's own signature
+            filler.connect_ex(("127.0.0.1", port))
+        yield port

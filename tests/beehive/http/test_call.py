@@ -9,7 +9,7 @@ from beehive.http.call import CallFailedError, HttpCall, HttpReply, perform
 from beehive.http.forwarding import from_wire, passed_on, to_wire
 from tests.support.clocks import Ahead
 from tests.support.http_application import HttpApplication, raw_server
-from tests.support.ports import free_port
+from tests.support.ports import free_port, full_backlog
 
 CLOCK = RealClock()
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
@@ -46,6 +46,16 @@ def test_a_refused_connection_is_an_error_before_any_byte() -> None:
     with pytest.raises(CallFailedError) as caught:
         call(free_port())
     assert (caught.value.sent, caught.value.retryable) == (False, True)
+
+
+def test_after_an_address_that_does_not_answer_the_next_one_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with IPv6 that leads nowhere: the first address took all of the time."""
+    with full_backlog() as silent, HttpApplication() as application:
+        found = [
+            (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port)) for port in (silent, application.port)
+        ]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+        assert call(application.port, seconds=4.0).status == 200
 
 
 def test_a_server_that_stalls_ends_with_the_time() -> None:
