@@ -21,9 +21,10 @@ GROUPS = ("system:serviceaccounts", "system:serviceaccounts:shop")
 _GROUP = "rbac.authorization.k8s.io"
 
 
-def index(resource: str, namespace: str = "") -> RbacIndex:
-    """The roles by which carol may impersonate: in a namespace, or everywhere."""
-    rules = [{"apiGroups": [""], "resources": [resource], "verbs": ["impersonate"]}]
+def index(resource: str, namespace: str = "", *groups: str) -> RbacIndex:
+    """The roles by which carol may impersonate: in a namespace, or everywhere; and groups by name."""
+    rules: list[JsonObject] = [{"apiGroups": [""], "resources": [resource], "verbs": ["impersonate"]}]
+    rules += [{**rules[0], "resources": ["groups"], "resourceNames": [group]} for group in groups]
     subjects = [{"kind": "User", "apiGroup": _GROUP, "name": "carol"}]
     place = {"namespace": namespace} if namespace else {}
     role = {"apiGroup": _GROUP, "kind": "ClusterRole", "name": "r"}
@@ -53,6 +54,7 @@ def as_(name: str, *groups: str) -> Request:
     ("roles", "name", "groups"),
     [
         (index("users"), "bob", ()),
+        (index("users", "", "dev", "ops"), "bob", ("dev", "ops")),
         (index("serviceaccounts"), ROBOT, GROUPS),
         (index("serviceaccounts", "shop"), ROBOT, GROUPS),
     ],
@@ -60,7 +62,8 @@ def as_(name: str, *groups: str) -> Request:
 def test_an_account_is_impersonated_with_the_right_to_accounts(
     roles: RbacIndex, name: str, groups: tuple[str, ...]
 ) -> None:
-    assert impersonated(as_(name), CAROL, roles) == User(name, groups=groups)
+    given = () if name == ROBOT else groups
+    assert impersonated(as_(name, *given), CAROL, roles) == User(name, groups=groups)
 
 
 @pytest.mark.parametrize(
@@ -71,6 +74,7 @@ def test_an_account_is_impersonated_with_the_right_to_accounts(
         (index("serviceaccounts", "shop"), as_(ROBOT, "system:masters")),
         (index("serviceaccounts"), as_("bob")),
         (index("users"), as_("bob", "system:masters")),
+        (index("users", "", "dev"), as_("bob", "dev", "system:masters")),
     ],
 )
 def test_the_right_to_impersonate_users_does_not_extend_to_accounts_and_groups(
