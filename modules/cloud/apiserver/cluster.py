@@ -140,7 +140,7 @@ class Cluster:
         self._plugins = plugins
         self.storage = Storage(clock, first_version) if storage is None else storage
         self._chain = AdmissionChain(self.storage, plugins)
-        self.quotas = QuotaLedger(self.storage)
+        self.quotas = QuotaLedger(self.storage, clock)
         """What objects count for in their namespaces' ResourceQuotas; handles all changes."""
         self._custom = CustomResources(self.storage, clock, self._admissions)
         self._events = EventRegistry(self.storage)

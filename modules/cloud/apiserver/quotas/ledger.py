@@ -1,19 +1,24 @@
 """What the objects of namespaces count for in their ResourceQuotas."""
 
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
 from fractions import Fraction
-from typing import Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from edged.api.quantity import QuantityError, parse_quantity
 from modules.apimachinery.api_errors import ForbiddenError
-from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, kind_named, version_of
+from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of, kind_named, version_of
 from modules.cloud.apiserver.quotas.scopes import is_about
-from modules.cloud.apiserver.quotas.usage import Amounts, missing_amounts, shown, usage_of, written
+from modules.cloud.apiserver.quotas.usage import Amounts, missing_amounts, returned_by, shown, usage_of, written
 from modules.cloud.apiserver.scheduling.rooms import has_ended
 from modules.cloud.storage.object_storage import EventType, ObjectEvent, Storage
+
+if TYPE_CHECKING:
+    from beehive.clock import Clock
 
 _QUOTA: Final = kind_named("ResourceQuota")
 _POD: Final = "Pod"
@@ -28,15 +33,21 @@ class _Account(msgspec.Struct):
     hard: dict[str, Fraction]
     used: dict[str, Fraction]
 
-    def excess(self, asked: Amounts) -> str:
-        """Return which amounts would exceed the bounds, in Kubernetes' words, or ""."""
+    def excess(self, asked: Amounts, returned: Amounts = MappingProxyType({})) -> str:
+        """Return which amounts would exceed the bounds, in Kubernetes' words, or "".
+
+        Args:
+            asked: the amounts.
+            returned: what is counted, and free again.
+        """
+        used = {name: amount - returned.get(name, _ZERO) for name, amount in self.used.items()}
         over = [
             name for name in self.hard.keys() & asked.keys()
-            if asked[name] > 0 and self.used[name] + asked[name] > self.hard[name]
+            if asked[name] > 0 and used[name] + asked[name] > self.hard[name]
         ]  # fmt: skip
         if not over:
             return ""
-        told = (("requested", asked), ("used", self.used), ("limited", self.hard))
+        told = (("requested", asked), ("used", used), ("limited", self.hard))
         return ", ".join(f"{word}: {shown({name: amounts[name] for name in over})}" for word, amounts in told)
 
     def count(self, amounts: Amounts, sign: int) -> bool:
@@ -53,10 +64,12 @@ class QuotaLedger:
 
     Args:
         storage: has the objects.
+        clock: the present time.
     """
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, clock: "Clock") -> None:
         self._storage = storage
+        self._clock = clock
         self._accounts: dict[str, dict[ObjectKey, _Account]] = {}
         """By namespace, only those with quotas."""
         self._uncounted = dict[ObjectKey, None]()
@@ -114,7 +127,8 @@ class QuotaLedger:
                 why = f"failed quota: {name.name}: must specify {lacking}"
                 raise ForbiddenError(kind.plural, key.name, why, kind.api_group)
             counted = before if live is not None and is_about(account.quota, live) else {}
-            if why := account.excess({each: after[each] - counted.get(each, _ZERO) for each in after}):
+            asked = {each: after[each] - counted.get(each, _ZERO) for each in after}
+            if account.excess(asked) and (why := account.excess(asked, self._returned(account.quota))):
                 why = f"exceeded quota: {name.name}, {why}"
                 raise ForbiddenError(kind.plural, key.name, why, kind.api_group)
 
@@ -144,6 +158,16 @@ class QuotaLedger:
             for name, account in accounts.items():
                 if is_about(account.quota, obj) and account.count(used, sign):
                     self._changed[name] = None
+
+    def _returned(self, quota: JsonObject) -> Amounts:
+        """Return what a quota's pods no longer count for that their nodes do not end."""
+        found, now = defaultdict[str, Fraction](Fraction), self._clock.now()
+        for key in self._storage.keys_in(kind_named(_POD), quota["metadata"]["namespace"]):
+            pod = self._storage.get(key)
+            if is_being_deleted(pod) and is_about(quota, pod):
+                for name, amount in returned_by(pod, now).items():
+                    found[name] += amount
+        return found
 
     def _close(self, key: ObjectKey) -> None:
         """Forget the use of a quota, and have it counted again if the quota exists then."""

@@ -10,6 +10,7 @@ from edged.pods.demand import pod_limits, pod_requests
 from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.conversion import convert
 from modules.apimachinery.kinds import JsonObject, Kind, is_custom
+from modules.apimachinery.times import parse_rfc3339
 
 Amounts = Mapping[str, Fraction]
 
@@ -40,6 +41,20 @@ def usage_of(obj: JsonObject, kind: Kind) -> Amounts:
         return {**used, **dict(of_kind(obj))} if of_kind is not None else used
     except (BadRequestError, QuantityError):  # a node's mirror pod with amounts that cannot be read
         return used
+
+
+def returned_by(pod: JsonObject, now: float) -> Amounts:
+    """Return what a pod no longer counts for, although it is there: its node should have ended it for a grace period,
+    and does not answer. Others could not be made in its place (`QuotaV1Pod`).
+    """
+    metadata = pod["metadata"]
+    ends, grace = parse_rfc3339(str(metadata.get("deletionTimestamp"))), metadata.get("deletionGracePeriodSeconds")
+    if ends is None or not isinstance(grace, int) or now <= ends + grace:
+        return {}
+    try:
+        return dict(_of_pod(pod))
+    except (BadRequestError, QuantityError):
+        return {}
 
 
 def _of_pod(obj: JsonObject) -> Iterator[tuple[str, Fraction]]:

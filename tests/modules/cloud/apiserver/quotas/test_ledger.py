@@ -104,6 +104,22 @@ def test_pods_beyond_the_bound_are_refused(world: World) -> None:
     assert world.used == {"count/pods": "1", "pods": "1"}
 
 
+def test_a_pod_that_its_node_does_not_end_is_free_after_its_grace_period() -> None:
+    """The node may be offline for days; a pod in its place could not be made."""
+    simulation = Simulation(2)
+    world = World(simulation.clock)
+    world.ask(a_quota(pods="1", count___pods="3"))
+    world.ask(a_pod("a", nodeName="n1"))
+    world.delete(ObjectKey("Pod", "shop", "a"))
+    world.settle()
+    simulation.run_for(45)
+    assert world.refusal(a_pod("b")).endswith("exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1")
+    simulation.run_for(20)
+    world.ask(a_pod("b"))
+    assert world.refusal(a_pod("c")).endswith("exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1")
+    assert world.used == {"count/pods": "2", "pods": "2"}
+
+
 def test_amounts_of_containers(world: World) -> None:
     """They must be named, a limit is a request, and the sum is bounded; what does not count is free."""
     world.ask(a_quota(requests__cpu="1", limits__cpu="2", requests__memory="1Gi"))
@@ -279,7 +295,7 @@ def test_differences_add_up_to_a_count_of_all(world: World, seed: int) -> None:
         if chance.random() < 0.2:
             world.undo(before, is_told=chance.random() < 0.5)
         world.settle()
-        anew = QuotaLedger(world.storage)
+        anew = QuotaLedger(world.storage, world.clock)
         anew.load()
         counted = {key_of(quota): quota["status"] for quota in anew.take_changed()}
         assert counted == {key_of(each): each["status"] for each in world.storage.list(kind_named("ResourceQuota"))}, (
