@@ -55,6 +55,28 @@ def test_a_seat_that_does_not_come_is_given_up() -> None:
         pass
 
 
+def test_a_seat_that_comes_at_the_last_moment_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wait is over, but the seat was given before that was noted: nobody else would get it."""
+    seats = FairSeats(seats=1)
+    seats._acquire("a", patiently=False)
+
+    class Late:
+        """The lock of a request whose wait ends as its seat becomes free."""
+
+        def acquire(self, timeout: float = -1) -> bool:
+            if timeout >= 0:
+                seats._release()
+            return timeout < 0
+
+        def release(self) -> None:
+            """Say nothing, as the waiting request does not hear it."""
+
+    monkeypatch.setattr(threading, "Lock", Late)
+    seats._acquire("b", patiently=False)
+    seats._release()
+    assert seats._free == 1
+
+
 class OneUser:
     """Authenticates everybody as one user."""
 
