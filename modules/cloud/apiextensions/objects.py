@@ -47,8 +47,6 @@ def conforming(custom: CustomKind, obj: JsonObject) -> JsonObject:
     new["metadata"] = {**obj["metadata"]}
     if custom.kind.namespaced:
         new["metadata"].setdefault("namespace", "default")
-    else:
-        new["metadata"].pop("namespace", None)
     causes = faults(new, custom.schema)
     if causes:
         raise InvalidFieldsError(custom.kind.name, custom.kind.api_group, obj["metadata"]["name"], causes)

@@ -49,6 +49,8 @@ class CustomResources:
             obj.pop("status", None)
         if custom.kind.namespaced:
             obj["metadata"].setdefault("namespace", "default")
+        else:
+            obj["metadata"].pop("namespace", None)
         return obj
 
     def prepared(self, obj: JsonObject, live: JsonObject | None) -> JsonObject:

@@ -190,6 +190,7 @@ def test_an_object_of_the_cluster_has_no_namespace() -> None:
     pump = device()
     pump["metadata"]["namespace"] = "shop"
     assert "namespace" not in answer(serving, "POST", f"{DEVICES_API}/devices", pump)["metadata"]
+    assert serving.cluster.apply(pump)[1] == "configured"
     assert serving.ask("GET", f"{DEVICES_API}/devices/pump").status == 200
     assert serving.ask("GET", f"{DEVICES}/pump").status == 404
 
