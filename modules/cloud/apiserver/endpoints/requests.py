@@ -95,7 +95,7 @@ def call_of_request(request: Request, target: Target, kind: str = "") -> ApiCall
             duplicates = duplicate_fields(request.body)
     if verb == "patch":
         check_manager(media, options)
-    if verb in _MANAGED and media != APPLY:
+    if verb in _MANAGED:
         options.setdefault("fieldManager", manager_of_agent(request.header("user-agent")))
     return ApiCall(
         verb=verb,

@@ -96,6 +96,12 @@ def test_a_rolling_update_keeps_its_bounds(seed: int) -> None:
     assert sizes[2].endswith("from 3 to 5")
 
 
+def test_a_deployment_without_a_deadline_says_nothing_about_its_progress() -> None:
+    site = Site()
+    rolled_out(site, 1, progressDeadlineSeconds=2**31 - 1)
+    assert [one["type"] for one in site.get("Deployment", "web")["status"]["conditions"]] == ["Available"]
+
+
 def test_the_status_settles_without_further_writes() -> None:
     site = Site()
     rolled_out(site, 3)

@@ -205,6 +205,13 @@ def test_tables_for_who_asks_for_them(api: Serving) -> None:
     assert api.ask("GET", PODS, accept="application/vnd.kubernetes.protobuf").status == 406
 
 
+def test_what_is_no_object_is_no_table(api: Serving) -> None:
+    api.ask("POST", MAPS, configmap("a"))
+    table = "application/json;as=Table;v=v1;g=meta.k8s.io"
+    assert body_of(api.ask("PUT", f"{MAPS}/a", configmap("a"), accept=table))["kind"] == "Table"
+    assert body_of(api.ask("DELETE", f"{MAPS}/a", accept=table))["kind"] == "Status"
+
+
 def test_delete_options_in_the_body_or_the_query(api: Serving) -> None:
     api.ask("POST", PODS, pod())
     wrong = api.ask("DELETE", f"{PODS}/web", {"preconditions": {"uid": "other"}})
