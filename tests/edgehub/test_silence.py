@@ -8,7 +8,7 @@ from edgehub.errors import DeadPeerError
 from edgehub.framing import Opcode
 from edgehub.ping_deadline import Flow
 from edgehub.transport import Transport
-from edgehub.websocket import WebsocketLink
+from edgehub.websocket import CHECK_DEADLINE, WebsocketLink
 from tests.edgehub.clouds import ScriptedCloud, ScriptedConnection
 from tests.edgehub.links import RunningLink, linked, settings
 from tests.end_to_end.processes import wait_until
@@ -56,6 +56,18 @@ def test_a_cloud_that_a_slow_network_has_not_asked_yet_is_not_taken_for_dead(mon
         end = running.wait_end()
     assert isinstance(end, DeadPeerError)
     assert len(looks) > 5
+
+
+def test_a_cloud_that_answers_after_a_change_of_the_network_has_its_time_again() -> None:
+    clock = Ahead()
+    with linked(clock, ping_interval=600.0, read_deadline=1200.0) as (running, connection):
+        is_read(running, connection)
+        running.link.check()
+        assert connection.frame()[0] is Opcode.PING
+        is_read(running, connection)
+        clock.seconds += CHECK_DEADLINE + 1.0
+        is_read(running, connection)
+        assert running.end is None
 
 
 def test_a_quiet_cloud_that_answers_pings_stays_linked() -> None:

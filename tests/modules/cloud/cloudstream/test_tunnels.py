@@ -297,6 +297,26 @@ def test_with_credit_the_memory_of_all_streams_is_bounded(tunnels: Tunnels) -> N
     assert memory.used == 0
 
 
+def test_with_credit_what_was_granted_may_come_when_the_memory_is_full(
+    tunnels: Tunnels, simulation: Simulation
+) -> None:
+    """A client that does not read is no harm to the others then either."""
+    memory = tunnels._memory = QueueMemory(most=QUEUE_BYTES)
+    node = Node(tunnels, has_credit=True)
+    stopped, other = node.open(), node.open()
+    for each in (stopped, other):
+        node.say(each.number, b"x")
+        read(each)
+    assert memory.of_stream == LEAST_BYTES
+    for _ in range(5):
+        node.say(stopped.number, bytes(32 * 1024))
+    simulation.run_for(3600.0)
+    tunnels.end_stalled()
+    assert (stopped.failure, node.link.has_room) == ("", True)
+    for each in (stopped, other):
+        each.close()
+
+
 def test_with_credit_a_node_that_sends_more_loses_the_stream_only(tunnels: Tunnels) -> None:
     node = Node(tunnels, has_credit=True)
     stream, other = node.open(), node.open()
