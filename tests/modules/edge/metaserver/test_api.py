@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any
 
@@ -91,15 +92,19 @@ def test_a_list_in_parts(served: Served) -> None:
     """
     served.has(*(obj(f"pod-{number}") for number in range(5)))
     revision = str(served.cache.revision)
-    names, path = [], f"{PODS}?limit=2"
+    names, left, path = [], [], f"{PODS}?limit=2"
     while path:
         part = served.kubectl.ask(path).body
         names += [each["metadata"]["name"] for each in part["items"]]
         assert part["metadata"]["resourceVersion"] == revision
+        left.append(part["metadata"].get("remainingItemCount"))
         token = part["metadata"].get("continue")
         path = f"{PODS}?limit=2&continue={token}" if token else ""
         served.has(obj("added", spec={"after": len(names)}))
     assert names == [*(f"pod-{number}" for number in range(5)), "web"]
+    assert left == [4, 2, None]
+    unknown = base64.urlsafe_b64encode(b'[999999,"default","pod-1"]').decode()
+    assert served.kubectl.ask(f"{PODS}?limit=2&continue={unknown}").status == 410
     assert served.kubectl.ask(f"{PODS}?limit=2&continue=bm9uZQ==").status == 400
 
 
