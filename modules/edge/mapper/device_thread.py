@@ -112,6 +112,10 @@ class DeviceThread:
         self._stopped.set()
         self._wake.set()
 
+    def is_alive(self) -> bool:
+        """Return whether the thread has not ended; it may hold the device still."""
+        return self._thread.is_alive()
+
     def join(self, seconds: float) -> None:
         """Wait at most `seconds` for the thread's end; a driver that hangs is abandoned."""
         self._thread.join(seconds)
@@ -133,13 +137,13 @@ class DeviceThread:
                 self._stopped.wait(self._backoff.next(self._clock.random) + FIRST_DELAY / 10)
 
     def _take_over(self) -> None:
-        """Wait for the earlier thread, and take over the desired values that it has written."""
-        previous, self._previous = self._previous, None
-        while previous is not None and not self._stopped.is_set():
-            previous.join(FIRST_DELAY)
-            if not previous._thread.is_alive():
-                self._written = previous._written
-                return
+        """Wait for the earlier thread, and for the one that it was still waiting for when it was stopped; take over the
+        desired values that the last one has written.
+        """
+        while self._previous is not None and not self._stopped.is_set():
+            self._previous.join(FIRST_DELAY)
+            if not self._previous.is_alive():
+                self._written, self._previous = self._previous._written, self._previous._previous
 
     def _poll(self, driver: DeviceDriver) -> None:
         self._driver = driver
@@ -179,6 +183,8 @@ class DeviceThread:
 
     def _write(self, driver: DeviceDriver) -> None:
         for prop in self._spec.properties.values():
+            if not prop.desired:
+                self._written.pop(prop.name, None)  # the same value is another wish later
             if not prop.desired or not prop.is_writable or self._written.get(prop.name) == prop.desired:
                 continue
             try:

@@ -41,6 +41,8 @@ class MappedDevices:
         self._lock = threading.Lock()
         self._models: dict[str, dmi.DeviceModel] = {}
         self._devices: dict[str, tuple[dmi.Device, dmi.DeviceModel, DeviceThread]] = {}
+        self._ending: dict[str, DeviceThread] = {}
+        """The threads of removed devices that may not have ended: a device of the same name waits for them."""
 
     def put_model(self, model: dmi.DeviceModel) -> None:
         """Store a model, and update its devices."""
@@ -75,9 +77,11 @@ class MappedDevices:
                 self._devices[key] = (device, model, old[2])
                 old[2].desire(spec)
                 return
+            previous = self._ending.pop(key, None)
             if old is not None:
-                old[2].stop()
-            thread = DeviceThread(spec, driver, self._reports, self._clock, old[2] if old is not None else None)
+                previous = old[2]
+                previous.stop()
+            thread = DeviceThread(spec, driver, self._reports, self._clock, previous)
             self._devices[key] = (device, model, thread)
             thread.start()
 
@@ -85,8 +89,10 @@ class MappedDevices:
         """Stop a device."""
         with self._lock:
             found = self._devices.pop(key, None)
-        if found is not None:
-            found[2].stop()
+            if found is not None:
+                found[2].stop()
+                self._ending = {name: thread for name, thread in self._ending.items() if thread.is_alive()}
+                self._ending[key] = found[2]
 
     def replace(self, models: list[dmi.DeviceModel], devices: list[dmi.Device]) -> list[str]:
         """Start the models and devices in the answer to a registration, and stop all others; return the reasons of

@@ -1,0 +1,117 @@
+"""The devices of a mapper, with drivers that a test holds up."""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+
+import pytest
+
+from beehive import RealClock
+from modules.edge.mapper import DeviceDriver, DriverProperty, Value, device_thread
+from modules.edge.mapper.devices import MappedDevices
+from modules.edge.mapper.driver import DriverSpec
+from protos.dmi.v1beta1 import api_pb2 as dmi
+from tests.end_to_end.processes import wait_until
+
+MODEL = dmi.DeviceModel(
+    name="m",
+    namespace="ns",
+    spec=dmi.DeviceModelSpec(properties=[dmi.ModelProperty(name="p", type="STRING", accessMode="ReadWrite")]),
+)
+
+
+def described(cycle: int = 20, desired: str = "") -> dmi.Device:
+    prop = dmi.DeviceProperty(name="p", desired=dmi.TwinProperty(value=desired), reportToCloud=True, collectCycle=cycle)
+    return dmi.Device(name="d", namespace="ns", spec=dmi.DeviceSpec(deviceModelReference="m", properties=[prop]))
+
+
+class Bench:
+    """Counts what drivers do, and holds up the first that is opened; takes all reports."""
+
+    def __init__(self) -> None:
+        self.goes_on = threading.Event()
+        self.opened = self.open = self.most_open = 0
+        self.writes: list[Value] = []
+
+    def values(self, _spec: DriverSpec, _values: Mapping[str, str]) -> bool:
+        return True
+
+    def state(self, _spec: DriverSpec, _state: str) -> bool:
+        return True
+
+    def driver(self, spec: DriverSpec) -> DeviceDriver:
+        bench = self
+
+        class Driver(DeviceDriver):
+            def open(self) -> None:
+                bench.opened += 1
+                bench.open += 1
+                bench.most_open = max(bench.most_open, bench.open)
+
+            def read(self, _prop: DriverProperty) -> Value:
+                bench.goes_on.wait(60)
+                return "1"
+
+            def write(self, _prop: DriverProperty, value: Value) -> None:
+                bench.writes.append(value)
+
+            def close(self) -> None:
+                bench.open -= 1
+
+        return Driver(spec)
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
+    monkeypatch.setattr(device_thread, "FIRST_DELAY", 0.01)
+    return Bench()
+
+
+@pytest.fixture
+def devices(bench: Bench) -> Iterator[MappedDevices]:
+    made = MappedDevices({"m": bench.driver}, bench, RealClock())
+    made.put_model(MODEL)
+    made.put(described())
+    wait_until(lambda: bench.opened == 1, "the device is open")
+    yield made
+    bench.goes_on.set()
+    made.stop()
+
+
+def _changes(devices: MappedDevices) -> None:
+    devices.put(described(cycle=30))
+    devices.put(described(cycle=40))
+
+
+def _is_replaced(devices: MappedDevices) -> None:
+    devices.remove("ns/d")
+    devices.put(described(cycle=40))
+
+
+@pytest.mark.parametrize("happens", [_changes, _is_replaced])
+def test_a_device_is_not_opened_before_its_earlier_driver_has_closed_it(
+    devices: MappedDevices, bench: Bench, happens: Callable[[MappedDevices], None]
+) -> None:
+    """A serial port has one user; a driver may take long to read."""
+    happens(devices)
+    threading.Event().wait(0.3)
+    assert bench.opened == 1
+    bench.goes_on.set()
+    wait_until(lambda: bench.opened == 2, "the next driver has opened it")
+    assert bench.most_open == 1
+
+
+def test_a_desired_value_that_was_taken_back_is_written_when_it_comes_again(
+    devices: MappedDevices, bench: Bench
+) -> None:
+    """The device may have been set otherwise meanwhile."""
+    bench.goes_on.set()
+    for desired, writes in (("on", ["on"]), ("", ["on"]), ("on", ["on", "on"])):
+        devices.put(described(desired=desired))
+        wait_until(partial(_are_written, bench, writes), "it is written")
+        threading.Event().wait(0.1)
+    assert bench.writes == ["on", "on"]
+
+
+def _are_written(bench: Bench, values: Sequence[Value]) -> bool:
+    return bench.writes == [*values]
