@@ -19,6 +19,7 @@ DIGEST = "sha256:" + "a1" * 32
         ("index.docker.io/busybox", "docker.io/library/busybox:latest"),
         ("registry.k8s.io/pause:3.6", "registry.k8s.io/pause:3.6"),
         ("localhost/x", "localhost/x:latest"),
+        ("localhosts/x", "docker.io/localhosts/x:latest"),
         ("localhost:5000/x", "localhost:5000/x:latest"),
         ("127.0.0.1:5000/a/b:c", "127.0.0.1:5000/a/b:c"),
         ("[::1]:5000/x", "[::1]:5000/x:latest"),

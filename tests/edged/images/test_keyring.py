@@ -80,7 +80,8 @@ def test_all_that_match_are_tried_the_most_specific_first() -> None:
 
 def test_one_address_may_have_several_credentials_and_the_same_ones_are_tried_once() -> None:
     entries = [("r.example", Credentials(user, "p")) for user in ("one", "two", "one")]
-    assert found(Keyring([*entries, ("https://r.example", Credentials("two", "p"))]), "r.example/app") == ["one", "two"]
+    more = [("https://r.example", Credentials("two", "p")), ("*.example", Credentials("one", "p"))]
+    assert found(Keyring([*entries, *more]), "r.example/app") == ["one", "two"]
 
 
 @pytest.mark.parametrize("address", ["https://index.docker.io/v1/", "index.docker.io"])

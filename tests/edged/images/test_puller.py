@@ -223,6 +223,10 @@ def test_an_outcome_that_nobody_took_is_not_believed_later(registry: Registry) -
     registry.ask(A)
     registry.run(SECONDS + FRESH_SECONDS + 5)
     assert registry.pulls.take_result(A, "one") is None
+    for image in ("two", "three"):
+        registry.ask(B, image)
+        registry.run(SECONDS + FRESH_SECONDS + 5)
+    assert len(registry.pulls._results) == 1, "nothing piles up"
 
 
 def test_nothing_begins_after_the_end(registry: Registry) -> None:
@@ -234,6 +238,17 @@ def test_nothing_begins_after_the_end(registry: Registry) -> None:
     registry.ask(C, "three")
     registry.run(1)
     assert registry.begun == 1
+
+
+def test_the_runtime_is_asked_how_far_a_long_pull_is_until_its_end(registry: Registry) -> None:
+    """Seldom, but never less often than every ten minutes."""
+    registry.runtime.pull_seconds = 3600
+    registry.ask(A)
+    registry.run(3500)
+    asked = registry.runtime.calls["status"]
+    assert asked == 9, "after 30 s, then after twice as long each time, and every 600 s"
+    registry.run(3600)
+    assert registry.runtime.calls["status"] == asked
 
 
 class DrawnRegistry(FakeRuntime):

@@ -327,3 +327,19 @@ def test_a_pod_whose_probes_never_end_keeps_no_other_from_being_probed(bench: Be
     bench.network.statuses.update(dict.fromkeys(addresses, 500))
     bench.run(60)
     assert served(bench).status.container_statuses[0].restart_count >= 1
+
+
+def test_after_a_restart_what_waits_for_a_sidecar_that_was_started_begins_immediately(bench: Bench) -> None:
+    """Its container was not made before the agent ended; no probe reports the start again."""
+    probe = {"httpGet": {"port": 81}, "periodSeconds": 1}
+    side = {"name": "side", "image": "busybox:1.36", "command": ["sleep"], "restartPolicy": "Always"}
+    bench.network.statuses[IP, 81] = 200
+    settled(bench).tell("insert", pod(initContainers=[{**side, "startupProbe": probe}]))
+    bench.run(3)
+    bench.meta.objects["default/pod/web"] = json.loads(encode(served(bench)))
+    (main,) = (each for each in bench.runtime.containers.values() if each.metadata.name == "main")
+    del bench.runtime.containers[main.id]
+    bench.poison()
+    bench.run(5)
+    assert bench.bee.hive.restarts()["edged"] == 1
+    assert bench.runtime.running().count("main") == 2, "its own and that of the other pod"

@@ -8,7 +8,7 @@ import pytest
 
 from beehive.names import SHUTDOWN_RESOURCE, ModuleName
 from edged.shutdown.plan import groups
-from tests.edged.conftest import Bench, OpenEdged, pod
+from tests.edged.conftest import Bench, OpenEdged, pod, unavailable
 
 
 class Source:
@@ -88,6 +88,15 @@ def test_who_does_not_end_is_killed_when_its_time_is_over(node: Node) -> None:
     assert node.runtime.running() == ["system"]
     node.run(11)
     assert node.runtime.running() == []
+    assert node.source.released == 1
+
+
+def test_pods_that_cannot_be_stopped_hold_the_machine_up_for_their_seconds_only(node: Node) -> None:
+    node.runtime.fail("stop_container", unavailable(), times=1000)
+    node.shut_down()
+    node.run(29)
+    assert node.source.released == 0
+    node.run(2)
     assert node.source.released == 1
 
 
