@@ -90,18 +90,24 @@ class PodVolumes:
         """Unmount a pod's volumes, so that its directory can be removed; may be repeated.
 
         Other mounts in the pod's directory stay, because they are unknown. Return these, and those in other
-        directories. Raises VolumeError, PluginError.
+        directories. Raises PluginError, and the first VolumeError when all mounts were tried.
         """
         self._csi.tear_down(uid)
         for key in [key for key in list(self._plans) if key[0] == uid]:
             self._plans.pop(key, None)
         ours = [directory.resolve() for directory in (self._paths.sub_paths(uid), self._paths.volumes(uid))]
         staying = []
+        problem: VolumeError | None = None
         for point in points_below(self.mounts, self._paths.pod(uid), *others):
             if any(point.is_relative_to(directory) for directory in ours):
-                self.mounts.unmount(point)
+                try:
+                    self.mounts.unmount(point)
+                except VolumeError as error:  # a process still uses it: memory must not wait for that
+                    problem = problem or error
             else:
                 staying.append(point)
+        if problem is not None:
+            raise problem
         return staying
 
     def _named(self, pod: Pod, volume: Volume, sources: PodVolumeSources, now: Nanoseconds) -> Path:

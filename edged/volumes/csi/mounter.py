@@ -15,7 +15,7 @@ from beehive.files.reading import read_file
 from beehive.files.removal import remove_tree
 from edged.api import Pod, Secret
 from edged.api.persistent import CSIDriver, SecretReference, VolumeAttachment
-from edged.errors import MissingContentError, VolumeError
+from edged.errors import EdgedError, MissingContentError, VolumeError
 from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths
 from edged.volumes.csi import rules
@@ -111,16 +111,22 @@ class CsiMounter:
     def tear_down(self, uid: PodUid) -> None:
         """Unpublish the pod's volumes, and unstage those without another pod; may be repeated.
 
-        Raises VolumeError and PluginError; the next call undoes the rest.
+        Raises the first VolumeError or PluginError when all volumes were tried; the next call undoes the rest.
         """
+        problem: EdgedError | None = None
         for data in sorted(self._paths.volume_kind(uid, _PLUGIN).glob(f"*/{_DATA}")):
             volume = _read(data)
             if volume is None:
                 _log.error("what a storage driver was asked for cannot be read: %s; only its mounts are undone", data)
                 remove_tree(data)
                 continue
-            with self._alone(volume.key):
-                self._unpublish(volume, data)
+            try:
+                with self._alone(volume.key):
+                    self._unpublish(volume, data)
+            except EdgedError as error:  # of a driver that is away: the volumes of others must not wait for it
+                problem = problem or error
+        if problem is not None:
+            raise problem
 
     def in_use(self) -> tuple[str, ...]:
         """Return the unique names of the attachable volumes that this node uses, sorted, for the node's status."""

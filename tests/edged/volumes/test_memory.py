@@ -75,6 +75,17 @@ def test_memory_of_a_pod_is_open_and_its_groups(tmp_path: Path, group: int | Non
     assert (mounts.tmpfs.call_args.kwargs["mode"], mounts.tmpfs.call_args.kwargs["group"]) == expected
 
 
+class BusyMounts(MemoryMounts):
+    """Cannot undo the mount at one point."""
+
+    busy = Path()
+
+    def unmount(self, target: Path) -> None:
+        if target == self.busy:
+            raise VolumeError("unmount a volume", str(target), "it is busy", retryable=True)
+        super().unmount(target)
+
+
 @needs_mounts
 def test_mounts_below_a_directory(tmp_path: Path) -> None:
     """The last first; with a blank and a backslash in their names, but no neighbour whose name begins alike."""
@@ -121,6 +132,18 @@ def test_a_removal_waits_for_who_uses_the_memory(tmp_path: Path) -> None:
             volumes.remove(PodUid("u1"))
         assert raised.value.retryable
         volumes.remove(PodUid("u1"))
+
+
+def test_a_mount_in_use_keeps_no_other_mounted(tmp_path: Path) -> None:
+    """The files of a secret would stay in memory for as long."""
+    paths, mounts = PodPaths(tmp_path), BusyMounts()
+    volumes = PodVolumes(paths, mounts)
+    cache = volumes.prepare(cache_pod(), Known(), Nanoseconds(0))["cache"]
+    mounts.busy = cache.with_name("busy")
+    mounts.tmpfs(mounts.busy, MIB)
+    with pytest.raises(VolumeError, match="it is busy"):
+        volumes.remove(PodUid("u1"))
+    assert [point for _, point, _ in mounts.mounted] == [mounts.busy]
 
 
 def test_a_simulated_node_mounts_nothing(tmp_path: Path) -> None:

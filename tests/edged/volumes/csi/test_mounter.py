@@ -215,6 +215,18 @@ def test_a_removal_that_failed_halfway_goes_on(node: Node) -> None:
     assert (node.driver.staged, node.mounter.in_use()) == ({}, ())
 
 
+def test_a_volume_that_cannot_be_unpublished_keeps_no_other_published(node: Node) -> None:
+    """Its driver may be away for days, and the cloud waits to detach the others."""
+    for volume in (VOLUME, CsiVolume("pv2", NAME, "disk-2")):
+        node.publish(volume=volume)
+    node.driver.fail("NodeUnpublishVolume", grpc.StatusCode.INTERNAL, "busy")
+    with pytest.raises(PluginError, match="NodeUnpublishVolume failed: disk-1"):
+        node.mounter.tear_down(PodUid("u1"))
+    assert (list(node.driver.published.values()), list(node.driver.staged)) == (["disk-1"], ["disk-1"])
+    node.mounter.tear_down(PodUid("u1"))
+    assert (node.driver.published, node.driver.staged) == ({}, {})
+
+
 def test_after_the_agents_restart_volumes_are_published_again_and_once(node: Node) -> None:
     """A reboot has removed the mounts, and a driver accepts a repeated call."""
     node.publish()
