@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from jeepney.io.blocking import DBusConnection, prep_socket
@@ -19,9 +20,10 @@ from jeepney.low_level import HeaderFields, Message, MessageType
 from jeepney.wrappers import DBusAddress, new_error, new_method_call, new_method_return, new_signal
 
 from beehive import Threads
+from beehive.simulation import Simulation
 from edged.errors import BusError
 from edged.shutdown.bus import Bus
-from edged.shutdown.logind import MANAGER, NAME, PATH, SIGNAL, Logind, ShutdownWatch
+from edged.shutdown.logind import MANAGER, NAME, PATH, RETRY_SECONDS, SIGNAL, Logind, ShutdownWatch
 from tests.end_to_end.processes import wait_until
 
 CONFIGURATION = """<busconfig><type>session</type><listen>unix:path={path}</listen>
@@ -239,6 +241,31 @@ def test_a_shutdown_waits_although_the_bus_is_lost_meanwhile(address: Path, end:
         assert manager.is_held()
         end(logind)
         wait_until(lambda: not manager.is_held(), "the lock is free")
+
+
+def test_the_lock_from_a_lost_bus_is_free_once_there_is_another(address: Path) -> None:
+    logind, told = Logind(5, address), SimpleQueue[bool]()
+    with Manager(address) as manager:
+        with ended(logind, told.put):
+            wait_until(lambda: len(manager.locks) == 1, "the lock is held")
+            manager.prepare(imminent=True)
+            assert told.get(timeout=SECONDS) is True
+            assert logind._bus is not None
+            logind._bus.wake()
+        with ended(logind, told.put):
+            wait_until(lambda: len(manager.locks) == 2, "there is another lock")
+            wait_until(lambda: not manager.is_held(0), "the first one is free")
+            assert manager.is_held(1)
+            logind.close()
+
+
+def test_a_bus_that_was_missing_is_looked_for_again() -> None:
+    simulation, source = Simulation(1), Mock(run=Mock(side_effect=[BusError("connect", "it"), None]))
+    simulation.start(ShutdownWatch, source, Mock())
+    simulation.run_for(RETRY_SECONDS - 1)
+    assert source.run.call_count == 1
+    simulation.run_for(2)
+    assert source.run.call_count == 2
 
 
 def test_its_end_frees_the_lock(address: Path) -> None:

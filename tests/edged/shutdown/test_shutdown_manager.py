@@ -145,6 +145,9 @@ def test_a_shutdown_that_is_cancelled_ends_no_more_pods(node: Node) -> None:
     assert "Ready" in node.conditions
     node.tell("insert", named("late"))
     assert node.runtime.running() == ["late", "system"]
+    node.shut_down()
+    node.run(20)
+    assert node.runtime.running() == []
 
 
 def test_a_second_word_of_it_changes_nothing(node: Node) -> None:
