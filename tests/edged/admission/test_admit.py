@@ -9,6 +9,8 @@ from edged.admission.admit import NodeInfo, refusal
 from edged.api import Node, ObjectMeta, Pod, ResourceRequirements, from_value
 from edged.api.nodes import NodeSpec, Taint
 from edged.api.scheduling import PodOS
+from edged.eviction_api.signals import Pressure
+from edged.pods.kill_options import EVICTED
 from edged.pods.static import CONFIG_SOURCE
 from tests.edged.pods.builders import a_container, a_pod
 
@@ -35,6 +37,7 @@ def node(labels: dict[str, str] | None = None, *taints: Taint) -> Node:
         ({"ephemeral-storage": "11Gi"}, [], "OutOfephemeral-storage", "ephemeral-storage"),
         ({"example.com/gpu": "1"}, [], "OutOfexample.com/gpu", "capacity: 0"),
         ({"example.com/gpu": "0"}, [], None, "nothing is asked for"),
+        ({"example.com/gpu": "0"}, [{"example.com/gpu": "1"}], None, "nor when the device of another has gone"),
     ],
 )
 def test_room(wanted: dict[str, str], others: list[dict[str, str]], reason: str | None, words: str) -> None:
@@ -45,6 +48,21 @@ def test_room(wanted: dict[str, str], others: list[dict[str, str]], reason: str 
         assert options.rejected
         assert options.message.startswith("Pod was rejected: ")
         assert words in options.message
+
+
+@pytest.mark.parametrize(
+    ("pod", "pressures", "is_rejected"),
+    [
+        (asking(), {Pressure.MEMORY}, True),
+        (asking(memory="1Mi"), {Pressure.MEMORY}, False),
+        (asking(memory="1Mi"), {Pressure.MEMORY, Pressure.DISK}, True),
+        (asking(memory="1Mi"), {Pressure.PIDS}, True),
+        (a_pod(priority=2_000_000_000), {Pressure.DISK}, False),
+    ],
+)
+def test_pressure(pod: Pod, pressures: set[Pressure], *, is_rejected: bool) -> None:
+    options = refusal(pod, [], NodeInfo("n1", pressures=frozenset(pressures)))
+    assert (options is not None and options.reason == EVICTED) is is_rejected
 
 
 def test_unknown_resources_of_the_node_reject_no_pod() -> None:
@@ -131,9 +149,10 @@ def test_a_static_pod_tolerates_every_taint() -> None:
     assert refusal(pod, [], NodeInfo("n1", ROOM, node({}, Taint(key="broken", effect="NoExecute")))) is None
 
 
-def _ports(host_network: bool = False, **port: Any) -> Pod:
+def _ports(host_network: bool = False, init: str = "", **port: Any) -> Pod:
     container = {"name": "c", "ports": [{"containerPort": 80, **port}]}
-    return from_value(Pod, {"spec": {"hostNetwork": host_network, "containers": [container]}})
+    kind = {"initContainers": [{**container, "restartPolicy": init}]} if init else {"containers": [container]}
+    return from_value(Pod, {"spec": {"hostNetwork": host_network, **kind}})
 
 
 @pytest.mark.parametrize(
@@ -147,6 +166,9 @@ def _ports(host_network: bool = False, **port: Any) -> Pod:
         (_ports(hostPort=80, hostIP="10.0.0.1"), _ports(hostPort=80, hostIP="10.0.0.2"), False),
         (_ports(hostPort=80, hostIP="10.0.0.1"), _ports(hostPort=80, hostIP="::"), True),
         (_ports(hostPort=80, hostIP="10.0.0.1"), _ports(hostPort=80), True),
+        (_ports(hostPort=80, protocol=""), _ports(hostPort=80, protocol="TCP"), True),
+        (_ports(hostPort=80, init="Always"), _ports(hostPort=80), True),
+        (_ports(hostPort=80, init="Never"), _ports(hostPort=80), False),
     ],
 )
 def test_ports_of_the_node(one: Pod, other: Pod, collide: bool) -> None:

@@ -1,5 +1,7 @@
 """Admission as edged does it, alone on the bus."""
 
+import pytest
+
 from tests.edged.conftest import Bench, pod
 
 
@@ -35,15 +37,19 @@ def test_a_pod_that_was_here_before_is_not_turned_out(bench: Bench) -> None:
     assert bench.runtime.running() == ["main"]
 
 
-def test_the_successor_of_a_pod_that_is_ending_is_taken(bench: Bench) -> None:
-    """It wants the same port of the node; a kubelet would refuse it for good."""
+@pytest.mark.parametrize("command", ["sleep", "exit"])
+def test_the_successor_of_a_pod_that_is_ending_is_taken(bench: Bench, command: str) -> None:
+    """Or has ended. It wants the same port of the node; a kubelet would refuse it for good."""
     port = [{"containerPort": 80, "hostPort": 8080}]
     container = {"name": "main", "image": "busybox:1.36", "command": ["sleep", "inf"], "ports": port}
     bench.start()
-    bench.tell("insert", pod("one", containers=[container]))
-    bench.tell("insert", pod("two", containers=[container]))
-    assert bench.meta.statuses("two")[-1]["reason"] == "NodePorts"
-    bench.tell("delete", pod("one"))
+    bench.tell("insert", pod("one", restartPolicy="Never", containers=[{**container, "command": [command, "0"]}]))
+    if command == "sleep":
+        bench.tell("insert", pod("two", containers=[container]))
+        assert bench.meta.statuses("two")[-1]["reason"] == "NodePorts"
+        bench.runtime.obeys = 20.0
+        bench.tell("delete", pod("one"))
+    bench.run(2)
     bench.tell("insert", pod("three", containers=[container]))
     bench.run(2)
     assert bench.meta.phases("three")[-1] == "Running"

@@ -15,6 +15,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from jeepney.fds import FileDescriptor
 from jeepney.io.blocking import DBusConnection, prep_socket
 from jeepney.low_level import HeaderFields, Message, MessageType
 from jeepney.wrappers import DBusAddress, new_error, new_method_call, new_method_return, new_signal
@@ -206,6 +207,14 @@ def test_file_descriptors_of_strangers_are_closed(address: Path) -> None:
             pass
         assert select.select([mine], [], [], SECONDS)[0], "nobody has the other end any more"
         os.close(mine)
+
+
+def test_file_descriptors_of_an_incomplete_message_are_closed_with_the_connection(address: Path) -> None:
+    mine, theirs = os.pipe()
+    with Bus(address) as bus:
+        bus._parser.add_data(b"l", [FileDescriptor(theirs)])
+    assert select.select([mine], [], [], SECONDS)[0], "nobody has the other end any more"
+    os.close(mine)
 
 
 def test_an_agent_that_begins_while_the_machine_shuts_down_knows_it(address: Path) -> None:
