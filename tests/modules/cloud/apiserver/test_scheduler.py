@@ -163,16 +163,29 @@ def test_a_node_that_is_full_already_is_no_worse_than_one_without_room() -> None
     small = a_node("a")
     small["status"]["allocatable"]["memory"] = "100Mi"
     assert least_allocated(rooms.NodeRoom(small), rooms.demand_of(a_pod())) == 90 // 2
+    assert least_allocated(rooms.NodeRoom(small), rooms.demand_of(a_pod(cpu="2"))) == 0
+    small["status"]["allocatable"] = {"pods": "3"}
+    assert least_allocated(rooms.NodeRoom({**small}), rooms.demand_of(a_pod())) == 0
 
 
 @pytest.mark.parametrize(
-    ("cpu", "there", "score"), [("500m", "", 75), ("250m", "250m", 75), ("1", "2", 50), ("", "", 100)]
+    ("requests", "there", "score"),
+    [
+        ({"cpu": "500m"}, "", 75),
+        ({"cpu": "250m"}, "250m", 75),
+        ({"cpu": "500m", "memory": "256Mi"}, "", 87),
+        ({"cpu": "1"}, "2", 50),
+        ({}, "", 100),
+    ],
 )
-def test_a_node_whose_processor_and_memory_are_used_evenly_is_better(cpu: str, there: str, score: int) -> None:
+def test_a_node_whose_processor_and_memory_are_used_evenly_is_better(
+    requests: dict[str, str], there: str, score: int
+) -> None:
     """Where pods request more than the node has, as after its change, it counts as full."""
     room = rooms.NodeRoom(a_node("a"))
     room.set_pods([{**a_pod(on="a", cpu=there), "metadata": {"name": "x", "namespace": "default"}}])
-    assert balanced(room, rooms.demand_of(a_pod(cpu=cpu))) == score
+    wanted = a_pod(containers=[{"name": "c", "image": "i", "resources": {"requests": requests}}])
+    assert balanced(room, rooms.demand_of(wanted)) == score
 
 
 def test_a_node_keeps_few_looks() -> None:
@@ -327,7 +340,7 @@ def test_a_rule_without_a_selector_is_about_no_pod() -> None:
 
 WEB: Final[dict[str, Any]] = {"topologySpreadConstraints": spread("ScheduleAnyway")}
 ZONES: Final = hosts("a", "b", "c", a="east", b="west")
-WEST: Final = {"weight": 1, "preference": {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["west"]}]}}
+WEST: Final = {"weight": 9, "preference": {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["west"]}]}}
 
 
 def web(name: str, on: str = "") -> JsonObject:
@@ -376,6 +389,7 @@ def without_memory(name: str) -> JsonObject:
                          **affinity("podAntiAffinity", weight=10, app="db")}), hosts("a", "b", "c"),
          [web("x", "a"), labelled(a_pod("y", on="a"), app="db"), web("z", "b")], {"a": 0, "b": 215, "c": 30}),
         (a_pod(), [a_node("a"), with_image("b", "i:latest", 1023)], [], {"a": 0, "b": 50}),
+        (a_pod(), [with_image("a", "i:latest", 1023), with_image("b", "i:latest", 523)], [], {"a": 49, "b": 0}),
         (a_pod(), [with_image("a", "i:latest", 1023), a_node("b"), a_node("c")], [], {"a": 32, "b": 0, "c": 0}),
         (a_pod(containers=[{"name": "c", "image": "i:v1"}]),
          [a_node("a"), with_image("b", "i:v1", 1023)], [], {"a": 0, "b": 50}),
@@ -387,7 +401,8 @@ def without_memory(name: str) -> JsonObject:
     ids=["fewest requests", "no memory known", "node affinity", "pod affinity", "equal affinity", "pod anti-affinity",
          "preference of a pod there", "rule of a pod there", "dislike of a pod there", "preference for others",
          "emptier zone", "less full zone", "soft taint", "tolerated taints", "affinity and anti-affinity",
-         "image", "image of one in three", "image with a tag", "image without a tag", "one of two images"],
+         "image", "smaller image", "image of one in three", "image with a tag", "image without a tag",
+         "one of two images"],
 )  # fmt: skip
 def test_the_scores_are_kube_schedulers_and_the_best_node_is_chosen(
     pod: JsonObject,
