@@ -213,6 +213,16 @@ def test_a_pause_gathers_edits() -> None:
     assert len(site.all("ReplicaSet")) == 2
 
 
+def test_the_replica_set_follows_a_paused_deployment_in_what_makes_no_pod() -> None:
+    site = Site()
+    rolled_out(site, 1)
+    changes = {"metadata": {"annotations": {"note": "x"}}, "spec": {"paused": True, "minReadySeconds": 5}}
+    site.patch(site.get("Deployment", "web"), changes)
+    (replica_set,) = site.all("ReplicaSet")
+    assert replica_set["metadata"]["annotations"]["note"] == "x"
+    assert replica_set["spec"]["minReadySeconds"] == 5
+
+
 def test_recreate_never_has_both() -> None:
     site = Site()
     rolled_out(site, 3, strategy={"type": "Recreate"})

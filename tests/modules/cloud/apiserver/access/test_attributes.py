@@ -32,6 +32,9 @@ def of_pods(verb: str, name: str = "", **fields: str) -> AccessRequest:
         ("GET", f"{PODS}?fieldSelector=status.phase%21%3Dx%5C,metadata.name%3Dweb", of_pods("list")),
         ("GET", "/api/v1/watch/namespaces/shop/pods", of_pods("watch")),
         ("GET", "/api/v1/watch/namespaces/shop/pods/web", of_pods("watch", "web")),
+        ("GET", "/api/v1/watch/namespaces", AccessRequest(verb="watch", resource="namespaces")),
+        ("GET", "/api/v1/watch/namespaces/shop", AccessRequest(
+            verb="watch", resource="namespaces", namespace="shop", name="shop")),
         ("POST", f"{PODS}?fieldSelector=metadata.name%3Dweb", of_pods("create")),
         ("DELETE", PODS, of_pods("deletecollection")),
         ("DELETE", f"{PODS}?fieldSelector=metadata.name%3Dweb", of_pods("deletecollection", "web")),
