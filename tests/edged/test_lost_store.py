@@ -81,6 +81,13 @@ def test_it_is_asked_for_when_the_cloud_comes(bench: Bench) -> None:
     assert bench.runtime.running() == ["main"]
 
 
+def test_without_an_answer_the_cloud_is_asked_less_and_less(bench: Bench) -> None:
+    """After 10 s, then after twice as long each time."""
+    restart(bench, connected=False)
+    bench.run(290)
+    assert len(bench.asked("query", WEB)) == 5
+
+
 @pytest.mark.parametrize(("there", "conflict"), [(None, CONFLICT), ("another", CONFLICT), ("another", UNCHANGED_UID)])
 def test_a_running_pod_that_the_cloud_does_not_want_is_removed(
     bench: Bench, there: str | None, conflict: dict[str, Any]
