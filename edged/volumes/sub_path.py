@@ -119,7 +119,11 @@ def _open_or_make(handle: int, part: str, mode: int) -> int:
 
 
 def _is_same(place: Path, found: os.stat_result) -> bool:
-    there = place.stat()
+    """Return whether a place shows that file. A server or driver that has gone leaves a mount without any."""
+    try:
+        there = place.stat()
+    except OSError:
+        return False
     return (there.st_dev, there.st_ino) == (found.st_dev, found.st_ino)
 
 

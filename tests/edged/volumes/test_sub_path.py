@@ -49,6 +49,15 @@ def test_another_path_than_before_takes_the_place(volume: Path, tmp_path: Path) 
         mounts.unmount(place)
 
 
+def test_a_binding_whose_file_system_has_gone_is_made_anew(volume: Path, tmp_path: Path) -> None:
+    """Its driver has restarted: the old mount answers nothing but errors."""
+    mounts, place = MemoryMounts(), tmp_path / "place"
+    bind_sub_path(mounts, volume, "data", place)
+    place.rmdir()
+    assert bind_sub_path(mounts, volume, "data", place) == place
+    assert [point for _, point, _ in mounts.mounted] == [place]
+
+
 def test_a_link_that_appears_while_it_is_opened_is_not_followed(volume: Path, tmp_path: Path) -> None:
     """Between the check of the whole path and the opening of its parts another container replaces one by a link."""
     looked_at = os.path.realpath
