@@ -132,13 +132,14 @@ def _holds(version: Path, payload: Payload) -> bool:
 
 
 def _is_file(path: Path, file: VolumeFile) -> bool:
+    """Return whether a path is exactly this file. One that a worn disk cannot read is not."""
     try:
         found = path.lstat()
-    except (FileNotFoundError, NotADirectoryError):
+        same_owner = file.owner is None or os.geteuid() != 0 or found.st_uid == file.owner
+        same_mode = found.st_mode & 0o777 == file.mode and same_owner
+        return same_mode and found.st_size == len(file.data) and path.read_bytes() == file.data
+    except OSError:
         return False
-    same_owner = file.owner is None or os.geteuid() != 0 or found.st_uid == file.owner
-    same_mode = found.st_mode & 0o777 == file.mode and same_owner
-    return same_mode and found.st_size == len(file.data) and path.read_bytes() == file.data
 
 
 def _tops(payload: Payload) -> set[str]:

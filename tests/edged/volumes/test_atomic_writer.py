@@ -1,8 +1,10 @@
 """Readers of a volume see the old files or the new ones, whenever the writer fails."""
 
+import errno
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -70,6 +72,14 @@ def test_every_difference_is_written(tmp_path: Path, payload: dict[str, VolumeFi
     assert writer.write(payload, at(0))
     assert visible(tmp_path) == contents(payload)
     assert len([entry for entry in tmp_path.iterdir() if entry.name.startswith("..2")]) == 1
+
+
+def test_a_file_that_cannot_be_read_is_written_anew(tmp_path: Path) -> None:
+    writer = AtomicWriter(tmp_path)
+    writer.write(OLD, at(0))
+    with patch.object(Path, "read_bytes", side_effect=OSError(errno.EIO, "the flash is worn")):
+        assert writer.write(OLD, at(10))
+    assert visible(tmp_path) == contents(OLD)
 
 
 def test_open_file_keeps_its_version(tmp_path: Path) -> None:
