@@ -330,6 +330,27 @@ def test_a_rule_is_about_pods_with_the_same_or_another_value_of_a_label(keys: di
     assert place(labelled(a_pod(affinity=near), app="web", rev="1"), hosts("a", "b"), there).node == node
 
 
+@pytest.mark.parametrize(
+    ("about", "node"),
+    [
+        ({}, "a"),
+        ({"namespaces": ["one"]}, "b"),
+        ({"namespaceSelector": {"matchLabels": {"team": "red"}}}, "b"),
+        ({"namespaceSelector": {"matchLabels": {"team": "red"}}, "namespaces": ["two"]}, ""),
+        ({"namespaceSelector": {}}, ""),
+    ],
+)
+def test_a_rule_is_about_the_namespaces_that_it_names_and_selects(about: dict[str, Any], node: str) -> None:
+    away = affinity("podAntiAffinity", key=HOST, app="web")
+    away["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][0].update(about)
+    fleet = rooms.NodeRooms()
+    fleet.set_nodes(hosts("a", "b"))
+    fleet.namespaces = {"one": {"team": "red"}, "two": {"team": "blue"}}
+    fleet.set_pods("a", [labelled(a_pod("x"), "one", app="web")])
+    fleet.set_pods("b", [labelled(a_pod("y"), "two", app="web")])
+    assert Placer(fleet).place(labelled(a_pod(affinity=away))).node == node
+
+
 def test_a_rule_without_a_selector_is_about_no_pod() -> None:
     away: JsonObject = {"topologyKey": HOST}
     rule = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [away]}}
