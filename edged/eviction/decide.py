@@ -110,8 +110,8 @@ def judge(state: EvictionState, settings: EvictionSettings, observations: Observ
 
 
 def any_met(thresholds: tuple[Threshold, ...], observations: Observations) -> bool:
-    """Return whether any of the thresholds is met."""
-    return any(_is_met(threshold, observations) for threshold in thresholds)
+    """Return whether any of the thresholds is met, or its minimum reclaim is still missing."""
+    return any(_is_met(threshold, observations, with_reclaim=True) for threshold in thresholds)
 
 
 def _is_met(threshold: Threshold, observations: Observations, *, with_reclaim: bool = False) -> bool:

@@ -166,7 +166,8 @@ class Evictor:
         self._evict(pod, message, grace, disruption=True)
 
     def _freed_enough(self, due: tuple[Threshold, ...], *, image_fs_apart: bool) -> bool:
-        """Return whether no threshold is met after removing dead containers and unused images.
+        """Return whether no threshold is met, and the minimum is reclaimed, after removing dead containers and unused
+        images.
 
         When images have a file system of their own, that frees nothing of the node's (buildSignalToNodeReclaimFuncs).
         """

@@ -195,6 +195,21 @@ def test_short_of_disk_unused_images_and_dead_containers_go_before_any_pod(tmp_p
     assert (job.status.phase, ended and ended.exit_code) == ("Succeeded", 0), "its end is not forgotten"
 
 
+def test_pods_are_evicted_until_the_minimum_of_disk_is_reclaimed(tmp_path: Path) -> None:
+    """The threshold itself is no longer met after the first: the condition would last for ever."""
+    thresholds = parse_thresholds({"nodefs.available": "10%"}, minimum_reclaim={"nodefs.available": "5%"})
+    node = two_pods(tmp_path, EvictionSettings(thresholds=thresholds, transition=30.0))
+    node.figures.left = FULL
+    node.run(12)
+    assert len(node.runtime.running()) == 1
+    node.figures.left = replace(FULL, node_fs=replace(FULL.node_fs, available=12 * GIB))
+    node.run(60)
+    assert (node.runtime.running(), "DiskPressure" in node.conditions) == ([], True)
+    node.figures.left = replace(FULL, node_fs=replace(FULL.node_fs, available=15 * GIB))
+    node.run(45)
+    assert "DiskPressure" not in node.conditions
+
+
 def test_a_pod_over_its_limit_of_disk_is_evicted(node: Bench) -> None:
     greedy = {"name": "greedy", "image": "busybox:1.36", "resources": {"limits": {"ephemeral-storage": "1Mi"}}}
     node.tell("insert", pod("greedy", containers=[greedy]))
