@@ -28,6 +28,8 @@ class LocalVolume(Struct, frozen=True):
 
     path: Path
     source: Path
+    read_only: bool = False
+    """Whether the pod must not change it: then it is not given to the pod's group either."""
 
 
 PersistentPlan = HostPath | LocalVolume | CsiVolume
@@ -95,7 +97,8 @@ def persistent_plan(pod: Pod, volume: PersistentVolume, paths: PodPaths, *, read
     """Return the plan of a persistent volume for a pod. Raises VolumeError for an unsupported kind."""
     spec, name = volume.spec, volume.metadata.name
     if spec.local is not None:
-        return LocalVolume(paths.volume(PodUid(pod.metadata.uid), "local-volume", name), _absolute(spec.local.path))
+        path = paths.volume(PodUid(pod.metadata.uid), "local-volume", name)
+        return LocalVolume(path, _absolute(spec.local.path), read_only=read_only)
     if spec.host_path is not None:
         return host_path_plan(spec.host_path)
     if spec.csi is not None:

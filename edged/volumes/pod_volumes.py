@@ -154,7 +154,7 @@ class PodVolumes:
         if not plan.source.is_dir():
             raise VolumeError("cannot use the local volume", str(plan.source), "a directory is wanted", retryable=True)
         make_directories(plan.path, 0o750)
-        if owner is not None:
+        if owner is not None and not plan.read_only:
             set_volume_ownership(plan.source, owner)
         self.mounts.bind(plan.source, plan.path)
         return plan.path

@@ -12,6 +12,7 @@ from edged.api import (
     ObjectMeta,
     ObjectReference,
     PersistentVolumeClaimVolumeSource,
+    Pod,
     PodSecurityContext,
     Volume,
 )
@@ -139,9 +140,10 @@ def test_a_volume_of_one_pod_alone_has_a_handle_of_the_pods() -> None:
     assert one.handle.startswith("csi-")
 
 
-def claiming_pod() -> Any:
-    claim = PersistentVolumeClaimVolumeSource(claim_name="data")
-    return a_pod(volumes=(Volume(name="v", persistent_volume_claim=claim),))
+def claiming_pod(*, read_only: bool = False, group: int | None = None) -> Pod:
+    claim = PersistentVolumeClaimVolumeSource(claim_name="data", read_only=read_only)
+    volume = Volume(name="v", persistent_volume_claim=claim)
+    return a_pod(volumes=(volume,), security_context=PodSecurityContext(fs_group=group))
 
 
 def test_the_cloud_is_asked_once_and_the_volume_is_named(tmp_path: Path) -> None:
@@ -166,16 +168,18 @@ def test_the_cloud_is_asked_once_and_the_volume_is_named(tmp_path: Path) -> None
 
 
 def test_a_local_volume_is_bound_once_the_group_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bound one is taken for given: a failure must come before."""
+    """A bound one is taken for given: a failure must come before. The disk of one that is read-only may be so, too."""
     mounts = MemoryMounts()
     volumes = PodVolumes(PodPaths(tmp_path), mounts, node=lambda: HERE)
     cloud = Cloud(volume=a_volume(local=LocalVolumeSource(path=str(tmp_path))))
     given = Mock(side_effect=[OSError("the disk is gone"), None])
     monkeypatch.setattr("edged.volumes.pod_volumes.set_volume_ownership", given)
-    pod = replace(claiming_pod(), spec=replace(claiming_pod().spec, security_context=PodSecurityContext(fs_group=7)))
     with pytest.raises(VolumeError, match="the disk is gone"):
-        volumes.prepare(pod, cloud, Nanoseconds(0))
-    volumes.prepare(pod, cloud, Nanoseconds(0))
+        volumes.prepare(claiming_pod(group=7), cloud, Nanoseconds(0))
+    volumes.prepare(claiming_pod(group=7), cloud, Nanoseconds(0))
+    assert (given.call_count, len(mounts.mounted)) == (2, 1)
+    volumes.remove(PodUid(UID))
+    volumes.prepare(claiming_pod(group=7, read_only=True), cloud, Nanoseconds(0))
     assert (given.call_count, len(mounts.mounted)) == (2, 1)
 
 
