@@ -299,11 +299,11 @@ class DownstreamController:
                     self._send_objects(one.node, references)
         is_new, outdated = event.type is EventType.ADDED, self._with_older(event)
         service = self._service_of(event.key, event.new) if is_new else None
+        self._regroup(event, outdated)  # a node that has acknowledged the change of a Service has its endpoints
         for one in down:
             if not is_new or self._must_have(one.node, event.new, service):
                 self.send(one)
         self.edge_mesh.send_pods(event)
-        self._regroup(event, outdated)
         if event.type is EventType.DELETED:
             self.locations.forget(event.key)
 
@@ -403,17 +403,17 @@ class DownstreamController:
 
     def _regroup(self, event: ObjectEvent, outdated: AbstractSet[str]) -> None:
         """Send endpoints again, in their present version, to the nodes that get other ones since a Service keeps to
-        node groups or no longer does, or since a node is in another group.
+        node groups or no longer does, as when it is deleted, or since a node is in another group.
 
         Args:
             event: of any object.
             outdated: the nodes that a Service may have had another topology for.
         """
-        if event.type is EventType.DELETED and event.key.kind != _NODE.key_name:
-            return
+        is_deleted = event.type is EventType.DELETED
         if event.key.kind == _SERVICE.key_name:
-            before = "" if event.old is None else topology_of(event.old)
-            is_other = before != topology_of(event.new)
+            last = event.new if is_deleted else event.old
+            before, after = "" if last is None else topology_of(last), "" if is_deleted else topology_of(event.new)
+            is_other = before != after
             for key in self._groups.of_services({event.key}) if is_other or outdated else ():
                 nodes = self.locations.nodes_of(key)
                 self._send_again(key, [node for node in nodes if is_other or node in outdated])
@@ -422,7 +422,7 @@ class DownstreamController:
                 event.key.name,
                 None if event.old is None or event.type is EventType.ADDED else group_of(event.old),
             )
-            new = None if event.type is EventType.DELETED else group_of(event.new)
+            new = None if is_deleted else group_of(event.new)
             if old != new and self._knows_services:
                 held = [key for key in self.locations.on_node(node) if key.kind in FILTERED]
                 for key in held:
@@ -451,13 +451,15 @@ class DownstreamController:
 
     def _is_stale(self, node: str, live: Revision, service: _ServiceOfEndpoints | None) -> bool:
         """Return whether a node may have another part of endpoints than it should: groups, or the topology of their
-        Service, may have changed while the node was away or this module did not run. What was sent over its present
-        connection is right.
+        Service, may have changed while the node was away or this module did not run, as with another Service of that
+        name, or none. What was sent over its present connection is right.
         """
         if service is None or self._sent.has(node, live.uid, live):
             return False
         found = service.live
-        return service.is_ranged or (found is not None and self._sent.has(node, found.uid, found))
+        sync = None if found is None else self._object_syncs.of(node).get(found.uid)
+        is_other = found is None or sync is None or not sync.version or self._sent.has(node, found.uid, found)
+        return service.is_ranged or is_other
 
     def _reconcile_devices(self, node: str) -> None:
         if self._mirrored.mirrors(DEVICE.key_name):

@@ -212,6 +212,24 @@ def test_a_node_that_was_away_gets_what_changed_meanwhile(made: Callable[..., Fl
     assert away() == {}
 
 
+@pytest.mark.parametrize("is_away", [False, True])
+def test_a_service_that_is_made_again_without_groups_is_sent_with_its_endpoints(
+    made: Callable[..., Fleet], is_away: bool
+) -> None:
+    """As by `kubectl replace --force`: endpoints that are no owner's stay, in their version."""
+    fleet = made(*NODES, service(), endpoint_slice("a", "c"))
+    fleet.watch("a")
+    fleet.core.connected("a")
+    fleet.sent()
+    if is_away:
+        fleet.core.of_link("disconnected", fleet.core.links, "a")
+    fleet.server.remove("service", "shop")
+    fleet.server.apply(service(""))
+    if is_away:
+        fleet.core.connected("a")
+    assert fleet.sent() == {"a endpointslice": ["10.0.0.1", "10.0.0.3"]}
+
+
 @pytest.mark.parametrize("first", ["services", "endpointslices"])
 @pytest.mark.parametrize(
     ("before", "change", "sent"),
