@@ -198,7 +198,8 @@ def draw_plan(
     served: list[ServiceStep] = []
     if services:
         served = service_steps(random.Random(f"{seed} services"), "shop", nodes, seconds)  # noqa: S311 - as above
-        served += service_steps(random.Random(f"{seed} second service"), "bank", nodes, seconds)  # noqa: S311 - as above
+        second = random.Random(f"{seed} second service")  # noqa: S311 - as above
+        served += service_steps(second, "bank", nodes, seconds, may_go=True)
         writes += group_writes(random.Random(f"{seed} groups"), nodes, seconds)  # noqa: S311 - as above
     return Plan(
         seed=seed,

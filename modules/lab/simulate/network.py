@@ -225,6 +225,8 @@ class SimulatedConnection:
         self._cloud_has_it = True
         self._is_healthy = True
         """Whether no fault has affected it: then neither end has a reason to close it."""
+        self._had_node = listener.cloud.has_node(line.node)
+        """Whether the cloud had the Node object when it began: else cloudcore may find now that it was deleted."""
         self._is_refused = False
         """Whether nothing more that the node has sent is taken."""
         listener.connections.append(self)
@@ -272,7 +274,7 @@ class SimulatedConnection:
         if self._cloud_has_it:
             if self._link is not None and self._listener.is_open and self.line.connection is self:
                 why = self._cloud_link.why or "for no reason that cloudhub knows"
-                if why != _NODE_DELETED or self._listener.cloud.has_node(self.line.node):
+                if why != _NODE_DELETED or (self._had_node and self._listener.cloud.has_node(self.line.node)):
                     self._ended_by(f"{self._listener.process.identity}: {why}")
             self._forget_at_cloud()
             self.up.open = False

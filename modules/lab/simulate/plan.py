@@ -226,8 +226,12 @@ class ServiceStep(msgspec.Struct, frozen=True, omit_defaults=True):
     is_ranged: bool = False
     """Whether it keeps to node groups."""
     name: str = "shop"
+    without: tuple[str, ...] = ()
+    """The kinds of its objects that are deleted, until the next step makes them again."""
 
     def __str__(self) -> str:
+        if self.without:
+            return f"{self.at:8.3f} Service {self.name} loses its {', '.join(self.without)}"
         where = ", ".join(f"node-{number}" for number in self.on) or "no node"
         return (
             f"{self.at:8.3f} Service {self.name} has endpoints on {where}"

@@ -350,7 +350,8 @@ class Simulation:
         self.world.note("people", str(step))
         self._served = self.world.now()
         for document in documents(step):
-            self.cloud.set_object(document["kind"], document["metadata"]["name"], document)
+            name = document["metadata"]["name"]
+            self.cloud.set_object(document["kind"], name, None if document["kind"] in step.without else document)
 
     def _write(self, write: Write) -> None:
         self.world.note("others", str(write))

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from beehive.decoding import decode_json
+from beehive.simulation.scheduler import EPOCH
+from edged.api import parse_time
 from modules.apimachinery.kinds import JsonObject, Kind, kind_named, version_of
 from modules.lab.simulate.cloud import SimulatedCloud
 from modules.lab.simulate.disk import DATABASE
@@ -32,8 +34,12 @@ def service_disagreements(node: SimulatedNode, cloud: SimulatedCloud) -> Iterato
         wanted = {each["metadata"]["name"]: each for each in cloud.cluster.storage.list(kind)}
         there = _stored(node.state / DATABASE, kind)
         for each in sorted(wanted.keys() | there.keys()):
-            if each not in wanted or each not in there:
-                yield f"{name} {each} is {'left over' if each in there else 'missing'}"
+            if each not in wanted:
+                if parse_time(there[each]["metadata"]["creationTimestamp"]) / 1e9 > EPOCH + cloud.records_lost_at:
+                    yield f"{name} {each} is left over"
+                continue
+            if each not in there:
+                yield f"{name} {each} is missing"
                 continue
             should, has = wanted[each].get(part) or [], there[each].get(part) or []
             if _service_of(name, wanted[each]) in ranged:

@@ -14,6 +14,10 @@ from modules.lab.simulate.plan import ServiceStep, Write, Writer
 
 _BETWEEN: Final = (4.0, 15.0, 60.0)
 """Average seconds between two changes; one value is drawn for each run."""
+_GOES: Final = 0.2
+"""Share of changes that delete objects of a Service."""
+_LOST: Final = (("Service",), ("Service",), ("EndpointSlice", "Endpoints"), ("Service", "EndpointSlice", "Endpoints"))
+"""Which of them are deleted."""
 _GROUPS: Final = 2
 """Number of node groups."""
 _FOLLOWED: Final = (
@@ -23,9 +27,11 @@ _FOLLOWED: Final = (
 )
 
 
-def service_steps(draw: random.Random, name: str, nodes: int, seconds: float) -> list[ServiceStep]:
-    """Draw changes of a Service: its endpoints, also on a node that does not exist, and whether it keeps to node
-    groups.
+def service_steps(
+    draw: random.Random, name: str, nodes: int, seconds: float, *, may_go: bool = False
+) -> list[ServiceStep]:
+    """Draw changes of a Service: its endpoints, also on a node that does not exist, whether it keeps to node groups,
+    and with `may_go` deletions.
     """
     steps = [ServiceStep(round(draw.uniform(0, 10.0), 3), (0,), is_ranged=True, name=name)]
     at, rate = steps[0].at, 1 / draw.choice(_BETWEEN)
@@ -33,7 +39,8 @@ def service_steps(draw: random.Random, name: str, nodes: int, seconds: float) ->
         on = tuple(number for number in range(nodes + 1) if draw.random() < 0.6)
         is_ranged = steps[-1].is_ranged if draw.random() < 0.6 else not steps[-1].is_ranged
         on = on if draw.random() < 0.5 else steps[-1].on
-        steps.append(ServiceStep(round(at, 3), on, is_ranged=is_ranged, name=name))
+        without = draw.choice(_LOST) if may_go and draw.random() < _GOES else ()
+        steps.append(ServiceStep(round(at, 3), on, is_ranged=is_ranged, name=name, without=without))
     return steps
 
 
