@@ -12,6 +12,7 @@ from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED
 from edged.pods.decode import read_cloud_pod
 from edged.sync.loop import SyncLoop
 from edged.sync.store import FILES_WAIT
+from protos.cri.v1 import api_pb2 as cri
 from tests.edged.conftest import Bench, OpenEdged, pod
 from tests.edged.meta_double import CONFLICT, UNCHANGED_UID
 
@@ -109,6 +110,19 @@ def test_a_pod_that_comes_by_itself_is_not_removed(bench: Bench) -> None:
     bench.run(60)
     assert one_container(bench) == before
     assert bench.meta.complete
+
+
+def test_an_orphan_is_removed_without_a_question_once_the_store_is_complete(bench: Bench) -> None:
+    bench.meta.cloud[WEB] = pod()
+    restart(bench, connected=True)
+    assert bench.meta.complete
+    bench.connection(CLOUD_DISCONNECTED)
+    labels = {"io.kubernetes.pod.name": "x", "io.kubernetes.pod.namespace": "default", "io.kubernetes.pod.uid": "u1"}
+    orphan = cri.PodSandboxConfig(metadata=cri.PodSandboxMetadata(name="x", uid="u1"), labels=labels)
+    orphan.annotations["edgecore.io/owner"] = str(bench.settings.root.resolve())
+    bench.runtime.run_pod_sandbox(orphan)
+    bench.run(30)
+    assert [sandbox.metadata.name for sandbox in bench.runtime.sandboxes.values()] == ["web"]
 
 
 def test_files_alone_have_time_until_their_pod_comes(bench: Bench) -> None:
