@@ -8,7 +8,7 @@ from unittest.mock import patch
 import msgspec
 import pytest
 
-from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED
+from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED, ModuleName
 from edged.pods.decode import read_cloud_pod
 from edged.sync.loop import SyncLoop
 from edged.sync.store import FILES_WAIT
@@ -66,6 +66,8 @@ def test_a_running_pod_that_the_cloud_wants_is_taken_over(bench: Bench) -> None:
     assert bench.meta.complete
     bench.run(2 * FILES_WAIT)
     assert one_container(bench) == before
+    sent = [each.route for each in bench.bee.sent_to(ModuleName.METAMANAGER)]
+    assert sum(each.operation == "update" and "/store" in each.resource for each in sent) == 1, "it is noted once"
 
 
 def test_it_is_asked_for_when_the_cloud_comes(bench: Bench) -> None:
@@ -100,6 +102,15 @@ def test_a_running_pod_that_the_cloud_does_not_want_is_removed(
     restart(bench, connected=True)
     bench.run(35)
     assert (bench.runtime.sandboxes, bench.meta.complete) == ({}, True)
+
+
+@pytest.mark.parametrize("other", [pod(metadata={"uid": "another"}), pod(nodeName="n2")])
+def test_a_pod_is_not_taken_over_as_another_or_from_another_node(bench: Bench, other: dict[str, Any]) -> None:
+    """A cloud that does not look at the uid, or has moved the pod."""
+    bench.meta.refuse[WEB] = {"Object": other, "Err": None}
+    restart(bench, connected=True)
+    bench.run(35)
+    assert (bench.runtime.sandboxes, bench.snapshots.pods) == ({}, ())
 
 
 def test_a_pod_that_comes_by_itself_is_not_removed(bench: Bench) -> None:
