@@ -89,6 +89,32 @@ def test_forbid_skips_and_replace_replaces() -> None:
     assert all(reason != "MissingJob" for reason, _ in site.events()), "the controller itself has deleted it"
 
 
+def test_all_jobs_that_run_are_replaced() -> None:
+    site = Site()
+    site.apply(cron_job())
+    site.run_for(190)
+    assert len(names(site)) > 1
+    site.patch(site.get("CronJob", "tick"), {"spec": {"concurrencyPolicy": "Replace"}})
+    site.run_for(60)
+    assert len(names(site)) == 1
+
+
+def test_the_last_success_is_that_of_the_job_that_ended_last() -> None:
+    """A later one may have ended earlier."""
+    view, owner = View(), {"kind": "CronJob", "apiVersion": "batch/v1", "name": "tick", "uid": "u", "controller": True}
+    made = cron_job(suspend=True)
+    made["metadata"] |= {"namespace": "default", "uid": "u", "resourceVersion": "1"}
+    view.put(made)
+    for number, minute in ((1, "05"), (2, "03")):
+        metadata = {"name": f"tick-{number}", "namespace": "default", "uid": f"j{number}", "resourceVersion": "2"}
+        status = {"completionTime": f"2026-01-01T00:{minute}:00Z"}
+        view.put({"kind": "Job", "apiVersion": "batch/v1", "metadata": {**metadata, "ownerReferences": [owner]},
+                  "spec": {}, "status": status})  # fmt: skip
+    plan = reconcile(view, key_of(made), 1_800_000_000.0)
+    assert plan.status is not None
+    assert plan.status.call.body["status"]["lastSuccessfulTime"] == "2026-01-01T00:05:00Z"
+
+
 @pytest.mark.parametrize(
     ("zone", "ends"), [("", "Z"), ("Etc/UTC", "Z"), ("Asia/Kolkata", "+05:30"), ("America/Lima", "-05:00")]
 )

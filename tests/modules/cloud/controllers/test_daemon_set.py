@@ -56,6 +56,23 @@ def test_each_node_has_one_and_a_new_one_gets_one() -> None:
     assert len(site.writes) == before
 
 
+def test_a_node_that_takes_no_other_pods_has_one() -> None:
+    site = site_with()
+    site.add_node("n4", unschedulable=True)
+    site.run_for(10)
+    assert places(site) == ["n1", "n2", "n3", "n4"]
+
+
+def test_a_pod_that_fails_does_not_wait_for_failures_on_other_nodes() -> None:
+    site = site_with()
+    before = {pod["metadata"]["uid"] for pod in site.pods()}
+    for pod in site.pods():
+        site.report(pod, "Failed")
+    site.run_for(1.5)
+    assert not before & {pod["metadata"]["uid"] for pod in site.pods()}
+    assert places(site) == ["n1", "n2", "n3"]
+
+
 def test_a_pod_of_a_deleted_node_waits_as_any_other_pod() -> None:
     """The Node registers again while its edgecore lives; KCM leaves its pod to the collector of pods, too."""
     site = site_with()

@@ -110,6 +110,32 @@ def test_pods_that_are_not_ready(publishes: bool) -> None:
     site.run_for(2)
     assert shown(site) == {"10.1.0.1": (publishes, False, False)}
     assert ("addresses" if publishes else "notReadyAddresses") in site.get("Endpoints", "web")["subsets"][0]
+    site.offline = {"n1", "n2", "n3"}
+    site.call("delete", site.get("Pod", "p000"))
+    site.run_for(5)
+    assert ("subsets" in site.get("Endpoints", "web")) is publishes, "an address that is published until its end"
+
+
+def test_connections_are_not_kept_in_the_zone_of_a_pod_that_is_not_ready() -> None:
+    site = Site(nodes=())
+    site.ready_after = lambda _: None
+    site.add_node("n1", labels={"topology.kubernetes.io/zone": "hall"})
+    site.apply(service(trafficDistribution="PreferClose"))
+    run(site, 0, ready=False)
+    site.run_for(5)
+    (endpoint,) = slices(site)[0]["endpoints"]
+    assert (endpoint["zone"], endpoint.get("hints")) == ("hall", None)
+
+
+@pytest.mark.parametrize(("policy", "ports"), [("Always", [9000]), ("", [])])
+def test_a_port_by_name_may_be_a_sidecars(policy: str, ports: list[int]) -> None:
+    """The port of another init container is closed when the pod serves."""
+    site = Site()
+    site.apply(service(ports=[{"port": 80, "targetPort": "http"}]))
+    before = {"name": "s", "image": "i", "ports": [{"name": "http", "containerPort": 9000}]}
+    run(site, 0, initContainers=[{**before, **({"restartPolicy": policy} if policy else {})}])
+    site.run_for(5)
+    assert [port["port"] for port in slices(site)[0]["ports"]] == ports
 
 
 def test_of_too_many_addresses_endpoints_have_the_ready_ones(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,6 +282,16 @@ def test_hand_made_endpoints_are_mirrored_for_a_service_without_a_selector() -> 
     }
     skip = {"metadata": {"labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}}}
     site.call("patch", made, patch_type=MERGE, body=skip)
+    site.run_for(3)
+    assert slices(site) == []
+
+
+def test_the_endpoints_of_an_election_are_not_mirrored() -> None:
+    site = Site()
+    site.apply(service(selector=None))
+    metadata = {"name": "web", "annotations": {"control-plane.alpha.kubernetes.io/leader": "{}"}}
+    subsets = [{"addresses": [{"ip": "10.9.0.1"}], "ports": [{"port": 5}]}]
+    site.apply({"kind": "Endpoints", "apiVersion": "v1", "metadata": metadata, "subsets": subsets})
     site.run_for(3)
     assert slices(site) == []
 
