@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from beehive import RealClock
+from edgehub import websocket
 from edgehub.errors import (
     DeadPeerError,
     DialError,
@@ -261,11 +262,13 @@ def test_a_name_that_does_not_exist_is_a_dial_error() -> None:
     assert "cloud.invalid" in str(end)
 
 
-def test_a_goodbye_is_sent() -> None:
+def test_a_goodbye_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     """A close frame with 1000, and the client waits for the cloud to have read it."""
+    monkeypatch.setattr(websocket, "LINGER", 600.0)
     with linked() as (running, connection):
         running.link.close()
         assert connection.frame() == (Opcode.CLOSE, close_payload(1000))
+        assert connection.socket.recv(1) == b"", "and then nothing more"
         connection.close()
         running.wait_end()
 

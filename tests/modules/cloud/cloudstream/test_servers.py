@@ -58,6 +58,13 @@ def test_a_node_has_the_name_of_its_certificate(site: Site) -> None:
             assert read_until(client, b"0\r\n\r\n").startswith(b"HTTP/1.1 200 ")
 
 
+def test_a_page_of_a_browser_opens_no_tunnel(site: Site) -> None:
+    """It has the certificate of its machine's user."""
+    with pytest.raises(InvalidStatus) as refused, site.edge("n1", Origin="https://page.example"):
+        pass
+    assert refused.value.response.status_code == 403
+
+
 def test_only_the_api_server_is_served(site: Site) -> None:
     """KubeEdge serves everybody who reaches the port: a command as root in any container of any node."""
     site.client_context = site.of_user("somebody")

@@ -139,6 +139,15 @@ def test_frames_of_unknown_types_and_streams_are_ignored(tunnels: Tunnels) -> No
     stream.close()
 
 
+def test_a_nodes_reason_is_bounded(tunnels: Tunnels) -> None:
+    """It is in the log, and in the answer of the API server."""
+    node = Node(tunnels)
+    stream = node.open()
+    node.say(stream.number, b"x" * MAX_DATA, FrameType.REMOVE)
+    assert 0 < len(stream.failure) < 1000
+    stream.close()
+
+
 def test_a_frame_too_long_ends_its_stream_only(tunnels: Tunnels) -> None:
     """KubeEdge drops what is over 1 MiB without a word."""
     node = Node(tunnels)

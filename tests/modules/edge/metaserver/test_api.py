@@ -310,6 +310,14 @@ def test_a_patch_travels_with_its_type(served: Served) -> None:
     assert (app.subresource, PatchInfo(name="", patch_type="", data=b"").subresources) == ("status", None)
 
 
+def test_a_patch_may_take_fields_from_other_managers(served: Served) -> None:
+    """A server-side apply that conflicts otherwise."""
+    served.cloud_answers(status="Approved", resp_body=b"{}")
+    path = f"{PODS}/web?fieldManager=me&force=true"
+    served.kubectl.ask(path, method="PATCH", body={"a": 1}, Content_Type="application/apply-patch+yaml")
+    assert json.loads(served.asked[0][1].option or b"")["Options"] == {"fieldManager": "me", "force": True}
+
+
 def test_deletion_options_come_from_the_body(served: Served) -> None:
     served.cloud_answers(status="Approved")
     options = {"gracePeriodSeconds": 0, "preconditions": {"uid": "u"}}
@@ -321,7 +329,7 @@ def test_kinds_that_the_node_does_not_keep_are_read_in_the_cloud(served: Served)
     served.cloud_answers(status="Approved", resp_body=b'{"kind":"DeploymentList"}')
     path = "/apis/apps/v1/namespaces/x/deployments"
     assert served.kubectl.ask(f"{path}?labelSelector=a%3Db&limit=500").body == {"kind": "DeploymentList"}
-    served.kubectl.ask(f"{path}/d")
+    served.kubectl.ask(f"{path}/d?resourceVersion=0")
     (_, listed), (_, got) = served.asked
     assert (listed.verb, listed.option, got.verb, got.option) == ("list", b'{"labelSelector":"a=b"}', "get", b"{}")
 
