@@ -152,11 +152,10 @@ def relay(connection: socket.socket, stream: RelayedStream, first: bytes, clock:
             return
         if data:
             stream.send(data)
-        now = clock.monotonic()
-        if has_moved or data or client.wait(stream, last + IDLE_SECONDS - now):
-            last = now
-        elif now - last >= IDLE_SECONDS:
+        left = last + IDLE_SECONDS - clock.monotonic()
+        if not (has_moved or data) and (left <= 0 or not client.wait(stream, left)):
             return
+        last = clock.monotonic()
     if stream.failure:
         client.reset()
     else:

@@ -8,6 +8,7 @@ from contextlib import closing
 import pytest
 
 from beehive import RealClock
+from modules.cloud.cloudstream import relay as module
 from modules.cloud.cloudstream.relay import relay
 
 
@@ -45,3 +46,10 @@ def test_a_client_that_goes_is_noticed_while_its_command_reads_nothing() -> None
         threading.Timer(0.1, theirs.close).start()
         with pytest.raises(ConnectionResetError):
             relay(ours, stream, b"", RealClock())
+
+
+def test_a_relay_ends_when_both_sides_are_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "IDLE_SECONDS", 0.1)
+    ours, theirs = socket.socketpair()
+    with ours, theirs, closing(SilentStream()) as stream:
+        relay(ours, stream, b"", RealClock())

@@ -10,11 +10,16 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from websockets.datastructures import Headers
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+from websockets.http11 import Request
 
 from beehive.clock import RealClock
+from beehive.http.request import Request as HttpRequest
+from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.cloudstream import opening
-from modules.cloud.cloudstream.tunnel_server import SILENT_SECONDS
+from modules.cloud.cloudstream.stream_service import check_path
+from modules.cloud.cloudstream.tunnel_server import SILENT_SECONDS, refuse_tunnel
 from modules.streams.credit import FIRST_CREDIT
 from modules.streams.frames import Frame, FrameType, credit_frame, credit_of
 from tests.end_to_end.processes import wait_until
@@ -63,6 +68,34 @@ def test_a_page_of_a_browser_opens_no_tunnel(site: Site) -> None:
     with pytest.raises(InvalidStatus) as refused, site.edge("n1", Origin="https://page.example"):
         pass
     assert refused.value.response.status_code == 403
+
+
+def test_a_node_that_connects_again_needs_no_further_place() -> None:
+    """A tunnel that its network has lost may count still."""
+    requests = [Request("/v1/kubeedge/connect", Headers(SessionHostNameOverride=name)) for name in ("n1", "n2")]
+    refusals = [refuse_tunnel(each, None, {"n1"}, 1, tls=False) for each in requests]
+    assert [each.status if each else 101 for each in refusals] == [101, 503]
+
+
+@pytest.mark.parametrize(
+    ("parts", "code"),
+    [
+        (("exec", "ns", "pod", "main"), 0),
+        (("exec", "ns", "pod", "uid", "main"), 0),
+        (("exec", "ns", "pod"), 404),
+        (("exec", "ns", "pod", "uid", "main", "more"), 404),
+        (("portForward", "ns", "pod", "uid", "more"), 404),
+        (("run", "ns", "pod", "main"), 404),
+    ],
+)
+def test_a_path_has_the_parts_of_a_kubelets(parts: tuple[str, ...], code: int) -> None:
+    asked = HttpRequest(method="POST", target="/", parts=parts)
+    if not code:
+        check_path(asked)
+        return
+    with pytest.raises(ApiStatusError) as refused:
+        check_path(asked)
+    assert refused.value.code == code
 
 
 def test_only_the_api_server_is_served(site: Site) -> None:

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from modules.apimachinery.selectors import parse_selector
 from modules.edge.metaserver.compose import LiveStatus
-from modules.edge.metaserver.watch_cache import CacheKey, TooOldError, WatchCache, clear_notification
-from tests.modules.edge.metaserver.objects import FIRST, cache_of, drop, key, obj, put, text
+from modules.edge.metaserver.watch_cache import CacheChange, CacheKey, TooOldError, WatchCache, clear_notification
+from modules.edge.metaserver.watching import WatchEvent, transform
+from tests.modules.edge.metaserver.objects import FIRST, cache_of, drop, key, obj, put, resource, text
 
 
 def names(cache: WatchCache, namespace: str = "", kind: str = "pod") -> list[str]:
@@ -120,3 +122,11 @@ def test_a_list_and_the_changes_after_it_are_the_present(changes: list[tuple[Cac
             known[one.key] = one.after
     assert known == dict(cache.objects("pod")[1])
     assert all(json.loads(each)["kind"] == "Pod" for each in known.values())
+
+
+def test_an_object_that_a_selector_selects_no_more_is_deleted_as_it_was() -> None:
+    """The client knows it so; the present one is not for its eyes."""
+    selector = parse_selector(resource(), "app=web", "")
+    before, after = (text(obj("a", labels={"app": app})) for app in ("web", "other"))
+    assert transform(CacheChange(1, key("a"), before, after), selector) == WatchEvent("DELETED", before)
+    assert transform(CacheChange(2, key("a"), after, before), selector) == WatchEvent("ADDED", before)
