@@ -146,6 +146,19 @@ def test_a_broken_image_stops_at_the_budget_and_undo_restores() -> None:
     assert annotations["deployment.kubernetes.io/revision-history"] == "1"
 
 
+def test_an_undo_never_shows_the_former_revision_as_the_present_one() -> None:
+    site = Site()
+    rolled_out(site, 1)
+    for image in ("app:2", "app:1"):
+        site.patch(site.get("Deployment", "web"), new_image(image))
+        site.run_for(30)
+    bodies = [call.body or {} for call in site.writes if call.plural == "deployments"]
+    found = (body["metadata"].get("annotations", {}).get(REVISION) for body in bodies)
+    told = [revision for revision in found if revision]
+    assert list(dict.fromkeys(told)) == ["1", "2", "3"]
+    assert told == sorted(told)
+
+
 def test_a_third_template_in_the_middle() -> None:
     site = Site()
     rolled_out(site, 10)

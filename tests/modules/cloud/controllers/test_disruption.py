@@ -72,6 +72,33 @@ def test_the_status_has_the_number_of_pods_that_may_go(spec: JsonObject, expecte
     assert status_of(site)["observedGeneration"] == 1
 
 
+def stored(obj: JsonObject, name: str, **status: Any) -> JsonObject:
+    """An object as it is stored."""
+    metadata = {**obj["metadata"], "name": name, "namespace": "default", "uid": name, "resourceVersion": "1"}
+    return {**obj, "metadata": metadata, "status": status}
+
+
+def test_of_pods_without_a_controller_no_number_may_be_unavailable() -> None:
+    view, pod = View(), {"kind": "Pod", "apiVersion": "v1", "metadata": {"labels": {"app": "web"}}, "spec": {}}
+    for name in "ab":
+        view.put(stored(pod, name, conditions=[{"type": "Ready", "status": "True"}]))
+    made = stored(budget(maxUnavailable=1), "web")
+    view.put(made)
+    plan = reconcile(view, key_of(made), 1e9)
+    assert plan.status is not None
+    assert (plan.status.call.body or {})["status"]["disruptionsAllowed"] == 0
+
+
+def test_a_pod_that_is_gone_is_no_longer_noted_as_evicted() -> None:
+    """Another one of its name, as of a StatefulSet, counts immediately."""
+    view, now = View(), 1_800_000_000.0
+    made = stored(budget(minAvailable=1), "web", disruptedPods={"web-0": format_rfc3339(now)})
+    view.put(made)
+    plan = reconcile(view, key_of(made), now)
+    assert plan.status is not None
+    assert "disruptedPods" not in (plan.status.call.body or {})["status"]
+
+
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [
