@@ -101,6 +101,7 @@ def test_a_soft_threshold_waits_and_gives_time(node: Bench) -> None:
     node.figures.left = replace(PLENTY, memory_available=500 * MIB)
     node.run(11)
     assert "MemoryPressure" in node.conditions
+    node.bee.clock.jump_wall(3600.0)
     node.run(57)
     assert node.runtime.running() == ["big", "small"]
     node.run(5)

@@ -111,6 +111,14 @@ def test_the_message_is_kubelets() -> None:
         "Container bb was using 20Mi, request is 10Mi, has larger consumption of memory. "
     )
     assert low_message(threshold, there, pod, None).endswith("available: 50Mi. ")
+    (disk,) = parse_thresholds({"nodefs.available": "10Mi"})
+    written = ContainerUsage("bb", 20 * MIB, DiskConsumption(2 * MIB), DiskConsumption(1 * MIB))
+    assert low_message(
+        disk,
+        {Signal.NODE_FS: Observation(5 * MIB, 1 << 30)},
+        named("web", disk="1Mi"),
+        PodUsage("web", None, 1, (written,)),
+    ).endswith("Container bb was using 3Mi, request is 1Mi, has larger consumption of ephemeral-storage. ")
 
 
 def limited(limit: str | None = None) -> Pod:
