@@ -62,11 +62,16 @@ def test_a_driver_is_known_with_its_name_of_the_node(registered: Registered, dri
     assert found.node_id == f"{NAME}-node-7"
     assert found.capabilities == {NodeCapability.STAGE_UNSTAGE_VOLUME}
     assert registered.drivers.labels() == {f"topology.{NAME}/node": "here"}
-    assert registered.drivers.annotations({"a": "b"}) == {"a": "b", NODE_ID_ANNOTATION: f'{{"{NAME}":"{NAME}-node-7"}}'}
+    known = {"a": "b", NODE_ID_ANNOTATION: f'{{"{NAME}":"{NAME}-node-7"}}'}
+    assert registered.drivers.annotations({"a": "b"}) == known
     registered.drivers.deregister(plugin(driver)._replace(endpoint=Path("/another")))
     assert registered.drivers.names() == [NAME], "it has registered under another socket meanwhile"
     registered.drivers.deregister(plugin(driver))
-    assert (registered.drivers.names(), registered.drivers.annotations({}), registered.changes) == ([], {}, 2)
+    assert (registered.drivers.names(), registered.drivers.annotations(known), registered.changes) == (
+        [],
+        {"a": "b"},
+        2,
+    )
     with pytest.raises(PluginError, match=f"driver name {NAME} not found"):
         registered.drivers.get(NAME)
 
