@@ -91,6 +91,13 @@ def test_without_an_answer_the_cloud_is_asked_less_and_less(bench: Bench) -> Non
     assert len(bench.asked("query", WEB)) == 5
 
 
+def test_a_question_without_an_answer_is_not_repeated_at_each_relist(bench: Bench) -> None:
+    bench.silent.add(WEB)
+    restart(bench, connected=True)
+    bench.run(30)
+    assert len(bench.asked("query", WEB)) == 1
+
+
 @pytest.mark.parametrize(("there", "conflict"), [(None, CONFLICT), ("another", CONFLICT), ("another", UNCHANGED_UID)])
 def test_a_running_pod_that_the_cloud_does_not_want_is_removed(
     bench: Bench, there: str | None, conflict: dict[str, Any]

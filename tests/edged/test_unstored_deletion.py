@@ -89,6 +89,7 @@ def test_it_does_not_end_before_the_store_is_listed(bench: Bench) -> None:
     assert bench.runtime.running() == ["main"]
     delete(bench, is_stored=True)
     assert not bench.runtime.containers
+    assert bench.bee.hive.restarts()["edged"] == 0
 
 
 def test_a_successor_that_ends_immediately_and_is_not_stored_has_not_taken_its_place(bench: Bench) -> None:
