@@ -14,6 +14,7 @@ import pytest
 from beehive import Hive, Threads
 from beehive.http.request import Request
 from beehive.http.responses import Response, Stream
+from beehive.simulation import Simulation
 from edged.api import Nanoseconds, PodStatus
 from edged.api.times import Time
 from edged.server.snapshots import Snapshots
@@ -21,7 +22,7 @@ from metamanager.rows import row_of
 from metamanager.sqlite_store import SqliteStore
 from modules.apimachinery.errors import ApiStatusError
 from modules.edge.metaserver.api import Api, ApiSettings
-from modules.edge.metaserver.on_demand import ApiOnDemand, CommittedObjects
+from modules.edge.metaserver.on_demand import IDLE_SECONDS, ApiOnDemand, CommittedObjects
 from modules.edge.metaserver.watch_cache import CacheKey, WatchCache
 from modules.edge.metaserver.watching import WatchSource
 from tests.edged.node.test_status import REPORT
@@ -192,6 +193,35 @@ def test_revisions_grow_over_a_dropped_cache(owner: Owner, store: SqliteStore) -
     assert json.loads(line)["object"]["reason"] == "Expired"
 
 
+def test_revisions_grow_when_the_clock_is_set_back(
+    owner: Owner, store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(store, obj("web"))
+    before = int(owner.ask("/api/v1/pods")[1]["metadata"]["resourceVersion"])
+    owner.service.close()
+    monkeypatch.setattr(owner.hive.clock, "now_ms", lambda: 1000)
+    assert int(owner.ask("/api/v1/pods")[1]["metadata"]["resourceVersion"]) > before
+
+
+def test_the_cache_is_dropped_a_minute_after_its_last_use() -> None:
+    simulation, settings = Simulation(0), ApiSettings("n1", "v1.32.10", secrets=True, store=False)
+    refreshes: list[Callable[[], bool]] = []
+
+    def api(cache: WatchCache, refresh: Callable[[], bool]) -> Api:
+        refreshes.append(refresh)
+        return Api(settings, cache, Hive(simulation), source=WatchSource(refresh))
+
+    service = ApiOnDemand(None, Snapshots(), "n1", simulation.clock, api)
+    simulation.run_for(IDLE_SECONDS / 2)
+    service.serve(request("/api/v1/pods"))
+    in_use = []
+    for _ in range(4):  # the last use is a watch's
+        in_use.append((service.in_use, refreshes[0]()))
+        simulation.run_for(IDLE_SECONDS * 0.7)
+    simulation.run_for(IDLE_SECONDS * 1.4)
+    assert (in_use, service.in_use, refreshes[0]()) == ([(True, True)] * 4, False, False)
+
+
 def test_a_store_that_cannot_be_read_is_reported(owner: Owner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The connection is closed at once: the error's traceback may hold it for long."""
     opened = list[sqlite3.Connection]()
@@ -242,11 +272,13 @@ def test_a_database_that_was_replaced_is_opened_again(tmp_path: Path) -> None:
     assert objects.read_if_changed()
     (tmp_path / "db").rename(tmp_path / "aside")
     assert objects.read_if_changed() == {}
-    second = SqliteStore(tmp_path / "db")
-    put(second, obj("new"))
-    found = objects.read_if_changed()
-    assert found is not None and list(found) == [key("new")]
-    second.close()
+    for name in ("new", "newer"):  # the second in one step
+        store = SqliteStore(tmp_path / name)
+        put(store, obj(name))
+        store.close()
+        (tmp_path / name).rename(tmp_path / "db")
+        found = objects.read_if_changed()
+        assert found is not None and list(found) == [key(name)]
     objects.close()
 
 

@@ -178,7 +178,9 @@ def test_edgemesh_learns_which_collections_the_cloud_sends(caplog: pytest.LogCap
         bee.start()
         follow(bee, SERVICES)
         follow(bee, RULES)
+        listed = len(bee.sent_to(ModuleName.EDGEHUB))
         follow(bee, RULES)
+        assert len(bee.sent_to(ModuleName.EDGEHUB)) == listed, "once"
         assert (cloud.watched, _Mesh.followed) == (["services"], ["services"])
         assert not [each for each in caplog.records if each.levelname == "WARNING"]
         link_is(bee, CLOUD_CONNECTED)
@@ -189,6 +191,25 @@ def test_edgemesh_learns_which_collections_the_cloud_sends(caplog: pytest.LogCap
             link_is(bee, CLOUD_CONNECTED)
             assert cloud.watched == ["services", "destinationrules"]
         assert _Mesh.followed[-2:] == ["services", "destinationrules"]
+
+
+def test_edgemesh_is_not_told_of_a_watch_that_a_new_connection_refuses() -> None:
+    _Mesh.followed.clear()
+    with Harness() as bee:
+        bee.add(WatchAgent, "n1")
+        bee.add(_Mesh)
+
+        def answer(message: Message) -> Message:
+            content: Any = message.content_as(dict[str, Application]) if repeated(message) else {}
+            if not repeated(message):
+                content = msgspec.structs.replace(message.content_as(Application), status=Progress.APPROVED)
+            return message.reply(bee.clock, content).with_route(operation="applicationResponse")
+
+        bee.answer(ModuleName.EDGEHUB, answer)
+        bee.start()
+        follow(bee, SERVICES)
+        link_is(bee, CLOUD_CONNECTED)
+        assert _Mesh.followed == ["services"]
 
 
 class _Cloud:

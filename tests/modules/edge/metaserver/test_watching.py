@@ -1,0 +1,60 @@
+"""A watch, in virtual time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from beehive.simulation import Simulation
+from modules.apimachinery.options import ReadOptions
+from modules.edge.metaserver.watch_cache import WatchCache
+from modules.edge.metaserver.watching import BOOKMARK_SECONDS, Watcher
+from tests.modules.edge.metaserver.objects import cache_of, obj, put, resource
+
+
+class Client:
+    """A client that goes after some waits, before each of which something happens."""
+
+    def __init__(self, simulation: Simulation, waits: int, happens: Callable[[], object] = lambda: None) -> None:
+        self._simulation = simulation
+        self._waits = waits
+        self._happens = happens
+
+    def gone_within(self, seconds: float, wake: int | None = None) -> bool:
+        self._happens()
+        self._simulation.run_for(seconds)
+        self._waits -= 1
+        return self._waits < 0
+
+
+def events(cache: WatchCache, client: Client, simulation: Simulation, **options: Any) -> list[tuple[str, str]]:
+    """The events of a watch of the pods in `default`: types and names."""
+    stream = Watcher(cache, simulation.clock).watch(resource(), "default", ReadOptions(watch=True, **options))
+    lines = [json.loads(line) for piece in stream.pieces(client) for line in piece.splitlines()]
+    return [(each["type"], each["object"]["metadata"].get("name", "")) for each in lines]
+
+
+@pytest.fixture
+def simulation() -> Simulation:
+    return Simulation(0)
+
+
+def test_a_watch_of_a_namespace_has_no_changes_of_others(simulation: Simulation) -> None:
+    cache = cache_of(obj("a"), obj("b", namespace="other"))
+
+    def happens() -> None:
+        put(cache, obj("a", spec={"x": 1}), obj("b", namespace="other", spec={"x": 1}))
+
+    assert events(cache, Client(simulation, 1, happens), simulation) == [("ADDED", "a"), ("MODIFIED", "a")]
+
+
+def test_a_bookmark_comes_each_minute_to_who_asks_for_it(simulation: Simulation) -> None:
+    cache = cache_of(obj("a"))
+    begun = simulation.clock.monotonic()
+    found = events(cache, Client(simulation, 3), simulation, bookmarks=True)
+    assert found == [("ADDED", "a"), *([("BOOKMARK", "")] * 3)]
+    assert simulation.clock.monotonic() - begun == 4 * BOOKMARK_SECONDS
+    assert events(cache, Client(simulation, 3), simulation) == [("ADDED", "a")]
