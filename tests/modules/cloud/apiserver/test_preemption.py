@@ -252,6 +252,15 @@ def test_no_room_is_kept_for_a_pod_that_is_being_deleted() -> None:
     assert cluster.create(a_pod("q"))["spec"].get("nodeName") == "a"
 
 
+def test_a_pod_that_is_being_deleted_gets_no_node() -> None:
+    cluster = a_cluster()
+    waiting = a_pod("p")
+    cluster.create({**waiting, "metadata": {**waiting["metadata"], "finalizers": ["example.com/hold"]}})
+    cluster.delete(ObjectKey("Pod", "default", "p"))
+    cluster.create(a_node("a"))
+    assert not pods(cluster)["p"]["spec"].get("nodeName")
+
+
 def test_a_pod_whose_room_another_got_has_other_pods_make_room() -> None:
     cluster = a_cluster(*TWO)
     cluster.create(a_pod("p", priority=MID))

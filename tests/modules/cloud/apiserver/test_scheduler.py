@@ -15,6 +15,7 @@ from modules.cloud.apiserver import scheduler
 from modules.cloud.apiserver.scheduler import Placement, Placer, makes_room
 from modules.cloud.apiserver.scheduling import rooms
 from modules.cloud.apiserver.scheduling.scores import Scorer, balanced, least_allocated
+from modules.cloud.apiserver.silent_nodes import UNREACHABLE
 from modules.cloud.authorization.node_accounts import MIRROR
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 
@@ -88,7 +89,8 @@ def test_after_which_changes_pods_that_wait_are_looked_at(
     assert makes_room(ObjectEvent(change, key, present, old)) is makes
 
 
-TAINT = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
+NO_SCHEDULE, NO_EXECUTE = "NoSchedule", "NoExecute"
+TAINT = {"key": "gpu", "value": "yes", "effect": NO_SCHEDULE}
 
 
 @pytest.mark.parametrize(
@@ -120,6 +122,38 @@ def test_a_pod_goes_to_any_of_the_nodes_that_its_terms_name() -> None:
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
     for name, node in (("a", "a"), ("b", "b"), ("c", "")):
         assert place(a_pod(affinity={"nodeAffinity": required}), [a_node(name)], []).node == node
+
+
+def test_a_pod_may_go_to_a_node_by_its_name_or_to_others_by_their_labels() -> None:
+    terms = [
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]},
+        {"matchExpressions": [{"key": "zone", "operator": "Exists"}]},
+    ]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    for node in (a_node("a"), a_node("b", labels={"zone": "west"})):
+        assert place(a_pod(affinity={"nodeAffinity": required}), [node], []).node == node["metadata"]["name"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "annotations", "node"),
+    [
+        (None, {}, "n"),
+        (300, {}, "n"),
+        (60, {}, ""),
+        (300, {"edgecore.io/evict-after": "30m"}, ""),
+        (None, {"edgecore.io/evict-after": "30m"}, ""),
+    ],
+)
+def test_a_silent_node_gets_the_pods_that_stay_there_for_ever(
+    seconds: int | None, annotations: dict[str, str], node: str
+) -> None:
+    """It runs them when it connects; others would be evicted there at once."""
+    silent = a_node(
+        "n", ready=False, taints=[{"key": UNREACHABLE, "effect": each} for each in (NO_SCHEDULE, NO_EXECUTE)]
+    )
+    silent["metadata"]["annotations"] = annotations
+    tolerated = {"key": UNREACHABLE, "operator": "Exists", "effect": NO_EXECUTE, "tolerationSeconds": seconds}
+    assert place(a_pod(tolerations=[tolerated] if seconds is not None else []), [silent], []).node == node
 
 
 def test_what_keeps_each_node_away_is_counted() -> None:
