@@ -1,5 +1,6 @@
 """Requests that are refused before anything is done, and the specification of a container's process."""
 
+import os
 import signal
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
@@ -12,7 +13,7 @@ from modules.runtimes.process.container_plan import check_request, needs_mounts,
 from modules.runtimes.process.model import ProcessContainer, stop_signal
 from modules.runtimes.process.shim_spawner import MountAbility
 from modules.runtimes.process.users import resolve_user
-from modules.runtimes.shim.protocol import Namespacing
+from modules.runtimes.shim.protocol import ContainerSpec, Namespacing
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.process.test_mount_plan import FakeHost
 
@@ -121,6 +122,35 @@ def test_a_token_is_mounted_where_there_is_a_place_for_it(
     assert (token in steps, "/run" in steps.replace(place, "")) == (is_mounted, False)
 
 
+@pytest.mark.parametrize("place", ["/etc/hosts", "/var/run/secrets/kubernetes.io/serviceaccount"])
+def test_a_volume_in_the_place_of_an_optional_file_is_none(place: str) -> None:
+    """A pod that mounts something of its own there does not run without it."""
+    mount = cri.Mount(container_path=place, host_path="/pods/1/volumes/mine")
+    host = FakeHost(dict.fromkeys((place, "/pods/1/volumes/mine")))
+    assert needs_mounts(cri.ContainerConfig(mounts=[mount]), host)
+
+
+def _planned(config: cri.ContainerConfig) -> ContainerSpec:
+    request = cri.CreateContainerRequest(config=config)
+    container = ProcessContainer(ContainerId("c"), Path("/nowhere"), request, ContainerRecord(created_at=0))
+    return plan_container(container, MountAbility("", ""), FakeHost({}))
+
+
+def test_a_variable_of_the_container_is_before_ours() -> None:
+    config = cri.ContainerConfig(command=["true"], envs=[cri.KeyValue(key="HOME", value=b"/mine")])
+    env = _planned(config)["process"]["env"]
+    assert (env["HOME"], "PATH" in env) == ("/mine", True)
+
+
+def test_the_oom_score_is_changed_only_when_it_is_given() -> None:
+    """0 is a score, too: edgecore's own may be less."""
+    config = cri.ContainerConfig(command=["true"])
+    assert _planned(config)["oom_score_adj"] is None
+    config.linux.resources.oom_score_adj = 0
+    config.linux.resources.SetInParent()
+    assert _planned(config)["oom_score_adj"] == 0
+
+
 def _context(**fields: object) -> cri.LinuxContainerSecurityContext:
     return cri.LinuxContainerSecurityContext(**fields)  # type: ignore[arg-type]
 
@@ -136,6 +166,15 @@ def test_users_as_root() -> None:
     assert resolve_user(asked, 0, "") == {"uid": 4711, "gid": 42, "groups": [7, 42]}
     assert resolve_user(_context(run_as_username="root"), 0, "") is not None
     assert resolve_user(_context(), 0, "") is None
+
+
+def test_groups_of_the_machine_are_left_out_when_the_pod_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getgrouplist", lambda *_: [0, 5])
+    groups = []
+    for policy in (cri.Merge, cri.Strict):
+        user = resolve_user(_context(supplemental_groups=[7], supplemental_groups_policy=policy), 0, "")
+        groups.append(user["groups"] if user is not None else None)
+    assert groups == [[0, 5, 7], [0, 7]]
 
 
 def test_users_as_somebody_else() -> None:
