@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from beehive.clock import RealClock
-from modules.apimachinery.kinds import key_of
+from modules.apimachinery.kinds import key_of, uid_of
 from modules.cloud.apiserver.api_calls import DryRunError, serve
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.client.calls import ApiCall, ApiResult
@@ -128,6 +128,8 @@ def test_an_evicted_pod_ends_in_its_grace_period(cluster: Cluster) -> None:
      (eviction(preconditions={"resourceVersion": "1"}), 409), ({"deleteOptions": 1}, 400)],
 )  # fmt: skip
 def test_an_eviction_that_is_refused(cluster: Cluster, body: dict[str, Any], code: int) -> None:
-    cluster.create(pod(nodeName="n1"))
+    made = cluster.create(pod(nodeName="n1"))
+    both = eviction(preconditions={"uid": uid_of(made), "resourceVersion": "1"})
+    assert refused(create(cluster, "pods", "web", "eviction", both))[0] == 409
     assert refused(create(cluster, "pods", "web", "eviction", body))[0] == code
     assert refused(create(cluster, "pods", "web", "eviction", eviction(), node="n1"))[0] == 404, "nodes may not"

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from modules.apimachinery.api_errors import TooManyRequestsError
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of
 from modules.apimachinery.times import format_rfc3339
 from modules.cloud.apiserver import api_calls
+from modules.cloud.apiserver.disruption_budgets import charged_budget
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.controllers.disruption import reconcile
 from modules.cloud.controllers.pods import owner_reference
@@ -180,6 +182,16 @@ def test_pods_of_a_silent_node_are_not_healthy() -> None:
     site.run_for(1)
     assert counts(site)[1] == 2
     assert evict(site, site.pods()[0]).refusal is None, "it is no loss"
+
+
+def test_a_pod_that_does_not_run_yet_goes_whatever_its_budget_allows_and_one_that_is_not_ready_does_not() -> None:
+    """A budget that wants no pod healthy does not say that enough are."""
+    counts = {"disruptionsAllowed": 0, "desiredHealthy": 0, "currentHealthy": 0}
+    full = stored(budget(minAvailable=0), "web", **counts)
+    pod = {"kind": "Pod", "apiVersion": "v1", "metadata": {"labels": {"app": "web"}}, "spec": {}}
+    assert charged_budget(stored(pod, "p", phase="Pending"), [full], "", is_healthy=False) is None
+    with pytest.raises(TooManyRequestsError):
+        charged_budget(stored(pod, "p", phase="Running"), [full], "", is_healthy=False)
 
 
 def test_a_budget_that_is_not_counted_yet_and_a_second_one_refuse() -> None:

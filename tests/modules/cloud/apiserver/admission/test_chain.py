@@ -179,12 +179,16 @@ def test_a_runtime_class_gives_overhead_nodes_and_tolerations(cluster: Cluster) 
     assert spec_of(cluster, runtimeClassName="kata")["overhead"] == {"memory": "64Mi"}
     spec = cluster.create(pod("fast", runtimeClassName="kvm"))["spec"]
     assert spec["nodeSelector"] == {"kvm": "yes"}
-    assert spec["tolerations"][-1] == {"key": "kvm", "operator": "Exists"}
+    kvm = {"key": "kvm", "operator": "Exists"}
+    assert spec["tolerations"][-1] == kvm
+    assert cluster.create(pod("own", runtimeClassName="kvm", tolerations=[kvm]))["spec"]["tolerations"].count(kvm) == 1
 
 
 def test_pods_get_the_pull_secrets_of_their_account(cluster: Cluster) -> None:
     cluster.create(of("ServiceAccount", "robot", imagePullSecrets=[{"name": "registry"}]))
     assert spec_of(cluster, serviceAccountName="robot")["imagePullSecrets"] == [{"name": "registry"}]
+    own = pod("own", serviceAccountName="robot", imagePullSecrets=[{"name": "mine"}])
+    assert cluster.create(own)["spec"]["imagePullSecrets"] == [{"name": "mine"}]
 
 
 def test_a_pod_whose_manifest_lacks_what_plugins_have_set_is_replaced(cluster: Cluster) -> None:

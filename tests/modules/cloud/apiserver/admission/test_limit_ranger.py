@@ -74,6 +74,23 @@ def test_containers_get_defaults_and_the_pod_lists_them(cluster: Cluster) -> Non
     assert made["status"]["qosClass"] == "Burstable", "its class is that of the amounts it got"
 
 
+def test_the_class_of_a_pod_follows_from_its_defaults(cluster: Cluster) -> None:
+    cluster.create(limit_range({"type": CONTAINER, "defaultRequest": {"cpu": "500m"}}))
+    assert cluster.create(pod())["status"]["qosClass"] == "Burstable"
+
+
+def test_a_limit_may_be_as_many_times_the_request_as_the_ratio_says(cluster: Cluster) -> None:
+    cluster.create(limit_range({"type": CONTAINER, "maxLimitRequestRatio": {"cpu": "2"}}))
+    assert cluster.create(pod(containers=[container(requests={"cpu": "1"}, limits={"cpu": "2"})]))
+
+
+def test_a_stored_claim_is_changed_within_the_limits_only(cluster: Cluster) -> None:
+    stored = cluster.create(claim("5Gi"))
+    cluster.create(limit_range({"type": "PersistentVolumeClaim", "max": {"storage": "1Gi"}}))
+    with pytest.raises(ForbiddenError, match="maximum storage usage"):
+        cluster.update({**stored, "metadata": {**stored["metadata"], "labels": {"a": "b"}}})
+
+
 def test_a_pod_that_names_everything_gets_no_annotation(cluster: Cluster) -> None:
     cluster.create(limit_range({"type": CONTAINER, "default": {"cpu": "1"}}))
     made = cluster.create(pod(containers=[container(limits={"cpu": "500m"})]))

@@ -120,6 +120,17 @@ def test_a_pod_that_its_node_does_not_end_is_free_after_its_grace_period() -> No
     assert world.used == {"count/pods": "2", "pods": "2"}
 
 
+def test_a_pod_that_its_node_does_not_end_frees_nothing_of_a_quota_that_is_not_about_it() -> None:
+    simulation = Simulation(2)
+    world = World(simulation.clock)
+    world.ask(a_quota(scopes={"scopes": ["BestEffort"]}, pods="1"))
+    world.ask(a_pod("a", cpu="1", nodeName="n1"))
+    world.delete(ObjectKey("Pod", "shop", "a"))
+    world.ask(a_pod("b"))
+    simulation.run_for(100)
+    assert "exceeded quota" in world.refusal(a_pod("c"))
+
+
 def test_amounts_of_containers(world: World) -> None:
     """They must be named, a limit is a request, and the sum is bounded; what does not count is free."""
     world.ask(a_quota(requests__cpu="1", limits__cpu="2", requests__memory="1Gi"))
@@ -172,6 +183,12 @@ def test_other_kinds(world: World) -> None:
                 {"scopeName": "PriorityClass", "operator": "In", "values": ["system-node-critical"]}]}},
             a_pod(priorityClassName="system-node-critical"),
             a_pod(priorityClassName="other"),
+        ),
+        (
+            {"scopeSelector": {"matchExpressions": [
+                {"scopeName": "PriorityClass", "operator": "NotIn", "values": ["system-node-critical"]}]}},
+            a_pod(),
+            a_pod(priorityClassName="system-node-critical"),
         ),
         (
             {"scopes": ["CrossNamespacePodAffinity"]},
