@@ -7,7 +7,7 @@ from unittest.mock import patch
 import grpc
 import pytest
 
-from beehive import State
+from beehive import ModuleName, State
 from edged.cri.errors import CriError, DeadlineExceededError
 from edged.status.generator import StatusGenerator
 from edged.sync.pod_machine import RESYNC_JITTER
@@ -34,6 +34,19 @@ def test_the_stores_pods_start_without_any_cloud(bench: Bench) -> None:
     bench.start()
     assert bench.runtime.running() == ["main"]
     assert bench.bee.hive.readiness()["edged"].state is State.READY
+
+
+def test_a_store_that_does_not_answer_whether_it_is_complete_is_asked_again(bench: Bench) -> None:
+    bench.meta.objects["default/pod/web"] = pod()
+    bench.silent.add("null/store/complete")
+    bench.start()
+    bench.run(5)
+    (question,) = [each for each in bench.bee.sent_to(ModuleName.METAMANAGER) if "/store" in each.route.resource]
+    assert question.route.resource in bench.silent
+    bench.silent.clear()
+    bench.run(90)
+    assert bench.runtime.running() == ["main"]
+    assert bench.bee.hive.restarts()["edged"] == 0
 
 
 def test_the_first_status_of_a_pod_of_the_store_names_every_field(bench: Bench) -> None:

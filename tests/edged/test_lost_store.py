@@ -66,6 +66,7 @@ def test_a_running_pod_that_the_cloud_wants_is_taken_over(bench: Bench) -> None:
     assert bench.meta.complete
     bench.run(2 * FILES_WAIT)
     assert one_container(bench) == before
+    assert bench.bee.hive.restarts()["edged"] == 1
     sent = [each.route for each in bench.bee.sent_to(ModuleName.METAMANAGER)]
     assert sum(each.operation == "update" and "/store" in each.resource for each in sent) == 1, "it is noted once"
 

@@ -31,3 +31,4 @@ def test_files_alone_are_one_unless_the_runtime_has_something_of_that_pod() -> N
     orphans = Orphans("me")
     orphans.start([A, B])
     assert orphans.find({B: snapshot(B, "another agent")}, set()) == [PodRef(A, "", "")]
+    assert orphans.find({}, set()) == [], "they are removed once"

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import grpc
 import pytest
@@ -14,6 +15,7 @@ from edged.errors import PluginError
 from edged.plugins.watcher import Plugin
 from edged.sync_events import PluginsChanged
 from edged.volumes.csi import rules
+from edged.volumes.csi.client import CsiClient
 from edged.volumes.csi.controller import KUBEEDGE_DRIVER, carry_out, driver_of
 from edged.volumes.csi.drivers import NODE_ID_ANNOTATION, CsiDrivers, with_node_ids
 from edged.volumes.csi.model import CsiVolume, NodeCapability
@@ -87,9 +89,12 @@ def test_versions_that_are_not_spoken_are_refused(
 
 def test_a_driver_that_cannot_say_who_the_node_is_is_not_registered(registered: Registered, driver: CsiDriver) -> None:
     driver.fail("NodeGetInfo", grpc.StatusCode.UNAVAILABLE, "the disks are asleep")
-    with pytest.raises(PluginError, match=r"NodeGetInfo failed.*the disks are asleep"):
+    with (
+        patch.object(CsiClient, "close", autospec=True, side_effect=CsiClient.close) as closed,
+        pytest.raises(PluginError, match=r"NodeGetInfo failed.*the disks are asleep"),
+    ):
         registered.drivers.register(plugin(driver))
-    assert registered.drivers.names() == []
+    assert (registered.drivers.names(), closed.call_count) == ([], 1)
 
 
 def ids(**names: str) -> dict[str, str]:
