@@ -80,6 +80,21 @@ def test_pods_that_the_store_has_no_more_are_not_served_while_static_pods_are_aw
     assert (len(bench.snapshots.pods), bench.snapshots.pods_are_complete) == (0, False)
 
 
+def test_a_pod_that_a_lost_store_lacks_runs_on_while_static_pods_are_awaited(bench: Bench, files: Path) -> None:
+    """The store is not complete before every source has sent its pods, and the cloud cannot be asked."""
+    bench.start()
+    bench.tell("insert", pod())
+    bench.meta.complete = False
+    files.rmdir()
+    files.touch()
+    bench.connection("cloud_disconnected")
+    with patch.object(SyncLoop, "handle_dependency_change", side_effect=RuntimeError("a bug")):
+        bench.tell("update", {"metadata": {"namespace": "default", "name": "c"}}, "configmap")
+    bench.run(60)
+    assert bench.bee.hive.restarts()["edged"] >= 1
+    assert (bench.runtime.running(), bench.meta.complete) == (["main"], False)
+
+
 @pytest.mark.parametrize("names", [[NAME], []])
 def test_orphans_are_removed_once_the_static_pods_have_come(bench: Bench, files: Path, names: list[str]) -> None:
     """They come as messages; or the directory is empty. It could not be read at first, and the store was listed."""
