@@ -3,12 +3,14 @@
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
-from beehive import DropReason, Hive, Message, Module, RequestTimeoutError, Threads, handles
+from beehive import BeehiveError, DropReason, Hive, Message, Module, RequestTimeoutError, Threads, handles
 from beehive.requests import PendingRequests
 from beehive.runtime import Future, ThreadFuture
+from beehive.simulation import Simulation
 
 
 @pytest.fixture
@@ -86,6 +88,31 @@ def test_answers_of_a_group_that_come_together_are_all_there(threads: Threads) -
         run(*(lambda one=one: waiters.answer(one.reply(threads.clock)) for _ in range(4)))
         assert len({answer.id for answer in future.get(timeout=60)}) == 4
     assert waiters.unmatched == {}
+
+
+def test_an_ended_request_has_no_deadline_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node has thousands an hour."""
+    clock, cancelled = Simulation(0).clock, list[float]()
+    timer = SimpleNamespace(cancel=lambda: cancelled.append(3600.0))
+    monkeypatch.setattr(clock, "after", lambda _seconds, _function: timer)
+    pending = PendingRequests(clock)
+    asked = Message.new(clock, source="t", resource="default/pod/a", operation="query")
+    pending.register(asked, 3600.0, lambda _: None)
+    assert cancelled == []
+    pending.answer(asked.reply(clock))
+    assert cancelled == [3600.0]
+
+
+def test_a_member_that_cannot_be_reached_does_not_end_a_groups_request() -> None:
+    clock, got = Simulation(0).clock, list[object]()
+    pending = PendingRequests(clock)
+    asked = Message.new(clock, source="t", resource="default/pod/a", operation="query")
+    pending.register(asked, 60.0, got.append, expected=1)
+    pending.undeliverable(asked.id, BeehiveError("cannot deliver", "to one", "it is gone"))
+    assert got == []
+    answer = asked.reply(clock)
+    pending.answer(answer)
+    assert got == [[answer]]
 
 
 def test_the_memory_of_closed_requests_is_bounded(threads: Threads) -> None:

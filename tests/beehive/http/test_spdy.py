@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
 import zlib
 
 import pytest
@@ -11,6 +12,7 @@ from beehive.http.spdy import (
     DICTIONARY,
     MOST_BYTES,
     ConnectionEnd,
+    HeaderBlockError,
     HeaderUnpacker,
     SpdyConnection,
     SpdyError,
@@ -153,13 +155,35 @@ def packed(text: bytes) -> bytes:
         syn_stream(1, packed(b"\0" * (MOST_BYTES + 1))), syn_stream(1, packed(b"\0\0\0\x01")),
         syn_stream(1, packed(struct.pack(">I", 65))), syn_stream(1, packed(struct.pack(">II", 1, 1 << 31))),
         syn_stream(1, packed(b"\0" * 5)), syn_stream(1, zlib.compress(b"\0" * 4)),
-        syn_stream(3, packed(b"\0" * 4)) + syn_stream(1, packed(b"\0" * 4)), data(1, b"x"),
+        data(1, b"x"),
     ],
 )  # fmt: skip
 def test_frames_that_a_client_may_not_send_are_an_error(frames: bytes) -> None:
     """Among them a header block that exceeds its bound when unpacked."""
     with pytest.raises(SpdyError):
         list(SpdyConnection(is_server=True).receive(frames))
+
+
+@pytest.mark.parametrize("second", [1, 3])
+def test_numbers_of_streams_grow(second: int) -> None:
+    made = zlib.compressobj()
+    blocks = [made.compress(b"\0" * 4) + made.flush(zlib.Z_SYNC_FLUSH) for _ in range(2)]
+    server = SpdyConnection(is_server=True)
+    assert list(server.receive(syn_stream(3, blocks[0]))) == [StreamOpened(3, {}, ended=False)]
+    with pytest.raises(SpdyError):
+        list(server.receive(syn_stream(second, blocks[1])))
+
+
+def test_a_header_block_is_not_unpacked_beyond_its_bound() -> None:
+    """A kilobyte may have a megabyte in it."""
+    block = packed(b"\0" * (64 << 20))
+    tracemalloc.start()
+    try:
+        with pytest.raises(HeaderBlockError):
+            HeaderUnpacker().unpack(block)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_answers_do_not_pile_up() -> None:

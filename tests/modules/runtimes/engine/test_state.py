@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modules.runtimes.engine.errors import StateDirectoryError
-from modules.runtimes.engine.records import BootId, Exit, SandboxRecord
+from modules.runtimes.engine.model import Sandbox
+from modules.runtimes.engine.records import BootId, Exit, SandboxId, SandboxRecord
 from modules.runtimes.engine.state import (
     StateDirectory,
     discard,
@@ -20,6 +21,7 @@ from modules.runtimes.engine.state import (
     write_container_request,
     write_record,
 )
+from modules.runtimes.engine.views import sandbox_matches
 from modules.runtimes.process.images import image_id
 from modules.runtimes.shim.procfs import parse_stat, read_stat
 from protos.cri.v1 import api_pb2 as cri
@@ -153,3 +155,22 @@ def test_no_secret_of_a_container_is_on_the_disk(tmp_path: Path) -> None:
     assert b"hunter2" not in file.read_bytes()
     assert read_container_request(directory) == stored
     assert file.stat().st_mode & 0o077 == 0
+
+
+def test_sandboxes_are_filtered_by_their_state() -> None:
+    sandbox = Sandbox(SandboxId("s"), Path("/nowhere"), cri.RunPodSandboxRequest(), _RECORD)
+    states = cri.SANDBOX_READY, cri.SANDBOX_NOTREADY
+    filters = [cri.PodSandboxFilter(state=cri.PodSandboxStateValue(state=state)) for state in states]
+    assert [sandbox_matches(sandbox, each) for each in (*filters, cri.PodSandboxFilter())] == [True, False, True]
+
+
+def test_remains_of_an_earlier_attempt_keep_no_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has the hidden name cannot always be emptied; the directory goes all the same."""
+    (tmp_path / "a").mkdir()
+
+    def refuses(*_: object) -> None:
+        raise OSError("directory not empty")
+
+    monkeypatch.setattr(Path, "rename", refuses)
+    discard(tmp_path / "a")
+    assert not (tmp_path / "a").exists()
