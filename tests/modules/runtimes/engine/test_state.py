@@ -174,3 +174,16 @@ def test_remains_of_an_earlier_attempt_keep_no_directory(tmp_path: Path, monkeyp
     monkeypatch.setattr(Path, "rename", refuses)
     discard(tmp_path / "a")
     assert not (tmp_path / "a").exists()
+
+
+def test_a_link_that_is_set_aside_loses_nothing_elsewhere(tmp_path: Path) -> None:
+    """Only a directory of ours is emptied."""
+    kept = tmp_path / "elsewhere" / "work" / "file"
+    kept.parent.mkdir(parents=True)
+    kept.touch()
+    state = StateDirectory(tmp_path / "state", bulky=("work",))
+    link = state.containers / "x"
+    link.symlink_to(tmp_path / "elsewhere")
+    state.set_aside(link, "no record")
+    assert kept.exists() and not link.is_symlink()
+    state.release()
