@@ -14,6 +14,7 @@ from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.controllers.engine import Engine
 from modules.cloud.controllers.event_recorder import EventRecorder
+from modules.cloud.controllers.failure_pauses import FailurePauses
 from modules.cloud.controllers.plan import NOTHING, WARNING, EventNote, ReconcilePlan, create, delete, patch
 from modules.cloud.controllers.view import View
 from modules.cloud.controllers.work_meter import WorkMeter
@@ -237,6 +238,18 @@ def test_a_key_pauses_longer_after_each_failure_and_not_after_a_success() -> Non
     assert (queue.next_time(), queue.take(4.9), queue.take(5.0)) == (5.0, None, key), "a pause is no shorter than asked"
     queue.succeeded(key)
     assert queue.failed(key, 0.0) == pauses[0]
+
+
+def test_the_pause_after_a_failure_doubles_up_to_a_quarter_of_an_hour_and_starts_over_later() -> None:
+    pauses, now, found = FailurePauses(), 0.0, list[float]()
+    for number in range(12):
+        pod = {"metadata": {"uid": str(number)}}
+        until = pauses.until("place", pod, now)
+        found.append(until - now)
+        now = until
+        assert pauses.until("place", pod, now) == until, "each pod counts once"
+    assert found == [2.0**number for number in range(10)] + [900.0, 900.0]
+    assert pauses.until("place", {"metadata": {"uid": "x"}}, now + 1801.0) == now + 1802.0
 
 
 def test_a_pause_outlasts_the_time_at_which_a_key_was_due_before() -> None:
