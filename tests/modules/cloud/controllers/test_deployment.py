@@ -96,7 +96,7 @@ def test_a_rolling_update_keeps_its_bounds(seed: int) -> None:
     assert sizes[2].endswith("from 3 to 5")
 
 
-def test_a_deployment_without_a_deadline_says_nothing_about_its_progress() -> None:
+def test_a_deployment_without_a_deadline_has_no_condition_of_its_progress() -> None:
     site = Site()
     rolled_out(site, 1, progressDeadlineSeconds=2**31 - 1)
     assert [one["type"] for one in site.get("Deployment", "web")["status"]["conditions"]] == ["Available"]
@@ -745,7 +745,7 @@ def test_the_time_for_which_a_taint_is_tolerated_begins_anew_with_a_new_node_of_
     assert node_pods.reconcile(view, key, 1100.0).again_at == 1160.0
 
 
-def test_the_status_of_a_pod_that_has_ended_does_not_say_that_it_is_evicted() -> None:
+def test_a_pod_that_has_ended_gets_no_condition_for_its_eviction() -> None:
     view, key = View(), ObjectKey("Node", "", "n1")
     view.put(tainted("1"))
     view.put(on_tainted(phase="Succeeded"))

@@ -84,7 +84,7 @@ def test_an_object_is_looked_at_again_when_the_view_has_the_write() -> None:
         ("create", 404, True),
     ],
 )
-def test_a_refusal_is_told_unless_the_view_was_only_older(verb: str, code: int, told: bool) -> None:
+def test_a_refusal_has_an_event_unless_the_view_was_only_older(verb: str, code: int, told: bool) -> None:
     refused, asked = EventNote(WARNING, "Refused", "it is refused: {why}"), list[ApiCall]()
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a", "resourceVersion": "1"}}
 

@@ -79,7 +79,7 @@ def test_the_class_of_a_pod_follows_from_its_defaults(cluster: Cluster) -> None:
     assert cluster.create(pod())["status"]["qosClass"] == "Burstable"
 
 
-def test_a_limit_may_be_as_many_times_the_request_as_the_ratio_says(cluster: Cluster) -> None:
+def test_a_limit_is_at_most_the_request_times_the_ratio(cluster: Cluster) -> None:
     cluster.create(limit_range({"type": CONTAINER, "maxLimitRequestRatio": {"cpu": "2"}}))
     assert cluster.create(pod(containers=[container(requests={"cpu": "1"}, limits={"cpu": "2"})]))
 
