@@ -21,6 +21,7 @@ from modules.cloud.controllers.deployment_sets import (
     proportional_sizes,
     revision_of,
 )
+from modules.cloud.controllers.deployment_status import times_out_at
 from modules.cloud.controllers.pods import is_active, is_ready, owner_reference, with_same_template
 from modules.cloud.controllers.replica_set import pause_ends, reconcile, surplus_ended, to_delete
 from modules.cloud.controllers.view import View, controller_of, node_of
@@ -94,6 +95,14 @@ def test_a_rolling_update_keeps_its_bounds(seed: int) -> None:
     assert sizes[0].endswith("from 0 to 3")
     assert sizes[1].endswith("from 10 to 8")
     assert sizes[2].endswith("from 3 to 5")
+
+
+def test_a_rollout_times_out_a_second_after_its_deadline() -> None:
+    """Times are written in whole seconds."""
+    one = {"type": "Progressing", "reason": "ReplicaSetUpdated", "lastUpdateTime": format_rfc3339(1_800_000_000.0)}
+    wanted = deployment(1, progressDeadlineSeconds=10)
+    assert times_out_at(wanted, {"conditions": [one]}) == 1_800_000_011.0
+    assert times_out_at(wanted, {"conditions": [{**one, "reason": "NewReplicaSetAvailable"}]}) is None
 
 
 def test_a_deployment_without_a_deadline_has_no_condition_of_its_progress() -> None:
