@@ -89,7 +89,10 @@ class IdentityStore:
                 verb, name = ("create", "") if obj is None else ("update", object_name(key))
                 body = object_of(change.record, self._namespace, obj)
                 self._perform(call(verb, self._namespace, name, body), lambda result: written(change, result))
-            else:
+            else:  # an attempt whose answer was lost may have written it
+                self._take_over(
+                    key, RecordChange(record_in(obj) if obj is not None else None, deletes=obj is None), obj
+                )
                 done(change.answer, "")
 
         def written(change: RecordChange, result: ApiResult) -> None:
