@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from beehive.clock import RealClock
-from beehive.http.call import CallFailedError, HttpCall, HttpReply, perform
+from beehive.http.call import CallFailedError, HttpCall, HttpReply, ServerRefusedError, perform
 from beehive.http.forwarding import from_wire, passed_on, to_wire
 from tests.support.clocks import Ahead
 from tests.support.http_application import HttpApplication, raw_server
@@ -39,6 +39,15 @@ def test_a_redirect_is_a_response() -> None:
         reply = call(application.port)
     assert (reply.status, dict(reply.headers)["location"]) == (302, "http://192.0.2.1/")
     assert len(application.heard) == 1
+
+
+def test_an_address_that_the_caller_refuses_gets_no_byte() -> None:
+    """It is given the one that the name has led to."""
+    with HttpApplication() as application:
+        request = HttpCall("GET", "localhost", application.port, "/", (), b"")
+        with pytest.raises(ServerRefusedError, match=r"not 127\.0\.0\.1"):
+            perform(request, CLOCK, seconds=60.0, most_bytes=1000, refuses=lambda address, _port: f"not {address}")
+    assert application.heard == []
 
 
 def test_a_refused_connection_is_an_error_before_any_byte() -> None:

@@ -36,7 +36,7 @@ FACTS: Final = {
     "host ports": r"-A CNI-|.* -j CNI-",
     "`route_localnet`": r".*\.route_localnet$",
     "a pod's MAC and addresses": r"table bridge edgecore-pods$",
-    "what a bridge learns and asks": r"net\.ipv6\.conf\.(edgecore0|veth)\.accept_(ra|dad)|no_linklocal_learn$",
+    "addresses of a bridge": r"net\.ipv6\.conf\.(edgecore0|veth)\.accept_(ra|dad)|no_linklocal_learn$",
 }
 """By row of the table, what it is about."""
 _ELSEWHERE: Final = {"packets for ::1 from elsewhere", "a flushed firewall", *_NOT_SET, _PODS_OWN}
