@@ -514,9 +514,15 @@ class DownstreamController:
         return live if live is not None and live.uid == uid else None
 
     def _send_deletion(self, node: str, uid: str, sync: ObjectSync) -> None:
-        """Send the deletion of an object, unless a new one has its name: an edge deletes by name, except for pods."""
-        if sync.key.kind == _NODE.name or (sync.key.kind != _POD.name and self._lister.revision_of(sync.key)):
-            self._object_syncs.deleted(node, uid)
+        """Send the deletion of an object, unless a new one has its name: an edge deletes by name, except for pods. The
+        record stays until the node has acknowledged the new one, which may be deleted before.
+        """
+        live = self._lister.revision_of(sync.key) if sync.key.kind != _POD.name else None
+        if sync.key.kind == _NODE.name or live is not None:
+            new = None if live is None else self._object_syncs.of(node).get(live.uid)
+            is_on_its_way = (new is None or not new.version) and self._may_have(node, sync.key)
+            if sync.key.kind == _NODE.name or not is_on_its_way:
+                self._object_syncs.deleted(node, uid)
         else:
             self._sent.note_deletion(node, uid)
             self._send(self.edge_mesh.in_our_name(deletion_of_unknown(node, sync.key, uid)))

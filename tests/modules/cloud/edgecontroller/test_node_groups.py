@@ -230,6 +230,33 @@ def test_a_service_that_is_made_again_without_groups_is_sent_with_its_endpoints(
     assert fleet.sent() == {"a endpointslice": ["10.0.0.1", "10.0.0.3"]}
 
 
+def test_a_service_that_a_node_has_is_deleted_though_its_successor_was_lost_on_the_way(
+    made: Callable[..., Fleet],
+) -> None:
+    """The second is made and deleted while the node is away (simulation: link, seed 6300831)."""
+    fleet = made(*NODES, service())
+    fleet.watch("a")
+    fleet.core.connected("a")
+    fleet.sent()
+    held = next(each["metadata"]["uid"] for each in fleet.server.objects() if each["kind"] == "Service")
+    fleet.core.of_link("disconnected", fleet.core.links, "a")
+    fleet.server.remove("service", "shop")
+    fleet.server.apply(service())
+    fleet.core.connected("a")
+    fleet.bee.settle()
+    fleet.bee.forget()
+    fleet.core.of_link("disconnected", fleet.core.links, "a")
+    fleet.server.remove("service", "shop")
+    fleet.core.connected("a")
+    fleet.bee.settle()
+    deleted = [
+        one.content_as(dict[str, Any])["metadata"]["uid"]
+        for one in fleet.core.unasked()
+        if one.route.operation == "delete"
+    ]
+    assert held in deleted
+
+
 @pytest.mark.parametrize("first", ["services", "endpointslices"])
 @pytest.mark.parametrize(
     ("before", "change", "sent"),
