@@ -23,6 +23,8 @@ class User(msgspec.Struct, frozen=True):
     groups: tuple[str, ...] = ()
     extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Further facts from the authenticator, by name."""
+    has_all_groups: bool = False
+    """Whether `groups` are complete, as in a review about the user: the API server adds none."""
 
     @property
     def is_administrator(self) -> bool:
@@ -57,7 +59,7 @@ def is_reserved(name: str) -> bool:
 
 def groups_of(user: User) -> tuple[str, ...]:
     """Return the groups of a user, with `system:authenticated`, or `system:unauthenticated` for the anonymous user."""
-    if AUTHENTICATED in user.groups or UNAUTHENTICATED in user.groups:
+    if user.has_all_groups or AUTHENTICATED in user.groups or UNAUTHENTICATED in user.groups:
         return user.groups
     return (*user.groups, UNAUTHENTICATED if user.name == ANONYMOUS.name else AUTHENTICATED)
 

@@ -85,7 +85,7 @@ def answer(
 def _of_other(spec: JsonObject, index: RbacIndex) -> JsonObject:
     groups = spec.get("groups")
     named = tuple(_text(group) for group in groups) if isinstance(groups, list) else ()
-    return decision(User(_text(spec.get("user")), groups=named), spec, index)
+    return decision(User(_text(spec.get("user")), groups=named, has_all_groups=True), spec, index)
 
 
 def _of_node(call: ApiCall, graph: NodeGraph) -> JsonObject:

@@ -49,8 +49,9 @@ def access_review(
     kind = "LocalSubjectAccessReview" if is_local else "SubjectAccessReview"
     spec = _spec_of(body, kind)
     _check(kind, spec, parts[4] if is_local else "")
-    groups = spec.get("groups") or []
-    user = User(str(spec.get("user") or ""), groups=tuple(map(str, groups if isinstance(groups, list) else ())))
+    listed = spec.get("groups") or []
+    groups = tuple(map(str, listed if isinstance(listed, list) else ()))
+    user = User(str(spec.get("user") or ""), groups=groups, has_all_groups=True)
     if user.node and not user.is_administrator:
         plural, version = _ACCESS[3], f"{_AUTHORIZATION}/v1"
         asked = ApiCall(verb="create", api_version=version, plural=plural, node=user.node, body={"spec": spec})

@@ -8,11 +8,15 @@ from typing import Any
 import msgspec
 import pytest
 
+from beehive.clock import RealClock
 from beehive.http.request import Request
 from beehive.http.responses import Response
 from modules.apimachinery.api_errors import ApiError
 from modules.cloud.apiserver.access.service import AccessService
+from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.authentication.users import ADMINISTRATORS, Authenticated, User
+from modules.cloud.authorization.access_reviews import answer
+from modules.cloud.authorization.graph import NodeGraph
 from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.authorization.subject_reviews import access_review, is_access_review, token_review
 from modules.cloud.client.calls import ApiCall, ApiResult
@@ -49,6 +53,26 @@ def test_the_rights_of_another(parts: tuple[str, ...], spec: dict[str, Any], all
     found = review(parts, **spec)
     assert found["status"]["allowed"] is allowed
     assert found["kind"] == ("SubjectAccessReview" if parts == ACCESS else "LocalSubjectAccessReview")
+
+
+@pytest.mark.parametrize(("groups", "allowed"), [([], False), (["system:authenticated"], True)])
+def test_another_has_the_groups_that_the_review_names_and_no_others(groups: list[str], allowed: bool) -> None:
+    """Asked by a user, or by a node for its own API."""
+    index, group = RbacIndex(), "rbac.authorization.k8s.io"
+    role = {"apiGroup": group, "kind": "ClusterRole", "name": "viewer"}
+    subjects = [{"kind": "Group", "apiGroup": group, "name": "system:authenticated"}]
+    rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]
+    index.add_objects(
+        [
+            {"kind": "ClusterRole", "metadata": {"name": "viewer"}, "rules": rules},
+            {"kind": "ClusterRoleBinding", "metadata": {"name": "all"}, "roleRef": role, "subjects": subjects},
+        ]
+    )
+    body = {"spec": {"user": "eve", "groups": groups, "resourceAttributes": GET}}
+    assert access_review(ACCESS, body, of_node, index)["status"]["allowed"] is allowed
+    call = ApiCall(verb="create", api_version="authorization.k8s.io/v1", plural=ACCESS[3], node="n1", body=body)
+    graph = NodeGraph(Cluster(RealClock()).storage, RealClock())
+    assert (answer(call, graph, index).object or {})["status"]["allowed"] is allowed
 
 
 @pytest.mark.parametrize(
