@@ -4,7 +4,8 @@ The order of steps is kubelet's (`synchronize`). Times are monotonic seconds. Pu
 
 The kernel limits no directory's size, so a pod over its limit is evicted when that is observed (kubelet's
 localStorageEviction). There are two limits: the pod's (the sum of its containers' limits), and each container's (its
-writable layer and its logs). `edged.volume_manager` observes the limits of emptyDir volumes.
+logs, and its writable layer unless images have a file system of their own). `edged.volume_manager` observes the limits
+of emptyDir volumes.
 
 Pods are evicted in the order of kubelet's rank functions: pods above their requests come before others, then lower
 priorities before higher ones, then pods further above their requests before others. Pods of unknown usage come first.
@@ -50,9 +51,15 @@ def has_limits(pod: Pod) -> bool:
     return _STORAGE in pod_limits(pod)
 
 
-def excess(pod: Pod, usage: PodUsage) -> str | None:
-    """Return kubelet's eviction message for a pod over a limit; None within its limits."""
-    return _of_pod(pod, usage) or _of_containers(pod, usage)
+def excess(pod: Pod, usage: PodUsage, *, image_fs_apart: bool) -> str | None:
+    """Return kubelet's eviction message for a pod over a limit; None within its limits.
+
+    Args:
+        pod: the pod.
+        usage: its usage.
+        image_fs_apart: whether the images' file system, with the writable layers, is another than the pods' directory.
+    """
+    return _of_pod(pod, usage) or _of_containers(pod, usage, image_fs_apart=image_fs_apart)
 
 
 def _of_pod(pod: Pod, usage: PodUsage) -> str | None:
@@ -63,11 +70,12 @@ def _of_pod(pod: Pod, usage: PodUsage) -> str | None:
     return f"Pod ephemeral local storage usage exceeds the total limit of containers {shown}. "
 
 
-def _of_containers(pod: Pod, usage: PodUsage) -> str | None:
+def _of_containers(pod: Pod, usage: PodUsage, *, image_fs_apart: bool) -> str | None:
     limits = {c.name: c.resources.limits[_STORAGE] for c in pod.spec.all_containers if _STORAGE in c.resources.limits}
     for container in usage.containers:
         limit = limits.get(container.name)
-        if limit is not None and 0 < whole_value(limit) < container.layer.size + container.logs.size:
+        used = container.logs.size + (0 if image_fs_apart else container.layer.size)
+        if limit is not None and 0 < whole_value(limit) < used:
             return f'Container {container.name} exceeded its local ephemeral storage limit "{limit}". '
     return None
 

@@ -111,8 +111,9 @@ class Evictor:
         if evicting:
             return
         pods = [pod for pod in self._callbacks.pods() if _is_active(pod)]
-        if not self._evict_over_limits(pods) and decision.due:
-            self._relieve(decision.due, observations, pods, image_fs_apart=usage.image_fs is not None)
+        apart = usage.image_fs is not None
+        if not self._evict_over_limits(pods, image_fs_apart=apart) and decision.due:
+            self._relieve(decision.due, observations, pods, image_fs_apart=apart)
 
     def _is_evicting(self) -> bool:
         """Return whether an evicted pod is still ending, or its files are still there (kubelet's waitForPodsCleanup).
@@ -129,7 +130,7 @@ class Evictor:
         self._ending = ending
         return any(now < until for until in ending.values())
 
-    def _evict_over_limits(self, pods: Sequence[Pod]) -> bool:
+    def _evict_over_limits(self, pods: Sequence[Pod], *, image_fs_apart: bool) -> bool:
         """Evict all pods over their limits of disk. Return whether there was one."""
         limited = [pod for pod in pods if has_limits(pod)]
         if not limited:
@@ -138,7 +139,7 @@ class Evictor:
         found = False
         for pod in limited:
             usage = usages.get(pod.metadata.uid)
-            why = excess(pod, usage) if usage is not None else None
+            why = excess(pod, usage, image_fs_apart=image_fs_apart) if usage is not None else None
             if why is not None and not is_critical(pod):
                 self._evict(pod, why, IMMEDIATE_GRACE_SECONDS, disruption=False)
                 found = True

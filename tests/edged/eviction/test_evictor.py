@@ -145,11 +145,13 @@ def test_one_pod_at_a_time_is_evicted_and_only_if_nothing_else_helps(seed: int, 
             assert not node.evicted, passed
             continue
         may_end = {name: pod for name, pod in active.items() if not is_critical(pod)}
-        over = [(name, 1, False) for name, pod in may_end.items() if excess(pod, node.usages[name])]
+        apart = before.image_fs is not None
+        over = [
+            (name, 1, False) for name, pod in may_end.items() if excess(pod, node.usages[name], image_fs_apart=apart)
+        ]
         expected = over
         if decision.due and not over and may_end:
             first = decision.due[0]
-            apart = before.image_fs is not None
             is_of_disk = PRESSURES[first.signal] is Pressure.DISK and not (apart and first.signal.startswith("nodefs"))
             if not (is_of_disk and not any_met(decision.due, observe(node.left))):
                 pod = ranked(may_end.values(), node.usages, first.signal, image_fs_apart=apart)[0]

@@ -145,14 +145,17 @@ def using(*, layer: int = 0, logs: int = 0, volume: int = 0) -> PodUsage:
     ],
 )
 def test_pods_over_their_limits_of_disk_are_found(pod: Pod, usage: PodUsage, why: str | None) -> None:
-    assert excess(pod, usage) == why
+    assert excess(pod, usage, image_fs_apart=False) == why
 
 
 def test_one_container_may_not_take_the_others_part() -> None:
     limits = ResourceRequirements(limits={"ephemeral-storage": "1Mi"})
     pod = a_pod(a_container("bb", resources=limits), a_container("other", resources=limits))
     usage = using(layer=MIB, logs=1)
-    assert excess(pod, usage) == 'Container bb exceeded its local ephemeral storage limit "1Mi". '
+    why = 'Container bb exceeded its local ephemeral storage limit "1Mi". '
+    assert excess(pod, usage, image_fs_apart=False) == why
+    assert excess(pod, usage, image_fs_apart=True) is None, "its layer is not on the node's file system"
+    assert excess(pod, using(logs=MIB + 1), image_fs_apart=True) == why
 
 
 def test_files_are_counted_only_for_pods_with_limits() -> None:
