@@ -188,7 +188,7 @@ class MapperSession:
         self._backoff = Backoff(FIRST_DELAY, LONGEST_DELAY)
         self._timer: Timer | None = None
         self._not_before = 0.0
-        self._is_busy = self._is_looking = self._is_away = self._is_closed = False
+        self._is_busy = self._is_looking = self._is_away = False
         self._connection: MapperConnection | None = None
         self._lost_since: float | None = None
         """Monotonic seconds since when nobody has listened on the mapper's socket."""
@@ -251,7 +251,6 @@ class MapperSession:
 
     def close(self) -> None:
         """Stop calling the mapper."""
-        self._is_closed = True
         self._disconnect()
 
     def _connect(self) -> None:
@@ -289,7 +288,7 @@ class MapperSession:
         return answer
 
     def _pump(self) -> None:
-        if self._is_busy or self._is_closed or self._connection is None:
+        if self._is_busy or self._connection is None:
             return
         self._cancel_timer()
         now = self._module.clock.monotonic()
@@ -342,7 +341,7 @@ class MapperSession:
             self._lost_since = None
         elif self._lost_since is None:
             self._lost_since = self._module.clock.monotonic()
-        if found.is_new and not self._is_busy and not self._is_closed:
+        if found.is_new and not self._is_busy:
             self._peer.forget()
             self._not_before = min(self._not_before, self._module.clock.monotonic() + SETTLE_SECONDS)
             self._pump()

@@ -1,0 +1,178 @@
+"""One mapper's session, in virtual time: when it is called, and what it is sent again."""
+
+import json
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from beehive import Module
+from beehive.testing import FakeContext
+from edged.errors import PluginCallError
+from modules.edge.dmi import session as session_module
+from modules.edge.dmi.catalogue import Catalogue
+from modules.edge.dmi.mappers import MapperRow
+from modules.edge.dmi.objects import read_mapped_device, read_mapped_model
+from modules.edge.dmi.session import FIRST_DELAY, SETTLE_SECONDS, MapperSession
+from tests.modules.edge.dmi.node import device, model
+
+ROW = MapperRow("mapper", protocol="demo", address=b"/mapper.sock")
+ALL = ["CreateDeviceModel", "UpdateDevice"]
+
+
+class Mapper:
+    """A mapper's process and its socket."""
+
+    def __init__(self) -> None:
+        self.stamp = 1
+        """Of the socket."""
+        self.is_up = True
+        self.calls: list[str] = []
+        self.behave: Callable[[], str] = lambda: ""
+        """Return the code of the failure of a call, empty for none."""
+
+
+class Channel:
+    """In the place of `PluginSocket`: connected to the process that had the socket then."""
+
+    def __init__(self, mapper: Mapper) -> None:
+        self._mapper = mapper
+        self._stamp = mapper.stamp
+
+    def call(self, method: str, *_: Any) -> None:
+        """Call the process."""
+        name = method.rpartition("/")[2]
+        self._mapper.calls.append(name)
+        is_there = self._mapper.is_up and self._stamp == self._mapper.stamp
+        code = self._mapper.behave() if is_there else "UNAVAILABLE"
+        if code:
+            raise PluginCallError(name, "mapper", code, "as the test has it")
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class Node:
+    """A node with one model, one device, and their mapper."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.mapper = Mapper()
+        patch.setattr(session_module, "_stamp", lambda _: (self.mapper.stamp, 0))
+        patch.setattr(session_module, "is_served", lambda _: self.mapper.is_up)
+        patch.setattr(session_module, "PluginSocket", lambda _: Channel(self.mapper))
+        self.catalogue = Catalogue()
+        self.catalogue.put_model(read_mapped_model(_text(model())))
+        self.catalogue.put_device(read_mapped_device(_text(device())))
+        self.context = FakeContext()
+        self.session = MapperSession(cast("Module", self.context), ROW, self.catalogue)
+
+    def calls(self, seconds: float = 5.0) -> list[str]:
+        """Let time pass, and return the new calls."""
+        self.context.simulation.run_for(seconds)
+        made, self.mapper.calls = self.mapper.calls, []
+        return made
+
+    def look(self) -> float:
+        """Let the session look at the socket, and return for how long it has then been lost."""
+        self.session.look()
+        self.context.simulation.run_for(0.1)
+        return self.session.lost_for(self.context.clock.monotonic())
+
+    def change(self, desired: str) -> None:
+        """Change the device."""
+        marks = self.catalogue.put_device(read_mapped_device(_text(device(desired=desired))))
+        self.session.mark(mark.key for mark in marks)
+
+
+def _text(obj: dict[str, Any]) -> bytes:
+    return json.dumps({**obj, "metadata": {"namespace": "ns", **obj["metadata"]}}).encode()
+
+
+@pytest.fixture
+def node(monkeypatch: pytest.MonkeyPatch) -> Node:
+    return Node(monkeypatch)
+
+
+def test_a_registered_mapper_has_time_to_open_its_socket(node: Node) -> None:
+    node.session.register(ROW, with_data=False)
+    assert node.calls(SETTLE_SECONDS * 0.9) == []
+    assert node.calls(SETTLE_SECONDS * 0.2) == ALL
+
+
+def test_objects_beyond_the_answers_size_are_sent_by_calls(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_module, "MOST_BYTES", 200)
+    answer = node.session.register(ROW, with_data=True)
+    assert (len(answer.modelList), len(answer.deviceList)) == (1, 0)
+    assert node.calls() == ["UpdateDevice"]
+
+
+def test_an_answer_that_takes_too_long_is_cut_short(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_module, "MOST_SECONDS", -1.0)
+    assert node.session.register(ROW, with_data=True).ByteSize() == 0
+    assert node.calls() == ALL
+
+
+def test_the_end_of_a_call_to_the_earlier_process_changes_nothing(node: Node) -> None:
+    """The mapper registers during a call to it, and gets everything in the answer."""
+
+    def registers() -> str:
+        node.session.register(ROW, with_data=True)
+        return "CANCELLED"
+
+    node.mapper.behave = registers
+    node.session.begin()
+    assert node.calls() == ["CreateDeviceModel"]
+
+
+def test_a_closed_session_makes_no_call(node: Node) -> None:
+    """Not even the one that the calling actor has not begun."""
+    node.session.begin()
+    node.session.close()
+    assert node.calls() == []
+
+
+def test_a_removed_device_that_the_mapper_lacks_is_removed(node: Node) -> None:
+    node.session.register(ROW, with_data=True)
+    node.mapper.behave = lambda: "NOT_FOUND"
+    node.session.mark(mark.key for mark in node.catalogue.remove_device("ns/thermo"))
+    assert node.calls() == ["RemoveDevice"]
+
+
+def test_a_mapper_that_was_away_gets_everything_again(node: Node) -> None:
+    node.session.register(ROW, with_data=True)
+    node.calls()
+    node.mapper.is_up = False
+    node.change("true")
+    assert set(node.calls(0.1)) == {"UpdateDevice"}
+    node.mapper.is_up = True
+    assert node.calls() == ALL
+
+
+def test_a_new_process_is_called_on_its_new_socket(node: Node) -> None:
+    node.session.begin()
+    node.calls()
+    node.mapper.stamp = 2
+    node.look()
+    assert node.calls() == ALL
+
+
+def test_a_mapper_is_lost_until_it_listens_again(node: Node) -> None:
+    node.look()
+    node.mapper.is_up = False
+    node.look()
+    node.context.simulation.run_for(7.0)
+    assert node.look() == pytest.approx(7.2, abs=0.2)
+    node.mapper.is_up = True
+    assert node.look() == 0.0
+
+
+def test_a_registration_forgets_that_the_mapper_was_away(node: Node) -> None:
+    """It is not lost, nor looked at before it has opened its socket, and is soon called again after a failure."""
+    node.mapper.is_up = False
+    node.session.begin()
+    node.calls(300.0)
+    assert node.look() > 0.0
+    node.session.register(ROW, with_data=False)
+    assert node.session.lost_for(node.context.clock.monotonic()) == 0.0
+    assert node.look() == 0.0
+    assert len(node.calls(SETTLE_SECONDS + FIRST_DELAY)) == 2
