@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from itertools import chain
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -169,6 +170,13 @@ class PodRecord(msgspec.Struct):
         self.pod = replace(self.pod, status=replace(self.pod.status, phase=Phase.FAILED))
 
 
+class HeldPod(NamedTuple):
+    """A pod that is held, and whether this state of it is in the store."""
+
+    pod: Pod
+    is_stored: bool = True
+
+
 class PodManager:
     """Keeps the pods of this node (kubelet's pod manager): edged's desired state, and the observations of each pod.
 
@@ -178,7 +186,7 @@ class PodManager:
 
     def __init__(self) -> None:
         self._records: dict[PodUid, PodRecord] = {}
-        self._held: dict[PodUid, Pod] = {}
+        self._held: dict[PodUid, HeldPod] = {}
 
     def __contains__(self, uid: object) -> bool:
         return uid in self._records
@@ -225,22 +233,23 @@ class PodManager:
             record.update(pod)
         return record
 
-    def hold(self, pod: Pod, behind: PodUid | None = None) -> None:
+    def hold(self, pod: Pod, behind: PodUid | None = None, *, is_stored: bool = True) -> None:
         """Hold a pod until the pod with the uid `behind` (by default its own) is removed from the node."""
-        self._held[behind or ref_of(pod).uid] = pod
+        self._held[behind or ref_of(pod).uid] = HeldPod(pod, is_stored)
 
     def is_held(self, uid: PodUid) -> bool:
         """Return whether a pod is held behind that uid."""
         return uid in self._held
 
-    def release(self, uid: PodUid) -> Pod | None:
+    def release(self, uid: PodUid) -> HeldPod | None:
         """Stop holding the pod behind that uid, and return it."""
         return self._held.pop(uid, None)
 
-    def drop_held(self, namespace: str, name: str, uid: str = "") -> None:
-        """Drop a held pod; without a uid every held pod of that name."""
-        for behind, pod in list(self._held.items()):
-            if (pod.metadata.namespace, pod.metadata.name) == (namespace, name) and uid in ("", ref_of(pod).uid):
+    def drop_held(self, namespace: str, name: str, uid: str = "", *, up_to: Pod | None = None) -> None:
+        """Drop a held pod; without a uid every held pod of that name, except pods that are newer than `up_to`."""
+        for behind, (pod, _) in list(self._held.items()):
+            is_meant = uid in ("", ref_of(pod).uid) and (up_to is None or not is_newer(pod, up_to))
+            if (pod.metadata.namespace, pod.metadata.name) == (namespace, name) and is_meant:
                 del self._held[behind]
 
     def forget(self, uid: PodUid) -> None:
@@ -261,6 +270,11 @@ def terminated_by_cloud(known: Pod, pod: Pod) -> bool:
     and the store could not take it, or a controller that collects pods has ended it.
     """
     return is_terminal(pod) and not is_terminal(known)
+
+
+def is_newer(pod: Pod, other: Pod) -> bool:
+    """Return whether a pod was created after another one."""
+    return (pod.metadata.creation_timestamp or "") > (other.metadata.creation_timestamp or "")
 
 
 def same_spec(known: Pod, pod: Pod) -> bool:

@@ -27,7 +27,7 @@ from edged.pods.backoff import BackOffs
 from edged.pods.deadline import DEADLINE_EXCEEDED, deadline_of
 from edged.pods.kill_options import KillCause, KillPod
 from edged.pods.labels import ref_of
-from edged.pods.manager import PodManager, PodRecord
+from edged.pods.manager import PodManager, PodRecord, is_newer
 from edged.pods.model import PodRef, PodUid, WorkFigures
 from edged.pods.pod_status.status import NodeView
 from edged.pods.static import is_static
@@ -193,12 +193,12 @@ class SyncLoop:
         self._status_generator.publish()
         self._check_sources()
 
-    def handle_released_pod(self, pod: Pod) -> None:
+    def handle_released_pod(self, pod: Pod, *, is_stored: bool = True) -> None:
         """Take a pod that was held back or requested until the cloud answered, unless a newer one has arrived."""
         known = self._pods.get(ref_of(pod).uid)
         version = version_number(pod.metadata.resource_version)
         if known is None or version >= version_number(known.pod.metadata.resource_version):
-            self._update_pod(pod)
+            self._update_pod(pod, is_stored=is_stored)
 
     def handle_static_pods(self, changes: StaticPodChanges) -> None:
         """Send the static pods that were added to or removed from their directory over the bus."""
@@ -299,17 +299,17 @@ class SyncLoop:
         self._note_message(ref.uid)
         record = self._records.get(ref.uid)
         if record is not None and record.is_being_removed:
-            self._step(ref.uid, machine.UpdatePod(pod))
+            self._step(ref.uid, machine.UpdatePod(pod, is_stored))
             return
         predecessor = self._static_predecessor(pod)
         if predecessor is not None:
             self._step(predecessor.uid, machine.RemovePod())
-            self._pods.hold(pod, behind=predecessor.uid)
+            self._pods.hold(pod, behind=predecessor.uid, is_stored=is_stored)
         elif record is not None:
             self._step(ref.uid, machine.UpdatePod(pod))
             if is_stored:
                 self._remove_older(ref, pod)
-        elif was_admitted(pod) or not self._holds_back(pod):
+        elif was_admitted(pod) or not self._holds_back(pod, is_stored=is_stored):
             self._add_pod(ref, pod, is_stored=is_stored)
 
     def _add_pod(self, ref: PodRef, pod: Pod, *, is_stored: bool) -> None:
@@ -317,7 +317,7 @@ class SyncLoop:
         self._records[ref.uid] = PodSyncRecord(ref, added)
         self._events.taken(pod)
         if is_stored:
-            self._pods.drop_held(ref.namespace, ref.name)
+            self._pods.drop_held(ref.namespace, ref.name, up_to=pod)
             self._remove_older(ref, pod)
         self._step(ref.uid, machine.AddPod(pod))
 
@@ -330,7 +330,7 @@ class SyncLoop:
         others = self._pods.by_name(pod.metadata.namespace, pod.metadata.name)
         return next((other.ref for other in others if other.ref.uid != pod.metadata.uid), None)
 
-    def _holds_back(self, pod: Pod) -> bool:
+    def _holds_back(self, pod: Pod, *, is_stored: bool) -> bool:
         """Return whether a new pod has to wait until the cloud has sent the Node object, because the known labels or
         taints of the node keep the pod out. It is released later in its newest form, unless it is deleted.
 
@@ -345,24 +345,22 @@ class SyncLoop:
             self._node_requests[uid] = False
         if self._node_requests[uid]:
             return False
-        self._pods.hold(pod)
+        self._pods.hold(pod, is_stored=is_stored)
         return True
 
     def _handle_requested_node(self, uid: PodUid) -> None:
-        pod = self._pods.release(uid)
+        held = self._pods.release(uid)
         self._node_requests[uid] = True
-        if pod is not None:
-            self.handle_released_pod(pod)
+        if held is not None:
+            self.handle_released_pod(held.pod, is_stored=held.is_stored)
         del self._node_requests[uid]
 
     def _remove_older(self, ref: PodRef, pod: Pod) -> None:
         """Remove the older pods of the name of one whose state is in the store, in their place: a cluster has one pod
         of a name. A cloud that lost its objects makes new ones, and never deletes the old ones.
         """
-        created = pod.metadata.creation_timestamp or ""
         for other in self._pods.by_name(ref.namespace, ref.name):
-            is_older = (other.pod.metadata.creation_timestamp or "") <= created
-            if other.ref.uid != ref.uid and not other.deletion_stored and is_older:
+            if other.ref.uid != ref.uid and not other.deletion_stored and not is_newer(other.pod, pod):
                 _log.info("pod %s: another of its name has come", other.ref)
                 self._step(other.ref.uid, machine.RemovePod())
 
@@ -410,8 +408,8 @@ class SyncLoop:
                 self._workers.add_after(uid, queue, seconds)
             case machine.Kill(grace_period):
                 self._lifecycle.terminate_pod(uid, grace_period)
-            case machine.Hold(held):
-                self._pods.hold(held)
+            case machine.Hold(held, is_stored):
+                self._pods.hold(held, is_stored=is_stored)
             case machine.Forget():
                 self._forget_pod(record)
             case machine.DeletePod():
@@ -472,7 +470,7 @@ class SyncLoop:
             _log.info("pod %s is gone", record.ref)
         held = self._pods.release(uid)
         if held is not None:
-            self._update_pod(held)
+            self._update_pod(held.pod, is_stored=held.is_stored)
 
     def _set_deadline(self, record: PodRecord) -> None:
         """Wait for the active deadline of a pod, if it has one (kubelet's activeDeadlineHandler).

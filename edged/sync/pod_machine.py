@@ -169,6 +169,8 @@ class UpdatePod(Struct, frozen=True, gc=False):
     """A source has a pod that is known or is being removed."""
 
     pod: Pod
+    is_stored: bool = True
+    """Whether this state is in the store."""
 
 
 class RemovePod(Struct, frozen=True, gc=False):
@@ -305,6 +307,8 @@ class Hold(Struct, frozen=True, gc=False):
     """Hold a pod until the pod of its uid is removed from the node."""
 
     pod: Pod
+    is_stored: bool = True
+    """Whether this state is in the store."""
 
 
 class Forget(Struct, frozen=True, gc=False):
@@ -344,7 +348,7 @@ def step(record: PodSyncRecord, event: PodEvent, now: SyncFacts) -> Iterator[Eff
         case WorkCompleted(done):
             yield from _complete_work(record, done, now)
         case UpdatePod() if record.is_being_removed:
-            yield Hold(event.pod)
+            yield Hold(event.pod, event.is_stored)
             if pod is not None and not pod.deletion_stored:
                 yield from _enqueue(record, pod, now)
         case RetryPod():

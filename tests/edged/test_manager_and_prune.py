@@ -73,7 +73,7 @@ def test_a_pod_that_is_held_is_given_back_once_unless_it_was_dropped() -> None:
         pods.hold(made(metadata={"uid": uid}))
     pods.drop_held("default", "web", "another")
     assert pods.release(PodUid("another")) is None
-    assert pods.release(UID) == made()
+    assert pods.release(UID) == (made(), True)
     assert pods.release(UID) is None
     pods.hold(made())
     pods.drop_held("other", "web")

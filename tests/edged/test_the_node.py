@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from beehive import Message, ModuleName
 from tests.edged.conftest import Bench, pod, unavailable
 
@@ -137,6 +139,23 @@ def test_a_pod_that_waits_for_the_node_does_not_begin_after_another_of_its_name(
     tell_node(bench, 2000)
     bench.run(90)
     assert [sandbox.metadata.uid for sandbox in bench.runtime.sandboxes.values()] == ["second"]
+
+
+@pytest.mark.parametrize(("source", "running"), [("edgecontroller", {"newer"}), ("metamanager", {"older", "newer"})])
+def test_a_newer_pod_that_waits_for_the_node_takes_its_place_if_it_is_stored(
+    bench: Bench, source: str, running: set[str]
+) -> None:
+    """The older one of its name came later; metamanager hands on what the store could not take."""
+    bench.start()
+    labelled_in_the_cloud(bench)
+    bench.silent.add("null/node/n1")
+    newer = {"uid": "newer", "creationTimestamp": "2026-01-01T00:01:00Z"}
+    waits = pod(metadata=newer, nodeSelector={"disk": "ssd"})
+    bench.bee.send("edged", bench.bee.message("default/pod/web", "insert", waits, source=source))
+    bench.tell("insert", pod(metadata={"uid": "older", "creationTimestamp": "2026-01-01T00:00:00Z"}))
+    tell_node(bench, 2000)
+    bench.run(90)
+    assert {sandbox.metadata.uid for sandbox in bench.runtime.sandboxes.values()} == running
 
 
 def test_taints_count_for_pods_that_come_later_only(bench: Bench) -> None:
