@@ -152,14 +152,13 @@ class DeviceThread:
             driver.properties = self._spec.properties
             self._write(driver)
             self._calls.carry_out()
-            self._tell_state("online")
             now = self._clock.monotonic()
             due = [name for name, when in self._due.items() if when <= now]
             read = {name: text_of(driver.read(self._spec.properties[name])) for name in due}
             self._values = {**self._values, **read}
-            if read:
-                self._backoff.reset()
-                self._problem = ""
+            self._backoff.reset()
+            self._problem = ""
+            self._tell_state("online")
             again = self._report(read, now)
             for name in due:
                 cycle = self._spec.properties[name].collect_cycle

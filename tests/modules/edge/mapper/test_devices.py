@@ -1,6 +1,8 @@
 """The devices of a mapper, with drivers that a test holds up."""
 
+import random
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
@@ -22,7 +24,8 @@ MODEL = dmi.DeviceModel(
 
 def described(cycle: int = 20, desired: str = "") -> dmi.Device:
     prop = dmi.DeviceProperty(name="p", desired=dmi.TwinProperty(value=desired), reportToCloud=True, collectCycle=cycle)
-    return dmi.Device(name="d", namespace="ns", spec=dmi.DeviceSpec(deviceModelReference="m", properties=[prop]))
+    spec = dmi.DeviceSpec(deviceModelReference="m", properties=[prop])
+    return dmi.Device(name="d", namespace="ns", spec=spec, status=dmi.DeviceStatus(reportToCloud=True))
 
 
 class Bench:
@@ -111,6 +114,77 @@ def test_a_desired_value_that_was_taken_back_is_written_when_it_comes_again(
         wait_until(partial(_are_written, bench, writes), "it is written")
         threading.Event().wait(0.1)
     assert bench.writes == ["on", "on"]
+
+
+class Failing(Bench):
+    """Its drivers fail as often as `failures` has it, and hold nothing up."""
+
+    def __init__(self, **failures: int) -> None:
+        super().__init__()
+        self.goes_on.set()
+        self.failures = Counter(failures)
+        self.states: list[str] = []
+
+    def state(self, _spec: DriverSpec, state: str) -> bool:
+        self.states.append(state)
+        return True
+
+    def driver(self, spec: DriverSpec) -> DeviceDriver:
+        driver = super().driver(spec)
+        for name in ("open", "read", "write"):
+            setattr(driver, name, partial(self._try, name, getattr(driver, name)))
+        return driver
+
+    def _try(self, name: str, method: Callable[..., object], *values: object) -> object:
+        if self.failures[name]:
+            self.failures[name] -= 1
+            raise OSError("unplugged")
+        return method(*values)
+
+
+def _run(bench: Failing, clock: RealClock, device: dmi.Device) -> MappedDevices:
+    made = MappedDevices({"m": bench.driver}, bench, clock)
+    made.put_model(MODEL)
+    made.put(device)
+    wait_until(lambda: "online" in bench.states, "the device is online")
+    return made
+
+
+@pytest.mark.usefixtures("bench")
+def test_a_device_that_opens_and_cannot_be_read_is_not_online() -> None:
+    bench = Failing(read=2)
+    _run(bench, RealClock(), described()).stop()
+    assert bench.states == ["offline", "online"]
+
+
+class Draws(random.Random):
+    """Draws no pause, and notes the longest that each could have been."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self.ceilings: list[float] = []
+
+    def uniform(self, _a: float, b: float) -> float:
+        self.ceilings.append(b)
+        return 0.0
+
+
+@pytest.mark.usefixtures("bench")
+def test_a_device_without_reads_forgets_earlier_failures_too() -> None:
+    """The pause before it is opened again does not grow from one failure to one of another day."""
+    bench, clock = Failing(open=1, write=1), RealClock()
+    clock.random = draws = Draws()
+    devices = _run(bench, clock, _unread())
+    devices.put(_unread(desired="on"))
+    wait_until(lambda: bench.writes == ["on"], "it is written")
+    devices.stop()
+    assert draws.ceilings == [0.01, 0.01]
+
+
+def _unread(desired: str = "") -> dmi.Device:
+    device = described(desired=desired)
+    device.spec.properties[0].reportToCloud = False
+    return device
 
 
 def _are_written(bench: Bench, values: Sequence[Value]) -> bool:
