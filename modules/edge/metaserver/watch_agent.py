@@ -33,6 +33,9 @@ FROM_WATCHES: Final = OPTIONAL | {
 """The kinds that a cloud sends only to nodes that watch them."""
 MOST: Final = 64
 """Watches that a cloud takes from one node."""
+MOST_NAMESPACED: Final = MOST - len(FROM_WATCHES)
+"""Watches of single namespaces. The others are for all namespaces: a client may read any number of namespaces, also
+some that do not exist, and clients on the node cannot be told apart."""
 SYNC: Final = "watchapp/sync"
 """Resource of the message that repeats all watches."""
 _SECONDS: Final = 10.0
@@ -79,8 +82,9 @@ class WatchAgent(Module):
         app = application(target, Verb.WATCH, self._node, b'{"watch":true}')
         if app.id in self._watches or app.id in self._unproven:
             return
-        if len(self._watches) + len(self._unproven) >= MOST:
-            _log.warning("%s is not watched: a node has %d watches at most; watch all namespaces", app.key, MOST)
+        if not self._has_place(target):
+            most = f"{MOST} watches at most, {MOST_NAMESPACED} of single namespaces"
+            _log.warning("%s is not watched: a node has %s; watch all namespaces", app.key, most)
         elif is_optional(app):
             self._unproven[app.id] = app
             self._prove(app, target)
@@ -97,6 +101,11 @@ class WatchAgent(Module):
     def node_is_registered(self, _message: Message) -> None:
         """Repeat the watches: a cloud forgets the watches of a node that registers again, as at its first start."""
         self._repeat()
+
+    def _has_place(self, target: Target) -> bool:
+        others = [target_of(app) for app in (*self._watches.values(), *self._unproven.values())]
+        namespaced = sum(each is None or each.namespace != "" for each in others)
+        return len(others) < MOST and not (target.namespace and namespaced >= MOST_NAMESPACED)
 
     def _watch(self, app: Application) -> None:
         self._watches[app.id] = app

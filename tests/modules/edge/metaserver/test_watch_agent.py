@@ -10,7 +10,7 @@ from beehive import Message, Module, ModuleName, handles
 from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED, CONNECTION_RESOURCE
 from beehive.testing import Harness
 from metamanager.application import FOLLOW, FOLLOW_RESOURCE, FOLLOWED, Application, Progress, Target, target_of
-from modules.edge.metaserver.watch_agent import MOST, ClientWatches, WatchAgent
+from modules.edge.metaserver.watch_agent import MOST, MOST_NAMESPACED, ClientWatches, WatchAgent
 
 SERVICES = Target("", "v1", "services")
 RULES = Target("networking.istio.io", "v1alpha3", "destinationrules")
@@ -114,10 +114,13 @@ def test_a_restart_forgets_no_kind_that_the_cloud_may_serve_later(bee: Harness) 
 
 
 def test_a_node_watches_so_many_collections(bee: Harness, caplog: pytest.LogCaptureFixture) -> None:
-    for number in range(MOST + 1):
+    for number in range(MOST):
         follow(bee, Target("", "v1", "services", f"n{number}"))
-    assert len(asked(bee)) == MOST
+    assert len(asked(bee)) == MOST_NAMESPACED
     assert "watch all namespaces" in caplog.text
+    for number in range(MOST):
+        follow(bee, Target("", "v1", f"kind{number}"))
+    assert len(asked(bee)) == MOST - MOST_NAMESPACED
 
 
 @pytest.mark.parametrize("repeats", [False, True])
