@@ -89,6 +89,7 @@ def test_missed_changes_of_a_node_come_when_it_is_back(stub: Stub, people: Peopl
         people.apply(device(name))
     with stub.edge() as edge:
         unasked(edge, 4)
+    wait_until(lambda: not stub.client.nodes(), "cloudcore has noticed the end of the connection")
     people.apply(device(desired="40.5"))
     people.apply(device("new"))
     people.delete("devices", "old")
