@@ -201,12 +201,10 @@ class Applier:
 
     def _clean_now(self) -> None:
         self._clean = None
-        plane = self._plane
-        if plane is None or self._is_busy:
-            self._clean = self._module.after(CLEAN_SECONDS, self._clean_now)
+        if self._plane is None or self._is_busy:  # the change under way sets the timer again
             return
         self._is_busy = True
-        self._calls.submit(partial(_clean, plane), self._cleaned)
+        self._calls.submit(partial(_clean, self._plane), self._cleaned)
 
     def _cleaned(self, error: str) -> None:
         self._is_busy = False

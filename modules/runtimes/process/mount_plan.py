@@ -158,17 +158,9 @@ class _Plan:
             return self._made[path]
         if path in self._volumes:
             return self._host_kind(self._volumes[path])
-        backing = self._backing(path)
-        return PathKind.MISSING if backing is None else self._host.kind(backing)
-
-    def _backing(self, path: PurePosixPath) -> PurePosixPath | None:
-        """Return the host path that shows at `path`; None below a name that only the plan makes."""
-        for parent in path.parents:
-            if volume := self._volumes.get(parent):
-                return volume.host_path / path.relative_to(parent)
-            if parent in self._made:
-                return None
-        return path
+        around = self._volume_around(path)
+        shown = path if around is None else self._volumes[around].host_path / path.relative_to(around)
+        return self._host.kind(shown)
 
     def _make(self, path: PurePosixPath, kind: PathKind) -> None:
         in_memory = path.parent in self._made or path.parent in self._scaffolds
