@@ -35,6 +35,8 @@ class RuleServer:
         self._objects = objects
         self._version = 1
         self._watches: list[tuple[str, ResponseListener]] = []
+        self.watched = 0
+        """Number of watches so far."""
 
     def connect(self, _: Runtime) -> HttpKubeApi:
         """Return a client."""
@@ -46,6 +48,7 @@ class RuleServer:
         listener.on_head(ResponseHead(200, ()))
         if request.stream:
             self._watches.append((plural, listener))
+            self.watched += 1
         else:
             items = [self._versioned(each) for each in self._objects if _plural(each) == plural]
             found = {"metadata": {"resourceVersion": str(self._version)}, "items": items}
@@ -56,6 +59,15 @@ class RuleServer:
     def close(self) -> None:
         """End all watches."""
         self._watches.clear()
+
+    def expire(self) -> int:
+        """Tell all watches that their versions are too old; return the number of watches so far."""
+        number = self.watched
+        ended, self._watches = self._watches, []
+        for _, listener in ended:
+            listener.on_data(json.dumps({"type": "ERROR", "object": {"kind": "Status", "code": 410}}).encode() + b"\n")
+            listener.on_end()
+        return number
 
     def change(self, change: str, obj: Json) -> None:
         """Tell the watches of a change."""

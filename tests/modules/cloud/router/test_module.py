@@ -58,6 +58,12 @@ class Cloud:
         self._server.change(change, obj)
         self.bee.settle()
 
+    def list_again(self) -> int:
+        """The API server ends the watches, whose versions it no longer has; return the number of new ones."""
+        number = self._server.expire()
+        self.bee.run_for(60.0)
+        return self._server.watched - number
+
     def connection(self, operation: str, node: str = "n1") -> None:
         """A node connects or disconnects."""
         message = self.bee.message(f"node/{node}", operation, None, source=ModuleName.CLOUDHUB)
@@ -378,10 +384,17 @@ def test_an_application_gets_a_servers_answer(bee: Harness, servers: list[Any]) 
 def test_an_application_gets_one_answer_also_of_two_rules(bee: Harness, servers: list[Any]) -> None:
     cloud = Cloud(bee, from_url(URL), from_url(URL, name="twin"))
     bee.forget()
-    servers += [ok(b"found")]
+    servers += [ok(b"found"), ok(b"found again")]
     cloud.up("http://cap.example/call", {"method": "GET"})
     bee.run_for(INTERVAL)
     assert [each.content for each in cloud.down()] == ["found"]
+
+
+def test_rules_that_are_listed_again_begin_nothing_again(bee: Harness) -> None:
+    cloud = Cloud(bee, to_topic())
+    bee.forget()
+    assert cloud.list_again() == 2
+    assert bee.sent_to(ModuleName.CLOUDHUB) == []
 
 
 def test_subscriptions_that_are_ended_are_bounded(bee: Harness) -> None:

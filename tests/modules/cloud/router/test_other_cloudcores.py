@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from beehive import Message
+from beehive import Message, ModuleName
 from beehive.bounded_calls import BoundedCalls
 from beehive.http.call import CallFailedError, HttpCall, HttpReply, Secured
 from beehive.runtime import Future
 from beehive.testing import Harness
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
+from modules.cloud.messages import Cloudcores
 from modules.cloud.router import other_cloudcores
 from modules.cloud.router.module import REST_SECONDS
 from modules.cloud.router.other_cloudcores import PARALLEL, OtherCloudcores
@@ -84,6 +85,17 @@ def test_a_call_is_passed_on_to_the_cloudcore_that_has_the_node(bee: Harness, as
     assert bounds["secured"] == Secured(context, "cloud.example")
     assert REST_SECONDS < bounds["seconds"] < 2 * REST_SECONDS
     assert cloud.down() == []
+
+
+def test_the_search_for_the_nodes_cloudcore_is_a_part_of_the_time(bee: Harness, asked: Asked) -> None:
+    cloud = Cloud(bee, to_service(), others=others())
+    bee.answer(ModuleName.EDGECONTROLLER, lambda _: None)
+    cloud.begin("/n2/cap/svc")
+    bee.run_for(4.0)
+    question = bee.sent_to(ModuleName.EDGECONTROLLER)[-1]
+    bee.hive.respond(question.reply(bee.clock, Cloudcores("here", ("here", "there"), {"n2": "there"})))
+    bee.settle()
+    assert dict(asked.calls[0].headers)["x-cloudcore-seconds"] == "56.000"
 
 
 def test_a_call_goes_from_cloudcore_to_cloudcore_once(bee: Harness, asked: Asked) -> None:

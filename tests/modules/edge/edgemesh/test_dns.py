@@ -744,6 +744,19 @@ def test_a_client_that_asks_too_much_over_tcp_loses_its_connection() -> None:
     assert counters.dropped == 1
 
 
+def test_an_answer_without_room_is_sent_when_there_is_some() -> None:
+    def queue(connection: DnsConnection, message: bytes) -> None:
+        connection.unsent += struct.pack("!H", len(message)) + message
+
+    with (
+        patch.object(DnsConnection, "queue", queue),
+        serving("127.0.0.1/32", lambda *of: UpstreamResolver(lambda _: [], *of)) as (address, port, _),
+        socket.create_connection((address, port), SECONDS) as stream,
+    ):
+        stream.sendall(struct.pack("!H", len(question("a.b"))) + question("a.b"))
+        assert stream.recv(1)
+
+
 def test_a_connection_that_idles_and_one_of_a_stranger_end() -> None:
     with (
         patch("modules.edge.edgemesh.dns.server.IDLE_SECONDS", 0.05),

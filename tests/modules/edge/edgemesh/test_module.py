@@ -624,7 +624,7 @@ def test_the_kernel_is_asked_for_the_rules_once_at_a_time(bee: Harness) -> None:
     applying.report("query", 50)
     bee.run_for(1)
     assert applying.times == []
-    assert 1 <= applying.plane.looks <= 2
+    assert applying.plane.looks == 2, "the first answer may be from before the other reports"
     applying.plane.whole = False
     applying.plane.during = lambda: setattr(applying.plane, "whole", True)
     applying.report("query", 50)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from ipaddress import ip_address, ip_network
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -20,7 +21,7 @@ from modules.edge.edgemesh.proxy import affinity
 from modules.edge.edgemesh.proxy import plane as plane_module
 from modules.edge.edgemesh.proxy import relay as relay_module
 from modules.edge.edgemesh.proxy.plane import ProxyPlane, listen_address
-from modules.edge.edgemesh.proxy.relay import DESCRIPTORS, Relay, reset
+from modules.edge.edgemesh.proxy.relay import CONNECT_SECONDS, DESCRIPTORS, MOST_TRIES, Relay, reset
 from modules.edge.edgemesh.proxy.udp import SILENT_SECONDS, UdpClients
 from modules.edge.edgemesh.tables import Address, PortTable, target_to
 from tests.end_to_end.processes import wait_until
@@ -97,6 +98,17 @@ def test_a_dead_endpoint_is_passed_over(plane: ProxyPlane, server: socket.socket
         socket.create_connection(listen_address(given), SECONDS) as client,
     ):
         client.recv(1)
+
+
+def test_so_many_endpoints_are_tried_for_a_connection(server: socket.socket) -> None:
+    """None of them answers in its time."""
+    with socket.create_connection(server.getsockname(), SECONDS):
+        relay = Relay(server.accept()[0], [server.getsockname()] * (MOST_TRIES + 1), MagicMock(), lambda _: None)
+        relay.begin(0.0)
+        for number in range(1, MOST_TRIES + 1):
+            assert relay.is_open
+            relay.expire(number * CONNECT_SECONDS)
+        assert not relay.is_open
 
 
 def test_a_silent_endpoint_is_passed_over_after_its_time(

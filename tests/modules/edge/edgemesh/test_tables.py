@@ -374,12 +374,14 @@ class _Nft:
     def __init__(self) -> None:
         self.chains: dict[str, set[str]] = {"ip": set(), "ip6": set()}
         self.refuses = 0
+        self.last = ""
 
     def check(self, transaction: str) -> None:
         """Take all."""
 
     def apply(self, transaction: str) -> None:
         """Take a transaction as a whole, or refuse it: as told, or because it deletes what there is not."""
+        self.last = transaction
         words = [line.split() for line in transaction.splitlines() if line]
         gone = [(each[2], each[4]) for each in words if each[0] == "delete" and each[1] in ("chain", "set")]
         self.refuses -= 1
@@ -414,6 +416,7 @@ def test_remains_of_a_refused_change_and_a_flush_are_deleted_later() -> None:
     with pytest.raises(NftError):
         rules.apply(one, ())
     rules.apply(one, ())
+    assert "flush table ip edgecore" in nft.last
     rules.delete_unused()
     assert nft.left == 1
     rules.apply(two, ())

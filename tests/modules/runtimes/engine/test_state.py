@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from modules.runtimes.engine import state as state_module
 from modules.runtimes.engine.errors import StateDirectoryError
 from modules.runtimes.engine.model import Sandbox
 from modules.runtimes.engine.records import BootId, Exit, SandboxId, SandboxRecord
@@ -82,6 +83,16 @@ def test_deeply_nested_directories_of_a_container_do_not_fail_a_start(tmp_path: 
     assert [path.name for path in state.containers.iterdir()] == [".half"]
     StateDirectory(tmp_path).release()
     assert list(state.containers.iterdir()) == []
+
+
+def test_the_lock_is_no_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even if it could not be set aside: the runtime, root, would make its target."""
+    monkeypatch.setattr(state_module, "set_aside_unless_file", lambda *_: None)
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state/lock").symlink_to(tmp_path / "made")
+    with pytest.raises(OSError, match="symbolic"):
+        StateDirectory(tmp_path / "state")
+    assert not (tmp_path / "made").exists()
 
 
 def test_two_runtimes_cannot_use_one_state_directory(tmp_path: Path) -> None:
