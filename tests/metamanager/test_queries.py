@@ -350,6 +350,20 @@ def test_who_asked_has_the_answer_also_when_the_store_fails_at_it(error: StoreEr
         assert bee.sent_to(HUB) == []
 
 
+def test_nothing_is_deleted_again_from_a_store_that_turns_out_damaged() -> None:
+    with node(connected=True) as bee:
+        bee.send(META, from_cloud(bee, "default/configmap/a", "insert", thing()))
+        store = store_of(bee)
+        failure = StoreDamagedError("write to the database", "f")
+        put = mock.patch.object(store, "put", side_effect=failure)
+        with put, mock.patch.object(store, "delete", wraps=store.delete) as delete:
+            bee.hive.send(META, from_cloud(bee, "default/configmap/a", "delete"))
+            bee.hive.send(META, from_cloud(bee, "default/configmap/b", "insert", thing("b")))
+            bee.run_for(10)
+        assert bee.hive.restarts()[META] == 1
+        assert delete.call_count == 1
+
+
 @pytest.mark.parametrize("content", [None, 3, {"a": 1}])
 def test_a_malformed_connection_event_changes_nothing(content: Any) -> None:
     """It is logged; the module lives on, not connected."""
