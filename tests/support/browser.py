@@ -101,7 +101,8 @@ class Browser:
         while time.monotonic() < deadline:
             with contextlib.suppress(TimeoutError):
                 return self._post("execute/async", {"script": done, "args": []})
-        raise AssertionError(f"not so within {seconds} s: {script}; the console says {self.console()}")
+        shown = self.run("return `${document.readyState}: ${document.body.innerText.slice(0, 500)}`")
+        raise AssertionError(f"not so within {seconds} s: {script}; console {self.console()}, document {shown}")
 
     def keys(self, text: str, selector: str = "body") -> None:
         """Type into an element; special keys by their code points (`\\ue007` is Enter)."""
