@@ -204,7 +204,7 @@ def test_a_child_that_dies(module: str) -> None:
 def test_a_pod_that_does_not_arrive(tmp_path: Path) -> None:
     """After the time is over the reasons are printed, the pod's and the ends of the logs, and the status is 1."""
     (tmp_path / "wrong.yaml").write_text(
-        "kind: Pod\nmetadata: {name: wrong, annotations: {edgecore.io/expect: Succeeded}}\n"
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: wrong, annotations: {edgecore.io/expect: Succeeded}}\n"
         "spec: {restartPolicy: Never, containers: [{name: app, image: x, command: [sh, -c, exit 3]}]}\n"
     )
     with _demo("--once", "--timeout", "25", "--examples", str(tmp_path)) as demo:
