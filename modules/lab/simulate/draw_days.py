@@ -17,7 +17,7 @@ _DOWN: Final = (1.0, 600.0, 20_000.0)
 
 
 def with_days(plan: Plan, days: float) -> Plan:
-    """Return a plan with some days without power in its middle, for all machines; what comes later in it is
+    """Return a plan with some days without power in its middle, for all machines; later events are
     later by them. Machines whose clocks need a battery that they do not have start with a clock that is days behind.
     """
     draw = random.Random(f"{plan.seed} days")  # noqa: S311 - reproducible on purpose

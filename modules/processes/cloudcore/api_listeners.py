@@ -157,7 +157,9 @@ class PageListener(ApiListener):
         address: IP address.
         port: 0 takes a free one.
         context: its TLS.
-        max_streams: at one time. names: the page's host names for browsers. cluster: whose users may sign in.
+        max_streams: at one time.
+        names: the page's host names for browsers.
+        cluster: whose users may sign in.
     """
 
     def __init__(

@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from fractions import Fraction
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
+from beehive.clock import Clock
 from edged.api.quantity import QuantityError, parse_quantity
 from modules.apimachinery.api_errors import ForbiddenError
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of, kind_named, version_of
@@ -16,9 +17,6 @@ from modules.cloud.apiserver.quotas.scopes import is_about
 from modules.cloud.apiserver.quotas.usage import Amounts, missing_amounts, returned_by, shown, usage_of, written
 from modules.cloud.apiserver.scheduling.rooms import has_ended
 from modules.cloud.storage.object_storage import EventType, ObjectEvent, Storage
-
-if TYPE_CHECKING:
-    from beehive.clock import Clock
 
 _QUOTA: Final = kind_named("ResourceQuota")
 _POD: Final = "Pod"
@@ -38,7 +36,7 @@ class _Account(msgspec.Struct):
 
         Args:
             asked: the amounts.
-            returned: what is counted, and free again.
+            returned: counted amounts that are free again.
         """
         used = {name: amount - returned.get(name, _ZERO) for name, amount in self.used.items()}
         over = [
@@ -67,7 +65,7 @@ class QuotaLedger:
         clock: the present time.
     """
 
-    def __init__(self, storage: Storage, clock: "Clock") -> None:
+    def __init__(self, storage: Storage, clock: Clock) -> None:
         self._storage = storage
         self._clock = clock
         self._accounts: dict[str, dict[ObjectKey, _Account]] = {}
@@ -160,7 +158,7 @@ class QuotaLedger:
                     self._changed[name] = None
 
     def _returned(self, quota: JsonObject) -> Amounts:
-        """Return what a quota's pods no longer count for that their nodes do not end."""
+        """Return the amounts of a quota's pods that their nodes should have ended, and do not."""
         found, now = defaultdict[str, Fraction](Fraction), self._clock.now()
         for key in self._storage.keys_in(kind_named(_POD), quota["metadata"]["namespace"]):
             pod = self._storage.get(key)

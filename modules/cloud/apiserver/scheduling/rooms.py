@@ -251,7 +251,7 @@ def _images(node: JsonObject) -> Iterator[tuple[str, int]]:
 
 
 class NodeRooms:
-    """All nodes with their pods; what has not changed is not read again."""
+    """All nodes with their pods; unchanged objects are not read again."""
 
     def __init__(self) -> None:
         self.rooms: dict[str, NodeRoom] = {}

@@ -452,7 +452,7 @@ class DownstreamController:
     def _is_stale(self, node: str, live: Revision, service: _ServiceOfEndpoints | None) -> bool:
         """Return whether a node may have another part of endpoints than it should: groups, or the topology of their
         Service, may have changed while the node was away or this module did not run, as with another Service of that
-        name, or none. What was sent over its present connection is right.
+        name, or none. Endpoints that were sent over its present connection are right.
         """
         if service is None or self._sent.has(node, live.uid, live):
             return False

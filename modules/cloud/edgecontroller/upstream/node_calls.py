@@ -92,7 +92,7 @@ class NodeCalls:
 
     def perform(self, call: ApiCall, node: str, answered: Answered) -> None:
         """Make a call of a node, or of an administrator (""): a node's read of a mirrored object from the mirror, all
-        others by requests. An administrator, or a module, may decide by what is read, and the mirror is late.
+        others by requests. An administrator, or a module, may decide by the answer, and the mirror is late.
         """
         kind = self._kind_of(call)
         if kind is not None and not kind.namespaced:  # a metaserver's path may have one all the same
