@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable
 
 from beehive import Clock
+from beehive.dialling import attempts
 from beehive.tls import default_client_context
 from edgehub.certificates.diagnosis import explain
 from edgehub.errors import ClosedHereError, DialError, LinkError
@@ -75,14 +76,14 @@ class Transport:
             ClosedHereError: `stop` was called meanwhile.
         """
         try:
-            addresses = socket.getaddrinfo(self._target.host, self._target.port, type=socket.SOCK_STREAM)
+            seconds = deadline - self._clock.monotonic()
+            addresses = attempts(self._target.host, self._target.port, self._clock, seconds)
         except OSError as error:
             raise DialError("cannot find the cloud", str(self._target), str(error)) from error
         failure = DialError("cannot connect to the cloud", str(self._target), "the name has no address")
-        for index, (family, _, _, _, address) in enumerate(addresses):
-            share = (deadline - self._clock.monotonic()) / (len(addresses) - index)
+        for attempt in addresses:
             try:
-                self._connect_to(family, address, self._clock.monotonic() + share)
+                self._connect_to(attempt.family, attempt.address, self._clock.monotonic() + attempt.seconds)
                 break
             except DialError as error:
                 self._drop_socket()

@@ -6,6 +6,7 @@ import ssl
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
+from beehive import dialling
 from beehive.clock import Clock
 from beehive.errors import BeehiveError
 from beehive.http.client import ClientExchange
@@ -119,7 +120,7 @@ def perform(
         exchange = ClientExchange(_MAX_HEAD)
         headers = [("Host", call.authority), *call.headers, ("Connection", "close")]
         request = exchange.request(call.method, call.target, headers, call.body)
-        with _connected(call, left, secured, refuses) as connection:
+        with _connected(call, clock, left, secured, refuses) as connection:
             connection.settimeout(left())
             sent = True
             _send(connection, request)
@@ -145,9 +146,9 @@ def perform(
 
 @contextlib.contextmanager
 def _connected(
-    call: HttpCall, left: Callable[[], float], secured: Secured | None, refuses: Refuses
+    call: HttpCall, clock: Clock, left: Callable[[], float], secured: Secured | None, refuses: Refuses
 ) -> Iterator[socket.socket]:
-    with _dialled(call, left) as plain:
+    with dialling.connect(call.host, call.port, clock, left()) as plain:
         address, port = plain.getpeername()[:2]
         if why := refuses(address, port):
             raise ServerRefusedError(str(call), why, sent=False)
@@ -159,27 +160,6 @@ def _connected(
         plain.settimeout(left())
         with context.wrap_socket(plain, server_hostname=name) as secure:
             yield secure
-
-
-def _dialled(call: HttpCall, left: Callable[[], float]) -> socket.socket:
-    """Return a connection to the first address that answers; each has its share of the time that is left."""
-    addresses = socket.getaddrinfo(call.host, call.port, type=socket.SOCK_STREAM)
-    failure = OSError("the name has no address")
-    for index, (family, kind, number, _, address) in enumerate(addresses):
-        try:
-            connection = socket.socket(family, kind, number)
-        except OSError as error:  # a family that this machine does not have
-            failure = error
-            continue
-        try:
-            connection.settimeout(left() / (len(addresses) - index))
-            connection.connect(address)
-        except OSError as error:
-            connection.close()
-            failure = error
-        else:
-            return connection
-    raise failure
 
 
 def _send(connection: socket.socket, request: bytes) -> None:

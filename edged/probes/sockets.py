@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urljoin, urlsplit
 
-from beehive import Clock
+from beehive import Clock, dialling
 from beehive.http.errors import HttpError
 from edged.errors import NetworkError
 from edged.probes.targets import GrpcTarget, HttpTarget, TcpTarget
@@ -92,7 +92,7 @@ class SocketNetwork:
     def tcp_connect(self, target: TcpTarget, seconds: float) -> None:
         """As in the contract."""
         with _problems("connect", f"{target.host}:{target.port}"):
-            _connect(target.host, target.port, _Deadline(self._clock, seconds)).close()
+            dialling.connect(target.host, target.port, self._clock, seconds).close()
 
     def grpc_serves(self, target: GrpcTarget, seconds: float) -> bool:
         """As in the contract. A server without a health service does not serve."""
@@ -111,7 +111,7 @@ class SocketNetwork:
         from beehive.http.client import ClientExchange  # noqa: PLC0415 - h11, with the first HTTP probe
 
         with contextlib.ExitStack() as stack:
-            connection = stack.enter_context(_connect(target.host, target.port, deadline))
+            connection = stack.enter_context(dialling.connect(target.host, target.port, self._clock, deadline.left()))
             if target.scheme == "https":
                 connection.settimeout(deadline.left())
                 connection = stack.enter_context(_encrypted(connection, target.host))
@@ -132,22 +132,6 @@ class _Deadline:
         if left <= 0:
             raise TimeoutError(_NOT_IN_TIME)
         return left
-
-
-def _connect(host: str, port: int, deadline: _Deadline) -> socket.socket:
-    """Connect to the first address of a host that accepts; the deadline is for all addresses together."""
-    problem: OSError = ConnectionError("the host has no address")
-    for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
-        connection = socket.socket(family, kind, protocol)
-        try:
-            connection.settimeout(deadline.left())
-            connection.connect(address)
-        except OSError as error:
-            connection.close()
-            problem = error
-        else:
-            return connection
-    raise problem
 
 
 def _encrypted(connection: socket.socket, host: str) -> socket.socket:

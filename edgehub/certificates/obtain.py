@@ -1,6 +1,5 @@
 """Obtains certificates: the first with a token, the next with the one before. Blocks; for short-lived processes."""
 
-import socket
 import ssl
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -9,7 +8,7 @@ from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from beehive import Clock
-from beehive.http.client import ClientExchange
+from beehive.http.call import CallFailedError, HttpCall, Secured, perform
 from beehive.http.errors import HttpError
 from beehive.tls import default_client_context
 from edgehub.certificates import files, rules
@@ -21,12 +20,10 @@ from edgehub.certificates.token import Token
 from edgehub.errors import AuthorityError, CertificateError, FilesError, RefusedError, UnreachableError
 from edgehub.tls import client_context
 
-SECONDS: Final = 10.0
-"""Longest wait for a connection, and for each part of a response, in seconds."""
+SECONDS: Final = 30.0
+"""For a connection and its whole response. A link by satellite needs five seconds or more for TLS."""
 MAX_BODY: Final = 64 * 1024
 """Bytes of a response's body that are read; certificates have less than two thousand."""
-_MAX_HEAD: Final = 64 * 1024
-_READ_BYTES: Final = 16 * 1024
 _HTTPS_PORT: Final = 443
 _SHOWN: Final = 500
 
@@ -38,7 +35,7 @@ def join(settings: CertificateSettings, clock: Clock) -> Certificate:
         CertificateError: no certificate; the files are unchanged.
     """
     token = Token.parse(settings.token)
-    server = CertificateServer(settings.server)
+    server = CertificateServer(settings.server, clock)
     authority, date = server.authority()
     token.check_authority(authority, server.url)
     _check_is_certificate(authority, server.url)
@@ -71,7 +68,7 @@ def renew(settings: CertificateSettings, clock: Clock) -> Certificate:
     files.finish_replacement(paths)
     if files.read_certificate(paths.certificate) is None:
         raise FilesError("cannot renew the certificate", settings.certificate, "there is no such file")
-    server = CertificateServer(settings.server)
+    server = CertificateServer(settings.server, clock)
     key = NodeKey()
     try:
         context = client_context(paths.authority, paths.certificate, paths.key)
@@ -126,16 +123,18 @@ class CertificateResponse(NamedTuple):
 class CertificateServer:
     """Asks one server for its CA (`GET /ca.crt`) and for certificates (`GET /edge.crt`).
 
-    Every call blocks, for at most `SECONDS` at each step; it runs in short processes only.
+    Every call blocks, for at most `SECONDS`; it runs in short processes only.
 
     Args:
         url: `https://HOST:PORT`.
+        clock: for the deadline of a call.
 
     Raises:
         UnreachableError: the URL cannot be used.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, clock: Clock) -> None:
+        self._clock = clock
         self.url = url.rstrip("/")
         parts = urlsplit(self.url)
         if parts.scheme != "https" or not parts.hostname:
@@ -178,34 +177,26 @@ class CertificateServer:
         self, path: str, context: ssl.SSLContext, body: bytes = b"", headers: list[tuple[str, str]] | None = None
     ) -> CertificateResponse:
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        exchange = ClientExchange(_MAX_HEAD)
-        always = [("Host", self._authority()), ("Accept-Encoding", "identity")]
+        always = [("Accept-Encoding", "identity"), *(headers or ())]
+        call = HttpCall("GET", self._host, self._port, path, tuple(always), body, "https")
+        secured = Secured(context, self._host)
         try:
-            request = exchange.request("GET", path, [*always, *(headers or ())], body)
-            with (
-                socket.create_connection((self._host, self._port), SECONDS) as plain,
-                context.wrap_socket(plain, server_hostname=self._host) as connection,
-            ):
-                connection.sendall(request)
-                head = exchange.read_head(lambda: connection.recv(_READ_BYTES))
-                data = exchange.read_body(lambda: connection.recv(_READ_BYTES), MAX_BODY + 1)
-        except OSError as error:
-            raise UnreachableError("cannot ask for a certificate", self.url + path, explain(error)) from error
-        except HttpError as error:
-            hint = f"{error.reason}: something else may be listening there"
-            raise UnreachableError("cannot ask for a certificate", self.url + path, hint) from error
-        if head.status != HTTPStatus.OK or len(data) > MAX_BODY:
-            said = "".join(char for char in data[:_SHOWN].decode("utf-8", "replace") if char.isprintable())
+            reply = perform(call, self._clock, seconds=SECONDS, most_bytes=MAX_BODY, secured=secured)
+        except CallFailedError as error:
+            cause = error.__cause__
+            if cause is None:
+                raise RefusedError("the cloud gave no certificate", self.url + path, error.why) from None
+            hint = explain(cause) if isinstance(cause, OSError) and not error.timed_out else error.why
+            hint += ": something else may be listening there" if isinstance(cause, HttpError) else ""
+            raise UnreachableError("cannot ask for a certificate", self.url + path, hint) from cause
+        if reply.status != HTTPStatus.OK:
+            said = "".join(char for char in reply.body[:_SHOWN].decode("utf-8", "replace") if char.isprintable())
             raise RefusedError(
                 "the cloud gave no certificate",
-                f"{self.url}{path} answered {head.status}",
-                _hint(head.status, said),
+                f"{self.url}{path} answered {reply.status}",
+                _hint(reply.status, said),
             )
-        return CertificateResponse(data, _date(head.headers.get("date")))
-
-    def _authority(self) -> str:
-        host = f"[{self._host}]" if ":" in self._host else self._host
-        return host if self._port == _HTTPS_PORT else f"{host}:{self._port}"
+        return CertificateResponse(reply.body, _date(dict(reply.headers).get("date")))
 
 
 def _hint(status: int, said: str) -> str:

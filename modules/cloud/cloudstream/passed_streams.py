@@ -231,7 +231,7 @@ class StreamsElsewhere:
         failed: ApiStatusError | None = None
         for cloudcore in islice((*filter(None, [holder]), *others), MOST_ASKED):
             try:
-                connection = self._others.connect(cloudcore, CONNECT_SECONDS)
+                connection = self._others.connect(cloudcore, self._clock, CONNECT_SECONDS)
             except OSError as error:
                 why = f"{_named(cloudcore, holder)} cannot be reached from here: {error.strerror or error}"
                 failed = failed or _refused(node, why)

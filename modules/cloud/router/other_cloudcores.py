@@ -8,6 +8,7 @@ from http import HTTPStatus
 from typing import Final
 from urllib.parse import urlsplit
 
+from beehive import dialling
 from beehive.bounded_calls import BoundedCalls
 from beehive.clock import Clock
 from beehive.http.call import CallFailedError, HttpCall, HttpReply, Secured, perform
@@ -79,12 +80,13 @@ class OtherCloudcores:
         except OSError as error:
             return CallFailedError(str(call), str(error), sent=False)
 
-    def connect(self, identity: str, seconds: float) -> ssl.SSLSocket:
+    def connect(self, identity: str, clock: Clock, seconds: float) -> ssl.SSLSocket:
         """Return a connection to another cloudcore's router, which has proved that it is the cloud's; blocks.
 
         Args:
             identity: of the cloudcore.
-            seconds: for each address of its host, and for TLS.
+            clock: for the time that is left.
+            seconds: for all addresses of its host, and then for TLS.
 
         Raises:
             OSError: it cannot be reached, is not the cloud, or has not said where its router is.
@@ -93,7 +95,7 @@ class OtherCloudcores:
         if router is None:
             raise OSError(NO_ROUTER)
         context = self._context()
-        plain = socket.create_connection(router, seconds)
+        plain = dialling.connect(*router, clock, seconds)
         plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for option, value in _TCP:
             plain.setsockopt(socket.IPPROTO_TCP, option, value)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from beehive import RealClock
+from beehive import RealClock, dialling
 from beehive.files.durable import replace_file
 from edgehub.certificates.certificate import format_time
 from edgehub.errors import CertificateError
@@ -120,7 +120,7 @@ def _unreachable(server: str) -> str:
     """Return why the websocket's port cannot be connected to, with advice; empty if it can."""
     host, _, port = server.rpartition(":")
     try:
-        socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
+        dialling.connect(host.strip("[]"), int(port), RealClock(), _CONNECT_SECONDS).close()
     except OSError as error:
         why = error.strerror or str(error)
         return f"nobody answers on {server} ({why}), the cloud's websocket: --cloud HOST:PORT, if it has another port"

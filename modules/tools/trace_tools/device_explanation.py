@@ -1,14 +1,13 @@
 """Explains a device from a trace, or from the node on this machine: why a desired value has not arrived."""
 
 import argparse
-import socket
 from contextlib import closing
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from beehive import RealClock
+from beehive import Clock, RealClock, dialling
 from beehive.decoding import decode_json
 from beehive.names import CLOUD_DISCONNECTED, CONNECTION_RESOURCE, ModuleName
 from beehive.trace import StoreCommit, read
@@ -90,7 +89,7 @@ def _link_after(record: Delivered, before: str) -> str:
 def _facts(config: EdgeCoreConfig) -> NodeFacts:
     clock = RealClock()
     like_kubeedge = config.modules.device_twin.like_kube_edge
-    facts = NodeFacts(clock.now_ms(), _mqtt(config), like_kubeedge=like_kubeedge)
+    facts = NodeFacts(clock.now_ms(), _mqtt(config, clock), like_kubeedge=like_kubeedge)
     if not config.modules.device_twin.enable:
         return msgspec.structs.replace(facts, stopped="devicetwin is off (modules.deviceTwin.enable is false)")
     try:
@@ -106,14 +105,14 @@ def _facts(config: EdgeCoreConfig) -> NodeFacts:
     return msgspec.structs.replace(facts, link=f"there is no connection to the cloud: {link.why or 'not yet'}")
 
 
-def _mqtt(config: EdgeCoreConfig) -> str:
+def _mqtt(config: EdgeCoreConfig, clock: Clock) -> str:
     """Return why applications cannot be reached by MQTT; the broker is dialled."""
     bus = config.modules.event_bus
     if not bus.enable:
         return _MQTT_OFF
     host, _, port = bus.mqtt_server_external.partition("://")[2].rpartition(":")
     try:
-        with closing(socket.create_connection((host.strip("[]"), int(port)), _DIAL_SECONDS)):
+        with closing(dialling.connect(host.strip("[]"), int(port), clock, _DIAL_SECONDS)):
             return ""
     except OSError as error:
         return f"the MQTT broker {bus.mqtt_server_external} is away: {error.strerror or error}"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-from beehive import Clock
+from beehive import Clock, dialling
 from edgehub.certificates import files
 from edgehub.certificates.certificate import pem_blocks
 from edgehub.certificates.diagnosis import explain
@@ -113,7 +113,7 @@ def _ask(purpose: str, host: str, port: int, path: str, context: ssl.SSLContext 
         return _Said(Reach(purpose=purpose, host=host, port=port, name_problem=error.strerror or str(error)))
     addresses = tuple(dict.fromkeys(str(each[4][0]) for each in found))
     try:
-        connection = socket.create_connection((host, port), SECONDS)
+        connection = dialling.connect(host, port, clock, SECONDS)
     except OSError as error:
         text = error.strerror or f"no answer within {SECONDS:g} s"
         return _Said(Reach(purpose=purpose, host=host, port=port, addresses=addresses, tcp_problem=text))

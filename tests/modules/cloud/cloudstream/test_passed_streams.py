@@ -12,6 +12,7 @@ from typing import cast
 
 import pytest
 
+from beehive import Clock, RealClock
 from beehive.http.http_server import HttpServer
 from beehive.http.request import Request
 from modules.apimachinery.errors import ApiStatusError
@@ -281,7 +282,7 @@ def test_only_cloudcores_pass_streams_on(pair: Pair, status: int, *, are_admitte
 
 
 def test_a_cloudcore_passes_on_no_other_paths(pair: Pair) -> None:
-    with pair.there.edge(), pair.others.connect("there", DEADLINE) as client:
+    with pair.there.edge(), pair.others.connect("there", RealClock(), DEADLINE) as client:
         client.sendall(b"GET /configz HTTP/1.1\r\nHost: x\r\nX-Cloudcore-Node: n1\r\nConnection: close\r\n\r\n")
         assert read_all(client)[0].startswith(b"HTTP/1.1 404 ")
 
@@ -388,7 +389,7 @@ class Unreachable:
     def router_of(self, cloudcore: str) -> str:
         return "" if cloudcore == "without-router" else f"{cloudcore}:443"
 
-    def connect(self, cloudcore: str, _seconds: float) -> ssl.SSLSocket:
+    def connect(self, cloudcore: str, _clock: Clock, _seconds: float) -> ssl.SSLSocket:
         self.asked.append(cloudcore)
         raise ConnectionRefusedError(111, "refused")
 
