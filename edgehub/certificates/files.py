@@ -49,19 +49,22 @@ def read_certificate(path: Path) -> Certificate | None:
         raise FilesError("the file holds no certificate", str(path), f"{error}; remove it to join again") from error
 
 
-def read_key(paths: CertificatePaths, *, is_of_node: bool) -> bytes:
-    """Return the key for this node's join: the key of a join whose answer was lost or, unless the present
-    certificate is of another node, the certificate's; empty without either. A name belongs to one key.
+def read_keys(paths: CertificatePaths, *, is_of_node: bool) -> list[bytes]:
+    """Return the keys for this node's join, since a name belongs to one key: the present one if it is of this node, and
+    the key of a join that has brought no certificate.
     """
-    for path in (_joining_path(paths.key), *((paths.key,) if is_of_node else ())):
+    found = []
+    for path in (*((paths.key,) if is_of_node else ()), joining_path(paths.key)):
         with contextlib.suppress(OSError):
-            return read_file(path, LONGEST)
-    return b""
+            found.append(read_file(path, LONGEST))
+    return found
 
 
 def keep_joining_key(paths: CertificatePaths, key: bytes) -> None:
-    """Keep the key (PEM) of a join whose answer was lost, for the next attempt. Raise FilesError if it is not kept."""
-    _write(_joining_path(paths.key), key, PRIVATE)
+    """Keep the key (PEM) of a join durably until `store`. Raise FilesError if it is not kept."""
+    path = joining_path(paths.key)
+    _write(new_path(path), key, PRIVATE)
+    _rename(new_path(path), path)
 
 
 def finish_replacement(paths: CertificatePaths) -> None:
@@ -70,8 +73,8 @@ def finish_replacement(paths: CertificatePaths) -> None:
     Raises:
         FilesError: a file cannot be replaced or checked.
     """
-    waiting = _new_path(paths.certificate)
-    if file_exists(paths.key) and file_exists(waiting) and not file_exists(_new_path(paths.key)):
+    waiting = new_path(paths.certificate)
+    if file_exists(paths.key) and file_exists(waiting) and not file_exists(new_path(paths.key)):
         _put_certificate_in_place(paths.certificate)
 
 
@@ -94,29 +97,29 @@ def store(paths: CertificatePaths, authority: bytes | None, certificate: bytes, 
         FilesError: a file or directory cannot be written; the files in place still match.
     """
     finish_replacement(paths)
-    _remove(_new_path(paths.certificate))
+    _remove(new_path(paths.certificate))
     if authority is not None:
-        _write(_new_path(paths.authority), authority, PUBLIC)
-    _write(_new_path(paths.key), key, PRIVATE)
-    _write(_new_path(paths.certificate), certificate, PUBLIC)
+        _write(new_path(paths.authority), authority, PUBLIC)
+    _write(new_path(paths.key), key, PRIVATE)
+    _write(new_path(paths.certificate), certificate, PUBLIC)
     if authority is not None:
-        _rename(_new_path(paths.authority), paths.authority)
-    _rename(_new_path(paths.key), paths.key)
-    _remove(_joining_path(paths.key))
+        _rename(new_path(paths.authority), paths.authority)
+    _rename(new_path(paths.key), paths.key)
+    _remove(joining_path(paths.key))
     _put_certificate_in_place(paths.certificate)
 
 
 def _put_certificate_in_place(certificate: Path) -> None:
     """Rename the new certificate. A link that dials while a renewal waits for the disk may do it at the same time."""
     try:
-        _rename(_new_path(certificate), certificate)
+        _rename(new_path(certificate), certificate)
     except FilesError:
-        if file_exists(_new_path(certificate)) or not file_exists(certificate):
+        if file_exists(new_path(certificate)) or not file_exists(certificate):
             raise
 
 
 def _remove(path: Path) -> None:
-    """Remove a file that may be there: of a replacement that ended early, or of a join whose answer was lost."""
+    """Remove a file that may be there: of a replacement that ended early, or of a join that has ended."""
     try:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             path.unlink()
@@ -124,11 +127,13 @@ def _remove(path: Path) -> None:
         raise FilesError("cannot remove", str(path), str(error.strerror)) from error
 
 
-def _joining_path(path: Path) -> Path:
+def joining_path(path: Path) -> Path:
+    """Return the file of the key of a join that has brought no certificate yet."""
     return path.with_name(path.name + _JOINING)
 
 
-def _new_path(path: Path) -> Path:
+def new_path(path: Path) -> Path:
+    """Return the file of the next content."""
     return path.with_name(path.name + _NEW)
 
 

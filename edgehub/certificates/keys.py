@@ -24,11 +24,11 @@ class NodeKey:
     """A node's ECDSA key on P-256, like KubeEdge's.
 
     Args:
-        pem: a key to use again, PEM; without one, or if it is no such key, a new one is made.
+        pems: keys to use again, PEM, of which the first that is such a key counts; without one a new key is made.
     """
 
-    def __init__(self, pem: bytes = b"") -> None:
-        self._key = _loaded(pem) or ec.generate_private_key(ec.SECP256R1())
+    def __init__(self, *pems: bytes) -> None:
+        self._key = next(filter(None, map(_loaded, pems)), None) or ec.generate_private_key(ec.SECP256R1())
 
     def pem(self) -> bytes:
         """Return the key as PEM (`EC PRIVATE KEY`)."""

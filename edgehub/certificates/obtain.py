@@ -32,7 +32,8 @@ def join(settings: CertificateSettings, clock: Clock) -> Certificate:
     """Fetch the CA, verify it by the token, obtain a certificate and store both.
 
     Raises:
-        CertificateError: no certificate; the files are unchanged.
+        CertificateError: no certificate; the files are unchanged but for the key that was sent. It is kept before the
+            cloud can give the name to it, because nobody knows whether an attempt that fails or is killed got that far.
     """
     token = Token.parse(settings.token)
     server = CertificateServer(settings.server, clock)
@@ -43,15 +44,16 @@ def join(settings: CertificateSettings, clock: Clock) -> Certificate:
     there = here if date is None else date
     token.check_valid(there)
     token.check_node(settings.node, replaces=settings.replace)
-    key = NodeKey(b"" if settings.replace else files.read_key(settings.paths, is_of_node=_is_of_node(settings)))
+    kept = files.read_keys(settings.paths, is_of_node=not settings.replace and _is_of_node(settings))
+    key = NodeKey(*kept)
+    if key.pem() not in kept:
+        files.keep_joining_key(settings.paths, key.pem())
     try:
         context = default_client_context(cadata=authority)
         issued = server.sign(key.request(settings.node), settings.node, context, token.bearer).body
     except CertificateError as error:
         if is_about_time(error.__cause__) and abs(there - here) > rules.CLOCK_TOLERANCE:
             raise rules.clock_error(there - here, here) from error
-        if isinstance(error, UnreachableError):
-            files.keep_joining_key(settings.paths, key.pem())
         raise
     certificate = _checked(settings, key, issued, [authority], there)
     files.store(settings.paths, files.pem(authority), files.pem(issued), key.pem())

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, load_pem_priv
 from cryptography.x509 import load_der_x509_csr
 
 from beehive import RealClock
+from edgehub.certificates import obtain
 from edgehub.certificates.files import finish_replacement, read_certificate, store
 from edgehub.certificates.keys import NodeKey
 from edgehub.certificates.obtain import join, renew
@@ -118,7 +119,6 @@ def test_a_certificate_is_renewed_with_itself(server: CertificateServer, tmp_pat
         ({"token": ""}, TokenError, "no token"),
         ({"server": "http://127.0.0.1:1"}, UnreachableError, "https://host:10002"),
         ({"server": "https://127.0.0.1:1"}, UnreachableError, "refused"),
-        ({"node": "edge-2"}, WrongNodeError, "system:node:edge-2 was asked for"),
     ],
 )
 def test_wrong_settings(
@@ -371,16 +371,81 @@ def test_a_machine_joins_again_with_its_key(server: CertificateServer, tmp_path:
     assert settings.paths.key.read_bytes() != key
 
 
-def test_a_join_whose_answer_is_lost_is_repeated_with_its_key(server: CertificateServer, tmp_path: Path) -> None:
-    """The cloud may have given the name to this key. A refusal leaves nothing behind."""
+@pytest.mark.parametrize("replace", [False, True])
+def test_a_join_whose_answer_is_lost_is_repeated_with_its_key(
+    server: CertificateServer, tmp_path: Path, *, replace: bool
+) -> None:
+    """The cloud may have given the name, and the token for one node, to this key; afterwards nothing is left behind.
+    Also when a machine takes another's place whose files it has.
+    """
+    settings = server.settings(tmp_path, token=server.authority.token(node=NODE, replace=True), replace=replace)
+    if replace:
+        join(server.settings(tmp_path), CLOCK)
     server.cut_off.set()
     with pytest.raises(UnreachableError):
-        join(server.settings(tmp_path), CLOCK)
-    (first,) = [load_der_x509_csr(body).public_key() for path, _, body, _ in server.requests if path == "/edge.crt"]
+        join(settings, CLOCK)
+    first = key_of_request(server)
     server.cut_off.clear()
-    join(server.settings(tmp_path), CLOCK)
-    assert load_der_x509_csr(server.requests[-1][2]).public_key() == first
+    join(settings, CLOCK)
+    assert key_of_request(server) == first
     assert sorted(path.name for path in (tmp_path / "certs").iterdir()) == ["server.crt", "server.key"]
+
+
+def test_a_join_that_is_killed_is_repeated_with_its_key(
+    server: CertificateServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by the time limit, a stop of edgecore or a power cut, after the cloud gave the name to the key."""
+    sign = obtain.CertificateServer.sign
+
+    def killed(*given: Any) -> None:
+        sign(*given)
+        raise _Crash
+
+    with monkeypatch.context() as patch, pytest.raises(_Crash):
+        patch.setattr(obtain.CertificateServer, "sign", killed)
+        join(server.settings(tmp_path), CLOCK)
+    first = key_of_request(server)
+    join(server.settings(tmp_path), CLOCK)
+    assert key_of_request(server) == first
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [((403, "the records of identities cannot be changed: no answer"), RefusedError), (None, WrongNodeError)],
+)
+def test_a_join_that_is_refused_is_repeated_with_its_key(
+    server: CertificateServer, tmp_path: Path, answer: tuple[int, str] | None, error: type[CertificateError]
+) -> None:
+    """A cloud that does not know whether it has stored the key refuses. The certificate that was there stays."""
+    join(server.settings(tmp_path), CLOCK)
+    present = everything_in(tmp_path)
+    server.refusal = answer
+    for _ in range(2):
+        with pytest.raises(error):
+            join(server.settings(tmp_path, node="other"), CLOCK)
+    first, second = (load_der_x509_csr(request[2]).public_key() for request in server.requests[-3::2])
+    assert first == second
+    assert {path: everything_in(tmp_path)[path] for path in present} == present
+    server.refusal = None
+    join(server.settings(tmp_path), CLOCK)
+    assert everything_in(tmp_path)[str(server.settings(tmp_path).paths.key)] in present.values(), "the name's own key"
+
+
+def test_a_damaged_key_does_not_hide_the_key_of_a_join(server: CertificateServer, tmp_path: Path) -> None:
+    server.cut_off.set()
+    settings = server.settings(tmp_path)
+    settings.paths.key.parent.mkdir()
+    settings.paths.key.write_bytes(bytes(200))
+    for _ in range(2):
+        with pytest.raises(UnreachableError):
+            join(settings, CLOCK)
+    first, second = (load_der_x509_csr(request[2]).public_key() for request in server.requests[-3::2])
+    assert first == second
+
+
+def key_of_request(server: CertificateServer) -> object:
+    """The key of the last request."""
+    return load_der_x509_csr(server.requests[-1][2]).public_key()
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def open_authority(files: AuthorityFiles, names: Sequence[str], now: float) -> A
     try:
         files.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         authority = _authority(files, now)
-        if not _serves(files, authority, names):
+        if not _serves(files, authority, names, now):
             certificate, key = authority.make_server_certificate(names, now)
             replace_file(files.server_key, key, 0o600)
             replace_file(files.server, certificate, 0o644)
@@ -110,15 +110,18 @@ def _was_interrupted(files: AuthorityFiles, there: Sequence[Path]) -> bool:
     return list(there) == [files.authority_key] and not files.server.exists() and not files.server_key.exists()
 
 
-def _serves(files: AuthorityFiles, authority: Authority, names: Sequence[str]) -> bool:
-    """Return whether the server's certificate is of this authority, with these names, and has its key."""
+def _serves(files: AuthorityFiles, authority: Authority, names: Sequence[str], now: float) -> bool:
+    """Return whether the server's certificate is of this authority, with these names, and has its key. One from a time
+    when the clock was ahead is refused by every node.
+    """
     wanted = normal_names(names)
     try:
         certificate = x509.load_pem_x509_certificate(_read(files.server))
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(files.server, files.server_key)
     except (OSError, ValueError):
         return False
-    return authority.has_signed(certificate) and names_in(certificate) == wanted
+    has_begun = certificate.not_valid_before_utc.timestamp() <= now
+    return has_begun and authority.has_signed(certificate) and names_in(certificate) == wanted
 
 
 def _read(path: Path) -> bytes:

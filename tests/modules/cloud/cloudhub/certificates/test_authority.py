@@ -157,6 +157,16 @@ def test_new_names_make_a_new_server_certificate(tmp_path: Path) -> None:
     ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(files.server, files.server_key)
 
 
+def test_a_server_certificate_of_a_time_when_the_clock_was_ahead_is_replaced(tmp_path: Path) -> None:
+    """Nodes with the right time would refuse it for years."""
+    files = AuthorityFiles(tmp_path)
+    open_authority(files, NAMES, NOW)
+    open_authority(files, ["cloud.example"], NOW + YEAR)
+    open_authority(files, ["cloud.example"], NOW + 1)
+    server = x509.load_pem_x509_certificate(files.server.read_bytes())
+    assert server.not_valid_before_utc.timestamp() <= NOW
+
+
 def test_a_server_certificate_of_another_authority_is_replaced(tmp_path: Path) -> None:
     """Who removes ca.crt and ca.key gets a server that fits the new ones."""
     files = AuthorityFiles(tmp_path)
